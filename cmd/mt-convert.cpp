@@ -87,7 +87,7 @@ void run_diff(CommandLine& cl) {
   cl.option("--tolerance", &tolerance, "F", "the largest difference that counts as none",
             mt::at_least(0));
   cl.parse();
-  if (print_differences(options, other, tolerance, print_line))
+  if (print_differences(options, other, tolerance, print_line, cl.log()))
     end_with_difference(options.path + ": differs from " + other);
 }
 
@@ -96,7 +96,7 @@ void run_verify(CommandLine& cl) {
   cl.describe("check a checkpoint: hashes, sizes, tensors of the model, finite numbers");
   add_inspection(cl, options);
   cl.parse();
-  if (!verify_checkpoint(options, print_line))
+  if (!verify_checkpoint(options, print_line, cl.log()))
     end_with_difference(options.path + ": holds numbers that are not finite");
 }
 

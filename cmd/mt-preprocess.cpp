@@ -223,7 +223,7 @@ void run_checksum(CommandLine& cl) {
   cl.parse();
   mt::Checksum sum;
   for (const std::string& prefix : prefixes) {
-    const mt::Checksum one = mt::documents_checksum(mt::IndexedDataset(prefix));
+    const mt::Checksum one = mt::documents_checksum(mt::IndexedDataset(prefix), cl.log());
     sum += one;
     if (!together) std::cout << one.hex() << "  " << prefix << '\n';
   }
@@ -251,7 +251,7 @@ void run_verify(CommandLine& cl) {
   cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
   for (const std::string& prefix : prefixes) {
-    const std::vector<std::string> differences = mt::differences_from_manifest(prefix);
+    const std::vector<std::string> differences = mt::differences_from_manifest(prefix, cl.log());
     std::cout << (json ? mt::verdict_json(prefix, differences)
                        : mt::verdict_text(prefix, differences));
     std::cout << '\n';

@@ -13,6 +13,7 @@
 #include "train/options/pretrain_options.h"
 #include "train/plan/plan_search.h"
 #include "train/report/plot.h"
+#include "train/run/foreign_model.h"
 #include "train/run/pretraining.h"
 #include "train/run/show_batch.h"
 #include "train/run/trainer.h"
@@ -121,6 +122,10 @@ static void convert(const mt::RunOptions& options, const mt::Log& log) {
   needs("--load", from.load);
   needs("--ckpt-convert-format", from.convert_format);
   needs("--ckpt-convert-save", from.convert_save);
+  if (mt::is_foreign_model(from.load))
+    mt::fail(mt::Exit::usage, "--ckpt-convert-format: ", from.load,
+             " is a model of others', not a checkpoint of Megatron's; mt-convert ", from.load,
+             " OUTPUT --ckpt-format ", from.convert_format, " makes one of it");
   if (from.finetune)
     mt::fail(mt::Exit::usage, "--finetune: a converted checkpoint keeps its iteration");
   if (ranks.process.rank > 0) return;  // no rank needs another

@@ -1,6 +1,7 @@
 #include "ckpt/tensor_numbers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -137,6 +138,43 @@ TensorNumbers numbers_of(ConstTensor tensor) {
     for (const double number : block) numbers.add(number);
   }
   return numbers;
+}
+
+// Whether the exponents of all elements, which may begin at any byte, have a bit that is 0.
+template <class Bits>
+static bool has_finite(ConstTensor tensor, Bits exponent) {
+  constexpr std::size_t kCopied = 1024;
+  std::array<Bits, kCopied> bits = {};
+  const auto* at = static_cast<const std::byte*>(tensor.data());
+  for (std::size_t left = tensor.bytes(); left > 0;) {
+    const std::size_t bytes = std::min(left, sizeof bits);
+    if (bytes < sizeof bits) bits = {};
+    std::memcpy(bits.data(), at, bytes);
+    Bits found = 0;
+    for (const Bits element : bits)
+      found |= static_cast<Bits>((element & exponent) == exponent ? 1 : 0);
+    if (found != 0) return false;
+    at += bytes;
+    left -= bytes;
+  }
+  return true;
+}
+
+bool is_finite(ConstTensor tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return has_finite<std::uint32_t>(tensor, 0x7F800000);
+    case DType::f64:
+      return has_finite<std::uint64_t>(tensor, 0x7FF0000000000000);
+    case DType::f16:
+      return has_finite<std::uint16_t>(tensor, 0x7C00);
+    case DType::bf16:
+      return has_finite<std::uint16_t>(tensor, 0x7F80);
+    default: {
+      const TensorNumbers numbers = numbers_of(tensor);
+      return numbers.finite() == numbers.count;
+    }
+  }
 }
 
 std::vector<std::int64_t> histogram_of(const TensorSource& source, const std::string& key,

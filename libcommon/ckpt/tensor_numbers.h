@@ -37,6 +37,8 @@ struct TensorNumbers {
 TensorNumbers numbers_of(const TensorSource& source, const std::string& key);
 TensorNumbers numbers_of(ConstTensor tensor);
 
+bool is_finite(ConstTensor tensor);  // no NaN, no infinity; as fast as memory is read
+
 // How many finite elements lie in each of `bins` equal parts of [least, most].
 std::vector<std::int64_t> histogram_of(const TensorSource& source, const std::string& key,
                                        const TensorNumbers& numbers, std::size_t bins);

@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/convert_output.h"
+#include "formats/finite_weights.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/megatron/legacy_classes.h"
@@ -414,6 +415,13 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  std::atomic<bool> warned = false;
+  // What is copied in any case is looked at, the first such tensor told.
+  const auto look_at = [&](const Param& row, const RowValue& value) {
+    if (!value.is_copy() || warned) return;
+    const std::string text = non_finite_text(plan.source->path(), row, value.tensor());
+    if (!text.empty() && !warned.exchange(true)) log.warn(text);
+  };
   Progress progress(log, "converting", "bytes", report.bytes);
   const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
                                      : parts_of(plan, plan.in_order ? 1 : kParts);
@@ -422,6 +430,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
       [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
         const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
         check_range(plan, row, state, value.tensor());
+        if (state.empty()) look_at(row, value);
         sink->write(part, row, state, value.tensor());
         progress.add(value.tensor().bytes());
       });

@@ -99,6 +99,16 @@ static void write_value(JsonWriter& json, const PyValue& value) {
   }
 }
 
+static void check_is_there(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) fail_without_model(path);
+}
+
+static std::unique_ptr<TensorSource> tensors_in(const std::string& path) {
+  check_is_there(path);
+  return open_tensors(path);
+}
+
 static bool is_model(const std::string& path) {
   return std::filesystem::exists(path + "/config.json") ||
          std::filesystem::exists(path + "/params.json") || is_core_dcp_with_args(path) ||
@@ -118,7 +128,7 @@ static void list_gguf_settings(const InspectOptions& options, const GgufReader& 
 
 static void list_settings(const InspectOptions& options, const PrintLine& print) {
   if (!is_model(options.path)) {
-    const std::unique_ptr<TensorSource> tensors = open_tensors(options.path);
+    const std::unique_ptr<TensorSource> tensors = tensors_in(options.path);
     if (const auto* gguf = dynamic_cast<const GgufReader*>(tensors.get()))
       return list_gguf_settings(options, *gguf, print);
   }
@@ -142,7 +152,7 @@ static void list_settings(const InspectOptions& options, const PrintLine& print)
 
 void list_tensors(const InspectOptions& options, bool settings, const PrintLine& print) {
   if (settings) return list_settings(options, print);
-  const std::unique_ptr<TensorSource> source = open_tensors(options.path);
+  const std::unique_ptr<TensorSource> source = tensors_in(options.path);
   std::size_t width = 0;
   for (const auto& [key, tensor] : source->tensors()) width = std::max(width, key.size());
   for (const auto& [key, tensor] : source->tensors())
@@ -187,7 +197,7 @@ static void print_histogram(const TensorNumbers& numbers, const std::vector<std:
 void print_tensor(const InspectOptions& options, const std::string& key, bool values,
                   const PrintLine& print) {
   constexpr std::size_t kBins = 16;
-  const std::unique_ptr<TensorSource> source = open_tensors(options.path);
+  const std::unique_ptr<TensorSource> source = tensors_in(options.path);
   const DistTensor& tensor = source->at(key);
   if (values) return print_values(*source, tensor, print);
   const TensorNumbers numbers = numbers_of(*source, key);
@@ -226,17 +236,26 @@ struct Side {
 
 class Differences {
  public:
-  Differences(const InspectOptions& options, double tolerance, const PrintLine& print)
-      : options_(options), tolerance_(tolerance), print_(print) {}
+  Differences(const InspectOptions& options, double tolerance, const PrintLine& print,
+              const Log& log)
+      : options_(options),
+        tolerance_(tolerance),
+        print_(print),
+        log_(log),
+        progress_(log, "comparing", "tensors", 0) {}
+
+  void expect(std::size_t tensors) { progress_.expect(tensors); }
 
   bool any() const { return any_; }
 
   void only_in(const std::string& path, const std::string& name) {
+    progress_.add(1);
     JsonWriter json = begin(name);
     report(json.member("only_in", path).end_object(), concat(name, "  only in ", path));
   }
 
   void compare(const std::string& name, const Side& a, const Side& b) {
+    progress_.add(1);
     if (!(a.shape == b.shape)) {
       JsonWriter json = begin(name);
       write_extents(json.key("shape_a"), a.shape);
@@ -287,12 +306,15 @@ class Differences {
   }
   void report(const JsonWriter& json, const std::string& text) {
     any_ = true;
+    log_.draw();  // nothing: the line takes its place
     print_(options_.json ? json.text() : text);
   }
 
   const InspectOptions& options_;
   double tolerance_;
   const PrintLine& print_;
+  const Log& log_;
+  Progress progress_;
   bool any_ = false;
 };
 
@@ -319,8 +341,9 @@ static std::map<std::string, std::string> keys_by_name(const TensorSource& sourc
 }
 
 static void compare_names(const std::string& a, const std::string& b, Differences& differences) {
-  const std::unique_ptr<TensorSource> of_a = open_tensors(a), of_b = open_tensors(b);
+  const std::unique_ptr<TensorSource> of_a = tensors_in(a), of_b = tensors_in(b);
   const auto keys_a = keys_by_name(*of_a), keys_b = keys_by_name(*of_b);
+  differences.expect(std::max(keys_a.size(), keys_b.size()));
   for (const auto& [name, key] : keys_a)
     if (const auto there = keys_b.find(name); there == keys_b.end())
       differences.only_in(a, key);
@@ -370,6 +393,7 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
   };
   std::set<std::string> all = states_a;
   all.insert(states_b.begin(), states_b.end());
+  differences.expect(table.rows().size() * all.size());
   for (const Param& row : table.rows())
     for (const std::string& state : all) compare(row, find(others, row), state);
   for (const Param& row : others.rows())
@@ -391,8 +415,10 @@ static std::unique_ptr<ModelSource> open_with_states(const InspectOptions& optio
 }
 
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
-                       const PrintLine& print) {
-  Differences differences(a, tolerance, print);
+                       const PrintLine& print, const Log& log) {
+  check_is_there(a.path);
+  check_is_there(b);
+  Differences differences(a, tolerance, print, log);
   const auto is_any_model = [](const std::string& path) {
     return is_model(path) || find_gguf(path);
   };
@@ -417,16 +443,24 @@ bool print_differences(const InspectOptions& a, const std::string& b, double tol
 
 // --- verify -------------------------------------------------------------------------------------
 
-bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
-  const std::unique_ptr<TensorSource> tensors = open_tensors(options.path);
+static std::uint64_t bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<std::uint64_t>(shape.numel()) * size_of(dtype);
+}
+
+bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, const Log& log) {
+  const std::unique_ptr<TensorSource> tensors = tensors_in(options.path);
   const bool model = is_model(options.path);
   std::int64_t rows = 0;
   bool finite = true, gaps = false;
-  std::uint64_t elements = 0;
+  std::uint64_t elements = 0, bytes = 0;
+  for (const auto& [key, tensor] : tensors->tensors())
+    bytes += tensor.dtype ? bytes_of(tensor.own_shape(), *tensor.dtype) : 0;
+  Progress progress(log, "verifying", "bytes", bytes);
   const auto check = [&](const std::string& name, const TensorNumbers& numbers) {
     elements += static_cast<std::uint64_t>(numbers.count);
     if (numbers.finite() == numbers.count) return;
     finite = false;
+    log.draw();
     if (!options.json)
       print(concat(name, "  NaNs ", numbers.nans, "  infinities ", numbers.infinities, "  of ",
                    numbers.count));
@@ -436,6 +470,8 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
     const ParamTable table = model_rows(source->config());
     source->check_all_used(table);
     gaps = source->has_gaps();
+    for (const Param& row : table.rows()) bytes += bytes_of(row.shape, source->dtype_of(row, ""));
+    progress.expect(bytes);
     for (const Param& row : table.rows()) {
       for (const std::string& state : source->states()) {
         const DType dtype = source->dtype_of(row, state);  // is there
@@ -444,14 +480,18 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
                             static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));
         const Tensor value = buffer.tensor(dtype, row.shape);
         source->read(row, state, value);
+        if (state.empty()) progress.add(buffer.bytes());
         if (!state.empty()) check(state_prefix(state) + row.name(), numbers_of(value));
       }
       ++rows;
     }
     source->finish_reading();
   }
-  for (const auto& [key, tensor] : tensors->tensors())
+  for (const auto& [key, tensor] : tensors->tensors()) {
     if (!gaps || key.find("optimizer.") == std::string::npos) check(key, numbers_of(*tensors, key));
+    progress.add(tensor.dtype ? bytes_of(tensor.own_shape(), *tensor.dtype) : 0);
+  }
+  progress.finish();
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("checkpoint", tensors->path());
   json.member("tensors", tensors->tensors().size()).member("elements", elements);

@@ -30,10 +30,10 @@ void print_tensor(const InspectOptions& options, const std::string& key, bool va
 // them where both have one.  Prints what differs by more than `tolerance`, or is in one of the two
 // only; a NaN equals a NaN.  Returns whether anything was printed.
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
-                       const PrintLine& print);
+                       const PrintLine& print, const Log& log = {});
 
 // Checks hashes, sizes and structure of a checkpoint, that the tensors are just the model's, and
 // that all numbers are finite.  Damage is Exit::bad_data; returns whether all is finite.
-bool verify_checkpoint(const InspectOptions& options, const PrintLine& print);
+bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, const Log& log = {});
 
 }  // namespace mt

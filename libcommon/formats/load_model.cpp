@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/finite_weights.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
 #include "model/checkpoint_tokenizer.h"
@@ -102,6 +103,7 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   for (const Param& row : table.rows()) {
     const HostCopy here = HostCopy::for_writing(row.value);
     source->read(row, "", here.tensor());
+    check_finite(source->path(), row, here.tensor());
     here.upload();
   }
   return loaded;

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/near_path.h"
 #include "formats/gguf/gguf_source.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/core_source.h"
@@ -113,9 +114,43 @@ std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& o
   return mt::make_tokenizer(options);
 }
 
+// Whether open_model() would find something there.
+static bool holds_model(const std::string& folder) {
+  std::error_code none;
+  const auto has = [&](const char* name) { return fs::exists(concat(folder, "/", name), none); };
+  return fs::is_directory(folder, none) &&
+         (has(kTracker) || has("config.json") || has("params.json") || is_one_checkpoint(folder) ||
+          find_gguf(folder));
+}
+
+// What is no model, but lies in one, or in the folder that was meant to be.
+[[noreturn]] static void fail_with_file(const std::string& path) {
+  const std::string folder = parent_directory(path), prefix = path.substr(0, path.rfind('.'));
+  if ((path.ends_with(".bin") || path.ends_with(".idx")) && fs::exists(prefix + ".idx"))
+    fail(Exit::no_input, path, ": is part of a token file, expected a model");
+  if (holds_model(folder))
+    fail(Exit::no_input, path, ": is one file of a model; give its folder, ", folder);
+  fail(Exit::no_input, path, ": is a file, but no GGUF file; expected one, or a model's folder");
+}
+
+void fail_without_model(const std::string& path) {
+  std::error_code none;
+  if (!fs::exists(path, none))
+    fail(Exit::no_input, path, ": no model there: it does not exist", what_is_there(path));
+  if (!fs::is_directory(path, none)) fail_with_file(path);
+  const std::vector<std::string> names = names_beside(path + "/");
+  if (names.empty()) fail(Exit::no_input, path, ": no model there: the folder is empty");
+  for (const std::string& name : names)
+    if (const std::string inner = concat(path, "/", name); holds_model(inner))
+      fail(Exit::no_input, path, ": no model there, but ", names_text(names), "; did you mean ",
+           inner, "?");
+  fail(Exit::no_input, path, ": no model there, but ", names_text(names),
+       "; expected checkpoints of a run, a folder of Hugging Face's or Meta's, or a GGUF file");
+}
+
 static std::unique_ptr<ModelSource> open_any(const std::string& path,
                                              const ModelSourceOptions& options) {
-  if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
+  if (!fs::exists(path)) fail_without_model(path);
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (const auto file = find_gguf(path)) {
     if (options.iteration)
@@ -123,8 +158,7 @@ static std::unique_ptr<ModelSource> open_any(const std::string& path,
            *options.iteration, " was asked for");
     return std::make_unique<GgufSource>(*file, options);
   }
-  if (!fs::is_directory(path))
-    fail(Exit::no_input, path, ": is a file, but no GGUF file; expected one, or a model's folder");
+  if (!fs::is_directory(path)) fail_without_model(path);
   if (const auto place = find_checkpoint(path, options.iteration)) {
     switch (detect_checkpoint_format(place->folder)) {
       case CheckpointFormat::torch:
@@ -136,11 +170,9 @@ static std::unique_ptr<ModelSource> open_any(const std::string& path,
     }
   }
   if (is_core_dcp(path)) return std::make_unique<DcpSource>(path, options);
-  const bool meta = fs::exists(path + "/params.json");
-  if (!meta && !fs::exists(path + "/config.json"))
-    fail(Exit::no_input, path, ": no model there: neither ", kTracker,
-         ", config.json, params.json nor model.gguf");
-  if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
+  const bool hugging_face = fs::exists(path + "/config.json");
+  if (!hugging_face && !fs::exists(path + "/params.json")) fail_without_model(path);
+  if (!hugging_face) return std::make_unique<MetaSource>(path, options);
   return std::make_unique<HuggingFaceSource>(path, options);
 }
 

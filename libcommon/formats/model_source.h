@@ -103,6 +103,9 @@ struct ModelSourceOptions {
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});
 
+// Exit::no_input: no model is there, but what is, and which path was perhaps meant.
+[[noreturn]] void fail_without_model(const std::string& path);
+
 // Names of the files that travel with a model in a folder of Hugging Face's.
 std::vector<Companion> companions_in(const std::string& folder);
 // This reads what companions_in() finds, so that the files may go.

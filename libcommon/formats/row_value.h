@@ -49,6 +49,7 @@ class RowValue {
   RowValue(const RowValue&) = delete;
   ~RowValue();
   const ConstTensor& tensor() const { return tensor_; }
+  bool is_copy() const { return !view_; }
 
  private:
   RowMemory& memory_;

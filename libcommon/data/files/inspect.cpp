@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "base/threads.h"
 #include "data/files/manifest.h"
 #include "data/samples/numpy_random.h"
@@ -154,10 +155,22 @@ static std::string outside_of(const IndexedDataset& data, std::int64_t limit) {
   });
 }
 
-std::vector<std::string> differences_from_manifest(const std::string& prefix) {
+static std::string hash_of(Bytes bytes, Progress& progress) {
+  constexpr std::size_t kBlock = 16 << 20;
+  Hasher hasher;
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(kBlock, bytes.size()))) {
+    const Bytes block = bytes.first(std::min(kBlock, bytes.size()));
+    hasher.update(block);
+    progress.add(block.size());
+  }
+  return hasher.hex();
+}
+
+std::vector<std::string> differences_from_manifest(const std::string& prefix, const Log& log) {
   const IndexedDataset data(prefix);
   const Manifest manifest = read_manifest(prefix);
   std::vector<std::string> differences;
+  Progress progress(log, "verifying", "bytes", data.idx_bytes().size() + data.bin_bytes().size());
   const auto compare = [&](const std::string& file, const char* what, const auto& is,
                            const auto& expected) {
     if (is != expected)
@@ -167,8 +180,8 @@ std::vector<std::string> differences_from_manifest(const std::string& prefix) {
   compare(idx_path(prefix), "sequences", data.sequences(), manifest.sequences);
   compare(idx_path(prefix), "documents", data.documents(), manifest.documents);
   compare(bin_path(prefix), "tokens", data.tokens(), manifest.tokens);
-  compare(idx_path(prefix), "hash", hash_hex(data.idx_bytes()), manifest.idx_hash);
-  compare(bin_path(prefix), "hash", hash_hex(data.bin_bytes()), manifest.bin_hash);
+  compare(idx_path(prefix), "hash", hash_of(data.idx_bytes(), progress), manifest.idx_hash);
+  compare(bin_path(prefix), "hash", hash_of(data.bin_bytes(), progress), manifest.bin_hash);
   if (!manifest.tokenizer) return differences;
   const std::int64_t limit = manifest.tokenizer->vocab_size;
   const std::string outside = outside_of(data, limit);

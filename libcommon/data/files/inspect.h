@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "data/files/indexed_dataset.h"
 #include "text/tokenizer.h"
 
@@ -37,7 +38,7 @@ std::string summary_json(const IndexedDataset& data);
 // What `verify` finds wrong, a line each: hashes, counts and type that differ from the manifest,
 // and tokens outside of the tokenizer's vocabulary.  Throws as IndexedDataset and read_manifest()
 // do.
-std::vector<std::string> differences_from_manifest(const std::string& prefix);
+std::vector<std::string> differences_from_manifest(const std::string& prefix, const Log& log = {});
 
 // What it prints of them, without the last newline; as JSON of schema mt-verify/1.
 std::string verdict_text(const std::string& prefix, const std::vector<std::string>& differences);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "base/threads.h"
 
 namespace mt {
@@ -131,13 +132,15 @@ std::string Checksum::hex() const {
   return out.str();
 }
 
-Checksum documents_checksum(const IndexedDataset& data) {
+Checksum documents_checksum(const IndexedDataset& data, const Log& log) {
+  Progress progress(log, "summing", "documents", static_cast<std::uint64_t>(data.documents()));
   const std::int64_t tiles = (data.documents() + kTileDocuments - 1) / kTileDocuments;
   std::vector<Checksum> sums(static_cast<std::size_t>(tiles));
   parallel_for(tiles, [&](std::int64_t tile) {
     const std::int64_t end = std::min(data.documents(), (tile + 1) * kTileDocuments);
     for (std::int64_t d = tile * kTileDocuments; d < end; ++d)
       sums[static_cast<std::size_t>(tile)] += checksum_of(data, d);
+    progress.add(static_cast<std::uint64_t>(end - tile * kTileDocuments));
   });
   Checksum total;
   for (const Checksum& sum : sums) total += sum;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/log.h"
 #include "data/files/indexed_dataset.h"
 
 namespace mt {
@@ -37,6 +38,6 @@ struct Checksum {
   Checksum& operator+=(const Checksum& other);
   std::string hex() const;
 };
-Checksum documents_checksum(const IndexedDataset& data);
+Checksum documents_checksum(const IndexedDataset& data, const Log& log = {});
 
 }  // namespace mt

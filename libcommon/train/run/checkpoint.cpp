@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "formats/finite_weights.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
@@ -140,6 +141,7 @@ static void load_foreign(const std::string& path, TrainingState& state, bool fir
       [&](const Param& row) {
         const HostCopy here = HostCopy::for_writing(row.value);
         read_part(*source, row, here.tensor());
+        check_finite(source->path(), row, here.tensor());
         here.upload();
       },
       state.stream);
@@ -178,7 +180,13 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   check_all_used(checkpoint.tensors(), task.rows());
   state.stream.synchronize();
   state.optimizer.set_values(
-      [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);
+      [&](const Param& row) {
+        const HostCopy here = HostCopy::for_writing(row.value);
+        read_row(checkpoint.tensors(), row, {}, here.tensor());
+        check_finite(place->folder, row, here.tensor());
+        here.upload();
+      },
+      state.stream);
   state.stream.synchronize();
   if (place->release || found.begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);

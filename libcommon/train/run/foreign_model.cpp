@@ -13,7 +13,11 @@ namespace fs = std::filesystem;
 bool is_foreign_model(const std::string& path) {
   std::error_code none;
   if (path.empty()) return false;
-  if (!fs::is_directory(path, none)) return fs::exists(path, none) && find_gguf(path).has_value();
+  if (!fs::exists(path, none)) return false;
+  if (!fs::is_directory(path, none)) {
+    if (!find_gguf(path)) fail_without_model(path);
+    return true;
+  }
   const auto has = [&](const char* name) { return fs::exists(concat(path, "/", name), none); };
   if (has(kTracker) || is_one_checkpoint(path)) return false;
   if (has("run_config.yaml"))

@@ -25,41 +25,15 @@ static std::optional<CheckpointPlace> newer_non_persistent(
   return place && (!lasting || place->iteration >= lasting->iteration) ? place : std::nullopt;
 }
 
-// A folder in this one that could have been meant.
-static std::string loadable_in(const std::string& folder) {
-  for (const std::string& name : names_beside(folder + "/")) {
-    const std::string inner = concat(folder, "/", name);
-    std::error_code none;
-    if (!fs::is_directory(inner, none)) continue;
-    if (fs::exists(concat(inner, "/", kTracker), none) || is_one_checkpoint(inner) ||
-        fs::exists(inner + "/config.json", none))
-      return inner;
-  }
-  return {};
-}
-
-[[noreturn]] static void fail_without_checkpoint(const std::string& path) {
-  std::error_code none;
-  if (!fs::exists(path, none))
-    fail(Exit::no_input, path, ": no checkpoint there: it does not exist", what_is_there(path));
-  const std::vector<std::string> names = names_beside(path + "/");
-  if (names.empty()) fail(Exit::no_input, path, ": no checkpoint there: the folder is empty");
-  const std::string meant = loadable_in(path);
-  fail(Exit::no_input, path, ": no checkpoint there, but ", names_text(names),
-       meant.empty() ? "; expected checkpoints of a run, a folder of Hugging Face's or Meta's, or "
-                       "a GGUF file"
-                     : concat("; did you mean ", meant, "?"));
-}
-
 // A new run may begin where --load names nothing, an empty folder, or where it saves.
 static void check_may_begin(const CheckpointOptions& o) {
   if (o.load.empty()) return;
   if (o.exit_on_missing_checkpoint)
     fail(Exit::no_input, o.load,
          ": no checkpoint there, and --exit-on-missing-checkpoint is given");
-  if (o.finetune) fail_without_checkpoint(o.load);
+  if (o.finetune) fail_without_model(o.load);
   if (!o.save.empty() && is_same_file(o.load, o.save)) return;
-  if (!names_beside(o.load + "/").empty()) fail_without_checkpoint(o.load);
+  if (!names_beside(o.load + "/").empty()) fail_without_model(o.load);
 }
 
 ToLoad find_to_load(const CheckpointOptions& o) {
@@ -82,7 +56,7 @@ ToLoad find_to_load(const CheckpointOptions& o) {
     check_may_begin(o);
   } else {
     place = find_checkpoint(o.pretrained_checkpoint);
-    if (!place) fail_without_checkpoint(o.pretrained_checkpoint);
+    if (!place) fail_without_model(o.pretrained_checkpoint);
   }
   return {place, true, true};
 }
