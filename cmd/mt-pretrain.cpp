@@ -37,7 +37,8 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
       mt::make_plan(options.run, mt::Pretraining(options.model, options.data), options.plan);
   print(options.run.report.json ? mt::plan_json(plan)
                                 : mt::plan_text(plan, mt::terminal_columns()));
-  if (!options.plan.svg.empty()) mt::write_plan_svg(plan, options.plan.svg);
+  if (!options.plan.svg.empty())
+    mt::write_plan_svg(plan, options.plan.svg, options.run.checkpoint.force);
 }
 
 // What is done instead of the run is one thing.

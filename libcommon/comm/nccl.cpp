@@ -2,7 +2,9 @@
 // is opened by the first of them.
 #include <nccl.h>
 
+#include "base/error.h"
 #include "base/shared_library.h"
+#include "comm/nccl_group.h"
 
 #define MT_TEXT_OF(number) #number
 #define MT_LIBRARY(major) "libnccl.so." MT_TEXT_OF(major)
@@ -76,4 +78,22 @@ ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int from, nc
 
 ncclResult_t ncclGroupStart() { return theirs<ncclGroupStart>(__func__)(); }
 
+ncclResult_t ncclGetVersion(int* version) { return theirs<ncclGetVersion>(__func__)(version); }
+
 ncclResult_t ncclGroupEnd() { return theirs<ncclGroupEnd>(__func__)(); }
+
+// 22809 is 2.28.9.
+static std::string in_words(int version) {
+  return mt::concat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
+}
+
+std::string mt::nccl_version() {
+  const std::string text = concat("NCCL: built with ", in_words(NCCL_VERSION_CODE), "; ");
+  try {
+    int found = 0;
+    ncclGetVersion(&found);
+    return text + in_words(found) + " here";
+  } catch (const Error&) {
+    return text + "none here";
+  }
+}

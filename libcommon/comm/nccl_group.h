@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/group.h"
 #include "comm/rendezvous.h"
@@ -20,5 +21,8 @@ namespace mt {
 // A GPU that waits for another's part waits for ever if that does not come: `ranks` is told how far
 // this one has come, and fails when one has waited until its timeout.
 std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute);
+
+// What --version says of NCCL: what this was built with, and what the first group would open.
+std::string nccl_version();
 
 }  // namespace mt

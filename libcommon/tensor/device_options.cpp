@@ -48,13 +48,13 @@ void DeviceOptions::complete(bool gpu_serves) {
   if (bf16 && fp16) fail(Exit::usage, "--bf16 and --fp16 exclude each other");
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   const bool narrow = dtype == "bf16" || dtype == "fp16";
+  const std::string given = concat(bf16 || fp16 ? "--" : "--dtype ", dtype);
   if (narrow && device_name == "auto" && gpu_serves && !supposed && device::count() == 0)
-    fail(Exit::unavailable, bf16 || fp16 ? "--" : "--dtype ", dtype,
-         ": needs a GPU, and there is none (", device::version(),
+    fail(Exit::unavailable, given, ": needs a GPU, and there is none (", device::version(),
          "); on the CPU --dtype fp32 or fp64");
   if (device_name == "auto") choose_device(*this, gpu_serves, narrow);
   if (device() == Device::cpu && narrow)
-    fail(Exit::bad_config, "--dtype ", dtype, ": the CPU computes in fp32 or fp64");
+    fail(Exit::bad_config, given, ": needs a GPU; on the CPU --dtype fp32 or fp64");
   if (device() == Device::cuda && dtype == "fp64")
     fail(Exit::bad_config, "--device cuda: computes no fp64; see --dtype");
   if (device() == Device::cpu || supposed) return;

@@ -11,7 +11,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &save, "DIR", "where checkpoints go");
   cl.flag("--force", &force,
-          "replace checkpoints of another run in --save, which are an error otherwise");
+          "replace checkpoints of another run in --save, or --plan-svg's image, which are an "
+          "error otherwise");
   cl.option("--save-interval,--persistent-save-interval", &save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
   cl.option("--save-retain-interval", &save_retain_interval, "N",
@@ -58,13 +59,13 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.off_switch("--no-save-optim", &save_optimizer, "checkpoints without the optimizer's state");
 }
 
-void CheckpointOptions::complete() const {
+void CheckpointOptions::complete(bool draws) const {
   const auto needs = [](bool given, const char* option, bool met, const char* other) {
     if (given && !met) fail(Exit::usage, option, ": needs ", other);
   };
   const bool saves = !save.empty(), loads = !load.empty();
   needs(save_interval.has_value(), "--save-interval", saves, "--save");
-  needs(force, "--force", saves, "--save");
+  needs(force, "--force", saves || draws, "--save, or --plan-svg");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");
   needs(use_args, "--use-checkpoint-args", loads || !pretrained_checkpoint.empty(), "--load");

@@ -24,7 +24,7 @@ struct CheckpointOptions {
   bool async_save = false, fully_parallel_save = true;
 
   void add_to(CommandLine& cl);
-  void complete() const;  // checks what must fit together
+  void complete(bool draws) const;  // checks what must fit together; a plan may draw an image
   // Makes ranks that may be started again after a failure go on from what this run has saved;
   // `attempt` says how often they were.
   void go_on_after_failures(int attempt);

@@ -7,7 +7,8 @@ namespace mt {
 void PlanOptions::add_to(CommandLine& cl) {
   cl.section("Plan");
   cl.flag("--plan", &wanted,
-          "print parameters, FLOPs, memory and messages of a step, for GPUs its time, and stop");
+          "print parameters, FLOPs, memory, messages and time of a step, and stop; times are of "
+          "GPUs in 16 bits, or of this CPU");
   cl.option("--plan-svg", &svg, "FILE",
             "with --plan: draw the schedule of the pipeline's stages as an SVG image");
   cl.option("--plan-search", &search, "N",
@@ -25,11 +26,12 @@ void PlanOptions::check_wanted() const {
 }
 
 void PlanOptions::check_times(bool plans_times, bool on_gpus) const {
-  if (wanted && !plans_times &&
-      (!svg.empty() || machine.gives_rates() || (machine.is_given() && !on_gpus)))
+  if (!wanted) return;
+  if (machine.is_named() && !on_gpus)
+    fail(Exit::usage, "--plan-machine, --plan-memory: of GPUs; --device cpu is this machine");
+  if (!plans_times && on_gpus && (!svg.empty() || machine.gives_rates()))
     fail(Exit::usage,
-         "--plan-svg, --plan-machine, and what else a plan supposes: only plans for "
-         "GPUs in 16 bits have times");
+         "--plan-svg, and what else a plan supposes: plans for GPUs have times only in 16 bits");
 }
 
 }  // namespace mt

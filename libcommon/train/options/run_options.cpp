@@ -1,6 +1,7 @@
 #include "train/options/run_options.h"
 
 #include "base/command.h"
+#include "comm/nccl_group.h"
 #include "model/config/model_config.h"
 #include "train/options/plan_options.h"
 
@@ -14,6 +15,7 @@ void RunOptions::add_to(CommandLine& cl) {
             between(1, 4294967295.0));
   compute.add_to(cl, ", with sums, gradients and the optimizer in fp32",
                  ", with a dynamic loss scale unless --loss-scale is given");
+  cl.gpu_version([] { return device::version() + "\n" + nccl_version(); });
   cl.off_switch(
       "--no-cuda-graphs", &cuda_graphs,
       "a GPU's forwards and backwards are queued kernel by kernel, not as graphs captured "
@@ -98,7 +100,7 @@ void RunOptions::complete(const Instead& instead) {
   instead.plan.check_times(plans_times(), device() == Device::cuda);
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
-  checkpoint.complete();
+  checkpoint.complete(!instead.plan.svg.empty());
   if (!instead.plan.wanted && !instead.check_layout && ranks.max_restarts() > 0)
     checkpoint.go_on_after_failures(ranks.process.attempt);
 }

@@ -70,16 +70,17 @@ double attention_rate(const AttentionKind& kind, bool backward) {
 
 }  // namespace
 
-PerFamily<double> Machine::seconds(const PerFamily<Cost>& work, const AttentionKind& attention,
+PerFamily<double> Machine::seconds(const PerFamily<Cost>& work, const AttentionKind& kind,
                                    bool backward) const {
   PerFamily<double> seconds = {};
+  const double attended =
+      attention > 0 ? attention : attention_rate(kind, backward) * products / kProducts;
   for (std::size_t i = 0; i < kFamilies; ++i) {
     const double moving = work[i].bytes / bytes;
     if (static_cast<Family>(i) == Family::product)
       seconds[i] = std::max(work[i].flops / products + kProductBytes * moving, moving);
     else if (static_cast<Family>(i) == Family::attention)
-      seconds[i] = std::max(
-          work[i].flops / (attention_rate(attention, backward) * products / kProducts), moving);
+      seconds[i] = std::max(work[i].flops / attended, moving);
     else
       seconds[i] = std::max(work[i].flops / products, moving);
   }
@@ -110,7 +111,9 @@ void MachineOptions::add_to(CommandLine& cl) {
             "kind of GPU that the plan supposes: h200 (the default, in 16 bits), h100, a100, b200, "
             "or here: this machine's, measured, connected as h200",
             one_of(names));
-  cl.option("--plan-tflops", &tflops, "F", "their TFLOP/s of large products", greater_than(0));
+  cl.option("--plan-tflops", &tflops, "F",
+            "their TFLOP/s of large products, or the CPU's, which are measured otherwise",
+            greater_than(0));
   cl.option("--plan-memory-bandwidth", &memory_bandwidth, "GB/S",
             "what they read and write of their memory", greater_than(0));
   cl.option("--plan-memory", &memory, "GIB", "their memory", greater_than(0));

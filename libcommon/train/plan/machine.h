@@ -1,4 +1,5 @@
-// Machine: how fast a kind of GPU, and what connects them, do the work that a plan counts.
+// Machine: how fast a kind of GPU, and what connects them, do the work that a plan counts; or a
+// rank on this machine's CPU.
 //
 // Operations take as long as their FLOPs or their bytes, whichever take longer; a product's bytes
 // are hidden by its multiplications but for a quarter.  A message takes the latency of its link,
@@ -36,13 +37,14 @@ struct Machine {
   double peak = 0;         // FLOP/s of the datasheet in 16 bits, dense: what MFU is a part of
   double products = 0;     // FLOP/s of large products in 16 bits, sustained
   double bytes = 0;        // read and written a second, of a large copy
+  double attention = 0;    // FLOP/s of attention; 0: as cuDNN's on an H200, by the products
   double launch = 0;       // seconds from one captured graph to the next
   std::size_t memory = 0;  // bytes of a GPU
   int gpus_per_node = 8;
   Link node, network;  // within a node, and of each GPU between nodes
 
   // How long operations take one after another, by families.
-  PerFamily<double> seconds(const PerFamily<Cost>& work, const AttentionKind& attention,
+  PerFamily<double> seconds(const PerFamily<Cost>& work, const AttentionKind& kind,
                             bool backward) const;
   double seconds(const Message& message) const;
   int nodes(const std::vector<int>& ranks) const;  // those of a node stand together
@@ -51,6 +53,10 @@ struct Machine {
 // Where the machine is "here": takes what is not given from this machine's GPU.  Exit::unavailable
 // without one.
 void measure_machine(MachineOptions& options, DType dtype);
+
+// One of so many ranks on this machine's CPU, each with so many threads.  What the options do not
+// give is measured, in about half a second.
+Machine measure_cpu(const MachineOptions& options, DType dtype, int ranks, int threads);
 
 // What a device reaches in a second.
 struct Ceilings {

@@ -178,13 +178,17 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   plan.tokens = options.batch.evaluated() * task.seq_length();
   plan.ranks = options.ranks.count;
   plan.device = options.device();
-  Machine machine = asked.machine.machine();
+  const bool on_cpu = plan.device == Device::cpu;
+  Machine machine = on_cpu && asked.wanted
+                        ? measure_cpu(asked.machine, options.compute_dtype(), plan.ranks,
+                                      options.ranks.threads_of_each())
+                        : asked.machine.machine();
   if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
   plan.device_memory = memory_of(plan.device, asked, machine);
   // One rank at each place of the pipeline.
   for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
     plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail, plan.parameters));
-  if (options.plans_times()) {
+  if (options.plans_times() || (on_cpu && asked.wanted)) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;
     for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);

@@ -36,7 +36,8 @@ struct Plan {
   Device device = Device::cpu;
   // Bytes: of this machine, which the ranks share, or of the GPU that each has; 0: there is none.
   std::size_t device_memory = 0;
-  // What GPUs are supposed, and how long a step takes on them; not of the CPU, nor of 32 bits.
+  // What is supposed of each rank, and how long a step takes: on GPUs in 16 bits, or, where it was
+  // asked for, on this CPU.
   std::optional<Machine> machine;
   std::optional<StepTimes> times;
   const RankPlan& of(const World& world) const {
@@ -66,7 +67,7 @@ Plan make_plan(const RunOptions& options, const Task& task);
 std::string plan_json(const Plan& plan);
 std::string plan_text(const Plan& plan, int columns);  // of the schedule's drawing
 // An image of the schedule of a plan that has times.
-void write_plan_svg(const Plan& plan, const std::string& path);
+void write_plan_svg(const Plan& plan, const std::string& path, bool overwrite);
 
 // What the run's executor is told, the same in the plan and in the run.
 StepShape step_shape(const RunOptions& options, const Task& task);

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "comm/nccl_memory.h"
 #include "data/samples/data_sources.h"
 #include "train/plan/plan.h"
 #include "train/plan/schedule_drawing.h"
-#include "train/report/svg.h"
 
 namespace mt {
 
@@ -253,9 +254,17 @@ static std::string times_text(const Plan& plan, int columns) {
   if (!plan.times) return {};
   const StepTimes& times = *plan.times;
   char row[160];
-  std::snprintf(row, sizeof row, "a step on %d x %s: %.3f ms, %.0f tokens/s, MFU %.1f%%\n",
-                plan.ranks, plan.machine->name.c_str(), 1e3 * times.seconds,
-                static_cast<double>(plan.tokens) / times.seconds, 100 * plan.mfu());
+  const double rate = static_cast<double>(plan.tokens) / times.seconds;
+  if (plan.device == Device::cpu)
+    std::snprintf(row, sizeof row,
+                  "a step on this CPU: about %.3g ms, %s tokens/s, if a rank multiplies at %.3g "
+                  "GFLOP/s and moves %.3g GB/s\n",
+                  1e3 * times.seconds, short_number(rate).c_str(), 1e-9 * plan.machine->products,
+                  1e-9 * plan.machine->bytes);
+  else
+    std::snprintf(row, sizeof row, "a step on %d x %s: %.3f ms, %.0f tokens/s, MFU %.1f%%\n",
+                  plan.ranks, plan.machine->name.c_str(), 1e3 * times.seconds, rate,
+                  100 * plan.mfu());
   std::string text = row;
   const auto add = [&](const char* name, double seconds) {
     if (seconds == 0) return;
@@ -299,8 +308,8 @@ std::string plan_text(const Plan& plan, int columns) {
          times_text(plan, columns);
 }
 
-void write_plan_svg(const Plan& plan, const std::string& path) {
-  write_svg(path, schedule_svg(*plan.times));
+void write_plan_svg(const Plan& plan, const std::string& path, bool overwrite) {
+  write_file_atomically(path, schedule_svg(*plan.times), overwrite);
 }
 
 }  // namespace mt

@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/input/byte_source.h"
 #include "base/input/line_reader.h"
-#include "train/report/svg.h"
 
 namespace mt {
 
@@ -21,6 +20,7 @@ void PlotOptions::add_to(CommandLine& cl) {
             "members of the log's steps, a panel for each: loss, lr, grad_norm, tokens_per_second, "
             "step_seconds, ...");
   cl.option("--svg,-o", &svg, "FILE", "an SVG image instead of characters; - is stdout");
+  cl.flag("--force", &force, "overwrite an existing file");
   cl.option("--columns", &columns, "N", "width in characters; 0: that of the terminal, or 80",
             between(0, 1000));
   cl.option("--rows", &rows, "N",
@@ -136,7 +136,7 @@ void plot(const PlotOptions& options, bool color) {
   else if (options.svg == "-")
     print(svg_plot(runs, options));
   else
-    write_svg(options.svg, svg_plot(runs, options));
+    write_file_atomically(options.svg, svg_plot(runs, options), options.force);
 }
 
 }  // namespace mt

@@ -14,6 +14,7 @@ struct PlotOptions {
   std::vector<std::string> logs;  // "-": stdin
   std::vector<std::string> metrics = {"loss", "tokens_per_second"};
   std::string svg;               // file, instead of the terminal
+  bool force = false;            // overwrites it
   int columns = 0;               // 0: as wide as the terminal
   std::optional<int> rows = {};  // of a panel's curves; none: what fits into the terminal, or 16
   double smooth = 0;             // of a mean, how much the one before counts

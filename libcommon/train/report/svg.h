@@ -22,8 +22,4 @@ inline std::string escaped(const std::string& text) {
 inline constexpr const char* kSvgColors[] = {"#0072b2", "#e69f00", "#009e73",
                                              "#cc79a7", "#d55e00", "#56b4e9"};  // Okabe and Ito's
 
-// Writes an image to a file, which replaces an image that it finds there, and nothing else:
-// Exit::cannot_create.
-void write_svg(const std::string& path, const std::string& image);
-
 }  // namespace mt
