@@ -1,9 +1,10 @@
 // mt-generate: continue prompts with a trained model, and make embeddings of texts.
-#include <atomic>
+#include <unistd.h>
+
 #include <cstdio>
 
-#include "base/activity.h"
 #include "base/command.h"
+#include "base/input/line_reader.h"
 #include "base/progress.h"
 #include "infer/embed.h"
 #include "infer/generate.h"
@@ -18,11 +19,19 @@ static void run_embed(mt::CommandLine& cl) {
   cl.describe("make embeddings of texts with a BERT");
   options.add_to(cl);
   cl.parse();
+  for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   options.compute.complete(true);
   options.compute.warn(cl.log());
   mt::Progress progress(cl.log(), "embedding", "texts", 0);
   mt::embed(options, print, [&] { progress.add(1); });
   progress.finish();
+}
+
+// How many there will be; 0 where stdin has the prompts.
+static std::uint64_t completions(const mt::GenerateOptions& options) {
+  if (options.prompts == std::vector<std::string>{"-"}) return 0;
+  if (options.prompts.empty()) return static_cast<std::uint64_t>(options.num_samples.value_or(0));
+  return options.prompts.size() * static_cast<std::uint64_t>(options.num_samples.value_or(1));
 }
 
 static void run(mt::CommandLine& cl) {
@@ -38,15 +47,13 @@ static void run(mt::CommandLine& cl) {
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  std::atomic<std::size_t> bytes = 0;
-  const mt::Activity asked(cl.log(), [&] {
-    cl.log().event("state", {{"what", "generating"}, {"unit", "bytes"}, {"done", bytes.load()}},
-                   mt::Log::Level::quiet);
-  });
-  mt::generate(std::move(options), [&](std::string_view text) {
-    print(text);
-    bytes += text.size();
-  });
+  const std::uint64_t total = completions(options);
+  // Nothing is drawn where completions are read, or prompts perhaps typed.
+  const bool talks = total == 0 || ::isatty(STDOUT_FILENO) == 1;
+  mt::Progress progress(talks ? cl.log().without_drawing() : cl.log(), "generating", "completions",
+                        total);
+  options.session.answered = [&] { progress.add(1); };
+  mt::generate(std::move(options), print);
 }
 
 int main(int argc, char** argv) { return mt::run_command("mt-generate", argc, argv, run); }

@@ -222,7 +222,7 @@ plan() {  # plan OPTION...: as text, as JSON and, of stages, as an image
   if [[ $* == *--pp* ]]; then mt-pretrain "$@" --plan --plan-svg schedule.svg > rest; fi
 }
 plans() {
-  quickly plan/cpu plan "${run[@]}" --train-iters 20
+  quickly plan/cpu plan "${run[@]}" --train-iters 20 --plan-tflops 1 --plan-memory-bandwidth 10  # not measured
   quickly plan/tp2pp4 plan "${gpus[@]}" --ranks 16 --micro-batch-size 1 --tp 2 --sequence-parallel --pp 4 \
     --use-distributed-optimizer
   quickly plan/cp2dp4 plan "${gpus[@]}" "${llama[@]}" --ranks 8 --micro-batch-size 2 --cp 2 --overlap-grad-reduce

@@ -344,7 +344,9 @@ void CommandLine::parse() {
 
 void CommandLine::open_log(Log::Settings settings) {
   settings.program = table_.program;
-  settings.terminal = ::isatty(STDERR_FILENO) == 1;
+  const char* const kind = std::getenv("TERM");  // a dumb one cannot erase what is drawn
+  settings.terminal =
+      ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
   settings.drawn = log_.settings().drawn;
   settings.activities = {};  // they hold this log, which therefore holds them not
   activities_->speak_through(Log(settings));

@@ -44,7 +44,12 @@ std::string what_is_there(const std::string& path, std::string_view ending) {
   if (!fs::exists(folder, none))
     return concat("; there is no folder ", folder, what_is_there(folder));
   const std::vector<std::string> names = names_beside(path, ending);
-  const std::string near = nearest(fs::path(path).filename().string(), names);
+  const std::string name = fs::path(path).filename().string();
+  std::string near = nearest(name, names);
+  const auto begun =
+      std::ranges::count_if(names, [&](const auto& n) { return n.starts_with(name); });
+  if (near.empty() && begun == 1)
+    near = *std::ranges::find_if(names, [&](const auto& n) { return n.starts_with(name); });
   if (near.empty()) return concat("; in ", folder, ": ", names_text(names));
   return concat("; did you mean ", folder == "." ? near : concat(folder, "/", near), "?");
 }

@@ -220,7 +220,8 @@ static void write_names(std::ostream& out, const std::string& title, const std::
 
 std::string help_short(const OptionTable& table) {
   std::ostringstream out;
-  out << table.invocation() << ": " << table.summary << '\n';
+  for (const std::string& line : wrap(concat(table.invocation(), ": ", table.summary), kWidth))
+    out << line << '\n';
   write_usage(out, table);
   const std::vector<const Option*> first = first_options(table);
   if (!first.empty()) out << "Options of a first run:\n";

@@ -62,6 +62,7 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
                  const SessionOptions& options, Print print)
     : json_(options.json),
       print_(std::move(print)),
+      answered_(options.answered),
       reader_(reader),
       model_(about),
       engine_(model, {.vocab_size = about.vocab_size,
@@ -122,6 +123,7 @@ void Session::print_made() {
       if (finished) print_("\n");
     }
     if (!finished) return;
+    answered_();
   }
 }
 

@@ -18,6 +18,7 @@ struct SessionOptions {
   std::int64_t max_requests = 8;  // completions at a time
   int threads = 0;                // of the CPU; 0: one a core
   bool json = false;
+  std::function<void()> answered = [] {};  // called when a completion is printed whole
 };
 
 class Session {
@@ -45,6 +46,7 @@ class Session {
 
   bool json_;
   Print print_;
+  std::function<void()> answered_;
   PromptReader& reader_;
   const CompletionModel& model_;
   Engine engine_;

@@ -37,13 +37,26 @@ T load_at(const std::byte* array, std::int64_t index) {
 std::string bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
 
+// What is there, but is not what token files begin with.
+static void refuse_other_than_prefix(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none))
+    fail(Exit::no_input, path, ": is a folder, expected the prefix of a token file; in it: ",
+         names_text(names_beside(path + "/", ".idx")));
+  if (std::filesystem::is_regular_file(path, none))
+    fail(Exit::no_input, path,
+         ": is a file, expected the prefix of a token file, as mt-preprocess ", "--input ", path,
+         " --output-prefix PREFIX makes");
+}
+
 void require_token_files(const std::string& prefix) {
   refuse_part_of_token_file(prefix);
   for (const char* const ending : {".idx", ".bin"}) {
     std::error_code none;
-    if (!std::filesystem::exists(prefix + ending, none) && !none)
-      fail(Exit::no_input, prefix, ending, ": cannot open: No such file or directory",
-           what_is_there(prefix, ending));
+    if (std::filesystem::exists(prefix + ending, none) || none) continue;
+    refuse_other_than_prefix(prefix);
+    fail(Exit::no_input, prefix, ending, ": cannot open: No such file or directory",
+         what_is_there(prefix, ending));
   }
 }
 

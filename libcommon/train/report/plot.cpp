@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 
@@ -122,6 +123,7 @@ void plot(const PlotOptions& options, bool color) {
   std::vector<RunCurves> runs;
   Screen screen(options, color, runs);
   const std::vector<std::string> paths = expand_inputs(options.logs);
+  refuse_inputs(std::array{options.svg}, paths);
   const bool live =
       options.svg.empty() && ::isatty(STDOUT_FILENO) != 0 && std::ranges::count(paths, "-") > 0;
   runs.reserve(paths.size());
