@@ -7,13 +7,13 @@ same samples.  They must be equal to 1e-5.  Then mt-pretrain takes a step of SGD
 mt-convert converts what came of it: what each weight has changed by is the learning rate times its gradient, which must
 be that of transformers to 1e-5 of the largest of its tensor.
 
-With --learn FOLDER both also learn from FOLDER/wikitext-2/test.txt, of the words in FOLDER/bert-uncased/vocab.txt: 500
-steps from the same weights over the same samples, those of transformers with PyTorch's AdamW.  Over each fifty steps the
-mean losses must be apart by less than what is left of the samples' own scatter in such a mean.
+With --learn TEXT both also learn from TEXT, a file of WikiText-2, in 4,000 words made of it: 500 steps from the same
+weights over the same samples, those of transformers with PyTorch's AdamW.  Over each fifty steps the mean losses must be
+apart by less than what is left of the samples' own scatter in such a mean.
 
 Needs from PyPI: torch, transformers (tried with 2.15.0 and 4.51.3), safetensors.
 
-Run:  scripts/compare-encoders.py build/release/cmd [--learn FOLDER] [CASE ...]
+Run:  scripts/compare-encoders.py build/release/cmd [--learn TEXT] [CASE ...]
 """
 import argparse
 import json
@@ -30,6 +30,8 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import transformers  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
+
+torch.set_num_threads(1)
 
 TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
 T5 = dict(d_model=64, d_kv=16, d_ff=96, num_layers=2, num_decoder_layers=3, num_heads=4,
@@ -190,28 +192,36 @@ def write_articles(text, path):
 
 
 def steps_of_twin(work, rates):
-    """The losses of PyTorch's steps."""
-    decayed = [weights for weights in work.model.parameters() if weights.dim() > 1]
-    others = [weights for weights in work.model.parameters() if weights.dim() <= 1]
-    optimizer = torch.optim.AdamW([dict(params=decayed), dict(params=others, weight_decay=0)], weight_decay=0.01,
-                                  betas=(0.9, 0.999), eps=1e-8)
+    """The losses of PyTorch's steps, which are of the weights that mt-convert makes of them: what it divides by a root
+    steps by as much less, and has gradients that are larger by as much."""
+    groups = []
+    for name, weights in work.model.named_parameters():
+        root = squares(name, work.model.config.tie_word_embeddings) ** 0.5
+        groups.append(dict(params=[weights], root=root, weight_decay=0.01 * root if weights.dim() > 1 else 0))
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8)
     samples = work.samples("train", STEPS * BATCH)
     for step, rate in enumerate(rates):
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         losses = work.losses(samples[step * BATCH : (step + 1) * BATCH])
         optimizer.zero_grad()
         sum(losses).backward()
-        torch.nn.utils.clip_grad_norm_(work.model.parameters(), 1.0)
+        norm = sum((group["params"][0].grad.norm() / group["root"]) ** 2 for group in optimizer.param_groups) ** 0.5
+        for group in optimizer.param_groups:
+            group["lr"] = rate / group["root"]
+            group["params"][0].grad *= min(1, 1 / (norm + 1e-6))
         optimizer.step()
         yield [loss.item() for loss in losses]
 
 
-def learn(programs, name, data):
+def learn(programs, name, text):
     with tempfile.TemporaryDirectory() as folder:
-        write_articles(f"{data}/wikitext-2/test.txt", f"{folder}/articles.jsonl")
-        work = Work(programs, name, folder, "articles.jsonl", f"{data}/bert-uncased/vocab.txt")
+        articles = f"{folder}/articles.jsonl"
+        write_articles(text, articles)
+        subprocess.run([f"{programs}/mt-preprocess", "vocab", "--quiet", "--tokenizer-type", "BertWordPieceLowerCase",
+                        "--vocab-size", "4000", "--input", articles, "--output-dir", folder], check=True)
+        work = Work(programs, name, folder, articles, f"{folder}/vocab.txt")
         work.convert()
+        if work.flags[1] == "t5" and work.model.config.tie_word_embeddings:  # to whose words Megatron-LM gives a bias
+            work.model.lm_head.bias = torch.nn.Parameter(torch.zeros(work.model.config.vocab_size))
         work.pretrain("train", "--quiet", "--save", "learnt", *LEARNING.split())
         steps = [json.loads(line) for line in open(f"{folder}/learnt/run.jsonl")]
         steps = [step for step in steps if step["event"] == "step"]
@@ -234,7 +244,7 @@ def learn(programs, name, data):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", help="folder of mt-preprocess, mt-convert and mt-pretrain")
-    parser.add_argument("--learn", metavar="FOLDER", help="of wikitext-2 and bert-uncased: learn from them, too")
+    parser.add_argument("--learn", metavar="TEXT", help="learn from this file of WikiText-2, too")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; default all")
     args = parser.parse_args()
     programs = pathlib.Path(args.programs).resolve()

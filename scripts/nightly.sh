@@ -102,7 +102,8 @@ if [[ -n $data ]]; then
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}
   long scripts/compare-punkt.py "$python" scripts/compare-punkt.py build/release/cmd/mt-preprocess "$data"
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
-  long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd
+  long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
+    --learn "$data/wikitext-2/test.txt"
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
