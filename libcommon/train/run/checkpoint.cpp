@@ -54,6 +54,11 @@ std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& 
   return lock;
 }
 
+static bool packs_sequences(const PyValue& args) {
+  const PyValue* const value = args.find("pack_sequences");
+  return value != nullptr && *value == PyValue(true);
+}
+
 // The samples that a checkpoint counts as consumed are those of its own order.
 static void warn_of_other_samples(const RunOptions& o, const Task& task, const PyValue& args,
                                   const std::string& where, const Log& log) {
@@ -67,6 +72,12 @@ static void warn_of_other_samples(const RunOptions& o, const Task& task, const P
   };
   compare("--seq-length", "seq_length", task.seq_length());
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
+  PyValue own = PyValue::dict();
+  task.describe(o.compute_dtype(), own);
+  if (packs_sequences(args) != packs_sequences(own))
+    log.warn(concat(where, ": --pack-sequences is ", packs_sequences(args) ? "on" : "off",
+                    " in the checkpoint and ", packs_sequences(own) ? "on" : "off",
+                    " here: the samples after it are others than that run's"));
 }
 
 // The checkpoint to load, on all ranks, each of which has checked a part of it; if one finds

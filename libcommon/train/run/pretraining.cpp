@@ -27,6 +27,7 @@ void Pretraining::build(const TrainingLength& length, std::uint64_t seed, const 
 
 void Pretraining::describe(DType dtype, PyValue& args) const {
   add_model_args(model_, dtype, args);
+  if (options_.masks.pack_sequences) args.set_item("pack_sequences", true);
 }
 
 std::unique_ptr<Task> Pretraining::changed(const Change& change) const {
