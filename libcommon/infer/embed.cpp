@@ -200,6 +200,7 @@ void embed(const EmbedOptions& o, const std::function<void(std::string_view)>& p
     fail(Exit::bad_config, "--pooled: ", loaded.path,
          " has no pooler, as it was trained with --bert-no-binary-head");
   const std::vector<std::string> inputs = expand_inputs(o.inputs);
+  if (o.output != "-") refuse_inputs({&o.output, 1}, inputs);
   Embedder embedder(o, loaded, print, done);
   try {
     for (const std::string& input : inputs) read(input, o.key, embedder);
