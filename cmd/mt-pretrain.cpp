@@ -1,22 +1,18 @@
 // mt-pretrain: train a GPT, a BERT or a T5 from token files.
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <utility>
 
 #include "base/command.h"
-#include "comm/supervisor.h"
 #include "formats/convert.h"
-#include "train/check/layout_check.h"
 #include "train/check/self_test.h"
 #include "train/options/pretrain_options.h"
-#include "train/plan/plan_search.h"
 #include "train/report/plot.h"
 #include "train/run/foreign_model.h"
 #include "train/run/pretraining.h"
 #include "train/run/show_batch.h"
-#include "train/run/trainer.h"
+#include "train/run/training_command.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
 static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
@@ -24,21 +20,13 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
     options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
   else
     options.take_stored_vocabulary();
-  const auto print = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
-  mt::measure_machine(options.plan.machine, options.run.compute_dtype());
-  if (options.plan.search) {
-    options.check_type();
-    const mt::PlanSearch search = mt::search_plans(
-        options.run, mt::Pretraining(options.model, options.data), options.plan, log);
-    return print(options.run.report.json ? mt::search_json(search) : mt::search_text(search));
-  }
-  options.complete();
-  const mt::Plan plan =
-      mt::make_plan(options.run, mt::Pretraining(options.model, options.data), options.plan);
-  print(options.run.report.json ? mt::plan_json(plan)
-                                : mt::plan_text(plan, mt::terminal_columns()));
-  if (!options.plan.svg.empty())
-    mt::write_plan_svg(plan, options.plan.svg, options.run.checkpoint.force);
+  mt::print_plan(options.run, options.plan, log, [&] {
+    if (options.plan.search)
+      options.check_type();
+    else
+      options.complete();
+    return std::make_unique<mt::Pretraining>(options.model, options.data);
+  });
 }
 
 // What is done instead of the run is one thing.
@@ -80,7 +68,7 @@ static void run_plot(mt::CommandLine& cl) {
 static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool runs = true) {
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
-    options.take_stored(cl);
+    options.take_stored(cl, options.run.checkpoint, options.plan);
     const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
@@ -88,13 +76,9 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   });
   cl.parse();
   options.choose_type();
-  mt::RankOptions& ranks = options.run.ranks;
-  ranks.launch.runs = runs && !options.plan.wanted && !options.plan.search;
-  ranks.take_process(mt::find_launch(ranks.launch));
-  if (ranks.has_processes() && cl.log().settings().format == mt::Log::Format::json)
-    cl.speaks_as(ranks.process.rank);
+  mt::find_ranks(cl, options.run, runs && !options.plan.wanted && !options.plan.search);
   options.data.tokenizer.vocab_size = options.model.vocab_size;
-  options.data.threads = ranks.threads;
+  options.data.threads = options.run.ranks.threads;
 }
 
 static void run_show_batch(mt::CommandLine& cl) {
@@ -162,29 +146,9 @@ static void run(mt::CommandLine& cl) {
   if (options.selftest) return run_self_test(options.run);
   if (options.plan.wanted || options.plan.search) return print_plan(options, cl.log());
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
-  std::signal(SIGPIPE, SIG_IGN);  // training goes on where nobody reads of it any more
-  mt::Signals signals;
-  if (!options.run.ranks.process.must_start)
-    signals.answer([&](mt::Signal signal) {
-      if (options.check_layout) mt::end_by(signal);  // nothing of it remains
-      if (signal != mt::Signal::interrupt) return;
-      cl.log().note("stops after the first step; again: now");
-    });
-  mt::Pretraining task = mt::open_pretraining(options);
-  options.run.compute.warn(cl.log());
-  if (options.check_layout) return mt::check_layout(options.run, task, cl.log(), std::cout);
-  const mt::RankOptions& ranks = options.run.ranks;
-  if (ranks.process.must_start) {
-    ranks.check_gpus();
-    return mt::supervise(ranks.process,
-                         {.arguments = cl.arguments(),
-                          .max_restarts = ranks.launch.max_restarts,
-                          .timeout = ranks.launch.timeout()},
-                         signals, cl.log());
-  }
-  mt::JsonWriter json;
-  cl.write_options(json);
-  mt::train(options.run, task, signals, cl.log(), json.text());
+  mt::run_training(cl, options.run, options.check_layout, [&] {
+    return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
+  });
 }
 
 int main(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }

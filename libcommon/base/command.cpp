@@ -1,5 +1,6 @@
 #include "base/command.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,14 +47,36 @@ void CommandLine::tell_state() const { activities_->tell(); }
 
 // --- Declarations. ---
 
-std::string CommandLine::verb(std::initializer_list<Verb> verbs) {
+std::string CommandLine::verb(std::span<const Verb> verbs, std::string_view option) {
   for (const Verb& one : verbs) {
     if (arguments_.empty() || arguments_.front() != one.name) continue;
     arguments_.erase(arguments_.begin());
     return table_.verb = one.name;
   }
-  table_.verbs = verbs;
-  return "";
+  if (!option.empty()) table_.verb = take_alias(verbs, option);
+  if (table_.verb.empty()) table_.verbs.assign(verbs.begin(), verbs.end());
+  return table_.verb;
+}
+
+// The verb that `--task NAME` or `--task=NAME` names, and takes these words away; "" without them.
+std::string CommandLine::take_alias(std::span<const Verb> verbs, std::string_view option) {
+  const auto names = [&](const std::string& word) {
+    return word == option || word.starts_with(concat(option, "="));
+  };
+  const auto at = std::ranges::find_if(arguments_, names);
+  if (at == arguments_.end()) return "";
+  const bool apart = *at == option, has_value = !apart || at + 1 != arguments_.end();
+  const std::string asked = !has_value ? "" : apart ? at[1] : at->substr(option.size() + 1);
+  const auto one = std::ranges::find_if(
+      verbs, [&](const Verb& verb) { return ::strcasecmp(verb.alias, asked.c_str()) == 0; });
+  if (one == verbs.end() || asked.empty()) {
+    std::string known;
+    for (const Verb& verb : verbs)
+      if (*verb.alias != '\0') known += concat(known.empty() ? "" : ", ", verb.alias);
+    fail(Exit::usage, option, asked.empty() ? "" : " ", asked, ": expected ", known);
+  }
+  arguments_.erase(at, at + (apart ? 2 : 1));
+  return one->name;
 }
 
 void CommandLine::describe(std::string_view summary, std::string_view details) {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,12 @@ class CommandLine {
 
   // Consumes and returns the first argument if it is one of the verbs, else returns "", the default
   // verb.  Before any declaration.
-  std::string verb(std::initializer_list<Verb> verbs);
+  std::string verb(std::initializer_list<Verb> verbs) {
+    return verb(std::span(verbs.begin(), verbs.size()));
+  }
+  // Where `option` is not empty, "--task" say, it may name the verb by its alias instead, anywhere
+  // among the arguments: Exit::usage for a name that is none.
+  std::string verb(std::span<const Verb> verbs, std::string_view option = {});
 
   // --- Declarations.  `names` is "--micro-batch-size" or "--workers,-j". ---
 
@@ -111,6 +117,7 @@ class CommandLine {
     std::string where;   // for errors: "--seed x", "MT_SEED=x", "run.yaml:3: seed: x"
   };
 
+  std::string take_alias(std::span<const Verb> verbs, std::string_view option);
   Option& declare(std::string_view names, Option::Kind kind, OptionTarget target,
                   std::string_view help);
   void declare_common();

@@ -89,6 +89,7 @@ struct Option {
 struct Verb {
   const char* name;
   const char* help;
+  const char* alias = "";  // how CommandLine::verb()'s option names it, in any case
 };
 
 // An argument that is not an option.

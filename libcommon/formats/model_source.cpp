@@ -94,7 +94,7 @@ void write_companion(const Companion& file, const std::string& folder) {
   write_file_atomically(path, file.read(), false);
 }
 
-std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& others) const {
+TokenizerOptions ModelSource::tokenizer_options(const TokenizerOptions& others) const {
   const TokenizerOptions stored = tokenizer_of_manifest(manifest_extra_);
   if (stored.type.empty() && !tokenizer_problem_.empty())
     fail(Exit::bad_config, path_, ": its tokenizer is not read: ", tokenizer_problem_,
@@ -107,11 +107,18 @@ std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& o
     if (field.is_default(stored)) continue;
     const std::string value = field.get(stored);
     const Companion* const file = find_companion(companions_, value.substr(value.rfind('/') + 1));
+    if (file != nullptr && file->path.empty())
+      fail(Exit::bad_config, path_,
+           ": its tokenizer has no files of its own; --tokenizer-type and its files name it");
     field.set(options, !field.is_file    ? value
                        : file != nullptr ? file->path
                                          : concat(path_, "/", value));
   }
-  return mt::make_tokenizer(options);
+  return options;
+}
+
+std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& others) const {
+  return mt::make_tokenizer(tokenizer_options(others));
 }
 
 // Whether open_model() would find something there.

@@ -44,8 +44,10 @@ class ModelSource {
   const std::vector<std::string>& notes() const { return notes_; }
   // The tokenizer, as model/checkpoint_tokenizer.h writes it into a manifest.
   const std::string& manifest_extra() const { return manifest_extra_; }
-  // The tokenizer that travels with the model, with what `others` say that no file does.
-  // Exit::usage if there is none.
+  // The options that load the tokenizer that travels with the model from files, with what `others`
+  // say that no file does.  Exit::usage if there is none, Exit::bad_config if it has no files.
+  TokenizerOptions tokenizer_options(const TokenizerOptions& others) const;
+  // That tokenizer, which may lie in the model's own file.
   virtual std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const;
   // The common state of a Megatron checkpoint (a dict), and what it refers to; else None, null.
   virtual PyValue common() const { return {}; }

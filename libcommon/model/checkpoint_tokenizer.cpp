@@ -23,36 +23,31 @@ static std::string copy_name(const TokenizerField& field, const TokenizerOptions
   return "tokenizer/tokenizer.model";
 }
 
-namespace {
-struct Copy {
-  std::string name, content;
-};
-}  // namespace
-
-// All that are made of what a field names.
-static std::vector<Copy> copies(const TokenizerField& field, const TokenizerOptions& options) {
-  if (options.type != HfTokenizer::kType)
-    return {{copy_name(field, options), read_file(field.get(options))}};
-  std::vector<Copy> list;
-  for (auto& [path, content] : hf_copies(options))
-    list.push_back({concat("tokenizer/", path), std::move(content)});
+std::vector<TokenizerCopy> tokenizer_copies(const TokenizerOptions& options) {
+  std::vector<TokenizerCopy> list;
+  for (const TokenizerField& field : tokenizer_fields(options.type)) {
+    if (!field.is_file) continue;
+    if (options.type != HfTokenizer::kType) {
+      list.push_back({copy_name(field, options), read_file(field.get(options))});
+      continue;
+    }
+    for (auto& [path, content] : hf_copies(options))
+      list.push_back({concat("tokenizer/", path), std::move(content)});
+  }
   return list;
 }
 
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
-                                         const TokenizerOptions& options) {
+                                         const std::vector<TokenizerCopy>& copies) {
   std::error_code error;
   std::filesystem::create_directory(folder + "/tokenizer", error);
   std::vector<WrittenFile> written;
-  for (const TokenizerField& field : tokenizer_fields(options.type)) {
-    if (!field.is_file) continue;
-    for (const auto& [name, content] : copies(field, options)) {
-      File copy = File::create(folder + "/" + name);
-      copy.write(content);
-      copy.sync();
-      copy.close();
-      written.push_back({{name, content.size(), hash_hex(as_bytes(content))}, {}});
-    }
+  for (const auto& [name, content] : copies) {
+    File copy = File::create(folder + "/" + name);
+    copy.write(content);
+    copy.sync();
+    copy.close();
+    written.push_back({{name, content.size(), hash_hex(as_bytes(content))}, {}});
   }
   sync_directory(folder + "/tokenizer");
   return written;

@@ -12,9 +12,16 @@
 
 namespace mt {
 
-// Copies the files that `options` names into FOLDER/tokenizer.
+// A copy of a tokenizer's file, which may be gone by the time that it is written: its name in a
+// checkpoint, as tokenizer/vocab.json.
+struct TokenizerCopy {
+  std::string name, content;
+};
+// Of the files that `options` names.
+std::vector<TokenizerCopy> tokenizer_copies(const TokenizerOptions& options);
+// Writes them below FOLDER.
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
-                                         const TokenizerOptions& options);
+                                         const std::vector<TokenizerCopy>& copies);
 std::string tokenizer_manifest(const TokenizerOptions& options, const std::string& identity);
 
 // The reverse: the options that such a manifest says, without a type if it says none.  Files are

@@ -15,7 +15,8 @@ TEST(CheckpointTokenizer, HuggingFacesFilesAreCopiedTogether) {
   options.type = HfTokenizer::kType;
   options.model = files.folder();
   const Scratch checkpoint;
-  const std::vector<WrittenFile> written = write_tokenizer(checkpoint.path(""), options);
+  const std::vector<WrittenFile> written =
+      write_tokenizer(checkpoint.path(""), tokenizer_copies(options));
   ASSERT_EQ(written.size(), 2u);
   const HfTokenizer copy(checkpoint.path("tokenizer"));
   EXPECT_EQ(copy.identity(), files.load().identity());
@@ -36,7 +37,7 @@ TEST(CheckpointTokenizer, FoldersWithoutATokenizerJsonAreCopied) {
   options.type = HfTokenizer::kType;
   options.model = folder.path("");
   options.transformers_version = 5;
-  EXPECT_EQ(write_tokenizer(checkpoint.path(""), options).size(), 3u);
+  EXPECT_EQ(write_tokenizer(checkpoint.path(""), tokenizer_copies(options)).size(), 3u);
   const HfTokenizer original(folder.path(""), 5), copy(checkpoint.path("tokenizer"), 5);
   EXPECT_EQ(copy.identity(), original.identity());
   EXPECT_EQ(copy.eod(), 3);

@@ -29,11 +29,14 @@ void LengthOptions::add_exits_to(CommandLine& cl) {
 void LengthOptions::complete(const BatchOptions& batch) {
   if (train_iters > 0 && train_samples > 0)
     fail(Exit::usage, "--train-iters and --train-samples exclude each other");
-  if (train_iters > 0 && batch.schedule.changes())
+  const bool counts_steps = train_samples == 0 && (train_iters > 0 || data_samples > 0);
+  if (counts_steps && batch.schedule.changes())
     fail(Exit::usage,
          batch.step_batch_size_schedule.empty() ? "--rampup-batch-size"
                                                 : "--step-batch-size-schedule",
          ": needs --train-samples instead of --train-iters");
+  if (counts_steps && train_iters == 0)
+    train_iters = (data_samples + batch.largest() - 1) / batch.largest();
   if (train_samples == 0) return;
   train_iters = batch.schedule.iterations(train_samples);
   if (train_iters == 0)

@@ -14,6 +14,9 @@ struct EvaluationOptions;
 
 struct LengthOptions {
   std::int64_t train_iters = 0, train_samples = 0;  // one is given; complete() derives train_iters
+  // Instead of both: those that the data has, for a run that takes them all; its last step has what
+  // is left.
+  std::int64_t data_samples = 0;
   // Where a job ends, for another to go on.
   std::optional<std::int64_t> exit_interval;
   std::optional<double> exit_duration_in_mins;

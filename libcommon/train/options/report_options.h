@@ -12,6 +12,7 @@ namespace mt {
 struct ReportOptions {
   std::int64_t log_interval = 100;
   std::string run_log = {};
+  std::string results = {};  // see ResultsFile; "": none.  The program sets it
   bool json = false;
   bool log_throughput = false, log_params_norm = false, log_progress = false;
   std::optional<double> peak_tflops = {};  // of a rank's device

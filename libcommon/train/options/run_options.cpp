@@ -89,7 +89,7 @@ void RunOptions::complete_device(const Instead& instead) {
 void RunOptions::complete(const Instead& instead) {
   if (batch.micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
   if (!instead.plan.wanted && !evaluation.skip_train) {
-    if (length.train_iters == 0 && length.train_samples == 0)
+    if (length.train_iters == 0 && length.train_samples == 0 && length.data_samples == 0)
       fail(Exit::usage, "--train-iters: required, or --train-samples");
     if (!schedule.is_given()) fail(Exit::usage, "--lr: required");
   }

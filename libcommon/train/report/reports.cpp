@@ -47,6 +47,7 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
   timed_seconds_ += report.seconds;
   if (speaks()) {
     run_log_.step(report);
+    results_.step(report);
     if (events_ && report.iteration % options_.report.tensorboard_log_interval == 0)
       step_to_tensorboard(report, memory);
     megatron_log_.step(report);
@@ -111,6 +112,7 @@ void Reports::report_times(const StepReport& r) {
 void Reports::evaluation(const EvaluationReport& r) {
   if (!speaks()) return;
   run_log_.evaluation(r);
+  results_.evaluation(r);
   megatron_log_.evaluation(r);
   if (!events_ || options_.evaluation.skip_train) return;
   const auto both = [&](const std::string& name, double value) {
@@ -161,6 +163,8 @@ void Reports::end(const std::string& reason, std::int64_t iteration, const RankM
   memory.write(json);
   run_log_.write(json);
   if (events_) events_->flush();
+  if (!options_.report.results.empty() && reason == "done")
+    results_.write(options_.report.results, iteration);
 }
 
 }  // namespace mt

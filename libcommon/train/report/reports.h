@@ -14,6 +14,7 @@
 #include "train/report/event_file.h"
 #include "train/report/megatron_log.h"
 #include "train/report/progress_log.h"
+#include "train/report/results_file.h"
 #include "train/report/run_log.h"
 #include "train/report/step_profile.h"
 #include "train/report/timers.h"
@@ -56,6 +57,7 @@ class Reports {
   TrainProgress train_progress_;
   std::optional<EventFile> events_;
   std::optional<ProgressLog> progress_;
+  ResultsFile results_;
   bool memory_reported_ = false;
   Timers timers_;
   std::int64_t timed_steps_ = 0;  // since timers_ were reset

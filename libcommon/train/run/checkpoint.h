@@ -14,6 +14,7 @@
 #include "ckpt/save_lock.h"
 #include "comm/world.h"
 #include "formats/model_source.h"
+#include "model/checkpoint_tokenizer.h"
 #include "optim/optimizer.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"
@@ -27,6 +28,12 @@ struct TrainCounters {
   double floating_point_operations = 0;
 };
 
+// A run's tokenizer as its checkpoints keep it, read when the run begins.
+struct KeptTokenizer {
+  std::vector<TokenizerCopy> files;
+  std::string manifest;
+};
+
 // What a checkpoint keeps of a run.
 struct TrainingState {
   const Task& task;
@@ -35,6 +42,7 @@ struct TrainingState {
   ParamSchedule& schedule;
   TrainCounters& counters;
   Stream& stream;
+  const KeptTokenizer& tokenizer;  // on rank 0
   // What lies beside the tokenizer in the checkpoint that the run went on from, on rank 0.
   std::vector<Companion>& companions;
 };

@@ -145,14 +145,13 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
   if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
     const ParamTable whole = task.rows();
-    for (WrittenFile& file : write_tokenizer(folder, task.tokenizer_options()))
+    for (WrittenFile& file : write_tokenizer(folder, state.tokenizer.files))
       content_.files.push_back(std::move(file));
     for (const Companion& file : state.companions) add_companion(file, folder);
     content_.common = make_common(run, state, whole, save_->common_writer());
     if (o.save_optimizer && run.optimizer.use_distributed_optimizer)
       content_.mcore_data = make_mcore_data(state.optimizer, whole);
-    content_.manifest_extra =
-        tokenizer_manifest(task.tokenizer_options(), task.tokenizer().identity());
+    content_.manifest_extra = state.tokenizer.manifest;
   }
   if (o.async_save)
     thread_ = std::thread([this] { write_own(); });

@@ -61,7 +61,7 @@ class Trainer {
   void save(bool lasting);
   void finish_save(bool wait);
   TrainingState state() {
-    return {task_, *model_, optimizer_, schedule_, counters_, stream_, companions_};
+    return {task_, *model_, optimizer_, schedule_, counters_, stream_, tokenizer_, companions_};
   }
   void save_once();
   void report_end(const std::string& reason);
@@ -81,6 +81,7 @@ class Trainer {
   Executor executor_;
   Evaluator evaluator_;
   TrainCounters counters_;
+  KeptTokenizer tokenizer_;
   std::vector<Companion> companions_;
   double flops_of_sample_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
@@ -125,6 +126,10 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
   executor_.share(optimizer_.sharing());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
+  if (world.all().rank() == 0 && !options.checkpoint.save.empty())
+    tokenizer_ = {
+        .files = tokenizer_copies(task.tokenizer_options()),
+        .manifest = tokenizer_manifest(task.tokenizer_options(), task.tokenizer().identity())};
   optimizer_.set_values(
       [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
   if (options.checkpoint.load.empty() && options.checkpoint.pretrained_checkpoint.empty()) return;

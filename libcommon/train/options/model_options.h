@@ -1,0 +1,34 @@
+// ModelOptions: which model a run trains, as options say and as what is loaded does.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/config/model_config.h"
+#include "train/options/encoder_options.h"
+#include "train/run/to_load.h"
+
+namespace mt {
+
+class CommandLine;
+class Tokenizer;
+struct CheckpointOptions;
+struct PlanOptions;
+
+struct ModelOptions {
+  std::string model_type = "gpt";  // or bert, t5
+  ModelConfig model;
+  EncoderOptions encoder;
+  std::optional<StoredSettings> stored;  // of what is to be loaded; set by take_stored()
+
+  // Takes the settings that the command line left out from what is to be loaded, or, with
+  // --use-checkpoint-args, all that it has.  Before the command line is printed or used.
+  void take_stored(CommandLine& cl, const CheckpointOptions& checkpoint, const PlanOptions& plan);
+  // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
+  // less.  Rows that what is to be loaded has beside those keep their number.
+  void take_vocabulary(const Tokenizer& tokenizer);
+  // Takes the vocabulary of the checkpoint that is loaded, where there is no tokenizer.
+  void take_stored_vocabulary();
+};
+
+}  // namespace mt

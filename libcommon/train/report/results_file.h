@@ -1,0 +1,26 @@
+// ResultsFile: what a finished run came to, one JSON object:
+//   {"schema":"mt-results/1","step":…,"tokens":…,"seconds":…,"loss":…,"val_loss":…}
+// The losses are those of the last step and of the last validation, and each further loss is there
+// under its name, as in "val_sop_loss".  Tokens are of all steps, seconds of those since the run
+// was last started.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/run/step_report.h"
+
+namespace mt {
+
+class ResultsFile {
+ public:
+  void step(const StepReport& report);
+  void evaluation(const EvaluationReport& report);
+  void write(const std::string& path, std::int64_t iteration) const;
+
+ private:
+  TermValues losses_, validation_;
+  double tokens_ = 0, seconds_ = 0;
+};
+
+}  // namespace mt
