@@ -1,0 +1,30 @@
+// mt-finetune: train a model further, for a task.
+#include "base/command.h"
+#include "post/verbs.h"
+
+namespace {
+
+struct Task {
+  mt::Verb verb;  // and its name in --task of Megatron's tasks/main.py
+  void (*run)(mt::CommandLine&);
+};
+constexpr Task kTasks[] = {
+    {{"sft", "learn what the assistant says", "SFT"}, mt::finetune_sft},
+    {{"render", "print which tokens of each sample are learnt"}, mt::finetune_render},
+};
+
+void run(mt::CommandLine& cl) {
+  std::vector<mt::Verb> verbs;
+  for (const Task& task : kTasks) verbs.push_back(task.verb);
+  const std::string verb = cl.verb(verbs, "--task");
+  for (const Task& task : kTasks)
+    if (verb == task.verb.name) return task.run(cl);
+  cl.describe("Train a model further, for a task.",
+              "--task NAME of Megatron's tasks/main.py, SFT say, names the verb, too.");
+  cl.parse();
+  mt::fail(mt::Exit::usage, "expected a verb (see mt-finetune --help)");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return mt::run_command("mt-finetune", argc, argv, run); }

@@ -1,0 +1,27 @@
+// Example: what a line of training data becomes: tokens, and which of them are learnt.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+struct Example {
+  std::vector<std::int32_t> ids;
+  std::vector<bool> learnt;  // one a token
+  std::string file = {};     // where it stands
+  std::int64_t line = 0;     // from 1
+  // The prompt alone gives other tokens than the text begins with, so that what a model is asked is
+  // not what it has learnt to answer.
+  bool prompt_differs = false;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+  // Tokens that are learnt.  Nothing stands before the first token, so it cannot be.
+  std::int64_t targets() const {
+    return learnt.empty() ? 0 : std::count(learnt.begin() + 1, learnt.end(), true);
+  }
+};
+
+}  // namespace mt

@@ -1,0 +1,158 @@
+#include "post/data/example_maker.h"
+
+#include <algorithm>
+
+#include "base/command.h"
+#include "base/json_object.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/put_in_front.h"
+
+namespace mt {
+
+void ExampleOptions::add_to(CommandLine& cl) {
+  std::vector<std::string> formats = {"auto", "auto-per-line"};
+  for (std::string& name : line_kind_names()) formats.push_back(std::move(name));
+  cl.option("--format", &format, "KIND",
+            "what the lines are; auto: what the first line of each file is by its keys; "
+            "auto-per-line: each line by its own",
+            one_of(formats));
+  cl.option("--chat-template", &chat_template, "NAME|FILE|-",
+            "how conversations are written: a template of the model's folder, of a family (chatml, "
+            "llama3), or in a file; default: that of the model's folder, else of its family");
+  cl.option("--train-on", &train_on, "WHAT",
+            "of a conversation: all that the assistant says, its last turn, or all-text",
+            one_of({"all", "last", "all-text"}));
+  cl.flag("--mask-reasoning", &mask_reasoning,
+          "what stands from <think> to </think> is not learnt");
+  cl.flag("--alpaca-template", &lines.alpaca_template,
+          "Alpaca's lines become the text that Stanford made of them, not a conversation");
+  cl.flag("--train-on-history", &lines.train_on_history,
+          "earlier answers of Alpaca's lines are learnt, too");
+}
+
+ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& options,
+                           std::vector<ChatFile> files, std::string folder)
+    : tokenizer_(tokenizer),
+      options_(options),
+      files_(std::move(files)),
+      folder_(std::move(folder)),
+      special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {
+  std::vector<std::int32_t> ends;
+  tokenizer.encode("", ends);
+  back_ = ends.size() - put_in_front(tokenizer).size();
+}
+
+ExampleMaker::~ExampleMaker() = default;
+
+std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
+                                                   std::string_view place) const {
+  if (options_.format == "auto-per-line") return {};
+  if (const auto named = line_kind_named(options_.format)) return named;
+  return line_kind_of(chat_value_of_json(first_line, place), place);
+}
+
+Example ExampleMaker::make(std::string_view line, std::optional<LineKind> kind,
+                           std::string_view place, bool checks) const {
+  const ChatValue value = chat_value_of_json(line, place);
+  if (!kind) kind = line_kind_of(value, place);
+  const TrainingLine read = read_line(value, *kind, options_.lines, place);
+  return read.messages.is_none() ? of_text(read) : of_conversation(read, place, checks);
+}
+
+const ChatTemplate& ExampleMaker::chat(bool tools) const {
+  const std::lock_guard lock(mutex_);
+  auto& chosen = chats_[tools && options_.chat_template.empty() ? 1 : 0];
+  if (!chosen)
+    chosen =
+        std::make_unique<const ChatTemplate>(choose_chat_template({.asked = options_.chat_template,
+                                                                   .files = files_,
+                                                                   .place = folder_,
+                                                                   .tokenizer = &tokenizer_,
+                                                                   .tools = tools}));
+  return *chosen;
+}
+
+ChatInput ExampleMaker::input_of(const TrainingLine& line) const {
+  return {.messages = line.messages,
+          .tools = line.tools,
+          .special_tokens = special_tokens_,
+          .kwargs = line.kwargs};
+}
+
+Example ExampleMaker::of_conversation(const TrainingLine& line, std::string_view place,
+                                      bool checks) const {
+  const ChatTemplate& chat = this->chat(!line.tools.is_none());
+  TrainedText text;
+  try {
+    text = trained_text(chat, input_of(line),
+                        {.train_on = options_.train_on == "last"       ? TrainOn::last
+                                     : options_.train_on == "all-text" ? TrainOn::all_text
+                                                                       : TrainOn::all,
+                         .mask_reasoning = options_.mask_reasoning});
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_data) throw;
+    fail(Exit::bad_data, place, ": ", error.what());
+  }
+  Example example;
+  encode_alone(tokenizer_, text.text, example.ids);
+  const auto starts = token_starts(tokenizer_, text.text, example.ids);
+  example.learnt = tokens_in(starts, text.text.size(), text.spans);
+  if (chat.has_generation() && options_.train_on != "all-text") check_ends(example, chat);
+  if (checks) example.prompt_differs = prompt_differs(input_of(line), example, chat);
+  return example;
+}
+
+// The prompt is what stands before the last message, which is to be the assistant's.
+bool ExampleMaker::prompt_differs(ChatInput input, const Example& example,
+                                  const ChatTemplate& chat) const {
+  std::vector<ChatValue> before = *input.messages.items();
+  if (before.size() < 2) return false;
+  before.pop_back();
+  input.messages = ChatValue::list(std::move(before));
+  input.add_generation_prompt = true;
+  try {
+    std::vector<std::int32_t> prompt;
+    encode_alone(tokenizer_, chat.render(input).text, prompt);
+    return !std::ranges::equal(
+        prompt, std::span(example.ids).first(std::min(prompt.size(), example.ids.size())));
+  } catch (const Error&) {  // there is no such prompt
+    return false;
+  }
+}
+
+Example ExampleMaker::of_text(const TrainingLine& line) const {
+  Example example;
+  std::vector<std::int32_t> prompt;
+  tokenizer_.encode(line.prompt + line.completion, example.ids);
+  if (example.ids.empty() || example.ids.back() != tokenizer_.eod())
+    example.ids.push_back(tokenizer_.eod());
+  if (!line.prompt.empty()) {
+    tokenizer_.encode(line.prompt, prompt);
+    prompt.resize(std::min(prompt.size() - back_, example.ids.size()));
+  }
+  example.learnt.assign(example.ids.size(), true);
+  std::fill_n(example.learnt.begin(), prompt.size(), false);
+  example.prompt_differs = !std::equal(prompt.begin(), prompt.end(), example.ids.begin());
+  return example;
+}
+
+bool ExampleMaker::ends_turns(std::int32_t id) const {
+  const auto* const folder = dynamic_cast<const HfTokenizer*>(&tokenizer_);
+  return id == tokenizer_.eod() || (folder != nullptr && folder->is_added(id));
+}
+
+// A model whose turns end with a token that is not learnt never stops.
+void ExampleMaker::check_ends(const Example& example, const ChatTemplate& chat) const {
+  for (std::size_t i = 0; i + 1 < example.ids.size(); ++i)
+    if (example.learnt[i] && !example.learnt[i + 1] && !ends_turns(example.ids[i]) &&
+        ends_turns(example.ids[i + 1]))
+      fail(Exit::bad_config, chat.name(), ": ", json_quoted(text_of(example.ids[i + 1])),
+           " ends what the assistant says, but is outside of the generation block and would never "
+           "be learnt");
+}
+
+std::string ExampleMaker::text_of(std::int32_t id) const {
+  return tokenizer_.decode_text(std::span(&id, 1));
+}
+
+}  // namespace mt

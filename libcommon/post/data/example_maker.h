@@ -1,0 +1,71 @@
+// ExampleMaker: makes the tokens of a training line and says which of them are learnt: of a
+// conversation what the assistant says, as the model's chat template writes it; of a prompt and its
+// completion the tokens behind those of the prompt; of a text all.  A text that is no conversation
+// ends with the tokenizer's eod().  Thread-safe.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "post/data/example.h"
+#include "post/data/line_kinds.h"
+#include "text/chat/chat_sources.h"
+#include "text/chat/chat_training.h"
+
+namespace mt {
+
+class CommandLine;
+class Tokenizer;
+
+struct ExampleOptions {
+  std::string format = "auto";  // or "auto-per-line", or the name of a kind
+  std::string chat_template;    // see ChatChoice
+  std::string train_on = "all";
+  bool mask_reasoning = false;
+  LineOptions lines;
+
+  void add_to(CommandLine& cl);
+};
+
+class ExampleMaker {
+ public:
+  // `files`: those beside the tokenizer, in `folder`; a template is looked for once one is needed.
+  ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& options,
+               std::vector<ChatFile> files, std::string folder);
+  ~ExampleMaker();
+
+  // The kind of a file's lines by its first; nothing where each line tells its own.
+  std::optional<LineKind> kind_of_file(std::string_view first_line, std::string_view place) const;
+  // Throws Exit::bad_data, beginning with `place`, for a line that cannot be used, and
+  // Exit::bad_config where that is the template's fault, or the tokenizer's.  `checks`: whether it
+  // finds out if the prompt differs.
+  Example make(std::string_view line, std::optional<LineKind> kind, std::string_view place,
+               bool checks = false) const;
+  // The text of a token, as it stands in texts.
+  std::string text_of(std::int32_t id) const;
+
+ private:
+  Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
+  Example of_text(const TrainingLine& line) const;
+  ChatInput input_of(const TrainingLine& line) const;
+  bool prompt_differs(ChatInput input, const Example& example, const ChatTemplate& chat) const;
+  const ChatTemplate& chat(bool tools) const;
+  void check_ends(const Example& example, const ChatTemplate& chat) const;
+  bool ends_turns(std::int32_t id) const;
+
+  const Tokenizer& tokenizer_;
+  ExampleOptions options_;
+  std::vector<ChatFile> files_;
+  std::string folder_;
+  std::size_t back_;  // how many tokens the tokenizer puts behind a text
+  std::map<std::string, std::string> special_tokens_;
+  mutable std::mutex mutex_;
+  mutable std::array<std::unique_ptr<const ChatTemplate>, 2> chats_;  // without tools; with
+};
+
+}  // namespace mt

@@ -1,0 +1,189 @@
+#include "post/data/line_kinds.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "text/chat/chat_template.h"
+
+namespace mt {
+namespace {
+
+struct Named {
+  const char* name;
+  LineKind kind;
+};
+constexpr auto kNames = std::to_array<Named>({{"openai", LineKind::openai},
+                                              {"sharegpt", LineKind::sharegpt},
+                                              {"prompt-completion", LineKind::prompt_completion},
+                                              {"alpaca", LineKind::alpaca},
+                                              {"text", LineKind::text}});
+
+// The first of a list has these members.
+bool first_has(const ChatValue& line, const char* list, std::initializer_list<const char*> keys) {
+  const ChatValue* const value = line.find(list);
+  if (value == nullptr || value->items() == nullptr || value->items()->empty()) return false;
+  return std::ranges::all_of(
+      keys, [&](const char* key) { return value->items()->front().find(key) != nullptr; });
+}
+
+const std::string& text_of(const ChatValue& line, const char* key, std::string_view place) {
+  const ChatValue* const value = line.find(key);
+  if (value == nullptr) fail(Exit::bad_data, place, ": no key ", key);
+  if (value->text() == nullptr) fail(Exit::bad_data, place, ": ", key, ": expected a string");
+  return *value->text();
+}
+
+std::string text_or_none(const ChatValue& line, const char* key, std::string_view place) {
+  return line.has(key) ? text_of(line, key, place) : "";
+}
+
+ChatValue member_or_none(const ChatValue& line, const char* key) {
+  const ChatValue* const value = line.find(key);
+  return value == nullptr ? ChatValue() : *value;
+}
+
+ChatValue message(const char* role, std::string content, bool learnt = true) {
+  ChatValue::Pairs pairs = {{"role", role}, {"content", std::move(content)}};
+  if (!learnt) pairs.emplace_back("weight", 0);
+  return ChatValue::dict(std::move(pairs));
+}
+
+const std::vector<ChatValue>& list_of(const ChatValue& line, const char* key,
+                                      std::string_view place) {
+  const ChatValue* const value = line.find(key);
+  if (value == nullptr || value->items() == nullptr)
+    fail(Exit::bad_data, place, ": ", key, ": expected a list of messages");
+  return *value->items();
+}
+
+ChatValue sharegpt_messages(const ChatValue& line, std::string_view place) {
+  ChatValue messages = ChatValue::list({});
+  if (line.has("system")) messages.push_back(message("system", text_of(line, "system", place)));
+  const char* const key = line.find("conversations") != nullptr ? "conversations" : "messages";
+  std::int64_t number = 0;
+  for (const ChatValue& turn : list_of(line, key, place)) {
+    const std::string where = concat(place, ": message ", ++number);
+    ChatValue one = turn;
+    one.erase("from");
+    one.erase("value");
+    one.set("role", text_of(turn, "from", where));
+    one.set("content", text_of(turn, "value", where));
+    messages.push_back(std::move(one));
+  }
+  return messages;
+}
+
+// Messages of a prompt are not learnt, whoever says them.
+ChatValue joined_messages(const ChatValue& line, std::string_view place) {
+  ChatValue messages = ChatValue::list({});
+  for (ChatValue one : list_of(line, "prompt", place)) {
+    one.set("weight", 0);
+    messages.push_back(std::move(one));
+  }
+  for (const ChatValue& one : list_of(line, "completion", place)) messages.push_back(one);
+  return messages;
+}
+
+std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
+  constexpr const char* kTask = "Below is an instruction that describes a task";
+  constexpr const char* kWrite =
+      "Write a response that appropriately completes the request.\n\n### Instruction:\n";
+  if (input.empty()) return concat(kTask, ". ", kWrite, instruction, "\n\n### Response:\n");
+  return concat(kTask, ", paired with an input that provides further context. ", kWrite,
+                instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
+}
+
+TrainingLine alpaca(const ChatValue& line, const LineOptions& options, std::string_view place) {
+  const std::string instruction = text_of(line, "instruction", place);
+  const std::string input = text_or_none(line, "input", place);
+  const std::string output = text_of(line, "output", place);
+  if (options.alpaca_template)
+    return {.prompt = alpaca_prompt(instruction, input), .completion = output};
+  ChatValue messages = ChatValue::list({});
+  if (const std::string system = text_or_none(line, "system", place); !system.empty())
+    messages.push_back(message("system", system));
+  if (line.has("history"))
+    for (const ChatValue& pair : list_of(line, "history", place)) {
+      const std::vector<ChatValue>* const both = pair.items();
+      if (both == nullptr || both->size() != 2 || (*both)[0].text() == nullptr ||
+          (*both)[1].text() == nullptr)
+        fail(Exit::bad_data, place, ": history: expected pairs of strings");
+      messages.push_back(message("user", *(*both)[0].text()));
+      messages.push_back(message("assistant", *(*both)[1].text(), options.train_on_history));
+    }
+  messages.push_back(message("user", input.empty() ? instruction : instruction + "\n" + input));
+  messages.push_back(message("assistant", output));
+  return {.messages = messages};
+}
+
+TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions& options,
+                         std::string_view place) {
+  switch (kind) {
+    case LineKind::openai:
+      return {.messages = ChatValue::list(list_of(line, "messages", place))};
+    case LineKind::sharegpt:
+      return {.messages = sharegpt_messages(line, place)};
+    case LineKind::prompt_completion:
+      if (line.find("prompt") != nullptr && line.find("prompt")->is_list())
+        return {.messages = joined_messages(line, place)};
+      return {.prompt = text_of(line, "prompt", place),
+              .completion = text_of(line, "completion", place)};
+    case LineKind::alpaca:
+      return alpaca(line, options, place);
+    case LineKind::text:
+      break;
+  }
+  return {.completion = text_of(line, "text", place)};
+}
+
+}  // namespace
+
+std::vector<std::string> line_kind_names() {
+  std::vector<std::string> names;
+  for (const Named& one : kNames) names.emplace_back(one.name);
+  return names;
+}
+
+std::string line_kind_name(LineKind kind) {
+  return std::ranges::find(kNames, kind, &Named::kind)->name;
+}
+
+std::optional<LineKind> line_kind_named(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name, &Named::name);
+  return found == kNames.end() ? std::nullopt : std::optional(found->kind);
+}
+
+LineKind line_kind_of(const ChatValue& line, std::string_view place) {
+  if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
+  const auto has = [&](const char* a, const char* b) {
+    return line.find(a) != nullptr && line.find(b) != nullptr;
+  };
+  if (first_has(line, "messages", {"role"})) return LineKind::openai;
+  for (const char* const list : {"conversations", "messages"})
+    if (first_has(line, list, {"from", "value"})) return LineKind::sharegpt;
+  if (has("chosen", "rejected"))
+    fail(Exit::bad_data, place, ": is a preference (chosen, rejected), of which none is learnt");
+  if (has("prompt", "completion")) return LineKind::prompt_completion;
+  if (has("instruction", "output")) return LineKind::alpaca;
+  if (line.find("text") != nullptr) return LineKind::text;
+  std::string keys;
+  for (const auto& [key, value] : *line.pairs())
+    if (key.text() != nullptr) keys += concat(keys.empty() ? "" : ", ", *key.text());
+  fail(
+      Exit::bad_data, place, ": of no known kind by its keys", keys.empty() ? "" : ": ", keys,
+      "; expected messages, conversations, prompt and completion, instruction and output, or text");
+}
+
+TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,
+                       std::string_view place) {
+  if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
+  TrainingLine read = in_one_form(line, kind, options, place);
+  if (read.messages.is_none()) return read;
+  read.messages = chat_messages(read.messages, place);
+  read.tools = member_or_none(line, "tools");
+  read.kwargs = member_or_none(line, "chat_template_kwargs");
+  return read;
+}
+
+}  // namespace mt

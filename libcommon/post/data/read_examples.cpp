@@ -1,0 +1,185 @@
+#include "post/data/read_examples.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/input/text_lines.h"
+#include "base/threads.h"
+#include "data/corpus/bad_lines.h"
+#include "post/data/example_maker.h"
+
+namespace mt {
+namespace {
+
+constexpr std::size_t kBlocksAtOnce = 32;
+constexpr std::int64_t kChecked = 100;  // lines of a file, for what is wrong with all
+
+// What became of a line.
+struct Made {
+  std::int64_t number = 0;
+  std::string_view line;
+  std::optional<Example> example;
+  std::string wrong = {};  // without the place, where it is no example
+  bool held_out = false;
+};
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+class Reader {
+ public:
+  Reader(const ReadOptions& options, const ExampleMaker& maker, const Log& log)
+      : options_(options), maker_(maker), log_(log) {}
+
+  ExampleSet read() {
+    LineReader reader({.inputs = expand_inputs(options_.files)});
+    BadLines bad(options_.on_error, true, options_.files, log_);
+    std::vector<LineBlock> blocks;
+    for (bool more = true; more && !is_full();) {
+      LineBlock block;
+      more = reader.next(block);
+      if (more) blocks.push_back(std::move(block));
+      if (more && blocks.size() < kBlocksAtOnce) continue;
+      take(blocks, bad);
+      blocks.clear();
+    }
+    bad.commit();
+    set_.bad = bad.count();
+    return std::move(set_);
+  }
+
+ private:
+  bool is_full() const { return options_.most > 0 && std::ssize(set_.train) >= options_.most; }
+
+  void take(const std::vector<LineBlock>& blocks, BadLines& bad) {
+    std::vector<std::optional<LineKind>> kinds;
+    for (const LineBlock& block : blocks) kinds.push_back(kind_of(block));
+    std::vector<std::vector<Made>> made(blocks.size());
+    Workers(options_.threads).run([&] {
+      parallel_for_ordered_errors(std::ssize(blocks), [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        made[at] = make(blocks[at], kinds[at]);
+      });
+    });
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      for (Made& one : made[i]) {
+        if (is_full()) return;
+        ++set_.lines;
+        if (one.example)
+          keep(std::move(one));
+        else
+          bad.add(blocks[i].file, {.number = one.number, .what = one.wrong, .line = one.line});
+      }
+  }
+
+  // By the first line of the file that has one.
+  std::optional<LineKind> kind_of(const LineBlock& block) {
+    if (block.file != file_) {
+      file_ = block.file;
+      kind_.reset();
+    }
+    if (kind_) return kind_;
+    for_each_line(block, [&](std::string_view line, std::int64_t number) {
+      if (kind_ || is_blank(line)) return;
+      try {
+        kind_ = maker_.kind_of_file(line, concat(file_, ":", number));
+      } catch (const Error&) {  // told of when the line itself is made
+      }
+    });
+    return kind_;
+  }
+
+  std::vector<Made> make(const LineBlock& block, std::optional<LineKind> kind) const {
+    std::vector<Made> all;
+    TextLines lines(block);
+    for (TextLines::Line line; lines.next(line);) {
+      if (is_blank(line.line)) continue;
+      Made& made = all.emplace_back(Made{.number = line.number, .line = line.line, .example = {}});
+      if (!block.too_long.empty()) made.wrong = block.too_long;
+      if (line.wrong != nullptr) made.wrong = line.wrong;
+      if (!made.wrong.empty()) continue;
+      const std::string place = concat(block.file, ":", line.number);
+      try {
+        made.example = maker_.make(line.line, kind, place, line.number <= kChecked);
+      } catch (const Error& error) {
+        if (error.code() != Exit::bad_data) throw;
+        made.wrong = error.what();
+        if (made.wrong.starts_with(place + ": ")) made.wrong.erase(0, place.size() + 2);
+        continue;
+      }
+      made.example->file = block.file;
+      made.example->line = line.number;
+      made.held_out = is_held_out(line.line);
+    }
+    return all;
+  }
+
+  bool is_held_out(std::string_view line) const {
+    if (options_.held_out == 0) return false;
+    Hasher hasher;
+    hasher.update(line);
+    return static_cast<double>(hasher.digest().low) < options_.held_out * 0x1p64;
+  }
+
+  void keep(Made made) {
+    Example& example = *made.example;
+    if (example.prompt_differs && !std::exchange(warned_of_prompt_, true))
+      log_.warn(concat(example.file, ":", example.line,
+                       ": the prompt alone gives other tokens than the text begins with: a model "
+                       "that is asked so has learnt something else"));
+    std::vector<Example>& to = made.held_out ? set_.held_out : set_.train;
+    if (options_.longest == 0 || example.size() <= options_.longest)
+      return add(to, std::move(example));
+    ++set_.too_long;
+    if (options_.overlong == "drop") {
+      log_.detail(concat(example.file, ":", example.line, ": ", example.size(),
+                         " tokens, longer than --seq-length ", options_.longest));
+      return;
+    }
+    for (std::int64_t begin = 0; begin < example.size(); begin += options_.longest) {
+      add(to, part_of(example, begin));
+      if (options_.overlong == "cut") return;
+    }
+  }
+
+  Example part_of(const Example& example, std::int64_t begin) const {
+    const std::int64_t end = std::min(example.size(), begin + options_.longest);
+    Example part{.ids = {example.ids.begin() + begin, example.ids.begin() + end},
+                 .learnt = {example.learnt.begin() + begin, example.learnt.begin() + end},
+                 .file = example.file,
+                 .line = example.line};
+    return part;
+  }
+
+  void add(std::vector<Example>& to, Example example) {
+    if (example.targets() > 0) return to.push_back(std::move(example));
+    if (set_.without_targets++ == 0)
+      log_.warn(concat(example.file, ":", example.line,
+                       ": no token of an assistant turn is learnt; samples like it are left out"));
+  }
+
+  const ReadOptions& options_;
+  const ExampleMaker& maker_;
+  const Log& log_;
+  std::string file_;
+  std::optional<LineKind> kind_;
+  ExampleSet set_;
+  bool warned_of_prompt_ = false;
+};
+
+}  // namespace
+
+ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, const Log& log) {
+  ExampleSet set = Reader(options, maker, log).read();
+  if (set.train.empty())
+    fail(Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
+         set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
+         " tokens, ", set.without_targets, " have no token of an assistant turn");
+  return set;
+}
+
+}  // namespace mt

@@ -1,0 +1,38 @@
+// read_examples: the examples of training files, made by several threads, in the order of their
+// lines.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "post/data/example.h"
+
+namespace mt {
+
+class ExampleMaker;
+
+struct ReadOptions {
+  std::vector<std::string> files;
+  std::string on_error = "stop";  // see BadLines
+  std::int64_t longest = 0;       // tokens of an example; 0: any number
+  // What becomes of a longer one: "drop", "cut" at the end, or "split" into several.
+  std::string overlong = "drop";
+  double held_out = 0;    // the share of the lines, by their hash, that is not for training
+  std::int64_t most = 0;  // examples that are wanted; 0: all
+  int threads = 0;
+};
+
+struct ExampleSet {
+  std::vector<Example> train, held_out;
+  std::int64_t lines = 0, bad = 0;
+  std::int64_t too_long = 0;         // were dropped, cut or split
+  std::int64_t without_targets = 0;  // were dropped
+};
+
+// Lines that cannot be used go the way of on_error; of those that have nothing to learn the first
+// is named in a warning.  Exit::bad_data where none is left for training.
+ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, const Log& log);
+
+}  // namespace mt

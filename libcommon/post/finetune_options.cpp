@@ -1,0 +1,121 @@
+#include "post/finetune_options.h"
+
+#include <algorithm>
+
+#include "base/command.h"
+#include "formats/model_source.h"
+#include "train/options/megatron_flags.h"
+#include "train/options/pretrain_options.h"
+#include "train/run/training_command.h"
+
+namespace mt {
+
+void TaskData::add_to(CommandLine& cl) {
+  cl.option("--train-data", &train, "FILE",
+            "what is learnt: files of a JSON object a line; plain, gzip or zstd; - is stdin");
+  cl.option("--valid-data", &valid, "FILE", "what the model is evaluated on: files, likewise");
+  cl.option("--valid-split", &valid_split, "F",
+            "without --valid-data: the share of the training lines that it is evaluated on instead "
+            "of learning them, chosen by their hash",
+            between(0, 0.99));
+  cl.option("--epochs", &epochs, "N",
+            "how often all is learnt, where neither --train-iters nor --train-samples is given",
+            at_least(1));
+  cl.off_switch("--no-shuffle", &shuffle, "samples in their order, in every epoch");
+  cl.option("--on-error", &on_error, "POLICY",
+            "a line that cannot be used: stop, skip it, or quarantine=FILE, which collects such");
+}
+
+void TaskData::check(bool processes) const {
+  if (train.empty()) fail(Exit::usage, "--train-data: required");
+  for (const auto* files : {&train, &valid})
+    if (processes && std::ranges::count(*files, "-") > 0)
+      fail(Exit::usage, files == &train ? "--train-data" : "--valid-data",
+           " -: is of one process, and every rank reads all lines; give a file");
+}
+
+FinetuneOptions::FinetuneOptions() {
+  run.batch.micro_batch_size = 1;
+  run.batch.calculate_per_token_loss = true;
+  run.schedule.lr = 2e-5;
+  run.schedule.decay_style = "cosine";
+  run.schedule.weight_decay = 0.1;
+  run.optimizer.adam.beta2 = 0.95;
+  run.report.log_interval = 10;
+}
+
+void FinetuneOptions::add_to(CommandLine& cl) {
+  data.add_to(cl);
+  cl.option("--seq-length", &seq_length, "N", "tokens of a sample; default: the checkpoint's",
+            at_least(1));
+  cl.section("Tokenizer");
+  tokenizer.add_to(cl);
+  tokenizer.add_extra_ids_to(cl);
+  cl.section("Model");
+  cl.option("--model-type", &model_type, "TYPE", "what is trained: gpt, bert or t5",
+            one_of({"gpt", "bert", "t5"}));
+  model.add_to(cl);
+  encoder.add_to(cl);
+  model.recompute.add_to(cl);
+  run.add_to(cl);
+  cl.flag("--check-layout", &check_layout,
+          "run the first steps, two in fp64, in this layout and by one rank, compare losses and "
+          "gradients, and stop");
+  plan.add_to(cl);
+  run.add_reports_to(cl);
+  add_megatron_flags(cl);
+}
+
+void FinetuneOptions::parse(CommandLine& cl, bool trains) {
+  cl.before_print([&] {
+    take_stored(cl, run.checkpoint, plan);
+    const auto any = [&](std::initializer_list<const char*> names) {
+      return std::ranges::any_of(names, [&](const char* name) { return cl.given(name); });
+    };
+    if (!any({"--lr-warmup-iters", "--lr-warmup-samples", "--lr-warmup-fraction"}))
+      cl.fallback("--lr-warmup-fraction", {"0.03"}, "default of mt-finetune");
+    if (!cl.given("--min-lr"))
+      cl.fallback("--min-lr", {JsonWriter().value(run.schedule.lr / 10).text()}, "a tenth of --lr");
+  });
+  cl.parse();
+  has_full_validation = !cl.given("--eval-iters");
+  find_ranks(cl, run, trains && !is_planned());
+  tokenizer.vocab_size = model.vocab_size;
+}
+
+FinetuneOptions::Words FinetuneOptions::open_tokenizer() const {
+  check_no_files_without_type(tokenizer);
+  Words words{.options = tokenizer, .tokenizer = nullptr};
+  if (tokenizer.type.empty()) {
+    if (!stored)
+      fail(Exit::usage, "--tokenizer-type: required, because nothing is loaded that brings one");
+    words.options =
+        open_model(stored->where, {.check_while_reading = true})->tokenizer_options(tokenizer);
+  }
+  words.tokenizer = make_tokenizer(words.options);
+  return words;
+}
+
+void FinetuneOptions::take_vocabulary_to_plan() {
+  if (model.vocab_size == 0 && !stored && !tokenizer.type.empty())
+    take_vocabulary(*make_tokenizer(tokenizer));
+  else
+    take_stored_vocabulary();
+}
+
+void FinetuneOptions::complete(bool documents) {
+  if (seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  const RunOptions::Instead instead{plan, check_layout};
+  run.complete(instead);
+  complete_model(model, seq_length, run.ranks.parallel.tensor_model_parallel_size);
+  run.complete_for(model, seq_length, documents, instead);
+  if (!run.checkpoint.save.empty()) run.report.results = run.checkpoint.save + "/results.json";
+}
+
+void complete_model(ModelConfig& model, std::int64_t seq_length, int tensor_ranks) {
+  DataOptions data;
+  data.seq_length = seq_length;
+  complete_model(model, data, tensor_ranks);
+}
+
+}  // namespace mt

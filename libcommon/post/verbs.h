@@ -1,0 +1,11 @@
+// The verbs of mt-finetune.  Each declares its options, parses the command line, and does its work.
+#pragma once
+
+namespace mt {
+
+class CommandLine;
+
+void finetune_sft(CommandLine& cl);
+void finetune_render(CommandLine& cl);
+
+}  // namespace mt

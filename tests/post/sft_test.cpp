@@ -1,0 +1,129 @@
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/post/sft_run.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As many texts in samples of their own, and in as few samples as they fit into: the same loss and
+// gradient of the one step that takes them all.
+TEST_F(SftRun, PackedIsAsUnpacked) {
+  SftOptions apart = options();
+  apart.data.valid_split = 0;
+  apart.run.compute.dtype = "fp64";
+  apart.packing = "none";
+  apart.run.batch.global_batch_size = kTexts;
+  const LayoutRun expected = run_of(apart, 1);
+  for (const char* const packing : {"mffd", "bfd", "knapsack"}) {
+    SftOptions packed = options();
+    packed.data.valid_split = 0;
+    packed.run.compute.dtype = "fp64";
+    packed.packing = packing;
+    packed.run.batch.global_batch_size = kTexts;  // the rest of the step is padding
+    const LayoutRun got = run_of(packed, 1);
+    const LayoutDifference difference = largest_difference(got, expected);
+    EXPECT_LT(difference.value, 1e-9) << packing << ": " << difference.where;
+  }
+}
+
+struct SftLayout {
+  const char* name;
+  int ranks = 1, tensor = 1, pipeline = 1, context = 1;
+  std::int64_t micro = 1;
+  bool distributed = false;
+  const char* comm = "p2p";
+};
+
+class SftLayouts : public SftRun, public testing::WithParamInterface<SftLayout> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SftLayouts,
+    testing::Values(
+        SftLayout{.name = "dp2", .ranks = 2},
+        SftLayout{.name = "dp2_sharded", .ranks = 2, .micro = 2, .distributed = true},
+        SftLayout{.name = "tp2", .ranks = 2, .tensor = 2},
+        SftLayout{.name = "pp2", .ranks = 2, .pipeline = 2},
+        SftLayout{.name = "cp2_ring", .ranks = 2, .context = 2},
+        SftLayout{.name = "cp2_a2a", .ranks = 2, .context = 2, .comm = "a2a"},
+        SftLayout{
+            .name = "tp2_pp2_dp2", .ranks = 8, .tensor = 2, .pipeline = 2, .distributed = true},
+        SftLayout{.name = "cp2_pp2", .ranks = 4, .pipeline = 2, .context = 2}),
+    [](const auto& layout) { return layout.param.name; });
+
+TEST_P(SftLayouts, AsOneRank) {
+  const auto with = [&](const SftLayout& layout) {
+    SftOptions o = options();
+    o.run.compute.dtype = "fp64";
+    o.run.batch.micro_batch_size = layout.micro;
+    o.run.batch.global_batch_size = 4;
+    o.run.optimizer.use_distributed_optimizer = layout.distributed;
+    o.run.ranks.count = layout.ranks;
+    ParallelOptions& parallel = o.run.ranks.parallel;
+    parallel.tensor_model_parallel_size = layout.tensor;
+    parallel.pipeline_model_parallel_size = layout.pipeline;
+    parallel.context_parallel_size = layout.context;
+    parallel.cp_comm_type = {layout.comm};
+    return run_of(o, 3);
+  };
+  const LayoutDifference difference = largest_difference(with(GetParam()), with({}));
+  EXPECT_LT(difference.value, 1e-9) << difference.where;
+}
+
+// Steps, evaluations and the last checkpoint of a run that ended after its second step and went on.
+TEST_F(SftRun, GoesOnToTheBit) {
+  SftOptions whole = options("whole");
+  whole.data.epochs = 2;
+  train_with(whole);
+  SftOptions part = options("parts");
+  part.data.epochs = 2;
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 2;
+  train_with(part);
+  part.run.length.exit_interval.reset();
+  train_with(part);
+  const std::string last = fs::path(read_file(path("whole/latest_checkpointed_iteration.txt")));
+  EXPECT_EQ(read_file(path("parts/latest_checkpointed_iteration.txt")), last);
+  const std::string folder = concat("/iter_", std::string(7 - last.size(), '0'), last);
+  int compared = 0;
+  for (const auto& file : fs::directory_iterator(path("whole") + folder)) {
+    const std::string name = file.path().filename().string();
+    if (!name.ends_with(".distcp")) continue;
+    EXPECT_TRUE(read_file(path("parts") + folder + "/" + name) == read_file(file.path().string()))
+        << name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+TEST_F(SftRun, AnEpochIsAsLongAsTheData) {
+  SftOptions o = options("run");
+  o.data.valid_split = 0;
+  o.packing = "none";
+  o.data.epochs = 3;
+  o.run.batch.global_batch_size = 16;  // 72 samples are four steps and a half
+  train_with(o);
+  EXPECT_EQ(read_file(path("run/latest_checkpointed_iteration.txt")), "5");
+  const std::string results = read_file(path("run/results.json"));
+  EXPECT_TRUE(results.starts_with(R"({"schema":"mt-results/1","step":5,"tokens":1280,)"))
+      << results;
+  EXPECT_EQ(results.find("val_loss"), std::string::npos);
+}
+
+TEST_F(SftRun, SaysWhyThereIsNothingToLearn) {
+  SftOptions o = options();
+  o.seq_length = o.model.max_position_embeddings = 2;
+  try {
+    open_sft(o, quiet());
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+    EXPECT_NE(std::string(error.what()).find("longer than 2 tokens"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace mt
