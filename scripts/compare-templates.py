@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """compare-templates.py: chat templates as we render them beside jinja2 as transformers sets it up.
 
-  scripts/compare-templates.py PROGRAM FILE... [--random N] [--seed S]
+  scripts/compare-templates.py PROGRAM [FILE...] [--package NAME]... [--random N] [--seed S]
 
 PROGRAM is tests/text/render_chat of a build.  A FILE is a template, or a folder, wheel or source
-archive in which all *.jinja are; trl, llama-cpp-python (its source archive has those of llama.cpp)
-and unsloth bring many:
+archive in which all *.jinja are; --package takes those of an installed package.  trl,
+llama-cpp-python (its source archive has those of llama.cpp) and unsloth bring many:
   pip download --no-deps trl unsloth
   pip download --no-deps --no-binary :all: llama-cpp-python
 Each template is rendered for conversations with and without tools, with empty turns, odd characters,
@@ -16,7 +16,7 @@ jinja2 has one.  Needs jinja2 3.1.6 and transformers 5.
 Exit codes: 0 all equal; 1 some differ, which are shown; 64 usage.
 """
 import argparse
-import io
+import importlib.util
 import itertools
 import json
 import pathlib
@@ -338,10 +338,13 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
     parser.add_argument("files", nargs="*")
+    parser.add_argument("--package", action="append", default=[])
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=2, help="differences of each template")
     options = parser.parse_args()
+    for package in options.package:
+        options.files += importlib.util.find_spec(package).submodule_search_locations
     ours = Ours(options.program)
     equal = count = pairs = refused = 0
     for file in options.files:

@@ -101,6 +101,8 @@ if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}
   long scripts/compare-punkt.py "$python" scripts/compare-punkt.py build/release/cmd/mt-preprocess "$data"
+  long scripts/compare-templates.py "$python" scripts/compare-templates.py \
+    build/release/tests/text/render_chat --package trl --random 2000
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"

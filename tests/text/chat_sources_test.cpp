@@ -219,7 +219,7 @@ TEST(ChatSources, TakeTheFirstOfSeveralPlaces) {
 TEST(ChatSources, RefuseWhatIsNoTemplate) {
   const Folder folder;
   EXPECT_TRUE(error_of([&] { folder.chosen(); })
-                  .starts_with("F: has no chat template; --chat-template names a file, or a "
+                  .starts_with("78 F: has no chat template; --chat-template names a file, or a "
                                "family: alpaca, chatml, "));
   EXPECT_TRUE(
       error_of([&] { folder.chosen("chatnl"); })

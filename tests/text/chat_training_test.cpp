@@ -129,7 +129,7 @@ TEST(ChatTraining, MasksThoughtsThatTheGenerationPromptOpens) {
 TEST(ChatTraining, RefusesTurnsThatCannotBeFound) {
   EXPECT_EQ(
       error_of([] { trained("{{ messages | length }}"); }),
-      "t: where message 2 stands in the text cannot be told; a template with generation blocks "
+      "65 t: where message 2 stands in the text cannot be told; a template with generation blocks "
       "says so");
   EXPECT_EQ(error_of([] { trained("{{ raise_exception('no') }}"); }), "65 no");
   EXPECT_EQ(error_of([] { trained("", "{}"); }), "65 t: messages: expected a list");
