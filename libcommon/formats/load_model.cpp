@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/chat_files.h"
 #include "formats/finite_weights.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
@@ -94,7 +95,8 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   LoadedModel loaded{.model = make_model(config, {{.end = config.all_layers()}}),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),
-                     .end_tokens = token_ids_of(*source, "eos_token_id")};
+                     .end_tokens = token_ids_of(*source, "eos_token_id"),
+                     .chat_files = chat_files_of(source->companions(), tokenizer)};
   check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
   loaded.start_token = start_token_of(*source, *loaded.tokenizer);
   ParamTable& table = loaded.model->table();

@@ -9,6 +9,7 @@
 
 #include "model/model.h"
 #include "tensor/device_options.h"
+#include "text/chat/chat_sources.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -30,6 +31,7 @@ struct LoadedModel {
   // Behind which a T5's decoder begins: what its folder's own settings say, else the tokenizer's
   // BOS, or, without one, its padding.
   std::optional<std::int32_t> start_token = {};
+  std::vector<ChatFile> chat_files = {};  // where its chat templates are
 
   // The tokens that both know: rows of the model's behind them are no text, and ids beyond the
   // model, of words that were added to its tokenizer, have no row.

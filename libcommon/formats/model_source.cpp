@@ -44,12 +44,9 @@ constexpr auto kTokenizerFiles = std::to_array<TokenizerFile>({{kTokenizerJson, 
                                                                {"qwen.tiktoken", true},
                                                                {kChatTemplate, false},
                                                                {"chat_template.json", false}});
-// Templates beside the first, one a file.
-constexpr const char* kMoreTemplates = "additional_chat_templates";
-
 bool is_tokenizer_file(const std::string& name) {
   return std::ranges::find(kTokenizerFiles, name, &TokenizerFile::name) != kTokenizerFiles.end() ||
-         (name.starts_with(concat(kMoreTemplates, "/")) && name.ends_with(".jinja"));
+         (name.starts_with(kMoreChatTemplates) && name.ends_with(".jinja"));
 }
 
 bool brings_tokenizer(const ModelSource& source) {
@@ -68,8 +65,8 @@ std::vector<Companion> companions_in(const std::string& folder) {
       found.push_back({name, path});
   std::error_code none;
   std::vector<Companion> more;
-  for (const auto& file : fs::directory_iterator(folder + "/" + kMoreTemplates, none))
-    if (const std::string name = concat(kMoreTemplates, "/", file.path().filename().string());
+  for (const auto& file : fs::directory_iterator(concat(folder, "/", kMoreChatTemplates), none))
+    if (const std::string name = concat(kMoreChatTemplates, file.path().filename().string());
         is_tokenizer_file(name))
       more.push_back({name, file.path().string()});
   std::ranges::sort(more, {}, &Companion::name);

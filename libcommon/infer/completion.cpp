@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "text/put_in_front.h"
+
 namespace mt {
 
 void CompletionOptions::add_to(CommandLine& cl) {
@@ -40,7 +42,10 @@ Completion::Completion(const CompletionModel& model, std::string_view prompt,
   const Tokenizer& tokenizer = model.tokenizer;
   if (options_.begin_document) ids_.push_back(tokenizer.eod());
   std::size_t in_front = ids_.size();
-  tokenizer.encode(prompt, ids_);
+  if (options_.has_own_tokens)
+    encode_alone(tokenizer, prompt, ids_);
+  else
+    tokenizer.encode(prompt, ids_);
   if (ids_.empty()) {
     ids_.push_back(tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eod());
     in_front = 1;

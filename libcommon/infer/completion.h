@@ -20,6 +20,7 @@ struct CompletionOptions {
   std::vector<std::int64_t> stop_tokens = {};
   bool ignore_eod = false;
   bool begin_document = false;  // the prompt stands behind the token that ends a document
+  bool has_own_tokens = false;  // the prompt has its special tokens, and none are put around it
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
   SamplingOptions sampling = {};
 

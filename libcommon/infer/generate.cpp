@@ -15,6 +15,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   completion.add_to(cl);
+  chat.add_to(cl);
   cl.section("Output");
   cl.option("--num-samples", &num_samples, "N",
             "completions of each prompt [1]; without PROMPT, of the empty text", at_least(1));
@@ -47,12 +48,14 @@ void generate(GenerateOptions o, const Session::Print& print) {
                               .start_token = loaded.start_token,
                               .decoder_positions = loaded.model->config().max_position_embeddings};
   o.completion.check(about.vocab_size, "options");
+  const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat);
   PromptReader reader(o.prompts, from_stdin,
                       {.text = {},
                        .place = {},
                        .options = o.completion,
                        .num_samples = o.num_samples.value_or(1),
-                       .others = {}});
+                       .others = {}},
+                      chat);
   Session(*loaded.model, about, reader, o.session, print).run();
 }
 

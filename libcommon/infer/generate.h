@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/command.h"
+#include "infer/chat_prompts.h"
 #include "infer/session.h"
 #include "tensor/device_options.h"
 
@@ -19,6 +20,7 @@ struct GenerateOptions {
   TokenizerOptions tokenizer;
   CompletionOptions completion;
   SessionOptions session;
+  ChatOptions chat;
 
   void add_to(CommandLine& cl);
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json_parse.h"
+#include "infer/chat_prompts.h"
 #include "infer/prompt_reader.h"
 
 namespace mt {
@@ -77,6 +78,11 @@ bool set_option(Prompt& prompt, std::string_view key, element value) {
   return true;
 }
 
+// What a conversation's prompt is made of.
+bool is_chat(std::string_view key) {
+  return key == "messages" || key == "tools" || key == "documents" || key == "chat_template_kwargs";
+}
+
 // What the output has of its own.
 bool is_result(std::string_view key) {
   for (const char* const name :
@@ -87,7 +93,7 @@ bool is_result(std::string_view key) {
 
 }  // namespace
 
-Prompt prompt_of_json(std::string_view line, const Prompt& defaults) {
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat) {
   Prompt prompt = defaults;
   simdjson::dom::parser parser;
   element document;
@@ -97,10 +103,13 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults) {
   if (document.get(object) != simdjson::SUCCESS)
     fail(Exit::bad_data, prompt.place, ": not a JSON object");
   bool found = false;
+  const bool has_messages = object["messages"].error() == simdjson::SUCCESS;
   for (const auto& [key, value] : object) {
     if (key == "prompt") {
       prompt.text = text(prompt, key, value);
       found = true;
+    } else if (has_messages && is_chat(key)) {
+      continue;
     } else if (is_result(key)) {
       fail(Exit::bad_data, prompt.place, ": \"", key,
            "\" is a member of the result; expected another name");
@@ -108,7 +117,13 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults) {
       prompt.others.emplace_back(key, simdjson::minify(value));
     }
   }
-  if (!found) fail(Exit::bad_data, prompt.place, ": no key \"prompt\"");
+  if (has_messages) {
+    if (found) fail(Exit::bad_data, prompt.place, ": both \"prompt\" and \"messages\"");
+    prompt.text = chat.text(chat_value_of_json(line, prompt.place), prompt.place);
+    prompt.options.has_own_tokens = true;
+  } else if (!found) {
+    fail(Exit::bad_data, prompt.place, ": no key \"prompt\" or \"messages\"");
+  }
   return prompt;
 }
 

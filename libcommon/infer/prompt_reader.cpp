@@ -4,10 +4,16 @@
 
 #include <cstdio>
 
+#include "base/error.h"
+#include "infer/chat_prompts.h"
+
 namespace mt {
 
 static constexpr std::size_t kPiece = 1 << 16;        // bytes read at a time
 static constexpr std::size_t kLongestLine = 1 << 30;  // as mt-preprocess takes
+
+static constexpr const char* kChatAlone =
+    "--chat-template, --chat-template-kwargs: are for the messages of JSON lines on stdin";
 
 // A line without its end; the last may lack it.
 std::optional<std::string> PromptReader::next_line(bool wait) {
@@ -38,6 +44,7 @@ std::optional<std::string> PromptReader::next_line(bool wait) {
 std::optional<Prompt> PromptReader::next(bool wait) {
   Prompt prompt = defaults_;
   if (!from_stdin_) {
+    if (chat_.is_asked()) fail(Exit::usage, kChatAlone);
     if (count_ == texts_.size()) return {};
     prompt.text = texts_[count_++];
     prompt.place = concat("prompt ", count_);
@@ -48,7 +55,8 @@ std::optional<Prompt> PromptReader::next(bool wait) {
   if (!line) return {};
   if (++count_ == 1) json_ = !terminal_ && line->starts_with('{');
   prompt.place = concat("stdin:", count_);
-  if (json_) return prompt_of_json(*line, prompt);
+  if (!json_ && chat_.is_asked()) fail(Exit::usage, kChatAlone);
+  if (json_) return prompt_of_json(*line, prompt, chat_);
   prompt.text = std::move(*line);
   return prompt;
 }

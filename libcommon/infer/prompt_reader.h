@@ -1,10 +1,12 @@
 // PromptReader: the prompts of a run, from arguments, the lines of stdin or JSON lines on stdin
 // (where its first line begins with "{"):
 //   {"prompt": "Once", "temperature": 0.5, "id": 7}
-// `prompt` is the text; num_tokens, stop, stop_tokens, ignore_eod, logprobs, num_samples,
-// temperature, top_k, top_p and seed replace the options of these names for this prompt; all other
-// members go to the output as they are.  Stdin may be packed with gzip or zstd; on a terminal each
-// line is asked for.  Not thread-safe.
+//   {"messages": [{"role": "user", "content": "Who?"}], "tools": [...]}
+// `prompt` is the text, or it is made of `messages`, with `tools`, `documents` and
+// `chat_template_kwargs`, by the model's chat template; num_tokens, stop, stop_tokens, ignore_eod,
+// logprobs, num_samples, temperature, top_k, top_p and seed replace the options of these names for
+// this prompt; all other members go to the output as they are.  Stdin may be packed with gzip or
+// zstd; on a terminal each line is asked for.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,8 @@
 
 namespace mt {
 
+class ChatPrompts;
+
 struct Prompt {
   std::string text;
   std::string place;  // for errors: "prompt 3", "stdin:3"
@@ -28,14 +32,18 @@ struct Prompt {
 };
 
 // A prompt from a line of JSON; what the line does not say is as in `defaults`, whose place begins
-// an error, Exit::bad_data.
-Prompt prompt_of_json(std::string_view line, const Prompt& defaults);
+// an error, Exit::bad_data.  `chat` makes prompts of messages.
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat);
 
 class PromptReader {
  public:
-  // `texts`, or the lines of stdin.
-  PromptReader(std::vector<std::string> texts, bool from_stdin, Prompt defaults)
-      : texts_(std::move(texts)), from_stdin_(from_stdin), defaults_(std::move(defaults)) {}
+  // `texts`, or the lines of stdin; `chat` must outlive it.
+  PromptReader(std::vector<std::string> texts, bool from_stdin, Prompt defaults,
+               const ChatPrompts& chat)
+      : texts_(std::move(texts)),
+        from_stdin_(from_stdin),
+        defaults_(std::move(defaults)),
+        chat_(chat) {}
 
   // The next prompt; nothing where there is none, or, unless it may wait, none yet.
   std::optional<Prompt> next(bool wait);
@@ -46,6 +54,7 @@ class PromptReader {
   std::vector<std::string> texts_;
   bool from_stdin_;
   Prompt defaults_;
+  const ChatPrompts& chat_;
   std::size_t count_ = 0;  // prompts so far
   std::unique_ptr<ByteSource> input_;
   std::string buffer_;  // read and not yet taken

@@ -1,20 +1,36 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "infer/chat_prompts.h"
 #include "infer/prompt_reader.h"
+#include "text/tokenizer.h"
 
 namespace mt {
 namespace {
 
+const ChatPrompts& chats() {
+  static const auto tokenizer = make_tokenizer({.type = "NullTokenizer", .vocab_size = 10});
+  static const ChatPrompts chats(
+      *tokenizer,
+      {{"chat_template.jinja",
+        [] {
+          return "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
+                 "{{ 'a:' if add_generation_prompt }}{{ style }}";
+        }},
+       {"additional_chat_templates/tool_use.jinja", [] { return "{{ tools | tojson }}"; }}},
+      "F", {.chat_template = "", .kwargs = R"({"style":"!"})"});
+  return chats;
+}
+
 Prompt parse(std::string_view line, const Prompt& defaults = {}) {
-  return prompt_of_json(line, defaults);
+  return prompt_of_json(line, defaults, chats());
 }
 
 std::string wrong(std::string_view line) {
   Prompt defaults;
   defaults.place = "stdin:3";
   try {
-    prompt_of_json(line, defaults);
+    prompt_of_json(line, defaults, chats());
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::bad_data);
     return error.what();
@@ -62,7 +78,7 @@ TEST(PromptOfJson, OtherMembersPass) {
 
 TEST(PromptOfJson, WhatIsWrongIsNamed) {
   EXPECT_TRUE(wrong(R"({"text":"a"})").starts_with("stdin:3: \"text\" is a member of the result"));
-  EXPECT_EQ(wrong(R"({"id":1})"), "stdin:3: no key \"prompt\"");
+  EXPECT_EQ(wrong(R"({"id":1})"), "stdin:3: no key \"prompt\" or \"messages\"");
   EXPECT_EQ(wrong(R"({"prompt":1})"), "stdin:3: \"prompt\": expected a string");
   EXPECT_EQ(wrong("[1]"), "stdin:3: not a JSON object");
   EXPECT_EQ(wrong(R"({"prompt":"a)"), "stdin:3: malformed JSON");
@@ -81,6 +97,25 @@ TEST(PromptOfJson, WhatIsWrongIsNamed) {
       {R"("ignore_eod":1)", "\"ignore_eod\": expected true or false"}};
   for (const auto& [member, expected] : cases)
     EXPECT_EQ(wrong(concat(R"({"prompt":"a",)", member, "}")), concat("stdin:3: ", expected));
+}
+
+TEST(PromptOfJson, ConversationsBecomeTextsByTheModelsTemplate) {
+  const Prompt prompt =
+      parse(R"({"messages":[{"role":"human","content":"x"}],"id":1,"num_tokens":3})");
+  EXPECT_EQ(prompt.text, "[user:x]a:!");
+  EXPECT_TRUE(prompt.options.has_own_tokens);
+  EXPECT_EQ(prompt.options.num_tokens, 3);
+  ASSERT_EQ(prompt.others.size(), 1U);
+  EXPECT_EQ(prompt.others[0].first, "id");
+  EXPECT_FALSE(parse(R"({"prompt":"x"})").options.has_own_tokens);
+  EXPECT_EQ(parse(R"({"messages":[],"chat_template_kwargs":{"style":"?"}})").text, "a:?");
+  EXPECT_EQ(parse(R"({"messages":[],"tools":[{"name":"f"}]})").text, R"([{"name": "f"}])");
+  EXPECT_EQ(wrong(R"({"messages":[],"prompt":"x"})"), "stdin:3: both \"prompt\" and \"messages\"");
+  EXPECT_EQ(wrong(R"({"messages":7})"), "stdin:3: \"messages\": expected a list");
+  EXPECT_EQ(wrong(R"({"messages":[{"role":"user"},{}]})"), "stdin:3: message 2: no \"role\"");
+  EXPECT_EQ(wrong(R"({"messages":[],"tools":{}})"), "stdin:3: \"tools\": expected a list");
+  EXPECT_EQ(wrong(R"({"messages":[],"chat_template_kwargs":1})"),
+            "stdin:3: \"chat_template_kwargs\": expected an object");
 }
 
 }  // namespace

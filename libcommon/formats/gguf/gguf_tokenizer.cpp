@@ -8,6 +8,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "formats/chat_files.h"
 #include "formats/gguf/gguf_patterns.h"
 #include "text/file_names.h"
 #include "text/sentencepiece/sentencepiece_model.h"
@@ -19,7 +20,6 @@ namespace {
 using Type = SentencePieceModel::Type;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::string_view kMoreTemplates = "additional_chat_templates/", kTemplateEnd = ".jinja";
 constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's only special token
 
 // What errors call a companion.
@@ -74,7 +74,6 @@ class Vocabulary {
   void read_prefix(const JsonObject& json);
   void score_merges();
   void read_config(const JsonObject& config);
-  void read_chat_files();
 
   std::vector<std::string> tokens_, merges_;
   std::vector<std::int32_t> types_;
@@ -258,33 +257,12 @@ void Vocabulary::read_config(const JsonObject& config) {
     if (const auto found = special_ids_.find(std::string(text)); found != special_ids_.end())
       ids_[key] = found->second;
   }
-  std::string_view chat;
-  if (!config.has("chat_template")) return;
-  if (!config.member("chat_template").get(chat)) {
-    chat_templates_["default"] = chat;
-    return;
-  }
-  for (const JsonObject& named : config.objects("chat_template"))
-    chat_templates_[std::string(named.text("name"))] = named.text("template");
-}
-
-// Those of tokenizer_config.json, and files of their own, which go before them.
-void Vocabulary::read_chat_files() {
-  for (const Companion& file : companions_) {
-    const std::string_view name = file.name;
-    if (name == kChatTemplate)
-      chat_templates_["default"] = file.read();
-    else if (name.starts_with(kMoreTemplates) && name.ends_with(kTemplateEnd))
-      chat_templates_[std::string(name.substr(
-          kMoreTemplates.size(), name.size() - kMoreTemplates.size() - kTemplateEnd.size()))] =
-          file.read();
-  }
 }
 
 // tokenizer_config.json goes before the model's config.json.
 void Vocabulary::read_special(const JsonObject& config) {
   if (const Companion* const file = find(kTokenizerConfig)) read_config(Document(*file).object);
-  read_chat_files();
+  chat_templates_ = chat_templates_in(chat_files_of(companions_), "");
   for (const char* key : {"bos", "eos", "unk", "pad"}) {
     std::int64_t id = -1;
     const std::string name = concat(key, "_token_id");
