@@ -262,7 +262,9 @@ std::vector<std::string> extra_states(const ModelConfig& c) {
         if (layer.stack == stack.stack)
           for (const ExtraState::Turn turn : turns)
             add_extra_states(keys, c, layer, stack.end, turn);
-  for (const char* module : modules_behind(c.family)) keys.push_back(extra_state(module));
+  for (const char* module : modules_behind(c.family))
+    if (!c.has_task_head() || module != std::string_view("output_layer"))
+      keys.push_back(extra_state(module));
   return keys;
 }
 

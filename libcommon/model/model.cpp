@@ -33,6 +33,12 @@ void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value
   }
 }
 
+void Ends::take_scores(Tensor of_sequences, const Fields& batch, bool training,
+                       Stream& stream) const {
+  if (logits) copy(logits, of_sequences, stream);
+  if (loss) criterion->judge(loss, of_sequences, batch, training ? weight : ConstTensor(), stream);
+}
+
 void Model::initialize(std::uint64_t seed, Stream& stream) {
   for (Param& row : table_.rows()) mt::initialize(row, row.value, seed, stream);
 }

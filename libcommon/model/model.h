@@ -11,20 +11,35 @@ namespace mt {
 
 struct ModelConfig;
 
-// Ends: what is wanted of a model's last stage, and where it goes: the losses of all tokens, or
-// what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is not wanted.
+// Criterion: what is made of the scores that a model's head gives its sequences.
+class Criterion {
+ public:
+  virtual ~Criterion() = default;
+  // Fills the losses and, where there is a weight, which is by how much the objective changes with
+  // each, writes the gradient of the scores, [sequences, labels], over them.
+  virtual void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
+                     Stream& stream) const = 0;
+};
+
+// Ends: what is wanted of a model's last stage, and where it goes: the losses of all tokens or
+// sequences, or what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is
+// not wanted.
 struct Ends {
   Tensor loss = {};         // out: each token's loss, [tokens]
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
 
   ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
   std::int64_t vocab = 0;  // over so many tokens of the vocabulary, the first: padding is no text
-  Tensor logits = {};      // out: [asked, vocab]
+  Tensor logits = {};      // out: [asked, vocab], or a task's scores, [sequences, labels]
   // out: [asked], -log p of Field::labels, which is [asked] here
   Tensor scores = {};
   // out: [asked, hidden_size], of the Step's dtype: what the head reads, and what a BERT's pooler
   // makes of it.
   Tensor hidden = {}, pooled = {};
+
+  const Criterion* criterion = nullptr;  // of a model with a task's head: where its losses are from
+  // Gives what is wanted of a task's scores, over which the gradient goes in training.
+  void take_scores(Tensor of_sequences, const Fields& batch, bool training, Stream& stream) const;
 };
 
 // A row's initial values: a function of the seed and its name, so they are the same under any

@@ -107,7 +107,7 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
     return flops;
   };
   const std::string_view first = layers.front().stack, last = layers.back().stack;
-  const double flops = n * own * (of_token(last, own) + 6 * head);
+  const double flops = n * own * (of_token(last, own) + (c.has_task_head() ? 0 : 6 * head));
   return first == last ? flops : flops + n * memory * of_token(first, memory);
 }
 

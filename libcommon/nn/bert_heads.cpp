@@ -1,19 +1,11 @@
 #include "nn/bert_heads.h"
 
-#include "nn/tensor_parallel.h"
+#include "nn/asked_rows.h"
 #include "ops/ops.h"
 
 namespace mt {
 
 static constexpr std::int64_t kClasses = 2;
-
-// The Step of some rows that every rank has.
-static Step step_of(const Step& s, std::int64_t rows) {
-  Step of_rows = s;
-  of_rows.sequence_parallel = false;
-  of_rows.tokens = {.sequences = 1, .length = rows, .positions = {}};
-  return of_rows;
-}
 
 void BertHeads::losses_of_words(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
                                 Saved* saved) const {
@@ -62,17 +54,11 @@ void BertHeads::forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
                         Saved* saved) const {
   const std::int64_t all = asked.rows.numel(), words = all - asked.order;
   const Tensor picked = s.kept(saved, {all, x.shape()[1]});
-  const ArenaScope scope(s.layer);
-  if (s.shares_rows()) {
-    const Tensor gathered = s.scratch({s.tokens.count(), x.shape()[1]});
-    gather_rows(s, gathered, x).wait();
-    x = gathered;
-  }
-  embedding_forward(picked, asked.rows, x, 0, false, s.stream);
-  Step of_words = step_of(s, words);
+  pick_rows(s, picked, x, asked.rows);
+  Step of_words = step_of_rows(s, words);
   losses_of_words(of_words, loss, picked.rows(0, words), asked, saved);
   if (order_) {
-    Step of_order = step_of(s, all - words);
+    Step of_order = step_of_rows(s, all - words);
     losses_of_order(of_order, loss, picked.rows(words, all), asked, saved);
   }
   if (!saved) return;
@@ -80,27 +66,25 @@ void BertHeads::forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
   saved->x = picked;
 }
 
-// Ranks that share the rows of hidden states each know the gradient of all that were asked of.
 void BertHeads::backward(Step& s, Tensor dx, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const std::int64_t all = v.x.shape()[0], words = v.a.shape()[0];
   const Tensor d_asked = s.scratch(v.x.shape());
   {
-    Step of_words = step_of(s, words);
+    Step of_words = step_of_rows(s, words);
     const Tensor da = s.scratch(v.a.shape()), dh = s.gradient(v.h.shape());
     norm_.backward(of_words, da, v.words.dx, v.a, v.norm);
     gelu_backward(dh, da, v.h, GeluForm::erf, s.stream);
     dense_.backward(of_words, d_asked.rows(0, words), dh, v.x.rows(0, words));
   }
   if (order_) {
-    Step of_order = step_of(s, all - words);
+    Step of_order = step_of_rows(s, all - words);
     const Tensor d_pooled = s.scratch(v.pooled.shape()), dz = s.gradient(v.pooled.shape());
     order_->classes.backward(of_order, d_pooled, v.d_classes, v.pooled);
     tanh_backward(dz, d_pooled, v.pooled, s.stream);
     order_->pooler.backward(of_order, d_asked.rows(words, all), dz, v.x.rows(words, all));
   }
-  const ConstTensor own = v.row_of.rows(s.first_row(), s.first_row() + s.rows());
-  embedding_forward(dx, own, d_asked, 0, false, s.stream);
+  put_rows_back(s, dx, d_asked, v.row_of);
 }
 
 }  // namespace mt

@@ -36,7 +36,8 @@ enum class Purpose : std::uint32_t {
   hidden_dropout1,
   hidden_dropout2,
   cross_attention_dropout,
-  cross_hidden_dropout
+  cross_hidden_dropout,
+  head_dropout
 };
 
 class ContextParallel;

@@ -1,4 +1,5 @@
 #include "kernels/cross_entropy.h"
+#include "kernels/score_loss.h"
 
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -66,6 +67,24 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
         cuda::cross_entropy(loss.as<float>(), logits.as<T>(), labels.as<std::int32_t>(),
                             or_null<float>(row_weight), rows, cols, vocab, smoothing,
                             stream.handle());
+      });
+}
+
+void score_loss(Tensor loss, Tensor x, ConstTensor targets, ConstTensor row_weight, ScoreLoss kind,
+                Stream& stream) {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  check_shape("score_loss", "loss", loss, {rows});
+  check_shape("score_loss", "targets", targets, {rows, cols});
+  if (row_weight) check_shape("score_loss", "row_weight", row_weight, {rows});
+  dispatch(
+      Family::cross_entropy, x, moves(x, targets), stream,
+      [&]<class T>() {
+        cpu::score_loss(loss.as<T>(), x.as<T>(), targets.as<T>(), or_null<T>(row_weight), rows,
+                        cols, kind);
+      },
+      [&]<class T>() {
+        cuda::score_loss(loss.as<float>(), x.as<T>(), targets.as<float>(),
+                         or_null<float>(row_weight), rows, cols, kind, stream.handle());
       });
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/qkv.h"
 #include "kernels/relative_bias.h"
 #include "kernels/sample.h"
+#include "kernels/score_loss.h"
 #include "kernels/update.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
@@ -169,6 +170,9 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int
 // first `vocab` count.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
                    std::int64_t vocab, double smoothing, Stream& stream);
+// row_weight empty: loss only; else x becomes its gradient.
+void score_loss(Tensor loss, Tensor x, ConstTensor targets, ConstTensor row_weight, ScoreLoss kind,
+                Stream& stream);
 // Cross-entropy where the logits are the columns from `first` on of a vocabulary of `vocab`: two
 // calls, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
 // sums: [4, rows], then [ranks, 4, rows].

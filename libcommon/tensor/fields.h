@@ -34,8 +34,9 @@ enum class Field : std::uint8_t {
   row_of,
   targets,
   share,
+  values,  // of each sequence: numbers that are to be said of it
 };
-inline constexpr std::size_t kFields = 18;
+inline constexpr std::size_t kFields = 19;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

@@ -17,7 +17,19 @@
 
 namespace mt {
 
+// "bert_of_labels", say: with the head of a task.
 inline ModelConfig config_named(const std::string& name) {
+  if (const std::size_t at = name.find("_of_"); at != name.npos) {
+    const bool choices = name.ends_with("_choices");
+    ModelConfig c = config_named(name.substr(0, at));
+    c.task_head = c.family != ModelFamily::bert ? kScoreHead
+                  : choices                     ? kMultichoiceHead
+                                                : kClassificationHead;
+    c.num_labels = choices ? 1 : 3;
+    if (name.ends_with("_labels")) c.label_names = "no\nperhaps\nyes";
+    c.complete();
+    return c;
+  }
   ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
   if (name == "tied") c.untie_embeddings_and_output_weights = false;
   if (name == "mistral") c.window_size = "3,0";

@@ -28,7 +28,9 @@ INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "gemma",
                                          "bert", "mamba", "hybrid", "hybrid_wide", "t5", "t5_gated",
-                                         "t5_not_scaled"),
+                                         "t5_not_scaled", "bert_of_labels", "bert_of_numbers",
+                                         "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
+                                         "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {

@@ -80,9 +80,50 @@ class ConfigReader {
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
                      "nemotron, megatron-bert, mamba2, nemotron_h or t5");
+    read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
       model_.init_method_std = object_.real("initializer_range");
+  }
+
+  // A model of a task is one by the name of its class; how many labels it has is said by their
+  // names alone, unless they are two.
+  void read_task_head() {
+    const std::string_view architecture = first_architecture();
+    const bool bert = model_.family == ModelFamily::bert;
+    if (bert && architecture.ends_with("ForMultipleChoice")) {
+      model_.task_head = kMultichoiceHead;
+      model_.num_labels = 1;
+    } else if (architecture.ends_with("ForSequenceClassification")) {
+      model_.task_head = bert ? kClassificationHead : kScoreHead;
+      read_labels();
+    }
+  }
+
+  std::string_view first_architecture() const {
+    std::string_view name;
+    if (!object_.has("architectures")) return name;
+    simdjson::dom::array names;
+    if (object_.member("architectures").get(names) || names.size() == 0 || names.at(0).get(name))
+      object_.refuse("\"architectures\": expected a list of names");
+    return name;
+  }
+
+  void read_labels() {
+    model_.num_labels = 2;
+    if (!object_.has("id2label")) return;
+    const JsonObject names = object_.object("id2label");
+    model_.num_labels = std::ssize(names.names());
+    bool named = false;
+    std::string lines;
+    for (std::int64_t i = 0; i < model_.num_labels; ++i) {
+      const std::string name(names.text(std::to_string(i)));
+      if (name.find('\n') != name.npos)
+        names.refuse("a label's name of several lines is not supported");
+      named |= name != concat("LABEL_", i);
+      lines += (i == 0 ? "" : "\n") + name;
+    }
+    if (named) model_.label_names = lines;
   }
 
   bool is_qwen() const { return type_ == "qwen2" || type_ == "qwen3"; }

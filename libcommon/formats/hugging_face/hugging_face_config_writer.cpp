@@ -16,6 +16,28 @@ struct Kind {
   const char *type, *architecture;
 };
 
+// What its class is called with the head that it has, "LlamaForCausalLM" without a task's.
+std::string architecture_of(const Kind& kind, const ModelConfig& c) {
+  const std::string name = kind.architecture;
+  if (!c.has_task_head()) return name;
+  const std::size_t end = std::min(name.find("For"), name.find("LMHead"));
+  return name.substr(0, end) +
+         (c.task_head == kMultichoiceHead ? "ForMultipleChoice" : "ForSequenceClassification");
+}
+
+// A label without a name of its own is called as transformers calls it.
+void write_labels(JsonWriter& json, const ModelConfig& c) {
+  std::vector<std::string> names = c.labels();
+  for (std::size_t i = 0; c.label_names.empty() && i < names.size(); ++i)
+    names[i] = concat("LABEL_", i);
+  json.key("id2label").begin_object();
+  for (std::size_t i = 0; i < names.size(); ++i) json.member(std::to_string(i), names[i]);
+  json.end_object().key("label2id").begin_object();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    json.member(names[i], static_cast<std::int64_t>(i));
+  json.end_object();
+}
+
 [[noreturn]] void refuse(const char* what) {
   fail(Exit::bad_config, what, ": no model of transformers has that");
 }
@@ -381,7 +403,9 @@ bool is_ours(std::string_view name) {
                                                "dropout_rate",
                                                "is_encoder_decoder",
                                                "scale_decoder_outputs",
-                                               "max_window_layers"};
+                                               "max_window_layers",
+                                               "id2label",
+                                               "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
 }
 
@@ -407,7 +431,11 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   const Kind kind = kind_like(model, before_type);
   const std::string_view type = kind.type;
   JsonWriter json;
-  json.begin_object().key("architectures").begin_array().value(kind.architecture).end_array();
+  json.begin_object()
+      .key("architectures")
+      .begin_array()
+      .value(architecture_of(kind, model))
+      .end_array();
   json.member("model_type", type);
   if (type == "gpt2")
     write_gpt2(json, model);
@@ -423,6 +451,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_llama(json, model, type,
                 type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
+  if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
   json.member("vocab_size", model.vocab_size);
   json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);
   json.member("initializer_range", model.init_method_std);

@@ -86,6 +86,7 @@ void check_legacy(const ModelConfig& c) {
   };
   refuse_if(c.family != ModelFamily::gpt && c.family != ModelFamily::bert,
             "are converted of GPT and BERT, which is what convert.py's legacy saver knows");
+  refuse_if(c.task_head == kScoreHead, "have no GPT with the head of a task");
   refuse_if(c.qk_layernorm, "have no --qk-layernorm");
   refuse_if(!c.window_size.empty(), "have no --window-size");
   refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,

@@ -26,6 +26,8 @@ constexpr Name kOuter[] = {
     {"lm_head.dense", "lm_head/dense."},
     {"lm_head.layer_norm", "lm_head/norm."},
     {"binary_head", "binary_head/"},
+    {"classification_head", "classification_head/"},
+    {"multichoice_head", "multichoice_head/"},
 };
 constexpr Name kOfLayer[] = {
     {"input_layernorm", "input_norm"},

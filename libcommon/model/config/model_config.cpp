@@ -77,6 +77,24 @@ void check_bert(const ModelConfig& c) {
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
 }
 
+// A task's head is one that the family has, with what it reads.
+void check_task_head(const ModelConfig& c) {
+  if (!c.has_task_head()) {
+    if (c.num_labels != 0) fail(Exit::bad_config, "--num-labels: of a model without a task's head");
+    return;
+  }
+  const bool bert = c.family == ModelFamily::bert;
+  if (bert ? c.task_head == kScoreHead : c.task_head != kScoreHead || c.family != ModelFamily::gpt)
+    fail(Exit::bad_config, "--task-head ", c.task_head, ": is of another family");
+  if (bert && !c.bert_binary_head)
+    fail(Exit::bad_config,
+         "--bert-no-binary-head: a task's head reads what the pooler makes, and "
+         "such a BERT has none");
+  check_range("--num-labels", c.num_labels, between(1, kWide));
+  if (c.task_head == kMultichoiceHead && c.num_labels != 1)
+    fail(Exit::bad_config, "--num-labels ", c.num_labels, ": a choice has one score");
+}
+
 void check_mixtral(const ModelConfig& c) {
   c.ExpertConfig::check(c.num_layers);
   if (c.add_bias_linear || !c.swiglu)
@@ -127,6 +145,7 @@ void ModelConfig::complete(int tensor_ranks) {
   if (relative) position_embedding_type = "relative";
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
+  check_task_head(*this);
   if (family == ModelFamily::mixtral) check_mixtral(*this);
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size);
 }

@@ -15,6 +15,7 @@
 #include "model/config/attention_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
+#include "model/config/head_config.h"
 #include "model/config/init_config.h"
 #include "model/config/mamba_config.h"
 #include "model/config/mlp_config.h"
@@ -44,7 +45,8 @@ struct ModelConfig : Sizes,
                      InitConfig,
                      ExpertConfig,
                      MambaConfig,
-                     EncoderConfig {
+                     EncoderConfig,
+                     HeadConfig {
   ModelFamily family = ModelFamily::gpt;
   RecomputeOptions recompute;
 

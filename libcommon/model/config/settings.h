@@ -189,6 +189,12 @@ void visit_settings(Config& c, const Visit& visit) {
                        "tokens that the model knows, before padding; default the tokenizer's", "N",
                        count_to(kIds)});
   visit(c.padded_vocab_size, stored("--padded-vocab-size", kTraining));
+  const std::string heads[] = {"", std::string(kClassificationHead), std::string(kMultichoiceHead),
+                               std::string(kScoreHead)};
+  visit(c.task_head,
+        rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
+  visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));
+  visit(c.label_names, rare(stored("--label-names", kTraining)));
   visit_family_settings(c, visit);
 }
 

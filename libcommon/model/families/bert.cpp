@@ -12,7 +12,7 @@ Bert::Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPar
     : config_(std::make_unique<ModelConfig>(config)), part_(part) {
   table_.divide(part.rank, part.ranks);
   inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
-  const bool tied = !config_->untie_embeddings_and_output_weights;
+  const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_heads = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first)
@@ -35,6 +35,10 @@ void Bert::add_embedding(bool is_shared) {
 void Bert::add_heads() {
   const ModelRows rows{table_, *config_, part_};
   final_norm_ = make_final_norm(rows, "encoder");
+  if (config_->has_task_head()) {
+    task_ = make_task_head(rows);
+    return;
+  }
   const Param& output = config_->untie_embeddings_and_output_weights ? declare_output(rows)
                         : embedding_ ? table_.rows()[embedding_rows_.begin]
                                      : declare_words(rows, true, true);
@@ -63,14 +67,21 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
   if (ends.rows) return answer(s, ends, x);
   const Tensor normed = s.scratch(x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
-  const Tensor& order = batch[Field::order];
-  heads_->forward(s, ends.loss, normed,
-                  {.rows = batch[Field::rows],
-                   .row_of = batch[Field::row_of],
-                   .targets = batch[Field::targets],
-                   .weight = ends.weight,
-                   .order = order ? order.numel() : 0},
-                  saved ? &saved->heads : nullptr);
+  if (task_) {
+    const Tensor scores =
+        task_->forward(s, normed, {.rows = batch[Field::rows], .row_of = batch[Field::row_of]},
+                       saved ? &saved->task : nullptr);
+    ends.take_scores(scores, batch, saved != nullptr, s.stream);
+  } else {
+    const Tensor& order = batch[Field::order];
+    heads_->forward(s, ends.loss, normed,
+                    {.rows = batch[Field::rows],
+                     .row_of = batch[Field::row_of],
+                     .targets = batch[Field::targets],
+                     .weight = ends.weight,
+                     .order = order ? order.numel() : 0},
+                    saved ? &saved->heads : nullptr);
+  }
   if (saved) saved->y = x;
 }
 
@@ -91,7 +102,7 @@ void Bert::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& sl
   if (chunk(s).range.last) {
     const ArenaScope scope(s.layer);
     const Tensor d_normed = s.scratch(dx.shape());
-    heads_->backward(s, d_normed, saved.heads);
+    task_ ? task_->backward(s, d_normed, saved.task) : heads_->backward(s, d_normed, saved.heads);
     final_norm_->backward(s, dx, d_normed, saved.y, saved.final_norm);
     s.complete(head_rows_);
   } else {

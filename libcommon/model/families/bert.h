@@ -1,7 +1,7 @@
 // Bert: Megatron's BERT: embeddings of words, positions and types of tokens, pre-norm layers whose
 // tokens see all of their own text, a final norm, and heads for masked words and for the order of
-// two texts (nn/bert_heads.h); or the chunks of it that lie on one rank of a pipeline.  With tied
-// embeddings the last stage has a copy of the first one's.
+// two texts (nn/bert_heads.h), or a task's head (nn/sequence_head.h); or the chunks of it that lie
+// on one rank of a pipeline.  With tied embeddings the last stage has a copy of the first one's.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,7 @@
 #include "model/tensor_part.h"
 #include "nn/bert_heads.h"
 #include "nn/embedding.h"
+#include "nn/sequence_head.h"
 #include "nn/stack.h"
 
 namespace mt {
@@ -21,8 +22,9 @@ struct ModelConfig;
 
 // Reads ids, types, positions, first_key (a sequence may have several texts; padding is one, too),
 // rows, row_of and targets.  Ends::loss and its weight are of the rows, those that are asked of the
-// order, as many as there are orders, behind the others.  Where Ends::rows say of which tokens
-// something is asked, these fields are not read.
+// order, as many as there are orders, behind the others.  With a task's head the rows are one token
+// of each sequence, and losses are the criterion's.  Where Ends::rows say of which tokens something
+// is asked, these fields are not read.
 class Bert : public Model {
  public:
   struct Saved : Model::Saved {
@@ -31,6 +33,7 @@ class Bert : public Model {
     Tensor y;  // of the stack
     Norm::Saved final_norm;
     BertHeads::Saved heads;
+    SequenceHead::Saved task;
   };
   Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
   ~Bert() override;
@@ -61,7 +64,8 @@ class Bert : public Model {
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;
-  std::optional<BertHeads> heads_;
+  std::optional<BertHeads> heads_;  // or
+  std::optional<SequenceHead> task_;
 };
 
 }  // namespace mt

@@ -24,6 +24,16 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     out.hidden() = x;
     return;
   }
+  if (task_) {
+    const Tensor normed = s.scratch(x.shape());
+    final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
+    const Tensor scores =
+        task_->forward(s, normed, {.rows = batch[Field::rows], .row_of = batch[Field::row_of]},
+                       saved ? &saved->task : nullptr);
+    ends.take_scores(scores, batch, saved != nullptr, s.stream);
+    if (saved) saved->y = x;
+    return;
+  }
   if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
@@ -36,7 +46,13 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   const auto& saved = static_cast<const Saved&>(slot);
   Tensor dx = s.gradient({s.rows(), config_->hidden_size});
   if (chunk(s).range.last) {
-    final_norm_->backward(s, dx, saved.head.dx, saved.y, saved.final_norm);
+    const ArenaScope scope(s.layer);
+    Tensor d_normed = saved.head.dx;
+    if (task_) {
+      d_normed = s.scratch(dx.shape());
+      task_->backward(s, d_normed, saved.task);
+    }
+    final_norm_->backward(s, dx, d_normed, saved.y, saved.final_norm);
     s.complete(head_rows_);
   } else {
     copy(dx, dout.hidden(), s.stream);

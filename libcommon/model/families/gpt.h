@@ -1,6 +1,7 @@
 // Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
-// that lie on one rank of a pipeline: embedding on the first stage, layers, final norm and LM head
-// on the last.  With tied embeddings the last stage has a copy of the first one's.
+// that lie on one rank of a pipeline: embedding on the first stage, layers, final norm and LM head,
+// or a task's (nn/sequence_head.h), on the last.  With tied embeddings the last stage has a copy of
+// the first one's.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "model/tensor_part.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
+#include "nn/sequence_head.h"
 #include "nn/stack.h"
 
 namespace mt {
@@ -26,6 +28,7 @@ class Gpt : public Model {
     Tensor y;  // of the stack
     Norm::Saved final_norm;
     LmHead::Saved head;
+    SequenceHead::Saved task;
   };
   explicit Gpt(const ModelConfig& config);  // all of it
   Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
@@ -57,7 +60,8 @@ class Gpt : public Model {
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;
-  std::optional<LmHead> head_;
+  std::optional<LmHead> head_;  // or
+  std::optional<SequenceHead> task_;
 };
 
 }  // namespace mt

@@ -16,7 +16,7 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
     : config_(std::make_unique<ModelConfig>(config)), part_(part) {
   table_.divide(part.rank, part.ranks);
   inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
-  const bool tied = !config_->untie_embeddings_and_output_weights;
+  const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first) embedding_rows_ = make_unit(table_, [&] { add_embedding(tied && !has_head); });
@@ -35,6 +35,10 @@ void Gpt::add_embedding(bool is_shared) {
 void Gpt::add_head() {
   const ModelRows rows{table_, *config_, part_};
   final_norm_ = make_final_norm(rows, "decoder");
+  if (config_->has_task_head()) {
+    task_ = make_task_head(rows);
+    return;
+  }
   head_.emplace(config_->untie_embeddings_and_output_weights ? declare_output(rows)
                 : embedding_                                 ? table_.rows()[embedding_rows_.begin]
                                                              : declare_words(rows, true, true),

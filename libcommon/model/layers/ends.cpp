@@ -48,18 +48,25 @@ const Param& declare_types(const ModelRows& rows) {
        .summed_over = rows.part.sequence_parallel ? SummedOver::tp : SummedOver::none});
 }
 
-// Each rank computes all rows that heads are asked of: no gradient but the output layer's is a
-// part.
+// A linear module of a head that reads some rows, all of which each rank computes: no gradient but
+// the output layer's is a part.
+static Linear make_head_linear(const ModelRows& rows, RowPlace place, std::int64_t out,
+                               bool bias = true) {
+  const Shape shape{out, rows.config.hidden_size};
+  place.param = "weight";
+  return {rows.table,
+          {.place = std::move(place), .shape = shape, .init = matrix_init(rows.config, shape)},
+          bias};
+}
+
+static Linear make_pooler(const ModelRows& rows) {
+  return make_head_linear(rows, {.stack = "pooler", .module = "dense"}, rows.config.hidden_size);
+}
+
 BertHeads make_bert_heads(const ModelRows& rows, const Param& output) {
   const ModelConfig& c = rows.config;
   const std::int64_t h = c.hidden_size, vocab = c.padded_vocab_size;
-  const auto linear = [&](RowPlace place, std::int64_t out) {
-    place.param = "weight";
-    return Linear(rows.table,
-                  {.place = std::move(place), .shape = {out, h}, .init = matrix_init(c, {out, h})},
-                  true);
-  };
-  const Linear dense = linear({.stack = "lm_head", .module = "dense"}, h);
+  const Linear dense = make_head_linear(rows, {.stack = "lm_head", .module = "dense"}, h);
   Param scale = rows.norm_row({.stack = "lm_head", .module = "layer_norm", .param = "weight"});
   scale.summed_over = SummedOver::none;
   const Norm norm = rows.make_norm(std::move(scale));
@@ -68,10 +75,22 @@ BertHeads make_bert_heads(const ModelRows& rows, const Param& output) {
                                       .segments = {{"vocab", vocab, 0, ShardAxis::tp}}});
   std::optional<BertHeads::Order> order;
   if (c.bert_binary_head) {
-    const Linear classes = linear({.stack = "binary_head"}, 2);
-    order = {linear({.stack = "pooler", .module = "dense"}, h), classes};
+    const Linear classes = make_head_linear(rows, {.stack = "binary_head"}, 2);
+    order = {make_pooler(rows), classes};
   }
   return {dense, norm, LmHead(output, c.vocab_size, c.label_smoothing, &bias), order};
+}
+
+SequenceHead make_task_head(const ModelRows& rows) {
+  const ModelConfig& c = rows.config;
+  const bool bert = c.family == ModelFamily::bert;
+  const std::string_view stack =
+      bert ? c.task_head == kMultichoiceHead ? kMultichoiceHead : kClassificationHead
+           : kScoreHead;  // constants: a place keeps views
+  std::optional<Linear> pooler;
+  if (bert) pooler = make_pooler(rows);
+  return {pooler, make_head_linear(rows, {.stack = stack}, c.num_labels, bert),
+          bert ? c.hidden_dropout : 0};
 }
 
 const Param& declare_t5_head(const ModelRows& rows) {

@@ -13,6 +13,7 @@
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "nn/bert_heads.h"
+#include "nn/sequence_head.h"
 #include "nn/stack.h"
 #include "tensor/param.h"
 
@@ -109,6 +110,9 @@ void declare_mamba_final_norm(const ModelRows& rows);
 const Param& declare_types(const ModelRows& rows);
 // BERT's heads for masked words, with this output layer, and for the order of texts.
 BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
+// The head of a task, which a model has in place of what it was pretrained with: a BERT's reads
+// what its pooler makes, a GPT's has no bias.
+SequenceHead make_task_head(const ModelRows& rows);
 // A T5's relative positions, which all layers of a stack have in common: the rows of
 // "encoder_relative_pos_emb", say.
 const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack);

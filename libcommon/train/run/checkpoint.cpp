@@ -10,6 +10,7 @@
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
 #include "model/model.h"
+#include "model/model_table.h"
 #include "model/row_checkpoint.h"
 #include "tensor/host_copy.h"
 #include "text/same_ids.h"
@@ -135,9 +136,32 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
   return make_tokenizer(stored);
 }
 
+// The rows of what is loaded, a model with these settings; and which of a task's model it has:
+// where a run begins anew, all but the head of a task that it lacks or has with other labels, which
+// then keeps its initial weights.
+class LoadedRows {
+ public:
+  LoadedRows(const ModelConfig& stored, const ModelConfig& task, bool begins_anew)
+      : table_(model_rows(stored)) {
+    const bool same = stored.task_head == task.task_head && stored.num_labels == task.num_labels;
+    if (begins_anew && !same) drawn_ = task.task_head;
+  }
+  const ParamTable& table() const { return table_; }
+  bool has(const Param& row) const { return drawn_.empty() || row.place.stack != drawn_; }
+  void tell(const std::string& where, const Log& log) const {
+    if (!drawn_.empty())
+      log.warn(
+          concat(where, ": could not find ", drawn_, " in the checkpoint, initializing to random"));
+  }
+
+ private:
+  ParamTable table_;
+  std::string drawn_;  // the stack of the head
+};
+
 // The weights of a model of others', with what lies beside them.
-static void load_foreign(const std::string& path, TrainingState& state, bool first,
-                         const Log& log) {
+static void load_foreign(const std::string& path, std::uint64_t seed, TrainingState& state,
+                         bool first, const Log& log) {
   const std::unique_ptr<ModelSource> source = open_model(path);
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
@@ -146,10 +170,13 @@ static void load_foreign(const std::string& path, TrainingState& state, bool fir
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
   check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
                   [&] { return source->make_tokenizer({}); });
-  source->check_all_used(state.task.rows());
+  const LoadedRows rows(source->config(), state.task.model(), true);
+  if (first) rows.tell(source->path(), log);
+  source->check_all_used(rows.table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
+        if (!rows.has(row)) return initialize(row, row.value, seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
         read_part(*source, row, here.tensor());
         check_finite(source->path(), row, here.tensor());
@@ -170,7 +197,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   Group& ranks = world.all();
   ToLoad found = find_to_load(o);
   if (!found.foreign.empty()) {
-    load_foreign(found.foreign, state, ranks.rank() == 0, log);
+    load_foreign(found.foreign, options.seed, state, ranks.rank() == 0, log);
     return Loaded::lasting;
   }
   if (!found.place) return Loaded::nothing;
@@ -180,18 +207,21 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
+  const ModelConfig stored = model_config_of(args, task.model().family, where);
   const std::string changed =
-      check_same_model(task.model(), model_config_of(args, task.model().family, where),
-                       place->folder, found.begins_anew);
+      check_same_model(task.model(), stored, place->folder, found.begins_anew);
   if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
   const std::string manifest = checkpoint.manifest_extra();
   check_tokenizer(manifest, place->folder, task.tokenizer(),
                   [&] { return tokenizer_in(place->folder, manifest); });
   if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
-  check_all_used(checkpoint.tensors(), task.rows());
+  const LoadedRows rows(stored, task.model(), found.begins_anew || place->release);
+  if (ranks.rank() == 0) rows.tell(place->folder, log);
+  check_all_used(checkpoint.tensors(), rows.table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
+        if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
         read_row(checkpoint.tensors(), row, {}, here.tensor());
         check_finite(place->folder, row, here.tensor());

@@ -1,0 +1,27 @@
+// HeadConfig: what a model that was finetuned to a task has behind its layers, in place of the head
+// that it was pretrained with: scores of whole sequences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mt {
+
+// How heads of tasks are called, and their rows: BERT's as Megatron calls them, of a text and of a
+// text that is a choice among several; and a GPT's as transformers does.
+inline constexpr std::string_view kClassificationHead = "classification_head",
+                                  kMultichoiceHead = "multichoice_head", kScoreHead = "score";
+
+struct HeadConfig {
+  std::string task_head;        // one of these; "": it has the head that it is pretrained with
+  std::int64_t num_labels = 0;  // scores of a sequence
+  std::string label_names;      // what they are of, in their order, a line each; "": numbers
+
+  bool has_task_head() const { return !task_head.empty(); }
+  // Their names, or numbers.
+  std::vector<std::string> labels() const;
+};
+
+}  // namespace mt
