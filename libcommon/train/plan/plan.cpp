@@ -121,9 +121,10 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   Optimizer optimizer(model->table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
   const Schedule training = layout.training(stage, options.batch.micro_batches());
-  const Schedule evaluation = options.evaluation.eval_iters > 0 || task.has_full_validation()
-                                  ? layout.evaluation(stage, options.batch.micro_batches())
-                                  : Schedule();
+  const bool evaluates =
+      options.evaluation.eval_iters > 0 || task.has_full_validation() || task.steps_of_epoch() > 0;
+  const Schedule evaluation =
+      evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
   parameters += model->table().count();
 
   RankPlan plan;

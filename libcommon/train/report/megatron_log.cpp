@@ -139,4 +139,12 @@ void MegatronLog::evaluation(const EvaluationReport& r) const {
   lines(dashes);
 }
 
+void MegatronLog::epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& r) const {
+  if (log_.settings().format != Log::Format::json) return lines(r.line);
+  std::vector<LogField> fields = {{"epoch", epoch}, {"set", r.set}, {"iteration", iteration}};
+  for (const auto& [name, number] : r.numbers)
+    std::visit([&](auto value) { fields.emplace_back(name, value); }, number);
+  log_.event("epoch", fields);
+}
+
 }  // namespace mt

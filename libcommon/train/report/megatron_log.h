@@ -22,6 +22,7 @@ class MegatronLog {
   // Adds a step up; prints every --log-interval of them.
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report) const;
+  void epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& report) const;
   void lines(const std::string& text) const;  // as they are
   bool is_drawn() const;                      // by TrainProgress, instead
 

@@ -128,6 +128,16 @@ void Reports::evaluation(const EvaluationReport& r) {
   }
 }
 
+void Reports::epoch(std::int64_t epoch, std::int64_t iteration,
+                    std::span<const EpochReport> reports) {
+  if (!speaks()) return;
+  for (const EpochReport& report : reports) {
+    run_log_.epoch(epoch, iteration, report);
+    megatron_log_.epoch(epoch, iteration, report);
+  }
+  results_.epoch(reports);
+}
+
 void Reports::saving(const SaveReport& r) {
   if (speaks() && progress_)
     progress_->saved("Saving async checkpoint", r.iteration, r.flops, r.tokens);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "base/json.h"
 #include "train/plan/rank_memory.h"
@@ -35,6 +36,7 @@ class Reports {
              const std::string& options_json);
   void step(const StepReport& report, const RankMemory& memory);  // a collective
   void evaluation(const EvaluationReport& report);
+  void epoch(std::int64_t epoch, std::int64_t iteration, std::span<const EpochReport> reports);
   void saving(const SaveReport& report);  // begun, to be written while training goes on
   void saved(const SaveReport& report);
   void profile(const ProfileReport& report);  // of any rank

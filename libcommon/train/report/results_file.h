@@ -2,11 +2,14 @@
 //   {"schema":"mt-results/1","step":…,"tokens":…,"seconds":…,"loss":…,"val_loss":…}
 // The losses are those of the last step and of the last validation, and each further loss is there
 // under its name, as in "val_sop_loss".  Tokens are of all steps, seconds of those since the run
-// was last started.
+// was last started.  A task that has epochs adds what it said at the end of the last: of all of its
+// sets, and of each under "sets".
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "train/run/step_report.h"
 
@@ -16,10 +19,12 @@ class ResultsFile {
  public:
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report);
+  void epoch(std::span<const EpochReport> reports);
   void write(const std::string& path, std::int64_t iteration) const;
 
  private:
   TermValues losses_, validation_;
+  std::vector<EpochReport> epoch_;
   double tokens_ = 0, seconds_ = 0;
 };
 

@@ -60,4 +60,14 @@ void RunLog::evaluation(const EvaluationReport& r) {
   write(json);
 }
 
+void RunLog::epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& r) {
+  JsonWriter json = event("epoch");
+  json.member("epoch", epoch);
+  if (!r.set.empty()) json.member("set", r.set);
+  json.member("iteration", iteration);
+  for (const auto& [name, number] : r.numbers)
+    std::visit([&](auto value) { json.member(name, value); }, number);
+  write(json);
+}
+
 }  // namespace mt

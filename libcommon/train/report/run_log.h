@@ -8,6 +8,7 @@
 //    skipped_samples, num_zeros, params_norm, tflops, mfu what there is to say; step_seconds by
 //    train/run/step_clock.h, and tokens_per_second is the step's tokens over them
 //   {"schema":…,"event":"eval","split":"valid","set":…,"iteration":…,"loss":…}
+//   {"schema":…,"event":"epoch","epoch":…,"set":…,"iteration":…} and what a task says of it
 //   {"schema":…,"event":"save","iteration":…,"seconds":…}
 //   {"schema":…,"event":"end","reason":…,"iteration":…,"memory":{…}}
 #pragma once
@@ -30,6 +31,7 @@ class RunLog {
   void write(JsonWriter& open_object);        // closes it and writes the line
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report);
+  void epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& report);
 
  private:
   ReportOptions options_;

@@ -6,8 +6,24 @@
 
 namespace mt {
 
+// Appends those of a global batch, of which `own` are those of this rank's micro-batches; only the
+// last stage of a pipeline has some.
+void Evaluator::share_scores(std::span<const double> own, std::vector<double>& all) const {
+  const std::int64_t each = task_.objective().scores() * options_.batch.micro_batch_size,
+                     ranks = world_.data().size(), begin = std::ssize(all),
+                     count = task_.objective().scores() * options_.batch.evaluated();
+  all.resize(static_cast<std::size_t>(begin + count));
+  for (std::int64_t i = 0; i < std::ssize(own); ++i)
+    all[static_cast<std::size_t>(begin + (i / each * ranks + world_.data().rank()) * each +
+                                 i % each)] = own[static_cast<std::size_t>(i)];
+  const Tensor batch(&all[static_cast<std::size_t>(begin)], DType::f64, {count});
+  world_.data().all_reduce(batch).wait();
+  world_.pipeline().all_reduce(batch).wait();
+}
+
 std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t first,
-                                         std::int64_t batches, const std::function<bool()>& stop) {
+                                         std::int64_t batches, const std::function<bool()>& stop,
+                                         std::vector<double>* scores) {
   const std::int64_t batch = options_.batch.evaluated();
   const int micro_batches = options_.batch.micro_batches();
   const int at_once = options_.ranks.layout.evaluated_at_once(micro_batches);
@@ -16,18 +32,25 @@ std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t 
   const std::size_t terms = task_.objective().terms().size();
   const bool is_last = world_.pipeline().rank() == world_.pipeline().size() - 1;
   std::array<LossSum, kMostLosses> all = {};
+  std::vector<double> own;
+  if (scores != nullptr) executor_.collect(&own);
   for (std::int64_t i = 0; i < batches; ++i) {
     std::array<LossSum, kMostLosses> sums = {};  // of this batch
     BatchLoader loader(options_.batch, options_.compute_dtype(), task_, samples, first + i * batch,
                        1, world_);
     for (int begin = 0; begin < micro_batches; begin += at_once) {
-      if (stop()) return std::nullopt;
+      if (stop()) {
+        executor_.collect(nullptr);
+        return std::nullopt;
+      }
       const auto load = [&](int micro_batch, const Fields& into) {
         return loader.load(begin + micro_batch, into);
       };
       executor_.run(schedule, load, false);
       for (std::size_t term = 0; term < terms; ++term) sums[term].sum += executor_.loss(term);
     }
+    if (scores != nullptr) share_scores(own, *scores);
+    own.clear();
     for (std::size_t term = 0; is_last && term < terms; ++term)
       sums[term].count = loader.count(term);
     sum_losses(world_, {sums.data(), DType::f64, {2 * static_cast<std::int64_t>(terms)}}, terms);
@@ -36,6 +59,7 @@ std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t 
       all[term].count += sums[term].count;
     }
   }
+  executor_.collect(nullptr);
   return task_.objective().values(all);
 }
 

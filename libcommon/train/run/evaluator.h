@@ -18,11 +18,15 @@ class Evaluator {
 
   // The terms' values over `batches` global batches from the run's sample `first` on.  `stop` is
   // asked before every micro-batch, or in a pipeline every batch, on all ranks, which must answer
-  // alike; once it says so there is no result.
+  // alike; once it says so there is no result.  What the model says of each sample is appended to
+  // `scores`, on every rank, if there is such a thing (Objective::scores).
   std::optional<TermValues> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
-                                const std::function<bool()>& stop);
+                                const std::function<bool()>& stop,
+                                std::vector<double>* scores = nullptr);
 
  private:
+  void share_scores(std::span<const double> own, std::vector<double>& all) const;
+
   const RunOptions& options_;
   const Task& task_;
   Executor& executor_;

@@ -283,7 +283,9 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     if (!training && slot.out) slot.out = kept(slot.out, slot, Model::Side::after);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
-  if (!slot.out) note_losses(slot);
+  if (slot.out) return;
+  note_losses(slot);
+  if (!training && scores_ != nullptr && slot.ends.logits) note_scores(slot.ends.logits);
 }
 
 void Executor::note_losses(const Slot& slot) {
@@ -291,6 +293,15 @@ void Executor::note_losses(const Slot& slot) {
   for (std::size_t term = 0; term < objective_.terms().size(); ++term)
     objective_.sum_losses(term, losses(term).rows(micro_batch, micro_batch + 1), slot.ends,
                           slot.batch, stream_);
+}
+
+void Executor::note_scores(const Tensor& scores) {
+  with_float_type(scores.dtype(), [&]<class T>() {
+    std::vector<T> here(static_cast<std::size_t>(scores.numel()));
+    transfer(Tensor(here.data(), scores.dtype(), scores.shape()), scores, stream_);
+    stream_.synchronize();
+    scores_->insert(scores_->end(), here.begin(), here.end());
+  });
 }
 
 void Executor::backward(const Action& action, Slot& slot) {

@@ -43,6 +43,9 @@ class Executor {
   double loss(std::size_t term);
   std::vector<double> fetch_losses();
 
+  // Appends what evaluations say of samples, Ends::logits, from now on; null: nowhere.
+  void collect(std::vector<double>* scores) { scores_ = scores; }
+
   // Shows what training computes from now on to a probe.
   void show_to(Probe& probe) { probe_ = &probe; }
 
@@ -105,6 +108,7 @@ class Executor {
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
   void forward(const Action& action, Slot& slot, bool training);
   void note_losses(const Slot& slot);
+  void note_scores(const Tensor& scores);
   std::vector<double> fetch_losses(std::size_t term);
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
@@ -130,6 +134,7 @@ class Executor {
   std::map<Work, Outcome> outcomes_;
   Buffer losses_;  // on the device: of each term, `loss_room_` numbers
   std::int64_t loss_room_ = 0, loss_count_ = 0;
+  std::vector<double>* scores_ = nullptr;
   std::unique_ptr<InputStage> stage_;  // on a GPU
   std::function<void(const Action&)> watch_;
   Timers* timers_ = nullptr;

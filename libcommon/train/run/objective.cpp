@@ -98,8 +98,7 @@ double MaskedModelling::count(std::size_t term, const Fields& batch) const {
   return sum_of(batch[mask_of(term)]);
 }
 
-// No text sees another; padding is one, too.
-static void part_texts(const Fields& batch, std::size_t texts) {
+void part_texts(const Fields& batch, std::size_t texts) {
   const auto lengths = batch.span<std::int32_t>(Field::lengths);
   const auto first_key = batch.span<std::int32_t>(Field::first_key);
   const std::size_t tokens = first_key.size() / (lengths.size() / texts);

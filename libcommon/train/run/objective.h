@@ -36,6 +36,9 @@ class Objective {
   // What the weights of losses are multiplied by, [1] f64 on the device, in its own fields.
   virtual void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const = 0;
 
+  // How many numbers Ends::logits has of each sample, which an evaluation may collect.
+  virtual std::int64_t scores() const { return 0; }
+
   // The values of the terms with these sums, one a term.
   TermValues values(std::span<const LossSum> sums) const;
   // What is made small where the terms have these values.
@@ -77,6 +80,10 @@ class MaskedModelling final : public Objective {
   bool with_order_;
   std::int64_t texts_;
 };
+
+// Parts the texts of each sequence, so many, of which none sees another; padding is one, too: fills
+// first_key by lengths.
+void part_texts(const Fields& batch, std::size_t texts);
 
 // What a model of this kind is pretrained to, on sequences of so many texts at most.
 std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,

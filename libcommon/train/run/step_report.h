@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "train/run/term.h"
 
@@ -31,6 +34,15 @@ struct EvaluationReport {
   std::string where = {};  // "" during training, " on validation set" and " on test set" after it
   std::int64_t iteration = 0, consumed_samples = 0;  // of the training so far
   TermValues losses = {};
+};
+
+// What a task says at the end of an epoch of one of its sets, or of all: a line, and its numbers.
+struct EpochReport {
+  using Number = std::variant<std::int64_t, double>;
+  std::string line = {};
+  std::string set = {};  // "": of all
+  std::vector<std::pair<std::string, Number>> numbers = {};
+  std::vector<std::pair<std::string, std::string>> tables = {};  // further members, as JSON
 };
 
 struct SaveReport {

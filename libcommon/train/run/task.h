@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "data/samples/split.h"
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "tensor/fields.h"
 #include "tensor/param.h"
+#include "train/run/step_report.h"
 
 namespace mt {
 
@@ -50,6 +52,20 @@ class Task {
   virtual std::span<const std::unique_ptr<SampleSet>> evaluations(Split which) const = 0;
   // Whether each validation takes all of its samples, once.
   virtual bool has_full_validation() const = 0;
+
+  // How many steps an epoch has; 0: the run knows none.  At the end of each it is saved, and all of
+  // the task's sets of Split::test are evaluated, which a run without epochs does once at its end.
+  virtual std::int64_t steps_of_epoch() const { return 0; }
+  // What an evaluation of all of a set came to: of each sample what Objective::scores() counts.
+  struct SetScores {
+    std::vector<double> scores;
+    double seconds = 0;
+  };
+  // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
+  // order; -1: there was none.  Called on rank 0 alone.
+  virtual std::vector<EpochReport> end_epoch(std::int64_t epoch,
+                                             std::span<const SetScores> sets) const;
+
   virtual const Tokenizer& tokenizer() const = 0;
   virtual const TokenizerOptions& tokenizer_options() const = 0;
 

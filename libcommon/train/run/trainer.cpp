@@ -55,6 +55,8 @@ class Trainer {
   void end_step();
   void search_again();
   void evaluate(Split which, const char* name, const char* where);
+  void end_epoch(std::int64_t epoch);
+  void evaluate_at_end();
   std::optional<std::string> save_and_decide();
   void heed_signals();
   [[noreturn]] void stopped(Signal signal) const;
@@ -246,6 +248,31 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   reports_.train_progress().doing("training");
 }
 
+// Evaluates all that a task has to say of itself at an epoch's end; interrupted, it says nothing.
+void Trainer::end_epoch(std::int64_t epoch) {
+  end_step();
+  reports_.train_progress().doing("evaluating");
+  const std::int64_t size = options_.batch.evaluated();
+  const auto each = static_cast<std::size_t>(task_.objective().scores());
+  std::vector<Task::SetScores> sets;
+  for (const auto& set : task_.evaluations(Split::test)) {
+    const Clock::time_point start = Clock::now();
+    Task::SetScores& scored = sets.emplace_back();
+    auto losses = evaluator_.run(
+        *set, 0, (set->samples->size() + size - 1) / size, [&] { return interruption_.poll(); },
+        &scored.scores);
+    if (!losses) {
+      log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
+      return;
+    }
+    scored.scores.resize(static_cast<std::size_t>(set->samples->size()) * each);
+    scored.seconds = seconds_since(start);
+  }
+  if (world_.all().rank() == 0)
+    reports_.epoch(epoch, counters_.iteration, task_.end_epoch(epoch, sets));
+  reports_.train_progress().doing("training");
+}
+
 void Trainer::save_once() {
   if (std::exchange(saved_at_, counters_.iteration) != counters_.iteration) save(true);
 }
@@ -376,6 +403,11 @@ bool Trainer::train_to_the_end() {
     finish_save(false);
     if (counters_.iteration % options_.evaluation.eval_interval == 0)
       evaluate(Split::valid, "valid", "");
+    if (const std::int64_t steps = task_.steps_of_epoch();
+        steps > 0 && counters_.iteration % steps == 0) {
+      save_once();
+      end_epoch(counters_.iteration / steps - 1);
+    }
     if (const auto reason = save_and_decide()) {
       report_end(*reason);
       return false;
@@ -387,12 +419,21 @@ bool Trainer::train_to_the_end() {
   return true;
 }
 
+// A run of epochs has said all, unless it trained nothing.
+void Trainer::evaluate_at_end() {
+  if (task_.steps_of_epoch() > 0) {
+    if (options_.evaluation.skip_train) end_epoch(-1);
+    return;
+  }
+  evaluate(Split::valid, "valid", " on validation set");
+  if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");
+}
+
 void Trainer::run(const std::string& options_json) {
   reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
                  options_json);
   if (!options_.evaluation.skip_train && !train_to_the_end()) return;
-  evaluate(Split::valid, "valid", " on validation set");
-  if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");
+  evaluate_at_end();
   report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");
   if (interruption_.signal()) stopped(*interruption_.signal());
 }
