@@ -10,6 +10,11 @@ struct Task {
 };
 constexpr Task kTasks[] = {
     {{"sft", "learn what the assistant says", "SFT"}, mt::finetune_sft},
+    {{"race", "learn which of four answers is right", "RACE"}, mt::finetune_race},
+    {{"mnli", "learn whether a text follows from another", "MNLI"}, mt::finetune_mnli},
+    {{"qqp", "learn whether two questions ask the same", "QQP"}, mt::finetune_qqp},
+    {{"classify", "learn the labels of texts", "CLASSIFY"}, mt::finetune_classify},
+    {{"ensemble", "put the predictions of several models together"}, mt::finetune_ensemble},
     {{"render", "print which tokens of each sample are learnt"}, mt::finetune_render},
 };
 

@@ -46,6 +46,10 @@ FinetuneOptions::FinetuneOptions() {
 
 void FinetuneOptions::add_to(CommandLine& cl) {
   data.add_to(cl);
+  add_run_to(cl);
+}
+
+void FinetuneOptions::add_run_to(CommandLine& cl) {
   cl.option("--seq-length", &seq_length, "N", "tokens of a sample; default: the checkpoint's",
             at_least(1));
   cl.section("Tokenizer");

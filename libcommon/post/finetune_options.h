@@ -40,6 +40,8 @@ struct FinetuneOptions : ModelOptions {
   FinetuneOptions();  // with the defaults of a finetune
   // Declares all of it; a verb's own data options come first, in a section of its own.
   void add_to(CommandLine& cl);
+  // The same without the data's, for a task that has others.
+  void add_run_to(CommandLine& cl);
   // Takes what was not given from what is loaded, and finds the ranks, which are to train or only
   // to be looked at.  After add_to().
   void parse(CommandLine& cl, bool trains = true);

@@ -7,5 +7,10 @@ class CommandLine;
 
 void finetune_sft(CommandLine& cl);
 void finetune_render(CommandLine& cl);
+void finetune_race(CommandLine& cl);
+void finetune_mnli(CommandLine& cl);
+void finetune_qqp(CommandLine& cl);
+void finetune_classify(CommandLine& cl);
+void finetune_ensemble(CommandLine& cl);
 
 }  // namespace mt

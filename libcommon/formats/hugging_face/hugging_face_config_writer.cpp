@@ -475,6 +475,10 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
       else
         json.null();
     }
+  // By its padding transformers finds a text's last token, which a score is of.
+  if (special != nullptr && model.task_head == kScoreHead && is_said("eos_token_id") &&
+      !is_said("pad_token_id"))
+    json.member("pad_token_id", special->pad >= 0 ? special->pad : special->eos);
   return json.end_object().text() + "\n";
 }
 

@@ -18,7 +18,7 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.option("--save-retain-interval", &save_retain_interval, "N",
             "once a checkpoint is complete, delete those before it but for multiples of N",
             at_least(1));
-  cl.option("--keep-last", &keep_last, "N",
+  cl.option(keep_option, &keep_last, "N",
             "once a checkpoint is complete, delete all but the N newest (and multiples of "
             "--save-retain-interval)",
             at_least(1));

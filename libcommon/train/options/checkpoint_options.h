@@ -21,6 +21,7 @@ struct CheckpointOptions {
   bool use_args = false;  // the model is what the checkpoint says, whatever flags say
   std::string pretrained_checkpoint;
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
+  const char* keep_option = "--keep-last";  // says keep_last
   bool async_save = false, fully_parallel_save = true;
 
   void add_to(CommandLine& cl);

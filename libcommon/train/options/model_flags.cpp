@@ -1,4 +1,6 @@
 // Flags of models other than a dense GPT.
+#include <algorithm>
+
 #include "base/flag_list.h"
 #include "train/options/megatron_flags.h"
 
@@ -120,7 +122,6 @@ static void add_vision_flags(CommandLine& cl) {
           {"--patch-dim", only(16)},
           {"--classes-fraction", only(1.)},
           {"--data-per-class-fraction", only(1.)},
-          {"--head-lr-mult", only(1.)},
           {"--mask-type", only("random")},
           {"--mask-factor", only(1.)},
           {"--iter-per-epoch", only(1250)},
@@ -135,12 +136,22 @@ static void add_vision_flags(CommandLine& cl) {
           {"--dino-warmup-teacher-temp-epochs", only(30)}});
 }
 
+// mt-finetune's tasks have one of that name.
+static void add_head_flags(CommandLine& cl) {
+  const auto is_it = [](const Option& option) {
+    return std::ranges::count(option.names, "--head-lr-mult") > 0;
+  };
+  if (std::ranges::none_of(cl.table().options, is_it))
+    refuse(cl, "it is of the heads of tasks, see mt-finetune(1)", {{"--head-lr-mult", only(1.)}});
+}
+
 void add_other_model_flags(CommandLine& cl) {
   add_mixture_flags(cl);
   add_decoder_flags(cl);
   add_encoder_flags(cl);
   add_retrieval_flags(cl);
   add_vision_flags(cl);
+  add_head_flags(cl);
 }
 
 }  // namespace mt

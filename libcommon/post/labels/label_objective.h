@@ -1,0 +1,39 @@
+// LabelObjective: a task's losses, of the scores that a model's head gives its sequences: the mean
+// over a micro-batch's samples, and of a run's micro-batches.  For a sample
+//   one      cross-entropy of its scores, or of those of its choices, one each
+//   numbers  the mean over its scores of their squared distance from the numbers
+//   many     the mean over its scores of binary cross-entropy
+// as transformers' models for sequence classification and multiple choice have them.
+#pragma once
+
+#include "model/model.h"
+#include "post/labels/labelled_samples.h"
+#include "train/run/objective.h"
+
+namespace mt {
+
+class LabelObjective final : public Objective, private Criterion {
+ public:
+  // What the samples are, and how many scores a sequence has.
+  explicit LabelObjective(const SequenceOptions& options) : options_(options) {}
+
+  std::span<const Term> terms() const override;
+  FieldSpecs fields(const FieldSpecs& of_samples) const override;
+  double count(std::size_t term, const Fields& batch) const override;
+  void weigh(const Fields& batch, std::span<const double> each) const override;
+  Ends ends(const Fields& batch, Arena& keep, DType real) const override;
+  void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
+                  Stream& stream) const override;
+  void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
+  std::int64_t scores() const override { return options_.labels; }
+
+ private:
+  void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
+             Stream& stream) const override;
+  std::int64_t samples_of(const Fields& batch) const;
+  void find_rows(const Fields& batch) const;
+
+  SequenceOptions options_;
+};
+
+}  // namespace mt
