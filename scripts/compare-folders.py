@@ -4,18 +4,22 @@
     compare-folders.py --build build/cpu --cases FOLDER     every case of that folder
     compare-folders.py --build build/cpu --tokenizers       tokenizers made here
     compare-folders.py --build build/cpu --exports          those of them without a tokenizer.json, as mt exports them
+    compare-folders.py --build build/cpu --models           models made here
 
 Prints a line for each, and how many differ; exits with 1 if any does, with 0 if the cases are absent.
---cases needs nothing but Python: each case has its right value beside it. --tokenizers makes folders of
-every published configuration with transformers (4.51.3 or 5.24.0, which this Python has) and compares
-the ids of random strings. --exports compares what transformers makes of the folder that mt-convert writes with
-what mt makes of the one it read, which --tokenizers compares with 4.51.3. Where transformers is absent both
-are skipped.
+--cases: each case has its right value beside it; those of FOLDER/data need nothing but Python. --tokenizers
+makes folders of every published configuration with transformers (4.51.3 or 5.24.0, which this Python has) and
+compares the ids of random strings. --exports compares what transformers makes of the folder that mt-convert
+writes with what mt makes of the one it read, which --tokenizers compares with 4.51.3. --models is
+scripts/model_folders.py's. What needs packages that this Python has not (transformers; torch for models and the
+cases of FOLDER/train, which need transformers 5, safetensors and gguf, too) is skipped.
 """
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
+import os
 import random
 import subprocess
 import sys
@@ -144,6 +148,17 @@ def data_cases(cases, preprocess):
             continue  # samples of a training run: scripts/compare-data-index.py's
         with tempfile.TemporaryDirectory() as out:
             row("data", folder.name, case(preprocess, folder, out))
+
+
+def training_cases(cases, build):
+    """Programs that print what is wrong and end with 0 if nothing is."""
+    for case in sorted((cases / "train").glob("*.py")):
+        if case.name == "common.py":
+            continue
+        done = subprocess.run([sys.executable, "-B", case.resolve()], capture_output=True, text=True, errors="replace",
+                              env={**os.environ, "MT": str(build / "cmd")})
+        said = (done.stdout + done.stderr).strip().splitlines()
+        row("train", case.stem, "" if done.returncode == 0 else " ".join(said[-3:]) or f"ended with {done.returncode}")
 
 
 # --- Tokenizer folders. ---
@@ -279,7 +294,25 @@ def compare_exports(preprocess, convert, strings, seed, only):
             row(f"export {goldens.VERSION}", name, first_difference(found, right))
 
 
+# --- Model folders. ---
+
+
+def compare_models(build, only):
+    from model_folders import compare, version
+
+    for name, text, fine in compare(build / "cmd", only):
+        row(f"model {version()}", name, "" if fine else text)
+
+
 # --- Main. ---
+
+
+def is_absent(*packages):
+    """Whether this Python has not all of them, and says which."""
+    lacking = [package for package in packages if importlib.util.find_spec(package) is None]
+    if lacking:
+        print(f"{', '.join(lacking)}: absent from this Python, skipped")
+    return bool(lacking)
 
 
 def main():
@@ -288,24 +321,31 @@ def main():
     parser.add_argument("--cases", type=Path, help="the folder with the cases")
     parser.add_argument("--tokenizers", action="store_true", help="folders of tokenizers, against transformers")
     parser.add_argument("--exports", action="store_true", help="the tokenizers that mt exports, by transformers")
+    parser.add_argument("--models", action="store_true", help="folders of models, against transformers")
     parser.add_argument("--strings", type=int, default=20000, help="random strings for each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="folders with this in their names")
     options = parser.parse_args()
-    preprocess = Preprocess(Path(options.build).resolve())
+    build = Path(options.build).resolve()
+    preprocess = Preprocess(build)
     if options.cases is not None:
         if not options.cases.is_dir():
             print(f"{options.cases}: absent, skipped")
         else:
             data_cases(options.cases, preprocess)
-    if (options.tokenizers or options.exports) and importlib.util.find_spec("transformers") is None:
-        print("transformers is absent from this Python, skipped")
-    else:
+            if is_absent("torch", "transformers", "safetensors", "gguf"):
+                pass
+            elif importlib.metadata.version("transformers") < "5":
+                print("transformers: is no 5, cases of train skipped")
+            else:
+                training_cases(options.cases, build)
+    if (options.tokenizers or options.exports) and not is_absent("transformers"):
         if options.tokenizers:
             compare_tokenizers(preprocess, options.strings, options.seed, options.only)
         if options.exports:
-            convert = Path(options.build).resolve() / "cmd" / "mt-convert"
-            compare_exports(preprocess, convert, options.strings, options.seed, options.only)
+            compare_exports(preprocess, build / "cmd" / "mt-convert", options.strings, options.seed, options.only)
+    if options.models and not is_absent("torch", "transformers", "safetensors"):
+        compare_models(build, options.only)
     wrong = sum(1 for _, _, text in ROWS if text)
     print(f"{len(ROWS)} compared, {wrong} differ")
     sys.exit(1 if wrong else 0)

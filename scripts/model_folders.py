@@ -8,17 +8,14 @@ padded vocabularies, 16 bits, shards.  Of each, with a byte-level tokenizer of 3
   perplexity  nats of a text, difference
   again       the folder that mt makes of a checkpoint after a training step of rate 0: transformers loads it,
               largest difference of its logits, and whether its generation ends at the same tokens
-Prints the table, and exits with 1 if anything differs.
+scripts/compare-folders.py --models prints them.
 
-Needs from PyPI: transformers (tried with 4.45.2), torch, safetensors.
-
-Run:  scripts/model_folders.py build/release/cmd [NAME ...]
+Needs from PyPI: transformers (tried with 4.45.2, 4.51.3 and 5.24.0), torch, safetensors.
 """
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import warnings
 
@@ -211,12 +208,18 @@ def compare_again(mt, model, tokenizer, folder, place):
     return (log_probs(again, ids) - log_probs(model, ids)).abs().max().item(), ends and rows
 
 
-def compare(programs, names=None):
-    """Rows of the table: name, differences, whether all is well."""
+def version():
+    return transformers.__version__
+
+
+def compare(programs, only=""):
+    """Of each whose name has `only` in it: name, differences, whether all is well."""
     mt = Programs(programs)
     if torch.__version__ < "2":
         CASES.pop("nemotron", None)  # whose norm that PyTorch does not have
-    for name in names or CASES:
+    for name in CASES:
+        if only not in name:
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             place = pathlib.Path(scratch)
             folder = place / "model"
@@ -231,16 +234,3 @@ def compare(programs, names=None):
                 continue
             fine = logits < 1e-5 and tokens == 0 and nats < 1e-6 and again < 1e-5 and ends
             yield name, f"logits {logits:.1e}  greedy {tokens}  nats {nats:.1e}  again {again:.1e}  ends {ends}", fine
-
-
-def main():
-    failed = 0
-    for name, text, fine in compare(sys.argv[1], sys.argv[2:]):
-        print(f"{'ok  ' if fine else 'FAIL'} {name:26} {text}", flush=True)
-        failed += not fine
-    print(f"{failed} differ")
-    return failed > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
