@@ -2,6 +2,7 @@
 // and merges.txt or else the tokenizer_config.json follows a NUL.  Refused with one line, or a
 // tokenizer whose ids are its own.
 //
+// Parser: libcommon/text/bpe/tekken.cpp
 // Parser: libcommon/text/hf/hf_from_files.cpp
 // Parser: libcommon/text/hf/hf_from_ranks.cpp
 // Parser: libcommon/text/hf/hf_from_sentencepiece.cpp

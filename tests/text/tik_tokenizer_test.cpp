@@ -124,6 +124,43 @@ TEST(TikTokenizer, SpecialTokensComeFirst) {
   EXPECT_EQ(TikTokenizer(options).eod(), 0);
 }
 
+// Mistral's file says how many there are, and names them; one that names none has its first ones.
+TEST(TikTokenizer, TekkenNamesItsSpecialTokens) {
+  const auto tekken = [](const std::string& named, int count) {
+    return concat(R"({"config":{"pattern":"","default_num_special_tokens":)", count, "},", named,
+                  R"("vocab":)", json_of(ranks_of({"ab"})), "}");
+  };
+  const auto words = [](const std::string& content, TokenizerOptions options = {}) {
+    const RankFile file(content);
+    options.type = "TikTokenizer";
+    options.model = file.options(0).model;
+    options.tiktoken_pattern = "v2";
+    const std::int64_t special = options.tiktoken_num_special_tokens == 3 ? 3 : 6;
+    options.vocab_size = 257 + special;
+    const auto tokenizer = make_tokenizer(options);
+    std::string names;
+    for (std::int32_t id = 0; id < special; ++id) names += tokenizer->decode({&id, 1}) + " ";
+    const std::int32_t last = tokenizer->vocab_size() - 1;
+    return names + tokenizer->decode({&last, 1});
+  };
+  const std::string named =
+      R"("special_tokens":[{"rank":1,"token_str":"<s>"},{"rank":0,"token_str":"<unk>"},)"
+      R"({"rank":2,"token_str":"</s>"},{"rank":3,"token_str":"[INST]"}],)";
+  EXPECT_EQ(words(tekken(named, 6)), "<unk> <s> </s> [INST] <SPECIAL_4> <SPECIAL_5> ab");
+  TokenizerOptions three, own;
+  three.tiktoken_num_special_tokens = 3;
+  own.tiktoken_num_special_tokens = 6;
+  own.tiktoken_special_tokens = {"<s>", "</s>", "<unk>"};
+  EXPECT_EQ(words(tekken(named, 6), three), "<unk> <s> </s> ab");
+  EXPECT_EQ(words(tekken(named, 6), own), "<s> </s> <unk> <SPECIAL_3> <SPECIAL_4> <SPECIAL_5> ab");
+  own.tiktoken_special_tokens.clear();
+  EXPECT_EQ(words(tekken("", 6), own), "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] ab");
+  const std::string twice =
+      R"("special_tokens":[{"rank":0,"token_str":"<unk>"},{"rank":0,"token_str":"<s>"}],)";
+  EXPECT_NE(error_of([&] { words(tekken(twice, 6)); }).find("\"rank\" 0 is there twice"),
+            std::string::npos);
+}
+
 TEST(TikTokenizer, TheVocabularyIsCut) {
   const RankFile file(json_of(ranks_of({"lo", "low"})));
   EXPECT_EQ(encode(TikTokenizer(file.options(261)), "low"), (Ids{260, 123}));

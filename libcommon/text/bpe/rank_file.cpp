@@ -118,20 +118,6 @@ bool is_rank_file(std::string_view content) {
   return !rank.empty() && rank.find_first_not_of("0123456789") == rank.npos;
 }
 
-std::optional<TekkenConfig> tekken_config(std::string_view content, const std::string& path) {
-  if (first_of(content) != '{') return std::nullopt;
-  simdjson::dom::parser parser;
-  const JsonObject root(parse(parser, content, path), path);
-  if (!root.has("config")) return TekkenConfig();
-  const JsonObject config = root.object("config");
-  const auto number = [&](const char* name) {
-    return config.has(name) ? config.number(name, 1 << 30) : 0;
-  };
-  return TekkenConfig{.pattern = std::string(config.text_or("pattern", "")),
-                      .vocab_size = number("default_vocab_size"),
-                      .special_tokens = number("default_num_special_tokens")};
-}
-
 std::vector<std::string> parse_ranks(std::string_view content, const std::string& path,
                                      std::size_t limit) {
   const bool tekken = first_of(content) == '{';

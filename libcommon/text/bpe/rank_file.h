@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,14 +13,6 @@ namespace mt {
 
 // Does a file begin as tiktoken writes ranks, whatever its name is?
 bool is_rank_file(std::string_view content);
-
-// What Mistral's tekken.json says beside its ranks; 0 and empty: nothing.
-struct TekkenConfig {
-  std::string pattern = {};
-  std::int64_t vocab_size = 0, special_tokens = 0;
-};
-// Nothing for a file that is no JSON object.
-std::optional<TekkenConfig> tekken_config(std::string_view content, const std::string& path);
 
 // The bytes of the first `limit` ranks.  `path` is for errors; throws Exit::bad_data for a
 // malformed file, a token that is there twice, or a single byte that is none of those read.

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "text/bpe/rank_file.h"
+#include "text/bpe/tekken.h"
 #include "text/hf/hf_patterns.h"
 
 namespace mt {
@@ -87,9 +88,13 @@ static TokenizerOptions with_tekken(TokenizerOptions options, std::string_view c
   for (const Pattern& pattern : kPatterns)
     if (options.tiktoken_pattern.empty() && known_splitter(config->pattern) == pattern.split)
       options.tiktoken_pattern = pattern.name;
-  if (config->special_tokens > 0 &&
-      options.tiktoken_num_special_tokens == none.tiktoken_num_special_tokens)
-    options.tiktoken_num_special_tokens = config->special_tokens;
+  std::vector<std::string> names = config->specials;
+  if (!names.empty() && options.tiktoken_num_special_tokens == none.tiktoken_num_special_tokens)
+    options.tiktoken_num_special_tokens = std::ssize(names);
+  if (options.tiktoken_special_tokens.empty()) {
+    names.resize(std::min(std::ssize(names), options.tiktoken_num_special_tokens));
+    options.tiktoken_special_tokens = names;
+  }
   if (options.vocab_size <= 0) options.vocab_size = config->vocab_size;
   return options;
 }

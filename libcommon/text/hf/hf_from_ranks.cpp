@@ -1,17 +1,15 @@
 #include "text/hf/hf_from_ranks.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
 #include "base/allowance.h"
+#include "base/error.h"
 #include "base/json.h"
-#include "base/json_object.h"
-#include "base/json_parse.h"
-#include "base/json_place.h"
 #include "text/bpe/byte_map.h"
 #include "text/bpe/rank_file.h"
+#include "text/bpe/tekken.h"
 #include "text/hf/hf_json_parts.h"
 
 namespace mt {
@@ -71,52 +69,6 @@ std::string json_of(const HfConfigFile& file, const std::vector<std::string>& ra
   return json.end_object().end_object().text();
 }
 
-// Of files that name none.
-constexpr std::array kOldSpecials = {"<unk>",
-                                     "<s>",
-                                     "</s>",
-                                     "[INST]",
-                                     "[/INST]",
-                                     "[AVAILABLE_TOOLS]",
-                                     "[/AVAILABLE_TOOLS]",
-                                     "[TOOL_RESULTS]",
-                                     "[/TOOL_RESULTS]",
-                                     "[TOOL_CALLS]",
-                                     "[IMG]",
-                                     "<pad>",
-                                     "[IMG_BREAK]",
-                                     "[IMG_END]",
-                                     "[PREFIX]",
-                                     "[MIDDLE]",
-                                     "[SUFFIX]",
-                                     "[SYSTEM_PROMPT]",
-                                     "[/SYSTEM_PROMPT]",
-                                     "[TOOL_CONTENT]"};
-
-constexpr std::int64_t kMostSpecials = 1 << 16;
-
-std::vector<std::string> specials_of(const JsonObject& root, const JsonObject& config) {
-  std::vector<std::string> specials;
-  if (root.has("special_tokens")) {
-    const std::vector<JsonObject> list = root.objects("special_tokens");
-    specials.resize(list.size());
-    for (const JsonObject& token : list) {
-      const std::int64_t rank = token.number("rank", std::ssize(list) - 1);
-      std::string& text = specials[static_cast<std::size_t>(rank)];
-      if (!text.empty()) token.refuse("\"rank\" ", rank, " is there twice");
-      text = token.text("token_str");
-      if (text.empty()) token.refuse("\"token_str\" is empty");
-    }
-  } else {
-    specials.assign(kOldSpecials.begin(), kOldSpecials.end());
-  }
-  if (!config.has("default_num_special_tokens")) return specials;
-  const auto count =
-      static_cast<std::size_t>(config.number("default_num_special_tokens", kMostSpecials));
-  while (specials.size() < count) specials.push_back(concat("<SPECIAL_", specials.size(), ">"));
-  return specials;
-}
-
 }  // namespace
 
 std::string hf_json_from_ranks(const HfConfigFile& file, const HfConfig& config) {
@@ -128,20 +80,15 @@ std::string hf_json_from_ranks(const HfConfigFile& file, const HfConfig& config)
 }
 
 std::string hf_json_from_tekken(const HfConfigFile& file) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element element;
-  Allowance(8 * file.content.size()).take_json(file.content, file.path);
-  if (const auto error = parse_json(parser, file.content).get(element))
-    fail(Exit::bad_data, file.path, ": ", json_place(file.content), simdjson::error_message(error));
-  const JsonObject root(element, file.path), config = root.object("config");
-  const std::vector<std::string> specials = specials_of(root, config);
+  const std::optional<TekkenConfig> config = tekken_config(file.content, file.path);
+  if (!config || config->pattern.empty())
+    fail(Exit::bad_data, file.path, ": config: has no \"pattern\"");
   std::size_t limit = std::numeric_limits<std::int32_t>::max();
-  if (config.has("default_vocab_size"))
-    limit = static_cast<std::size_t>(std::max(
-        config.number("default_vocab_size", 1 << 30) - static_cast<std::int64_t>(specials.size()),
-        std::int64_t{0}));
+  if (config->vocab_size > 0)
+    limit = static_cast<std::size_t>(
+        std::max(config->vocab_size - std::ssize(config->specials), std::int64_t{0}));
   const std::vector<std::string> ranks = parse_ranks(file.content, file.path, limit);
-  return json_of(file, ranks, specials, true, config.text("pattern"));
+  return json_of(file, ranks, config->specials, true, config->pattern);
 }
 
 }  // namespace mt
