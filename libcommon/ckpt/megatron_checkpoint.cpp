@@ -125,6 +125,21 @@ void complete_saves(const std::string& save_folder) {
     fs::remove(concat(whole.folder, "/", kSaveMark), error);
 }
 
+// The iteration that Megatron Bridge's own tracker names; nothing where it has none.
+static std::optional<std::int64_t> bridge_step(const std::string& save_folder) {
+  const std::string path = concat(save_folder, "/", kTrainState);
+  if (!fs::exists(path)) return {};
+  const MappedFile file(path);
+  const TorchReader reader(file.bytes(), path);
+  std::int64_t step = 0;
+  const StoredTensor stored = reader.tensor(reader.value().at("step", path));
+  if (stored.dtype != DType::i64 || stored.shape.numel() != 1)
+    fail(Exit::bad_data, path, ": step: expected an integer");
+  stored.copy_to({&step, DType::i64, stored.shape});
+  if (step <= 0) fail(Exit::bad_data, path, ": step is ", step, ", expected an iteration above 0");
+  return step;
+}
+
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step) {
   if (fs::exists(save_folder) && !fs::is_directory(save_folder))
@@ -149,7 +164,9 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
   if (step) {
     place.iteration = *step;
   } else if (word.empty()) {
-    return find_untracked(save_folder);
+    const auto bridge = bridge_step(save_folder);
+    if (!bridge) return find_untracked(save_folder);
+    place.iteration = *bridge;
   } else {
     const char* const end = word.data() + word.size();
     const auto [stop, error] = std::from_chars(word.data(), end, place.iteration);

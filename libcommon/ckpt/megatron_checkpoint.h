@@ -28,6 +28,8 @@
 namespace mt {
 
 inline constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+// Megatron Bridge's, beside that or alone: a state of PyTorch whose step is the iteration.
+inline constexpr const char* kTrainState = "latest_train_state.pt";
 
 inline constexpr const char* kCommonObject = "common_state/shard_0_1";  // instead of common.pt
 
@@ -61,9 +63,9 @@ void complete_saves(const std::string& save_folder);
 bool is_one_checkpoint(const std::string& folder);
 
 // Which checkpoint of `save_folder` to load: itself, if it is a checkpoint's own folder; iteration
-// `step` if given (ignored for a release), else what the tracker says; Exit::bad_data if it is
-// malformed.  Without one it is the newest, if its save died just before it wrote the tracker, and
-// nothing if none is whole; other checkpoints are then Exit::no_input.
+// `step` if given (ignored for a release), else what the tracker says, or Megatron Bridge's own;
+// Exit::bad_data if it is malformed.  Without one it is the newest, if its save died just before it
+// wrote the tracker, and nothing if none is whole; other checkpoints are then Exit::no_input.
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step = {});
 

@@ -10,6 +10,7 @@
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/dcp_source.h"
 #include "formats/megatron/rank_files.h"
+#include "formats/megatron/run_config.h"
 #include "formats/meta/meta_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
@@ -155,6 +156,7 @@ void fail_without_model(const std::string& path) {
 static std::unique_ptr<ModelSource> open_any(const std::string& path,
                                              const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail_without_model(path);
+  refuse_unread(path);
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (const auto file = find_gguf(path)) {
     if (options.iteration)

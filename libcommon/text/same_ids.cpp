@@ -67,12 +67,9 @@ class Words {
   std::size_t before_, after_;
 };
 
-}  // namespace
-
-bool same_words(const Tokenizer& a, const Tokenizer& b,
-                const std::function<bool(std::int32_t id)>& passed_over) {
-  const std::int32_t count = a.vocab_size();
-  if (count != b.vocab_size()) return false;
+// Whether they cut these texts, and those of the first tokens, alike.
+bool cut_alike(const Tokenizer& a, const Tokenizer& b, std::int32_t count,
+               const std::function<bool(std::int32_t id)>& passed_over) {
   const Words of_a(a), of_b(b);
   const auto alike = [&](std::string_view text) { return of_a.of(text) == of_b.of(text); };
   if (!std::ranges::all_of(kPages, alike)) return false;
@@ -86,12 +83,28 @@ bool same_words(const Tokenizer& a, const Tokenizer& b,
   return true;
 }
 
-bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
-  if (a.vocab_size() != b.vocab_size()) return false;
-  for (std::int32_t id = 0; id < a.vocab_size(); ++id)
+// The first tokens have the same texts, and these the same ids.
+bool same_first(const Tokenizer& a, const Tokenizer& b, std::int32_t count) {
+  for (std::int32_t id = 0; id < count; ++id)
     if (a.decode({&id, 1}) != b.decode({&id, 1})) return false;
   const std::vector<std::int32_t> special = special_of(a, b);
-  return same_words(a, b, [&](std::int32_t id) { return std::ranges::binary_search(special, id); });
+  return cut_alike(a, b, count,
+                   [&](std::int32_t id) { return std::ranges::binary_search(special, id); });
+}
+
+}  // namespace
+
+bool same_words(const Tokenizer& a, const Tokenizer& b,
+                const std::function<bool(std::int32_t id)>& passed_over) {
+  return a.vocab_size() == b.vocab_size() && cut_alike(a, b, a.vocab_size(), passed_over);
+}
+
+bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
+  return a.vocab_size() == b.vocab_size() && same_first(a, b, a.vocab_size());
+}
+
+bool adds_words(const Tokenizer& base, const Tokenizer& more) {
+  return base.vocab_size() < more.vocab_size() && same_first(base, more, base.vocab_size());
 }
 
 bool same_ids(const Tokenizer& a, const Tokenizer& b) {

@@ -21,4 +21,7 @@ bool same_ids(const Tokenizer& a, const Tokenizer& b);
 bool same_words(const Tokenizer& a, const Tokenizer& b,
                 const std::function<bool(std::int32_t id)>& passed_over);
 
+// `more` has the same words with the same ids, and further ones behind them.
+bool adds_words(const Tokenizer& base, const Tokenizer& more);
+
 }  // namespace mt

@@ -53,6 +53,24 @@ TEST(SameIds, OfOthersAreOthers) {
   EXPECT_FALSE(same_ids(one.load(), ended.load()));
 }
 
+TEST(AddsWords, BehindTheOthers) {
+  const HfParts plain;
+  HfParts more = plain, lower = plain, renamed = plain, taken = plain;
+  more.added_tokens = "[" + hf_added(9, "<x>", "special") + "," + hf_added(10, "dd") + "]";
+  lower.added_tokens = more.added_tokens;
+  lower.normalizer = R"({"type":"Lowercase"})";
+  renamed.added_tokens = more.added_tokens;
+  renamed.model.replace(renamed.model.find("\"c\":2,\"d\":3"), 11, "\"c\":3,\"d\":2");
+  taken.added_tokens = "[" + hf_added(9, "ab") + "]";  // has an id already
+  const HfFiles one(plain.text());
+  const auto adds = [&](const HfParts& parts) {
+    return adds_words(one.load(), HfFiles(parts.text()).load());
+  };
+  EXPECT_TRUE(adds(more));
+  EXPECT_FALSE(adds_words(HfFiles(more.text()).load(), one.load()));
+  for (const HfParts& other : {plain, lower, renamed, taken}) EXPECT_FALSE(adds(other));
+}
+
 // Megatron's GPT2BPETokenizer reads <|endoftext|> in a text as letters, transformers' as the token.
 TEST(SameIds, WhereOneFindsASpecialTokenInATextAlone) {
   HfParts parts;

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <set>
 
+#include "ckpt/yaml.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/megatron/run_config.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
@@ -36,8 +38,9 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
     : checkpoint_(folder, {.while_reading = options.check_while_reading}) {
   path_ = folder;
   format_ = "torch_dist";
+  common_ = checkpoint_.common();
   const std::string where = folder + ": common.pt";
-  const PyValue& args = checkpoint_.common().at("args", where);
+  const PyValue args = read_args();
   const auto has_tensor = [&](const std::string& name) {
     return checkpoint_.tensors().find(name) != nullptr;
   };
@@ -59,8 +62,19 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
     is_reshardable_ = is_reshardable_ || own == "param";
     if (std::find(states_.begin(), states_.end(), name) == states_.end()) states_.push_back(name);
   }
-  common_ = checkpoint_.common();
   if (options.with_optimizer) find_buckets();
+}
+
+PyValue CoreSource::read_args() {
+  const std::string path = concat(path_, "/", kRunConfig);
+  if (common_.find("args") != nullptr || !std::filesystem::exists(path))
+    return common_.at("args", path_ + ": common.pt");
+  const Shape& words = checkpoint_.tensors().at("embedding.word_embeddings.weight").own_shape();
+  PyValue args = args_of_run_config(parse_yaml(read_regular_file(path), path), words[0], path);
+  common_.set_item("args", args);
+  notes_.push_back(
+      concat(path_, ": is of Megatron Bridge's; its model is what ", kRunConfig, " says"));
+  return args;
 }
 
 // Their optimizer has tensors of its own, a gradient scaler's.

@@ -29,6 +29,8 @@ class CoreSource : public ModelSource {
   void check_all_used(const ParamTable& table) const override;
 
  private:
+  // The args, or what says the same of a checkpoint of Megatron Bridge's.
+  PyValue read_args();
   void find_buckets();
   void check_buckets(const std::string& type) const;
   // Where a row's state lies, under the keys as this checkpoint spells them.

@@ -47,6 +47,10 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.flag("--finetune", &finetune,
           "load only the weights: a new run, from iteration 0 and the first sample; base and "
           "scaling of rotary positions and windows may be others than the checkpoint's");
+  cl.flag(
+      "--resize-embeddings", &resize_embeddings,
+      "of a new run from weights the tokenizer may have words behind those of the weights' own: "
+      "their rows begin as the mean of the others");
   cl.flag("--use-checkpoint-args", &use_args,
           "take settings of the model and --seq-length from the checkpoint, also where they are "
           "given");
@@ -68,6 +72,8 @@ void CheckpointOptions::complete(bool draws) const {
   needs(force, "--force", saves || draws, "--save, or --plan-svg");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");
+  needs(resize_embeddings, "--resize-embeddings", loads || !pretrained_checkpoint.empty(),
+        "--load");
   needs(use_args, "--use-checkpoint-args", loads || !pretrained_checkpoint.empty(), "--load");
   needs(exit_on_missing_checkpoint, "--exit-on-missing-checkpoint", loads, "--load");
   const bool global = !non_persistent_ckpt_type.empty();

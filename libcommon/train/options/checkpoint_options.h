@@ -17,8 +17,9 @@ struct CheckpointOptions {
   std::string non_persistent_global_ckpt_dir;  // see non_persistent_folder()
   bool load_optimizer = true, save_optimizer = true;
   bool finetune = false, exit_on_missing_checkpoint = false;
-  bool force = false;     // replaces checkpoints of another run
-  bool use_args = false;  // the model is what the checkpoint says, whatever flags say
+  bool force = false;              // replaces checkpoints of another run
+  bool resize_embeddings = false;  // for words that the checkpoint's tokenizer has not
+  bool use_args = false;           // the model is what the checkpoint says, whatever flags say
   std::string pretrained_checkpoint;
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
   const char* keep_option = "--keep-last";  // says keep_last

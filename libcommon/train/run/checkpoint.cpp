@@ -111,20 +111,26 @@ static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o
 }
 
 // A tokenizer is what it does: files that differ may give the same ids.  What is put around a text
-// is in the samples of a run, or is not.  `stored` makes that of the manifest.
+// is in the samples of a run, or is not.  `stored` makes that of the manifest; `may_add`: words may
+// follow its own.
 static void check_tokenizer(const std::string& manifest, const std::string& folder,
-                            const Tokenizer& tokenizer,
+                            const Tokenizer& tokenizer, bool may_add,
                             const std::function<std::unique_ptr<Tokenizer>()>& stored) {
   const std::string identity = tokenizer_identity(manifest);
   if (identity.empty() || identity == tokenizer.identity()) return;
-  bool same = false;
+  bool same = false, more = false;
   try {
-    same = same_vocabulary(*stored(), tokenizer);
+    const auto known = stored();
+    same = same_vocabulary(*known, tokenizer);
+    more = !same && adds_words(*known, tokenizer);
   } catch (const Error&) {  // its files are not there, or not what they were
   }
-  if (!same)
+  if (!same && !(more && may_add))
     fail(Exit::bad_config, folder, ": was trained with a tokenizer of identity ", identity,
-         ", but this run's has ", tokenizer.identity(), " and gives other ids");
+         ", but this run's has ", tokenizer.identity(),
+         more ? " and further words; a new run from its weights takes them with --finetune "
+                "--resize-embeddings"
+              : " and gives other ids");
 }
 
 static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
@@ -161,14 +167,16 @@ class LoadedRows {
 
 // The weights of a model of others', with what lies beside them.
 static void load_foreign(const std::string& path, std::uint64_t seed, TrainingState& state,
-                         bool first, const Log& log) {
+                         bool may_add, bool first, const Log& log) {
   const std::unique_ptr<ModelSource> source = open_model(path);
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
+  if (first && source->common().is(PyValue::Kind::dict))
+    log.note(concat(source->path(), ": its weights are taken, and nothing else of its run"));
   const std::string changed =
       check_same_model(state.task.model(), source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
-  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
+  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(), may_add,
                   [&] { return source->make_tokenizer({}); });
   const LoadedRows rows(source->config(), state.task.model(), true);
   if (first) rows.tell(source->path(), log);
@@ -178,7 +186,7 @@ static void load_foreign(const std::string& path, std::uint64_t seed, TrainingSt
       [&](const Param& row) {
         if (!rows.has(row)) return initialize(row, row.value, seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        read_part(*source, row, here.tensor());
+        read_part(*source, row, state.task.model().vocab_size, here.tensor());
         check_finite(source->path(), row, here.tensor());
         here.upload();
       },
@@ -196,8 +204,13 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const Task& task = state.task;
   Group& ranks = world.all();
   ToLoad found = find_to_load(o);
+  if (o.resize_embeddings && found.place && !found.begins_anew)
+    fail(Exit::usage, "--resize-embeddings: ", found.place->folder,
+         " is what this run goes on from, words and all; with --finetune it begins anew");
+  // Whose rows may be fewer than the run's.
+  if (o.resize_embeddings && found.place) found.foreign = found.place->folder;
   if (!found.foreign.empty()) {
-    load_foreign(found.foreign, options.seed, state, ranks.rank() == 0, log);
+    load_foreign(found.foreign, options.seed, state, o.resize_embeddings, ranks.rank() == 0, log);
     return Loaded::lasting;
   }
   if (!found.place) return Loaded::nothing;
@@ -212,7 +225,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       check_same_model(task.model(), stored, place->folder, found.begins_anew);
   if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
   const std::string manifest = checkpoint.manifest_extra();
-  check_tokenizer(manifest, place->folder, task.tokenizer(),
+  check_tokenizer(manifest, place->folder, task.tokenizer(), false,
                   [&] { return tokenizer_in(place->folder, manifest); });
   if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
   const LoadedRows rows(stored, task.model(), found.begins_anew || place->release);

@@ -4,35 +4,65 @@
 #include <filesystem>
 
 #include "ckpt/megatron_checkpoint.h"
+#include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_source.h"
+#include "formats/megatron/run_config.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 
 namespace fs = std::filesystem;
 
-bool is_foreign_model(const std::string& path) {
+// The folder of an iteration that Megatron Bridge saved, whose settings are no args; else empty.
+static std::string bridge_checkpoint(const std::string& path, std::optional<std::int64_t> step) {
+  const auto place = find_checkpoint(path, step);
   std::error_code none;
-  if (path.empty()) return false;
-  if (!fs::exists(path, none)) return false;
-  if (!fs::is_directory(path, none)) {
-    if (!find_gguf(path)) fail_without_model(path);
-    return true;
-  }
-  const auto has = [&](const char* name) { return fs::exists(concat(path, "/", name), none); };
-  if (has(kTracker) || is_one_checkpoint(path)) return false;
-  if (has("run_config.yaml"))
-    fail(Exit::bad_config, path,
-         ": is a checkpoint of NeMo's or Megatron Bridge's (run_config.yaml), which is not read; "
-         "its own exporter makes a folder of Hugging Face's");
-  return has("config.json") || has("params.json") || find_gguf(path).has_value();
+  return place && fs::exists(concat(place->folder, "/", kRunConfig), none) ? place->folder : "";
 }
 
-void read_part(const ModelSource& source, const Param& row, Tensor out) {
-  if (!row.is_cut()) return source.read(row, "", out);
+std::string find_foreign_model(const std::string& path, std::optional<std::int64_t> step) {
+  std::error_code none;
+  if (path.empty() || !fs::exists(path, none)) return {};
+  refuse_unread(path);
+  bool found = true;
+  if (!fs::is_directory(path, none)) {
+    if (!find_gguf(path)) fail_without_model(path);
+  } else {
+    const auto has = [&](const char* name) { return fs::exists(concat(path, "/", name), none); };
+    if (has(kTracker) || has(kTrainState) || is_one_checkpoint(path))
+      return bridge_checkpoint(path, step);
+    found = has("config.json") || has("params.json") || find_gguf(path).has_value();
+  }
+  if (found && step)
+    fail(Exit::usage, "--ckpt-step ", *step, ": ", path, " is a model, which has no iterations");
+  return found ? path : "";
+}
+
+static void read_whole(const ModelSource& source, const Param& row, std::int64_t words,
+                       Tensor out) {
+  const std::int64_t known = source.config().vocab_size;
+  if (!row.is_vocabulary() || words <= known) return source.read(row, "", out);
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
+  const Tensor all = buffer.tensor(DType::f32, row.shape);
+  source.read(row, "", all);
+  auto* const numbers = static_cast<float*>(all.data());
+  const std::int64_t width = row.shape.numel() / row.shape[0];
+  for (std::int64_t column = 0; column < width; ++column) {
+    double sum = 0;
+    for (std::int64_t r = 0; r < known; ++r) sum += double{numbers[r * width + column]};
+    for (std::int64_t r = known; r < words; ++r)
+      numbers[r * width + column] = static_cast<float>(sum / static_cast<double>(known));
+  }
+  dense(DType::f32, row.shape, {static_cast<const std::byte*>(all.data()), all.bytes()})
+      .copy_to(origin_of(row.shape.rank()), out);
+}
+
+void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out) {
+  if (!row.is_cut()) return read_whole(source, row, words, out);
   const std::size_t size = size_of(out.dtype());
   const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * size);
   const Tensor whole = buffer.tensor(out.dtype(), row.shape);
-  source.read(row, "", whole);
+  read_whole(source, row, words, whole);
   for (const Cut& cut : row.cuts) {
     if (row.dimension == 0) {
       const Tensor from = whole.rows(cut.global, cut.global + cut.extent);

@@ -38,20 +38,16 @@ static void check_may_begin(const CheckpointOptions& o) {
 
 ToLoad find_to_load(const CheckpointOptions& o) {
   std::optional<CheckpointPlace> place;
-  if (is_foreign_model(o.load)) {
-    if (o.ckpt_step)
-      fail(Exit::usage, "--ckpt-step ", *o.ckpt_step, ": ", o.load,
-           " is a model, which has no iterations");
-    return {.begins_anew = true, .foreign = o.load};
-  }
+  if (std::string foreign = find_foreign_model(o.load, o.ckpt_step); !foreign.empty())
+    return {.begins_anew = true, .foreign = std::move(foreign)};
   if (!o.load.empty()) {
     place = find_checkpoint(o.load, o.ckpt_step);
     if (!o.non_persistent_ckpt_type.empty())
       if (const auto newer = newer_non_persistent(o, place)) return {newer, false, o.finetune};
   }
   if (place) return {place, true, o.finetune};
-  if (is_foreign_model(o.pretrained_checkpoint))
-    return {.begins_anew = true, .foreign = o.pretrained_checkpoint};
+  if (std::string foreign = find_foreign_model(o.pretrained_checkpoint, {}); !foreign.empty())
+    return {.begins_anew = true, .foreign = std::move(foreign)};
   if (o.pretrained_checkpoint.empty()) {
     check_may_begin(o);
   } else {

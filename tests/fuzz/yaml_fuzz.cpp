@@ -1,0 +1,20 @@
+// Any bytes as YAML: refused with one line, or a tree.
+// Parser: libcommon/ckpt/yaml.cpp
+#include "ckpt/yaml.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(input), size);
+  try {
+    const mt::PyValue value = mt::parse_yaml(text, "yaml");
+    if (value.is(mt::PyValue::Kind::object)) std::abort();
+  } catch (const mt::Error& error) {
+    if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
+  }
+  return 0;
+}
