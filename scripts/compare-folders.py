@@ -4,13 +4,15 @@
     compare-folders.py --build build/cpu --cases FOLDER     every case of that folder
     compare-folders.py --build build/cpu --tokenizers       tokenizers made here
     compare-folders.py --build build/cpu --exports          those of them without a tokenizer.json, as mt exports them
+    compare-folders.py --build build/cpu --gguf             tokenizers made here, through a GGUF file and back
     compare-folders.py --build build/cpu --models           models made here
 
 Prints a line for each, and how many differ; exits with 1 if any does, with 0 if the cases are absent.
 --cases: each case has its right value beside it; those of FOLDER/data need nothing but Python. --tokenizers
 makes folders of every published configuration with transformers (4.51.3 or 5.24.0, which this Python has) and
 compares the ids of random strings. --exports compares what transformers makes of the folder that mt-convert
-writes with what mt makes of the one it read, which --tokenizers compares with 4.51.3. --models is
+writes with what mt makes of the one it read, which --tokenizers compares with 4.51.3. --gguf compares the ids of what comes
+back with those that mt gives of the folder; what a warning calls lost may be. --models is
 scripts/model_folders.py's. What needs packages that this Python has not (transformers; torch for models and the
 cases of FOLDER/train, which need transformers 5, safetensors and gguf, too) is skipped.
 """
@@ -294,6 +296,35 @@ def compare_exports(preprocess, convert, strings, seed, only):
             row(f"export {goldens.VERSION}", name, first_difference(found, right))
 
 
+# --- GGUF files. ---
+
+
+def compare_gguf(preprocess, convert, strings, seed, only):
+    goldens = load_goldens()
+    rng = random.Random(seed)
+    texts = [random_text(rng) for _ in range(strings)]
+    for name, files in tokenizer_folders(goldens):
+        if "config.json" in files or only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as out:
+            folder, gguf, back = (Path(out) / part for part in ("folder", "gguf", "back"))
+            folder.mkdir()
+            for file, content in files.items():
+                goldens.write(folder / file, content)
+            right = ids_of(preprocess, texts, out, folder, 4)
+            if not isinstance(right, list):
+                continue  # mt reads it as of version 5 alone, or not at all
+            (folder / "config.json").write_text(json.dumps({**TINY, "vocab_size": 6000}))
+            code, _, said = run(convert, "--mock", "--saver", "gguf", folder, gguf)
+            err = ""
+            if code == 0:
+                code, _, err = run(convert, "--saver", "hf", gguf, back)
+            if code != 0:
+                row("gguf", name, (said + err).strip())
+            elif "GGUF has no place" not in said:
+                row("gguf", name, first_difference(ids_of(preprocess, texts, out, back, 4), right))
+
+
 # --- Model folders. ---
 
 
@@ -321,6 +352,7 @@ def main():
     parser.add_argument("--cases", type=Path, help="the folder with the cases")
     parser.add_argument("--tokenizers", action="store_true", help="folders of tokenizers, against transformers")
     parser.add_argument("--exports", action="store_true", help="the tokenizers that mt exports, by transformers")
+    parser.add_argument("--gguf", action="store_true", help="tokenizers through a GGUF file and back")
     parser.add_argument("--models", action="store_true", help="folders of models, against transformers")
     parser.add_argument("--strings", type=int, default=20000, help="random strings for each")
     parser.add_argument("--seed", type=int, default=1)
@@ -339,11 +371,14 @@ def main():
                 print("transformers: is no 5, cases of train skipped")
             else:
                 training_cases(options.cases, build)
-    if (options.tokenizers or options.exports) and not is_absent("transformers"):
+    convert = build / "cmd" / "mt-convert"
+    if (options.tokenizers or options.exports or options.gguf) and not is_absent("transformers"):
         if options.tokenizers:
             compare_tokenizers(preprocess, options.strings, options.seed, options.only)
         if options.exports:
-            compare_exports(preprocess, build / "cmd" / "mt-convert", options.strings, options.seed, options.only)
+            compare_exports(preprocess, convert, options.strings, options.seed, options.only)
+        if options.gguf:
+            compare_gguf(preprocess, convert, options.strings, options.seed, options.only)
     if options.models and not is_absent("torch", "transformers", "safetensors"):
         compare_models(build, options.only)
     wrong = sum(1 for _, _, text in ROWS if text)

@@ -100,7 +100,7 @@ for example in scripts/examples/train_* scripts/examples/sft_*; do long "$exampl
 for example in scripts/examples/*_bert; do long "$example" learns "$example"; done
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
-for what in tokenizers exports models "cases ../shared/cases"; do
+for what in tokenizers exports gguf models "cases ../shared/cases"; do
   # shellcheck disable=SC2086  # an option and its value
   long scripts/compare-folders.py "$python" scripts/compare-folders.py --build build/release --$what
 done

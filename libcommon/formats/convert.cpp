@@ -415,6 +415,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  for (const std::string& warning : sink->warnings()) log.warn(warning);
   std::atomic<bool> warned = false;
   // What is copied in any case is looked at, the first such tensor told.
   const auto look_at = [&](const Param& row, const RowValue& value) {

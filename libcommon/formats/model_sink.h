@@ -50,6 +50,8 @@ class ModelSink {
   // Completes what was written, and says in which folder it lies until publish().
   virtual std::string finish() = 0;
   virtual void publish() = 0;  // on return it has its name, and that is on the disk
+  // What of the source has no place there; lines, from the first on.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 // What a tensor of another library's holds of a row's value: rows of it where they lie, or a copy.

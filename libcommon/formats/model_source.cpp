@@ -56,6 +56,14 @@ bool brings_tokenizer(const ModelSource& source) {
   });
 }
 
+std::unique_ptr<Tokenizer> readable_tokenizer(const ModelSource& source) {
+  try {
+    return source.make_tokenizer({});
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 std::vector<Companion> companions_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const TokenizerFile& file : kTokenizerFiles) names.push_back(file.name);

@@ -122,5 +122,7 @@ bool is_tokenizer_file(const std::string& name);
 
 // Whether a tokenizer travels with a model.
 bool brings_tokenizer(const ModelSource& source);
+// It, or null for one that cannot be read, or that is none.
+std::unique_ptr<Tokenizer> readable_tokenizer(const ModelSource& source);
 
 }  // namespace mt

@@ -265,7 +265,9 @@ TEST_F(GgufTokenizers, OfBytesAreTheSame) {
                                        {"falcon", "falcon", ""},
                                        {"starcoder", "smollm", ""}}) {
     const std::string path = concat(kTestdata, "huggingface/", kind, ".json"),
-                      config = *bos == '\0' ? "{}" : concat(R"({"bos_token":")", bos, R"("})");
+                      config =
+                          concat(R"({"tokenizer_class":"PreTrainedTokenizerFast")",
+                                 *bos == '\0' ? "" : concat(R"(,"bos_token":")", bos, "\""), "}");
     const HfTokenizer original(path);
     const auto tokenizer = back("tokenizer.json", path, original.vocab_size() + 3, config);
     EXPECT_EQ(GgufReader(scratch_.path("gguf/model.gguf")).values().at("tokenizer.ggml.pre").json(),
@@ -286,6 +288,61 @@ TEST_F(GgufTokenizers, OfBytesAreTheSame) {
   }
 }
 
+// What llama.cpp's keys cannot say is in a whole tokenizer.json, and the keys say what they can.
+TEST_F(GgufTokenizers, OfAllKindsComeBack) {
+  HfParts parts;
+  const std::string bytes =
+      R"({"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"\u0120":4,"\u0120ab":5,"<s>":6},)"
+      R"("merges":["a b","\u0120 ab"]})";
+  const std::string words = R"({"type":"WordPiece","unk_token":"?","vocab":{"?":0,"a":1,"##b":2,)"
+                            R"("b":3,"c":4},"continuing_subword_prefix":"##",)"
+                            R"("max_input_chars_per_word":100})";
+  const auto byte_level = [](bool prefix) {
+    return concat(R"({"type":"ByteLevel","add_prefix_space":)", prefix ? "true" : "false",
+                  R"(,"trim_offsets":true,"use_regex":true})");
+  };
+  const auto comes_back = [&](const std::string& name, const std::string& config, bool whole,
+                              const std::string& model) {
+    SCOPED_TRACE(name);
+    const HfFiles files(parts.text(), config);
+    const HfTokenizer original(files.folder());
+    const auto tokenizer = back("tokenizer.json", files.json(), original.vocab_size() + 1, config);
+    for (const std::string text : {"ab ab", " ab<s>  c", "<s> b", "abc", "c <x> a", ""}) {
+      std::vector<std::int32_t> expected, ids;
+      original.encode(text, expected);
+      tokenizer->encode(text, ids);
+      EXPECT_EQ(ids, expected) << text;
+    }
+    EXPECT_EQ(tokenizer->eod(), original.eod());
+    const GgufReader file(scratch_.path("gguf/model.gguf"));
+    EXPECT_EQ(file.find_value(kGgufHuggingFace) != nullptr, whole);
+    EXPECT_EQ(file.value("tokenizer.ggml.model").json(), concat('"', model, '"'));
+  };
+  const std::string fast = R"({"tokenizer_class":"PreTrainedTokenizerFast","eos_token":"<s>")";
+  parts.model = bytes;
+  parts.pre_tokenizer = parts.decoder = byte_level(false);
+  parts.added_tokens = concat("[", hf_added(6, "<s>", "special"), "]");
+  comes_back("control token last", fast + "}", false, "gpt2");
+  comes_back("token of the configuration",
+             fast + R"(,"added_tokens_decoder":{"7":{"content":"<x>","special":true}}})", false,
+             "gpt2");
+  comes_back("class that puts tokens",
+             R"({"tokenizer_class":"GPT2Tokenizer","add_bos_token":true,"bos_token":"<s>",)"
+             R"("eos_token":"<s>","unk_token":"<s>"})",
+             false, "gpt2");
+  parts.added_tokens = concat("[", hf_added(6, "<s>", "special lstrip"), "]");
+  comes_back("token that takes spaces", fast + "}", true, "gpt2");
+  parts.added_tokens = concat("[", hf_added(6, "<s>", "special"), "]");
+  parts.pre_tokenizer = byte_level(true);
+  comes_back("prefix", fast + R"(,"add_prefix_space":true})", true, "no_vocab");
+  parts.pre_tokenizer = R"({"type":"Whitespace"})";
+  parts.model = words;
+  parts.decoder = "null";
+  parts.added_tokens = "[]";
+  comes_back("words", R"({"tokenizer_class":"PreTrainedTokenizerFast","eos_token":"c"})", true,
+             "no_vocab");
+}
+
 // As gguf's writer calls those of a tokenizer_config.json that has several.
 TEST_F(GgufTokenizers, BringAllChatTemplates) {
   const std::string path = kTestdata + "huggingface/gpt2.json";
@@ -293,7 +350,7 @@ TEST_F(GgufTokenizers, BringAllChatTemplates) {
   const auto chats = [&](const std::string& config) {
     back("tokenizer.json", path, size, config);
     const GgufReader file(scratch_.path("gguf/model.gguf"));
-    for (const Companion& made : read_gguf_tokenizer(file, size).files)
+    for (const Companion& made : read_gguf_tokenizer(file.values(), "made", size).files)
       if (made.name == "tokenizer_config.json" &&
           made.content.find("chat_template") != std::string::npos)
         return made.content.substr(made.content.find("\"chat_template"));
@@ -309,6 +366,43 @@ TEST_F(GgufTokenizers, BringAllChatTemplates) {
   EXPECT_EQ(file.value("tokenizer.chat_template.tool_use").json(), "\"B\"");
   EXPECT_EQ(chats(R"({"chat_template":[{"name":"rag","template":"C"}]})"),
             R"("chat_template":[{"name":"rag","template":"C"}]})");
+}
+
+// Also of a model without its dummy prefix, which a folder's class would put otherwise.
+TEST_F(GgufTokenizers, KeepThatNoSpaceIsPutInFront) {
+  HfParts parts;
+  parts.normalizer = R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})";
+  parts.decoder =
+      R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},)"
+      R"("content":" "},{"type":"ByteFallback"},{"type":"Fuse"}]})";
+  parts.added_tokens = "[" + hf_added(0, "<unk>", "special") + "," + hf_added(1, "<s>", "special") +
+                       "," + hf_added(2, "</s>", "special") + "]";
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) {
+    const char* const digits = "0123456789ABCDEF";
+    bytes += concat(",\"<0x", digits[i / 16], digits[i % 16], ">\":", i + 3);
+  }
+  parts.model = concat(R"({"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,)",
+                       R"("vocab":{"<unk>":0,"<s>":1,"</s>":2)", bytes,
+                       R"(,"\u2581":259,"a":260,"b":261,"ab":262},"merges":["a b"]})");
+  const std::string config = R"({"tokenizer_class":"GemmaTokenizer","bos_token":"<s>",)"
+                             R"("eos_token":"</s>","unk_token":"<unk>","pad_token":"<unk>"})";
+  const HfFiles files(parts.text(), config);
+  const HfTokenizer original(files.folder());
+  const auto tokenizer = back("tokenizer.json", files.json(), original.vocab_size(), config);
+  make("gguf", "again", "hf");
+  const HfTokenizer again(scratch_.path("again"));
+  for (const std::string text : {"ab", "ab  a", " b"}) {
+    std::vector<std::int32_t> expected, ids, others;
+    original.encode(text, expected);
+    tokenizer->encode(text, ids);
+    again.encode(text, others);
+    EXPECT_EQ(ids, expected) << text;
+    EXPECT_EQ(others, expected) << text;
+  }
+  EXPECT_EQ(
+      GgufReader(scratch_.path("gguf/model.gguf")).value("tokenizer.ggml.add_space_prefix").json(),
+      "false");
 }
 
 TEST_F(GgufTokenizers, OfPiecesAreTheSame) {
@@ -331,7 +425,8 @@ TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
     GgufKeyValues values;
     add(values);
     GgufWriter(scratch_.path("made.gguf"), values, {}).close();
-    const GgufTokenizer found = read_gguf_tokenizer(GgufReader(scratch_.path("made.gguf")), 2);
+    const GgufReader file(scratch_.path("made.gguf"));
+    const GgufTokenizer found = read_gguf_tokenizer(file.values(), file.path(), 2);
     EXPECT_TRUE(found.files.empty());
     const std::size_t at = found.problem.find("ggml.");
     return at == std::string::npos ? found.problem : found.problem.substr(at);

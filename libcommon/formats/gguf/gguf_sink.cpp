@@ -126,6 +126,8 @@ class GgufSink : public ModelSink {
 
   void publish() override { save_.publish(); }
 
+  std::vector<std::string> warnings() const override { return warnings_; }
+
  private:
   GgufKeyValues settings() {
     const ModelConfig& c = target_.config;
@@ -139,7 +141,10 @@ class GgufSink : public ModelSink {
                file_type(target_.quantized ? GgufType::q8_0 : type_of(target_.dtype)));
     to.integer("general.quantization_version", 2);
     add_settings(to, c, architecture_);
-    add_gguf_tokenizer(to, target_.source.companions(), config, c.vocab_size);
+    const auto tokenizer = readable_tokenizer(target_.source);
+    const std::string problem =
+        add_gguf_tokenizer(to, target_.source.companions(), tokenizer.get(), config, c.vocab_size);
+    if (!problem.empty()) warnings_.push_back(concat(target_.path, ": ", problem));
     return to;
   }
 
@@ -157,6 +162,7 @@ class GgufSink : public ModelSink {
   }
 
   ModelTarget target_;
+  std::vector<std::string> warnings_;
   std::string architecture_;
   GgufKeyValues key_values_;
   FolderSave save_;

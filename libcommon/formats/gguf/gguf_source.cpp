@@ -12,9 +12,6 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
-#include "text/file_names.h"
-#include "text/hf/hf_tokenizer.h"
-#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
 
@@ -242,7 +239,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
     fail(Exit::bad_config, path, ": has ", config_->vocab_size, " tokens, --true-vocab-size is ",
          *options.vocab_size);
   companions_ = {{.name = "config.json", .content = json}};
-  const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_->vocab_size);
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(reader->values(), path, config_->vocab_size);
   companions_.insert(companions_.end(), tokenizer.files.begin(), tokenizer.files.end());
   tokenizer_problem_ = tokenizer.problem;
   if (!tokenizer.problem.empty())
@@ -295,14 +292,8 @@ DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
 std::unique_ptr<Tokenizer> GgufSource::make_tokenizer(const TokenizerOptions& others) const {
   if (!tokenizer_problem_.empty())
     fail(Exit::bad_config, tokenizer_problem_, "; --tokenizer-type names another tokenizer");
-  const std::string where = concat(path_, ": its tokenizer");
-  const Companion* const config = find_companion(companions_, kTokenizerConfig);
-  if (const Companion* const json = find_companion(companions_, kTokenizerJson))
-    return std::make_unique<HfTokenizer>(json->content, where,
-                                         std::vector<HfConfigFile>{{where, config->content}});
-  if (const Companion* const pieces = find_companion(companions_, kTokenizerModel))
-    return std::make_unique<SentencePieceModelTokenizer>(SentencePieceModelTokenizer::kLlama2Type,
-                                                         pieces->content, where);
+  const GgufTokenizer tokenizer{.files = companions_};
+  if (auto made = tokenizer.make(concat(path_, ": its tokenizer"))) return made;
   return ModelSource::make_tokenizer(others);
 }
 

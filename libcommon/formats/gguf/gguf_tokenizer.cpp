@@ -10,7 +10,12 @@
 #include "base/json_place.h"
 #include "formats/chat_files.h"
 #include "formats/gguf/gguf_patterns.h"
+#include "formats/hugging_face/tokenizer_files.h"
+#include "text/bpe/rank_file.h"
 #include "text/file_names.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/put_in_front.h"
+#include "text/same_ids.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 
 namespace mt {
@@ -42,6 +47,13 @@ struct Document {
   JsonObject object;
 };
 
+// What is put around a text.
+std::vector<std::int32_t> around(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  tokenizer.encode("", ids);
+  return ids;
+}
+
 class Vocabulary {
  public:
   Vocabulary(std::int64_t size, const std::vector<Companion>& companions)
@@ -52,10 +64,17 @@ class Vocabulary {
   }
 
   void read_sentencepiece(const Companion& file);
-  void read_tokenizer_json(const Companion& file);
+  void read_tokenizer_json(const Document& document);
   void read_gpt2(const Companion& vocab, const Companion& merges);
-  void read_special(const JsonObject& config);
+  // Tokens of a tokenizer.json that are found in a text before anything else.
+  void read_added(const JsonObject& json);
+  // `tokenizer`: which has the roles and puts the tokens around a text; null: the files say it.
+  void read_special(const JsonObject& config, const Tokenizer* tokenizer);
   void write(GgufKeyValues& to) const;
+  void write_special(GgufKeyValues& to) const;
+
+  // Whether added tokens take spaces around them, or are words alone, which GGUF does not say.
+  bool has_flags() const { return has_flags_; }
 
  private:
   const Companion* find(std::string_view name) const { return find_companion(companions_, name); }
@@ -68,12 +87,12 @@ class Vocabulary {
   }
   void read_vocab(const JsonObject& vocab);
   void read_merges(const JsonObject& model);
-  void read_added(const JsonObject& json);
   void read_template(const JsonObject& post_processor);
   void read_pattern(const JsonObject& json);
   void read_prefix(const JsonObject& json);
   void score_merges();
-  void read_config(const JsonObject& config);
+  void read_roles(const JsonObject& config);
+  void read_roles(const Tokenizer& tokenizer);
 
   std::vector<std::string> tokens_, merges_;
   std::vector<std::int32_t> types_;
@@ -84,6 +103,7 @@ class Vocabulary {
   std::map<std::string, std::int64_t> ids_;            // by key: bos, eos, ...
   std::map<std::string, bool> add_;                    // by key: bos, eos, space_prefix
   std::string first_, last_;                           // that the template puts around a text
+  bool has_flags_ = false;
   const std::vector<Companion>& companions_;
 };
 
@@ -141,6 +161,9 @@ void Vocabulary::read_added(const JsonObject& json) {
     special_ids_[text] = id;
     set(id, text, token.flag_or("special", false) ? Type::control : Type::user_defined,
         token.where());
+    for (const char* flag : {"lstrip", "rstrip", "single_word"})
+      has_flags_ = has_flags_ || token.flag_or(flag, false);
+    has_flags_ = has_flags_ || (token.flag_or("normalized", false) && json.has("normalizer"));
   }
 }
 
@@ -158,6 +181,7 @@ void Vocabulary::read_template(const JsonObject& processor) {
 }
 
 void Vocabulary::read_pattern(const JsonObject& json) {
+  if (!json.has("pre_tokenizer")) json.refuse("has no pre_tokenizer, which llama.cpp cuts by");
   const JsonObject words = json.object("pre_tokenizer");
   pre_ = gguf_pattern_of(words, json.object("model").flag_or("ignore_merges", false));
   if (pre_.empty())
@@ -197,8 +221,7 @@ void Vocabulary::score_merges() {
   merges_.clear();
 }
 
-void Vocabulary::read_tokenizer_json(const Companion& file) {
-  const Document document(file);
+void Vocabulary::read_tokenizer_json(const Document& document) {
   const JsonObject& json = document.object;
   const JsonObject model = json.object("model");
   if (model.text_or("type", "BPE") != "BPE")
@@ -244,7 +267,7 @@ void Vocabulary::read_gpt2(const Companion& vocab, const Companion& merges) {
   ids_["bos"] = ids_["eos"] = id;
 }
 
-void Vocabulary::read_config(const JsonObject& config) {
+void Vocabulary::read_roles(const JsonObject& config) {
   for (const char* key : {"bos", "eos"}) {
     const std::string name = concat("add_", key, "_token");
     if (config.has(name)) add_[key] = config.flag(name);
@@ -259,10 +282,27 @@ void Vocabulary::read_config(const JsonObject& config) {
   }
 }
 
+void Vocabulary::read_roles(const Tokenizer& tokenizer) {
+  const auto* const made = dynamic_cast<const HfTokenizer*>(&tokenizer);
+  const SpecialTokens ids = special_tokens(tokenizer);
+  for (const auto& [key, id] : {std::pair("bos", ids.bos),
+                                {"eos", ids.eos},
+                                {"unk", made == nullptr ? -1 : made->unknown()},
+                                {"sep", ids.sep},
+                                {"pad", ids.pad},
+                                {"cls", ids.cls},
+                                {"mask", ids.mask}})
+    if (id >= 0) ids_[key] = id;
+  const std::vector<std::int32_t> before = put_in_front(tokenizer), all = around(tokenizer);
+  add_["bos"] = before == std::vector{ids.bos};
+  add_["eos"] = all.size() == before.size() + 1 && all.back() == ids.eos;
+}
+
 // tokenizer_config.json goes before the model's config.json.
-void Vocabulary::read_special(const JsonObject& config) {
-  if (const Companion* const file = find(kTokenizerConfig)) read_config(Document(*file).object);
+void Vocabulary::read_special(const JsonObject& config, const Tokenizer* tokenizer) {
   chat_templates_ = chat_templates_in(chat_files_of(companions_), "");
+  if (tokenizer != nullptr) return read_roles(*tokenizer);
+  if (const Companion* const file = find(kTokenizerConfig)) read_roles(Document(*file).object);
   for (const char* key : {"bos", "eos", "unk", "pad"}) {
     std::int64_t id = -1;
     const std::string name = concat(key, "_token_id");
@@ -282,8 +322,12 @@ void Vocabulary::write(GgufKeyValues& to) const {
   if (!scores_.empty()) to.reals(stem + "scores", scores_);
   to.integers(stem + "token_type", types_);
   if (!merges_.empty()) to.texts(stem + "merges", merges_);
-  for (const auto& [key, name] :
-       {std::pair("bos", "bos"), {"eos", "eos"}, {"unk", "unknown"}, {"pad", "padding"}})
+  write_special(to);
+}
+
+void Vocabulary::write_special(GgufKeyValues& to) const {
+  const std::string stem = "tokenizer.ggml.";
+  for (const auto& [key, name] : kGgufRoles)
     if (const auto id = ids_.find(key); id != ids_.end())
       to.integer(concat(stem, name, "_token_id"), static_cast<std::uint32_t>(id->second));
   for (const auto& [key, value] : add_)
@@ -297,24 +341,116 @@ void Vocabulary::write(GgufKeyValues& to) const {
   if (!names.empty()) to.texts(kGgufChats, names);
 }
 
-}  // namespace
+// What the key-values say, as a file that has no others.
+std::string gguf_file(const GgufKeyValues& key_values) {
+  std::string file = "GGUF";
+  const auto add = [&](auto number) {
+    file.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  add(std::uint32_t{3});
+  add(std::uint64_t{0});
+  add(key_values.count());
+  file += key_values.bytes();
+  constexpr std::size_t kAlignment = 32;
+  file.resize((file.size() + kAlignment - 1) / kAlignment * kAlignment);
+  return file;
+}
 
-void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
-                        const std::string& config, std::int64_t vocab_size) {
+// A control token of SentencePiece's is letters in a text, and a special one of Hugging Face's.
+bool do_the_same(const Tokenizer& a, const Tokenizer& b) {
+  if (a.type() == b.type()) return same_ids(a, b);
+  const auto is_special = [](const Tokenizer& tokenizer, std::int32_t id) {
+    const auto* const made = dynamic_cast<const HfTokenizer*>(&tokenizer);
+    return made != nullptr && (made->is_added(id) || id == made->unknown());
+  };
+  return a.eod() == b.eod() && around(a) == around(b) && put_in_front(a) == put_in_front(b) &&
+         same_words(a, b, [&](std::int32_t id) { return is_special(a, id) || is_special(b, id); });
+}
+
+// Whether what is read of them does what the tokenizer does.
+bool say_all(const GgufKeyValues& key_values, const Tokenizer& tokenizer, std::int64_t vocab_size) {
+  constexpr const char* kName = "model.gguf";
+  const std::string file = gguf_file(key_values);
+  try {
+    const auto made =
+        read_gguf_tokenizer(parse_gguf(as_bytes(file), kName, kName).values, kName, vocab_size)
+            .make(kName);
+    return made != nullptr && do_the_same(*made, tokenizer);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Whether special tokens in a text are letters, which no file but tokenizer_config.json says.
+bool splits_special(const std::vector<Companion>& companions) {
+  const Companion* const config = find_companion(companions, kTokenizerConfig);
+  return config != nullptr &&
+         read_hf_config({{name_of(*config), config->read()}}, HfTokenizer::kVersion)
+             .split_special.or_else(false);
+}
+
+// Reads the files, or the tokenizer.json that says what all of them do.
+Vocabulary vocabulary_of(const std::vector<Companion>& companions, const std::string& whole,
+                         const Tokenizer* tokenizer, const std::string& config,
+                         std::int64_t vocab_size) {
   const auto find = [&](std::string_view name) { return find_companion(companions, name); };
   Vocabulary vocabulary(vocab_size, companions);
   const Companion *const json = find(kTokenizerJson), *const pieces = find(kTokenizerModel),
                          *const vocab = find(kVocabJson), *const merges = find(kMergesTxt);
-  if (json != nullptr)
-    vocabulary.read_tokenizer_json(*json);
-  else if (pieces != nullptr)
+  const std::string path = json == nullptr ? kTokenizerJson : name_of(*json);
+  if (json == nullptr && pieces != nullptr && !is_rank_file(pieces->read())) {
     vocabulary.read_sentencepiece(*pieces);
-  else if (vocab != nullptr && merges != nullptr)
+    const bool more = tokenizer != nullptr && tokenizer->type() == HfTokenizer::kType;
+    if (more && !whole.empty()) vocabulary.read_added(Document(whole, path).object);
+  } else if (!whole.empty()) {
+    vocabulary.read_tokenizer_json({whole, path});
+  } else if (json != nullptr) {
+    vocabulary.read_tokenizer_json(Document(*json));
+  } else if (vocab != nullptr && merges != nullptr) {
     vocabulary.read_gpt2(*vocab, *merges);
-  else
-    return key_values.text("tokenizer.ggml.model", "no_vocab");
-  vocabulary.read_special(Document(config, "config.json").object);
-  vocabulary.write(key_values);
+  } else {
+    fail(Exit::bad_config, "is none that llama.cpp is known to have");
+  }
+  vocabulary.read_special(Document(config, "config.json").object, tokenizer);
+  return vocabulary;
+}
+
+}  // namespace
+
+std::string add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
+                               const Tokenizer* tokenizer, const std::string& config,
+                               std::int64_t vocab_size) {
+  const bool there = std::ranges::any_of(
+      companions, [](const Companion& file) { return is_tokenizer_file(file.name); });
+  // Tokens that a class adds beyond the model are none of it: then the files alone count.
+  if (tokenizer != nullptr && tokenizer->vocab_size() > vocab_size) tokenizer = nullptr;
+  std::string whole, problem;
+  bool all = tokenizer == nullptr;
+  try {
+    if (tokenizer != nullptr) whole = whole_tokenizer_json(companions, *tokenizer);
+    const Vocabulary vocabulary = vocabulary_of(companions, whole, tokenizer, config, vocab_size);
+    vocabulary.write(key_values);
+    if (tokenizer != nullptr) {
+      GgufKeyValues alone;
+      vocabulary.write(alone);
+      all = !vocabulary.has_flags() && say_all(alone, *tokenizer, vocab_size);
+      if (splits_special(companions)) problem = "GGUF has no place for split_special_tokens";
+    }
+    if (all || !problem.empty()) return problem;
+    problem = "llama.cpp cannot be told all that the tokenizer does";
+  } catch (const Error& error) {
+    key_values.text("tokenizer.ggml.model", "no_vocab");
+    if (!there) return {};
+    problem = concat("llama.cpp is told of no tokenizer: ", error.what());
+    if (!whole.empty()) {
+      Vocabulary none(0, companions);
+      none.read_special(Document(config, "config.json").object, tokenizer);
+      none.write_special(key_values);
+    }
+  }
+  if (whole.empty()) return problem;
+  key_values.text(kGgufHuggingFace, whole);
+  return concat(problem, "; ", kGgufHuggingFace, " has all of it");
 }
 
 }  // namespace mt

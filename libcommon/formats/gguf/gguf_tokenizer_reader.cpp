@@ -9,6 +9,7 @@
 #include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
 namespace {
@@ -46,9 +47,19 @@ class Message {
   std::string bytes_;
 };
 
+std::string text_of(const Tokenizer& tokenizer, std::int32_t id) {
+  return tokenizer.decode({&id, 1});
+}
+
 class Reader {
  public:
-  Reader(const GgufReader& file, std::int64_t vocab_size) : file_(file) {
+  Reader(const std::map<std::string, GgufValue>& values, const std::string& path,
+         std::int64_t vocab_size)
+      : values_(values), path_(path) {
+    if (find_value(kGgufHuggingFace) != nullptr) {
+      read_whole(vocab_size);
+      return;
+    }
     tokens_ = at("tokens").as_texts(where("tokens"));
     if (std::ssize(tokens_) != vocab_size)
       fail(Exit::bad_data, where("tokens"), ": are ", tokens_.size(), ", but the model has ",
@@ -64,24 +75,23 @@ class Reader {
     }
     for (const std::string_view token : tokens_)
       if (!is_valid_utf8(token)) fail(Exit::bad_data, where("tokens"), ": one is not UTF-8");
-    for (const auto& [key, name] :
-         {std::pair("bos", "bos"), {"eos", "eos"}, {"unk", "unknown"}, {"pad", "padding"}}) {
-      const std::string member = concat(name, "_token_id");
-      if (find(member) == nullptr) continue;
-      const std::int64_t id = at(member).as_integer(where(member));
-      if (id >= 0 && id < std::ssize(tokens_)) special_[key] = static_cast<std::size_t>(id);
-    }
+    read_special(std::ssize(tokens_));
   }
 
   std::vector<Companion> files() const {
-    const std::string model = at("model").as_text(where("model"));
     std::vector<Companion> files;
+    if (!whole_.empty()) {
+      files.push_back({.name = kTokenizerJson, .content = whole_});
+      files.push_back({.name = kTokenizerConfig, .content = config_json(false)});
+      return files;
+    }
+    const std::string model = at("model").as_text(where("model"));
     if (model == "gpt2") {
       files.push_back({.name = kTokenizerJson, .content = tokenizer_json()});
-      const HfTokenizer check(files[0].content, concat(file_.path(), ": its tokenizer"), {});
+      const HfTokenizer check(files[0].content, concat(path_, ": its tokenizer"), {});
     } else if (model == "llama") {
       files.push_back({.name = kTokenizerModel, .content = sentencepiece_model()});
-      const std::string name = concat(file_.path(), ": its tokenizer");
+      const std::string name = concat(path_, ": its tokenizer");
       if (parse_sentencepiece_model(files[0].content, name).bos < 0)
         fail(Exit::bad_data, where("bos_token_id"), ": names no control token");
     } else {
@@ -93,9 +103,41 @@ class Reader {
   }
 
  private:
-  std::string where(const std::string& key) const { return concat(file_.path(), ": ", kStem, key); }
-  const GgufValue* find(const std::string& key) const { return file_.find_value(kStem + key); }
-  const GgufValue& at(const std::string& key) const { return file_.value(kStem + key); }
+  std::string where(const std::string& key) const { return concat(path_, ": ", kStem, key); }
+  const GgufValue* find_value(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+  const GgufValue& value(const std::string& key) const {
+    const GgufValue* const found = find_value(key);
+    if (found == nullptr) fail(Exit::bad_data, path_, ": ", key, ": is not there");
+    return *found;
+  }
+  const GgufValue* find(const std::string& key) const { return find_value(kStem + key); }
+  const GgufValue& at(const std::string& key) const { return value(kStem + key); }
+
+  void read_special(std::int64_t size) {
+    for (const auto& [key, name] : kGgufRoles) {
+      const std::string member = concat(name, "_token_id");
+      if (find(member) == nullptr) continue;
+      const std::int64_t id = at(member).as_integer(where(member));
+      if (id >= 0 && id < size) special_[key] = static_cast<std::size_t>(id);
+    }
+  }
+
+  // The text of each token is the tokenizer's own.
+  void read_whole(std::int64_t vocab_size) {
+    const std::string name = concat(path_, ": ", kGgufHuggingFace);
+    whole_ = value(kGgufHuggingFace).as_text(name);
+    const HfTokenizer made(whole_, name, {});
+    if (made.vocab_size() > vocab_size)
+      fail(Exit::bad_data, name, ": has ", made.vocab_size(), " tokens, but the model has ",
+           vocab_size);
+    read_special(made.vocab_size());
+    for (const auto& [role, id] : special_)
+      role_texts_[role] = text_of(made, static_cast<std::int32_t>(id));
+  }
+
   bool is(std::size_t id, Type type) const { return types_[id] == static_cast<std::int64_t>(type); }
   bool is_added(std::size_t id) const {
     return is(id, Type::control) || is(id, Type::unknown) || is(id, Type::user_defined);
@@ -231,22 +273,26 @@ class Reader {
     JsonWriter json;
     json.begin_object().member("tokenizer_class",
                                pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
-    for (const auto& [key, id] : special_) json.member(key + "_token", tokens_[id]);
-    if (pieces)
+    for (const auto& [key, id] : special_)
+      json.member(concat(key, "_token"), whole_.empty() ? tokens_[id] : role_texts_.at(key));
+    if (!whole_.empty()) json.key("add_prefix_space").null();  // as the file has it
+    if (pieces) {
       json.member("add_bos_token", put("bos", true) != nullptr)
           .member("add_eos_token", put("eos", false) != nullptr);
+      if (!flag_or("add_space_prefix", true)) json.member("add_prefix_space", false);
+    }
     add_chat_templates(json);
     return json.end_object().text();
   }
 
   std::string chat_template(const std::string& key) const {
-    return file_.value(key).as_text(concat(file_.path(), ": ", key));
+    return value(key).as_text(concat(path_, ": ", key));
   }
 
   // One, or a list of all with their names.
   void add_chat_templates(JsonWriter& json) const {
-    const bool first = file_.find_value(kGgufChat) != nullptr;
-    const GgufValue* const more = file_.find_value(kGgufChats);
+    const bool first = find_value(kGgufChat) != nullptr;
+    const GgufValue* const more = find_value(kGgufChats);
     if (more == nullptr) {
       if (first) json.member("chat_template", chat_template(kGgufChat));
       return;
@@ -256,12 +302,15 @@ class Reader {
     };
     json.key("chat_template").begin_array();
     if (first) add("default", kGgufChat);
-    for (const std::string_view name : more->as_texts(concat(file_.path(), ": ", kGgufChats)))
+    for (const std::string_view name : more->as_texts(concat(path_, ": ", kGgufChats)))
       add(name, concat(kGgufChat, ".", name));
     json.end_array();
   }
 
-  const GgufReader& file_;
+  const std::map<std::string, GgufValue>& values_;
+  const std::string& path_;
+  std::string whole_;                              // a tokenizer.json
+  std::map<std::string, std::string> role_texts_;  // of its
   std::vector<std::string_view> tokens_;
   std::vector<std::int64_t> types_;
   std::map<std::string, std::size_t> special_;  // ids by key: bos, eos, ...
@@ -269,15 +318,31 @@ class Reader {
 
 }  // namespace
 
-GgufTokenizer read_gguf_tokenizer(const GgufReader& file, std::int64_t vocab_size) {
-  const GgufValue* const model = file.find_value(concat(kStem, "model"));
+GgufTokenizer read_gguf_tokenizer(const std::map<std::string, GgufValue>& values,
+                                  const std::string& path, std::int64_t vocab_size) {
+  const auto model = values.find(concat(kStem, "model"));
   const std::string none = JsonWriter().value("no_vocab").text();
-  if (model == nullptr || model->json() == none) return {};
+  const bool is_none = model == values.end() || model->second.json() == none;
+  if (is_none && !values.contains(kGgufHuggingFace)) return {};
   try {
-    return {.files = Reader(file, vocab_size).files()};
+    return {.files = Reader(values, path, vocab_size).files()};
   } catch (const Error& error) {
     return {.problem = error.what()};
   }
+}
+
+std::unique_ptr<Tokenizer> GgufTokenizer::make(const std::string& where) const {
+  const Companion* const config = find_companion(files, kTokenizerConfig);
+  if (const Companion* const json = find_companion(files, kTokenizerJson))
+    return std::make_unique<HfTokenizer>(json->content, where,
+                                         std::vector<HfConfigFile>{{where, config->content}});
+  const Companion* const pieces = find_companion(files, kTokenizerModel);
+  if (pieces == nullptr) return nullptr;
+  const bool puts_bos =
+      read_hf_config({{where, config->content}}, HfTokenizer::kVersion).add_bos.or_else(true);
+  return std::make_unique<SentencePieceModelTokenizer>(
+      puts_bos ? SentencePieceModelTokenizer::kLlama2Type : SentencePieceModelTokenizer::kGptType,
+      pieces->content, where);
 }
 
 }  // namespace mt

@@ -56,7 +56,7 @@ class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        tokenizer_(tokenizer_of(target.source)),
+        tokenizer_(readable_tokenizer(target.source)),
         config_(as_original(hugging_face_config(target, tokenizer_.get()),
                             original_config(target.source))),
         save_(target.path, hugging_face_files(target.source), target.replaces),
@@ -82,15 +82,6 @@ class HuggingFaceSink : public ModelSink {
   void publish() override { save_.publish(); }
 
  private:
-  // Null for one that cannot be read, or that is none.
-  static std::unique_ptr<Tokenizer> tokenizer_of(const ModelSource& source) {
-    try {
-      return source.make_tokenizer({});
-    } catch (const Error&) {
-      return nullptr;
-    }
-  }
-
   // What transformers would not know without, of a model that none of its own folders said it of.
   void write_missing() const {
     const std::vector<Companion>& companions = target_.source.companions();

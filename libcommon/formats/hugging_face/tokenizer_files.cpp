@@ -137,6 +137,21 @@ std::string json_of(const std::vector<HfConfigFile>& files, const Tokenizer& tok
   return {};
 }
 
+HfIsThere is_among(const std::vector<Companion>& companions) {
+  return [&](const std::string& name) { return find_companion(companions, name) != nullptr; };
+}
+
+// The vocabulary with the files that say more of it; `config` is its tokenizer_config.json if there
+// is none.
+std::vector<HfConfigFile> with_config(std::vector<HfConfigFile> files, const std::string& config,
+                                      const std::vector<Companion>& companions) {
+  const HfIsThere is_there = is_among(companions);
+  if (!is_there(kTokenizerConfig)) files.push_back({kTokenizerConfig, config});
+  for (HfConfigFile& file : read(companions, hf_config_files(is_there)))
+    files.push_back(std::move(file));
+  return files;
+}
+
 }  // namespace
 
 SpecialTokens special_tokens(const Tokenizer& tokenizer) {
@@ -148,9 +163,7 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer) {
 
 std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& companions,
                                                const Tokenizer& tokenizer, std::int64_t positions) {
-  const HfIsThere is_there = [&](const std::string& name) {
-    return find_companion(companions, name) != nullptr;
-  };
+  const HfIsThere is_there = is_among(companions);
   const std::vector<std::string> names = hf_vocabulary_files(is_there);
   if (names.empty() || names[0] == kTokenizerJson) return {};
   std::vector<Companion> made;
@@ -159,16 +172,24 @@ std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& com
   };
   const std::vector<HfConfigFile> vocabulary = read(companions, names);
   const Settings settings(tokenizer, vocabulary);
-  const std::string config = settings.tokenizer_config(positions, false);
-  std::vector<HfConfigFile> files = vocabulary;
-  if (!is_there(kTokenizerConfig)) files.push_back({kTokenizerConfig, config});
-  for (HfConfigFile& file : read(companions, hf_config_files(is_there)))
-    files.push_back(std::move(file));
-  const std::string json = json_of(files, tokenizer);
+  const std::string json = json_of(
+      with_config(vocabulary, settings.tokenizer_config(positions, false), companions), tokenizer);
   if (!json.empty()) add(kTokenizerJson, json);
   add(kTokenizerConfig, settings.tokenizer_config(positions, !json.empty()));
   add(kSpecialTokensMap, settings.special_tokens_map());
   return made;
+}
+
+std::string whole_tokenizer_json(const std::vector<Companion>& companions,
+                                 const Tokenizer& tokenizer) {
+  const std::vector<std::string> names = hf_vocabulary_files(is_among(companions));
+  if (names.empty()) return {};
+  const std::vector<HfConfigFile> vocabulary = read(companions, names);
+  const std::string config = names[0] == kTokenizerJson
+                                 ? "{}"
+                                 : Settings(tokenizer, vocabulary)
+                                       .tokenizer_config(std::numeric_limits<int>::max(), false);
+  return json_of(with_config(vocabulary, config, companions), tokenizer);
 }
 
 }  // namespace mt

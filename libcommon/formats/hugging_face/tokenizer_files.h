@@ -18,4 +18,9 @@ SpecialTokens special_tokens(const Tokenizer& tokenizer);
 std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& companions,
                                                const Tokenizer& tokenizer, std::int64_t positions);
 
+// The tokenizer.json that says by itself all that the tokenizer does, of the companions that it was
+// made of; empty if none does.
+std::string whole_tokenizer_json(const std::vector<Companion>& companions,
+                                 const Tokenizer& tokenizer);
+
 }  // namespace mt
