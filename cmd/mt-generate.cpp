@@ -1,13 +1,18 @@
-// mt-generate: continue prompts with a trained model, and make embeddings of texts.
+// mt-generate: continue prompts with a trained model, here or for clients, and make embeddings of
+// texts.
 #include <unistd.h>
 
 #include <cstdio>
+#include <iostream>
 
 #include "base/command.h"
 #include "base/input/line_reader.h"
 #include "base/progress.h"
+#include "base/signals.h"
 #include "infer/embed.h"
 #include "infer/generate.h"
+#include "serve/client.h"
+#include "serve/serve.h"
 
 static void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
@@ -34,8 +39,42 @@ static std::uint64_t completions(const mt::GenerateOptions& options) {
   return options.prompts.size() * static_cast<std::uint64_t>(options.num_samples.value_or(1));
 }
 
+static void run_server(mt::CommandLine& cl) {
+  mt::ServeOptions options;
+  cl.describe(
+      "Answer requests over HTTP with a trained model.",
+      "It speaks Megatron-LM's PUT /api and OpenAI's API: completions and chats, whole or as a "
+      "stream (mt-serving(7)); / is a page to try prompts on.  TERM or Ctrl-C ends it once what "
+      "was asked is answered.");
+  cl.first_run({"--load", "--port", "--host", "--api-key-file", "--inference-max-requests",
+                "--device", "--dtype", "--threads"});
+  options.add_to(cl);
+  cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
+  mt::Signals signals;
+  mt::serve(options, signals, cl.log());
+}
+
+static void run_client(mt::CommandLine& cl) {
+  mt::ClientOptions options;
+  cl.describe("Have a server continue prompts: one of mt-generate serve, or Megatron-LM's.",
+              "Two lines of stdin are a prompt and how many tokens shall follow.");
+  cl.positional("HOST:PORT", &options.server, "where the server listens");
+  cl.option("--api-key-file", &options.api_key_file, "FILE", "its first line is the key");
+  cl.parse();
+  mt::talk(
+      options, [](std::string& line) { return static_cast<bool>(std::getline(std::cin, line)); },
+      print);
+}
+
 static void run(mt::CommandLine& cl) {
-  if (cl.verb({{"embed", "make embeddings of texts with a BERT"}}) == "embed") return run_embed(cl);
+  const std::string verb = cl.verb({{"serve", "answer requests over HTTP"},
+                                    {"client", "have such a server continue prompts"},
+                                    {"embed", "make embeddings of texts with a BERT"}});
+  if (verb == "serve") return run_server(cl);
+  if (verb == "client") return run_client(cl);
+  if (verb == "embed") return run_embed(cl);
   mt::GenerateOptions options;
   cl.describe("Continue prompts with a trained model.",
               "Prompts are arguments or, without any, the lines of stdin, which may be JSON.  Each "

@@ -29,94 +29,136 @@ void CompletionOptions::check(std::int64_t tokens, std::string_view where) const
   if (logprobs.value_or(0) > tokens)
     fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs, " tokens; the model knows ",
          tokens);
-  if (stop && stop->empty()) fail(Exit::bad_config, where, ": the stop text is empty");
+  if ((stop && stop->empty()) || std::ranges::count(stops, "") > 0)
+    fail(Exit::bad_config, where, ": the stop text is empty");
+  for (const auto& [id, bias] : rules.bias)
+    if (id < 0 || id >= tokens)
+      fail(Exit::bad_config, where, ": a bias of token ", id, ": expected 0 to ", tokens - 1);
+}
+
+Completion::Completion(const CompletionModel& model, const CompletionOptions& options,
+                       TokenPlace place)
+    : model_(model), options_(options), place_(place), decoder_(model.tokenizer.stream_decoder()) {
+  if (options_.stop) options_.stops.push_back(*options_.stop);
+  if (!options_.ignore_eod) {
+    ends_ = model.end_tokens;
+    if (ends_.empty()) ends_.push_back(model.tokenizer.eod());
+  }
+  ends_.insert(ends_.end(), options_.stop_tokens.begin(), options_.stop_tokens.end());
+  if (options_.begin_document) ids_.push_back(model.tokenizer.eod());
+  in_front_ = ids_.size();
 }
 
 Completion::Completion(const CompletionModel& model, std::string_view prompt,
                        const CompletionOptions& options, std::uint32_t prompt_number,
                        std::uint32_t sample)
-    : model_(model),
-      options_(options),
-      place_{.prompt = prompt_number, .sample = sample},
-      decoder_(model.tokenizer.stream_decoder()) {
+    : Completion(model, options, {.prompt = prompt_number, .sample = sample}) {
   const Tokenizer& tokenizer = model.tokenizer;
-  if (options_.begin_document) ids_.push_back(tokenizer.eod());
-  std::size_t in_front = ids_.size();
   if (options_.has_own_tokens)
     encode_alone(tokenizer, prompt, ids_);
   else
     tokenizer.encode(prompt, ids_);
   if (ids_.empty()) {
     ids_.push_back(tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eod());
-    in_front = 1;
+    in_front_ = 1;
   }
+  begin();
+}
+
+Completion::Completion(const CompletionModel& model, std::vector<std::int32_t> prompt,
+                       const CompletionOptions& options, std::uint32_t prompt_number,
+                       std::uint32_t sample)
+    : Completion(model, options, {.prompt = prompt_number, .sample = sample}) {
+  ids_.insert(ids_.end(), prompt.begin(), prompt.end());
+  begin();
+}
+
+void Completion::begin() {
   for (const std::int32_t id : ids_)
-    if (id < 0 || id >= model.vocab_size)
+    if (id < 0 || id >= model_.vocab_size)
       fail(Exit::bad_data, "token ", id, " of the prompt is none of the model's ",
-           model.vocab_size);
-  if (model.start_token) {
-    read_ = std::exchange(ids_, {*model.start_token});
-    options_.num_tokens = std::min(options_.num_tokens, model.decoder_positions);
+           model_.vocab_size);
+  if (model_.start_token) {
+    read_ = std::exchange(ids_, {*model_.start_token});
+    options_.num_tokens = std::min(options_.num_tokens, model_.decoder_positions);
   } else {
-    show_prompt(in_front);
+    show_prompt();
   }
   before_ = ids_.size();
   if (options_.num_tokens == 0) end(Finish::length);
 }
 
 // How a token is shown may depend on what is before it; what of the prompt comes late is dropped.
-void Completion::show_prompt(std::size_t in_front) {
-  const auto of_prompt = std::span(ids_).subspan(in_front);
+void Completion::show_prompt() {
+  const auto of_prompt = std::span(ids_).subspan(in_front_);
   std::string shown;
   for (const std::int32_t id : of_prompt) decoder_->push(id, shown);
   of_prompt_ = model_.tokenizer.decode_text(of_prompt).size() - shown.size();
 }
 
-bool Completion::ends_at(std::int32_t token) const {
-  const std::vector<std::int32_t>& ends = model_.end_tokens;
-  const bool end =
-      ends.empty() ? token == model_.tokenizer.eod() : std::ranges::find(ends, token) != ends.end();
-  return (end && !options_.ignore_eod) ||
-         std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end();
+bool Completion::is_last(std::int32_t token) const {
+  const auto size = static_cast<std::size_t>(std::ssize(ids_));
+  return std::ranges::count(options_.last_tokens, token) > 0 ||
+         (token == options_.last_pair && size > 1 && ids_[size - 2] == token);
 }
 
 void Completion::choose(std::span<const double> logits) {
-  take_token(cpu::sample(logits, choice()), logits);
+  if (!options_.rules.any()) return take_token(cpu::sample(logits, choice()), logits);
+  std::vector<double> changed(logits.begin(), logits.end());
+  options_.rules.apply(changed, ids_, before_, ends_, options_.sampling.temperature);
+  take_token(cpu::sample(changed, choice()), logits);
 }
 
 void Completion::take_token(std::int32_t token) {
-  assert(!wants_log_probs());
+  assert(!wants_logits());
   take_token(token, {});
 }
 
 void Completion::take_token(std::int32_t token, std::span<const double> logits) {
   ++place_.token;
-  if (ends_at(token)) return end(Finish::stop);
-  ids_.push_back(token);
+  if (double& p = options_.sampling.top_p; options_.top_p_decay > 0)
+    p = std::max(p * options_.top_p_decay, options_.top_p_bound);
   if (options_.logprobs)
     log_probs_.push_back(
         mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));
+  if (std::ranges::count(ends_, token) > 0) {
+    end_token_ = token;
+    return end(Finish::stop);
+  }
+  ids_.push_back(token);
   const std::size_t before = text_.size();
   decoder_->push(token, text_);
   drop_prompt(before);
   if (cut_at_stop())
     finish_ = Finish::stop;  // what the decoder holds comes behind it
+  else if (is_last(token))
+    end(Finish::stop);
   else if (static_cast<std::int64_t>(made().size()) == options_.num_tokens)
     end(Finish::length);
 }
 
-// Cuts the text before the first stop text in it.
+// Cuts the text before the first stop text in it, or behind it; of those that begin together the
+// longest counts.
 bool Completion::cut_at_stop() {
-  if (!options_.stop) return false;
-  const std::size_t at = text_.find(*options_.stop, searched_);
-  if (at != std::string::npos) {
-    text_.resize(at);
+  std::size_t first = std::string::npos, size = 0;
+  for (const std::string& stop : options_.stops) {
+    const std::size_t at = text_.find(stop, searched_);
+    if (at < first || (at == first && stop.size() > size)) {
+      first = at;
+      size = stop.size();
+    }
+  }
+  if (first != std::string::npos) {
+    text_.resize(options_.include_stop ? first + size : first);
     return true;
   }
   // The next search begins where the end of the text may be the beginning of a stop text.
-  const std::size_t longest = std::min(options_.stop->size() - 1, text_.size() - searched_);
-  for (searched_ = text_.size() - longest; searched_ < text_.size(); ++searched_)
-    if (options_.stop->starts_with(std::string_view(text_).substr(searched_))) break;
+  std::size_t next = text_.size();
+  for (const std::string& stop : options_.stops)
+    for (std::size_t at = text_.size() - std::min(stop.size() - 1, text_.size() - searched_);
+         at < next; ++at)
+      if (stop.starts_with(std::string_view(text_).substr(at))) next = at;
+  searched_ = next;
   return false;
 }
 
@@ -134,7 +176,8 @@ void Completion::end(Finish finish) {
 }
 
 std::string_view Completion::take() {
-  const std::size_t certain = finish_ == Finish::none && options_.stop ? searched_ : text_.size();
+  const std::size_t certain =
+      finish_ == Finish::none && !options_.stops.empty() ? searched_ : text_.size();
   const std::string_view part = std::string_view(text_).substr(taken_, certain - taken_);
   taken_ = certain;
   return part;

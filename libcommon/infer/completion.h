@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "infer/logit_rules.h"
 #include "infer/sampling.h"
 #include "text/tokenizer.h"
 
@@ -23,6 +24,16 @@ struct CompletionOptions {
   bool has_own_tokens = false;  // the prompt has its special tokens, and none are put around it
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
   SamplingOptions sampling = {};
+
+  // What requests ask for and no option does.
+  std::vector<std::string> stops = {};  // as `stop`; of several that are found the first counts
+  bool include_stop = false;            // the text ends with its stop text
+  // Tokens behind which the text ends, with them: of the second kind two of them, or one of the
+  // first.
+  std::vector<std::int32_t> last_tokens = {};
+  std::optional<std::int32_t> last_pair = {};
+  double top_p_decay = 0, top_p_bound = 0;  // top-p shrinks so by each token, down to the bound
+  LogitRules rules = {};
 
   void add_to(CommandLine& cl);
   // Exit::bad_config, beginning with `where`, for what a model of so many tokens does not have.
@@ -50,12 +61,16 @@ class Completion {
   // decoder has positions.
   Completion(const CompletionModel& model, std::string_view prompt,
              const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
+  // The prompt is these tokens; at least one.
+  Completion(const CompletionModel& model, std::vector<std::int32_t> prompt,
+             const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
 
-  // How the token that follows is chosen, and whether its log-probability is asked for.
+  // How the token that follows is chosen, and whether that or its log-probability needs logits on
+  // the host.
   Choice choice() const { return {options_.sampling, place_}; }
-  bool wants_log_probs() const { return options_.logprobs.has_value(); }
-  // Takes the token that follows: the one chosen from the logits of all tokens, or, where no
-  // log-probability is asked for, the one given.
+  bool wants_logits() const { return options_.logprobs.has_value() || options_.rules.any(); }
+  // Takes the token that follows: the one chosen from the logits of all tokens, or, where none are
+  // wanted, the one given.
   void choose(std::span<const double> logits);
   void take_token(std::int32_t token);
 
@@ -69,7 +84,10 @@ class Completion {
   std::span<const std::int32_t> prompt() const {
     return read_.empty() ? std::span(ids_).first(before_) : std::span(read_);
   }
-  const std::vector<LogProbs>& log_probs() const { return log_probs_; }  // of made()
+  // Of made(), and behind them of end_token(), if there is one.
+  const std::vector<LogProbs>& log_probs() const { return log_probs_; }
+  // The token that ended the text, which is none of made().
+  std::optional<std::int32_t> end_token() const { return end_token_; }
   Finish finish() const { return finish_; }
 
   // What is made, without a stop string and what follows it.  A character whose bytes come from
@@ -80,24 +98,29 @@ class Completion {
   std::string_view take();
 
  private:
-  void show_prompt(std::size_t in_front);
+  Completion(const CompletionModel& model, const CompletionOptions& options, TokenPlace place);
+  void begin();
+  void show_prompt();
   void take_token(std::int32_t token, std::span<const double> logits);
-  bool ends_at(std::int32_t token) const;
+  bool is_last(std::int32_t token) const;
   bool cut_at_stop();
   void drop_prompt(std::size_t from);
   void end(Finish finish);
 
   const CompletionModel& model_;
   CompletionOptions options_;
+  std::vector<std::int32_t> ends_;  // tokens that end the text and are none of it
   TokenPlace place_;
   std::vector<std::int32_t> ids_, read_;
-  std::size_t before_ = 0;  // of the ids, those in front of what is made
+  std::size_t before_ = 0;    // of the ids, those in front of what is made
+  std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not
+  std::optional<std::int32_t> end_token_ = {};
   std::vector<LogProbs> log_probs_;
   std::unique_ptr<StreamDecoder> decoder_;
   std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet
   std::string text_;
   std::size_t taken_ = 0,
-              searched_ = 0;  // bytes of the text; no stop string begins before searched_
+              searched_ = 0;  // bytes of the text; no stop text begins before searched_
   Finish finish_ = Finish::none;
 };
 

@@ -70,17 +70,17 @@ void Engine::begin(std::int64_t page) {
 void Engine::go_on(std::span<const std::int64_t> pages) {
   std::vector<std::int32_t> ids;
   std::vector<Choice> choices;
-  bool log_probs = false;
+  bool on_host = false;
   for (const std::int64_t page : pages) {
     const Completion& completion = *active_[static_cast<std::size_t>(page)].completion;
     ids.push_back(completion.ids().back());
     choices.push_back(completion.choice());
-    log_probs |= completion.wants_log_probs();
+    on_host |= completion.wants_logits();
   }
   const auto completion = [&](std::size_t i) -> Completion& {
     return *active_[static_cast<std::size_t>(pages[i])].completion;
   };
-  if (!log_probs) {
+  if (!on_host) {
     const std::span<const std::int32_t> tokens = pass_.next_tokens(pages, ids, choices);
     for (std::size_t i = 0; i < pages.size(); ++i) completion(i).take_token(tokens[i]);
     return;

@@ -1,6 +1,5 @@
 #include "infer/generate.h"
 
-#include "formats/load_model.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -26,6 +25,20 @@ void GenerateOptions::add_to(CommandLine& cl) {
             at_least(0));
 }
 
+LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
+                             const DeviceOptions& compute) {
+  return load_model(path, tokenizer, compute,
+                    {{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"});
+}
+
+CompletionModel completion_model(const LoadedModel& loaded) {
+  return {.tokenizer = *loaded.tokenizer,
+          .vocab_size = loaded.vocab_size(),
+          .end_tokens = loaded.end_tokens,
+          .start_token = loaded.start_token,
+          .decoder_positions = loaded.model->config().max_position_embeddings};
+}
+
 void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
   bool from_stdin = o.prompts.empty();
@@ -36,17 +49,11 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded =
-      load_model(o.load, o.tokenizer, o.compute,
-                 {{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"});
+  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute);
   if (loaded.start_token && o.completion.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");
-  const CompletionModel about{.tokenizer = *loaded.tokenizer,
-                              .vocab_size = loaded.vocab_size(),
-                              .end_tokens = loaded.end_tokens,
-                              .start_token = loaded.start_token,
-                              .decoder_positions = loaded.model->config().max_position_embeddings};
+  const CompletionModel about = completion_model(loaded);
   o.completion.check(about.vocab_size, "options");
   const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat);
   PromptReader reader(o.prompts, from_stdin,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/command.h"
+#include "formats/load_model.h"
 #include "infer/chat_prompts.h"
 #include "infer/session.h"
 #include "tensor/device_options.h"
@@ -24,6 +25,12 @@ struct GenerateOptions {
 
   void add_to(CommandLine& cl);
 };
+
+// The model at a path, which continues texts: a GPT, or a T5, which answers them; and what its
+// completions know of it.
+LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
+                             const DeviceOptions& compute);
+CompletionModel completion_model(const LoadedModel& loaded);
 
 // Prints all completions of all prompts.
 void generate(GenerateOptions options, const Session::Print& print);

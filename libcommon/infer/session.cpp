@@ -4,39 +4,13 @@
 #include <utility>
 
 #include "base/json.h"
+#include "infer/token_json.h"
 
 namespace mt {
 
 using Finish = Completion::Finish;
 
 // --- JSON ---------------------------------------------------------------------------------------
-
-static void write_token(JsonWriter& json, const Tokenizer& tokenizer, std::int32_t id,
-                        double log_prob) {
-  const std::string bytes = tokenizer.decode({&id, 1});
-  json.member("token", bytes).member("id", id).member("logprob", log_prob).key("bytes");
-  json.begin_array();
-  for (const char byte : bytes) json.value(static_cast<int>(static_cast<unsigned char>(byte)));
-  json.end_array();
-}
-
-static void write_log_probs(JsonWriter& json, const Tokenizer& tokenizer,
-                            const Completion& completion) {
-  json.key("logprobs").begin_array();
-  for (std::size_t i = 0; i < completion.log_probs().size(); ++i) {
-    const LogProbs& probs = completion.log_probs()[i];
-    json.begin_object();
-    write_token(json, tokenizer, completion.made()[i], probs.chosen);
-    json.key("top_logprobs").begin_array();
-    for (const auto& [id, log_prob] : probs.top) {
-      json.begin_object();
-      write_token(json, tokenizer, id, log_prob);
-      json.end_object();
-    }
-    json.end_array().end_object();
-  }
-  json.end_array();
-}
 
 void Session::print_json(const Answer& answer) const {
   const auto& [prompt, sample, completion, begun] = answer;
@@ -50,7 +24,9 @@ void Session::print_json(const Answer& answer) const {
       .begin_array();
   for (const std::int32_t id : completion.made()) json.value(id);
   json.end_array();
-  if (prompt.options.logprobs) write_log_probs(json, model_.tokenizer, completion);
+  if (prompt.options.logprobs)
+    write_log_probs(json.key("logprobs"), model_.tokenizer, completion.made(),
+                    completion.log_probs());
   for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
   json.end_object();
   print_(json.text() + "\n");

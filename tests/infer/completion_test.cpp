@@ -102,6 +102,62 @@ TEST(Completion, EndOfDocumentAndStopTokens) {
   EXPECT_EQ(stopped.finish(), Finish::stop);
 }
 
+// Several stop texts: the one that is found first, of those that begin together the longest.
+TEST(Completion, StopTexts) {
+  Completion first(kLetters, "x", {.stops = {"cd", "bc"}}, 0, 0);
+  push(first, ids("abcd"));
+  EXPECT_EQ(first.text(), "a");
+  EXPECT_EQ(first.finish(), Finish::stop);
+  Completion held(kLetters, "x", {.stop = "bcx", .stops = {"cdd"}}, 0, 0);
+  EXPECT_EQ(push(held, ids("abcdbcd")),
+            (std::vector<std::string>{"a", "", "", "b", "cd", "", "b"}));
+  Completion with(kLetters, "x", {.stops = {"bc"}, .include_stop = true}, 0, 0);
+  push(with, ids("abcd"));
+  EXPECT_EQ(with.text(), "abc");
+  EXPECT_EQ(with.made().size(), 3U);
+}
+
+// Tokens behind which a text ends, with them: one, or two of a kind.
+TEST(Completion, LastTokens) {
+  Completion one(kLetters, "x", {.ignore_eod = true, .last_tokens = {2}}, 0, 0);
+  push(one, {0, Letters::kEod, 2, 1});
+  EXPECT_EQ(one.text(), "a<end>c");
+  EXPECT_EQ(one.finish(), Finish::stop);
+  Completion pair(kLetters, "c", {.last_pair = 2}, 0, 0);
+  push(pair, {0, 2, 1, 2, 2, 0});
+  EXPECT_EQ(pair.text(), "acbcc");
+}
+
+// 0.9, 0.81, 0.729, 0.6561, 0.59049, 0.531441, 0.5, 0.5
+TEST(Completion, TopPShrinks) {
+  CompletionOptions options;
+  options.sampling.top_p = options.top_p_decay = 0.9;
+  options.top_p_bound = 0.5;
+  Completion completion(kLetters, "x", options, 0, 0);
+  for (const double p : {0.9, 0.81, 0.729, 0.6561, 0.59049, 0.531441, 0.5, 0.5}) {
+    EXPECT_DOUBLE_EQ(completion.choice().rule.top_p, p);
+    push(completion, {0});
+  }
+}
+
+// The end is told, and how likely it was.
+TEST(Completion, EndToken) {
+  Completion completion(kLetters, "x", {.logprobs = 1}, 0, 0);
+  push(completion, {0, Letters::kEod});
+  EXPECT_EQ(completion.made().size(), 1U);
+  EXPECT_EQ(completion.end_token(), Letters::kEod);
+  EXPECT_EQ(completion.log_probs().size(), 2U);
+  EXPECT_EQ(completion.log_probs()[1].top.front().first, Letters::kEod);
+}
+
+TEST(Completion, APromptOfTokens) {
+  Completion completion(kLetters, std::vector<std::int32_t>{0, 1}, {.num_tokens = 1}, 0, 0);
+  EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{0, 1}));
+  push(completion, {2});
+  EXPECT_EQ(completion.text(), "c");
+  EXPECT_THROW(Completion(kLetters, std::vector<std::int32_t>{30}, {}, 0, 0), Error);
+}
+
 // However the tokenizer cuts it; the text ends before it, and nothing of it is ever shown.
 TEST(Completion, StopText) {
   Completion completion(kLetters, "abc", {.stop = "aab"}, 0, 0);

@@ -1,0 +1,102 @@
+// GET /v1/models, /tokenizer_info and /metrics, POST /tokenize and /detokenize: what the server
+// tells of its model and of itself.
+#include "base/error.h"
+#include "base/json.h"
+#include "serve/request_fields.h"
+#include "serve/serving.h"
+
+namespace mt {
+
+void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  const std::string prefix = "/v1/models/";
+  const std::string& path = exchange->request().path;
+  const bool one = path.starts_with(prefix);
+  if (one) check_model(serving, path.substr(prefix.size()));
+  JsonWriter json;
+  if (!one) json.begin_object().member("object", "list").key("data").begin_array();
+  json.begin_object().member("id", serving.name).member("object", "model");
+  json.member("created", serving.created).member("owned_by", "mt");
+  json.member("max_model_len", serving.loop.max_tokens()).member("root", serving.name);
+  json.key("parent").null().end_object();
+  if (!one) json.end_array().end_object();
+  exchange->answer(200, kJson, json.text());
+}
+
+void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  check_model(serving, fields.text("model").value_or(""));
+  std::optional<std::string> text = fields.text("prompt");
+  if (!text) text = fields.text("content");
+  if (!text) throw ApiError{.message = "prompt: is required", .param = "prompt"};
+  fields.pass_over({"content"});
+  const bool special = fields.flag("add_special_tokens").value_or(true);
+  const bool pieces = fields.flag("with_pieces").value_or(false);
+  check_unknown(serving, fields);
+  const Tokenizer& tokenizer = serving.model.tokenizer;
+  std::vector<std::int32_t> ids;
+  tokenizer.encode(*text, ids);
+  if (!special && !ids.empty() && ids.front() == tokenizer.bos()) ids.erase(ids.begin());
+  JsonWriter json;
+  json.begin_object().key("tokens").begin_array();
+  for (const std::int32_t id : ids)
+    if (pieces)
+      json.begin_object()
+          .member("id", id)
+          .member("piece", tokenizer.decode_text({&id, 1}))
+          .end_object();
+    else
+      json.value(id);
+  json.end_array().member("count", ids.size()).member("max_model_len", serving.loop.max_tokens());
+  exchange->answer(200, kJson, json.end_object().text());
+}
+
+void serve_detokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  check_model(serving, fields.text("model").value_or(""));
+  const Tokenizer& tokenizer = serving.model.tokenizer;
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t id : fields.integers("tokens", 0, tokenizer.vocab_size() - 1))
+    ids.push_back(static_cast<std::int32_t>(id));
+  check_unknown(serving, fields);
+  const std::string text = tokenizer.decode_text(ids);
+  JsonWriter json;
+  json.begin_object().member("prompt", text).member("content", text).end_object();
+  exchange->answer(200, kJson, json.text());
+}
+
+void serve_tokenizer_info(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  const Tokenizer& tokenizer = serving.model.tokenizer;
+  const SpecialTokens special = tokenizer.special_ids();
+  JsonWriter json;
+  json.begin_object().member("tokenizer_class", tokenizer.type());
+  const auto token = [&](const char* key, std::int32_t id) {
+    json.key(key);
+    if (id >= 0)
+      json.value(tokenizer.decode_text({&id, 1}));
+    else
+      json.null();
+  };
+  token("bos_token", special.bos);
+  token("eos_token", special.eos >= 0 ? special.eos : tokenizer.eod());
+  token("pad_token", special.pad);
+  exchange->answer(200, kJson, json.end_object().text());
+}
+
+// Prometheus' text format, version 0.0.4.
+void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  const EngineLoop::State state = serving.loop.state();
+  std::string text;
+  const auto add = [&](const char* name, const char* type, const char* help, auto value) {
+    text += concat("# HELP mt_", name, " ", help, "\n# TYPE mt_", name, " ", type, "\nmt_", name,
+                   " ", value, "\n");
+  };
+  add("requests_running", "gauge", "Completions that get tokens.", state.running);
+  add("requests_waiting", "gauge", "Completions that wait for a place.", state.waiting);
+  add("prompt_tokens_total", "counter", "Tokens of prompts.", state.prompt_tokens);
+  add("generation_tokens_total", "counter", "Tokens that were made.", state.made_tokens);
+  add("requests_finished_total", "counter", "Completions that came to their end.", state.finished);
+  add("requests_cancelled_total", "counter", "Completions whose client left.", state.cancelled);
+  exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8", text);
+}
+
+}  // namespace mt

@@ -1,0 +1,329 @@
+#include "serve/answer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "infer/token_json.h"
+#include "serve/log_prob_lists.h"
+
+namespace mt {
+namespace {
+
+const char* finish_reason(const Completion& completion) {
+  switch (completion.finish()) {
+    case Completion::Finish::none:
+      return nullptr;
+    case Completion::Finish::length:
+      return "length";
+    case Completion::Finish::stop:
+      break;
+  }
+  return "stop";
+}
+
+// One request.  Once it is submitted the loop's thread alone works with it.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(const Serving& serving, std::shared_ptr<Exchange> exchange, CompletionRequest request,
+         bool chat)
+      : serving_(serving),
+        exchange_(std::move(exchange)),
+        request_(std::move(request)),
+        chat_(chat),
+        id_(drawn_id(chat ? "chatcmpl-" : "cmpl-")),
+        created_(std::chrono::duration_cast<std::chrono::seconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count()) {}
+
+  void begin();
+
+ private:
+  struct Choice {
+    explicit Choice(const Tokenizer& tokenizer) : lists(tokenizer) {}
+
+    std::string prompt;               // as echo shows it
+    std::vector<LogProbs> of_prompt;  // of its tokens but the first
+    std::int64_t prompt_tokens = 0, made = 0;
+    LogProbLists lists;
+    std::size_t told = 0;  // log-probabilities that were written
+    bool begun = false;    // of a stream
+    double log_probs = 0;  // their mean, once it has ended
+    std::string members;   // and what is said of it then
+  };
+
+  std::unique_ptr<Completion> make(std::size_t prompt, std::int64_t sample) const;
+  void made(Choice& choice, Completion& completion);
+  void failed(const std::string& why);
+  // What stands behind a choice's "index": `content` is the JSON of its text, message or delta.
+  // Log-probabilities are of tokens of which nothing was said.
+  std::string members_of(Choice& choice, std::string_view content, const Completion& completion,
+                         bool ended);
+  std::string text_members(Choice& choice, std::string_view text, const Completion& completion);
+  void write_log_probs(JsonWriter& json, Choice& choice, const Completion& completion) const;
+  void stream(Choice& choice, Completion& completion);
+  void end_stream();
+  void answer_whole();
+  void send(const Choice& choice, const std::string& members);
+  JsonWriter head() const;
+  std::int64_t prompt_tokens() const;  // of all prompts
+
+  const Serving& serving_;
+  std::shared_ptr<Exchange> exchange_;
+  CompletionRequest request_;
+  bool chat_;
+  std::string id_;
+  std::int64_t created_;
+  std::vector<Choice> choices_;  // best_of of each prompt
+  std::size_t left_ = 0;
+  bool streaming_ = false, failed_ = false;
+};
+
+static std::string choice_json(std::int64_t index, const std::string& members) {
+  return concat("{\"index\":", index, ",", members);
+}
+
+static void write_usage(JsonWriter& json, std::int64_t prompt, std::int64_t completion) {
+  json.key("usage").begin_object();
+  json.member("prompt_tokens", prompt).member("completion_tokens", completion);
+  json.member("total_tokens", prompt + completion).end_object();
+}
+
+std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample) const {
+  CompletionOptions options = request_.options;
+  const auto build = [&] {
+    return std::visit(
+        [&](const auto& input) {
+          return std::make_unique<Completion>(serving_.model, input, options,
+                                              static_cast<std::uint32_t>(prompt),
+                                              static_cast<std::uint32_t>(sample));
+        },
+        request_.prompts[prompt]);
+  };
+  try {
+    options.check(serving_.model.vocab_size, "request");
+    std::unique_ptr<Completion> completion = build();
+    if (fits(serving_, *completion, options.num_tokens)) return completion;
+    const std::int64_t size = std::ssize(completion->prompt()), most = serving_.loop.max_tokens();
+    if (!(serving_.clamp_max_tokens || request_.clamps) || size >= most)
+      throw ApiError{.message = concat("the prompt's ", size, " tokens and max_tokens ",
+                                       options.num_tokens, " are more than the model's ", most),
+                     .param = "max_tokens",
+                     .code = "context_length_exceeded"};
+    options.num_tokens =
+        serving_.model.start_token ? serving_.model.decoder_positions : most - size;
+    return build();
+  } catch (const Error& error) {
+    throw ApiError{.message = error.what(), .param = "prompt"};
+  }
+}
+
+void Answer::begin() {
+  const Tokenizer& tokenizer = serving_.model.tokenizer;
+  const auto each = static_cast<std::size_t>(request_.best_of);
+  const std::size_t count = request_.prompts.size() * each;
+  left_ = count;
+  choices_.reserve(count);
+  std::vector<EngineLoop::Work> work;
+  for (std::size_t i = 0; i < count; ++i) {
+    Choice& choice = choices_.emplace_back(tokenizer);
+    EngineLoop::Work& one = work.emplace_back();
+    one.completion = make(i / each, static_cast<std::int64_t>(i % each));
+    choice.prompt_tokens = std::ssize(one.completion->prompt());
+    if (const auto* text = std::get_if<std::string>(&request_.prompts[i / each]))
+      choice.prompt = *text;
+    else
+      choice.prompt = tokenizer.decode_text(one.completion->prompt());
+    if (request_.echo && request_.logprobs) {
+      one.prompt_alternatives = request_.logprobs;
+      one.scored = [self = shared_from_this(), &choice](std::vector<LogProbs> scores) {
+        choice.of_prompt = std::move(scores);
+      };
+    }
+    one.made = [self = shared_from_this(), &choice](Completion& completion) {
+      self->made(choice, completion);
+    };
+    one.failed = [self = shared_from_this()](const std::string& why) { self->failed(why); };
+  }
+  submit(serving_, exchange_, std::move(work));
+}
+
+void Answer::made(Choice& choice, Completion& completion) {
+  if (failed_) return;
+  const bool ended = completion.finish() != Completion::Finish::none;
+  choice.made = std::ssize(completion.made()) + (completion.end_token() ? 1 : 0);
+  if (request_.stream.stream) {
+    stream(choice, completion);
+  } else if (ended) {
+    for (const LogProbs& probs : completion.log_probs()) choice.log_probs += probs.chosen;
+    choice.log_probs /= static_cast<double>(std::max<std::int64_t>(1, choice.made));
+    choice.members = text_members(choice, completion.text(), completion);
+  }
+  if (!ended || --left_ > 0) return;
+  if (request_.stream.stream)
+    end_stream();
+  else
+    answer_whole();
+}
+
+void Answer::failed(const std::string& why) {
+  if (std::exchange(failed_, true)) return;
+  const ApiError error{.status = 500, .message = why};
+  if (!streaming_) return answer_error(*exchange_, error);
+  send_event(*exchange_, error_json(error));
+  exchange_->end_stream();
+}
+
+// Of a completion's prompt too, where that is shown.
+void Answer::write_log_probs(JsonWriter& json, Choice& choice, const Completion& completion) const {
+  const std::vector<LogProbs>& all = completion.log_probs();
+  std::vector<std::int32_t> ids(completion.made().begin(), completion.made().end());
+  if (completion.end_token()) ids.push_back(*completion.end_token());
+  const std::size_t first = std::exchange(choice.told, all.size());
+  if (chat_) {
+    json.begin_object().key("content");
+    mt::write_log_probs(json, serving_.model.tokenizer, std::span(ids).subspan(first),
+                        std::span(all).subspan(first));
+    json.key("refusal").null().end_object();
+    return;
+  }
+  const std::span<const std::int32_t> prompt = completion.prompt();
+  for (std::size_t k = 0; request_.echo && !choice.begun && k < prompt.size(); ++k)
+    choice.lists.add(prompt[k], k == 0 ? nullptr : &choice.of_prompt[k - 1]);
+  for (std::size_t k = first; k < all.size(); ++k) choice.lists.add(ids[k], &all[k]);
+  json.raw(choice.lists.take());
+}
+
+std::string Answer::members_of(Choice& choice, std::string_view content,
+                               const Completion& completion, bool ended) {
+  JsonWriter json;
+  json.begin_object().key("logprobs");
+  if (request_.logprobs)
+    write_log_probs(json, choice, completion);
+  else
+    json.null();
+  json.key("finish_reason");
+  if (const char* const reason = ended ? finish_reason(completion) : nullptr)
+    json.value(reason);
+  else
+    json.null();
+  choice.begun = true;
+  return concat(content, ",", json.end_object().text().substr(1));
+}
+
+// "text":"...", of a chat "message":{...}
+std::string Answer::text_members(Choice& choice, std::string_view text,
+                                 const Completion& completion) {
+  JsonWriter json;
+  json.begin_object();
+  if (chat_) {
+    json.key("message").begin_object().member("role", "assistant").member("content", text);
+    json.key("refusal").null().end_object();
+  } else {
+    json.member("text", (request_.echo && !choice.begun ? choice.prompt : "").append(text));
+  }
+  const std::string content = json.end_object().text();
+  const bool ended = completion.finish() != Completion::Finish::none;
+  return members_of(choice, std::string_view(content).substr(1, content.size() - 2), completion,
+                    ended);
+}
+
+JsonWriter Answer::head() const {
+  JsonWriter json;
+  const char* const of_chat = request_.stream.stream ? "chat.completion.chunk" : "chat.completion";
+  json.begin_object().member("id", id_).member("object", chat_ ? of_chat : "text_completion");
+  json.member("created", created_).member("model", serving_.name);
+  return json;
+}
+
+std::int64_t Answer::prompt_tokens() const {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < choices_.size(); i += static_cast<std::size_t>(request_.best_of))
+    tokens += choices_[i].prompt_tokens;
+  return tokens;
+}
+
+// --- A stream -----------------------------------------------------------------------------------
+
+// Nothing is sent for a token whose text is not certain yet, unless log-probabilities are asked
+// for.  A chat's first event says who speaks, and its last one why it ends.
+void Answer::stream(Choice& choice, Completion& completion) {
+  const std::string_view text = completion.take();
+  const bool ended = completion.finish() != Completion::Finish::none;
+  if (text.empty() && !ended && !request_.logprobs) return;
+  if (!std::exchange(streaming_, true)) begin_events(*exchange_);
+  if (!chat_) return send(choice, text_members(choice, text, completion));
+  static constexpr std::string_view kUnsaid = R"(,"logprobs":null,"finish_reason":null})";
+  if (!std::exchange(choice.begun, true))
+    send(choice, concat(R"("delta":{"role":"assistant","content":""})", kUnsaid));
+  if (!text.empty() || completion.log_probs().size() > choice.told) {
+    JsonWriter delta;
+    delta.begin_object().member("content", text).end_object();
+    send(choice, members_of(choice, concat(R"("delta":)", delta.text()), completion, false));
+  }
+  if (ended)
+    send(choice, concat(R"("delta":{},"logprobs":null,"finish_reason":")",
+                        finish_reason(completion), "\"}"));
+}
+
+void Answer::send(const Choice& choice, const std::string& members) {
+  JsonWriter json = head();
+  json.key("choices").begin_array();
+  json.raw(choice_json(&choice - choices_.data(), members)).end_array();
+  if (request_.stream.continuous_usage)
+    write_usage(json, choice.prompt_tokens, choice.made);
+  else if (request_.stream.include_usage)
+    json.key("usage").null();
+  send_event(*exchange_, json.end_object().text());
+}
+
+void Answer::end_stream() {
+  if (request_.stream.include_usage) {
+    std::int64_t made = 0;
+    for (const Choice& choice : choices_) made += choice.made;
+    JsonWriter json = head();
+    json.key("choices").begin_array().end_array();
+    write_usage(json, prompt_tokens(), made);
+    send_event(*exchange_, json.end_object().text());
+  }
+  send_event(*exchange_, "[DONE]");
+  exchange_->end_stream();
+}
+
+// --- The whole ----------------------------------------------------------------------------------
+
+// Of best_of choices of each prompt the likeliest n, in that order.
+void Answer::answer_whole() {
+  JsonWriter json = head();
+  json.key("choices").begin_array();
+  std::int64_t index = 0, made = 0;
+  const auto each = static_cast<std::size_t>(request_.best_of);
+  for (std::span<Choice> all(choices_); !all.empty(); all = all.subspan(each)) {
+    std::vector<const Choice*> best;
+    for (const Choice& choice : all.first(each)) {
+      best.push_back(&choice);
+      made += choice.made;
+    }
+    if (request_.best_of > request_.n)
+      std::ranges::stable_sort(best, std::greater(), &Choice::log_probs);
+    for (std::int64_t k = 0; k < request_.n; ++k)
+      json.raw(choice_json(index++, best[static_cast<std::size_t>(k)]->members));
+  }
+  json.end_array();
+  write_usage(json, prompt_tokens(), made);
+  exchange_->answer(200, kJson, json.end_object().text());
+}
+
+}  // namespace
+
+void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                        CompletionRequest request, bool chat) {
+  check_model(serving, request.model);
+  if (request.echo && request.logprobs && serving.model.start_token)
+    RequestFields::wrong("echo", "false, with logprobs: the model's encoder scores no prompt");
+  std::make_shared<Answer>(serving, exchange, std::move(request), chat)->begin();
+}
+
+}  // namespace mt

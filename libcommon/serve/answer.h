@@ -1,0 +1,16 @@
+// Answer: OpenAI's answers of completions and of chats, whole or as a stream of server-sent events.
+#pragma once
+
+#include <memory>
+
+#include "serve/completion_request.h"
+#include "serve/serving.h"
+
+namespace mt {
+
+// Has the request's prompts continued and the client told, in the form of a chat or of completions.
+// Throws ApiError where the model does not take it.
+void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                        CompletionRequest request, bool chat);
+
+}  // namespace mt

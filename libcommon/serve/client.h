@@ -1,0 +1,29 @@
+// client: talks to a server of PUT /api, as Megatron-LM's tools/text_generation_cli.py does.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+// The status and the body of an answer.  Exit::unavailable if there is no server at HOST:PORT, or
+// it does not answer.
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+HttpAnswer http_put(const std::string& host, const std::string& port, const std::string& path,
+                    const std::string& body, const std::string& api_key);
+
+struct ClientOptions {
+  std::string server;  // HOST:PORT
+  std::string api_key_file;
+};
+
+// Asks for a prompt and how many tokens shall follow, again and again until `read` has no line
+// more, and prints what the server answers.
+void talk(const ClientOptions& options, const std::function<bool(std::string& line)>& read,
+          const std::function<void(std::string_view)>& print);
+
+}  // namespace mt

@@ -1,0 +1,142 @@
+#include "serve/completion_request.h"
+
+#include <charconv>
+#include <limits>
+
+#include "base/error.h"
+
+namespace mt {
+
+using simdjson::dom::element;
+
+static constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
+static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+static std::map<std::int32_t, double> read_bias(RequestFields& fields) {
+  static constexpr const char* kExpected =
+      "an object of at most 300 token numbers, each with a number from -100 to 100";
+  std::map<std::int32_t, double> bias;
+  const std::optional<element> value = fields.any("logit_bias");
+  if (!value) return bias;
+  simdjson::dom::object object;
+  if (value->get(object) != simdjson::SUCCESS || object.size() > 300)
+    RequestFields::wrong("logit_bias", kExpected);
+  for (const auto& [key, number] : object) {
+    std::int32_t id = -1;
+    double added = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || !number.is_number() ||
+        number.get(added) != simdjson::SUCCESS || !(-100 <= added && added <= 100))
+      RequestFields::wrong("logit_bias", kExpected);
+    bias[id] = added == -100 ? -std::numeric_limits<double>::infinity() : added;
+  }
+  return bias;
+}
+
+void read_sampling(RequestFields& fields, CompletionOptions& o) {
+  constexpr double kGreedy = 1e-5;
+  o.sampling.temperature = fields.real("temperature", 0, 100).value_or(1);
+  if (o.sampling.temperature < kGreedy) o.sampling.temperature = 0;
+  o.sampling.top_p = fields.real("top_p", 0, 1, true).value_or(1);
+  o.sampling.top_k = std::max<std::int64_t>(0, fields.integer("top_k", -1, kMostInt32).value_or(0));
+  o.rules.min_p = fields.real("min_p", 0, 1).value_or(0);
+  o.rules.frequency_penalty = fields.real("frequency_penalty", -2, 2).value_or(0);
+  o.rules.presence_penalty = fields.real("presence_penalty", -2, 2).value_or(0);
+  o.rules.repetition_penalty = fields.real("repetition_penalty", 0, 1e6, true).value_or(1);
+  o.rules.min_tokens = fields.integer("min_tokens", 0, kMostInt32).value_or(0);
+  o.rules.bias = read_bias(fields);
+  if (const auto seed = fields.integer("seed", std::numeric_limits<std::int64_t>::min(), kMost))
+    o.sampling.seed = static_cast<std::uint64_t>(*seed);
+  o.stops = fields.texts("stop", 16);
+  o.include_stop = fields.flag("include_stop_str_in_output").value_or(false);
+  o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32);
+  o.ignore_eod = fields.flag("ignore_eos").value_or(false);
+  fields.refuse("skip_special_tokens", "special tokens are never shown", "true");
+  fields.refuse("prompt_logprobs", "not given; echo with logprobs is");
+  fields.pass_over({"user", "metadata", "store", "service_tier"});
+}
+
+StreamOptions read_stream_options(RequestFields& fields) {
+  StreamOptions options{.stream = fields.flag("stream").value_or(false)};
+  const std::optional<element> value = fields.any("stream_options");
+  if (!value) return options;
+  if (!options.stream) RequestFields::wrong("stream_options", "nothing, without \"stream\": true");
+  simdjson::dom::object object;
+  if (value->get(object) != simdjson::SUCCESS) RequestFields::wrong("stream_options", "an object");
+  for (const auto& [key, flag] : object) {
+    bool truth = false;
+    if (flag.get(truth) != simdjson::SUCCESS)
+      RequestFields::wrong("stream_options", "true and false");
+    if (key == "include_usage") options.include_usage = truth;
+    if (key == "continuous_usage_stats") options.continuous_usage = truth;
+  }
+  return options;
+}
+
+// --- Prompts ------------------------------------------------------------------------------------
+
+[[noreturn]] static void wrong_prompt() {
+  RequestFields::wrong("prompt",
+                       "a string, a list of strings, a list of token numbers or a list of such "
+                       "lists, none of them empty");
+}
+
+static std::vector<std::int32_t> tokens_of(simdjson::dom::array list) {
+  std::vector<std::int32_t> ids;
+  for (const element one : list) {
+    std::int64_t id = 0;
+    if (one.get(id) != simdjson::SUCCESS || id < 0 || id > kMostInt32) wrong_prompt();
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  if (ids.empty()) wrong_prompt();
+  return ids;
+}
+
+static std::vector<PromptInput> read_prompts(RequestFields& fields) {
+  const std::optional<element> value = fields.any("prompt");
+  if (!value) throw ApiError{.message = "prompt: is required", .param = "prompt"};
+  std::string_view text;
+  if (value->get(text) == simdjson::SUCCESS) return {std::string(text)};
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS || list.size() == 0) wrong_prompt();
+  if ((*list.begin()).is_int64()) return {tokens_of(list)};
+  std::vector<PromptInput> prompts;
+  constexpr std::size_t kMostPrompts = 2048;
+  if (list.size() > kMostPrompts)
+    RequestFields::wrong("prompt", concat("at most ", kMostPrompts, " prompts"));
+  for (const element one : list) {
+    if (simdjson::dom::array tokens; one.get(tokens) == simdjson::SUCCESS)
+      prompts.emplace_back(tokens_of(tokens));
+    else if (one.get(text) == simdjson::SUCCESS)
+      prompts.emplace_back(std::string(text));
+    else
+      wrong_prompt();
+  }
+  return prompts;
+}
+
+CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t seed) {
+  CompletionRequest request;
+  request.model = fields.text("model").value_or("");
+  request.prompts = read_prompts(fields);
+  CompletionOptions& o = request.options;
+  o.sampling.seed = seed;
+  read_sampling(fields, o);
+  o.num_tokens = fields.integer("max_tokens", 0, kMostInt32).value_or(16);
+  request.n = fields.integer("n", 1, 128).value_or(1);
+  request.best_of = fields.integer("best_of", 1, 128).value_or(request.n);
+  request.echo = fields.flag("echo").value_or(false);
+  request.logprobs = fields.integer("logprobs", 0, 20);
+  request.stream = read_stream_options(fields);
+  fields.refuse("suffix", "the model fills in nothing between two texts", "\"\"");
+  if (o.num_tokens == 0 && !request.echo)
+    RequestFields::wrong("max_tokens", "at least 1, without \"echo\": true");
+  if (request.best_of < request.n) RequestFields::wrong("best_of", "at least n");
+  if (request.best_of > request.n && request.stream.stream)
+    RequestFields::wrong("best_of", "n, in a stream");
+  if (request.logprobs) o.logprobs = request.logprobs;
+  if (request.best_of > request.n && !o.logprobs) o.logprobs = 0;
+  return request;
+}
+
+}  // namespace mt

@@ -1,0 +1,41 @@
+// CompletionRequest: what a client asks by POST /v1/completions, as OpenAI's API and vLLM's
+// extensions have it; and the fields of sampling, which chats have too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "infer/completion.h"
+#include "serve/request_fields.h"
+
+namespace mt {
+
+using PromptInput = std::variant<std::string, std::vector<std::int32_t>>;
+
+struct StreamOptions {
+  bool stream = false, include_usage = false, continuous_usage = false;
+};
+
+struct CompletionRequest {
+  std::string model;  // empty: not said
+  std::vector<PromptInput> prompts;
+  CompletionOptions options;
+  std::int64_t n = 1, best_of = 1;
+  bool echo = false;
+  bool clamps = false;  // fewer tokens are made where the model has no room for all
+  std::optional<std::int64_t> logprobs = {};  // alternatives
+  StreamOptions stream;
+};
+
+// Throws ApiError with status 400 for a field that is not as it should be.
+CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t seed);
+
+// temperature, top_p, top_k, min_p, the penalties, logit_bias, min_tokens, seed, stop and what ends
+// a text.
+void read_sampling(RequestFields& fields, CompletionOptions& options);
+StreamOptions read_stream_options(RequestFields& fields);
+
+}  // namespace mt

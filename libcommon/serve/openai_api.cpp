@@ -1,0 +1,75 @@
+// POST /v1/completions and /v1/chat/completions, and /apply-template, which shows the text that a
+// chat becomes.
+#include <limits>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "infer/chat_prompts.h"
+#include "serve/answer.h"
+
+namespace mt {
+
+static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  CompletionRequest request = read_completion_request(fields, drawn_seed());
+  check_unknown(serving, fields);
+  answer_completions(serving, exchange, std::move(request), false);
+}
+
+// The text that the model's template makes of a request's messages.
+static std::string chat_text(const Serving& serving, const Exchange& exchange,
+                             RequestFields& fields) {
+  if (!fields.any("messages"))
+    throw ApiError{.message = "messages: is required", .param = "messages"};
+  fields.pass_over(
+      {"documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
+  fields.refuse("tools", "calls of tools are not understood yet", "[]");
+  fields.refuse("tool_choice", "there are no tools", "\"none\"");
+  fields.refuse("chat_template", "the model's own is used");
+  try {
+    return serving.chat.text(chat_value_of_json(exchange.request().body, "request"), "messages");
+  } catch (const Error& error) {
+    throw ApiError{.message = error.what(), .param = "messages"};
+  }
+}
+
+void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  CompletionRequest request;
+  request.model = fields.text("model").value_or("");
+  request.prompts.emplace_back(chat_text(serving, *exchange, fields));
+  CompletionOptions& o = request.options;
+  o.has_own_tokens = true;
+  o.sampling.seed = drawn_seed();
+  read_sampling(fields, o);
+  const std::optional<std::int64_t> older = fields.integer("max_tokens", 1, kMost),
+                                    newer = fields.integer("max_completion_tokens", 1, kMost);
+  o.num_tokens = newer ? *newer : older.value_or(kMost);
+  request.clamps = true;
+  request.n = request.best_of = fields.integer("n", 1, 128).value_or(1);
+  const bool log_probs = fields.flag("logprobs").value_or(false);
+  const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, 20);
+  if (top && !log_probs)
+    RequestFields::wrong("top_logprobs", "nothing, without \"logprobs\": true");
+  if (log_probs) request.logprobs = o.logprobs = top.value_or(0);
+  request.stream = read_stream_options(fields);
+  fields.refuse("response_format", "only text is answered", R"({"type":"text"})");
+  fields.refuse("modalities", "only text is answered", R"(["text"])");
+  fields.refuse("parallel_tool_calls", "there are no tools", "true");
+  fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
+  check_unknown(serving, fields);
+  answer_completions(serving, exchange, std::move(request), true);
+}
+
+void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  check_model(serving, fields.text("model").value_or(""));
+  const std::string text = chat_text(serving, *exchange, fields);
+  check_unknown(serving, fields);
+  JsonWriter json;
+  exchange->answer(200, kJson, json.begin_object().member("prompt", text).end_object().text());
+}
+
+}  // namespace mt

@@ -1,0 +1,247 @@
+#include "serve/serve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "base/activity.h"
+#include "base/command.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/signals.h"
+#include "infer/generate.h"
+#include "serve/page.h"
+#include "serve/serving.h"
+
+namespace mt {
+
+void ServeOptions::add_to(CommandLine& cl) {
+  cl.section("Model");
+  cl.option("--load", &load, "PATH", kLoadedModel);
+  cl.required("--load");
+  cl.option("--served-model-name", &name, "NAME", "what clients call it [name of PATH]");
+  compute.add_to(cl, kDtypeAsStored);
+  tokenizer.add_to(cl);
+  tokenizer.add_extra_ids_to(cl);
+  chat.add_to(cl);
+  cl.section("Server");
+  cl.option("--host", &host, "ADDRESS",
+            "listen there; other than this machine's own only with --api-key-file");
+  cl.option("--port", &port, "N", "listen on this port; 0: any free one", between(0, 65535));
+  cl.option("--api-key-file", &api_key_file, "FILE",
+            "a key a line, one of which requests must bring");
+  cl.option("--inference-max-requests,--max-batch-size", &session.max_requests, "N",
+            "completions at a time; changes no result", between(1, 1024));
+  cl.option("--max-waiting", &max_waiting, "N",
+            "completions that may wait; more requests get status 429", at_least(0));
+  cl.option("--max-body", &max_body, "MIB", "largest body of a request", greater_than(0));
+  cl.option("--drain", &drain, "SECONDS", "for requests that are not answered when TERM comes",
+            at_least(0));
+  cl.flag("--megatron-compat", &megatron_compat,
+          "PUT /api says what is wrong with status 200, as Megatron-LM's server does");
+  cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
+  cl.flag("--clamp-max-tokens", &clamp_max_tokens,
+          "generate less where max_tokens is more than the model has room for");
+  cl.option("--threads,-j", &session.threads, "N", "worker threads of the CPU; 0: one a core",
+            at_least(0));
+}
+
+namespace {
+
+using Route = void (*)(const Serving&, const std::shared_ptr<Exchange>&);
+
+void serve_page(const Serving&, const std::shared_ptr<Exchange>& exchange) {
+  exchange->answer(200, "text/html; charset=utf-8", std::string(kPage),
+                   {{"Content-Security-Policy",
+                     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                     "connect-src 'self'; img-src data:"}});
+}
+
+void serve_health(const Serving&, const std::shared_ptr<Exchange>& exchange) {
+  exchange->answer(200, kJson, R"({"status":"ok"})");
+}
+
+void serve_version(const Serving&, const std::shared_ptr<Exchange>& exchange) {
+  JsonWriter json;
+  json.begin_object().member("version", version_text("mt-generate")).end_object();
+  exchange->answer(200, kJson, json.text());
+}
+
+struct Entry {
+  const char *method, *path;  // a path that ends in "/" stands for all that begin so
+  bool open;                  // no key is asked for
+  Route route;
+};
+constexpr Entry kRoutes[] = {
+    {"GET", "/", true, serve_page},
+    {"PUT", "/api", false, serve_megatron},
+    {"POST", "/v1/completions", false, serve_completions},
+    {"POST", "/completions", false, serve_completions},
+    {"POST", "/v1/chat/completions", false, serve_chat},
+    {"POST", "/chat/completions", false, serve_chat},
+    {"POST", "/apply-template", false, serve_apply_template},
+    {"GET", "/v1/models", false, serve_models},
+    {"GET", "/v1/models/", false, serve_models},
+    {"POST", "/tokenize", false, serve_tokenize},
+    {"POST", "/detokenize", false, serve_detokenize},
+    {"GET", "/tokenizer_info", false, serve_tokenizer_info},
+    {"GET", "/health", true, serve_health},
+    {"GET", "/v1/health", true, serve_health},
+    {"GET", "/ready", true, serve_health},
+    {"GET", "/version", true, serve_version},
+    {"GET", "/metrics", false, serve_metrics},
+};
+
+bool leads_to(const Entry& entry, std::string_view path) {
+  const std::string_view of = entry.path;
+  return of.size() > 1 && of.ends_with('/') ? path.starts_with(of) && path != of : path == of;
+}
+
+// As long for keys that begin alike as for others.
+bool equal_keys(std::string_view a, std::string_view b) {
+  unsigned differ = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    differ |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : 0));
+  return differ == 0;
+}
+
+std::vector<std::string> read_keys(const ServeOptions& options) {
+  std::vector<std::string> keys;
+  if (!options.api_key_file.empty()) {
+    std::string line;
+    for (const char c : read_file(options.api_key_file) + "\n") {
+      if (c != '\n' && c != '\r') {
+        line += c;
+      } else if (!line.empty()) {
+        keys.push_back(std::exchange(line, ""));
+      }
+    }
+    if (keys.empty()) fail(Exit::bad_data, options.api_key_file, ": has no key");
+  }
+  const bool own =
+      options.host == "localhost" || options.host.starts_with("127.") || options.host == "::1";
+  if (keys.empty() && !own)
+    fail(Exit::usage, "--host ", options.host,
+         ": others could use it; give --api-key-file, or listen on 127.0.0.1");
+  return keys;
+}
+
+// Finds who answers a request.
+class Router {
+ public:
+  Router(const Serving& serving, std::vector<std::string> keys)
+      : serving_(serving), keys_(std::move(keys)) {}
+
+  void operator()(const std::shared_ptr<Exchange>& exchange) const {
+    const HttpRequest& request = exchange->request();
+    serving_.log.detail(concat(request.peer, " ", request.method, " ", request.path));
+    try {
+      const Entry& entry = entry_of(request);
+      if (!entry.open) check_key(request);
+      entry.route(serving_, exchange);
+    } catch (const ApiError& error) {
+      answer_error(*exchange, error);
+    } catch (const NotAllowed& error) {
+      exchange->answer(405, kJson,
+                       error_json({.status = 405,
+                                   .message = concat(request.path, ": expected ", error.allowed)}),
+                       {{"Allow", error.allowed}});
+    } catch (const std::exception& error) {
+      answer_error(*exchange, {.status = 500, .message = error.what()});
+    }
+  }
+
+ private:
+  struct NotAllowed {
+    std::string allowed;
+  };
+
+  static const Entry& entry_of(const HttpRequest& request) {
+    std::string allowed;
+    for (const Entry& entry : kRoutes) {
+      if (!leads_to(entry, request.path)) continue;
+      if (request.method == entry.method) return entry;
+      allowed += concat(allowed.empty() ? "" : ", ", entry.method);
+    }
+    if (!allowed.empty()) throw NotAllowed{allowed};
+    throw ApiError{.status = 404, .message = concat(request.path, ": there is no such route")};
+  }
+
+  void check_key(const HttpRequest& request) const {
+    if (keys_.empty()) return;
+    constexpr std::string_view kBearer = "Bearer ";
+    const std::string_view given = request.authorization;
+    bool known = false;
+    for (const std::string& key : keys_)
+      known |= equal_keys(key, given.substr(std::min(kBearer.size(), given.size())));
+    if (!known || !given.starts_with(kBearer))
+      throw ApiError{
+          .status = 401, .message = "the API key is missing or wrong", .code = "invalid_api_key"};
+  }
+
+  const Serving& serving_;
+  std::vector<std::string> keys_;
+};
+
+std::string name_of(const ServeOptions& options) {
+  if (!options.name.empty()) return options.name;
+  const std::filesystem::path path = std::filesystem::absolute(options.load).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+}  // namespace
+
+void serve(const ServeOptions& options, Signals& signals, const Log& log) {
+  std::vector<std::string> keys = read_keys(options);
+  const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
+  const CompletionModel model = completion_model(loaded);
+  const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
+  EngineLoop loop(*loaded.model,
+                  {.vocab_size = model.vocab_size,
+                   .max_requests = options.session.max_requests,
+                   .threads = options.session.threads},
+                  static_cast<std::size_t>(options.max_waiting));
+  const Serving serving{.model = model,
+                        .chat = chat,
+                        .loop = loop,
+                        .log = log,
+                        .name = name_of(options),
+                        .created = std::chrono::duration_cast<std::chrono::seconds>(
+                                       std::chrono::system_clock::now().time_since_epoch())
+                                       .count(),
+                        .megatron_compat = options.megatron_compat,
+                        .strict_fields = options.strict_fields,
+                        .clamp_max_tokens = options.clamp_max_tokens};
+  HttpLimits limits;
+  limits.body = static_cast<std::size_t>(options.max_body * (1 << 20));
+  HttpServer server(options.host, static_cast<int>(options.port), limits,
+                    Router(serving, std::move(keys)), [](int status, std::string_view text) {
+                      return error_json({.status = status, .message = std::string(text)});
+                    });
+  log.event("serving", {{"url", concat("http://", options.host, ":", server.port())},
+                        {"model", serving.name}});
+  const Activity asked(log, [&] {
+    const EngineLoop::State state = loop.state();
+    log.event("state",
+              {{"what", "serving"},
+               {"running", state.running},
+               {"waiting", state.waiting},
+               {"done", state.finished}},
+              Log::Level::quiet);
+  });
+  while (!signals.poll(std::chrono::seconds(1))) continue;
+  server.drain();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain);
+  while (!server.wait_idle(std::chrono::milliseconds(100))) {
+    const bool again = signals.poll().has_value();
+    if (!again && std::chrono::steady_clock::now() < until) continue;
+    log.warn("requests are broken off");
+    break;
+  }
+  server.stop();  // nobody asks the loop any more
+  loop.stop();    // nor does it answer
+}
+
+}  // namespace mt

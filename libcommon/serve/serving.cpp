@@ -1,0 +1,73 @@
+#include "serve/serving.h"
+
+#include <random>
+
+#include "base/error.h"
+#include "serve/request_fields.h"
+
+namespace mt {
+
+void answer_error(Exchange& exchange, const ApiError& error) {
+  Exchange::Headers headers;
+  if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
+  if (error.status == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
+  exchange.answer(error.status, kJson, error_json(error), std::move(headers));
+}
+
+bool fits(const Serving& serving, const Completion& completion, std::int64_t num_tokens) {
+  const std::int64_t prompt = std::ssize(completion.prompt());
+  if (serving.model.start_token)
+    return prompt <= serving.loop.max_tokens() && num_tokens <= serving.model.decoder_positions;
+  return prompt + num_tokens <= serving.loop.max_tokens();
+}
+
+void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+            std::vector<EngineLoop::Work> work) {
+  const auto tickets = serving.loop.submit(std::move(work));
+  if (!tickets)
+    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
+  exchange->when_gone([&loop = serving.loop, all = *tickets] {
+    for (const EngineLoop::Ticket ticket : all) loop.cancel(ticket);
+  });
+}
+
+void begin_events(Exchange& exchange) {
+  exchange.begin_stream("text/event-stream; charset=utf-8",
+                        {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
+}
+
+void send_event(Exchange& exchange, std::string_view data) {
+  exchange.send(concat("data: ", data, "\n\n"));
+}
+
+void check_model(const Serving& serving, std::string_view name) {
+  if (!name.empty() && name != serving.name)
+    throw ApiError{
+        .status = 404,
+        .message = concat("model: there is no \"", name, "\"; here is \"", serving.name, "\""),
+        .param = "model",
+        .code = "model_not_found"};
+}
+
+void check_unknown(const Serving& serving, const RequestFields& fields) {
+  for (const std::string& name : fields.unknown()) {
+    if (serving.strict_fields) throw ApiError{.message = name + ": unknown field", .param = name};
+    serving.log.detail("a request has the unknown field " + name);
+  }
+}
+
+std::uint64_t drawn_seed() {
+  static thread_local std::random_device device;
+  return device() >> 1;  // so that clients in any language can give it back
+}
+
+std::string drawn_id(const char* kind) {
+  static constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  static thread_local std::mt19937_64 random{std::random_device()()};
+  std::string id = kind;
+  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
+  return id;
+}
+
+}  // namespace mt

@@ -1,0 +1,66 @@
+// Serving: what all routes of the server have in common, and how an answer is asked of the model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "serve/api_error.h"
+#include "serve/engine_loop.h"
+#include "serve/http_server.h"
+
+namespace mt {
+
+class ChatPrompts;
+class RequestFields;
+
+struct Serving {
+  const CompletionModel& model;
+  const ChatPrompts& chat;
+  EngineLoop& loop;
+  const Log& log;
+  std::string name;          // of the model, as clients know it
+  std::int64_t created = 0;  // when it was loaded, in seconds since 1970
+  bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
+};
+
+inline constexpr const char* kJson = "application/json";
+
+void answer_error(Exchange& exchange, const ApiError& error);
+
+// Whether the model has places for the prompt and so many tokens more.
+bool fits(const Serving& serving, const Completion& completion, std::int64_t num_tokens);
+
+// Hands work to the loop, to be cancelled when the client leaves.  ApiError, 429, where too much
+// waits already.
+void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+            std::vector<EngineLoop::Work> work);
+
+// Server-sent events: an answer of `data:` lines.
+void begin_events(Exchange& exchange);
+void send_event(Exchange& exchange, std::string_view data);
+
+// ApiError, 404, for the name of another model than the one that is served; none is that.
+void check_model(const Serving& serving, std::string_view name);
+
+// What becomes of fields that no route knows: they are named in the log, or refused.
+void check_unknown(const Serving& serving, const RequestFields& fields);
+
+std::uint64_t drawn_seed();              // of a request that brings none
+std::string drawn_id(const char* kind);  // "cmpl-" and 24 letters and digits
+
+// The routes; each answers, now or later, or throws ApiError.
+void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_detokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_tokenizer_info(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+
+}  // namespace mt

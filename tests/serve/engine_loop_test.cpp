@@ -1,0 +1,119 @@
+#include "serve/engine_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "tests/infer/letters.h"
+#include "tests/infer/small_gpt.h"
+
+namespace mt {
+namespace {
+
+const Letters kTokens;
+const CompletionModel kModel{.tokenizer = kTokens, .vocab_size = 30};
+
+CompletionOptions options_of(std::size_t n) {
+  CompletionOptions options{.num_tokens = static_cast<std::int64_t>(1 + n * 7 % 30),
+                            .ignore_eod = true};
+  options.sampling.temperature = 0.5 + static_cast<double>(n % 4);
+  return options;
+}
+std::string prompt_of(std::size_t n) {
+  return std::string("abcdefghijklmnop").substr(n % 5, 1 + n % 10);
+}
+
+// What the n-th completion becomes alone.
+std::vector<std::int32_t> alone(const Model& model, std::size_t n) {
+  Engine engine(model, {.vocab_size = 30, .threads = 1});
+  Completion completion(kModel, prompt_of(n), options_of(n), static_cast<std::uint32_t>(n), 0);
+  engine.submit(completion);
+  while (engine.step()) continue;
+  return {completion.made().begin(), completion.made().end()};
+}
+
+EngineLoop::Work work(std::size_t n, std::function<void(Completion&)> made) {
+  return {.completion = std::make_unique<Completion>(kModel, prompt_of(n), options_of(n),
+                                                     static_cast<std::uint32_t>(n), 0),
+          .made = std::move(made)};
+}
+
+// Several threads ask at once, and some leave before they are answered: each who stays gets what it
+// gets alone.
+TEST(EngineLoop, AnswersDoNotNoticeEachOther) {
+  const auto model = make_gpt(small_llama(), DType::f32);
+  constexpr std::size_t kThreads = 4, kEach = 10;
+  std::vector<std::vector<std::int32_t>> expected, got(kThreads * kEach);
+  for (std::size_t n = 0; n < got.size(); ++n) expected.push_back(alone(*model, n));
+  {
+    EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 3, .threads = 1}, 1000);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = 0; i < kEach; ++i) {
+          const std::size_t n = t * kEach + i;
+          std::promise<void> done;
+          std::vector<EngineLoop::Work> all;
+          all.push_back(work(n, [&, n](Completion& completion) {
+            if (completion.finish() == Completion::Finish::none) return;
+            got[n].assign(completion.made().begin(), completion.made().end());
+            done.set_value();
+          }));
+          all.push_back(work(n + 1, [](Completion&) {}));
+          const auto tickets = loop.submit(std::move(all));
+          ASSERT_TRUE(tickets);
+          loop.cancel(tickets->back());
+          done.get_future().wait();
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(got, expected);
+}
+
+// The prompt is scored before the first token, and tokens are told one by one.
+TEST(EngineLoop, Tells) {
+  const auto model = make_gpt(small_gpt2());
+  EngineLoop loop(*model, {.vocab_size = 30, .threads = 1}, 0);
+  std::promise<void> done;
+  std::size_t scores = 0, told = 0;
+  std::vector<EngineLoop::Work> all;
+  all.push_back(work(3, [&](Completion& completion) {
+    EXPECT_EQ(scores, prompt_of(3).size() - 1);
+    EXPECT_EQ(completion.made().size(), ++told);
+    if (completion.finish() != Completion::Finish::none) done.set_value();
+  }));
+  all.front().prompt_alternatives = 2;
+  all.front().scored = [&](const std::vector<LogProbs>& probs) { scores = probs.size(); };
+  ASSERT_TRUE(loop.submit(std::move(all)));
+  done.get_future().wait();
+  EXPECT_EQ(told, static_cast<std::size_t>(options_of(3).num_tokens));
+}
+
+// What there is no room for is not taken, and nothing of it.
+TEST(EngineLoop, QueueIsBounded) {
+  const auto model = make_gpt(small_gpt2());
+  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 1, .threads = 1}, 1);
+  std::mutex held;  // stops the loop in the first completion's first token
+  held.lock();
+  std::promise<void> done;
+  const auto submit = [&](std::size_t count) {
+    std::vector<EngineLoop::Work> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(work(1, [](Completion&) {}));
+    return loop.submit(std::move(all)).has_value();
+  };
+  std::vector<EngineLoop::Work> first;
+  first.push_back(work(1, [&](Completion& completion) {
+    const std::lock_guard lock(held);
+    if (completion.finish() != Completion::Finish::none) done.set_value();
+  }));
+  ASSERT_TRUE(loop.submit(std::move(first)));
+  EXPECT_FALSE(submit(2));
+  EXPECT_TRUE(submit(1));
+  EXPECT_FALSE(submit(1));
+  held.unlock();
+  done.get_future().wait();
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,215 @@
+#include "serve/http_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <thread>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+// A client that writes what it likes.
+class Client {
+ public:
+  explicit Client(int port) {
+    socket_.connect({asio::ip::make_address("127.0.0.1"), static_cast<std::uint16_t>(port)});
+  }
+  void write(std::string_view text) {
+    boost::system::error_code error;
+    asio::write(socket_, asio::buffer(text.data(), text.size()), error);
+  }
+  // Reads until the text has come or the server has closed.
+  std::string read_to(std::string_view end) {
+    while (read_.find(end) == std::string::npos) {
+      char part[4096];
+      boost::system::error_code error;
+      const std::size_t bytes = socket_.read_some(asio::buffer(part), error);
+      if (error) return std::exchange(read_, "");
+      read_.append(part, bytes);
+    }
+    const std::size_t after = read_.find(end) + end.size();
+    std::string text = read_.substr(0, after);
+    read_.erase(0, after);
+    return text;
+  }
+  std::string read_all() { return read_to(std::string(1, '\0') + "never"); }
+  void close() { socket_.close(); }
+
+ private:
+  asio::io_context io_;
+  tcp::socket socket_{io_};
+  std::string read_;
+};
+
+std::string error_body(int status, std::string_view text) {
+  return concat("{", status, " ", text, "}");
+}
+
+// Says back what it is asked.
+void echo(const std::shared_ptr<Exchange>& exchange) {
+  const HttpRequest& request = exchange->request();
+  exchange->answer(200, "text/plain",
+                   concat(request.method, " ", request.path, " ", request.body, "\n"));
+}
+
+std::string asked(int port, std::string_view request, std::string_view end = "\n") {
+  Client client(port);
+  client.write(request);
+  client.read_to("\r\n\r\n");
+  return client.read_to(end);
+}
+
+TEST(HttpServer, AnswersOneAfterAnotherOnOneConnection) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body);
+  Client client(server.port());
+  for (int i = 0; i < 3; ++i) {
+    client.write("POST /a?b=c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+    EXPECT_TRUE(client.read_to("\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+    EXPECT_EQ(client.read_to("\n"), "POST /a hi\n");
+  }
+  client.write("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n");  // both at once
+  EXPECT_NE(client.read_to("GET /1 \n"), "");
+  EXPECT_NE(client.read_to("GET /2 \n"), "");
+  client.write("GET /3 HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(client.read_all().ends_with("GET /3 \n"));
+}
+
+TEST(HttpServer, OlderClientsAndHeads) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body);
+  Client old(server.port());
+  old.write("GET /x HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(old.read_all().ends_with("\r\n\r\nGET /x \n"));
+  Client head(server.port());
+  head.write("HEAD /x HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answer = head.read_all();
+  EXPECT_NE(answer.find("Content-Length: 8\r\n"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n"));
+}
+
+TEST(HttpServer, WhatIsNoRequest) {
+  HttpServer server("127.0.0.1", 0, {.body = 10, .header = 200}, echo, error_body);
+  EXPECT_EQ(asked(server.port(), "nonsense\r\n\r\n", "}"), "{400 malformed request}");
+  EXPECT_EQ(asked(server.port(), "POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\nhello world", "}"),
+            "{413 the body is larger than 10 bytes}");
+  EXPECT_EQ(
+      asked(server.port(),
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n",
+            "}"),
+      "{413 the body is larger than 10 bytes}");
+  EXPECT_EQ(asked(server.port(), "GET / HTTP/1.1\r\nA: " + std::string(300, 'a') + "\r\n\r\n", "}"),
+            "{431 the header is larger than 200 bytes}");
+  EXPECT_EQ(asked(server.port(), "GET /still HTTP/1.1\r\n\r\n"), "GET /still \n");
+}
+
+// Clients that say nothing, or not enough, are let go; others are answered meanwhile.
+TEST(HttpServer, TimesOut) {
+  HttpLimits limits;
+  limits.header_time = limits.body_time = limits.idle_time = 50ms;
+  HttpServer server("127.0.0.1", 0, limits, echo, error_body);
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 50; ++i) silent.push_back(std::make_unique<Client>(server.port()));
+  silent[0]->write("GET / HT");
+  silent[1]->write("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhi");
+  EXPECT_EQ(asked(server.port(), "GET /x HTTP/1.1\r\n\r\n"), "GET /x \n");
+  for (const auto& client : silent) EXPECT_EQ(client->read_all(), "");
+}
+
+TEST(HttpServer, Streams) {
+  std::promise<std::shared_ptr<Exchange>> came;
+  HttpServer server(
+      "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
+  Client client(server.port());
+  client.write("GET / HTTP/1.1\r\n\r\n");
+  {
+    const std::shared_ptr<Exchange> exchange = came.get_future().get();
+    exchange->begin_stream("text/event-stream");
+    const std::string head = client.read_to("\r\n\r\n");
+    EXPECT_NE(head.find("Transfer-Encoding: chunked"), std::string::npos);
+    exchange->send("one");
+    EXPECT_EQ(client.read_to("\r\none\r\n"), "3\r\none\r\n");
+    exchange->send("");
+    exchange->send("twelve bytes");
+    exchange->end_stream();
+  }
+  EXPECT_EQ(client.read_to("\r\n0\r\n\r\n"), "c\r\ntwelve bytes\r\n0\r\n\r\n");
+}
+
+// An old client gets the pieces as they are, and the end is the end of the connection; one that is
+// cut off sees it by the missing last chunk.
+TEST(HttpServer, StreamsThatEndOtherwise) {
+  HttpServer server(
+      "127.0.0.1", 0, {},
+      [](const auto& exchange) {
+        exchange->begin_stream("text/plain");
+        exchange->send("text");
+        exchange->end_stream(exchange->request().path == "/whole");
+      },
+      error_body);
+  Client old(server.port());
+  old.write("GET /whole HTTP/1.0\r\n\r\n");
+  EXPECT_TRUE(old.read_all().ends_with("\r\n\r\ntext"));
+  Client cut(server.port());
+  cut.write("GET /cut HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(cut.read_all().ends_with("\r\n\r\n4\r\ntext\r\n"));
+}
+
+// Who answers is told of a client that leaves, before an answer and in the midst of one.
+TEST(HttpServer, ClientsThatLeave) {
+  std::promise<std::shared_ptr<Exchange>> came[2];
+  int count = 0;
+  HttpServer server(
+      "127.0.0.1", 0, {}, [&](const auto& exchange) { came[count++].set_value(exchange); },
+      error_body);
+  for (const bool begun : {false, true}) {
+    Client client(server.port());
+    client.write("GET / HTTP/1.1\r\n\r\n");
+    const auto exchange = came[begun].get_future().get();
+    std::promise<void> gone;
+    exchange->when_gone([&] { gone.set_value(); });
+    if (begun) exchange->begin_stream("text/plain");
+    client.close();
+    EXPECT_EQ(gone.get_future().wait_for(10s), std::future_status::ready);
+    exchange->send("nobody reads this");
+    std::promise<void> at_once;
+    exchange->when_gone([&] { at_once.set_value(); });
+    EXPECT_EQ(at_once.get_future().wait_for(0s), std::future_status::ready);
+  }
+}
+
+// What was asked is answered, and then nothing more.
+TEST(HttpServer, Drains) {
+  std::promise<std::shared_ptr<Exchange>> came;
+  HttpServer server(
+      "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
+  Client client(server.port());
+  client.write("GET / HTTP/1.1\r\n\r\n");
+  {
+    const std::shared_ptr<Exchange> exchange = came.get_future().get();
+    server.drain();
+    EXPECT_FALSE(server.wait_idle(20ms));
+    exchange->answer(200, "text/plain", "late");
+  }
+  EXPECT_TRUE(server.wait_idle(10s));
+  EXPECT_TRUE(client.read_to("late").ends_with("late"));
+}
+
+TEST(HttpServer, PortThatIsTaken) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body);
+  EXPECT_THROW(HttpServer("127.0.0.1", server.port(), {}, echo, error_body), Error);
+  EXPECT_THROW(HttpServer("no address", 0, {}, echo, error_body), Error);
+}
+
+}  // namespace
+}  // namespace mt
