@@ -107,7 +107,7 @@ static void convert(const mt::RunOptions& options, const mt::Log& log) {
   needs("--load", from.load);
   needs("--ckpt-convert-format", from.convert_format);
   needs("--ckpt-convert-save", from.convert_save);
-  if (mt::is_foreign_model(from.load))
+  if (!mt::find_foreign_model(from.load, from.ckpt_step).empty())
     mt::fail(mt::Exit::usage, "--ckpt-convert-format: ", from.load,
              " is a model of others', not a checkpoint of Megatron's; mt-convert ", from.load,
              " OUTPUT --ckpt-format ", from.convert_format, " makes one of it");
