@@ -15,6 +15,7 @@
 
 #include "infer/cached_pass.h"
 #include "model/config/model_config.h"
+#include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 

@@ -318,7 +318,9 @@ TEST(Executor, TellsTheTermsApart) {
 
 // A model that keeps what its forward and backward were shown of a micro-batch.
 struct Witness : Model {
+  ModelConfig settings = {};
   mutable std::vector<ConstTensor> shown;
+  const ModelConfig& config() const override { return settings; }
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(const Step&, const Fields&, Side) const override { return {}; }
   void forward(Step& s, Wire&, const Wire&, const Fields& batch, const Ends& ends,
