@@ -13,12 +13,16 @@ std::vector<ChatFile> chat_files_of(const std::vector<Companion>& companions) {
   return files;
 }
 
-std::vector<ChatFile> chat_files_of(const std::vector<Companion>& companions,
-                                    const TokenizerOptions& tokenizer) {
-  if (tokenizer.type.empty()) return chat_files_of(companions);
+std::string tokenizer_folder(const TokenizerOptions& tokenizer) {
   const std::string& file = tokenizer.model.empty() ? tokenizer.vocab_file : tokenizer.model;
   std::error_code none;
-  return chat_files_in(std::filesystem::is_directory(file, none) ? file : parent_directory(file));
+  return std::filesystem::is_directory(file, none) ? file : parent_directory(file);
+}
+
+std::vector<ChatFile> chat_files_of(const std::vector<Companion>& companions,
+                                    const TokenizerOptions& tokenizer) {
+  return tokenizer.type.empty() ? chat_files_of(companions)
+                                : chat_files_in(tokenizer_folder(tokenizer));
 }
 
 }  // namespace mt

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/command.h"
+#include "formats/chat_files.h"
 #include "formats/model_source.h"
 #include "train/options/megatron_flags.h"
 #include "train/options/pretrain_options.h"
@@ -90,11 +91,16 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
 FinetuneOptions::Words FinetuneOptions::open_tokenizer() const {
   check_no_files_without_type(tokenizer);
   Words words{.options = tokenizer, .tokenizer = nullptr};
-  if (tokenizer.type.empty()) {
-    if (!stored)
-      fail(Exit::usage, "--tokenizer-type: required, because nothing is loaded that brings one");
-    words.options =
-        open_model(stored->where, {.check_while_reading = true})->tokenizer_options(tokenizer);
+  if (!tokenizer.type.empty()) {
+    words.place = tokenizer_folder(tokenizer);
+    words.chat_files = chat_files_in(words.place);
+  } else if (stored) {
+    const auto source = open_model(stored->where, {.check_while_reading = true});
+    words.options = source->tokenizer_options(tokenizer);
+    words.place = stored->where;
+    words.chat_files = chat_files_of(source->companions());
+  } else {
+    fail(Exit::usage, "--tokenizer-type: required, because nothing is loaded that brings one");
   }
   words.tokenizer = make_tokenizer(words.options);
   return words;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "text/chat/chat_sources.h"
 #include "text/tokenizer.h"
 #include "train/options/model_options.h"
 #include "train/options/plan_options.h"
@@ -51,6 +52,8 @@ struct FinetuneOptions : ModelOptions {
   struct Words {
     TokenizerOptions options;
     std::unique_ptr<Tokenizer> tokenizer;
+    std::vector<ChatFile> chat_files = {};  // beside it, or of the model
+    std::string place = {};                 // of these, for errors
   };
   Words open_tokenizer() const;
   // Takes the vocabulary of the tokenizer, or, where nothing is read, the stored one.

@@ -36,13 +36,7 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& opt
       options_(options),
       files_(std::move(files)),
       folder_(std::move(folder)),
-      special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {
-  std::vector<std::int32_t> ends;
-  tokenizer.encode("", ends);
-  back_ = ends.size() - put_in_front(tokenizer).size();
-}
-
-ExampleMaker::~ExampleMaker() = default;
+      special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {}
 
 std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
                                                    std::string_view place) const {
@@ -127,8 +121,9 @@ Example ExampleMaker::of_text(const TrainingLine& line) const {
   if (example.ids.empty() || example.ids.back() != tokenizer_.eod())
     example.ids.push_back(tokenizer_.eod());
   if (!line.prompt.empty()) {
-    tokenizer_.encode(line.prompt, prompt);
-    prompt.resize(std::min(prompt.size() - back_, example.ids.size()));
+    prompt = put_in_front(tokenizer_);
+    encode_alone(tokenizer_, line.prompt, prompt);
+    prompt.resize(std::min(prompt.size(), example.ids.size()));
   }
   example.learnt.assign(example.ids.size(), true);
   std::fill_n(example.learnt.begin(), prompt.size(), false);

@@ -37,7 +37,6 @@ class ExampleMaker {
   // `files`: those beside the tokenizer, in `folder`; a template is looked for once one is needed.
   ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& options,
                std::vector<ChatFile> files, std::string folder);
-  ~ExampleMaker();
 
   // The kind of a file's lines by its first; nothing where each line tells its own.
   std::optional<LineKind> kind_of_file(std::string_view first_line, std::string_view place) const;
@@ -62,7 +61,6 @@ class ExampleMaker {
   ExampleOptions options_;
   std::vector<ChatFile> files_;
   std::string folder_;
-  std::size_t back_;  // how many tokens the tokenizer puts behind a text
   std::map<std::string, std::string> special_tokens_;
   mutable std::mutex mutex_;
   mutable std::array<std::unique_ptr<const ChatTemplate>, 2> chats_;  // without tools; with

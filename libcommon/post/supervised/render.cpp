@@ -62,10 +62,9 @@ void finetune_render(CommandLine& cl) {
   options.add_to(cl);
   options.parse(cl, false);
   options.data.check(false);
-  const FinetuneOptions::Words words = options.open_tokenizer();
-  ChatFiles chat = chat_files(options);
-  const ExampleMaker maker(*words.tokenizer, options.examples, std::move(chat.files),
-                           std::move(chat.folder));
+  FinetuneOptions::Words words = options.open_tokenizer();
+  const ExampleMaker maker(*words.tokenizer, options.examples, std::move(words.chat_files),
+                           std::move(words.place));
   const ExampleSet set = read_examples({.files = options.data.train,
                                         .on_error = options.data.on_error,
                                         .longest = options.seq_length,

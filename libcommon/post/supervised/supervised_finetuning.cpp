@@ -1,12 +1,9 @@
 #include "post/supervised/supervised_finetuning.h"
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "data/samples/gpt_dataset.h"
-#include "formats/model_source.h"
 #include "model/config/megatron_args.h"
 #include "model/model.h"
 #include "model/model_table.h"
@@ -67,23 +64,6 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
   return std::make_unique<SupervisedFinetuning>(options);
 }
 
-ChatFiles chat_files(const FinetuneOptions& options) {
-  if (!options.tokenizer.type.empty()) {
-    const TokenizerOptions& tokenizer = options.tokenizer;
-    const std::string& file = tokenizer.model.empty() ? tokenizer.vocab_file : tokenizer.model;
-    std::error_code none;
-    const bool is_folder = std::filesystem::is_directory(file, none);
-    const std::string folder = is_folder ? file : parent_directory(file);
-    return {.files = chat_files_in(folder), .folder = folder};
-  }
-  if (!options.stored) return {};
-  const auto source = open_model(options.stored->where, {.check_while_reading = true});
-  ChatFiles found{.files = {}, .folder = options.stored->where};
-  for (const Companion& file : source->companions())
-    found.files.push_back({file.name, [file] { return file.read(); }});
-  return found;
-}
-
 static std::shared_ptr<const Packed> packed_of(std::vector<Example> examples,
                                                const SftOptions& options) {
   if (examples.empty()) return nullptr;
@@ -116,9 +96,8 @@ std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& l
   data.words = options.open_tokenizer();
   options.take_vocabulary(*data.words.tokenizer);
   if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
-  ChatFiles chat = chat_files(options);
-  const ExampleMaker maker(*data.words.tokenizer, options.examples, std::move(chat.files),
-                           std::move(chat.folder));
+  const ExampleMaker maker(*data.words.tokenizer, options.examples,
+                           std::move(data.words.chat_files), data.words.place);
   const bool speaks = options.run.ranks.process.rank <= 0;
   ReadOptions read{.files = options.data.train,
                    .on_error = speaks ? options.data.on_error : "skip",

@@ -51,13 +51,6 @@ class SupervisedFinetuning final : public Task {
   std::array<std::vector<std::unique_ptr<SampleSet>>, kSplits> sets_;
 };
 
-// The files beside the tokenizer, and the folder, for chat templates.
-struct ChatFiles {
-  std::vector<ChatFile> files;
-  std::string folder;
-};
-ChatFiles chat_files(const FinetuneOptions& options);
-
 // Reads the data of a run and completes its options, of which the data has the length.
 std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& log);
 
