@@ -99,6 +99,8 @@ FinetuneOptions::Words FinetuneOptions::open_tokenizer() const {
     words.options = source->tokenizer_options(tokenizer);
     words.place = stored->where;
     words.chat_files = chat_files_of(source->companions());
+  } else if (!run.checkpoint.load.empty()) {
+    fail_without_model(run.checkpoint.load);
   } else {
     fail(Exit::usage, "--tokenizer-type: required, because nothing is loaded that brings one");
   }
