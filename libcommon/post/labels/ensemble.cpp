@@ -64,6 +64,7 @@ std::vector<double> scores_of(const JsonObject& object) {
     if (item.get(score)) object.refuse("\"scores\": expected a list of numbers");
     scores.push_back(score);
   }
+  if (scores.empty()) object.refuse("\"scores\": no number in the list");
   return scores;
 }
 

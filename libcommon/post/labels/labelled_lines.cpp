@@ -164,7 +164,7 @@ Columns columns_of(const LabelledFile& file, const std::vector<std::string>& hea
 
 bool is_number(const std::string& text, double& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
 
 Line read_fields(const std::vector<std::string>& fields, const Columns& columns,
@@ -179,7 +179,8 @@ Line read_fields(const std::vector<std::string>& fields, const Columns& columns,
   if (line.has_b) line.text_b = field(columns.text_b);
   double number = 0;
   if (columns.uid >= 0) {
-    if (!is_number(field(columns.uid), number) || number < 0 || number != std::floor(number))
+    if (!is_number(field(columns.uid), number) || number < 0 || number > 0x1p53 ||
+        number != std::floor(number))
       fail(Exit::bad_data, place, ": uid ", field(columns.uid), ", expected a number");
     line.uid = static_cast<std::int64_t>(number);
   }
@@ -189,7 +190,7 @@ Line read_fields(const std::vector<std::string>& fields, const Columns& columns,
   if (!is_number(label, number)) {
     line.said = Line::Said::text;
     line.names = {label};
-  } else if (label.find_first_not_of("+-0123456789") == label.npos) {
+  } else if (label.find_first_not_of("-0123456789") == label.npos && std::abs(number) < 0x1p53) {
     line.said = Line::Said::integer;
     line.names = {std::to_string(static_cast<std::int64_t>(number))};
   } else {
@@ -281,6 +282,7 @@ void add_label(const Line& line, const LabelNames& labels, const std::string& pl
 LabelNames read_label_names(const std::vector<LabelledFile>& files) {
   Line::Said said = Line::Said::none;
   std::set<std::string> names;
+  std::string negative;  // of integers, why the first below 0 is no label
   std::int64_t numbers = 0, most = -1;
   for (const LabelledFile& file : files)
     for_each_sample(file, [&](const Line& line, const std::string& place) {
@@ -294,17 +296,19 @@ LabelNames read_label_names(const std::vector<LabelledFile>& files) {
       for (const std::string& name : line.names) names.insert(name);
       if (said != Line::Said::integer) return;
       const std::int64_t label = std::stoll(line.names[0]);
-      if (label < 0) fail(Exit::bad_data, place, ": label ", label, ", expected at least 0");
+      if (label < 0 && negative.empty())
+        negative = concat(place, ": label ", label, ", expected at least 0");
       most = std::max(most, label);
     });
-  LabelNames labels{.kind = kind_of(said), .names = {names.begin(), names.end()}};
-  labels.numbers = numbers;
-  constexpr std::int64_t kMost = 1 << 20;
-  if (most >= kMost)
-    fail(Exit::bad_data, files.front().path, ": label ", most, ", expected less than ", kMost);
+  LabelNames labels{.kind = kind_of(said), .names = {}, .numbers = numbers};
   if (said == Line::Said::integer) {
-    labels.names.clear();
+    constexpr std::int64_t kMost = 1 << 20;
+    if (!negative.empty()) fail(Exit::bad_data, negative);
+    if (most >= kMost)
+      fail(Exit::bad_data, files.front().path, ": label ", most, ", expected less than ", kMost);
     for (std::int64_t i = 0; i <= most; ++i) labels.names.push_back(std::to_string(i));
+  } else if (labels.kind != LabelKind::numbers) {
+    labels.names.assign(names.begin(), names.end());
   }
   if (labels.scores() == 0) fail(Exit::bad_data, files.front().path, ": has no samples");
   return labels;

@@ -168,6 +168,7 @@ TEST_F(LabelledFiles, LabelsAreOfOneKind) {
   EXPECT_EQ(kind("3", "0"), "0 4");
   EXPECT_EQ(kind("true", "false"), "0 2");
   EXPECT_EQ(kind("0.5", "2"), "1 1");
+  EXPECT_EQ(kind("-1", "0.5"), "1 1");
   EXPECT_EQ(kind("[0.5, 2]", "[1, 2]"), "1 2");
   EXPECT_EQ(kind("[\"b\"]", "[\"a\", \"b\"]"), "2 2");
   EXPECT_EQ(kind("3", "\"a\""),
