@@ -38,7 +38,9 @@ Temporary parse_temporary(const std::string& filename) {
   int number = 0;
   while (read.ec == std::errc() && read.ptr != end && *read.ptr == '.')
     read = std::from_chars(read.ptr + 1, end, number);
-  if (read.ec != std::errc() || read.ptr != end || found.writer > kMostProcesses) found.writer = 0;
+  if (read.ec != std::errc() || read.ptr != end || found.writer < 0 ||
+      found.writer > kMostProcesses)
+    found.writer = 0;
   return found;
 }
 

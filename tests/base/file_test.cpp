@@ -158,9 +158,12 @@ TEST(AtomicFile, SweepsWhatDeadProcessesLeft) {
   const std::string path = scratch.path("out"), left = concat(path, ".tmp.", dead);
   for (const std::string& name : {left, left + ".1", left + ".12.1"})
     write_file_atomically(name, "left", true);
-  const std::vector<std::string> others = {
-      concat(path, ".tmp.", ::getppid()), concat(path, ".tmp.20261126"), concat(left, ".old"),
-      concat(scratch.path("other.tmp."), dead), path + ".tmp."};
+  const std::vector<std::string> others = {concat(path, ".tmp.", ::getppid()),
+                                           concat(path, ".tmp.20261126"),
+                                           concat(left, ".old"),
+                                           concat(path, ".tmp.-", dead),
+                                           concat(scratch.path("other.tmp."), dead),
+                                           path + ".tmp."};
   for (const std::string& name : others) write_file_atomically(name, "mine", true);
   const File locked = File::create(concat(left, ".2"));
   ::flock(locked.descriptor(), LOCK_EX);
