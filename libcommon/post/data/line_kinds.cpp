@@ -145,10 +145,6 @@ std::vector<std::string> line_kind_names() {
   return names;
 }
 
-std::string line_kind_name(LineKind kind) {
-  return std::ranges::find(kNames, kind, &Named::kind)->name;
-}
-
 std::optional<LineKind> line_kind_named(std::string_view name) {
   const auto found = std::ranges::find(kNames, name, &Named::name);
   return found == kNames.end() ? std::nullopt : std::optional(found->kind);

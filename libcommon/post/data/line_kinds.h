@@ -19,7 +19,6 @@ namespace mt {
 enum class LineKind : std::uint8_t { openai, sharegpt, prompt_completion, alpaca, text };
 
 std::vector<std::string> line_kind_names();
-std::string line_kind_name(LineKind kind);
 std::optional<LineKind> line_kind_named(std::string_view name);
 // By the keys of a line.  Throws Exit::bad_data, beginning with `place`, where they are of no kind,
 // or of one that other verbs learn from.

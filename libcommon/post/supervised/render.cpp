@@ -67,7 +67,7 @@ void finetune_render(CommandLine& cl) {
                            std::move(words.place));
   const ExampleSet set = read_examples({.files = options.data.train,
                                         .on_error = options.data.on_error,
-                                        .longest = options.seq_length,
+                                        .longest = options.longest_text(),
                                         .overlong = options.overlong,
                                         .most = head,
                                         .threads = options.run.ranks.threads},

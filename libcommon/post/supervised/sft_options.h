@@ -14,6 +14,9 @@ struct SftOptions : FinetuneOptions {
 
   void add_to(CommandLine& cl);
   void complete();
+  std::int64_t longest_text() const {  // in tokens; 0: any number
+    return packing == "wrapped" ? 0 : seq_length;
+  }
 };
 
 }  // namespace mt

@@ -101,7 +101,7 @@ std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& l
   const bool speaks = options.run.ranks.process.rank <= 0;
   ReadOptions read{.files = options.data.train,
                    .on_error = speaks ? options.data.on_error : "skip",
-                   .longest = options.packing == "wrapped" ? 0 : options.seq_length,
+                   .longest = options.longest_text(),
                    .overlong = options.overlong,
                    .held_out = options.data.valid.empty() ? options.data.valid_split : 0,
                    .threads = options.run.ranks.threads};

@@ -24,8 +24,9 @@ std::vector<ChatFile> chat_files_in(const std::string& folder) {
     if (fs::is_regular_file(path, none))
       files.push_back({name, [path] { return read_regular_file(path); }});
   };
-  for (const char* const name : {kChatTemplate, kTokenizerConfig, kSpecialTokensMap,
-                                 kAddedTokensJson, kHfModelConfig, kProcessor.data()})
+  add(kChatTemplate);
+  add(std::string(kProcessor));
+  for (const std::string& name : hf_config_files([](const std::string&) { return true; }))
     add(name);
   std::error_code none;
   std::vector<std::string> more;
