@@ -112,6 +112,17 @@ TEST_F(SftRun, AnEpochIsAsLongAsTheData) {
   EXPECT_EQ(results.find("val_loss"), std::string::npos);
 }
 
+TEST_F(SftRun, CollectsTheBadLinesOfAllFiles) {
+  SftOptions o = options();
+  write_file_atomically(path("a.jsonl"), "{\n", false);
+  write_file_atomically(path("b.jsonl"), "[\n", false);
+  o.data.valid = {path("b.jsonl"), o.data.train.front()};
+  o.data.train.push_back(path("a.jsonl"));
+  o.data.on_error = "quarantine=" + path("bad");
+  open_sft(o, quiet());
+  EXPECT_EQ(read_file(path("bad")), "{\n[\n");
+}
+
 TEST_F(SftRun, SaysWhyThereIsNothingToLearn) {
   SftOptions o = options();
   o.seq_length = o.model.max_position_embeddings = 2;

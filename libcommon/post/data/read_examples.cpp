@@ -35,9 +35,9 @@ class Reader {
   Reader(const ReadOptions& options, const ExampleMaker& maker, const Log& log)
       : options_(options), maker_(maker), log_(log) {}
 
-  ExampleSet read() {
+  ExampleSet read(BadLines& bad) {
     LineReader reader({.inputs = expand_inputs(options_.files)});
-    BadLines bad(options_.on_error, true, options_.files, log_);
+    const std::int64_t before = bad.count();
     std::vector<LineBlock> blocks;
     for (bool more = true; more && !is_full();) {
       LineBlock block;
@@ -47,8 +47,7 @@ class Reader {
       take(blocks, bad);
       blocks.clear();
     }
-    bad.commit();
-    set_.bad = bad.count();
+    set_.bad = bad.count() - before;
     return std::move(set_);
   }
 
@@ -173,13 +172,14 @@ class Reader {
 
 }  // namespace
 
-ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, const Log& log) {
-  ExampleSet set = Reader(options, maker, log).read();
-  if (set.train.empty())
-    fail(Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
-         set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
-         " tokens, ", set.without_targets, " have no token of an assistant turn");
-  return set;
+ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, BadLines& bad,
+                         const Log& log) {
+  ExampleSet set = Reader(options, maker, log).read(bad);
+  if (!set.train.empty()) return set;
+  bad.commit();  // which say why
+  fail(Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
+       set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
+       " tokens, ", set.without_targets, " have no token of an assistant turn");
 }
 
 }  // namespace mt

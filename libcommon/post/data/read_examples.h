@@ -11,12 +11,12 @@
 
 namespace mt {
 
+class BadLines;
 class ExampleMaker;
 
 struct ReadOptions {
   std::vector<std::string> files;
-  std::string on_error = "stop";  // see BadLines
-  std::int64_t longest = 0;       // tokens of an example; 0: any number
+  std::int64_t longest = 0;  // tokens of an example; 0: any number
   // What becomes of a longer one: "drop", "cut" at the end, or "split" into several.
   std::string overlong = "drop";
   double held_out = 0;    // the share of the lines, by their hash, that is not for training
@@ -31,8 +31,9 @@ struct ExampleSet {
   std::int64_t without_targets = 0;  // were dropped
 };
 
-// Lines that cannot be used go the way of on_error; of those that have nothing to learn the first
-// is named in a warning.  Exit::bad_data where none is left for training.
-ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, const Log& log);
+// Lines that cannot be used are `bad`, which the caller commits; of those that have nothing to
+// learn the first is named in a warning.  Exit::bad_data where none is left for training.
+ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, BadLines& bad,
+                         const Log& log);
 
 }  // namespace mt

@@ -10,6 +10,7 @@
 
 #include "base/command.h"
 #include "base/json_object.h"
+#include "data/corpus/bad_lines.h"
 #include "post/data/read_examples.h"
 #include "post/supervised/supervised_finetuning.h"
 #include "post/verbs.h"
@@ -65,13 +66,14 @@ void finetune_render(CommandLine& cl) {
   FinetuneOptions::Words words = options.open_tokenizer();
   const ExampleMaker maker(*words.tokenizer, options.examples, std::move(words.chat_files),
                            std::move(words.place));
+  BadLines bad(options.data.on_error, true, options.data.train, cl.log());
   const ExampleSet set = read_examples({.files = options.data.train,
-                                        .on_error = options.data.on_error,
                                         .longest = options.longest_text(),
                                         .overlong = options.overlong,
                                         .most = head,
                                         .threads = options.run.ranks.threads},
-                                       maker, cl.log());
+                                       maker, bad, cl.log());
+  bad.commit();
   std::int64_t number = 0;
   for (const Example& example : set.train) {
     ++number;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/corpus/bad_lines.h"
 #include "data/samples/gpt_dataset.h"
 #include "model/config/megatron_args.h"
 #include "model/model.h"
@@ -99,22 +100,25 @@ std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& l
   const ExampleMaker maker(*data.words.tokenizer, options.examples,
                            std::move(data.words.chat_files), data.words.place);
   const bool speaks = options.run.ranks.process.rank <= 0;
+  std::vector<std::string> files = options.data.train;
+  files.insert(files.end(), options.data.valid.begin(), options.data.valid.end());
+  BadLines bad(speaks ? options.data.on_error : "skip", true, files, log);
   ReadOptions read{.files = options.data.train,
-                   .on_error = speaks ? options.data.on_error : "skip",
                    .longest = options.longest_text(),
                    .overlong = options.overlong,
                    .held_out = options.data.valid.empty() ? options.data.valid_split : 0,
                    .threads = options.run.ranks.threads};
-  ExampleSet set = read_examples(read, maker, log);
+  ExampleSet set = read_examples(read, maker, bad, log);
   data.train = packed_of(std::move(set.train), options);
   data.valid = packed_of(std::move(set.held_out), options);
   if (speaks) tell("train", set, *data.train, log);
   if (!options.data.valid.empty()) {
     read.files = options.data.valid;
-    set = read_examples(read, maker, log);
+    set = read_examples(read, maker, bad, log);
     data.valid = packed_of(std::move(set.train), options);
     if (speaks) tell("valid", set, *data.valid, log);
   }
+  bad.commit();
   LengthOptions& length = options.run.length;
   if (length.train_iters == 0 && length.train_samples == 0) {
     data.epochs = options.data.epochs;
