@@ -114,8 +114,7 @@ void LabelOptions::choose_head_of_files() {
     return;
   }
   const LabelNames found = read_label_names(files);
-  const bool goes_on = !run.checkpoint.load.empty() && run.checkpoint.load == run.checkpoint.save;
-  const bool takes = has_head && (train_data.empty() || goes_on);
+  const bool takes = has_head && (train_data.empty() || run.checkpoint.goes_on_in_place());
   if (!takes || found.kind == LabelKind::numbers)
     choose_head(found.names, found.kind, found.numbers);
   else

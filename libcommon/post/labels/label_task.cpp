@@ -19,8 +19,7 @@ std::unique_ptr<Model> LabelTask::make_model(const StageRanges& stages,
 }
 
 std::unique_ptr<SampleSet> LabelTask::epochs_of(const LabelledSamples& samples,
-                                                EpochOptions order) const {
-  order.samples = samples.set().samples();
+                                                const EpochOptions& order) {
   auto in_order = std::make_unique<EpochSamples>(samples, order);
   const std::int64_t size = in_order->size();
   return std::unique_ptr<SampleSet>(new SampleSet{"", std::move(in_order), Sampler(size, {})});
@@ -36,13 +35,17 @@ void LabelTask::build(const TrainingLength&, std::uint64_t seed, const BatchOpti
                      .seed = seed,
                      .keep_last = options_.keep_last};
   if (data_.training) {
-    training_ = epochs_of(*data_.training, order);
     order.samples = data_.training->set().samples();
+    training_ = epochs_of(*data_.training, order);
     steps_ = order.steps();
   }
   order.seed = 0;
   order.changes = false;
-  if (data_.validation) validation_.push_back(epochs_of(*data_.validation, order));
+  if (data_.validation) {
+    order.samples = data_.validation->set().samples();
+    order.keep_last = order.keep_last || order.steps() == 0;  // there is a step, at least
+    validation_.push_back(epochs_of(*data_.validation, order));
+  }
   for (std::unique_ptr<LabelledSamples>& test : data_.tests) {
     const std::string name = test->name();
     const std::int64_t size = test->size();

@@ -58,7 +58,8 @@ class LabelTask final : public Task {
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
-  std::unique_ptr<SampleSet> epochs_of(const LabelledSamples& samples, EpochOptions order) const;
+  static std::unique_ptr<SampleSet> epochs_of(const LabelledSamples& samples,
+                                              const EpochOptions& order);
 
   ModelConfig model_;
   Options options_;

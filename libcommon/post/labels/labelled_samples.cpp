@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "data/samples/masking.h"
 #include "data/samples/shown_sample.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 
@@ -36,8 +37,7 @@ LabelledSamples::LabelledSamples(LabelledSet set, const Tokenizer& tokenizer,
          ": has no [CLS], [SEP] and padding, between which a BERT reads texts");
   std::vector<std::int32_t> around;
   tokenizer.encode("", around);
-  const auto begins = [&](std::int32_t id) { return id == special_.cls || id == special_.bos; };
-  while (before_ < around.size() && begins(around[before_])) ++before_;
+  before_ = put_in_front(tokenizer).size();
   behind_ = around.size() - before_;
 }
 
