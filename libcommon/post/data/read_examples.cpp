@@ -36,7 +36,7 @@ class Reader {
       : options_(options), maker_(maker), log_(log) {}
 
   ExampleSet read(BadLines& bad) {
-    LineReader reader({.inputs = expand_inputs(options_.files)});
+    LineReader reader({.inputs = expand_inputs(options_.files), .pass_long_lines = true});
     const std::int64_t before = bad.count();
     std::vector<LineBlock> blocks;
     for (bool more = true; more && !is_full();) {
