@@ -33,7 +33,8 @@ const ChatTemplate& ChatPrompts::chat(bool tools) const {
   const std::lock_guard lock(mutex_);
   std::optional<ChatTemplate>& chosen = chats_[tools && asked_.empty() ? 1 : 0];
   if (!chosen) {
-    special_tokens_ = chat_special_tokens(files_, place_, &tokenizer_);
+    if (!chats_[0] && !chats_[1])  // once: others may be reading it
+      special_tokens_ = chat_special_tokens(files_, place_, &tokenizer_);
     chosen.emplace(choose_chat_template({.asked = asked_,
                                          .files = files_,
                                          .place = place_,
