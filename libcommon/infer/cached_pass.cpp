@@ -95,7 +95,12 @@ void CachedPass::reserve(std::int64_t sequences, std::int64_t tokens, std::int64
   if (cache_) copy_pages(*grown);
   cache_ = std::move(grown);
   if (steps_) steps_->forget();
-  reserve_pass();
+  try {
+    reserve_pass();
+  } catch (...) {
+    cache_.reset();  // the next that asks for less begins anew
+    throw;
+  }
 }
 
 // For the longest input of one sequence and for a token of each.

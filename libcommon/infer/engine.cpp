@@ -6,7 +6,8 @@
 namespace mt {
 
 Engine::Engine(const Model& model, const EngineOptions& options)
-    : pass_(model, {.vocab_size = options.vocab_size,
+    : options_(options),
+      pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.max_requests,
                     .threads = options.threads}),
       active_(static_cast<std::size_t>(options.max_requests)) {}
@@ -35,7 +36,8 @@ void Engine::end(std::size_t page) {
   pass_.start(static_cast<std::int64_t>(page));
 }
 
-// Pages are made for as many tokens as the longest that is admitted may come to.
+// Pages are made for as many tokens as the longest that is admitted may come to, but no more than
+// `most_ahead` behind its prompt.
 void Engine::admit() {
   std::int64_t pages = 0, tokens = 0, read = 0;
   for (std::size_t page = 0; page < active_.size() && !waiting_.empty(); ++page) {
@@ -44,18 +46,26 @@ void Engine::admit() {
     waiting_.pop_front();
     pages = static_cast<std::int64_t>(page) + 1;
     const Completion& completion = *active_[page].completion;
-    const std::int64_t more = std::min(completion.tokens_left(), max_tokens());
+    const std::int64_t more =
+        std::min({completion.tokens_left(), max_tokens(), options_.most_ahead});
     tokens = std::max(tokens, std::min(std::ssize(completion.ids()) + more, max_tokens()));
     read = std::max<std::int64_t>(read, std::ssize(completion.read()));
   }
   if (pages > 0) pass_.reserve(pages, tokens, read);
 }
 
-void Engine::choose(Completion& completion, ConstTensor logits) {
+void Engine::choose(std::int64_t page, ConstTensor logits) {
+  Active& active = active_[static_cast<std::size_t>(page)];
   logits_.resize(static_cast<std::size_t>(logits.numel()));
   with_float_type(logits.dtype(),
                   [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
-  completion.choose(logits_);
+  try {
+    active.completion->choose(logits_);
+  } catch (const Error& error) {  // such as of logits that are no numbers
+    if (!options_.failed) throw;
+    active.failed = true;
+    options_.failed(active.ticket, error.what());
+  }
 }
 
 void Engine::begin(std::int64_t page) {
@@ -64,7 +74,7 @@ void Engine::begin(std::int64_t page) {
   const auto room = static_cast<std::size_t>(max_tokens());
   pass_.start(page);
   const auto seen = ids.size() <= room ? ids : ids.last(std::max<std::size_t>(1, room / 2));
-  choose(completion, pass_.next_logits(page, seen, completion.read()));
+  choose(page, pass_.next_logits(page, seen, completion.read()));
 }
 
 void Engine::go_on(std::span<const std::int64_t> pages) {
@@ -88,7 +98,7 @@ void Engine::go_on(std::span<const std::int64_t> pages) {
   const ConstTensor logits = pass_.next_logits(pages, ids);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
-    choose(completion(i), logits.rows(row, row + 1));
+    choose(pages[i], logits.rows(row, row + 1));
   }
 }
 
@@ -114,7 +124,8 @@ bool Engine::step() {
     left = left.subspan(count);
   }
   for (std::size_t page = 0; page < active_.size(); ++page)
-    if (active_[page].completion && active_[page].completion->finish() != Completion::Finish::none)
+    if (const auto& [ticket, completion, started, failed] = active_[page];
+        completion && (failed || completion->finish() != Completion::Finish::none))
       end(page);
   return any;
 }

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "infer/cached_pass.h"
@@ -15,6 +18,11 @@ struct EngineOptions {
   std::int64_t vocab_size = 0;    // the tokenizer's
   std::int64_t max_requests = 1;  // continued at a time
   int threads = 0;                // of the CPU; 0: one a core
+  // Tokens that a page is made for beyond a prompt, where more may come: pages grow.
+  std::int64_t most_ahead = std::numeric_limits<std::int64_t>::max();
+  // Is told of a completion for which no token can be chosen, and that it gets no more; without it
+  // step() throws what is wrong.
+  std::function<void(std::uint64_t ticket, const std::string& why)> failed = {};
 };
 
 class Engine {
@@ -42,13 +50,15 @@ class Engine {
     Ticket ticket = 0;
     Completion* completion = nullptr;  // null: its page is free
     bool started = false;              // all but the last token are cached
+    bool failed = false;
   };
   void admit();
   void begin(std::int64_t page);
   void go_on(std::span<const std::int64_t> pages);
-  void choose(Completion& completion, ConstTensor logits);
+  void choose(std::int64_t page, ConstTensor logits);
   void end(std::size_t page);
 
+  EngineOptions options_;
   CachedPass pass_;
   std::vector<Active> active_;  // by the page of each
   std::deque<Active> waiting_;

@@ -18,11 +18,13 @@ void LogitRules::apply(std::span<double> logits, std::span<const std::int32_t> i
                        std::size_t prompt_size, std::span<const std::int32_t> ends,
                        double temperature) const {
   const auto z = [&](std::int32_t id) -> double& { return logits[static_cast<std::size_t>(id)]; };
+  const auto forbid = [&](std::int32_t id) {  // an end may be none of the model's tokens
+    if (0 <= id && id < std::ssize(logits)) z(id) = kNever;
+  };
   const std::span<const std::int32_t> made = ids.subspan(prompt_size);
-  if (std::ssize(made) < min_tokens)
-    for (const std::int32_t end : ends) z(end) = kNever;
+  if (std::ssize(made) < min_tokens) std::ranges::for_each(ends, forbid);
   if (never_behind && !ids.empty() && ids.back() == never_behind->first)
-    z(never_behind->second) = kNever;
+    forbid(never_behind->second);
   for (const auto& [id, value] : bias) z(id) += value;
   if (repetition_penalty != 1) {
     for (const std::int32_t id : std::set(ids.begin(), ids.end()))

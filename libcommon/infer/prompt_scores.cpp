@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/gemm.h"
 
@@ -20,12 +21,14 @@ PromptScores::PromptScores(const Model& model, std::int64_t vocab_size, int thre
 
 void PromptScores::reserve(std::int64_t length, std::int64_t rows) {
   if (length <= length_ && rows <= rows_) return;
-  length_ = std::max(length, length_);
-  rows_ = std::max(rows, rows_);
+  const std::int64_t longest = std::max(length, std::exchange(length_, 0)),
+                     most = std::max(rows, std::exchange(rows_, 0));
   pass_.reserve([&](Pass& pass) {
-    pass.input({.sequences = 1, .length = length_, .rows = rows_});
+    pass.input({.sequences = 1, .length = longest, .rows = most});
     pass.on_host(pass.logits());
   });
+  length_ = longest;
+  rows_ = most;
 }
 
 std::vector<LogProbs> PromptScores::score(std::span<const std::int32_t> ids,

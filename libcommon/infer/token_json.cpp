@@ -1,6 +1,26 @@
 #include "infer/token_json.h"
 
+#include "base/utf8.h"
+
 namespace mt {
+
+std::string token_bytes(const Tokenizer& tokenizer, std::int32_t id) {
+  const std::int32_t twice[] = {id, id};
+  const std::string alone = tokenizer.decode({&id, 1}), both = tokenizer.decode(twice);
+  return both.starts_with(alone) ? both.substr(alone.size()) : alone;
+}
+
+std::string token_name(const Tokenizer& tokenizer, std::int32_t id) {
+  const std::string bytes = token_bytes(tokenizer, id);
+  if (is_valid_utf8(bytes)) return bytes;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = "bytes:";
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    name += {'\\', 'x', kDigits[value / 16], kDigits[value % 16]};
+  }
+  return name;
+}
 
 static void write_token(JsonWriter& json, const Tokenizer& tokenizer, std::int32_t id,
                         double log_prob) {

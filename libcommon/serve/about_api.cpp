@@ -2,8 +2,10 @@
 // tells of its model and of itself.
 #include "base/error.h"
 #include "base/json.h"
+#include "infer/token_json.h"
 #include "serve/request_fields.h"
 #include "serve/serving.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 
@@ -34,16 +36,15 @@ void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exc
   check_unknown(serving, fields);
   const Tokenizer& tokenizer = serving.model.tokenizer;
   std::vector<std::int32_t> ids;
-  tokenizer.encode(*text, ids);
-  if (!special && !ids.empty() && ids.front() == tokenizer.bos()) ids.erase(ids.begin());
+  if (special)
+    tokenizer.encode(*text, ids);
+  else
+    encode_alone(tokenizer, *text, ids);
   JsonWriter json;
   json.begin_object().key("tokens").begin_array();
   for (const std::int32_t id : ids)
     if (pieces)
-      json.begin_object()
-          .member("id", id)
-          .member("piece", tokenizer.decode_text({&id, 1}))
-          .end_object();
+      json.begin_object().member("id", id).member("piece", token_bytes(tokenizer, id)).end_object();
     else
       json.value(id);
   json.end_array().member("count", ids.size()).member("max_model_len", serving.loop.max_tokens());

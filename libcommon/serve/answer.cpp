@@ -103,11 +103,15 @@ std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample
         request_.prompts[prompt]);
   };
   try {
-    options.check(serving_.model.vocab_size, "request");
     std::unique_ptr<Completion> completion = build();
     if (fits(serving_, *completion, options.num_tokens)) return completion;
     const std::int64_t size = std::ssize(completion->prompt()), most = serving_.loop.max_tokens();
-    if (!(serving_.clamp_max_tokens || request_.clamps) || size >= most)
+    if (size > most || (size == most && !serving_.model.start_token))
+      throw ApiError{.message = concat("the prompt has ", size, " tokens, and the model takes ",
+                                       most, " with those that are to be made"),
+                     .param = chat_ ? "messages" : "prompt",
+                     .code = "context_length_exceeded"};
+    if (!serving_.clamp_max_tokens && !request_.clamps)
       throw ApiError{.message = concat("the prompt's ", size, " tokens and max_tokens ",
                                        options.num_tokens, " are more than the model's ", most),
                      .param = "max_tokens",
@@ -116,7 +120,7 @@ std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample
         serving_.model.start_token ? serving_.model.decoder_positions : most - size;
     return build();
   } catch (const Error& error) {
-    throw ApiError{.message = error.what(), .param = "prompt"};
+    throw ApiError{.message = error.what(), .param = chat_ ? "messages" : "prompt"};
   }
 }
 
@@ -124,6 +128,9 @@ void Answer::begin() {
   const Tokenizer& tokenizer = serving_.model.tokenizer;
   const auto each = static_cast<std::size_t>(request_.best_of);
   const std::size_t count = request_.prompts.size() * each;
+  if (count > serving_.loop.most())
+    throw ApiError{.message = concat(count, " completions; the server takes at most ",
+                                     serving_.loop.most(), " at a time")};
   left_ = count;
   choices_.reserve(count);
   std::vector<EngineLoop::Work> work;
@@ -173,7 +180,7 @@ void Answer::failed(const std::string& why) {
   const ApiError error{.status = 500, .message = why};
   if (!streaming_) return answer_error(*exchange_, error);
   send_event(*exchange_, error_json(error));
-  exchange_->end_stream();
+  exchange_->end_stream(false);
 }
 
 // Of a completion's prompt too, where that is shown.
@@ -235,6 +242,7 @@ JsonWriter Answer::head() const {
   const char* const of_chat = request_.stream.stream ? "chat.completion.chunk" : "chat.completion";
   json.begin_object().member("id", id_).member("object", chat_ ? of_chat : "text_completion");
   json.member("created", created_).member("model", serving_.name);
+  json.member("seed", static_cast<std::int64_t>(request_.options.sampling.seed));
   return json;
 }
 
@@ -321,6 +329,11 @@ void Answer::answer_whole() {
 void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                         CompletionRequest request, bool chat) {
   check_model(serving, request.model);
+  try {
+    request.options.check(serving.model.vocab_size, "request");
+  } catch (const Error& error) {
+    throw ApiError{.message = error.what()};
+  }
   if (request.echo && request.logprobs && serving.model.start_token)
     RequestFields::wrong("echo", "false, with logprobs: the model's encoder scores no prompt");
   std::make_shared<Answer>(serving, exchange, std::move(request), chat)->begin();

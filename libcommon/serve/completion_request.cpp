@@ -42,14 +42,14 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.rules.min_p = fields.real("min_p", 0, 1).value_or(0);
   o.rules.frequency_penalty = fields.real("frequency_penalty", -2, 2).value_or(0);
   o.rules.presence_penalty = fields.real("presence_penalty", -2, 2).value_or(0);
-  o.rules.repetition_penalty = fields.real("repetition_penalty", 0, 1e6, true).value_or(1);
+  o.rules.repetition_penalty = fields.real("repetition_penalty", 0.01, 100).value_or(1);
   o.rules.min_tokens = fields.integer("min_tokens", 0, kMostInt32).value_or(0);
   o.rules.bias = read_bias(fields);
   if (const auto seed = fields.integer("seed", std::numeric_limits<std::int64_t>::min(), kMost))
     o.sampling.seed = static_cast<std::uint64_t>(*seed);
   o.stops = fields.texts("stop", 16);
   o.include_stop = fields.flag("include_stop_str_in_output").value_or(false);
-  o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32);
+  o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32, 300);
   o.ignore_eod = fields.flag("ignore_eos").value_or(false);
   fields.refuse("skip_special_tokens", "special tokens are never shown", "true");
   fields.refuse("prompt_logprobs", "not given; echo with logprobs is");
@@ -101,7 +101,7 @@ static std::vector<PromptInput> read_prompts(RequestFields& fields) {
   if (value->get(list) != simdjson::SUCCESS || list.size() == 0) wrong_prompt();
   if ((*list.begin()).is_int64()) return {tokens_of(list)};
   std::vector<PromptInput> prompts;
-  constexpr std::size_t kMostPrompts = 2048;
+  constexpr std::size_t kMostPrompts = 128;
   if (list.size() > kMostPrompts)
     RequestFields::wrong("prompt", concat("at most ", kMostPrompts, " prompts"));
   for (const element one : list) {

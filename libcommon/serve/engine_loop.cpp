@@ -1,5 +1,6 @@
 #include "serve/engine_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -10,8 +11,15 @@ EngineLoop::EngineLoop(const Model& model, const EngineOptions& options, std::si
     : model_(model),
       options_(options),
       most_waiting_(most_waiting),
-      engine_(model, options),
+      engine_(model, with_failures(options)),
       thread_([this] { run(); }) {}
+
+EngineOptions EngineLoop::with_failures(EngineOptions options) {
+  options.failed = [this](Engine::Ticket ticket, const std::string& why) {
+    failed_.emplace_back(ticket, why);
+  };
+  return options;
+}
 
 EngineLoop::~EngineLoop() { stop(); }
 
@@ -29,13 +37,11 @@ std::optional<std::vector<EngineLoop::Ticket>> EngineLoop::submit(std::vector<Wo
   std::vector<Ticket> tickets;
   {
     const std::lock_guard lock(mutex_);
-    if (open_ + work.size() > most_waiting_ + static_cast<std::size_t>(options_.max_requests) &&
-        open_ > 0)
-      return std::nullopt;
+    if (open_ + work.size() > most()) return std::nullopt;
     open_ += work.size();
     for (Work& one : work) {
       tickets.push_back(++last_);
-      state_.prompt_tokens += one.completion->ids().size();
+      state_.prompt_tokens += one.completion->prompt().size();
       submitted_.emplace_back(last_, std::move(one));
     }
   }
@@ -62,30 +68,27 @@ EngineLoop::State EngineLoop::state() const {
 // --- The thread ---------------------------------------------------------------------------------
 
 void EngineLoop::run() {
-  std::map<Ticket, Taken> taken;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (taken.empty()) news_.wait(lock, [&] { return ends_ || !submitted_.empty(); });
-      if (ends_) return;
+      if (taken_.empty() && unscored_.empty())
+        news_.wait(lock, [&] { return ends_ || !submitted_.empty(); });
+      if (ends_) break;
     }
-    take_news(taken);
+    take_news();
     try {
       engine_.step();
-    } catch (const Error& error) {  // such as of logits that are no numbers: of all, or of one
-      for (auto& [ticket, one] : taken) {
-        engine_.cancel(one.in_engine);
-        if (one.work.failed) one.work.failed(error.what());
-      }
-      const std::lock_guard lock(mutex_);
-      open_ -= taken.size();
-      taken.clear();
+    } catch (const std::exception& error) {  // such as where there is no memory: all are told
+      while (!taken_.empty()) drop(taken_.begin()->first, error.what());
     }
-    tell(taken);
+    tell();
   }
+  taken_.clear();
+  unscored_.clear();
 }
 
-void EngineLoop::take_news(std::map<Ticket, Taken>& taken) {
+// Of prompts that are to be scored one is, so that the others' tokens do not wait for all of them.
+void EngineLoop::take_news() {
   std::vector<std::pair<Ticket, Work>> submitted;
   std::vector<Ticket> cancelled;
   {
@@ -93,31 +96,61 @@ void EngineLoop::take_news(std::map<Ticket, Taken>& taken) {
     submitted = std::exchange(submitted_, {});
     cancelled = std::exchange(cancelled_, {});
   }
-  for (auto& [ticket, work] : submitted) begin(taken[ticket] = {.work = std::move(work)});
+  for (auto& [ticket, work] : submitted)
+    (work.prompt_alternatives ? unscored_ : taken_)[ticket].work = std::move(work);
+  for (auto& [ticket, work] : submitted)
+    if (const auto found = taken_.find(ticket); found != taken_.end()) begin(ticket);
   for (const Ticket ticket : cancelled) {
-    const auto found = taken.find(ticket);
-    if (found == taken.end()) continue;  // it has ended
-    engine_.cancel(found->second.in_engine);
-    taken.erase(found);
+    const bool waits = unscored_.erase(ticket) > 0;
+    if (const auto found = taken_.find(ticket); found != taken_.end()) {
+      engine_.cancel(found->second.in_engine);
+      taken_.erase(found);
+    } else if (!waits) {
+      continue;  // it has ended
+    }
     const std::lock_guard lock(mutex_);
     --open_;
     ++state_.cancelled;
   }
+  if (unscored_.empty()) return;
+  const Ticket next = unscored_.begin()->first;
+  taken_.insert(unscored_.extract(next));
+  begin(next);
 }
 
-void EngineLoop::begin(Taken& taken) {
+void EngineLoop::begin(Ticket ticket) {
+  Taken& taken = taken_.at(ticket);
   Work& work = taken.work;
-  if (work.prompt_alternatives) {
-    if (!of_prompts_)
-      of_prompts_ = std::make_unique<PromptScores>(model_, options_.vocab_size, options_.threads);
-    work.scored(of_prompts_->score(work.completion->ids(),
-                                   static_cast<std::size_t>(*work.prompt_alternatives)));
+  try {
+    if (work.prompt_alternatives) {
+      if (!of_prompts_)
+        of_prompts_ = std::make_unique<PromptScores>(model_, options_.vocab_size, options_.threads);
+      work.scored(of_prompts_->score(work.completion->ids(),
+                                     static_cast<std::size_t>(*work.prompt_alternatives)));
+    }
+    taken.in_engine = engine_.submit(*work.completion);
+  } catch (const std::exception& error) {
+    drop(ticket, error.what());
   }
-  taken.in_engine = engine_.submit(*work.completion);
 }
 
-void EngineLoop::tell(std::map<Ticket, Taken>& taken) {
-  for (auto one = taken.begin(); one != taken.end();) {
+// It gets no more tokens, for this reason.
+void EngineLoop::drop(Ticket ticket, const std::string& why) {
+  const auto found = taken_.find(ticket);
+  engine_.cancel(found->second.in_engine);
+  if (found->second.work.failed) found->second.work.failed(why);
+  taken_.erase(found);
+  const std::lock_guard lock(mutex_);
+  --open_;
+}
+
+void EngineLoop::tell() {
+  for (const auto& [in_engine, why] : std::exchange(failed_, {})) {
+    const auto found = std::ranges::find_if(
+        taken_, [&](const auto& one) { return one.second.in_engine == in_engine; });
+    if (found != taken_.end()) drop(found->first, why);
+  }
+  for (auto one = taken_.begin(); one != taken_.end();) {
     auto& [work, in_engine, told] = one->second;
     Completion& completion = *work.completion;
     const std::size_t made = completion.made().size();
@@ -132,7 +165,7 @@ void EngineLoop::tell(std::map<Ticket, Taken>& taken) {
     }
     if ((made > told || ended) && work.made) work.made(completion);
     told = made;
-    one = ended ? taken.erase(one) : std::next(one);
+    one = ended ? taken_.erase(one) : std::next(one);
   }
 }
 

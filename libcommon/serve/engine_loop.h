@@ -41,6 +41,9 @@ class EngineLoop {
   ~EngineLoop();
   void stop();  // what is not finished is forgotten
 
+  std::size_t most() const {  // completions that are taken at a time
+    return most_waiting_ + static_cast<std::size_t>(options_.max_requests);
+  }
   std::int64_t max_tokens() const { return engine_.max_tokens(); }
 
   // Takes all of it, one ticket each, or, where the queue has no room for it, nothing.
@@ -60,16 +63,21 @@ class EngineLoop {
     Engine::Ticket in_engine = 0;
     std::size_t told = 0;  // tokens
   };
+  EngineOptions with_failures(EngineOptions options);
   void run();
-  void take_news(std::map<Ticket, Taken>& taken);
-  void begin(Taken& taken);
-  void tell(std::map<Ticket, Taken>& taken);
+  void take_news();
+  void begin(Ticket ticket);
+  void drop(Ticket ticket, const std::string& why);
+  void tell();
 
   const Model& model_;
   EngineOptions options_;
   std::size_t most_waiting_;
-  Engine engine_;                             // of the thread
-  std::unique_ptr<PromptScores> of_prompts_;  // of the thread; made when first asked for
+  // Of the thread:
+  Engine engine_;
+  std::unique_ptr<PromptScores> of_prompts_;  // made when first asked for
+  std::map<Ticket, Taken> taken_, unscored_;  // unscored_: whose prompts are to be scored first
+  std::vector<std::pair<Engine::Ticket, std::string>> failed_;
 
   mutable std::mutex mutex_;  // of the next
   std::condition_variable news_;

@@ -1,5 +1,7 @@
 #include "serve/http_server.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -21,6 +23,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace mt {
 namespace {
@@ -37,13 +40,34 @@ auto or_error(error_code& error) { return asio::redirect_error(asio::use_awaitab
 struct Shared {
   HttpLimits limits;
   HttpServer::Handler handler;
+  HttpServer::Wanted wanted;
   HttpServer::ErrorBody error_body;
-  asio::io_context io{1};
   std::atomic<bool> draining = false;
   std::size_t connections = 0;  // of the server's thread
   std::mutex mutex;
   std::condition_variable idle;
-  std::size_t open = 0;  // requests that are not answered yet
+  std::size_t open = 0;    // requests that are not answered yet
+  asio::io_context io{1};  // last: what waits in it counts with the others
+};
+
+constexpr std::size_t kMostQueued = std::size_t{16} << 20;  // bytes for a client that reads slowly
+constexpr std::chrono::milliseconds kLook{100};             // how often a client is looked for
+
+// One that is not answered yet.
+class Open {
+ public:
+  explicit Open(Shared& shared) : shared_(shared) {
+    const std::lock_guard lock(shared_.mutex);
+    ++shared_.open;
+  }
+  Open(const Open&) = delete;
+  ~Open() {
+    const std::lock_guard lock(shared_.mutex);
+    if (--shared_.open == 0) shared_.idle.notify_all();
+  }
+
+ private:
+  Shared& shared_;
 };
 
 }  // namespace
@@ -51,9 +75,7 @@ struct Shared {
 // --- One request --------------------------------------------------------------------------------
 
 struct Exchange::Impl {
-  Impl(Shared& of, HttpRequest asked) : shared(of), request(std::move(asked)), news(of.io) {
-    news.expires_at(asio::steady_timer::time_point::max());
-  }
+  Impl(Shared& of, HttpRequest asked) : shared(of), request(std::move(asked)), news(of.io) {}
 
   Shared& shared;
   HttpRequest request;
@@ -62,6 +84,7 @@ struct Exchange::Impl {
   std::string type;
   Headers headers;
   std::deque<std::string> pieces;
+  std::size_t queued = 0;  // bytes of them
   bool stream = false, ended = false, whole = true, gone = false;
   std::function<void()> left;
   asio::steady_timer news;  // of the server's thread: its wait ends where there is something to do
@@ -117,6 +140,7 @@ void Exchange::send(std::string piece) {
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->gone) return;
+    impl_->queued += piece.size();
     impl_->pieces.push_back(std::move(piece));
   }
   tell();
@@ -189,11 +213,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (error) co_return false;
       buffer_.commit(bytes);
     }
+    if (shared_.draining) co_return false;
     Parser parser;
     parser.header_limit(static_cast<std::uint32_t>(shared_.limits.header));
     parser.body_limit(shared_.limits.body);
     stream_.expires_after(shared_.limits.header_time);
     co_await http::async_read_header(stream_, buffer_, parser, or_error(error));
+    // What would be refused anyhow needs no body.
+    if (!error && !shared_.wanted(request_of(parser.get()))) {
+      stream_.expires_never();
+      co_await respond(parser.release(), false);
+      co_await read_rest();
+      co_return false;
+    }
     if (!error && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
       static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await asio::async_write(stream_, asio::buffer(kGoOn), or_error(error));
@@ -207,7 +239,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       co_await refuse(error);
       co_return false;
     }
-    co_return co_await respond(parser.release());
+    co_return co_await respond(parser.release(), true);
   }
 
   // What came is no request that is taken; if it is none at all, nothing is said.
@@ -227,50 +259,64 @@ class Connection : public std::enable_shared_from_this<Connection> {
     error_code error;
     co_await write_whole(status, "application/json", shared_.error_body(status, text), {}, 11,
                          false, false, error);
-    // A client that still writes would see a reset instead of the answer: read on for a moment.
+    co_await read_rest();
+  }
+
+  // A client that still writes would see a reset instead of the answer: read on for a moment.
+  asio::awaitable<void> read_rest() {
+    error_code error;
     stream_.socket().shutdown(tcp::socket::shutdown_send, error);
     stream_.expires_after(std::chrono::seconds(2));
     for (std::size_t bytes = 0; bytes < std::size_t{64} << 20 && !error;)
       bytes += co_await stream_.async_read_some(buffer_.prepare(1 << 16), or_error(error));
   }
 
-  asio::awaitable<bool> respond(http::request<http::string_body> request) {
+  HttpRequest request_of(const http::request<http::string_body>& request) const {
     const beast::string_view target = request.target();
-    const bool keep = request.keep_alive() && !shared_.draining;
     const bool head = request.method() == http::verb::head;
-    auto exchange = std::make_shared<Exchange>(std::make_unique<Exchange::Impl>(
-        shared_, HttpRequest{.method = head ? "GET" : text_of(request.method_string()),
-                             .path = text_of(target.substr(0, target.find('?'))),
-                             .body = std::move(request.body()),
-                             .authorization = text_of(request[http::field::authorization]),
-                             .peer = peer_}));
-    {
-      const std::lock_guard lock(shared_.mutex);
-      ++shared_.open;
+    return {.method = head ? "GET" : text_of(request.method_string()),
+            .path = text_of(target.substr(0, target.find('?'))),
+            .body = {},
+            .authorization = text_of(request[http::field::authorization]),
+            .peer = peer_};
+  }
+
+  // Whether the connection may go on.
+  asio::awaitable<bool> respond(http::request<http::string_body> request, bool whole) {
+    const bool keep = whole && request.keep_alive();
+    const bool head = request.method() == http::verb::head;
+    HttpRequest asked = request_of(request);
+    asked.body = std::move(request.body());
+    const Open open(shared_);
+    const auto exchange =
+        std::make_shared<Exchange>(std::make_unique<Exchange::Impl>(shared_, std::move(asked)));
+    try {
+      shared_.handler(exchange);
+    } catch (...) {
+      fail_with(*exchange);
     }
-    shared_.handler(exchange);
-    watch(exchange);
     const bool more = co_await send_answer(exchange->impl(), request.version(), keep, head);
     if (!more) exchange->impl().leave();
-    error_code error;
-    stream_.socket().cancel(error);  // nobody watches any more
+    co_return more && !shared_.draining;
+  }
+
+  // A handler that threw has nothing to say, or not all of it.
+  void fail_with(Exchange& exchange) {
+    bool unsaid = false;
     {
-      const std::lock_guard lock(shared_.mutex);
-      if (--shared_.open == 0) shared_.idle.notify_all();
+      const std::lock_guard lock(exchange.impl().mutex);
+      unsaid = exchange.impl().status == 0;
     }
-    co_return more;
+    if (unsaid)
+      exchange.answer(500, "application/json", shared_.error_body(500, "the server failed"));
+    else
+      exchange.end_stream(false);
   }
 
   // A client that closes while its answer is made does not want it any more.
-  void watch(const std::shared_ptr<Exchange>& exchange) {
-    if (buffer_.size() > 0) return;  // its next request is here already
-    stream_.socket().async_wait(
-        tcp::socket::wait_read, [self = shared_from_this(), exchange](error_code error) {
-          if (error) return;
-          char byte = 0;
-          self->stream_.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, error);
-          if (error) exchange->impl().leave();
-        });
+  bool has_left() {
+    pollfd at{.fd = stream_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&at, 1, 0) > 0;
   }
 
   // Whether the connection may go on.
@@ -282,10 +328,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
       bool ended = false, has_status = false;
       {
         const std::lock_guard lock(of.mutex);
-        if (of.gone) co_return false;
+        if (of.gone || of.queued > kMostQueued) co_return false;
         has_status = of.status != 0;
         ended = of.ended;
         pieces = std::exchange(of.pieces, {});
+        of.queued = 0;
       }
       const bool chunked = version >= 11;
       if (has_status && !of.stream) {
@@ -322,8 +369,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
         co_return !error && keep && chunked;
       }
       stream_.expires_never();
-      error_code ignored;
-      if (!has_news(of)) co_await of.news.async_wait(or_error(ignored));
+      while (!has_news(of)) {
+        error_code woken;
+        of.news.expires_after(kLook);
+        co_await of.news.async_wait(or_error(woken));
+        if (!woken && has_left()) co_return false;
+      }
     }
   }
 
@@ -393,11 +444,13 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler,
-                       ErrorBody error_body)
+                       ErrorBody error_body, Wanted wanted)
     : impl_(std::make_unique<Impl>()) {
   Shared& shared = impl_->shared;
+  allow_open_files(limits.connections);
   shared.limits = limits;
   shared.handler = std::move(handler);
+  shared.wanted = std::move(wanted);
   shared.error_body = std::move(error_body);
   const auto check = [&](const error_code& error) {
     if (error) fail(Exit::unavailable, host, ":", port, ": cannot listen: ", error.message());

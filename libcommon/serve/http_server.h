@@ -64,22 +64,27 @@ class HttpServer {
  public:
   // The server's thread calls it with each request; it returns soon, and somebody answers later.
   using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
+  // Whether a request, whose body is not read yet, is worth to be: else the handler gets it
+  // without.
+  using Wanted = std::function<bool(const HttpRequest&)>;
   // The body of an answer that the server gives by itself, to what is no request.
   using ErrorBody = std::function<std::string(int status, std::string_view text)>;
 
   // Listens on an address and a port, of which 0 is any free one.  Exit::unavailable if it cannot.
-  HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler,
-             ErrorBody error_body);
+  HttpServer(
+      const std::string& host, int port, const HttpLimits& limits, Handler handler,
+      ErrorBody error_body, Wanted wanted = [](const HttpRequest&) { return true; });
   HttpServer(const HttpServer&) = delete;
   ~HttpServer();
 
   int port() const;
-  // From now on nothing is accepted, and each connection is closed behind its answer.
+  // From now on nothing is accepted, and each connection is closed behind its answer, or where it
+  // asks again.
   void drain();
   // Waits until all answers are sent, no longer than `most`; false if some are not.
   bool wait_idle(std::chrono::milliseconds most);
-  // Once this has returned, the handler is not called any more and nothing is sent.  Exchanges may
-  // live on, but not longer than the server.
+  // Once this has returned, the handler is not called any more and nothing is written.  Exchanges
+  // may live on, but not longer than the server.
   void stop();
 
  private:

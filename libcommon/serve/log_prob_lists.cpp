@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/utf8.h"
+#include "infer/token_json.h"
 
 namespace mt {
 
@@ -14,11 +14,11 @@ JsonWriter LogProbLists::list() {
 }
 
 void LogProbLists::add(std::int32_t id, const LogProbs* probs) {
-  const auto text = [&](std::int32_t token) { return tokenizer_.decode_text({&token, 1}); };
+  const auto text = [&](std::int32_t token) { return token_name(tokenizer_, token); };
   const std::string token = text(id);
   tokens_.value(token);
   offsets_.value(offset_);
-  for (std::size_t at = 0; at < token.size(); ++offset_) next_code_point(token, at);
+  for (const char byte : token_bytes(tokenizer_, id)) offset_ += (byte & 0xC0) != 0x80 ? 1 : 0;
   if (probs == nullptr) {
     chosen_.null();
     top_.null();

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "infer/token_json.h"
 #include "serve/megatron_request.h"
 #include "serve/serving.h"
 
@@ -35,7 +36,7 @@ struct Pending {
     const std::span<const std::int32_t> prompt = completion.prompt(), made = completion.made();
     std::vector<std::int32_t> ids(prompt.begin(), prompt.end());
     ids.insert(ids.end(), made.begin(), made.end());
-    for (const std::int32_t id : ids) result.segments.push_back(tokenizer.decode_text({&id, 1}));
+    for (const std::int32_t id : ids) result.segments.push_back(token_bytes(tokenizer, id));
     for (std::size_t k = 0; k < completion.made().size() && request.logprobs; ++k)
       result.log_probs.push_back(completion.log_probs()[k].chosen);
     if (--left == 0 && !std::exchange(answered, true)) exchange->answer(200, kJson, json());
@@ -65,6 +66,9 @@ struct Pending {
 void begin(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
            MegatronRequest request) {
   const Tokenizer& tokenizer = serving.model.tokenizer;
+  if (request.add_bos && serving.model.start_token)
+    throw MegatronRefusal{"add_BOS: nothing stands in front of what the model's encoder reads",
+                          true};
   if (request.logprobs && serving.model.start_token)
     throw MegatronRefusal{"logprobs: the model's encoder reads prompts, and scores none", true};
   const CompletionOptions options = request.completion(
@@ -112,7 +116,7 @@ void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exc
   } catch (const ApiError& error) {
     say(*exchange, error.status, error.message, {{"Retry-After", "1"}});
   } catch (const Error& error) {
-    say(*exchange, 400, error.what());
+    say(*exchange, serving.megatron_compat ? 200 : 400, error.what());
   }
 }
 

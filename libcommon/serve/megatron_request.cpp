@@ -19,7 +19,7 @@ std::optional<std::int64_t> integer(element value) {
   return {};
 }
 std::optional<double> real(element value) {
-  if (!value.is_double()) return {};
+  if (value.type() != simdjson::dom::element_type::DOUBLE) return {};  // 1 is none
   return double(value);
 }
 

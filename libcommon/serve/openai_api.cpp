@@ -26,7 +26,8 @@ static std::string chat_text(const Serving& serving, const Exchange& exchange,
   fields.pass_over(
       {"documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
   fields.refuse("tools", "calls of tools are not understood yet", "[]");
-  fields.refuse("tool_choice", "there are no tools", "\"none\"");
+  if (fields.text("tool_choice").value_or("none") != "auto")
+    fields.refuse("tool_choice", "there are no tools", "\"none\"");
   fields.refuse("chat_template", "the model's own is used");
   try {
     return serving.chat.text(chat_value_of_json(exchange.request().body, "request"), "messages");

@@ -89,12 +89,13 @@ std::vector<std::string> RequestFields::texts(std::string_view name, std::size_t
 }
 
 std::vector<std::int64_t> RequestFields::integers(std::string_view name, std::int64_t low,
-                                                  std::int64_t high) {
+                                                  std::int64_t high, std::size_t most) {
   const std::optional<element> value = any(name);
   std::vector<std::int64_t> numbers;
   if (!value) return numbers;
   simdjson::dom::array list;
   if (value->get(list) != simdjson::SUCCESS) wrong(name, "a list of integers");
+  if (list.size() > most) wrong(name, concat("at most ", most, " integers"));
   for (const element one : list) numbers.push_back(integer_of(name, one, low, high));
   return numbers;
 }

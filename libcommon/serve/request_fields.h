@@ -29,7 +29,8 @@ class RequestFields {
   // Numbers from `low` to `high`; without `low` itself if it is `above`.
   std::optional<double> real(std::string_view name, double low, double high, bool above = false);
   std::vector<std::string> texts(std::string_view name, std::size_t most);  // one, or a list
-  std::vector<std::int64_t> integers(std::string_view name, std::int64_t low, std::int64_t high);
+  std::vector<std::int64_t> integers(std::string_view name, std::int64_t low, std::int64_t high,
+                                     std::size_t most = SIZE_MAX);
 
   // Has a field that is known and does nothing here passed over.
   void pass_over(std::initializer_list<std::string_view> names);

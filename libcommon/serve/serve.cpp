@@ -1,6 +1,7 @@
 #include "serve/serve.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -36,9 +37,9 @@ void ServeOptions::add_to(CommandLine& cl) {
             "completions at a time; changes no result", between(1, 1024));
   cl.option("--max-waiting", &max_waiting, "N",
             "completions that may wait; more requests get status 429", at_least(0));
-  cl.option("--max-body", &max_body, "MIB", "largest body of a request", greater_than(0));
+  cl.option("--max-body", &max_body, "MIB", "largest body of a request", between(0, 4095));
   cl.option("--drain", &drain, "SECONDS", "for requests that are not answered when TERM comes",
-            at_least(0));
+            between(0, 86400));
   cl.flag("--megatron-compat", &megatron_compat,
           "PUT /api says what is wrong with status 200, as Megatron-LM's server does");
   cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
@@ -61,6 +62,11 @@ void serve_page(const Serving&, const std::shared_ptr<Exchange>& exchange) {
 
 void serve_health(const Serving&, const std::shared_ptr<Exchange>& exchange) {
   exchange->answer(200, kJson, R"({"status":"ok"})");
+}
+
+void serve_ready(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  check_accepts(serving);
+  serve_health(serving, exchange);
 }
 
 void serve_version(const Serving&, const std::shared_ptr<Exchange>& exchange) {
@@ -89,7 +95,7 @@ constexpr Entry kRoutes[] = {
     {"GET", "/tokenizer_info", false, serve_tokenizer_info},
     {"GET", "/health", true, serve_health},
     {"GET", "/v1/health", true, serve_health},
-    {"GET", "/ready", true, serve_health},
+    {"GET", "/ready", true, serve_ready},
     {"GET", "/version", true, serve_version},
     {"GET", "/metrics", false, serve_metrics},
 };
@@ -134,13 +140,23 @@ class Router {
   Router(const Serving& serving, std::vector<std::string> keys)
       : serving_(serving), keys_(std::move(keys)) {}
 
+  // Whether a request finds somebody who answers it and brings a key where one is needed.
+  bool wants(const HttpRequest& request) const {
+    try {
+      check(request);
+      return true;
+    } catch (const ApiError&) {
+      return false;
+    } catch (const NotAllowed&) {
+      return false;
+    }
+  }
+
   void operator()(const std::shared_ptr<Exchange>& exchange) const {
     const HttpRequest& request = exchange->request();
     serving_.log.detail(concat(request.peer, " ", request.method, " ", request.path));
     try {
-      const Entry& entry = entry_of(request);
-      if (!entry.open) check_key(request);
-      entry.route(serving_, exchange);
+      check(request).route(serving_, exchange);
     } catch (const ApiError& error) {
       answer_error(*exchange, error);
     } catch (const NotAllowed& error) {
@@ -157,6 +173,12 @@ class Router {
   struct NotAllowed {
     std::string allowed;
   };
+
+  const Entry& check(const HttpRequest& request) const {
+    const Entry& entry = entry_of(request);
+    if (!entry.open) check_key(request);
+    return entry;
+  }
 
   static const Entry& entry_of(const HttpRequest& request) {
     std::string allowed;
@@ -201,10 +223,13 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   EngineLoop loop(*loaded.model,
                   {.vocab_size = model.vocab_size,
                    .max_requests = options.session.max_requests,
-                   .threads = options.session.threads},
+                   .threads = options.session.threads,
+                   .most_ahead = 256},
                   static_cast<std::size_t>(options.max_waiting));
+  std::atomic<bool> draining = false;
   const Serving serving{.model = model,
                         .chat = chat,
+                        .draining = draining,
                         .loop = loop,
                         .log = log,
                         .name = name_of(options),
@@ -216,12 +241,18 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .clamp_max_tokens = options.clamp_max_tokens};
   HttpLimits limits;
   limits.body = static_cast<std::size_t>(options.max_body * (1 << 20));
-  HttpServer server(options.host, static_cast<int>(options.port), limits,
-                    Router(serving, std::move(keys)), [](int status, std::string_view text) {
-                      return error_json({.status = status, .message = std::string(text)});
-                    });
-  log.event("serving", {{"url", concat("http://", options.host, ":", server.port())},
-                        {"model", serving.name}});
+  const Router router(serving, std::move(keys));
+  HttpServer server(
+      options.host, static_cast<int>(options.port), limits, router,
+      [](int status, std::string_view text) {
+        return error_json({.status = status, .message = std::string(text)});
+      },
+      [&](const HttpRequest& request) { return router.wants(request); });
+  const bool v6 = options.host.find(':') != std::string::npos;
+  log.event(
+      "serving",
+      {{"url", concat("http://", v6 ? "[" : "", options.host, v6 ? "]:" : ":", server.port())},
+       {"model", serving.name}});
   const Activity asked(log, [&] {
     const EngineLoop::State state = loop.state();
     log.event("state",
@@ -232,6 +263,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
               Log::Level::quiet);
   });
   while (!signals.poll(std::chrono::seconds(1))) continue;
+  draining = true;
   server.drain();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain);
   while (!server.wait_idle(std::chrono::milliseconds(100))) {

@@ -14,15 +14,21 @@ void answer_error(Exchange& exchange, const ApiError& error) {
   exchange.answer(error.status, kJson, error_json(error), std::move(headers));
 }
 
+void check_accepts(const Serving& serving) {
+  if (serving.draining) throw ApiError{.status = 503, .message = "the server stops"};
+}
+
 bool fits(const Serving& serving, const Completion& completion, std::int64_t num_tokens) {
   const std::int64_t prompt = std::ssize(completion.prompt());
+  const std::int64_t most = serving.loop.max_tokens();
   if (serving.model.start_token)
-    return prompt <= serving.loop.max_tokens() && num_tokens <= serving.model.decoder_positions;
-  return prompt + num_tokens <= serving.loop.max_tokens();
+    return prompt <= most && num_tokens <= serving.model.decoder_positions;
+  return prompt <= most && num_tokens <= most - prompt;
 }
 
 void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
             std::vector<EngineLoop::Work> work) {
+  check_accepts(serving);
   const auto tickets = serving.loop.submit(std::move(work));
   if (!tickets)
     throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
@@ -58,7 +64,8 @@ void check_unknown(const Serving& serving, const RequestFields& fields) {
 
 std::uint64_t drawn_seed() {
   static thread_local std::random_device device;
-  return device() >> 1;  // so that clients in any language can give it back
+  const std::uint64_t high = device() >> 1;  // so that it is no negative number
+  return high << 32 | device();
 }
 
 std::string drawn_id(const char* kind) {

@@ -1,6 +1,7 @@
 // Serving: what all routes of the server have in common, and how an answer is asked of the model.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@ class RequestFields;
 struct Serving {
   const CompletionModel& model;
   const ChatPrompts& chat;
+  const std::atomic<bool>& draining;  // what comes now is not answered any more
   EngineLoop& loop;
   const Log& log;
   std::string name;          // of the model, as clients know it
@@ -33,6 +35,8 @@ void answer_error(Exchange& exchange, const ApiError& error);
 
 // Whether the model has places for the prompt and so many tokens more.
 bool fits(const Serving& serving, const Completion& completion, std::int64_t num_tokens);
+
+void check_accepts(const Serving& serving);  // ApiError, 503, once it drains
 
 // Hands work to the loop, to be cancelled when the client leaves.  ApiError, 429, where too much
 // waits already.

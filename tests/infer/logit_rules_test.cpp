@@ -95,6 +95,7 @@ TEST(LogitRules, TokensThatAreNotAllowed) {
   EXPECT_EQ(changed(two, {0}, {1}, {3, 5})[3], kNever);
   EXPECT_EQ(changed(two, {0}, {1}, {3, 5})[5], kNever);
   EXPECT_EQ(changed(two, {0}, {1, 1}, {3, 5}), kLogits);
+  EXPECT_EQ(changed(two, {0}, {1}, {-1, 6, 1 << 20}), kLogits);  // which the model has not
   const LogitRules behind{.never_behind = {{1, 0}}};
   EXPECT_EQ(changed(behind, {0}, {1})[0], kNever);
   EXPECT_EQ(changed(behind, {1}, {})[0], kNever);

@@ -30,6 +30,7 @@ instead mt-convert '"$real" "$@" && { [[ ${@: -1} != torch_dist-of-torch ]] ||
   printf "\1" | dd of="${@: -1}"/release/__0_0.distcp bs=1 seek=40 conv=notrunc status=none; }'
 instead mt-preprocess '[[ $2 != out* ]] || touch more; exec "$real" "$@"'
 instead mt-eval '[[ $1 != --load ]] || { echo mt-eval: no >&2; exit 3; }; exec "$real" "$@"'
+instead mt-finetune 'exec "$real" "$@"'
 instead mt-generate '"$real" "$@" | sed s/Tom/Tim/'
 instead mt-pretrain 'if [[ $* == *--help* ]]; then "$real" "$@" | sed s/--seq-length/--sequence/
   else exec "$real" "$@" --seed 5; fi'

@@ -74,9 +74,9 @@ TEST(EngineLoop, AnswersDoNotNoticeEachOther) {
 // The prompt is scored before the first token, and tokens are told one by one.
 TEST(EngineLoop, Tells) {
   const auto model = make_gpt(small_gpt2());
-  EngineLoop loop(*model, {.vocab_size = 30, .threads = 1}, 0);
   std::promise<void> done;
   std::size_t scores = 0, told = 0;
+  EngineLoop loop(*model, {.vocab_size = 30, .threads = 1}, 0);
   std::vector<EngineLoop::Work> all;
   all.push_back(work(3, [&](Completion& completion) {
     EXPECT_EQ(scores, prompt_of(3).size() - 1);
@@ -90,13 +90,34 @@ TEST(EngineLoop, Tells) {
   EXPECT_EQ(told, static_cast<std::size_t>(options_of(3).num_tokens));
 }
 
+// One for which no token can be chosen fails alone.
+TEST(EngineLoop, FailuresAreOfOne) {
+  const auto model = make_gpt(small_gpt2());
+  std::promise<std::string> why;
+  std::promise<void> done;
+  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 2, .threads = 1}, 0);
+  CompletionOptions none = options_of(3);
+  for (std::int32_t id = 0; id < 30; ++id)
+    none.rules.bias[id] = -std::numeric_limits<double>::infinity();
+  std::vector<EngineLoop::Work> all;
+  all.push_back({.completion = std::make_unique<Completion>(kModel, "a", none, 0, 0),
+                 .failed = [&](const std::string& text) { why.set_value(text); }});
+  all.push_back(work(3, [&](Completion& completion) {
+    if (completion.finish() != Completion::Finish::none) done.set_value();
+  }));
+  ASSERT_TRUE(loop.submit(std::move(all)));
+  EXPECT_NE(why.get_future().get(), "");
+  done.get_future().wait();
+  EXPECT_EQ(loop.state().finished, 1U);
+}
+
 // What there is no room for is not taken, and nothing of it.
 TEST(EngineLoop, QueueIsBounded) {
   const auto model = make_gpt(small_gpt2());
-  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 1, .threads = 1}, 1);
   std::mutex held;  // stops the loop in the first completion's first token
   held.lock();
   std::promise<void> done;
+  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 1, .threads = 1}, 1);
   const auto submit = [&](std::size_t count) {
     std::vector<EngineLoop::Work> all;
     for (std::size_t i = 0; i < count; ++i) all.push_back(work(1, [](Completion&) {}));

@@ -113,6 +113,36 @@ TEST(HttpServer, WhatIsNoRequest) {
   EXPECT_EQ(asked(server.port(), "GET /still HTTP/1.1\r\n\r\n"), "GET /still \n");
 }
 
+// What is not wanted is answered before its body comes.
+TEST(HttpServer, WhatIsNotWanted) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body,
+                    [](const HttpRequest& request) { return request.path == "/wanted"; });
+  EXPECT_EQ(asked(server.port(), "POST /other HTTP/1.1\r\nContent-Length: 1000\r\n\r\nhi"),
+            "POST /other \n");
+  EXPECT_EQ(asked(server.port(), "POST /wanted HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"),
+            "POST /wanted hi\n");
+}
+
+// A client that does not read what it is sent is let go before all of it lies in memory.
+TEST(HttpServer, ClientsThatDoNotRead) {
+  std::promise<std::shared_ptr<Exchange>> came;
+  HttpServer server(
+      "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
+  Client client(server.port());
+  client.write("GET / HTTP/1.1\r\n\r\n");
+  const auto exchange = came.get_future().get();
+  std::promise<void> gone;
+  exchange->when_gone([&] { gone.set_value(); });
+  exchange->begin_stream("text/plain");
+  const auto left = gone.get_future();
+  for (int i = 0; i < 1000 && left.wait_for(0s) != std::future_status::ready; ++i) {
+    exchange->send(std::string(1 << 20, 'x'));
+    std::this_thread::sleep_for(1ms);
+  }
+  client.close();
+  EXPECT_EQ(left.wait_for(10s), std::future_status::ready);
+}
+
 // Clients that say nothing, or not enough, are let go; others are answered meanwhile.
 TEST(HttpServer, TimesOut) {
   HttpLimits limits;

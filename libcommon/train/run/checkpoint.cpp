@@ -147,10 +147,12 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 // then keeps its initial weights.
 class LoadedRows {
  public:
-  LoadedRows(const ModelConfig& stored, const ModelConfig& task, bool begins_anew)
-      : table_(model_rows(stored)) {
-    const bool same = stored.task_head == task.task_head && stored.num_labels == task.num_labels;
-    if (begins_anew && !same) drawn_ = task.task_head;
+  LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
+    const ModelConfig& wanted = task.model();
+    const bool same =
+        stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
+    table_ = same ? task.rows() : model_rows(stored);
+    if (begins_anew && !same) drawn_ = wanted.task_head;
   }
   const ParamTable& table() const { return table_; }
   bool has(const Param& row) const { return drawn_.empty() || row.place.stack != drawn_; }
@@ -178,7 +180,7 @@ static void load_foreign(const std::string& path, std::uint64_t seed, TrainingSt
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
   check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(), may_add,
                   [&] { return source->make_tokenizer({}); });
-  const LoadedRows rows(source->config(), state.task.model(), true);
+  const LoadedRows rows(source->config(), state.task, true);
   if (first) rows.tell(source->path(), log);
   source->check_all_used(rows.table());
   state.stream.synchronize();
@@ -228,7 +230,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   check_tokenizer(manifest, place->folder, task.tokenizer(), false,
                   [&] { return tokenizer_in(place->folder, manifest); });
   if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
-  const LoadedRows rows(stored, task.model(), found.begins_anew || place->release);
+  const LoadedRows rows(stored, task, found.begins_anew || place->release);
   if (ranks.rank() == 0) rows.tell(place->folder, log);
   check_all_used(checkpoint.tensors(), rows.table());
   state.stream.synchronize();
