@@ -97,18 +97,38 @@ TEST(MegatronRequest, TruthsAreIntegers) {
   EXPECT_EQ(parse_megatron_request(R"({"prompts":["a"],"top_k":true})").top_k, 1);
 }
 
+// A tokenizer with tokens for a newline (0), two of them (1) and a colon (2).
+class Lines final : public Letters {
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    ids.push_back(text == "\n" ? 0 : text == "\n\n" ? 1 : 2);
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    return ids[0] == 0 ? "\n" : ids[0] == 1 ? "\n\n" : ":";
+  }
+};
+
 TEST(MegatronRequest, Completion) {
-  const Letters tokenizer;
-  const MegatronRequest request = parse_megatron_request(
-      R"({"prompts":["a"],"tokens_to_generate":3,"top_p":0.9,"top_p_decay":0.5,"top_p_bound":0.1,
-          "temperature":2,"add_BOS":true,"logprobs":true,"stop_on_eol":true})");
-  const CompletionOptions options = request.completion(tokenizer, 7);
+  const Lines tokenizer;
+  const auto options_of = [&](const std::string& fields) {
+    return parse_megatron_request(R"({"prompts":["a"],)" + fields + "}").completion(tokenizer, 7);
+  };
+  const CompletionOptions options = options_of(
+      R"("tokens_to_generate":3,"top_p":0.9,"top_p_decay":0.5,"top_p_bound":0.1,"temperature":2,
+         "add_BOS":true,"logprobs":true,"prevent_newline_after_colon":true)");
   EXPECT_EQ(options.num_tokens, 3);
   EXPECT_EQ(options.sampling, (SamplingOptions{{.temperature = 2, .top_p = 0.9, .seed = 7}}));
   EXPECT_EQ(options.top_p_decay, 0.5);
   EXPECT_EQ(options.top_p_bound, 0.1);
-  EXPECT_TRUE(options.begin_document && options.ignore_eod);
+  EXPECT_TRUE(options.begin_document && !options.ignore_eod);
   EXPECT_EQ(options.logprobs, 0);
+  EXPECT_EQ(options.rules.never_behind, std::pair(2, 0));
+
+  const CompletionOptions line = options_of(R"("stop_on_eol":true)");
+  EXPECT_TRUE(line.ignore_eod);
+  EXPECT_EQ(line.last_tokens, (std::vector<std::int32_t>{1, 0}));
+  const CompletionOptions lines = options_of(R"("stop_on_double_eol":true,"stop_on_eol":true)");
+  EXPECT_EQ(lines.last_tokens, std::vector<std::int32_t>{1});
+  EXPECT_EQ(lines.last_pair, 0);
 }
 
 }  // namespace
