@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 #include "base/error.h"
 
@@ -33,16 +34,32 @@ CBLAS_TRANSPOSE form(const Block<T>& block) {
   return block.transpose ? CblasTrans : CblasNoTrans;
 }
 
-// OpenBLAS maps 128 MiB for each thread's first product, and tries for ever where it cannot.
-bool has_room_for_blas() {
-  constexpr std::size_t kBytes = std::size_t{128} << 20;
-  void* const room =
-      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED)
-    fail(Exit::out_of_memory, "out of host memory: a matrix product needs ", kBytes, " bytes");
-  ::munmap(room, kBytes);
-  return true;
-}
+// OpenBLAS maps 128 MiB for each product that runs beside others, and tries for ever where it
+// cannot: so a thread multiplies only where there is room for those of all threads that do, some of
+// which may not be mapped yet.
+class Multiplier {
+ public:
+  Multiplier() {
+    constexpr std::size_t kBytes = std::size_t{128} << 20;
+    const std::lock_guard lock(mutex_);
+    const std::size_t bytes = (count_ + 1) * kBytes;
+    void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+      fail(Exit::out_of_memory, "out of host memory: a matrix product needs ", kBytes,
+           " bytes for each of ", count_ + 1, count_ == 0 ? " thread" : " threads");
+    ::munmap(room, bytes);
+    ++count_;
+  }
+  ~Multiplier() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+  }
+
+ private:
+  inline static std::mutex mutex_;
+  inline static std::size_t count_ = 0;  // threads that multiply
+};
 
 }  // namespace
 
@@ -50,7 +67,7 @@ template <class T>
 void block_product(Block<T> c, Block<const T> a, Block<const T> b, std::int64_t m, std::int64_t n,
                    std::int64_t k, T alpha, T beta) {
   [[maybe_unused]] static const bool single = (openblas_set_num_threads(1), true);
-  [[maybe_unused]] static thread_local const bool has_room = has_room_for_blas();
+  static thread_local const Multiplier multiplier;
   const auto product = [&](auto gemm) {
     gemm(CblasRowMajor, form(a), form(b), narrow(m), narrow(n), narrow(k), alpha, a.data, stride(a),
          b.data, stride(b), beta, c.data, stride(c));
