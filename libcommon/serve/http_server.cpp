@@ -369,7 +369,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         co_return !error && keep && chunked;
       }
       stream_.expires_never();
-      while (!has_news(of)) {
+      while (!has_news(of, begun)) {
         error_code woken;
         of.news.expires_after(kLook);
         co_await of.news.async_wait(or_error(woken));
@@ -378,9 +378,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
   }
 
-  static bool has_news(Exchange::Impl& of) {
+  static bool has_news(Exchange::Impl& of, bool begun) {
     const std::lock_guard lock(of.mutex);
-    return of.gone || of.ended || !of.pieces.empty();
+    return of.gone || of.ended || !of.pieces.empty() || (of.status != 0 && !begun);
   }
 
   template <class Body>
