@@ -16,7 +16,7 @@ for program in convert eval generate preprocess pretrain; do
   [[ -x $bin/mt-$program ]] || exit 125
 done
 for name in $(compgen -e MT_); do unset "$name"; done
-export LC_ALL=C
+export LC_ALL=C no_proxy=localhost
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch"/build/release
