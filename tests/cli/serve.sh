@@ -4,7 +4,8 @@
 #   stop_server       has it end, and prints its exit code if that is not 0
 command -v curl > /dev/null || { echo "there is no curl" >&2; exit 125; }
 serve() {
-  mt-generate serve --port 0 "$@" > served 2> log &
+  : > log  # of a server before it
+  mt-generate serve --port 0 "$@" > served 2>> log &
   server=$!
   trap 'kill "$server" 2> /dev/null' EXIT
   for ((i = 0; i < 300; ++i)); do
