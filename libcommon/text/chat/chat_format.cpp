@@ -92,8 +92,9 @@ std::string formatted(const ChatValue& value, std::string_view text) {
   } else if (value.is_text() || value.boolean() != nullptr) {
     if (spec.type != 0 && spec.type != 's')
       throw ChatFailure{concat("Unknown format code '", spec.type, "' for object of type 'str'")};
+    const std::string shown = python_text(value);
     std::int64_t left = spec.precision;
-    for (const std::string_view point : each_point(python_text(value)))
+    for (const std::string_view point : each_point(shown))
       if (left-- != 0) out += point;
   } else {
     throw ChatFailure{"unsupported format string passed to " + python_type(value)};
