@@ -137,13 +137,16 @@ void Exchange::begin_stream(std::string_view type, Headers headers) {
 
 void Exchange::send(std::string piece) {
   if (piece.empty()) return;
+  bool reads = true;
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->gone) return;
     impl_->queued += piece.size();
     impl_->pieces.push_back(std::move(piece));
+    reads = impl_->queued <= kMostQueued;
   }
-  tell();
+  if (reads) return tell();
+  asio::post(impl_->shared.io, [self = shared_from_this()] { self->impl_->leave(); });
 }
 
 void Exchange::end_stream(bool whole) {
@@ -328,7 +331,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       bool ended = false, has_status = false;
       {
         const std::lock_guard lock(of.mutex);
-        if (of.gone || of.queued > kMostQueued) co_return false;
+        if (of.gone) co_return false;
         has_status = of.status != 0;
         ended = of.ended;
         pieces = std::exchange(of.pieces, {});

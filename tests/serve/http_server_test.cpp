@@ -137,16 +137,15 @@ TEST(HttpServer, ClientsThatDoNotRead) {
   const auto left = gone.get_future();
   for (int i = 0; i < 1000 && left.wait_for(0s) != std::future_status::ready; ++i) {
     exchange->send(std::string(1 << 20, 'x'));
-    std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(5ms);
   }
-  client.close();
-  EXPECT_EQ(left.wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(left.wait_for(0s), std::future_status::ready);
 }
 
 // Clients that say nothing, or not enough, are let go; others are answered meanwhile.
 TEST(HttpServer, TimesOut) {
   HttpLimits limits;
-  limits.header_time = limits.body_time = limits.idle_time = 50ms;
+  limits.header_time = limits.body_time = limits.idle_time = 500ms;
   HttpServer server("127.0.0.1", 0, limits, echo, error_body);
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(std::make_unique<Client>(server.port()));
