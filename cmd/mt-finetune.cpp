@@ -26,8 +26,14 @@ void run(mt::CommandLine& cl) {
     if (verb == task.verb.name) return task.run(cl);
   cl.describe("Train a model further, for a task.",
               "--task NAME of Megatron's tasks/main.py, SFT say, names the verb, too.");
+  std::string unknown;
+  cl.positional("VERB", &unknown, "what the model is to learn, or to do");
   cl.parse();
-  mt::fail(mt::Exit::usage, "expected a verb (see mt-finetune --help)");
+  std::vector<std::string> names;
+  for (const mt::Verb& known : verbs) names.emplace_back(known.name);
+  const std::string near = mt::nearest(unknown, names);
+  mt::fail(mt::Exit::usage, unknown, ": is no verb",
+           near.empty() ? " (see mt-finetune --help)" : "; did you mean " + near + "?");
 }
 
 }  // namespace
