@@ -65,7 +65,11 @@ struct ChatTarget {
 struct ChatStatement;
 using ChatBody = std::vector<ChatStatement>;
 
-struct ChatBranch;
+struct ChatBranch {
+  ChatExpressionPtr condition = {};  // null: `else`
+  ChatBody body;
+};
+
 struct ChatParameter {
   int slot = 0;
   std::string name = {};
@@ -93,11 +97,6 @@ struct ChatStatement {
   std::vector<ChatBranch> branches = {};
   std::vector<ChatParameter> parameters = {};
   ChatBody body = {}, otherwise = {};
-};
-
-struct ChatBranch {
-  ChatExpressionPtr condition = {};  // null: `else`
-  ChatBody body = {};
 };
 
 struct ChatSyntax {

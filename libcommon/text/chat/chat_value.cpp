@@ -57,10 +57,11 @@ ChatValue ChatValue::dict(Pairs pairs) {
     if (const std::string* const text = key.text())
       at = texts.try_emplace(*text, at).first->second;
     else
-      at = static_cast<std::size_t>(
-          std::ranges::find_if(dict.pairs,
-                               [&](const auto& pair) { return python_equal(pair.first, key); }) -
-          dict.pairs.begin());
+      at = static_cast<std::size_t>(std::ranges::find_if(dict.pairs,
+                                                         [&, &wanted = key](const auto& pair) {
+                                                           return python_equal(pair.first, wanted);
+                                                         }) -
+                                    dict.pairs.begin());
     if (at < dict.pairs.size())
       dict.pairs[at].second = std::move(item);
     else
