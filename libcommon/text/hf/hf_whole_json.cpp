@@ -23,7 +23,7 @@ class Processor {
     std::vector<std::int32_t> ids = around_.before;
     ids.insert(ids.end(), around_.after.begin(), around_.after.end());
     std::ranges::sort(ids);
-    ids.erase(std::ranges::unique(ids).begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     for (const std::int32_t id : ids) {
       json_.key(text_of(id)).begin_object().member("id", text_of(id)).key("ids").begin_array();
       json_.value(id).end_array().key("tokens").begin_array().value(text_of(id)).end_array();
