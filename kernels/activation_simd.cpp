@@ -73,7 +73,7 @@ struct GegluSlope {
   [[gnu::always_inline]] static Floats slope(Floats a, Floats s) { return gelu_tanh_slope(a, s); }
 };
 
-// Of y = a gate(a) up.
+// A row of the gradient of y = a gate(a) up.
 template <class Slope>
 [[gnu::always_inline]] inline void gated_gradient_row(float* dx, const float* dy, const float* x,
                                                       std::int64_t cols) {

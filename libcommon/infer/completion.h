@@ -45,8 +45,8 @@ struct CompletionModel {
   const Tokenizer& tokenizer;
   std::int64_t vocab_size = 0;                // the tokens that the model knows
   std::vector<std::int32_t> end_tokens = {};  // that end a text; empty: the tokenizer's eod()
-  // Of a model whose encoder reads prompts: the token behind which its decoder begins, and how many
-  // it has positions for.
+  // A model whose encoder reads prompts has a token behind which its decoder begins, and positions
+  // for so many.
   std::optional<std::int32_t> start_token = {};
   std::int64_t decoder_positions = 0;
 };
@@ -84,7 +84,7 @@ class Completion {
   std::span<const std::int32_t> prompt() const {
     return read_.empty() ? std::span(ids_).first(before_) : std::span(read_);
   }
-  // Of made(), and behind them of end_token(), if there is one.
+  // How likely each of made() was, and behind them end_token(), if there is one.
   const std::vector<LogProbs>& log_probs() const { return log_probs_; }
   // The token that ended the text, which is none of made().
   std::optional<std::int32_t> end_token() const { return end_token_; }

@@ -17,7 +17,7 @@ namespace mt {
 struct TokenizerCopy {
   std::string name, content;
 };
-// Of the files that `options` names.
+// Reads the files that `options` names.
 std::vector<TokenizerCopy> tokenizer_copies(const TokenizerOptions& options);
 // Writes them below FOLDER.
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,

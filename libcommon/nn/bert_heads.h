@@ -41,8 +41,8 @@ class BertHeads {
   void forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked, Saved* saved) const;
   void backward(Step& s, Tensor dx, const Saved& saved) const;
 
-  // Of rows of hidden states, on one rank: the words' logits, [rows, tokens], and what the head for
-  // the order reads, tanh(x W_p^T + b_p).
+  // These make of rows of hidden states, on one rank, the words' logits, [rows, tokens], and what
+  // the head for the order reads, tanh(x W_p^T + b_p).
   void logits(Step& s, Tensor logits, ConstTensor x) const;
   void pool(Step& s, Tensor pooled, ConstTensor x) const;
 

@@ -54,8 +54,8 @@ struct CachedPast {
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
   // Each sequence's slot, and how many tokens it has, those of the Step included: [sequences] i32.
   ConstTensor slots = {}, lengths = {};
-  // Of the memory that each has in the cache, where layers attend to one: its tokens at most, and
-  // how many it has: [sequences] i32.
+  // Where layers attend to a memory in the cache, none has more tokens than this, and each has so
+  // many: [sequences] i32.
   std::int64_t longest_memory = 0;
   ConstTensor memory_lengths = {};
   // The slot of one sequence alone, which has `longest` tokens and a memory of `longest_memory`,

@@ -1,7 +1,6 @@
 #include "serve/answer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/error.h"
@@ -34,9 +33,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
         request_(std::move(request)),
         chat_(chat),
         id_(drawn_id(chat ? "chatcmpl-" : "cmpl-")),
-        created_(std::chrono::duration_cast<std::chrono::seconds>(
-                     std::chrono::system_clock::now().time_since_epoch())
-                     .count()) {}
+        created_(seconds_since_1970()) {}
 
   void begin();
 
@@ -81,11 +78,11 @@ class Answer : public std::enable_shared_from_this<Answer> {
   bool streaming_ = false, failed_ = false;
 };
 
-static std::string choice_json(std::int64_t index, const std::string& members) {
+std::string choice_json(std::int64_t index, const std::string& members) {
   return concat("{\"index\":", index, ",", members);
 }
 
-static void write_usage(JsonWriter& json, std::int64_t prompt, std::int64_t completion) {
+void write_usage(JsonWriter& json, std::int64_t prompt, std::int64_t completion) {
   json.key("usage").begin_object();
   json.member("prompt_tokens", prompt).member("completion_tokens", completion);
   json.member("total_tokens", prompt + completion).end_object();

@@ -143,7 +143,9 @@ class Reader {
       if (seed < 0) refuse("random_seed must be a positive integer");
       request_.random_seed = seed;
     }
-    read_flag("no_log", request_.no_log, "no_log must be a boolean value");
+    bool unused =
+        false;  // Megatron's server then writes no line of the request; this one never does
+    read_flag("no_log", unused, "no_log must be a boolean value");
   }
 
   void read_beams() {
@@ -152,10 +154,9 @@ class Reader {
       if (*request_.beam_width < 1) refuse("beam_width must be an integer > 1");
       if (request_.prompts.size() > 1) refuse("When doing beam_search, batch size must be 1");
     }
-    if (has("stop_token"))
-      request_.stop_token = integer_of("stop_token", "stop_token must be an integer");
-    if (has("length_penalty"))
-      request_.length_penalty = real_of("length_penalty", "length_penalty must be a float");
+    // Beams alone have these.
+    if (has("stop_token")) integer_of("stop_token", "stop_token must be an integer");
+    if (has("length_penalty")) real_of("length_penalty", "length_penalty must be a float");
   }
 
   simdjson::dom::object body_;

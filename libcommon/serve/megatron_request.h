@@ -20,11 +20,9 @@ struct MegatronRequest {
   std::int64_t top_k = 0;
   double top_p = 0, top_p_decay = 0, top_p_bound = 0;
   bool add_bos = false, stop_on_double_eol = false, stop_on_eol = false,
-       prevent_newline_after_colon = false, no_log = false;
+       prevent_newline_after_colon = false;
   std::optional<std::int64_t> random_seed = {};
   std::optional<std::int64_t> beam_width = {};
-  std::optional<std::int64_t> stop_token = {};  // of beams
-  double length_penalty = 1;
 
   // What it asks of the completion of one prompt.
   CompletionOptions completion(const Tokenizer& tokenizer, std::uint64_t seed) const;

@@ -233,9 +233,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .loop = loop,
                         .log = log,
                         .name = name_of(options),
-                        .created = std::chrono::duration_cast<std::chrono::seconds>(
-                                       std::chrono::system_clock::now().time_since_epoch())
-                                       .count(),
+                        .created = seconds_since_1970(),
                         .megatron_compat = options.megatron_compat,
                         .strict_fields = options.strict_fields,
                         .clamp_max_tokens = options.clamp_max_tokens};

@@ -1,5 +1,6 @@
 #include "serve/serving.h"
 
+#include <chrono>
 #include <random>
 
 #include "base/error.h"
@@ -60,6 +61,11 @@ void check_unknown(const Serving& serving, const RequestFields& fields) {
     if (serving.strict_fields) throw ApiError{.message = name + ": unknown field", .param = name};
     serving.log.detail("a request has the unknown field " + name);
   }
+}
+
+std::int64_t seconds_since_1970() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since).count();
 }
 
 std::uint64_t drawn_seed() {

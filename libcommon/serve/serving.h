@@ -53,6 +53,7 @@ void check_model(const Serving& serving, std::string_view name);
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const RequestFields& fields);
 
+std::int64_t seconds_since_1970();
 std::uint64_t drawn_seed();              // of a request that brings none
 std::string drawn_id(const char* kind);  // "cmpl-" and 24 letters and digits
 

@@ -35,7 +35,7 @@ Tokens joined(std::span<const std::int32_t> a, std::span<const std::int32_t> b,
 
 }  // namespace
 
-// Of n tokens at most round(n p), or 1, are masked, so of several samples no more than these.
+// A sample of n tokens has at most round(n p) of them masked, or 1; several have no more than this.
 static std::int64_t most_masked_of(std::int64_t texts, std::int64_t tokens, double probability) {
   if (texts == 1) return most_masked(tokens, probability);
   return static_cast<std::int64_t>(static_cast<double>(tokens) * probability) + texts;
