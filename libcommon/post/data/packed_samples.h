@@ -5,8 +5,8 @@
 //   loss_mask  1 where the label is a token that is learnt
 //   positions  start again at 0 with each example
 //   first_key  where the token's example begins, so that attention stays within it
-// With `wrapped` packing all of a sample is one text.  An epoch has every sample once, in an order of
-// its own unless they are not shuffled.  Thread-safe.
+// With `wrapped` packing all of a sample is one text.  An epoch has every sample once, in an order
+// of its own unless they are not shuffled.  Thread-safe.
 #pragma once
 
 #include <array>
