@@ -24,7 +24,7 @@ static Exit code_of(int error, Exit otherwise) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return Exit::no_input;
+      return otherwise == Exit::cannot_create ? otherwise : Exit::no_input;
     case EACCES:
     case EPERM:
       return Exit::no_permission;

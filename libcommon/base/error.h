@@ -77,8 +77,8 @@ template <class... Parts>
 }
 
 // Throws for a failed system call on `path`: "path: what: No space left on device".  The code
-// follows from errno: ENOENT no_input, EACCES and EPERM no_permission, EROFS cannot_create, EIO and
-// ENOSPC io_error, ENOMEM out_of_memory, else `otherwise`.
+// follows from errno: EACCES and EPERM no_permission, EROFS cannot_create, EIO and ENOSPC io_error,
+// ENOMEM out_of_memory, ENOENT no_input unless `otherwise` is cannot_create; else `otherwise`.
 [[noreturn]] void fail_errno(const std::string& path, const char* what, Exit otherwise);
 
 }  // namespace mt

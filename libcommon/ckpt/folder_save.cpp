@@ -152,7 +152,7 @@ FolderSave::FolderSave(const std::string& path, FolderFiles files, bool replaces
   refuse_other_than_folder(path);
   if (replaces_ && fs::is_directory(path)) check_files_can_be_replaced(path, files_.own(path));
   const std::string folder = temporary_name(path);
-  if (::mkdir(folder.c_str(), 0777) != 0) fail_errno(folder, "cannot create", Exit::cannot_create);
+  if (::mkdir(folder.c_str(), 0777) != 0) fail_errno(path, "cannot create", Exit::cannot_create);
   folder_ = folder;
   try {
     mark(folder_);

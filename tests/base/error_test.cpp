@@ -14,10 +14,10 @@ TEST(Error, CarriesCodeAndLine) {
 }
 
 TEST(Error, ErrnoDecidesTheCode) {
-  const auto with = [](int number) {
+  const auto with = [](int number, Exit otherwise = Exit::io_error) {
     return error_of([&] {
       errno = number;
-      fail_errno("x", "cannot open", Exit::io_error);
+      fail_errno("x", "cannot open", otherwise);
     });
   };
   EXPECT_EQ(with(ENOENT), "66 x: cannot open: No such file or directory");
@@ -25,6 +25,8 @@ TEST(Error, ErrnoDecidesTheCode) {
   EXPECT_EQ(with(EROFS), "73 x: cannot open: Read-only file system");
   EXPECT_EQ(with(ENOMEM), "71 x: cannot open: Cannot allocate memory");
   EXPECT_EQ(with(ENOSPC), "74 x: cannot open: No space left on device");
+  EXPECT_EQ(with(ENOENT, Exit::cannot_create), "73 x: cannot open: No such file or directory");
+  EXPECT_EQ(with(EACCES, Exit::cannot_create), "77 x: cannot open: Permission denied");
 }
 
 }  // namespace mt

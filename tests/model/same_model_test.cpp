@@ -7,6 +7,8 @@
 namespace mt {
 namespace {
 
+const std::string kWayOut = "; --use-checkpoint-args takes the checkpoint's";
+
 std::string difference(const ModelConfig& stored, void (*change)(ModelConfig&)) {
   ModelConfig run = stored;
   change(run);
@@ -16,21 +18,22 @@ std::string difference(const ModelConfig& stored, void (*change)(ModelConfig&)) 
 TEST(SameModel, NamesWhatDiffers) {
   const auto of_gpt2 = [](void (*change)(ModelConfig&)) { return difference(tiny_gpt2(), change); };
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.num_layers = 3; }),
-            "78 ckpt: --num-layers is 2 in the checkpoint and 3 here");
+            "78 ckpt: --num-layers is 2 in the checkpoint and 3 here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.norm_epsilon = 0.5; }),
-            "78 ckpt: --norm-epsilon is 1e-05 in the checkpoint and 0.5 here");
+            "78 ckpt: --norm-epsilon is 1e-05 in the checkpoint and 0.5 here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.normalization = "RMSNorm"; }),
-            "78 ckpt: --normalization is LayerNorm in the checkpoint and RMSNorm here");
+            "78 ckpt: --normalization is LayerNorm in the checkpoint and RMSNorm here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.qk_layernorm = true; }),
-            "78 ckpt: --qk-layernorm is off in the checkpoint and on here");
+            "78 ckpt: --qk-layernorm is off in the checkpoint and on here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.add_bias_linear = false; }),
-            "78 ckpt: --disable-bias-linear is off in the checkpoint and on here");
+            "78 ckpt: --disable-bias-linear is off in the checkpoint and on here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.max_position_embeddings = 16; }),
-            "78 ckpt: --max-position-embeddings is 8 in the checkpoint and 16 here");
+            "78 ckpt: --max-position-embeddings is 8 in the checkpoint and 16 here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.bias_gelu_fusion = false; }),
-            "78 ckpt: GeLU in its tanh form is on in the checkpoint and off here");
+            "78 ckpt: GeLU in its tanh form is on in the checkpoint and off here" + kWayOut);
   EXPECT_EQ(of_gpt2([](ModelConfig& c) { c.window_size = "3,0"; }),
-            "78 ckpt: the window of a layer (--window-size) is -1 in the checkpoint and 3 here");
+            "78 ckpt: the window of a layer (--window-size) is -1 in the checkpoint and 3 here" +
+                kWayOut);
 }
 
 TEST(SameModel, ComparesWhatSettingsMeanTogether) {
@@ -38,11 +41,11 @@ TEST(SameModel, ComparesWhatSettingsMeanTogether) {
     return difference(tiny_llama(), change);
   };
   EXPECT_EQ(of_llama([](ModelConfig& c) { c.group_query_attention = false; }),
-            "78 ckpt: --num-query-groups is 2 in the checkpoint and 4 here");
+            "78 ckpt: --num-query-groups is 2 in the checkpoint and 4 here" + kWayOut);
   EXPECT_EQ(of_llama([](ModelConfig& c) { c.ffn_hidden_size = {}; }),
-            "78 ckpt: --ffn-hidden-size is 40 in the checkpoint and 0 here");
+            "78 ckpt: --ffn-hidden-size is 40 in the checkpoint and 0 here" + kWayOut);
   EXPECT_EQ(of_llama([](ModelConfig& c) { c.add_qkv_bias = true; }),
-            "78 ckpt: a bias in the QKV projection is off in the checkpoint and on here");
+            "78 ckpt: a bias in the QKV projection is off in the checkpoint and on here" + kWayOut);
   const std::string none = of_llama([](ModelConfig& c) {
     c.kv_channels = c.head_dim();
     c.rotary_interpolation = 1;
@@ -67,10 +70,10 @@ TEST(SameModel, ARunThatBeginsAnewMayReachFurther) {
             "--use-rope-scaling is off in the checkpoint and on here; the window of a layer "
             "(--window-size) is -1 in the checkpoint and 3 here");
   EXPECT_EQ(error_of([&] { check_same_model(run, stored, "ckpt"); }),
-            "78 ckpt: --rotary-base is 10000 in the checkpoint and 500000 here");
+            "78 ckpt: --rotary-base is 10000 in the checkpoint and 500000 here" + kWayOut);
   run.rotary_interleaved = true;
   EXPECT_EQ(error_of([&] { check_same_model(run, stored, "ckpt", true); }),
-            "78 ckpt: --rotary-interleaved is off in the checkpoint and on here");
+            "78 ckpt: --rotary-interleaved is off in the checkpoint and on here" + kWayOut);
   run = stored;
   run.family = ModelFamily::gemma;
   EXPECT_EQ(error_of([&] { check_same_model(stored, run, "ckpt", true); }),

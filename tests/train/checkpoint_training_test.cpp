@@ -5,6 +5,7 @@ namespace mt {
 namespace {
 
 using CheckpointTraining = Training;
+const std::string kWayOut = "; --use-checkpoint-args takes the checkpoint's";
 
 // Weights alone: iteration, samples, optimizer and schedule begin anew.
 TEST_F(CheckpointTraining, Finetune) {
@@ -159,7 +160,7 @@ TEST_F(CheckpointTraining, WhatDoesNotFitTheCheckpoint) {
   wide.model.hidden_size = 32;
   EXPECT_EQ(error_of([&] { train_with(wide); }),
             concat("78 ", iteration_folder(o.run.checkpoint.save, 10),
-                   ": --hidden-size is 16 in the checkpoint and 32 here"));
+                   ": --hidden-size is 16 in the checkpoint and 32 here", kWayOut));
   PretrainOptions no_optimizer = options("bare");
   no_optimizer.run.checkpoint.save_optimizer = false;
   train_with(no_optimizer);
@@ -184,16 +185,18 @@ TEST_F(CheckpointTraining, AnotherModelThanTheCheckpoints) {
   };
   const std::string where = concat("78 ", iteration_folder(o.run.checkpoint.save, 10), ": ");
   EXPECT_EQ(refusal([](PretrainOptions& t) { t.model.add_bias_linear = false; }),
-            where + "--disable-bias-linear is off in the checkpoint and on here");
+            where + "--disable-bias-linear is off in the checkpoint and on here" + kWayOut);
   EXPECT_EQ(refusal([](PretrainOptions& t) { t.model.bias_gelu_fusion = false; }),
-            where + "GeLU in its tanh form is on in the checkpoint and off here");
+            where + "GeLU in its tanh form is on in the checkpoint and off here" + kWayOut);
   EXPECT_EQ(refusal([](PretrainOptions& t) { t.model.untie_embeddings_and_output_weights = true; }),
-            where + "--untie-embeddings-and-output-weights is off in the checkpoint and on here");
+            where + "--untie-embeddings-and-output-weights is off in the checkpoint and on here" +
+                kWayOut);
   EXPECT_EQ(refusal([](PretrainOptions& t) { t.model.max_position_embeddings = 20; }),
-            where + "--max-position-embeddings is 16 in the checkpoint and 20 here");
-  EXPECT_EQ(
-      refusal([](PretrainOptions& t) { t.model.position_embedding_type = "none"; }),
-      where + "--position-embedding-type is learned_absolute in the checkpoint and none here");
+            where + "--max-position-embeddings is 16 in the checkpoint and 20 here" + kWayOut);
+  EXPECT_EQ(refusal([](PretrainOptions& t) { t.model.position_embedding_type = "none"; }),
+            where +
+                "--position-embedding-type is learned_absolute in the checkpoint and none here" +
+                kWayOut);
 }
 
 // A checkpoint's own folder can be named too, and its iteration is where the run goes on.

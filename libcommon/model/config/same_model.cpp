@@ -70,7 +70,9 @@ std::string check_same_model(const ModelConfig& run, const ModelConfig& stored,
     };
     const std::string difference = concat(ours[i].name, " is ", text(theirs[i].value),
                                           " in the checkpoint and ", text(ours[i].value), " here");
-    if (!begins_anew || !ours[i].of_reach) fail(Exit::bad_config, where, ": ", difference);
+    if (!begins_anew || !ours[i].of_reach)
+      fail(Exit::bad_config, where, ": ", difference,
+           "; --use-checkpoint-args takes the checkpoint's");
     if (changed.find(ours[i].name) == changed.npos)
       changed += concat(changed.empty() ? "" : "; ", difference);
   }
