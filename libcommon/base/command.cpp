@@ -370,7 +370,7 @@ void CommandLine::open_log(Log::Settings settings) {
   const char* const kind = std::getenv("TERM");  // a dumb one cannot erase what is drawn
   settings.terminal =
       ::isatty(STDERR_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
-  settings.drawn = log_.settings().drawn;
+  settings.drawing = log_.settings().drawing;
   settings.activities = {};  // they hold this log, which therefore holds them not
   activities_->speak_through(Log(settings));
   settings.activities = activities_;

@@ -39,7 +39,7 @@ static void write(int descriptor, const std::string& text) {
 
 void Log::write_line(std::string line) const {
   line += '\n';
-  if (settings_.drawn->exchange(false)) line.insert(0, "\r\x1b[K");
+  if (settings_.drawing->stands.exchange(false)) line.insert(0, "\r\x1b[K");
   write(settings_.descriptor, line);
 }
 
@@ -68,12 +68,17 @@ static std::string word(const LogField& field) {
 
 bool Log::draws() const {
   return settings_.terminal && settings_.format == Format::text &&
-         settings_.progress == Show::automatic && shows(Level::normal);
+         settings_.progress == Show::automatic && shows(Level::normal) && !settings_.drawing->over;
+}
+
+void Log::draw_no_more() const {
+  draw();
+  settings_.drawing->over = true;
 }
 
 void Log::draw(std::string_view text) const {
   if (!draws()) return;
-  const bool stood = settings_.drawn->exchange(!text.empty());
+  const bool stood = settings_.drawing->stands.exchange(!text.empty());
   if (text.empty() && !stood) return;
   winsize window = {};
   ::ioctl(settings_.descriptor, TIOCGWINSZ, &window);

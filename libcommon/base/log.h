@@ -42,6 +42,11 @@ class Log {
   enum class Format { text, json };
   enum class Show { automatic, json, none };  // --progress
 
+  // The last line of a terminal, one for all of its logs.
+  struct Drawing {
+    std::atomic<bool> stands = false;  // something does
+    std::atomic<bool> over = false;    // nothing will any more
+  };
   struct Settings {
     std::string program = {};  // stands before notes and warnings
     Level level = Level::normal;
@@ -54,8 +59,7 @@ class Log {
     std::optional<int> rank = {};
     int descriptor = 2;
     std::shared_ptr<Activities> activities = {};  // what tells of itself on USR2 (activity.h)
-    // Whether something stands in the terminal's last line: one fact for all logs of a terminal.
-    std::shared_ptr<std::atomic<bool>> drawn = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<Drawing> drawing = std::make_shared<Drawing>();
   };
 
   Log() = default;                  // normal, text, stderr
@@ -83,6 +87,8 @@ class Log {
   // Draws the text in the last line of a terminal, cut to its width, in place of what stood there;
   // without a text nothing stands there any more.  A line that is written takes its place.
   void draw(std::string_view text = {}) const;
+  // Nothing stands there from now on, in any log of it: what ends at once leaves nothing behind.
+  void draw_no_more() const;
 
   bool draws() const;  // is it a terminal, where that is wanted?
 

@@ -9,7 +9,7 @@ namespace mt {
 void run_until_signal(const CommandLine& cl, const std::function<void(const RunContext&)>& work,
                       bool resumable) {
   Signals signals;
-  signals.answer([](Signal) {});
+  signals.answer([&cl](Signal) { cl.log().draw_no_more(); });
   RunContext context{cl.log(), version_text(cl.program()), cl.arguments(), [&signals] {
                        if (const auto signal = signals.poll()) throw *signal;
                      }};

@@ -110,6 +110,20 @@ TEST(Log, LinesTakeThePlaceOfWhatIsDrawn) {
   EXPECT_EQ(written({.program = "mt-x"}, body), "mt-x: first\nmt-x: second\nmt-x: third\n");
 }
 
+TEST(Log, NothingIsDrawnOnceThatIsOver) {
+  const auto body = [](const Log& log) {
+    Progress progress(log, "packing", "items", 100, std::chrono::nanoseconds(1));
+    const Log other(log.settings());
+    other.draw("bar");
+    log.draw_no_more();
+    progress.add(40);
+    other.draw("again");
+    log.note("ends");
+  };
+  EXPECT_EQ(written({.program = "mt-x", .terminal = true}, body),
+            "\rbar\x1b[K\r\x1b[Kmt-x: ends\n");
+}
+
 TEST(Progress, SilentWhereAsked) {
   EXPECT_EQ(written({.level = Log::Level::quiet}, work), "");
   EXPECT_EQ(written({.progress = Log::Show::none}, work), "");

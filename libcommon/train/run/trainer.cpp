@@ -470,6 +470,7 @@ static void end_if_held(Rendezvous& others, const RunOptions& options, const Str
 
 // What is said at once of a signal that ends the run, before its step has ended.
 static void tell_of(Signal signal, double seconds, const Log& log) {
+  if (signal == Signal::interrupt) log.draw_no_more();
   std::string line = signal == Signal::interrupt ? "" : concat(signal_name(signal), ": ");
   line += "stops after this step";
   if (seconds > 0) line += concat(" (about ", short_duration(std::ceil(seconds)), ")");

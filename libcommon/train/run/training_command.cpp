@@ -49,6 +49,7 @@ void run_training(CommandLine& cl, RunOptions& run, bool check_layout,
     signals.answer([&](Signal signal) {
       if (check_layout) end_by(signal);  // nothing of it remains
       if (signal != Signal::interrupt) return;
+      cl.log().draw_no_more();
       cl.log().note("stops after the first step; again: now");
     });
   const std::unique_ptr<Task> task = open();
