@@ -207,10 +207,15 @@ void run_stats(CommandLine& cl) {
   cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
   cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
+  std::int64_t tokens = 0, documents = 0;
   for (const std::string& prefix : prefixes) {
     const mt::IndexedDataset data(prefix);
     std::cout << (json ? mt::statistics_json(data) : mt::statistics_text(data)) << '\n';
+    tokens += data.tokens();
+    documents += data.documents();
   }
+  if (prefixes.size() > 1 && !json)
+    std::cout << "together: " << tokens << " tokens, " << documents << " documents\n";
 }
 
 void run_checksum(CommandLine& cl) {
