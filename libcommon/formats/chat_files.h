@@ -10,7 +10,7 @@
 namespace mt {
 
 std::vector<ChatFile> chat_files_of(const std::vector<Companion>& companions);
-// Where the files of a tokenizer that is named are.
+// Where the files of a tokenizer that is named are; empty: it has none.
 std::string tokenizer_folder(const TokenizerOptions& tokenizer);
 // Beside the tokenizer that is named, else those that travel with the model.
 std::vector<ChatFile> chat_files_of(const std::vector<Companion>& companions,

@@ -93,7 +93,8 @@ FinetuneOptions::Words FinetuneOptions::open_tokenizer() const {
   Words words{.options = tokenizer, .tokenizer = nullptr};
   if (!tokenizer.type.empty()) {
     words.place = tokenizer_folder(tokenizer);
-    words.chat_files = chat_files_in(words.place);
+    words.chat_files = chat_files_of({}, tokenizer);
+    if (words.place.empty()) words.place = tokenizer.type;
   } else if (stored) {
     const auto source = open_model(stored->where, {.check_while_reading = true});
     words.options = source->tokenizer_options(tokenizer);

@@ -268,7 +268,11 @@ std::optional<std::string> builtin_chat(std::string_view name) {
 std::optional<std::string_view> builtin_chat_of(const Tokenizer& tokenizer) {
   const auto has = [&](std::string_view token) {
     std::vector<std::int32_t> ids;
-    tokenizer.encode(concat("a", token, "a"), ids);
+    try {
+      tokenizer.encode(concat("a", token, "a"), ids);
+    } catch (const Error&) {  // one that knows numbers alone
+      return false;
+    }
     return std::ranges::any_of(
         ids, [&](std::int32_t id) { return tokenizer.decode_text(std::span(&id, 1)) == token; });
   };

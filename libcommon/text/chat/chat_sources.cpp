@@ -1,6 +1,7 @@
 #include "text/chat/chat_sources.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/error.h"
@@ -28,10 +29,14 @@ std::vector<ChatFile> chat_files_in(const std::string& folder) {
   add(std::string(kProcessor));
   for (const std::string& name : hf_config_files([](const std::string&) { return true; }))
     add(name);
-  std::error_code none;
+  std::error_code error;
   std::vector<std::string> more;
-  for (const auto& file : fs::directory_iterator(concat(folder, "/", kMoreChatTemplates), none))
-    more.push_back(concat(kMoreChatTemplates, file.path().filename().string()));
+  const std::string further = concat(folder, "/", kMoreChatTemplates);
+  const fs::directory_iterator end;
+  for (fs::directory_iterator at(further, error); at != end; at.increment(error))
+    more.push_back(concat(kMoreChatTemplates, at->path().filename().string()));
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    errno = error.value(), fail_errno(further, "cannot be listed", Exit::io_error);
   std::ranges::sort(more);
   for (const std::string& name : more)
     if (name.ends_with(kEnd)) add(name);
