@@ -91,8 +91,9 @@ static std::unique_ptr<TensorSource> open_checkpoint(const std::string& folder) 
 
 std::unique_ptr<TensorSource> open_tensors(const std::string& path) {
   if (!fs::is_directory(path)) return open_file(path);
-  for (const char* name : {"model.safetensors.index.json", "model.safetensors",
-                           "pytorch_model.bin.index.json", "pytorch_model.bin", "model.gguf"})
+  // In the order of transformers: one file goes before an index that was left of others.
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model.bin.index.json", "model.gguf"})
     if (fs::exists(path + "/" + name)) return open_file(path + "/" + name);
   if (fs::exists(path + "/consolidated.00.pth")) return std::make_unique<RankTensors>(path);
   if (fs::exists(path + "/.metadata")) return open_checkpoint(path);

@@ -166,6 +166,76 @@ TEST(ConfigMeaning, ScaledRotaryPositions) {
   }
 }
 
+// rope_scaling, which people add by hand, goes before rope_parameters, and what is said of
+// original positions outside of it before what is said inside.
+TEST(ConfigMeaning, WhichScalingCounts) {
+  const std::string linear = R"(,"rope_scaling":{"type":"linear","factor":4.0})",
+                    saved = R"(,"rope_parameters":{"rope_type":"default","rope_theta":500.0})";
+  const ModelConfig both = model_of(kLlama + saved + linear);
+  EXPECT_EQ(both.rotary_interpolation, 4);
+  EXPECT_EQ(both.rotary_base, 10000);
+  EXPECT_EQ(model_of(kLlama + saved + R"(,"rope_theta":77.0)" + linear).rotary_base, 77);
+  for (const char* const none : {R"(,"rope_scaling":null)", R"(,"rope_scaling":{})", ""}) {
+    const ModelConfig one = model_of(kLlama + none + saved);
+    EXPECT_FALSE(one.rotary_interpolation);
+    EXPECT_EQ(one.rotary_base, 500);
+  }
+  const auto yarn = [](const char* outside, const char* inside) {
+    return model_of(concat(kLlama, outside, R"(,"rope_scaling":{"rope_type":"yarn","factor":4.0)",
+                           inside, "}"))
+        .rope_frequency_factors;
+  };
+  const char *const outside = R"(,"original_max_position_embeddings":16)",
+                    *const inside = R"(,"original_max_position_embeddings":32)";
+  EXPECT_EQ(yarn(outside, inside), yarn(outside, ""));
+  EXPECT_NE(yarn(outside, inside), yarn("", inside));
+}
+
+TEST(ConfigMeaning, WhatAClassHasNotIsPassedOver) {
+  const auto of = [](const std::string& type, const std::string& member) {
+    std::string text = concat(kLlama, R"(,"num_key_value_heads":2)", member);
+    return parse(text.replace(text.find("llama"), 5, type));
+  };
+  const std::string part = R"(,"partial_rotary_factor":0.25)";
+  for (const char* const type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const HuggingFaceConfig config = of(type, part);
+    EXPECT_EQ(config.model.rotary_percent, 1) << type;
+    EXPECT_EQ(config.notes.size(), 1U) << type;
+  }
+  EXPECT_EQ(of("nemotron", part).model.rotary_percent, 0.25);
+  for (const char* const type : {"mistral", "mixtral", "qwen2"})
+    EXPECT_FALSE(of(type, R"(,"attention_bias":true,"mlp_bias":true)").model.add_bias_linear);
+  EXPECT_NE(error_of([&] { of("qwen3", R"(,"attention_bias":true)"); }), "");
+  EXPECT_FALSE(of("qwen3", R"(,"mlp_bias":true)").model.add_bias_linear);
+}
+
+TEST(ConfigMeaning, ActivationsOfT5AreSaidTwice) {
+  const auto of = [](const std::string& members) {
+    return error_of([&] { parse(R"("model_type":"t5","tie_word_embeddings":false,)" + members); });
+  };
+  for (const char* const right :
+       {R"("feed_forward_proj":"gated-gelu","dense_act_fn":"gelu_new","is_gated_act":true)",
+        R"("feed_forward_proj":"relu","dense_act_fn":"relu","is_gated_act":false)",
+        R"("feed_forward_proj":"gated-silu","dense_act_fn":"silu")",
+        R"("feed_forward_proj":"gelu","dense_act_fn":"gelu")", R"("is_gated_act":false)"})
+    EXPECT_EQ(of(right), "") << right;
+  for (const char* const wrong :
+       {R"("feed_forward_proj":"gated-gelu","dense_act_fn":"gelu")", R"("dense_act_fn":"gelu_new")",
+        R"("feed_forward_proj":"gated-gelu","is_gated_act":false)", R"("is_gated_act":true)",
+        R"("feed_forward_proj":"gelu","dense_act_fn":"relu")"})
+    EXPECT_NE(of(wrong), "") << wrong;
+}
+
+TEST(ConfigMeaning, Gpt2TakesTheNamesOfOthers) {
+  const ModelConfig model = model_of(
+      R"("model_type":"gpt2","hidden_size":12,"num_attention_heads":3,"num_hidden_layers":2,)"
+      R"("max_position_embeddings":5,"n_embd":8,"n_head":2)");
+  EXPECT_EQ(model.hidden_size, 12);
+  EXPECT_EQ(model.num_attention_heads, 3);
+  EXPECT_EQ(model.num_layers, 2);
+  EXPECT_EQ(model.max_position_embeddings, 5);
+}
+
 // Longer texts have other frequencies, which ours has not.
 TEST(ConfigMeaning, LongropeIsOfShorterTexts) {
   const HuggingFaceConfig config =

@@ -197,6 +197,38 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
 }
 
+// As to transformers, whatever an index beside it was left of.
+TEST_F(Convert, OneFileGoesBeforeAnIndex) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  const std::string index = scratch_.path("hf/model.safetensors.index.json");
+  File::create(index).write(R"({"weight_map":{"lm_head.weight":"gone.safetensors"}})");
+  convert("hf", "core", "core");
+  convert("core", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+// Of tensors that are one a writer keeps which it likes.
+TEST_F(Convert, TiedWordsMayBeUnderAnotherName) {
+  const std::string words = "\"model.embed_tokens.weight\":", output = "\"lm_head.weight\":",
+                    file = scratch_.path("hf/model.safetensors");
+  write_hugging_face(scratch_.path("hf"), config_named("tied"), DType::f32);
+  const std::string usual = content("hf/model.safetensors");
+  std::string other = usual;
+  const std::string same_size = output + std::string(words.size() - output.size(), ' ');
+  other.replace(other.find(words), words.size(), same_size);
+  write_file_atomically(file, other, true);
+  convert("hf", "core", "core");
+  convert("core", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), usual);
+  write_hugging_face(scratch_.path("untied"), config_named("llama"), DType::f32);
+  other = content("untied/model.safetensors");
+  other.replace(other.find(words) + words.find("tokens"), 6, "tokenz");
+  const std::string none = scratch_.path("untied/model.safetensors");
+  write_file_atomically(none, other, true);
+  EXPECT_EQ(error("untied", "core2", "core"),
+            concat("65 ", none, ": has no tensor model.embed_tokens.weight"));
+}
+
 TEST(RowMemory, HoldsRowsBackUntilThereIsPlace) {
   RowMemory memory(100);
   std::atomic<int> held = 0, most = 0;

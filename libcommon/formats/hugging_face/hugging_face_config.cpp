@@ -150,10 +150,12 @@ class ConfigReader {
   }
 
   void read_gpt2() {
-    model_.num_layers = size_or("n_layer", 12);
-    model_.hidden_size = size_or("n_embd", 768);
-    model_.num_attention_heads = size_or("n_head", 12);
-    model_.max_position_embeddings = size_or("n_positions", 1024);
+    // transformers takes the names that other families have for these, too, and before them.
+    model_.num_layers = size_or("num_hidden_layers", size_or("n_layer", 12));
+    model_.hidden_size = size_or("hidden_size", size_or("n_embd", 768));
+    model_.num_attention_heads = size_or("num_attention_heads", size_or("n_head", 12));
+    model_.max_position_embeddings =
+        size_or("max_position_embeddings", size_or("n_positions", 1024));
     model_.vocab_size = size_or("vocab_size", 50257);
     if (object_.has("n_inner")) model_.ffn_hidden_size = size("n_inner");
     model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-5);
@@ -228,12 +230,11 @@ class ConfigReader {
   }
 
   void read_biases() {
-    const bool attention = object_.flag_or("attention_bias", false),
-               mlp = object_.flag_or("mlp_bias", false);
-    if (type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" || is_qwen()) {
-      expect_flag("attention_bias", false);
-      expect_flag("mlp_bias", false);
-    }
+    // Classes that have no such flag pass over one that is there.
+    const bool has_both = type_ == "llama" || type_ == "nemotron";
+    if (type_ == "gemma" || type_ == "qwen3") expect_flag("attention_bias", false);
+    const bool attention = has_both && object_.flag_or("attention_bias", false),
+               mlp = has_both && object_.flag_or("mlp_bias", false);
     model_.add_bias_linear = attention || mlp;
     lacking_.attention = mlp && !attention;
     lacking_.mlp = attention && !mlp;
@@ -406,6 +407,21 @@ class ConfigReader {
     model_.bias_gelu_fusion = false;
     if (!model_.relu && !model_.gated_gelu && !model_.swiglu)
       expect_text("feed_forward_proj", "gelu");
+    check_t5_activation(kind);
+  }
+
+  // What follows from the kind of MLP may stand beside it, and would count instead.
+  void check_t5_activation(std::string_view kind) const {
+    expect_flag("is_gated_act", kind.starts_with("gated-"));
+    if (!object_.has("dense_act_fn")) return;
+    const std::string_view name = object_.text("dense_act_fn");
+    const bool same = model_.relu         ? name == "relu"
+                      : model_.gated_gelu ? is_tanh_gelu(name)
+                      : model_.swiglu     ? is_silu(name)
+                                          : is_erf_gelu(name);
+    if (!same)
+      object_.refuse("\"dense_act_fn\" is ", json_quoted(name),
+                     ", which is not that of \"feed_forward_proj\" ", json_quoted(kind));
   }
 
   // Megatron and T5 differ in whether they divide by a square root, for which weights make up.
@@ -421,18 +437,27 @@ class ConfigReader {
       object_.refuse(json_quoted(name), " is ", size(name), ", expected ", expected);
   }
 
+  // The older of its two names, which people add by hand, goes before what was saved under the
+  // newer.
+  std::optional<JsonObject> find_rope() const {
+    for (const char* const name : {"rope_scaling", "rope_parameters"})
+      if (object_.has(name))
+        if (const JsonObject rope = object_.object(name); !rope.names().empty()) return rope;
+    return {};
+  }
+
   void read_rope(double usual_theta) {
-    const char* const name = object_.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+    constexpr const char* kPart = "partial_rotary_factor";
     double theta = real_or("rope_theta", usual_theta);
-    std::optional<JsonObject> scaling;
-    model_.rotary_percent = real_or("partial_rotary_factor", type_ == "nemotron" ? 0.5 : 1);
-    if (object_.has(name)) {
-      const JsonObject rope = object_.object(name);
-      if (rope.has("rope_theta")) theta = rope.real("rope_theta");
-      if (rope.has("partial_rotary_factor"))
-        model_.rotary_percent = rope.real("partial_rotary_factor");
-      scaling = rope;
-    }
+    double part = real_or(kPart, type_ == "nemotron" ? 0.5 : 1);
+    const std::optional<JsonObject> scaling = find_rope();
+    if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
+    if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
+    if (type_ == "nemotron")
+      model_.rotary_percent = part;
+    else if (part != 1)
+      notes_.push_back(concat(object_.where(), ": ", json_quoted(kPart), " is passed over, as by ",
+                              type_, " of transformers"));
     if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
       object_.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
     model_.rotary_base = static_cast<std::int64_t>(theta);

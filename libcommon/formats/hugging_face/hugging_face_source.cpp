@@ -146,10 +146,28 @@ static bool is_of_run(const std::string& key) {
   return false;
 }
 
+// Whether the words of a model may be there under this name again, or alone.
+bool HuggingFaceSource::are_words(std::string_view name) const {
+  const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight";
+  return output ? !config_->untie_embeddings_and_output_weights
+                : name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight";
+}
+
+// The words where they are under another name alone: of tensors that are one, a writer may have
+// kept any.
+const DistTensor* HuggingFaceSource::words_alone() const {
+  for (const char* name : {"lm_head.weight", "cls.predictions.decoder.weight",
+                           "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
+    if (are_words(name))
+      if (const DistTensor* const tensor = tensors_->find(prefix_ + name)) return tensor;
+  return nullptr;
+}
+
 // The table's first row, the words, is there under its own name, or below a prefix.
 void HuggingFaceSource::find_prefix(const Param& words, const std::string& wanted) {
   const std::string name = hugging_face_names(*config_, words)[0].name, bare = bare_name(name);
-  const bool whole = tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr;
+  const bool whole = tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr ||
+                     words_alone() != nullptr;
   if (whole && wanted.empty()) return;
   std::set<std::string> prefixes;
   for (const std::string& end : {"." + name, "." + bare}) {
@@ -185,8 +203,10 @@ void HuggingFaceSource::note_others() {
 }
 
 const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
-  const DistTensor* const bare = tensors_->find(prefix_ + bare_name(name.name));
-  const DistTensor& tensor = tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
+  const DistTensor* found = tensors_->find(prefix_ + bare_name(name.name));
+  if (found == nullptr) found = tensors_->find(prefix_ + name.name);
+  if (found == nullptr && row.place.module == "word_embeddings") found = words_alone();
+  const DistTensor& tensor = found != nullptr ? *found : tensors_->at(prefix_ + name.name);
   const Shape expected = hugging_face_shape(row, name, *config_);
   if (!(tensor.shape == expected))
     fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
@@ -257,10 +277,7 @@ const DistTensor* HuggingFaceSource::original_of(const std::string& name,
                                                  const Param& words) const {
   if (name == "cls.predictions.decoder.bias")
     return tensors_->find(prefix_ + "cls.predictions.bias");
-  const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
-             of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
-  if (!of_stack && (!output || config_->untie_embeddings_and_output_weights)) return nullptr;
-  return &stored(words, names_of(words)[0]);
+  return are_words(name) ? &stored(words, names_of(words)[0]) : nullptr;
 }
 
 void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) const {

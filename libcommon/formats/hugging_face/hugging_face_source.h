@@ -37,6 +37,8 @@ class HuggingFaceSource : public ModelSource {
   std::string prefix_;             // before all names, where a state_dict() is part of a state
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
+  bool are_words(std::string_view name) const;
+  const DistTensor* words_alone() const;
   const DistTensor* original_of(const std::string& name, const Param& words) const;
   void check_same(const DistTensor& a, const DistTensor& b) const;
 };
