@@ -274,6 +274,7 @@ HfEnds hf_ends(const HfConfig& config, int version, bool from_file) {
   if (version < 5) return kind.has(ends) || gpt2 ? by_flags : HfEnds();
   if (kind.name == "T5Tokenizer") return {.count = true, .after = "eos_token"};
   // Beside a tokenizer.json version 5 does not read the flags.
+  if (from_file && kind.name == "CodeLlamaTokenizer") return {.count = true, .before = "bos_token"};
   if (from_file) return {.count = kind.name == "GPTNeoXTokenizer"};
   return config.add_bos.is_given() || config.add_eos.is_given() || kind.has(ends) ? by_flags
                                                                                   : HfEnds();

@@ -47,6 +47,8 @@ std::optional<HfRoleToken> role_of(const JsonObject& object, std::string_view na
 }
 
 class ConfigReader {
+  static constexpr int kMostExtraIds = 1 << 16;
+
  public:
   explicit ConfigReader(int version) : version_(version) {}
 
@@ -86,6 +88,20 @@ class ConfigReader {
     config_.keep_accents = flag(object, "keep_accents");
     config_.split_by_punct = flag(object, "split_by_punct");
     config_.chinese = flag(object, "tokenize_chinese_chars");
+    if (object.has("extra_ids"))
+      config_.extra_ids = static_cast<int>(object.number("extra_ids", kMostExtraIds));
+    read_infills(object);
+  }
+
+  void read_infills(const JsonObject& object) {
+    constexpr const char* kNames[] = {"prefix_token", "middle_token", "suffix_token", "eot_token",
+                                      "fill_token"};
+    const std::vector<std::string_view> names = object.names();
+    for (std::size_t i = 0; i < config_.infills.size(); ++i) {
+      if (std::ranges::find(names, kNames[i]) == names.end()) continue;
+      const auto token = role_of(object, kNames[i], object.member(kNames[i]));
+      config_.infills[i] = token ? token->token.content : "";
+    }
   }
 
   // The first that names one decides.
@@ -193,11 +209,34 @@ static bool takes_space(std::string_view name) {
   return false;
 }
 
+// The special tokens that a class has beyond its roles.
+static void add_further_special(HfConfig& config, int version) {
+  const std::string_view name = config.tokenizer_class->name;
+  std::vector<HfRoleToken>& all = config.more_special;
+  const auto role = [](std::string text) {
+    return HfRoleToken{{.content = std::move(text), .special = true}, false};
+  };
+  if (name == "CodeLlamaTokenizer") {  // version 5 has one more, and puts them in front
+    const std::size_t first = version < 5 ? all.size() : 0;
+    std::vector<HfRoleToken> infills;
+    for (std::size_t i = 0; i < (version < 5 ? 4 : config.infills.size()); ++i)
+      if (!config.infills[i].empty()) infills.push_back(role(config.infills[i]));
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(first), infills.begin(), infills.end());
+  }
+  const bool t5 = name == "T5Tokenizer" || name == "MT5Tokenizer";
+  const auto is_extra = [](const HfRoleToken& other) {
+    return other.token.content.find("<extra_id_") != std::string::npos;
+  };
+  if (t5 && version < 5 && std::ranges::none_of(all, is_extra))
+    for (int i = 0; i < config.extra_ids; ++i) all.push_back(role(concat("<extra_id_", i, ">")));
+}
+
 void fill_hf_roles(HfConfig& config, int version) {
   const HfClass::Roles roles = hf_class_roles(*config.tokenizer_class, version);
   for (std::size_t i = 0; i < roles.size(); ++i)
     if (!config.roles[i] && !roles[i].empty())
       config.roles[i] = HfRoleToken{{.content = std::string(roles[i]), .special = true}, false};
+  add_further_special(config, version);
   constexpr std::size_t kMask = 6;
   static_assert(kHfRoles[kMask] == "mask_token");
   auto& mask = config.roles[kMask];

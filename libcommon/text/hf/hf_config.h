@@ -48,6 +48,9 @@ struct HfConfig {
 
   HfFlag3 add_bos, add_eos, add_prefix_space, legacy, clean_up, split_special;
   HfFlag3 lower_case, strip_accents, keep_accents, chinese, split_by_punct;
+  int extra_ids = 100;  // of T5: how many <extra_id_N> there are
+  // Of CodeLlama, around what is to be filled in; empty: there is none.
+  std::array<std::string, 5> infills = {"▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>", "<FILL_ME>"};
 };
 
 // One of the files: what errors call it, and what it holds.  Which it is, the path's last part

@@ -133,9 +133,10 @@ void write_t5(const SentencePieceModel& model, JsonWriter& json) {
   json.key("decoder").raw(hf_metaspace("always", true));
 }
 
-void write_llama(const HfConfig& config, JsonWriter& json) {
-  const bool prefix = config.add_prefix_space.or_else(true);
-  if (config.legacy.or_else(true))
+void write_llama(const HfConfig& config, int version, JsonWriter& json) {
+  const bool fixed = version < 5 && config.tokenizer_class->name == "CodeLlamaTokenizer";
+  const bool prefix = fixed || config.add_prefix_space.or_else(true);
+  if (fixed || config.legacy.or_else(true))
     json.key("normalizer").raw(hf_llama_normalizer(prefix));
   else
     json.key("pre_tokenizer").raw(hf_metaspace(prefix ? "first" : "never", false));
@@ -168,8 +169,6 @@ void name_first(Pieces& pieces, const HfConfig& config) {
     pieces[i].score = 0;
   }
 }
-
-constexpr int kT5ExtraIds = 100;
 
 // XLM-R and its like have tokens of their own for the model's first, and more behind the last.
 void number_anew(std::string_view name, SentencePieceModel& model, Pieces& pieces) {
@@ -311,7 +310,7 @@ std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig&
   // Version 5 merges whatever the model was trained for.
   if (version >= 5 && (llama || gemma)) model.algorithm = Algorithm::bpe;
   if (gemma) mend_tab(pieces);
-  for (int i = kT5ExtraIds - 1; t5 && i >= 0; --i)
+  for (int i = config.extra_ids - 1; t5 && i >= 0; --i)
     pieces.push_back({concat("<extra_id_", i, ">"), 0, Type::control});
   const bool albert = name == "AlbertTokenizer", xlnet = name == "XLNetTokenizer";
   const bool words = name == "XLMRobertaTokenizer" || name == "CamembertTokenizer";
@@ -328,7 +327,7 @@ std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig&
   else if (name == "DebertaV2Tokenizer")
     write_deberta(model, config, version, json);
   else if (llama)
-    write_llama(config, json);
+    write_llama(config, version, json);
   else if (gemma)
     write_gemma(json);
   else
