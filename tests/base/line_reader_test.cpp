@@ -257,10 +257,20 @@ TEST(LineReader, ByteOrderMarksArePassedOverOrNamed) {
             "ab\n|\xEF\xBB\xBF"
             "c\n|");  // not at the start
   EXPECT_EQ(read("\xEF\xBB"), "\xEF\xBB|");
-  for (const std::string_view start : {std::string_view("\xFF\xFE{\0", 4), {"\xFE\xFF\0{", 4}})
-    EXPECT_EQ(read(concat(start, "\n")),
-              concat("65 ", path, ": is UTF-16, by its byte order mark; expected UTF-8, which ",
-                     "iconv -f UTF-16 -t UTF-8 makes of it"));
+  const auto refusal = [&](std::string_view encoding, std::string_view how = "") {
+    return concat("65 ", path, ": is ", encoding, how, "; expected UTF-8, which iconv -f ",
+                  encoding, " -t UTF-8 makes of it");
+  };
+  const std::string marked = ", by its byte order mark";
+  using std::string_view_literals::operator""sv;
+  for (const std::string_view start : {"\xFF\xFE{\0"sv, "\xFE\xFF\0{"sv})
+    EXPECT_EQ(read(concat(start, "\n")), refusal("UTF-16", marked));
+  for (const std::string_view start : {"\xFF\xFE\0\0{\0\0\0"sv, "\0\0\xFE\xFF\0\0\0{"sv})
+    EXPECT_EQ(read(concat(start, "\n")), refusal("UTF-32", marked));
+  EXPECT_EQ(read(std::string("{\0\"\0\n\0"sv)), refusal("UTF-16LE"));
+  EXPECT_EQ(read(std::string("\0{\0\"\0\n"sv)), refusal("UTF-16BE"));
+  EXPECT_EQ(read(std::string("{\0\0\0\"\0\0\0\n"sv)), refusal("UTF-32LE"));
+  EXPECT_EQ(read(std::string("\0\0\0{\0\0\0\"\n"sv)), refusal("UTF-32BE"));
 }
 
 // Frames of one raw block, whose headers ask for windows of up to 2 GiB, as zstd --long=31 does.

@@ -106,7 +106,10 @@ TEST(JsonLineParser, SaysWhatIsWrong) {
   for (const char* array : {"[", " [ ", "[{\"text\":\"a\"},", "[ {\"text\":\"a\"}]", "[{"})
     EXPECT_EQ(parse(array).wrong,
               "a JSON array, expected one object a line, which jq -c '.[]' makes of it");
-  for (const char* object : {"{", " {\t", "{\"text\":\"a\",", "{\"a\":[", "{\"a\": {"})
+  for (const char* object : {"{\"text\":\"a\"},", "{\"text\":\"a\",\"b\":{}},"})
+    EXPECT_EQ(parse(object).wrong, "a comma behind the object, expected one object a line");
+  for (const char* object :
+       {"{", " {\t", "{\"text\":\"a\",", "{\"a\":[", "{\"a\": {", "{\"a\":{\"b\":1},"})
     EXPECT_EQ(
         parse(object).wrong,
         "an object over several lines, expected one object a line, which jq -c . makes of it");

@@ -139,6 +139,9 @@ std::string other_form(std::string_view line) {
       line.substr(std::min(line.find_first_not_of(" \t", 1), line.size()));
   if (line == "[" || (line.starts_with('[') && inside.starts_with('{')))
     return "a JSON array, expected one object a line, which jq -c '.[]' makes of it";
+  if (line.starts_with('{') && line.ends_with("},") &&
+      std::ranges::count(line, '{') == std::ranges::count(line, '}'))
+    return "a comma behind the object, expected one object a line";
   if (line.starts_with('{') && std::string_view("{[,").find(line.back()) != line.npos)
     return "an object over several lines, expected one object a line, which jq -c . makes of it";
   return {};
