@@ -36,13 +36,15 @@ CBLAS_TRANSPOSE form(const Block<T>& block) {
 
 // OpenBLAS maps 128 MiB for each product that runs beside others, and tries for ever where it
 // cannot: so a thread multiplies only where there is room for those of all threads that do, some of
-// which may not be mapped yet.
+// which may not be mapped yet.  With a thread's first allocation, which its end is noted in at the
+// latest, 64 MiB are mapped for it; they must not come out of that room.
 class Multiplier {
  public:
   Multiplier() {
-    constexpr std::size_t kBytes = std::size_t{128} << 20;
+    constexpr std::size_t kBytes = std::size_t{128} << 20, kBesides = std::size_t{8} << 20;
+    ::operator delete(::operator new(1));
     const std::lock_guard lock(mutex_);
-    const std::size_t bytes = (count_ + 1) * kBytes;
+    const std::size_t bytes = (count_ + 1) * kBytes + kBesides;
     void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
