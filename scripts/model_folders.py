@@ -39,8 +39,13 @@ LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_fac
               original_max_position_embeddings=8192)
 
 
+def of(family, **settings):
+    config = getattr(transformers, family + "Config")(**{**SHAPE, **settings})
+    return getattr(transformers, family + "ForCausalLM"), config
+
+
 def llama(**settings):
-    return transformers.LlamaForCausalLM, transformers.LlamaConfig(**{**SHAPE, **settings})
+    return of("Llama", **settings)
 
 
 def gpt2(**settings):
@@ -68,16 +73,49 @@ CASES = {
     "llama3-of-few-positions": lambda: llama(rope_scaling={**LLAMA3, "factor": 3.0, "low_freq_factor": 1.5,
                                                            "original_max_position_embeddings": 32}),
     "llama-odd-base": lambda: llama(rope_theta=777.0, rms_norm_eps=1e-3),
-    "mistral": lambda: (transformers.MistralForCausalLM, transformers.MistralConfig(**SHAPE, sliding_window=None)),
-    "qwen2": lambda: (transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**SHAPE)),
-    "qwen2-tied": lambda: (transformers.Qwen2ForCausalLM,
-                           transformers.Qwen2Config(**{**SHAPE, "tie_word_embeddings": True})),
-    "nemotron": lambda: (transformers.NemotronForCausalLM, transformers.NemotronConfig(**SHAPE)),
+    "mistral": lambda: of("Mistral", sliding_window=None),
+    "mistral-window": lambda: of("Mistral", sliding_window=4),
+    "qwen2": lambda: of("Qwen2"),
+    "qwen2-tied": lambda: of("Qwen2", tie_word_embeddings=True),
+    "qwen3": lambda: of("Qwen3", head_dim=24),
+    "qwen3-tied": lambda: of("Qwen3", tie_word_embeddings=True),
+    "nemotron": lambda: of("Nemotron"),
+    "nemotron-quarter": lambda: of("Nemotron", partial_rotary_factor=0.25, head_dim=32, attention_bias=True,
+                                   mlp_bias=True),
     "gpt2": lambda: gpt2(),
+    "llama-scaled-by-hand": lambda: llama(),
+    "llama-beside-an-index": lambda: llama(),
+    "gpt2-other-names": lambda: gpt2(),
     "gpt2-untied": lambda: gpt2(tie_word_embeddings=False),
     "gpt2-erf": lambda: gpt2(activation_function="gelu"),
     "gpt2-fast": lambda: gpt2(activation_function="gelu_fast", n_inner=50),
 }
+
+
+def change_config(folder, change):
+    path = pathlib.Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+
+def scale_by_hand(folder):
+    """As a model's card says: beside what transformers 5 has saved."""
+    change_config(folder, lambda config: config.update(rope_scaling={"type": "linear", "factor": 4.0}))
+
+
+def call_as_others(folder):
+    names = dict(n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hidden_layers")
+    change_config(folder, lambda config: config.update({new: config.pop(old) for old, new in names.items()}))
+
+
+def leave_an_index(folder):
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"lm_head.weight": "gone.safetensors"}}')
+
+
+# What people do to a folder once it is saved.
+CHANGES = {"llama-scaled-by-hand": scale_by_hand, "gpt2-other-names": call_as_others,
+           "llama-beside-an-index": leave_an_index}
 
 
 def make_tokenizer(folder, bos):
@@ -106,6 +144,8 @@ def make_model(case, folder, dtype):
     model = model.to(dtype).eval()
     model.config.torch_dtype = dtype
     model.save_pretrained(folder, max_shard_size="60KB" if case == "llama" else "5GB")
+    if case in CHANGES:
+        CHANGES[case](folder)
     return kind.from_pretrained(folder, torch_dtype=torch.float32).eval()
 
 
@@ -161,32 +201,6 @@ def compare_forward(mt, model, tokenizer, folder):
     return logits, tokens, abs(nats["nll"] - nll) / nll
 
 
-def flags_of(mt, checkpoint):
-    """The options of a run that goes on with a checkpoint's model."""
-    settings = dict(line.split(None, 1) for line in mt("mt-convert", "ls", "--settings", checkpoint).splitlines())
-    flags = []
-    for name, flag in (("num_layers", 1), ("hidden_size", 1), ("ffn_hidden_size", 1), ("num_attention_heads", 1),
-                       ("kv_channels", 1), ("max_position_embeddings", 1), ("position_embedding_type", 1),
-                       ("rotary_base", 1), ("rotary_percent", 1), ("rope_scaling_factor", 1), ("normalization", 1),
-                       ("norm_epsilon", 1), ("rope_frequency_factors", 1), ("rope_attention_factor", 1),
-                       ("rotary_seq_len_interpolation_factor", 1), ("group_query_attention", 0),
-                       ("use_rope_scaling", 0), ("swiglu", 0), ("squared_relu", 0), ("apply_layernorm_1p", 0),
-                       ("qk_layernorm", 0), ("untie_embeddings_and_output_weights", 0), ("add_qkv_bias", 0)):
-        value = settings.get(name, "null").strip().strip('"')
-        option = "--" + name.replace("_", "-")
-        if flag and value not in ("null", "None", ""):
-            flags += [option, value]
-        elif not flag and value.lower() == "true":
-            flags.append(option)
-    if settings.get("group_query_attention", "").strip().lower() == "true":
-        flags += ["--num-query-groups", settings["num_query_groups"].strip()]
-    if settings.get("add_bias_linear", "").strip().lower() == "false":
-        flags.append("--disable-bias-linear")
-    if settings.get("bias_gelu_fusion", "").strip().lower() == "false" and "--swiglu" not in flags:
-        flags.append("--no-bias-gelu-fusion")
-    return flags
-
-
 def compare_again(mt, model, tokenizer, folder, place):
     """HF -> mt -> a step of rate 0 -> HF: largest difference of logits, and whether the ends are the same."""
     mt("mt-convert", folder, place / "core")
@@ -194,7 +208,7 @@ def compare_again(mt, model, tokenizer, folder, place):
         f.writelines(json.dumps({"text": line}) + "\n" for line in LINES)
     mt("mt-preprocess", "--input", place / "corpus.jsonl", "--output-prefix", place / "data", "--append-eod",
        "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder)
-    mt("mt-pretrain", *flags_of(mt, place / "core"), "--seq-length", 64, "--micro-batch-size", 1, "--train-iters", 1,
+    mt("mt-pretrain", "--use-checkpoint-args", "--seq-length", 64, "--micro-batch-size", 1, "--train-iters", 1,
        "--lr", 1e-30, "--weight-decay", 0, "--attention-dropout", 0, "--hidden-dropout", 0, "--split", "1,0,0", "--eval-iters", 0,
        "--data-path", place / "data_text_document", "--load", place / "core", "--finetune", "--save", place / "trained")
     mt("mt-convert", "--saver", "hf", place / "trained", place / "back")
@@ -215,10 +229,11 @@ def version():
 def compare(programs, only=""):
     """Of each whose name has `only` in it: name, differences, whether all is well."""
     mt = Programs(programs)
-    if torch.__version__ < "2":
-        CASES.pop("nemotron", None)  # whose norm that PyTorch does not have
     for name in CASES:
-        if only not in name:
+        # An older PyTorch has not Nemotron's norm, an older transformers no Qwen 3.
+        absent = (name.startswith("nemotron") and torch.__version__ < "2") or (
+            name.startswith("qwen3") and not hasattr(transformers, "Qwen3Config"))
+        if only not in name or absent:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             place = pathlib.Path(scratch)
