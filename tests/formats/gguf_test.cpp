@@ -298,6 +298,19 @@ TEST_F(Gg, TokenizersTravel) {
   EXPECT_EQ(found.at("tokenizer.ggml.eos_token_id"), "4");
   EXPECT_EQ(found.at("tokenizer.ggml.add_bos_token"), "true");
   EXPECT_EQ(found.at("tokenizer.chat_template"), "{{x}}");
+  EXPECT_FALSE(found.contains("tokenizer.ggml.eot_token_id"));
+  put("generation_config.json", R"({"eos_token_id":[4,2,2,99]})");
+  found = tokenizer();
+  EXPECT_EQ(found.at("tokenizer.ggml.eos_token_id"), "4");
+  EXPECT_EQ(found.at("tokenizer.ggml.eot_token_id"), "2");
+  EXPECT_FALSE(found.contains("tokenizer.ggml.eom_token_id"));
+  EXPECT_EQ(problem, "");
+  put("generation_config.json", R"({"eos_token_id":[2,5,4,0]})");
+  found = tokenizer();
+  EXPECT_EQ(found.at("tokenizer.ggml.eot_token_id"), "2");
+  EXPECT_EQ(found.at("tokenizer.ggml.eom_token_id"), "5");
+  EXPECT_EQ(problem, "GGUF has places for three tokens that end a text, and no more");
+  put("generation_config.json", "{}");
   put("tokenizer.json",
       tokenizer_json(R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})",
                      R"("byte_fallback":true,"unk_token":"b",)"));

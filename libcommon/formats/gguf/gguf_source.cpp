@@ -84,10 +84,9 @@ class Settings {
     json.begin_object().member("model_type", model_type()).member("vocab_size", words.shape[0]);
     json.member("torch_dtype", name_of(dtype()));
     json.member("tie_word_embeddings", file_.find(kOutput) == nullptr);
-    for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"eos", "eos"}, {"pad", "padding"}})
-      if (const std::string id = concat("tokenizer.ggml.", theirs, "_token_id");
-          file_.find_value(id) != nullptr)
-        json.member(concat(ours, "_token_id"), file_.value(id).as_integer(where(id)));
+    for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"pad", "padding"}})
+      if (const auto id = token(theirs)) json.member(concat(ours, "_token_id"), *id);
+    add_ends(json);
     if (architecture_ == "gpt2")
       add_gpt2(json);
     else
@@ -96,6 +95,23 @@ class Settings {
   }
 
  private:
+  std::optional<std::int64_t> token(std::string_view name) const {
+    const std::string key = concat("tokenizer.ggml.", name, "_token_id");
+    if (file_.find_value(key) == nullptr) return {};
+    return file_.value(key).as_integer(where(key));
+  }
+  // One token, or all at which llama.cpp ends a text.
+  void add_ends(JsonWriter& json) const {
+    std::vector<std::int64_t> ends;
+    for (const char* const name : {"eos", kMoreEnds[0], kMoreEnds[1]})
+      if (const auto id = token(name); id && std::ranges::find(ends, *id) == ends.end())
+        ends.push_back(*id);
+    if (ends.size() == 1) json.member("eos_token_id", ends[0]);
+    if (ends.size() < 2) return;
+    json.key("eos_token_id").begin_array();
+    for (const std::int64_t id : ends) json.value(id);
+    json.end_array();
+  }
   std::string own(const std::string& name) const { return concat(architecture_, ".", name); }
   std::string where(const std::string& key) const { return concat(file_.path(), ": ", key); }
   std::int64_t size(const std::string& name) const {

@@ -10,6 +10,7 @@
 #include "base/json_place.h"
 #include "formats/chat_files.h"
 #include "formats/gguf/gguf_patterns.h"
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/tokenizer_files.h"
 #include "text/bpe/rank_file.h"
 #include "text/file_names.h"
@@ -71,6 +72,8 @@ class Vocabulary {
   // `tokenizer`: which has the roles and puts the tokens around a text; null: the files say it.
   void read_special(const JsonObject& config, const Tokenizer* tokenizer);
   void write(GgufKeyValues& to) const;
+  void read_ends(const std::string& config, std::int64_t vocab_size);
+  bool has_places_for_ends() const { return ends_.size() <= std::size(kMoreEnds); }
   void write_special(GgufKeyValues& to) const;
 
   // Whether added tokens take spaces around them, or are words alone, which GGUF does not say.
@@ -101,6 +104,7 @@ class Vocabulary {
   std::map<std::string, std::string> chat_templates_;  // by name; "default" is the first
   std::map<std::string, std::int64_t> special_ids_;    // of added tokens
   std::map<std::string, std::int64_t> ids_;            // by key: bos, eos, ...
+  std::vector<std::int32_t> ends_;                     // of a text, beside eos
   std::map<std::string, bool> add_;                    // by key: bos, eos, space_prefix
   std::string first_, last_;                           // that the template puts around a text
   bool has_flags_ = false;
@@ -314,6 +318,18 @@ void Vocabulary::read_special(const JsonObject& config, const Tokenizer* tokeniz
       add_[key] = id != ids_.end() && tokens_[static_cast<std::size_t>(id->second)] == text;
 }
 
+// As transformers' generate() has them: generation_config.json's, or, without it, config.json's.
+void Vocabulary::read_ends(const std::string& config, std::int64_t vocab_size) {
+  const Companion* const file = find("generation_config.json");
+  const auto ids = file == nullptr ? token_ids_at("eos_token_id", config, "config.json")
+                                   : token_ids_at("eos_token_id", file->read(), name_of(*file));
+  for (const std::int32_t id : ids) {
+    const bool known = ids_.try_emplace("eos", id).first->second == id;
+    if (!known && id < vocab_size && std::ranges::find(ends_, id) == ends_.end())
+      ends_.push_back(id);
+  }
+}
+
 void Vocabulary::write(GgufKeyValues& to) const {
   const std::string stem = "tokenizer.ggml.";
   to.text(stem + "model", model_);
@@ -330,6 +346,8 @@ void Vocabulary::write_special(GgufKeyValues& to) const {
   for (const auto& [key, name] : kGgufRoles)
     if (const auto id = ids_.find(key); id != ids_.end())
       to.integer(concat(stem, name, "_token_id"), static_cast<std::uint32_t>(id->second));
+  for (std::size_t i = 0; i < std::min(ends_.size(), std::size(kMoreEnds)); ++i)
+    to.integer(concat(stem, kMoreEnds[i], "_token_id"), static_cast<std::uint32_t>(ends_[i]));
   for (const auto& [key, value] : add_)
     to.flag(concat(stem, "add_", key, key == "space_prefix" ? "" : "_token"), value);
   std::vector<std::string> names;
@@ -412,6 +430,7 @@ Vocabulary vocabulary_of(const std::vector<Companion>& companions, const std::st
     fail(Exit::bad_config, "is none that llama.cpp is known to have");
   }
   vocabulary.read_special(Document(config, "config.json").object, tokenizer);
+  vocabulary.read_ends(config, vocab_size);
   return vocabulary;
 }
 
@@ -436,6 +455,8 @@ std::string add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Comp
       all = !vocabulary.has_flags() && say_all(alone, *tokenizer, vocab_size);
       if (splits_special(companions)) problem = "GGUF has no place for split_special_tokens";
     }
+    if (problem.empty() && !vocabulary.has_places_for_ends())
+      problem = "GGUF has places for three tokens that end a text, and no more";
     if (all || !problem.empty()) return problem;
     problem = "llama.cpp cannot be told all that the tokenizer does";
   } catch (const Error& error) {
@@ -445,6 +466,7 @@ std::string add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Comp
     if (!whole.empty()) {
       Vocabulary none(0, companions);
       none.read_special(Document(config, "config.json").object, tokenizer);
+      none.read_ends(config, vocab_size);
       none.write_special(key_values);
     }
   }

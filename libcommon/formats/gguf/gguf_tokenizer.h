@@ -41,6 +41,8 @@ GgufTokenizer read_gguf_tokenizer(const std::map<std::string, GgufValue>& values
 inline constexpr std::pair<const char*, const char*> kGgufRoles[] = {
     {"bos", "bos"},     {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"},
     {"pad", "padding"}, {"cls", "cls"}, {"mask", "mask"}};
+// What GGUF calls tokens that end a text, too.
+inline constexpr const char* kMoreEnds[] = {"eot", "eom"};
 // A whole tokenizer.json.
 inline constexpr const char* kGgufHuggingFace = "tokenizer.huggingface.json";
 // The keys of the chat template, and of the names of further ones, whose keys are "KEY.NAME".
