@@ -11,7 +11,7 @@ With --learn TEXT both also learn from TEXT, a file of WikiText-2, in 4,000 word
 weights over the same samples, those of transformers with PyTorch's AdamW.  Over each fifty steps the mean losses must be
 apart by less than what is left of the samples' own scatter in such a mean.
 
-Needs from PyPI: torch, transformers (tried with 2.15.0 and 4.51.3), safetensors.
+Needs from PyPI: torch, transformers (tried with 2.15.0, and 4.51.3 and 5.24.0), safetensors.
 
 Run:  scripts/compare-encoders.py build/release/cmd [--learn TEXT] [CASE ...]
 """
@@ -101,9 +101,11 @@ class Work:
 
     def __init__(self, programs, case, folder, text, words):
         make, self.losses_of, flags = CASES[case]
-        self.programs, self.folder, self.flags = programs, folder, flags.split()
+        self.programs, self.folder = programs, folder
         torch.manual_seed(1)
         self.model = make(len(pathlib.Path(words).read_text().splitlines()))
+        tied = self.model.config.tie_word_embeddings  # as transformers 5.24 makes those of every T5
+        self.flags = flags.replace(UNTIED, "").split() if tied else flags.split()
         self.run("mt-preprocess", "--split-sentences", "--lang", "en", "--tokenizer-type", "BertWordPieceLowerCase",
                  "--vocab-file", words, "--input", text, "--output-prefix", "text")
 
@@ -143,19 +145,20 @@ class Work:
         return self.losses_of(self.model, lambda name: torch.tensor([sample[name] for sample in samples]))
 
 
-def squares(name, tied):
+def squares(name, config):
     """What a gradient is of the change that conversion makes of one: of a T5 it multiplies queries by the root of their
-    width and, where words are tied, divides the decoder's last norm by that of the model's."""
+    width and, where transformers scales what words are compared with, the decoder's last norm by 1 / that of the model's."""
     if re.search(r"(Self|EncDec)Attention\.q\.weight$", name):
         return T5["d_kv"]
-    return 1 / T5["d_model"] if tied and name == "decoder.final_layer_norm.weight" else 1
+    scales = getattr(config, "scale_decoder_outputs", config.tie_word_embeddings)
+    return 1 / T5["d_model"] if scales and name == "decoder.final_layer_norm.weight" else 1
 
 
 def worst_gradient(model, before, after):
     """The largest difference, over the largest of its tensor."""
-    tied, worst = model.config.tie_word_embeddings, 0
+    worst = 0
     for name, weights in model.named_parameters():
-        ours = (before[name].double() - after[name].double()) / RATE * squares(name, tied)
+        ours = (before[name].double() - after[name].double()) / RATE * squares(name, model.config)
         largest = max(weights.grad.abs().max().item(), 1e-6)  # those of biases of keys are zeros
         worst = max(worst, (ours - weights.grad).abs().max().item() / largest)
     return worst
@@ -196,7 +199,7 @@ def steps_of_twin(work, rates):
     steps by as much less, and has gradients that are larger by as much."""
     groups = []
     for name, weights in work.model.named_parameters():
-        root = squares(name, work.model.config.tie_word_embeddings) ** 0.5
+        root = squares(name, work.model.config) ** 0.5
         groups.append(dict(params=[weights], root=root, weight_decay=0.01 * root if weights.dim() > 1 else 0))
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8)
     samples = work.samples("train", STEPS * BATCH)
