@@ -26,7 +26,7 @@ near() {  # RELATIVE RUN: to the CPU's
 "${run[@]}" --device cpu --save cpu
 "${run[@]}" --device cuda --save fp32
 near 1e-3 fp32
-for options in '' --no-cuda-graphs --bert-no-binary-head '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1'; do
+for options in '' '--ckpt-format torch' --no-cuda-graphs --bert-no-binary-head '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1'; do
   read -ra more <<< "$options"
   "${run[@]}" --device cuda --bf16 --save whole "${more[@]}"
   [[ $options == --bert-no-binary-head ]] || near 2e-2 whole

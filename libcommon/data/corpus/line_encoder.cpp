@@ -4,11 +4,34 @@
 
 #include "base/error.h"
 #include "base/input/text_lines.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 
 // Tokens that are stored together, about: many short documents', which stay in the smallest cache.
 static constexpr std::size_t kStoredTogether = 2048;
+
+// Samples of BERT and T5, which sentences are for, have [CLS] and [SEP] of their own; transformers'
+// tokenizers alone would put them around each sentence.
+LineEncoder::LineEncoder(const Options& options, const Tokenizer& tokenizer,
+                         const SentenceSplitter* splitter)
+    : options_(options), tokenizer_(tokenizer), splitter_(splitter) {
+  if (splitter == nullptr || tokenizer.type() != HfTokenizer::kType) return;
+  std::vector<std::int32_t> around;
+  tokenizer.encode("", around);
+  in_front_ = put_in_front(tokenizer).size();
+  behind_ = around.size() - in_front_;
+}
+
+std::size_t LineEncoder::add_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+  const std::size_t before = ids.size();
+  tokenizer_.encode_utf8(text, ids);
+  const auto first = ids.begin() + static_cast<std::ptrdiff_t>(before);
+  ids.erase(first, first + static_cast<std::ptrdiff_t>(in_front_));
+  ids.resize(ids.size() - behind_);
+  return ids.size() - before;
+}
 
 void LineEncoder::store_ids(EncodedKey& out) const {
   if (const auto token = out.tokens.append(options_.type, out.ids))
@@ -27,9 +50,8 @@ std::size_t LineEncoder::add_document(std::span<const std::string_view> texts,
   std::vector<std::int32_t>& ids = out.ids;
   const std::size_t first = out.lengths.size(), begin = ids.size();
   for (const std::string_view text : texts) {
-    const std::size_t before = ids.size();
-    tokenizer_.encode_utf8(text, ids);
-    if (ids.size() > before) out.lengths.push_back(static_cast<std::int32_t>(ids.size() - before));
+    if (const std::size_t added = add_text(text, ids))
+      out.lengths.push_back(static_cast<std::int32_t>(added));
   }
   out.documents.push_back(out.lengths.size() - first);
   if (ids.size() == begin) return 0;

@@ -48,8 +48,7 @@ class LineEncoder {
                               // with end-of-document tokens to so many; 0: as it is
   };
   // The tokenizer and the splitter, which may be null, must outlive it.
-  LineEncoder(const Options& options, const Tokenizer& tokenizer, const SentenceSplitter* splitter)
-      : options_(options), tokenizer_(tokenizer), splitter_(splitter) {}
+  LineEncoder(const Options& options, const Tokenizer& tokenizer, const SentenceSplitter* splitter);
 
   void encode(const LineBlock& block, EncodedBlock& out) const;  // overwrites `out`
 
@@ -64,10 +63,14 @@ class LineEncoder {
   std::size_t add_document(std::span<const std::string_view> texts, EncodedKey& out) const;
   void add_padded(std::string_view text, EncodedKey& out) const;
   void store_ids(EncodedKey& out) const;
+  // Appends a text's ids, and returns how many.
+  std::size_t add_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   Options options_;
   const Tokenizer& tokenizer_;
   const SentenceSplitter* splitter_;
+  // Tokens at both ends of what the tokenizer makes of a text that a sentence does without.
+  std::size_t in_front_ = 0, behind_ = 0;
 };
 
 }  // namespace mt

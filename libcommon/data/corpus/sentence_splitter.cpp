@@ -138,7 +138,8 @@ std::unique_ptr<SentenceSplitter> splitter_named(const std::string& lang, bool k
 
 void SentenceOptions::add_to(CommandLine& cl) {
   cl.flag("--split-sentences", &split,
-          "one sequence for each sentence; write PREFIX_KEY_sentence instead");
+          "one sequence for each sentence, without the tokens that HuggingFaceTokenizer would put "
+          "around it; write PREFIX_KEY_sentence instead");
   cl.flag("--keep-newlines", &keep_newlines,
           "white space behind a sentence belongs to it; else it is dropped");
   cl.option("--lang", &lang, "LANG",

@@ -10,6 +10,10 @@ namespace mt {
 void CheckpointOptions::add_to(CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &save, "DIR", "where checkpoints go");
+  cl.option("--ckpt-format", &format, "FORMAT",
+            "Megatron's format of what is saved: torch_dist, or torch, a file of each rank of a "
+            "model, which rank 0 makes of that; either goes on, whatever this says",
+            one_of({"torch_dist", "torch"}));
   cl.flag("--force", &force,
           "replace checkpoints of another run in --save, or --plan-svg's image, which are an "
           "error otherwise");
@@ -82,6 +86,8 @@ void CheckpointOptions::complete(bool draws) const {
   needs(passing, "--non-persistent-save-interval", global, "--non-persistent-ckpt-type global");
   needs(!non_persistent_global_ckpt_dir.empty(), "--non-persistent-global-ckpt-dir", global,
         "--non-persistent-ckpt-type global");
+  if (async_save && format != "torch_dist")
+    fail(Exit::bad_config, "--async-save: not with --ckpt-format ", format);
   if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
     fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,
          ": not a multiple of --save-interval ", *save_interval);

@@ -11,6 +11,7 @@ class CommandLine;
 
 struct CheckpointOptions {
   std::string save, load;
+  std::string format = "torch_dist";         // of what is saved: that, or "torch"
   std::string convert_format, convert_save;  // instead of the run: see mt-pretrain.cpp
   std::optional<std::int64_t> save_interval, non_persistent_save_interval;
   std::string non_persistent_ckpt_type;        // "global", or "": such checkpoints are not loaded

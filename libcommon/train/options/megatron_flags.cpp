@@ -92,8 +92,8 @@ static void add_parallel_flags(CommandLine& cl) {
 }
 
 static void add_checkpoint_flags(CommandLine& cl) {
-  refuse(cl, "a checkpoint is written in one format",
-         {{"--ckpt-convert-update-legacy-dist-opt-format"}, {"--ckpt-format", only("torch_dist")}});
+  refuse(cl, "an optimizer's state is written in one form",
+         {{"--ckpt-convert-update-legacy-dist-opt-format"}});
   refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
   refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
          {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});

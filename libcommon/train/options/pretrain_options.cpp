@@ -54,6 +54,13 @@ static void check_t5(const RunOptions& run, const DataOptions& data) {
     fail(Exit::bad_config, "--decoder-seq-length ", length,
          ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ",
          parallel.tensor_model_parallel_size);
+  if (run.checkpoint.format == "torch" && parallel.pipeline_model_parallel_size > 1)
+    fail(Exit::bad_config,
+         "--ckpt-format torch: Megatron-LM's has a T5's encoder in stages of its "
+         "own, and a stage of --pipeline-model-parallel-size ",
+         parallel.pipeline_model_parallel_size,
+         " may have layers of both stacks; use torch_dist, "
+         "and mt-convert --target-encoder-pipeline-parallel-size");
 }
 
 bool PretrainOptions::names_a_vocabulary() const {

@@ -109,6 +109,10 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
+  if (checkpoint.format == "torch" && checkpoint.save_optimizer && optimizer.name == "muon")
+    fail(
+        Exit::bad_config,
+        "--ckpt-format torch: has no place for the state of --optimizer muon; see --no-save-optim");
   if (device() == Device::cuda && ranks.parallel.passes_keys() &&
       (documents || !model.window_size.empty()))
     fail(Exit::bad_config,

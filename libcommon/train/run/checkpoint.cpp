@@ -11,11 +11,11 @@
 #include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/model_table.h"
-#include "model/row_checkpoint.h"
 #include "tensor/host_copy.h"
 #include "text/same_ids.h"
 #include "train/run/foreign_model.h"
 #include "train/run/optimizer_checkpoint.h"
+#include "train/run/run_checkpoint.h"
 #include "train/run/to_load.h"
 
 namespace mt {
@@ -83,15 +83,14 @@ static void warn_of_other_samples(const RunOptions& o, const Task& task, const P
 
 // The checkpoint to load, on all ranks, each of which has checked a part of it; if one finds
 // damage, the one before, and so on at most kMostDamaged times.
-static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o, ToLoad& found,
-                                                      Group& ranks, const Log& log) {
+static std::unique_ptr<RunCheckpoint> open_whole(const CheckpointOptions& o, ToLoad& found,
+                                                 Group& ranks, const Log& log) {
   for (int damaged = 0;; ++damaged) {
-    std::unique_ptr<MegatronCheckpoint> checkpoint;
+    std::unique_ptr<RunCheckpoint> checkpoint;
     std::exception_ptr error;
     std::string why;
     try {
-      checkpoint = std::make_unique<MegatronCheckpoint>(
-          found.place->folder, MegatronCheckpoint::Part{ranks.rank(), ranks.size()});
+      checkpoint = open_run_checkpoint(found.place->folder, {ranks.rank(), ranks.size()});
     } catch (const Error& e) {
       if (e.code() != Exit::bad_data && e.code() != Exit::no_input) throw;
       error = std::current_exception();
@@ -155,6 +154,7 @@ class LoadedRows {
     if (begins_anew && !same) drawn_ = wanted.task_head;
   }
   const ParamTable& table() const { return table_; }
+  ParamTable take_table() { return std::move(table_); }
   bool has(const Param& row) const { return drawn_.empty() || row.place.stack != drawn_; }
   void tell(const std::string& where, const Log& log) const {
     if (!drawn_.empty())
@@ -216,29 +216,28 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
     return Loaded::lasting;
   }
   if (!found.place) return Loaded::nothing;
-  const std::unique_ptr<MegatronCheckpoint> opened = open_whole(o, found, ranks, log);
+  const std::unique_ptr<RunCheckpoint> checkpoint = open_whole(o, found, ranks, log);
   const Loaded loaded = found.lasting ? Loaded::lasting : Loaded::non_persistent;
-  const MegatronCheckpoint& checkpoint = *opened;
   const std::optional<CheckpointPlace>& place = found.place;
-  const std::string where = place->folder + ": common.pt";
-  const PyValue& args = checkpoint.common().at("args", where);
+  const std::string where = checkpoint->where();
+  const PyValue common = checkpoint->common(), &args = common.at("args", where);
   const ModelConfig stored = model_config_of(args, task.model().family, where);
   const std::string changed =
       check_same_model(task.model(), stored, place->folder, found.begins_anew);
   if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
-  const std::string manifest = checkpoint.manifest_extra();
+  const std::string manifest = checkpoint->manifest_extra();
   check_tokenizer(manifest, place->folder, task.tokenizer(), false,
                   [&] { return tokenizer_in(place->folder, manifest); });
   if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
-  const LoadedRows rows(stored, task, found.begins_anew || place->release);
+  LoadedRows rows(stored, task, found.begins_anew || place->release);
   if (ranks.rank() == 0) rows.tell(place->folder, log);
-  check_all_used(checkpoint.tensors(), rows.table());
+  checkpoint->take_rows(rows.take_table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
         if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        read_row(checkpoint.tensors(), row, {}, here.tensor());
+        checkpoint->read(row, "", here.tensor());
         check_finite(place->folder, row, here.tensor());
         here.upload();
       },
@@ -248,12 +247,12 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {
-    load_optimizer(checkpoint, state.optimizer);
+    load_optimizer(*checkpoint, state.optimizer);
     if (!options.evaluation.skip_train)
-      counters.scheduled_samples = load_scheduler(checkpoint, state.schedule);
+      counters.scheduled_samples = load_scheduler(*checkpoint, state.schedule);
   }
 
-  counters.iteration = checkpoint.common().at("iteration", where).as_integer(where);
+  counters.iteration = common.at("iteration", where).as_integer(where);
   const auto count = [&](const char* name, std::int64_t otherwise) {
     const PyValue* value = args.find(name);
     return value == nullptr || value->is_none() ? otherwise
@@ -263,7 +262,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       count("consumed_train_samples", counters.iteration * options.batch.largest());
   counters.consumed_valid_samples = count("consumed_valid_samples", 0);
   counters.skipped_train_samples = count("skipped_train_samples", 0);
-  if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
+  if (const PyValue* done = common.find("num_floating_point_operations_so_far"))
     counters.floating_point_operations = done->as_real(where);
   return loaded;
 }

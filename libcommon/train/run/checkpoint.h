@@ -73,11 +73,15 @@ class TrainingSave {
   void write_own();
   // Unless the run's own tokenizer has a file of that name.
   void add_companion(const Companion& file, const std::string& folder);
+  // Of rank 0: the checkpoint in the torch format, which becomes the one that lasts.
+  void publish_ranks();
 
+  const RunOptions& run_;
   const CheckpointOptions& options_;
   Group& ranks_;
   bool lasting_;
   std::string save_folder_;
+  std::string first_folder_;  // where it is written first: another if its format is torch
   std::int64_t iteration_;
   std::optional<CheckpointSave> save_;  // of rank 0
   CheckpointSave::Content content_;     // of rank 0, but for the tensors' files

@@ -1,5 +1,9 @@
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "base/log.h"
+#include "formats/convert.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/model.h"
@@ -119,17 +123,19 @@ static std::vector<bool> rows_to_write(const ParamTable& table, const World& wor
 
 TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingState& state,
                            const World& world, std::function<void()> when_written)
-    : options_(run.checkpoint),
+    : run_(run),
+      options_(run.checkpoint),
       ranks_(world.all()),
       lasting_(lasting),
       save_folder_(lasting ? options_.save : options_.non_persistent_folder(options_.save)),
+      first_folder_(options_.format == "torch" ? save_folder_ + "/torch_dist" : save_folder_),
       iteration_(state.counters.iteration),
       when_written_(std::move(when_written)) {
   const CheckpointOptions& o = options_;
   const Task& task = state.task;
   state.stream.synchronize();
   const bool first = ranks_.rank() == 0;
-  if (first) save_.emplace(save_folder_, iteration_);
+  if (first) save_.emplace(first_folder_, iteration_);
   const std::string folder = broadcast_text(ranks_, first ? save_->folder() : "", 0);
   const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
   const std::vector<bool> mine = rows_to_write(state.model.table(), world, o.fully_parallel_save);
@@ -180,13 +186,34 @@ TrainingSave::~TrainingSave() {
   if (thread_.joinable()) thread_.join();
 }
 
+void TrainingSave::publish_ranks() {
+  ConvertOptions conversion;
+  conversion.load = save_->folder();
+  conversion.save = save_folder_;
+  conversion.ckpt_format = options_.format;
+  conversion.with_optimizer = options_.save_optimizer;
+  conversion.target_tensor_parallel = run_.ranks.parallel.tensor_model_parallel_size;
+  conversion.target_pipeline_parallel = run_.ranks.parallel.pipeline_model_parallel_size;
+  conversion.pipeline = run_.ranks.pipeline;
+  conversion.threads = run_.ranks.threads;
+  conversion.force = true;
+  conversion.complete();
+  convert_checkpoint(conversion, Log({.level = Log::Level::quiet, .progress = Log::Show::none}),
+                     [] {});
+  save_.reset();
+  ::rmdir(first_folder_.c_str());  // unless others put something there
+}
+
 void TrainingSave::publish() {
   if (thread_.joinable()) thread_.join();
   if (error_) std::rethrow_exception(error_);
   for (WrittenFile& file : gather_files(ranks_, own_)) content_.files.push_back(std::move(file));
   if (save_) {
     save_->finish(content_);
-    save_->publish();
+    if (options_.format == "torch")
+      publish_ranks();
+    else
+      save_->publish();
     if (!lasting_)
       delete_old_checkpoints(save_folder_, iteration_, 1, {});
     else if (options_.save_retain_interval || options_.keep_last)

@@ -59,13 +59,22 @@ static void read_whole(const ModelSource& source, const Param& row, std::int64_t
 
 void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out) {
   if (!row.is_cut()) return read_whole(source, row, words, out);
-  const std::size_t size = size_of(out.dtype());
-  const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * size);
+  const Buffer buffer(Device::cpu,
+                      static_cast<std::size_t>(row.shape.numel()) * size_of(out.dtype()));
   const Tensor whole = buffer.tensor(out.dtype(), row.shape);
   read_whole(source, row, words, whole);
+  copy_part(row, whole, out);
+}
+
+void copy_part(const Param& row, ConstTensor whole, Tensor out) {
+  if (!row.is_cut()) {
+    std::memcpy(out.data(), whole.data(), whole.bytes());
+    return;
+  }
+  const std::size_t size = size_of(out.dtype());
   for (const Cut& cut : row.cuts) {
     if (row.dimension == 0) {
-      const Tensor from = whole.rows(cut.global, cut.global + cut.extent);
+      const ConstTensor from = whole.rows(cut.global, cut.global + cut.extent);
       std::memcpy(out.rows(cut.local, cut.local + cut.extent).data(), from.data(), from.bytes());
       continue;
     }

@@ -20,5 +20,7 @@ std::string find_foreign_model(const std::string& path, std::optional<std::int64
 // Fills a rank's part of a row with the model's values.  Where the run has more `words` than the
 // model, those rows of the vocabulary become the mean of the model's.
 void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out);
+// Fills a rank's part of a row, in host memory, from all of it.
+void copy_part(const Param& row, ConstTensor whole, Tensor out);
 
 }  // namespace mt

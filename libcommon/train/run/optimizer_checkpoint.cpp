@@ -90,27 +90,26 @@ static void check_sharding_type(const PyValue* type, const std::string& where) {
          kShardingType);
 }
 
-static const PyValue& stored_optimizer(const MegatronCheckpoint& checkpoint,
-                                       const std::string& where) {
-  const PyValue* stored = checkpoint.common().find("optimizer");
+static PyValue stored_optimizer(const RunCheckpoint& checkpoint, const std::string& where) {
+  const PyValue common = checkpoint.common();
+  const PyValue* stored = common.find("optimizer");
   if (stored == nullptr)
     fail(Exit::bad_data, where, ": no optimizer state; --no-load-optim starts with a fresh one");
   check_sharding_type(stored->find("param_state_sharding_type"), where);
-  if (const PyValue* content = checkpoint.common().find("content_metadata"))
+  if (const PyValue* content = common.find("content_metadata"))
     if (!content->is_none())
       check_sharding_type(content->find("distrib_optim_sharding_type"), where);
   return *stored;
 }
 
 // Fills a piece's part of what is stored of its row.
-static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
+static void load_piece(const RunCheckpoint& from, const Optimizer::Piece& piece,
                        const std::string& state, const Tensor& into) {
   const Param& row = *piece.row;
-  if (into.numel() == row.local.numel())
-    return read_row(reader, row, state, into.reshape(row.local));
+  if (into.numel() == row.local.numel()) return from.read(row, state, into.reshape(row.local));
   const Buffer whole(Device::cpu,
                      static_cast<std::size_t>(row.local.numel()) * size_of(into.dtype()));
-  read_row(reader, row, state, whole.tensor(into.dtype(), row.local));
+  from.read(row, state, whole.tensor(into.dtype(), row.local));
   const Tensor flat = whole.tensor(into.dtype(), {row.local.numel()});
   const HostCopy here = HostCopy::for_writing(into);
   std::memcpy(here.tensor().data(), flat.rows(piece.begin, piece.end).data(), into.bytes());
@@ -118,27 +117,23 @@ static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
 }
 
 // What is stored, as it is kept.
-static void load_kept(const DistReader& reader, const Optimizer::Piece& piece,
+static void load_kept(const RunCheckpoint& from, const Optimizer::Piece& piece,
                       const std::string& state, const Tensor& kept, const Tensor& scale) {
-  if (!is_narrow(kept)) return load_piece(reader, piece, state, kept);
+  if (!is_narrow(kept)) return load_piece(from, piece, state, kept);
   const Buffer storage = wide_storage(kept);
   const Tensor wide = storage.tensor(DType::f32, kept.shape());
-  load_piece(reader, piece, state, wide);
+  load_piece(from, piece, state, wide);
   write_all(kept, scale, wide.span<float>());
 }
 
-static void load_pieces(const DistReader& reader, const Optimizer& optimizer) {
+static void load_pieces(const RunCheckpoint& from, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
     for (std::size_t i = 0; i < names.size(); ++i)
-      load_kept(reader, piece, names[i], piece.state[i], piece.scales[i]);
+      load_kept(from, piece, names[i], piece.state[i], piece.scales[i]);
     if (!piece.has_master) continue;
     // A run in fp32 stores none: its values are their own.
-    const std::string key = key_of(*piece.row, {.of_state = true});
-    std::string master;                           // else the weights themselves
-    for (const char* state : {kMaster, "param"})  // the latter in fully_reshardable
-      if (reader.find(state_prefix(state) + key) != nullptr) master = state;
-    load_kept(reader, piece, master, piece.master, piece.master_scale);
+    load_kept(from, piece, from.master_of(*piece.row), piece.master, piece.master_scale);
   }
 }
 
@@ -236,7 +231,7 @@ PyValue make_optimizer(const Optimizer& optimizer, const ParamTable& table,
   return outer;
 }
 
-static void load_scaler(const MegatronCheckpoint& checkpoint, const PyValue& stored,
+static void load_scaler(const RunCheckpoint& checkpoint, const PyValue& stored,
                         const std::string& where, Optimizer& optimizer) {
   const PyValue* scaler = stored.find("grad_scaler");
   const PyValue* tensor = scaler == nullptr ? nullptr : scaler->find("scale");
@@ -253,9 +248,9 @@ static void load_scaler(const MegatronCheckpoint& checkpoint, const PyValue& sto
                         .hysteresis = count("hysteresis_tracker")});
 }
 
-void load_optimizer(const MegatronCheckpoint& checkpoint, Optimizer& optimizer) {
-  const std::string where = checkpoint.tensors().folder() + ": common.pt";
-  const PyValue& stored = stored_optimizer(checkpoint, where);
+void load_optimizer(const RunCheckpoint& checkpoint, Optimizer& optimizer) {
+  const std::string where = checkpoint.where();
+  const PyValue stored = stored_optimizer(checkpoint, where);
   if (optimizer.options().loss_scale.is_dynamic())
     load_scaler(checkpoint, stored, where, optimizer);
   const PyValue* inner = stored.find("optimizer");
@@ -266,7 +261,7 @@ void load_optimizer(const MegatronCheckpoint& checkpoint, Optimizer& optimizer) 
   const PyValue* step = groups.front().find("step");  // torch.optim.SGD has none
   if (step != nullptr || optimizer.options().name != "sgd")
     optimizer.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
-  load_pieces(checkpoint.tensors(), optimizer);
+  load_pieces(checkpoint, optimizer);
 }
 
 // --- The schedule -------------------------------------------------------------------------------
@@ -293,9 +288,10 @@ PyValue make_scheduler(const ParamSchedule& schedule, std::int64_t scheduled_sam
 }
 
 // The group of word embeddings and output layer, if the checkpoint has one.
-static std::optional<ParamSchedule::Span> decoupled_of(const MegatronCheckpoint& checkpoint,
+static std::optional<ParamSchedule::Span> decoupled_of(const RunCheckpoint& checkpoint,
                                                        const std::string& where) {
-  const PyValue* stored = checkpoint.common().find("optimizer");
+  const PyValue common = checkpoint.common();
+  const PyValue* stored = common.find("optimizer");
   if (stored == nullptr) return std::nullopt;
   if (const PyValue* inner = stored->find("optimizer")) stored = inner;
   for (const PyValue& group : stored->at("param_groups", where).as_items(where)) {
@@ -307,9 +303,9 @@ static std::optional<ParamSchedule::Span> decoupled_of(const MegatronCheckpoint&
   return std::nullopt;
 }
 
-std::int64_t load_scheduler(const MegatronCheckpoint& checkpoint, ParamSchedule& schedule) {
-  const std::string where = checkpoint.tensors().folder() + ": common.pt";
-  const PyValue& stored = checkpoint.common().at("opt_param_scheduler", where);
+std::int64_t load_scheduler(const RunCheckpoint& checkpoint, ParamSchedule& schedule) {
+  const std::string where = checkpoint.where();
+  const PyValue stored = checkpoint.common().at("opt_param_scheduler", where);
   // The first of these names that there is; the others are those of older checkpoints.
   const auto find = [&](std::initializer_list<const char*> names) -> const PyValue& {
     for (const char* name : names)
@@ -331,7 +327,7 @@ std::int64_t load_scheduler(const MegatronCheckpoint& checkpoint, ParamSchedule&
   const std::int64_t consumed = find({"num_iters", "num_steps"}).as_integer(where);
   if (consumed < 0 || !values.is_valid())
     fail(Exit::bad_data, where, ": opt_param_scheduler: not a schedule of the learning rate");
-  schedule.merge(values, checkpoint.tensors().folder());
+  schedule.merge(values, checkpoint.folder());
   return consumed;
 }
 

@@ -8,12 +8,13 @@
 //       length tile; mcore_data keeps the shape that it stands for.  Of a row that tensor-parallel
 //       ranks share, a 1 is the number of its parts, and the last axis has the elements of one
 // NAME: exp_avg and exp_avg_sq (Adam), momentum_buffer (SGD, Muon).  Either is read on any number
-// of ranks, with the distributed optimizer or without.
+// of ranks, with the distributed optimizer or without,
+// and from the other formats as RunCheckpoint reads them.
 #pragma once
 
-#include "ckpt/megatron_checkpoint.h"
 #include "optim/optimizer.h"
 #include "optim/param_schedule.h"
+#include "train/run/run_checkpoint.h"
 
 namespace mt {
 
@@ -30,8 +31,8 @@ PyValue make_scheduler(const ParamSchedule& schedule, std::int64_t scheduled_sam
 PyValue make_mcore_data(const Optimizer& optimizer, const ParamTable& table);
 
 // Every rank reads its pieces.  Exit::bad_data names what is missing.
-void load_optimizer(const MegatronCheckpoint& checkpoint, Optimizer& optimizer);
+void load_optimizer(const RunCheckpoint& checkpoint, Optimizer& optimizer);
 // Merges the checkpoint's schedule into this one and returns the samples that it has consumed.
-std::int64_t load_scheduler(const MegatronCheckpoint& checkpoint, ParamSchedule& schedule);
+std::int64_t load_scheduler(const RunCheckpoint& checkpoint, ParamSchedule& schedule);
 
 }  // namespace mt

@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/near_path.h"
 #include "formats/model_source.h"
-#include "model/config/megatron_args.h"
 #include "train/options/checkpoint_options.h"
 #include "train/run/foreign_model.h"
+#include "train/run/run_checkpoint.h"
 
 namespace mt {
 
@@ -89,13 +89,11 @@ static std::optional<StoredSettings> settings_of(const CheckpointOptions& o, con
   }
   if (!found.place) return {};
   try {
-    const std::string &folder = found.place->folder, where = folder + ": common.pt";
-    const MegatronCheckpoint checkpoint(folder, {.while_reading = true});
-    const PyValue& args = checkpoint.common().at("args", where);
-    const auto has_tensor = [&](const std::string& name) {
-      return checkpoint.tensors().find(name) != nullptr;
-    };
-    StoredSettings stored{folder, model_config_of(args, has_tensor, where), {}};
+    const std::string& folder = found.place->folder;
+    const auto checkpoint = open_run_checkpoint(folder, {.while_reading = true});
+    const std::string where = checkpoint->where();
+    const PyValue common = checkpoint->common(), &args = common.at("args", where);
+    StoredSettings stored{folder, checkpoint->settings(), {}};
     if (const PyValue* const length = args.find("seq_length"); length && !length->is_none())
       stored.seq_length = length->as_integer(where + ": args.seq_length");
     return stored;
