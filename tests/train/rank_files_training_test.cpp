@@ -45,6 +45,47 @@ TEST_F(RankFilesTraining, GoesOnWithTheSameBits) {
   stop_and_go_on("sgd", [](PretrainOptions& o) { o.run.optimizer.name = "sgd"; });
 }
 
+// A dict with another value of a name, which it has.
+PyValue with(const PyValue& dict, const std::string& name, const PyValue& value) {
+  PyValue changed = PyValue::dict();
+  const std::vector<PyValue>& entries = dict.entries("");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    changed.set_item(entries[i], entries[i] == PyValue(name) ? value : entries[i + 1]);
+  return changed;
+}
+
+// Megatron-LM with PyTorch's Adam counts steps with a point: 5.0.
+TEST_F(RankFilesTraining, StepsMayHaveAPoint) {
+  train_with(options("whole"));
+  PretrainOptions half = options("half");
+  half.run.length.exit_interval = 5;
+  train_with(half);
+  const std::string folder = iteration_folder(path("half"), 5);
+  const auto write_steps = [&](double steps) {
+    const PyValue common = MegatronCheckpoint(folder).common(),
+                  optimizer = common.at("optimizer", "");
+    PyValue groups = PyValue::list();
+    for (const PyValue& group : optimizer.at("param_groups", "").as_items(""))
+      groups.append(with(group, "step", steps));
+    std::string bytes;
+    TorchWriter().write(with(common, "optimizer", with(optimizer, "param_groups", groups)),
+                        "common", [&](Bytes part) { bytes += as_text(part); });
+    fs::remove(folder + "/mt-manifest.json");  // which has the file's hash
+    File file = File::create(folder + "/common.pt");
+    file.write(bytes);
+    file.close();
+  };
+  PretrainOptions rest = options("rest");
+  rest.run.checkpoint.load = path("half");
+  write_steps(5);
+  train_with(rest);
+  expect_same_files(iteration_folder(path("rest"), 10), iteration_folder(path("whole"), 10));
+  write_steps(5.5);
+  rest.run.checkpoint.force = true;
+  EXPECT_EQ(error_of([&] { train_with(rest); }),
+            concat("65 ", folder, ": common.pt: step: is 5.5, expected a number of steps"));
+}
+
 // What does not fit the format is said before any work.
 TEST_F(RankFilesTraining, WhatTheFormatHasNot) {
   PretrainOptions o = options("never");

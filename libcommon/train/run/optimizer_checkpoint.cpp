@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <tuple>
 
+#include "formats/megatron/rank_optimizer.h"
 #include "model/row_checkpoint.h"
 #include "ops/kept.h"
 #include "tensor/host_copy.h"
@@ -248,6 +250,24 @@ static void load_scaler(const RunCheckpoint& checkpoint, const PyValue& stored,
                         .hysteresis = count("hysteresis_tracker")});
 }
 
+// The steps that an optimizer has taken, which its groups count or, as in Megatron-LM's with
+// PyTorch's Adam, each parameter does, as a number with a point.  torch.optim.SGD counts none.
+static void load_steps(const RunCheckpoint& checkpoint, const PyValue& stored, const PyValue& group,
+                       Optimizer& optimizer) {
+  const std::string where = checkpoint.where() + ": step";
+  const PyValue* step = group.find("step");
+  const std::optional<PyValue> counted =
+      step == nullptr ? common_step(stored, checkpoint.common_tensors(), checkpoint.where())
+                      : std::nullopt;
+  if (counted) step = &*counted;
+  if (step == nullptr && optimizer.options().name == "sgd") return;
+  const double steps =
+      (step != nullptr ? *step : group.at("step", checkpoint.where())).as_real(where);
+  if (!(steps >= 0 && steps < 1e15) || steps != std::floor(steps))
+    fail(Exit::bad_data, where, ": is ", steps, ", expected a number of steps");
+  optimizer.set_steps(static_cast<std::int64_t>(steps));
+}
+
 void load_optimizer(const RunCheckpoint& checkpoint, Optimizer& optimizer) {
   const std::string where = checkpoint.where();
   const PyValue stored = stored_optimizer(checkpoint, where);
@@ -258,9 +278,7 @@ void load_optimizer(const RunCheckpoint& checkpoint, Optimizer& optimizer) {
                            .at("param_groups", where)
                            .as_items(where + ": param_groups");
   if (groups.empty()) fail(Exit::bad_data, where, ": optimizer.param_groups is empty");
-  const PyValue* step = groups.front().find("step");  // torch.optim.SGD has none
-  if (step != nullptr || optimizer.options().name != "sgd")
-    optimizer.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
+  load_steps(checkpoint, stored, groups.front(), optimizer);
   load_pieces(checkpoint, optimizer);
 }
 

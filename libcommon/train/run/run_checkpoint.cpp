@@ -48,8 +48,6 @@ class DistRun : public RunCheckpoint {
       if (checkpoint_.tensors().find(state_prefix(state) + key) != nullptr) return state;
     return {};
   }
-
- protected:
   const TorchReader& common_tensors() const override { return *checkpoint_.common_tensors(); }
 
  private:
@@ -83,8 +81,6 @@ class SourceRun : public RunCheckpoint {
     const std::vector<std::string> states = source_->states();
     return std::ranges::find(states, kMaster) != states.end() ? kMaster : "";
   }
-
- protected:
   const TorchReader& common_tensors() const override { return *source_->common_tensors(); }
 
  private:

@@ -27,13 +27,13 @@ class RunCheckpoint {
   virtual void read(const Param& row, const std::string& state, const Tensor& to) const = 0;
   // The state that has the fp32 copy of a row's weight; empty where the weight itself is.
   virtual std::string master_of(const Param& row) const = 0;
+  virtual const TorchReader& common_tensors() const = 0;  // that the common state refers to
   // Copies a tensor of the common state (a gradient scaler's) to `out` of equal dtype and shape.
   void read_common_tensor(const PyValue& value, Tensor out) const;
 
  protected:
   RunCheckpoint(std::string folder, std::string where)
       : folder_(std::move(folder)), where_(std::move(where)) {}
-  virtual const TorchReader& common_tensors() const = 0;
 
  private:
   std::string folder_, where_;
