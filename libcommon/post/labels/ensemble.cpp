@@ -9,9 +9,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
-#include "base/input/line_reader.h"
-#include "base/json_object.h"
-#include "base/json_parse.h"
+#include "post/labels/object_lines.h"
 #include "post/verbs.h"
 
 namespace mt {
@@ -84,19 +82,10 @@ void add_sample(const JsonObject& object, int model, std::map<std::string, Sampl
 
 std::map<std::string, Samples> read_all(const std::vector<std::string>& files) {
   std::map<std::string, Samples> sets;
-  simdjson::dom::parser parser;
-  for (std::size_t model = 0; model < files.size(); ++model) {
-    LineReader reader({.inputs = expand_inputs({files[model]})});
-    LineBlock block;
-    while (reader.next(block))
-      for_each_line(block, [&](std::string_view line, std::int64_t number) {
-        const std::string place = concat(block.file, ":", number);
-        simdjson::dom::element root;
-        if (const auto error = parse_json(parser, line).get(root))
-          fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
-        add_sample(JsonObject(root, place), static_cast<int>(model), sets);
-      });
-  }
+  for (std::size_t model = 0; model < files.size(); ++model)
+    for_each_object({files[model]}, [&](const JsonObject& object, std::int64_t) {
+      add_sample(object, static_cast<int>(model), sets);
+    });
   const auto models = static_cast<int>(files.size());
   for (auto& [name, samples] : sets)
     for (auto& [uid, sample] : samples) {

@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 #include "base/input/line_reader.h"
-#include "base/json_object.h"
-#include "base/json_parse.h"
+#include "post/labels/object_lines.h"
 
 namespace mt {
 namespace {
@@ -202,33 +201,34 @@ Line read_fields(const std::vector<std::string>& fields, const Columns& columns,
 
 // --- Files --------------------------------------------------------------------------------------
 
-void for_each_sample(const LabelledFile& file,
-                     const std::function<void(const Line&, const std::string&)>& body) {
+using Body = std::function<void(const Line&, const std::string&)>;
+
+void for_each_row(const LabelledFile& file, const Body& body) {
   LineReader reader({.inputs = expand_inputs({file.path})});
   LineBlock block;
-  simdjson::dom::parser parser;
   std::optional<Columns> columns;
   const char separator = file.path.find(".csv") != file.path.npos ? ',' : '\t';
   while (reader.next(block))
     for_each_line(block, [&](std::string_view text, std::int64_t number) {
       if (text.find_first_not_of(" \t\r") == text.npos) return;
       const std::string place = concat(block.file, ":", number);
-      if (!file.columns.empty()) {
-        const std::vector<std::string> fields = fields_of(text, separator);
-        const bool first = !columns;
-        if (first) columns = columns_of(file, fields);
-        if (first && columns->named) return;
-        Line line = read_fields(fields, *columns, place);
-        if (!line.uid) line.uid = number;
-        return body(line, place);
-      }
-      simdjson::dom::element root;
-      if (const auto error = parse_json(parser, text).get(root))
-        fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
-      Line line = read_json(JsonObject(root, place));
+      const std::vector<std::string> fields = fields_of(text, separator);
+      const bool first = !columns;
+      if (first) columns = columns_of(file, fields);
+      if (first && columns->named) return;
+      Line line = read_fields(fields, *columns, place);
       if (!line.uid) line.uid = number;
       body(line, place);
     });
+}
+
+void for_each_sample(const LabelledFile& file, const Body& body) {
+  if (!file.columns.empty()) return for_each_row(file, body);
+  for_each_object({file.path}, [&](const JsonObject& object, std::int64_t number) {
+    Line line = read_json(object);
+    if (!line.uid) line.uid = number;
+    body(line, object.where());
+  });
 }
 
 LabelKind kind_of(Line::Said said) {

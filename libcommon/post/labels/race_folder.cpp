@@ -4,9 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/input/line_reader.h"
-#include "base/json_object.h"
-#include "base/json_parse.h"
+#include "post/labels/object_lines.h"
 
 namespace mt {
 namespace {
@@ -75,18 +73,8 @@ void add_article(LabelledSet& set, const JsonObject& article) {
 
 LabelledSet read_race(const std::string& folder) {
   LabelledSet set{.name = folder, .choices = kChoicesOfRace};
-  LineReader reader({.inputs = files_of(folder)});
-  LineBlock block;
-  simdjson::dom::parser parser;
-  while (reader.next(block))
-    for_each_line(block, [&](std::string_view line, std::int64_t number) {
-      if (strip(line).empty()) return;
-      const std::string place = concat(block.file, ":", number);
-      simdjson::dom::element root;
-      if (const auto error = parse_json(parser, line).get(root))
-        fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
-      add_article(set, JsonObject(root, place));
-    });
+  for_each_object(files_of(folder),
+                  [&](const JsonObject& article, std::int64_t) { add_article(set, article); });
   if (set.uids.empty()) fail(Exit::bad_data, folder, ": has no questions");
   return set;
 }

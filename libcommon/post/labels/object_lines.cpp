@@ -1,0 +1,25 @@
+#include "post/labels/object_lines.h"
+
+#include "base/input/line_reader.h"
+#include "base/json_parse.h"
+#include "post/labels/labelled_set.h"
+
+namespace mt {
+
+void for_each_object(const std::vector<std::string>& files,
+                     const std::function<void(const JsonObject&, std::int64_t)>& body) {
+  LineReader reader({.inputs = expand_inputs(files)});
+  LineBlock block;
+  simdjson::dom::parser parser;
+  while (reader.next(block))
+    for_each_line(block, [&](std::string_view line, std::int64_t number) {
+      if (strip(line).empty()) return;
+      const std::string place = concat(block.file, ":", number);
+      simdjson::dom::element root;
+      if (const auto error = parse_json(parser, line).get(root))
+        fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
+      body(JsonObject(root, place), number);
+    });
+}
+
+}  // namespace mt
