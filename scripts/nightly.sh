@@ -96,7 +96,7 @@ long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
 if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
-for example in scripts/examples/train_* scripts/examples/sft_*; do long "$example" "$example" --tiny; done
+for example in scripts/examples/train_* scripts/examples/{sft,dpo}_*; do long "$example" "$example" --tiny; done
 for example in scripts/examples/*_bert; do long "$example" learns "$example"; done
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2

@@ -11,12 +11,14 @@ namespace mt {
 
 struct ModelConfig;
 
-// Criterion: what is made of the scores that a model's head gives its sequences.
+// Criterion: what is made of the scores that a task's head gives a model's sequences, or of what a
+// head of words says of all tokens together.
 class Criterion {
  public:
   virtual ~Criterion() = default;
   // Fills the losses and, where there is a weight, which is by how much the objective changes with
-  // each, writes the gradient of the scores, [sequences, labels], over them.
+  // each, writes the gradient of the scores over them: [sequences, labels], or [tokens], -log p of
+  // Field::labels.
   virtual void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
                      Stream& stream) const = 0;
 };
@@ -25,7 +27,7 @@ class Criterion {
 // sequences, or what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is
 // not wanted.
 struct Ends {
-  Tensor loss = {};         // out: each token's loss, [tokens]
+  Tensor loss = {};         // out: each token's loss, [tokens], or the criterion's
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
 
   ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
@@ -37,7 +39,8 @@ struct Ends {
   // makes of it.
   Tensor hidden = {}, pooled = {};
 
-  const Criterion* criterion = nullptr;  // of a model with a task's head: where its losses are from
+  // Where the losses are from: always of a model with a task's head; else the tokens' own are.
+  const Criterion* criterion = nullptr;
   // Gives what is wanted of a task's scores, over which the gradient goes in training.
   void take_scores(Tensor of_sequences, const Fields& batch, bool training, Stream& stream) const;
 };

@@ -13,6 +13,7 @@
 #include "kernels/attention.h"
 #include "kernels/attention_part.h"
 #include "kernels/dropout.h"
+#include "kernels/preference_loss.h"
 #include "kernels/qkv.h"
 #include "kernels/relative_bias.h"
 #include "kernels/sample.h"
@@ -173,6 +174,20 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
 // row_weight empty: loss only; else x becomes its gradient.
 void score_loss(Tensor loss, Tensor x, ConstTensor targets, ConstTensor row_weight, ScoreLoss kind,
                 Stream& stream);
+// Losses of pairs (kernels/preference_loss.h): loss [5, units], x [units, 2], which becomes its
+// gradient unless weight is empty.  tokens, reference and values may be empty.
+struct PreferenceProblem {
+  Tensor loss, x;
+  ConstTensor tokens = {}, reference = {}, values = {}, share, weight = {};
+};
+void preference_loss(const PreferenceProblem& problem, const PreferenceRules& rules,
+                     Stream& stream);
+// Sums over the tokens of each text and the way back (kernels/text_sums.h): x and mask [rows
+// tokens], lengths [rows texts] i32 of so many rows, sums [2, rows texts], slope [rows texts].
+void text_sums(Tensor sums, ConstTensor x, ConstTensor mask, ConstTensor lengths, std::int64_t rows,
+               Stream& stream);
+void spread_over_texts(Tensor x, ConstTensor slope, ConstTensor mask, ConstTensor lengths,
+                       std::int64_t rows, Stream& stream);
 // Cross-entropy where the logits are the columns from `first` on of a vocabulary of `vocab`: two
 // calls, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
 // sums: [4, rows], then [ranks, 4, rows].

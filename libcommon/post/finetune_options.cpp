@@ -79,6 +79,9 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
     };
     if (!any({"--lr-warmup-iters", "--lr-warmup-samples", "--lr-warmup-fraction"}))
       cl.fallback("--lr-warmup-fraction", {"0.03"}, "default of mt-finetune");
+    if (without_dropout)
+      for (const char* const option : {"--attention-dropout", "--hidden-dropout"})
+        cl.fallback(option, {"0"}, "default of this verb");
     if (!cl.given("--min-lr"))
       cl.fallback("--min-lr", {JsonWriter().value(run.schedule.lr / 10).text()}, "a tenth of --lr");
   });
@@ -123,6 +126,16 @@ void FinetuneOptions::complete(bool documents) {
   complete_model(model, seq_length, run.ranks.parallel.tensor_model_parallel_size);
   run.complete_for(model, seq_length, documents, instead);
   if (!run.checkpoint.save.empty()) run.report.results = run.checkpoint.save + "/results.json";
+}
+
+void change(ModelConfig& model, std::int64_t& seq_length, const Task::Change& change) {
+  if (change.seq_length) seq_length = *change.seq_length;
+  if (change.recomputes)
+    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+  if (change.tensor_ranks)
+    complete_model(model, seq_length, *change.tensor_ranks);
+  else if (change.recomputes)
+    model.recompute.complete(model.num_layers);
 }
 
 void complete_model(ModelConfig& model, std::int64_t seq_length, int tensor_ranks) {

@@ -10,6 +10,7 @@
 #include "train/options/model_options.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -36,6 +37,7 @@ struct FinetuneOptions : ModelOptions {
   RunOptions run;
   PlanOptions plan;
   bool check_layout = false;        // with two steps, instead of the run
+  bool without_dropout = false;     // unless asked for, whatever is loaded was trained with
   bool has_full_validation = true;  // each evaluation takes all there is; not with --eval-iters
 
   FinetuneOptions();  // with the defaults of a finetune
@@ -62,6 +64,9 @@ struct FinetuneOptions : ModelOptions {
   // stays within parts of a sample.
   void complete(bool documents);
 };
+
+// Makes the model of a task, and the length of its samples, what they are to be planned with.
+void change(ModelConfig& model, std::int64_t& seq_length, const Task::Change& change);
 
 // Completes a model of which so many ranks share every matrix, for samples of so many tokens.
 void complete_model(ModelConfig& model, std::int64_t seq_length, int tensor_ranks);

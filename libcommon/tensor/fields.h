@@ -29,14 +29,16 @@ enum class Field : std::uint8_t {
   encoder_lengths,
   // What an objective makes of those with `masked`: which tokens of the micro-batch heads are asked
   // of; for each token, which of these rows it is, or -1; and for each row what is to be said, and
-  // the share of its loss in the value of its term.  `weight` is of the rows, too.
+  // the share of its loss in the value of its term.  `weight` is of the rows, too.  Samples of pairs
+  // of texts bring a share of 1 for each pair.
   rows,
   row_of,
   targets,
   share,
-  values,  // of each sequence: numbers that are to be said of it
+  values,     // of each sequence, or of each pair of texts: numbers that are to be said of it
+  reference,  // of each text: its log-probability by the model that a run began with
 };
-inline constexpr std::size_t kFields = 19;
+inline constexpr std::size_t kFields = 20;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

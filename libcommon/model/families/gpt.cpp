@@ -37,9 +37,21 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
+  if (saved) saved->y = x;
+  if (ends.criterion) return judge(s, ends, normed, batch, saved);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
               saved ? &saved->head : nullptr);
-  if (saved) saved->y = x;
+}
+
+// What the objective makes of the losses of all tokens is known once all are; in training they are
+// then made again, each with the weight that it turned out to have.
+void Gpt::judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+                Saved* saved) const {
+  const ConstTensor labels = batch[Field::labels];
+  const Tensor said = s.scratch_sums(labels.shape());
+  head_->loss(s, said, normed, labels, {}, nullptr);
+  ends.criterion->judge(ends.loss, said, batch, saved ? ends.weight : ConstTensor(), s.stream);
+  if (saved) head_->loss(s, s.scratch_sums(labels.shape()), normed, labels, said, &saved->head);
 }
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {

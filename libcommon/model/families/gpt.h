@@ -44,6 +44,8 @@ class Gpt : public Model {
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
  private:
+  void judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+             Saved* saved) const;
   void add_embedding(bool is_shared);
   void add_head();
   struct Chunk {

@@ -16,6 +16,7 @@ struct Example {
   // The prompt alone gives other tokens than the text begins with, so that what a model is asked is
   // not what it has learnt to answer.
   bool prompt_differs = false;
+  double value = 0;  // what its line says of it beside: JudgedText's
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   // Tokens that are learnt.  Nothing stands before the first token, so it cannot be.

@@ -16,18 +16,22 @@ void ExampleOptions::add_to(CommandLine& cl) {
             "what the lines are; auto: what the first line of each file is by its keys; "
             "auto-per-line: each line by its own",
             one_of(formats));
-  cl.option("--chat-template", &chat_template, "NAME|FILE|-",
-            "how conversations are written: a template of the model's folder, of a family (chatml, "
-            "llama3), or in a file; default: that of the model's folder, else of its family");
+  add_chat_to(cl);
   cl.option("--train-on", &train_on, "WHAT",
             "of a conversation: all that the assistant says, its last turn, or all-text",
             one_of({"all", "last", "all-text"}));
-  cl.flag("--mask-reasoning", &mask_reasoning,
-          "what stands from <think> to </think> is not learnt");
   cl.flag("--alpaca-template", &lines.alpaca_template,
           "Alpaca's lines become the text that Stanford made of them, not a conversation");
   cl.flag("--train-on-history", &lines.train_on_history,
           "earlier answers of Alpaca's lines are learnt, too");
+}
+
+void ExampleOptions::add_chat_to(CommandLine& cl) {
+  cl.option("--chat-template", &chat_template, "NAME|FILE|-",
+            "how conversations are written: a template of the model's folder, of a family (chatml, "
+            "llama3), or in a file; default: that of the model's folder, else of its family");
+  cl.flag("--mask-reasoning", &mask_reasoning,
+          "what stands from <think> to </think> is not learnt");
 }
 
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& options,
@@ -40,17 +44,41 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& opt
 
 std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
                                                    std::string_view place) const {
-  if (options_.format == "auto-per-line") return {};
+  if (options_.format == "auto-per-line" || options_.judged != Judged::no) return {};
   if (const auto named = line_kind_named(options_.format)) return named;
   return line_kind_of(chat_value_of_json(first_line, place), place);
 }
 
-Example ExampleMaker::make(std::string_view line, std::optional<LineKind> kind,
-                           std::string_view place, bool checks) const {
+// Both are learnt from where the first of them is.
+static void begin_alike(Example& a, Example& b) {
+  const auto first_of = [](const Example& example) {
+    return std::ranges::find(example.learnt, true) - example.learnt.begin();
+  };
+  const std::ptrdiff_t first = std::min(first_of(a), first_of(b));
+  for (Example* const one : {&a, &b})
+    std::fill(one->learnt.begin() + first, one->learnt.end(), true);
+}
+
+std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<LineKind> kind,
+                                        std::string_view place, bool checks) const {
   const ChatValue value = chat_value_of_json(line, place);
-  if (!kind) kind = line_kind_of(value, place);
-  const TrainingLine read = read_line(value, *kind, options_.lines, place);
-  return read.messages.is_none() ? of_text(read) : of_conversation(read, place, checks);
+  if (options_.judged == Judged::no) {
+    if (!kind) kind = line_kind_of(value, place);
+    return {of_line(read_line(value, *kind, options_.lines, place), place, checks)};
+  }
+  std::vector<Example> texts;
+  bool are_plain = true;
+  for (const JudgedText& judged : read_judged_line(value, options_.judged, place)) {
+    are_plain &= judged.text.messages.is_none();
+    texts.push_back(of_line(judged.text, place, checks));
+    texts.back().value = judged.value;
+  }
+  if (are_plain && options_.judged == Judged::pairs) begin_alike(texts[0], texts[1]);
+  return texts;
+}
+
+Example ExampleMaker::of_line(const TrainingLine& line, std::string_view place, bool checks) const {
+  return line.messages.is_none() ? of_text(line) : of_conversation(line, place, checks);
 }
 
 const ChatTemplate& ExampleMaker::chat(bool tools) const {
@@ -125,9 +153,12 @@ Example ExampleMaker::of_text(const TrainingLine& line) const {
     encode_alone(tokenizer_, line.prompt, prompt);
     prompt.resize(std::min(prompt.size(), example.ids.size()));
   }
+  const auto apart = std::ranges::mismatch(prompt, example.ids).in1;
+  example.prompt_differs = apart != prompt.end();
+  // A judged completion begins where its tokens are no longer the prompt's, as TRL has it.
+  if (options_.judged != Judged::no) prompt.erase(apart, prompt.end());
   example.learnt.assign(example.ids.size(), true);
   std::fill_n(example.learnt.begin(), prompt.size(), false);
-  example.prompt_differs = !std::equal(prompt.begin(), prompt.end(), example.ids.begin());
   return example;
 }
 

@@ -1,7 +1,7 @@
 // ExampleMaker: makes the tokens of a training line and says which of them are learnt: of a
 // conversation what the assistant says, as the model's chat template writes it; of a prompt and its
-// completion the tokens behind those of the prompt; of a text all.  A text that is no conversation
-// ends with the tokenizer's eod().  Thread-safe.
+// completion the tokens behind those of the prompt; of a text all.  Of judged texts it makes some
+// of a line.  A text that is no conversation ends with the tokenizer's eod().  Thread-safe.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "post/data/example.h"
+#include "post/data/judged_lines.h"
 #include "post/data/line_kinds.h"
 #include "text/chat/chat_sources.h"
 #include "text/chat/chat_training.h"
@@ -28,8 +29,10 @@ struct ExampleOptions {
   std::string train_on = "all";
   bool mask_reasoning = false;
   LineOptions lines;
+  Judged judged = Judged::no;  // then there are no formats
 
   void add_to(CommandLine& cl);
+  void add_chat_to(CommandLine& cl);  // of conversations alone
 };
 
 class ExampleMaker {
@@ -43,12 +46,13 @@ class ExampleMaker {
   // Throws Exit::bad_data, beginning with `place`, for a line that cannot be used, and
   // Exit::bad_config where that is the template's fault, or the tokenizer's.  `checks`: whether it
   // finds out if the prompt differs.
-  Example make(std::string_view line, std::optional<LineKind> kind, std::string_view place,
-               bool checks = false) const;
+  std::vector<Example> make(std::string_view line, std::optional<LineKind> kind,
+                            std::string_view place, bool checks = false) const;
   // The text of a token, as it stands in texts.
   std::string text_of(std::int32_t id) const;
 
  private:
+  Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
   ChatInput input_of(const TrainingLine& line) const;

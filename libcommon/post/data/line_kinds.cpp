@@ -159,7 +159,7 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
   for (const char* const list : {"conversations", "messages"})
     if (first_has(line, list, {"from", "value"})) return LineKind::sharegpt;
   if (has("chosen", "rejected"))
-    fail(Exit::bad_data, place, ": is a preference (chosen, rejected), of which none is learnt");
+    fail(Exit::bad_data, place, ": is a preference (chosen, rejected), which dpo and reward learn");
   if (has("prompt", "completion")) return LineKind::prompt_completion;
   if (has("instruction", "output")) return LineKind::alpaca;
   if (line.find("text") != nullptr) return LineKind::text;

@@ -10,13 +10,30 @@
 
 namespace mt {
 
-Packed Packed::of(std::vector<Example> examples, Packing how, std::int64_t seq_length) {
-  std::vector<std::int64_t> lengths;
-  for (const Example& example : examples) lengths.push_back(example.size());
+// Each piece, which is of a unit of so many examples, becomes one of each of these.
+static std::vector<Bin> parted(const std::vector<Bin>& units, const std::vector<Example>& examples,
+                               std::size_t together) {
+  std::vector<Bin> bins;
+  for (const Bin& unit : units) {
+    Bin& bin = bins.emplace_back();
+    for (const Piece& piece : unit)
+      for (std::size_t i = piece.text * together; i < (piece.text + 1) * together; ++i)
+        bin.push_back({i, 0, examples[i].size()});
+  }
+  return bins;
+}
+
+Packed Packed::of(std::vector<Example> examples, Packing how, std::int64_t seq_length,
+                  std::int64_t together) {
+  std::vector<std::int64_t> lengths(examples.size() / static_cast<std::size_t>(together));
+  for (std::size_t i = 0; i < examples.size(); ++i)
+    lengths[i / static_cast<std::size_t>(together)] += examples[i].size();
   Packed packed{.examples = std::move(examples),
                 .bins = pack(how, lengths, seq_length),
                 .joined = how == Packing::wrapped,
                 .seq_length = seq_length};
+  if (together > 1)
+    packed.bins = parted(packed.bins, packed.examples, static_cast<std::size_t>(together));
   return packed;
 }
 
@@ -33,17 +50,17 @@ PackedSamples::PackedSamples(std::string name, std::shared_ptr<const Packed> pac
       order_(order),
       fields_(gpt_fields(packed_->seq_length, true)) {}
 
-const Bin& PackedSamples::bin(std::int64_t k) const {
+std::size_t PackedSamples::bin(std::int64_t k) const {
   const std::int64_t bins = std::ssize(packed_->bins), number = k / bins;
   const auto at = static_cast<std::size_t>(k % bins);
-  if (!order_.shuffled) return packed_->bins[at];
+  if (!order_.shuffled) return at;
   const std::lock_guard lock(mutex_);
   Epoch& epoch = epochs_[static_cast<std::size_t>(number % 2)];
   if (epoch.number != number) {
     epoch.order = torch_permutation(bins, order_.seed + static_cast<std::uint64_t>(number));
     epoch.number = number;
   }
-  return packed_->bins[epoch.order[at]];
+  return epoch.order[at];
 }
 
 void PackedSamples::get(std::int64_t k, const Fields& sample) const {
@@ -58,7 +75,7 @@ void PackedSamples::get(std::int64_t k, const Fields& sample) const {
     to.first_key[at] = static_cast<std::int32_t>(begin);
     ++at;
   };
-  for (const Piece& piece : bin(k)) {
+  for (const Piece& piece : pieces(k)) {
     const Example& example = packed_->examples[piece.text];
     if (!packed_->joined)
       begin = at;
@@ -80,7 +97,7 @@ void PackedSamples::get(std::int64_t k, const Fields& sample) const {
 
 std::vector<std::string> PackedSamples::lines(std::int64_t k, const Tokenizer& tokenizer) const {
   std::vector<std::string> lines;
-  for (const Piece& piece : bin(k)) {
+  for (const Piece& piece : pieces(k)) {
     const Example& example = packed_->examples[piece.text];
     const auto ids =
         std::span(example.ids)
@@ -93,7 +110,7 @@ std::vector<std::string> PackedSamples::lines(std::int64_t k, const Tokenizer& t
 
 void PackedSamples::write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const {
   json.key("parts").begin_array();
-  for (const Piece& piece : bin(k)) {
+  for (const Piece& piece : pieces(k)) {
     const Example& example = packed_->examples[piece.text];
     const auto ids =
         std::span(example.ids)

@@ -27,7 +27,9 @@ struct Packed {
   bool joined = false;  // all of a bin is one text
   std::int64_t seq_length = 0;
 
-  static Packed of(std::vector<Example> examples, Packing how, std::int64_t seq_length);
+  // So many examples, one behind the other, share a sample in any case.
+  static Packed of(std::vector<Example> examples, Packing how, std::int64_t seq_length,
+                   std::int64_t together = 1);
   double filled() const;  // which part of the samples' tokens is of examples
 };
 
@@ -48,12 +50,15 @@ class PackedSamples final : public Samples {
   void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const override;
   Indexes indexes() const override { return {}; }
 
+  const Packed& packed() const { return *packed_; }
+  std::size_t bin(std::int64_t k) const;  // which of them sample k is
+
  private:
   struct Epoch {
     std::int64_t number = -1;
     std::vector<std::uint32_t> order;
   };
-  const Bin& bin(std::int64_t k) const;
+  const Bin& pieces(std::int64_t k) const { return packed_->bins[bin(k)]; }
 
   std::string name_;
   std::shared_ptr<const Packed> packed_;

@@ -1,7 +1,9 @@
 #include "post/data/read_examples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -21,8 +23,8 @@ constexpr std::int64_t kChecked = 100;  // lines of a file, for what is wrong wi
 struct Made {
   std::int64_t number = 0;
   std::string_view line;
-  std::optional<Example> example;
-  std::string wrong = {};  // without the place, where it is no example
+  std::vector<Example> examples = {};
+  std::string wrong = {};  // without the place, where it has none
   bool held_out = false;
 };
 
@@ -68,7 +70,7 @@ class Reader {
       for (Made& one : made[i]) {
         if (is_full()) return;
         ++set_.lines;
-        if (one.example)
+        if (!one.examples.empty())
           keep(std::move(one));
         else
           bad.add(blocks[i].file, {.number = one.number, .what = one.wrong, .line = one.line});
@@ -97,21 +99,23 @@ class Reader {
     TextLines lines(block);
     for (TextLines::Line line; lines.next(line);) {
       if (is_blank(line.line)) continue;
-      Made& made = all.emplace_back(Made{.number = line.number, .line = line.line, .example = {}});
+      Made& made = all.emplace_back(Made{.number = line.number, .line = line.line});
       if (!block.too_long.empty()) made.wrong = block.too_long;
       if (line.wrong != nullptr) made.wrong = line.wrong;
       if (!made.wrong.empty()) continue;
       const std::string place = concat(block.file, ":", line.number);
       try {
-        made.example = maker_.make(line.line, kind, place, line.number <= kChecked);
+        made.examples = maker_.make(line.line, kind, place, line.number <= kChecked);
       } catch (const Error& error) {
         if (error.code() != Exit::bad_data) throw;
         made.wrong = error.what();
         if (made.wrong.starts_with(place + ": ")) made.wrong.erase(0, place.size() + 2);
         continue;
       }
-      made.example->file = block.file;
-      made.example->line = line.number;
+      for (Example& example : made.examples) {
+        example.file = block.file;
+        example.line = line.number;
+      }
       made.held_out = is_held_out(line.line);
     }
     return all;
@@ -125,39 +129,56 @@ class Reader {
   }
 
   void keep(Made made) {
-    Example& example = *made.example;
-    if (example.prompt_differs && !std::exchange(warned_of_prompt_, true))
-      log_.warn(concat(example.file, ":", example.line,
-                       ": the prompt alone gives other tokens than the text begins with: a model "
-                       "that is asked so has learnt something else"));
     std::vector<Example>& to = made.held_out ? set_.held_out : set_.train;
-    if (options_.longest == 0 || example.size() <= options_.longest)
-      return add(to, std::move(example));
+    const auto together = static_cast<std::size_t>(options_.together);
+    for (std::size_t i = 0; i < made.examples.size(); i += together)
+      keep(std::span(made.examples).subspan(i, together), to);
+  }
+
+  void keep(std::span<Example> unit, std::vector<Example>& to) {
+    const Example& first = unit.front();
+    std::int64_t size = 0;
+    for (const Example& example : unit) {
+      size += example.size();
+      if (example.prompt_differs && !std::exchange(warned_of_prompt_, true))
+        log_.warn(concat(example.file, ":", example.line,
+                         ": the prompt alone gives other tokens than the text begins with: a model "
+                         "that is asked so has learnt something else"));
+    }
+    if (options_.longest == 0 || size <= options_.longest) return add(to, unit);
     ++set_.too_long;
     if (options_.overlong == "drop") {
-      log_.detail(concat(example.file, ":", example.line, ": ", example.size(),
+      log_.detail(concat(first.file, ":", first.line, ": ", size,
                          " tokens, longer than --seq-length ", options_.longest));
       return;
     }
-    for (std::int64_t begin = 0; begin < example.size(); begin += options_.longest) {
-      add(to, part_of(example, begin));
+    const std::int64_t share = options_.longest / options_.together;
+    for (std::int64_t begin = 0; begin < size; begin += share) {
+      std::vector<Example> parts;
+      for (const Example& example : unit) parts.push_back(part_of(example, begin, share));
+      add(to, parts);
       if (options_.overlong == "cut") return;
     }
   }
 
-  Example part_of(const Example& example, std::int64_t begin) const {
-    const std::int64_t end = std::min(example.size(), begin + options_.longest);
+  static Example part_of(const Example& example, std::int64_t begin, std::int64_t share) {
+    const std::int64_t end = std::min(example.size(), begin + share);
     Example part{.ids = {example.ids.begin() + begin, example.ids.begin() + end},
                  .learnt = {example.learnt.begin() + begin, example.learnt.begin() + end},
                  .file = example.file,
-                 .line = example.line};
+                 .line = example.line,
+                 .value = example.value};
     return part;
   }
 
-  void add(std::vector<Example>& to, Example example) {
-    if (example.targets() > 0) return to.push_back(std::move(example));
+  void add(std::vector<Example>& to, std::span<Example> unit) {
+    if (std::ranges::all_of(unit, [](const Example& one) { return one.targets() > 0; })) {
+      to.insert(to.end(), std::make_move_iterator(unit.begin()),
+                std::make_move_iterator(unit.end()));
+      return;
+    }
     if (set_.without_targets++ == 0)
-      log_.warn(concat(example.file, ":", example.line,
+      log_.warn(concat(unit.front().file, ":", unit.front().line,
                        ": no token of an assistant turn is learnt; samples like it are left out"));
   }
 

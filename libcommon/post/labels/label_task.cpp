@@ -88,13 +88,7 @@ void LabelTask::describe(DType dtype, PyValue& args) const { add_model_args(mode
 std::unique_ptr<Task> LabelTask::changed(const Change& change) const {
   ModelConfig model = model_;
   Options options = options_;
-  if (change.seq_length) options.sequences.seq_length = *change.seq_length;
-  if (change.recomputes)
-    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-  if (change.tensor_ranks)
-    complete_model(model, options.sequences.seq_length, *change.tensor_ranks);
-  else if (change.recomputes)
-    model.recompute.complete(model.num_layers);
+  mt::change(model, options.sequences.seq_length, change);
   return std::make_unique<LabelTask>(model, options);
 }
 

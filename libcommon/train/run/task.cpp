@@ -29,6 +29,8 @@ double Task::flops(std::int64_t samples) const {
   return model_flops(model(), samples, lengths);
 }
 
+void Task::begin(std::int64_t, const Scorer&) const {}
+
 std::vector<EpochReport> Task::end_epoch(std::int64_t, std::span<const SetScores>) const {
   return {};
 }

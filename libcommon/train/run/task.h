@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,13 @@ class Task {
     std::vector<double> scores;
     double seconds = 0;
   };
+  // Called by every rank once the run's model is there, before any of its steps: what a task has to
+  // know of it.  `iteration` is the one that the model comes from; 0: the run begins with it.  A
+  // Scorer says what an evaluation of all of a set comes to, as SetScores have it, where all ranks
+  // ask it for the same sets.
+  using Scorer = std::function<std::vector<double>(const SampleSet&)>;
+  virtual void begin(std::int64_t iteration, const Scorer& score) const;
+
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
   // order; -1: there was none.  Called on rank 0 alone.
   virtual std::vector<EpochReport> end_epoch(std::int64_t epoch,

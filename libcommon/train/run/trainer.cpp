@@ -55,6 +55,8 @@ class Trainer {
   void end_step();
   void search_again();
   void evaluate(Split which, const char* name, const char* where);
+  std::optional<std::vector<double>> score(const SampleSet& set);
+  void begin_task();
   void end_epoch(std::int64_t epoch);
   void evaluate_at_end();
   std::optional<std::string> save_and_decide();
@@ -248,25 +250,40 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   reports_.train_progress().doing("training");
 }
 
+// What an evaluation of all of a set comes to; nothing where it is interrupted.
+std::optional<std::vector<double>> Trainer::score(const SampleSet& set) {
+  const std::int64_t size = options_.batch.evaluated(), samples = set.samples->size();
+  std::vector<double> scores;
+  const auto losses = evaluator_.run(
+      set, 0, (samples + size - 1) / size, [&] { return interruption_.poll(); }, &scores);
+  if (!losses) return std::nullopt;
+  scores.resize(static_cast<std::size_t>(samples * task_.objective().scores()));
+  return scores;
+}
+
+void Trainer::begin_task() {
+  task_.begin(counters_.iteration, [&](const SampleSet& set) {
+    reports_.train_progress().doing("evaluating");
+    auto scores = score(set);
+    if (!scores) stopped(*interruption_.signal());
+    reports_.train_progress().doing("training");
+    return std::move(*scores);
+  });
+}
+
 // Evaluates all that a task has to say of itself at an epoch's end; interrupted, it says nothing.
 void Trainer::end_epoch(std::int64_t epoch) {
   end_step();
   reports_.train_progress().doing("evaluating");
-  const std::int64_t size = options_.batch.evaluated();
-  const auto each = static_cast<std::size_t>(task_.objective().scores());
   std::vector<Task::SetScores> sets;
   for (const auto& set : task_.evaluations(Split::test)) {
     const Clock::time_point start = Clock::now();
-    Task::SetScores& scored = sets.emplace_back();
-    auto losses = evaluator_.run(
-        *set, 0, (set->samples->size() + size - 1) / size, [&] { return interruption_.poll(); },
-        &scored.scores);
-    if (!losses) {
+    auto scores = score(*set);
+    if (!scores) {
       log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
       return;
     }
-    scored.scores.resize(static_cast<std::size_t>(set->samples->size()) * each);
-    scored.seconds = seconds_since(start);
+    sets.push_back({.scores = std::move(*scores), .seconds = seconds_since(start)});
   }
   if (world_.all().rank() == 0)
     reports_.epoch(epoch, counters_.iteration, task_.end_epoch(epoch, sets));
@@ -432,6 +449,7 @@ void Trainer::evaluate_at_end() {
 void Trainer::run(const std::string& options_json) {
   reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
                  options_json);
+  begin_task();
   if (!options_.evaluation.skip_train && !train_to_the_end()) return;
   evaluate_at_end();
   report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");

@@ -1,0 +1,33 @@
+// PreferenceOptions: what `mt-finetune dpo` and `mt-finetune reward` can be told.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/preference_loss.h"
+#include "post/data/example_maker.h"
+#include "post/finetune_options.h"
+
+namespace mt {
+
+struct PreferenceOptions : FinetuneOptions {
+  bool rewards;  // the verb is reward
+  ExampleOptions examples;
+  std::string packing = "none", overlong = "drop";
+  std::string loss = "dpo", divergence = "reverse_kl";
+  std::optional<double> beta;
+  PreferenceRules rules;
+
+  explicit PreferenceOptions(bool of_rewards);
+  void add_to(CommandLine& cl);
+  // Completes the rules, and what the data is to be.  After parse().
+  void take_losses();
+  void complete();
+  // Whether a loss goes by what the model said that the run began with.
+  bool needs_reference() const;
+
+ private:
+  void add_losses_to(CommandLine& cl);
+};
+
+}  // namespace mt
