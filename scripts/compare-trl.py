@@ -2,8 +2,8 @@
 """Compare twenty steps of mt-finetune sft with those of TRL's SFTTrainer, on the CPU in float32.
 
 A tiny Llama and a tiny Qwen3 with the tokenizer of testdata/gpt2_bpe and a chat template with a generation block
-learn 80 conversations of one or two turns, four a step, in order, with a constant learning rate.  Losses must
-agree to 1e-5 and gradient norms to 1e-4; the weights at the end are compared, too, to 1e-4.
+learn 80 conversations of one or two turns, four a step, in order, with a constant learning rate, by the likelihood of
+what the assistant says and by dynamic finetuning's loss (dft).  Losses must agree to 1e-5 and gradient norms to 1e-4; the weights at the end are compared, too, to 1e-4.
 
   --program PATH   also run mt-finetune (its folder on $PATH has mt-convert), and compare
   --keep FOLDER    write the models, the conversations and TRL's numbers there: testdata/trl is made so
@@ -74,12 +74,12 @@ class Recording(trl.SFTTrainer):
         return result
 
 
-def by_trl(folder, scratch):
+def by_trl(folder, scratch, loss):
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     config = trl.SFTConfig(
         output_dir=scratch, per_device_train_batch_size=BATCH, max_steps=STEPS, max_length=LENGTH, learning_rate=1e-3,
         lr_scheduler_type="constant", warmup_steps=0, weight_decay=0.1, adam_beta1=0.9, adam_beta2=0.95,
-        adam_epsilon=1e-8, max_grad_norm=1.0, packing=False, assistant_only_loss=True, logging_steps=1,
+        adam_epsilon=1e-8, max_grad_norm=1.0, **({} if loss == "nll" else {"loss_type": loss}), packing=False, assistant_only_loss=True, logging_steps=1,
         save_strategy="no", report_to=[], use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     trainer = Recording(model=model, args=config, processing_class=tokenizer,
@@ -90,10 +90,10 @@ def by_trl(folder, scratch):
     return trainer.losses, norms, {name: p.detach() for name, p in model.named_parameters()}
 
 
-def by_program(program, folder, lines, scratch):
+def by_program(program, folder, lines, scratch, loss):
     save = f"{scratch}/save"
     run = subprocess.run([program, "sft", "--load", folder, "--train-data", lines, "--save", save, "--json", "--quiet",
-                          *OPTIONS], capture_output=True, text=True, check=False)
+                          "--loss", loss, *OPTIONS], capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
@@ -103,12 +103,29 @@ def by_program(program, folder, lines, scratch):
     return [e["loss"] for e in steps], [e["grad_norm"] for e in steps], dict(model.named_parameters())
 
 
+def write_golden(path, losses, norms):
+    with open(path, "w", encoding="ascii") as golden:
+        golden.write(f"# scripts/compare-trl.py; trl {trl.__version__}, transformers {transformers.__version__}, torch "
+                     f"{torch.__version__}: losses, gradient norms\n")
+        golden.writelines(f"{loss:.8f} {norm:.7f}\n" for loss, norm in zip(losses, norms, strict=True))
+
+
+def differ(what, got, expected):
+    losses, norms, weights = expected
+    apart = [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in ((got[0], losses), (got[1], norms))]
+    apart.append(max((got[2][name] - weight).abs().max().item() for name, weight in weights.items()))
+    print(f"{what}: {STEPS} steps, losses {losses[0]:.4f} to {losses[-1]:.4f}; largest differences: "
+          f"loss {apart[0]:.1e}, norm {apart[1]:.1e}, weight {apart[2]:.1e}")
+    return apart[0] > 1e-5 or apart[1] > 1e-4 or apart[2] > 1e-4
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program")
     parser.add_argument("--keep")
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)  # which such models are fastest with
     differs = False
     with tempfile.TemporaryDirectory() as top:
         keep = pathlib.Path(args.keep or f"{top}/keep")
@@ -119,19 +136,12 @@ def main():
             folder, scratch = str(keep / kind), f"{top}/{kind}"
             shutil.rmtree(folder, ignore_errors=True)
             make_folder(kind, folder)
-            losses, norms, weights = by_trl(folder, f"{scratch}/trl")
-            with open(keep / f"{kind}.golden", "w", encoding="ascii") as golden:
-                golden.write(f"# scripts/compare-trl.py; trl {trl.__version__}, transformers "
-                             f"{transformers.__version__}, torch {torch.__version__}: losses, gradient norms\n")
-                golden.writelines(f"{loss:.8f} {norm:.7f}\n" for loss, norm in zip(losses, norms, strict=True))
-            if not args.program:
-                continue
-            got = by_program(args.program, folder, str(lines), scratch)
-            apart = [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in ((got[0], losses), (got[1], norms))]
-            apart.append(max((got[2][name] - weight).abs().max().item() for name, weight in weights.items()))
-            print(f"{kind}: {STEPS} steps, losses {losses[0]:.4f} to {losses[-1]:.4f}; largest differences: "
-                  f"loss {apart[0]:.1e}, norm {apart[1]:.1e}, weight {apart[2]:.1e}")
-            differs |= apart[0] > 1e-5 or apart[1] > 1e-4 or apart[2] > 1e-4
+            for loss in ("nll", "dft"):
+                expected = by_trl(folder, f"{scratch}/trl-{loss}", loss)
+                write_golden(keep / (f"{kind}.golden" if loss == "nll" else f"{kind}-{loss}.golden"), *expected[:2])
+                if args.program:
+                    got = by_program(args.program, folder, str(lines), f"{scratch}/{loss}", loss)
+                    differs |= differ(f"{kind}, {loss}", got, expected)
     sys.exit(differs)
 
 

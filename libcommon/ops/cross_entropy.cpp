@@ -1,4 +1,5 @@
 #include "kernels/cross_entropy.h"
+#include "kernels/dft_loss.h"
 #include "kernels/score_loss.h"
 
 #include "ops/check.h"
@@ -67,6 +68,18 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
         cuda::cross_entropy(loss.as<float>(), logits.as<T>(), labels.as<std::int32_t>(),
                             or_null<float>(row_weight), rows, cols, vocab, smoothing,
                             stream.handle());
+      });
+}
+
+void dft_loss(Tensor loss, Tensor x, ConstTensor weight, Stream& stream) {
+  check_shape("dft_loss", "loss", loss, {x.numel()});
+  if (weight) check_shape("dft_loss", "weight", weight, {x.numel()});
+  dispatch(
+      Family::cross_entropy, x, moves(loss, x), stream,
+      [&]<class T>() { cpu::dft_loss(loss.as<T>(), x.as<T>(), or_null<T>(weight), x.numel()); },
+      [&]<class T>() {
+        if constexpr (std::is_same_v<T, float>)
+          cuda::dft_loss(loss.as<T>(), x.as<T>(), or_null<T>(weight), x.numel(), stream.handle());
       });
 }
 

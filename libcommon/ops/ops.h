@@ -174,6 +174,9 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
 // row_weight empty: loss only; else x becomes its gradient.
 void score_loss(Tensor loss, Tensor x, ConstTensor targets, ConstTensor row_weight, ScoreLoss kind,
                 Stream& stream);
+// Dynamic finetuning's losses (kernels/dft_loss.h): all [tokens]; x becomes by how much the
+// objective changes with the tokens' -log p, unless weight is empty.
+void dft_loss(Tensor loss, Tensor x, ConstTensor weight, Stream& stream);
 // Losses of pairs (kernels/preference_loss.h): loss [5, units], x [units, 2], which becomes its
 // gradient unless weight is empty.  tokens, reference and values may be empty.
 struct PreferenceProblem {

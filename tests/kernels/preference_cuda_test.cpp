@@ -1,6 +1,7 @@
-// Losses of pairs and sums of texts on a GPU are the CPU's.
+// Losses of pairs, sums of texts and losses of dynamic finetuning on a GPU are the CPU's.
 #include <cmath>
 
+#include "kernels/dft_loss.h"
 #include "kernels/preference_loss.h"
 #include "kernels/text_sums.h"
 #include "tests/kernels/device_numbers.h"
@@ -65,6 +66,21 @@ TEST_F(PreferenceCuda, LossesAndSlopes) {
         ASSERT_NEAR(got_slopes[i], slopes[i], 1e-5F * (1 + std::abs(slopes[i])))
             << kind << ", " << i;
     }
+}
+
+TEST_F(PreferenceCuda, LossesOfDynamicFinetuning) {
+  for (const std::size_t count : {0U, 1U, 31U, 257U}) {
+    const std::vector<float> x = numbers(count, 3, 3), weight = numbers(count, 1, 1);
+    std::vector<float> loss(count), slopes = x;
+    cpu::dft_loss(loss.data(), slopes.data(), weight.data(), std::int64_t(count));
+    const DeviceArray<float> d_loss(count), d_x(x), d_weight(weight);
+    cuda::dft_loss(d_loss.data(), d_x.data(), d_weight.data(), std::int64_t(count), nullptr);
+    check::check_cuda(cudaDeviceSynchronize());
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(d_loss.values()[i], loss[i], 1e-6F) << i;
+      EXPECT_NEAR(d_x.values()[i], slopes[i], 1e-6F) << i;
+    }
+  }
 }
 
 TEST_F(PreferenceCuda, SumsOfTextsAndTheWayBack) {

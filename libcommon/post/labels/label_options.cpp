@@ -22,6 +22,11 @@ void LabelOptions::add_to(CommandLine& cl) {
   cl.option("--train-data", &train_data, "PATH...", concat("what is learnt: ", verb.files));
   cl.option("--valid-data", &valid_data, "PATH...",
             "what the model is evaluated on, likewise: at each epoch's end all of each path");
+  if (verb.is_classify)
+    cl.option("--valid-split", &valid_split, "F",
+              "without --valid-data: the share of the training data that the model is evaluated on "
+              "instead of learning it, chosen by a hash of its texts",
+              between(0, 0.99));
   cl.option("--epochs", &epochs, "N", "how often all is learnt; 0: only evaluate", at_least(0));
   cl.flag("--keep-last", &keep_last, "also learn from what is left behind the last whole batch");
   cl.option(
@@ -232,6 +237,14 @@ std::unique_ptr<LabelTask> LabelOptions::open(const Log& log) {
   };
   std::vector<LabelledSet> training, validation = sets_of(valid_data);
   if (epochs.value_or(1) > 0) training = sets_of(train_data);
+  std::vector<std::string> names = valid_data;
+  if (validation.empty() && valid_split > 0)
+    for (std::size_t i = 0; i < training.size(); ++i) {
+      LabelledSet part = held_out(training[i], valid_split);
+      if (part.samples() == 0) continue;
+      names.push_back(train_data[i]);
+      validation.push_back(std::move(part));
+    }
   std::int64_t samples = 0;
   for (const LabelledSet& set : training) samples += set.samples();
   complete_for(samples);
@@ -242,7 +255,7 @@ std::unique_ptr<LabelTask> LabelOptions::open(const Log& log) {
   };
   if (!training.empty()) opened.training = samples_of(joined(std::move(training), "training"));
   for (std::size_t i = 0; i < validation.size(); ++i) {
-    validation[i].name = name_of(valid_data[i]);
+    validation[i].name = name_of(names[i]);
     opened.tests.push_back(samples_of(validation[i]));
   }
   if (!validation.empty())

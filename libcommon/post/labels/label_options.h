@@ -34,6 +34,7 @@ struct LabelOptions : FinetuneOptions {
   std::string columns, predictions;
   std::optional<std::int64_t> epochs;
   bool keep_last = false;
+  double valid_split = 0;  // of the training data, where there is no valid_data
   double head_lr_mult = 1;
 
  private:

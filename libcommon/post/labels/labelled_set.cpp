@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "base/error.h"
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "text/unicode/unicode.h"
 
@@ -28,6 +30,38 @@ LabelledSet joined(std::vector<LabelledSet> sets, const std::string& name) {
     all.has_labels = all.has_labels && next.has_labels;
   }
   return all;
+}
+
+static bool is_held_out(const LabelledSet& set, const LabelledSet::Pair& pair, double share) {
+  Hasher hasher;
+  hasher.update(set.texts[static_cast<std::size_t>(pair.a)]);
+  if (pair.b >= 0) hasher.update(concat("\n", set.texts[static_cast<std::size_t>(pair.b)]));
+  return static_cast<double>(hasher.digest().low) < share * 0x1p64;
+}
+
+LabelledSet held_out(LabelledSet& set, double share) {
+  LabelledSet parts[2];
+  for (LabelledSet& part : parts) {
+    part.name = set.name;
+    part.kind = set.kind;
+    part.has_labels = set.has_labels;
+  }
+  const std::size_t numbers = set.pairs.empty() ? 0 : set.numbers.size() / set.pairs.size();
+  for (std::size_t i = 0; i < set.pairs.size(); ++i) {
+    const LabelledSet::Pair& pair = set.pairs[i];
+    LabelledSet& to = parts[is_held_out(set, pair, share) ? 1 : 0];
+    const auto moved = [&](std::int64_t text) {
+      return text < 0 ? text : to.add_text(set.texts[static_cast<std::size_t>(text)]);
+    };
+    const std::int64_t a = moved(pair.a);
+    to.pairs.push_back({a, moved(pair.b)});
+    if (!set.labels.empty()) to.labels.push_back(set.labels[i]);
+    const auto first = set.numbers.begin() + static_cast<std::ptrdiff_t>(i * numbers);
+    to.numbers.insert(to.numbers.end(), first, first + static_cast<std::ptrdiff_t>(numbers));
+    to.uids.push_back(set.uids[i]);
+  }
+  set = std::move(parts[0]);
+  return std::move(parts[1]);
 }
 
 static void replace_all(std::string& text, std::string_view from, std::string_view to) {

@@ -40,6 +40,10 @@ struct LabelledSet {
 // One set of all, under a name.
 LabelledSet joined(std::vector<LabelledSet> sets, const std::string& name);
 
+// Takes about such a share of the samples, each of one sequence, out of a set: those whose texts
+// have a hash that is small enough, so that equal texts stay together.
+LabelledSet held_out(LabelledSet& set, double share);
+
 // Megatron's clean_text: white space of any length becomes one space, and full stops between spaces
 // lose the first, three times over.
 std::string clean_text(std::string_view text);

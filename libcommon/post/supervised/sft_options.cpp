@@ -15,13 +15,21 @@ void SftOptions::add_to(CommandLine& cl) {
   cl.option("--overlong", &overlong, "WHAT",
             "a text of more tokens than a sample has: drop it, cut it, or split it",
             one_of({"drop", "cut", "split"}));
-  FinetuneOptions::add_to(cl);
+  data.add_to(cl);
+  cl.section("Objective");
+  cl.option("--loss", &loss, "KIND",
+            "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
+            "less",
+            one_of({"nll", "dft"}));
+  add_run_to(cl);
 }
 
 void SftOptions::complete() {
   if (model_type != "gpt")
     fail(Exit::bad_config, "--model-type ", model_type, ": sft trains models of type gpt");
   encoder.check_unused("--model-type gpt");
+  if (loss == "dft" && model.label_smoothing > 0)
+    fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with --loss dft");
   FinetuneOptions::complete(true);
 }
 

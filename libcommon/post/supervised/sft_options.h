@@ -10,7 +10,7 @@ namespace mt {
 
 struct SftOptions : FinetuneOptions {
   ExampleOptions examples;
-  std::string packing = "mffd", overlong = "drop";
+  std::string loss = "nll", packing = "mffd", overlong = "drop";
 
   void add_to(CommandLine& cl);
   void complete();

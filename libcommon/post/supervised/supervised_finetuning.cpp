@@ -1,8 +1,17 @@
 #include "post/supervised/supervised_finetuning.h"
 
 #include "data/samples/gpt_dataset.h"
+#include "post/supervised/dynamic_finetuning.h"
 
 namespace mt {
+
+SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
+    : PackedTask(options, std::move(data)), loss_(options.loss) {
+  if (loss_ == "dft")
+    objective_ = std::make_unique<DynamicFinetuning>();
+  else
+    objective_ = std::make_unique<LanguageModelling>();
+}
 
 FieldSpecs SupervisedFinetuning::sample_fields() const { return gpt_fields(seq_length(), true); }
 
@@ -10,6 +19,7 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
   SftOptions options;
   options.model = model();
   options.seq_length = seq_length();
+  options.loss = loss_;
   mt::change(options.model, options.seq_length, change);
   return std::make_unique<SupervisedFinetuning>(options);
 }

@@ -1,8 +1,9 @@
 // SupervisedFinetuning: a language model learns what others wrote: the mean loss over all tokens of
-// a global batch that are learnt, as in posttraining's L = sum of w_t (-lp_t) / sum of w_t.
+// a global batch that are learnt.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "post/packed_task.h"
 #include "post/supervised/sft_options.h"
@@ -13,10 +14,9 @@ namespace mt {
 class SupervisedFinetuning final : public PackedTask {
  public:
   // Without data it can be planned.  The model is complete, or becomes so by changed().
-  explicit SupervisedFinetuning(const SftOptions& options, Data data = {})
-      : PackedTask(options, std::move(data)) {}
+  explicit SupervisedFinetuning(const SftOptions& options, Data data = {});
 
-  const Objective& objective() const override { return objective_; }
+  const Objective& objective() const override { return *objective_; }
   FieldSpecs sample_fields() const override;
   std::unique_ptr<Task> changed(const Change& change) const override;
 
@@ -25,7 +25,8 @@ class SupervisedFinetuning final : public PackedTask {
     return packed;
   }
 
-  LanguageModelling objective_;
+  std::string loss_;
+  std::unique_ptr<const Objective> objective_;
 };
 
 // Reads the data of a run and completes its options, of which the data has the length.

@@ -156,6 +156,30 @@ TEST_F(LabelledFiles, LabelsAreNumberedByTheirSortedNames) {
             "65 c.jsonl:1: has no label, which is learnt");
 }
 
+TEST(HeldOut, EqualTextsStayTogether) {
+  LabelledSet set{.name = "set", .kind = LabelKind::numbers};
+  for (int i = 0; i < 400; ++i) {
+    const std::int64_t a = set.add_text(concat("text ", i / 2));
+    const std::int64_t b = i % 4 < 2 ? -1 : set.add_text("other");
+    set.pairs.push_back({a, b});
+    set.numbers.insert(set.numbers.end(), {float(i), float(-i)});
+    set.uids.push_back(i);
+  }
+  const LabelledSet held = held_out(set, 0.25);
+  EXPECT_EQ(held.samples() + set.samples(), 400);
+  EXPECT_NEAR(double(held.samples()), 100, 40);
+  for (const LabelledSet* const part : {&held, static_cast<const LabelledSet*>(&set)}) {
+    ASSERT_EQ(part->numbers.size(), 2 * part->uids.size());
+    for (std::size_t i = 0; i < part->uids.size(); ++i) {
+      const std::int64_t uid = part->uids[i];
+      EXPECT_EQ(part->numbers[2 * i + 1], float(-uid));
+      EXPECT_EQ(part->texts[std::size_t(part->pairs[i].a)], concat("text ", uid / 2));
+      EXPECT_EQ(part->pairs[i].b < 0, uid % 4 < 2);
+      EXPECT_EQ(part->uids[i ^ 1], uid ^ 1);  // its twin
+    }
+  }
+}
+
 TEST_F(LabelledFiles, LabelsAreOfOneKind) {
   const auto kind = [&](const std::string& first, const std::string& second) {
     const std::string path =
