@@ -15,16 +15,23 @@ usage() {
   exit "$1"
 }
 
-# Sets of scripts/make-labelled, and a small model that learns them, in a folder that is removed afterwards.
+# Sets of scripts/make-labelled, and a small BERT that is pretrained on their sentences before it learns the task, in a
+# folder that is removed afterwards.
 tiny() {
+  local words=(--tokenizer-type BertWordPieceLowerCase --vocab-file sets/vocab.txt)
+  local model=(--device cpu --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+    --max-position-embeddings 32 --hidden-dropout 0 --attention-dropout 0 --init-method-std 0.05 --lr 1e-3
+    --eval-iters 1)
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   cd "$folder"
   "$repository/scripts/make-labelled" sets --samples 4000
-  mt-finetune "$task" --device cpu "${options[@]}" --vocab-file sets/vocab.txt --train-data "sets/${task^^}/$train" \
-    --valid-data "${valid[@]/#/sets/${task^^}/}" --num-layers 2 --hidden-size 64 --num-attention-heads 4 \
-    --seq-length 32 --max-position-embeddings 32 --hidden-dropout 0 --attention-dropout 0 --init-method-std 0.05 \
-    --lr 1e-3 --log-interval 20 --eval-iters 1 "${tiny_options[@]}" --save ckpt "$@"
+  mt-preprocess --quiet --input sets/sentences.jsonl --output-prefix words "${words[@]}" --split-sentences --lang en
+  mt-pretrain --quiet --model-type bert "${model[@]}" "${words[@]}" --data-path words_text_sentence --split 90,5,5 \
+    --micro-batch-size 32 --train-iters 300 --min-lr 1e-4 --save pretrained
+  mt-finetune "$task" "${model[@]}" "${options[@]}" --vocab-file sets/vocab.txt --pretrained-checkpoint pretrained \
+    --train-data "sets/${task^^}/$train" --valid-data "${valid[@]/#/sets/${task^^}/}" --log-interval 20 \
+    "${tiny_options[@]}" --save ckpt "$@"
 }
 
 case ${1:-} in
