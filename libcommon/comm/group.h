@@ -77,9 +77,9 @@ class Group {
 
   // Whether from now on all_gather into `memory`, which is as large on every rank, and
   // reduce_scatter of what lies at the same place of it on every rank take nothing of what GPUs
-  // compute with.  Of sums of up to `at_once` bytes that also holds while other work is queued: the
-  // addends are added up when they are waited for, or when the next sum begins.  Every rank calls
-  // it in its turn among the collectives; `memory` must outlive the group.
+  // compute with.  Of sums of up to `at_once` bytes together that also holds while other work is
+  // queued: the addends are added up when they are waited for, or when another sum's take their
+  // place.  Every rank calls it in its turn among the collectives; `memory` must outlive the group.
   virtual bool reach(const Tensor& memory, std::size_t at_once);
   bool reach(const Tensor& memory) { return reach(memory, 0); }
 

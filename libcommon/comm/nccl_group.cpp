@@ -131,18 +131,20 @@ class NcclGroup : public Group {
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
     const bool by_copies = copies_ && copies_->reaches(in);
-    if (by_copies) {
-      end_sum();
+    if (by_copies)
       process_->compute.count(PeerCopies::cost_of_sum(out, size()), Family::elementwise);
-    }
-    if (by_copies && copies_->has_room_for(in)) {
+    if (by_copies && copies_->addend_bytes(in) <= copies_->room()) {
+      const Place place = take_place(copies_->addend_bytes(in));
       const auto bring = [&](void*, const void*) {
-        copies_->bring_addends(in, stream());
+        copies_->bring_addends(in, place.begin, stream());
         return ncclSuccess;
       };
-      return queue("reduce_scatter", out, in, bring,
-                   [this, out, in] { copies_->add_up(out, in, process_->compute.handle()); });
+      const auto add_up = [this, out, in, at = place.begin] {
+        copies_->add_up(out, in, at, process_->compute.handle());
+      };
+      return queue("reduce_scatter", out, in, bring, {place, add_up});
     }
+    if (by_copies) take_place(copies_->room());
     return queue("reduce_scatter", out, in, [&](void* to, const void* from) {
       if (by_copies) {
         copies_->reduce_scatter(out, in, stream());
@@ -296,12 +298,20 @@ class NcclGroup : public Group {
     return event;
   }
 
-  // What work(out, in) queues; the tensors' memory is a GPU's then.  add_up() queues, behind what
-  // waits for it, what makes a sum of it.
+  // What makes a sum of other ranks' addends that copies brought, and where these lie.
+  struct Place {
+    std::size_t begin = 0, end = 0;  // bytes of the copies' room
+  };
+  struct AddUp {
+    Place place = {};
+    std::function<void()> queue = {};  // empty: it is no such sum
+  };
+  // What work(out, in) queues; the tensors' memory is a GPU's then.  What adds up is queued behind
+  // what waits for it.
   template <class Work>
-  Pending queue(const char* name, Tensor out, ConstTensor in, const Work& work,
-                std::function<void()> add_up = {});
-  void end_sum();  // whose addends lie where the next one's go
+  Pending queue(const char* name, Tensor out, ConstTensor in, const Work& work, AddUp add_up = {});
+  // For a sum's addends: behind the last one's, or first.  Sums whose addends lie there are ended.
+  Place take_place(std::size_t bytes);
 
   void make_room(std::size_t bytes) {
     if (stage_.bytes() >= bytes) return;
@@ -317,7 +327,7 @@ class NcclGroup : public Group {
   int splits_ = 0;
   std::vector<EventHandle> events_;  // not in use
   std::vector<Queued*> queued_;      // not waited for
-  Queued* summing_ = nullptr;        // of them, whose addends are not added up
+  std::size_t placed_ = 0;           // where the last sum's place ends
   Buffer stage_;                     // where host tensors pass through the GPU
   std::unique_ptr<PeerCopies> copies_;
   bool only_nccl_ = false;
@@ -325,11 +335,10 @@ class NcclGroup : public Group {
 
 class NcclGroup::Queued : public Pending::Operation {
  public:
-  Queued(NcclGroup& group, bool of_host, std::function<void()> add_up)
+  Queued(NcclGroup& group, bool of_host, AddUp add_up)
       : group_(&group), of_host_(of_host), add_up_(std::move(add_up)) {
     device::record(event_, group.stream());
     group.queued_.push_back(this);
-    if (add_up_) group.summing_ = this;
   }
   Queued(const Queued&) = delete;
   ~Queued() override {
@@ -349,10 +358,12 @@ class NcclGroup::Queued : public Pending::Operation {
       const Stream::Working working(compute, Family::communication);
       device::wait(event_, compute.handle());
     }
-    if (!add_up_) return;
+    if (!add_up_.queue) return;
     const Stream::Working working(compute, Family::elementwise);
-    add_up_();
-    group_->summing_ = nullptr;
+    add_up_.queue();
+  }
+  bool sums_at(const Place& place) const {
+    return add_up_.queue && add_up_.place.begin < place.end && place.begin < add_up_.place.end;
   }
   void abandon() {
     group_->process_->gave_up = true;
@@ -363,7 +374,6 @@ class NcclGroup::Queued : public Pending::Operation {
   NcclGroup& leave() {
     NcclGroup& group = *std::exchange(group_, nullptr);
     std::erase(group.queued_, this);
-    if (group.summing_ == this) group.summing_ = nullptr;
     group.events_.push_back(event_);
     return group;
   }
@@ -371,11 +381,17 @@ class NcclGroup::Queued : public Pending::Operation {
   NcclGroup* group_;  // null: it is over
   EventHandle event_ = group_->take_event();
   bool of_host_, ended_ = false;
-  std::function<void()> add_up_;
+  AddUp add_up_;
 };
 
-void NcclGroup::end_sum() {
-  if (summing_ != nullptr) summing_->end();
+NcclGroup::Place NcclGroup::take_place(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 16;
+  const std::size_t begin = placed_ + bytes <= copies_->room() ? placed_ : 0;
+  const Place place{begin, begin + bytes};
+  for (Queued* const queued : queued_)
+    if (queued->sums_at(place)) queued->end();
+  placed_ = (place.end + kAlignment - 1) / kAlignment * kAlignment;
+  return place;
 }
 
 NcclGroup::~NcclGroup() {
@@ -395,7 +411,7 @@ NcclGroup::~NcclGroup() {
 // A host tensor's place on the GPU: what comes out before what goes in, which it may be.
 template <class Work>
 Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Work& work,
-                         std::function<void()> add_up) {
+                         AddUp add_up) {
   const std::size_t out_bytes = out ? out.bytes() : 0, in_bytes = in ? in.bytes() : 0;
   if (out_bytes + in_bytes == 0) return {};
   void* to = out.data();

@@ -184,19 +184,20 @@ void PeerCopies::all_gather(const Tensor& out, const ConstTensor& in, StreamHand
   });
 }
 
-void PeerCopies::copy_addends(const ConstTensor& own, StreamHandle stream) const {
-  auto* to = static_cast<std::byte*>(stage_.data());
+void PeerCopies::copy_addends(const ConstTensor& own, std::size_t at, StreamHandle stream) const {
+  auto* to = static_cast<std::byte*>(stage_.data()) + at;
   for (const int peer : peers()) {
     device::copy(to, of_peer(peer, own), own.bytes(), stream);
     to += own.bytes();
   }
 }
 
-void PeerCopies::sum(const Tensor& out, const ConstTensor& own, StreamHandle stream) const {
+void PeerCopies::sum(const Tensor& out, const ConstTensor& own, std::size_t at,
+                     StreamHandle stream) const {
   const auto of = [&]<class T>(T* y) {
     cuda::Addends<T> addends{.of = {}, .ranks = ranks_.size()};
     addends.of[ranks_.rank()] = static_cast<const T*>(own.data());
-    const auto* staged = static_cast<const std::byte*>(stage_.data());
+    const auto* staged = static_cast<const std::byte*>(stage_.data()) + at;
     for (const int peer : peers()) {
       addends.of[peer] = reinterpret_cast<const T*>(staged);
       staged += own.bytes();
@@ -225,19 +226,20 @@ void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, Stream
   exchange(peers(), peers(), stream, [&] {
     for (std::int64_t begin = 0; begin < part; begin += room) {
       const std::int64_t end = std::min(begin + room, part);
-      copy_addends(own.rows(begin, end), stream);
-      sum(sums.rows(begin, end), own.rows(begin, end), stream);
+      copy_addends(own.rows(begin, end), 0, stream);
+      sum(sums.rows(begin, end), own.rows(begin, end), 0, stream);
     }
   });
 }
 
-void PeerCopies::bring_addends(const ConstTensor& in, StreamHandle stream) {
+void PeerCopies::bring_addends(const ConstTensor& in, std::size_t at, StreamHandle stream) {
   exchange(peers(), peers(), stream,
-           [&] { copy_addends(part_of(in, ranks_.rank(), ranks_.size()), stream); });
+           [&] { copy_addends(part_of(in, ranks_.rank(), ranks_.size()), at, stream); });
 }
 
-void PeerCopies::add_up(const Tensor& out, const ConstTensor& in, StreamHandle stream) const {
-  sum(out, part_of(in, ranks_.rank(), ranks_.size()), stream);
+void PeerCopies::add_up(const Tensor& out, const ConstTensor& in, std::size_t at,
+                        StreamHandle stream) const {
+  sum(out, part_of(in, ranks_.rank(), ranks_.size()), at, stream);
 }
 
 void PeerCopies::all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,

@@ -39,7 +39,7 @@ class PeerCopies {
 
   // Whether from now on the others can read `memory`, which is as large on every rank: whether all
   // are processes of one host whose GPUs reach one another.  It must outlive this.  There is room
-  // for the addends of sums of `at_once` bytes.
+  // for the addends of sums of `at_once` bytes together.
   bool reach(const Tensor& memory, std::size_t at_once);
   bool reaches(const ConstTensor& part) const { return region_of(part) != nullptr; }
 
@@ -48,13 +48,15 @@ class PeerCopies {
   // takes f32, bf16 and fp16 and adds ranks 0, 1, 2, … in this order.
   void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
   void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
-  // The two halves of a reduce_scatter() whose addends there is room for: bring_addends() has the
-  // engines alone work, and add_up() is queued, on any stream, behind it and before the next sum.
-  bool has_room_for(const ConstTensor& in) const {
-    return stage_bytes(0, in.bytes(), ranks_.size()) <= stage_.bytes();
+  // The two halves of a reduce_scatter(): bring_addends() has the engines alone work, and add_up()
+  // is queued, on any stream, behind it.  Between them the others' addends lie among room() bytes,
+  // at byte `at`; reduce_scatter() uses all of these.
+  std::size_t room() const { return stage_.bytes(); }
+  std::size_t addend_bytes(const ConstTensor& in) const {
+    return stage_bytes(0, in.bytes(), ranks_.size());
   }
-  void bring_addends(const ConstTensor& in, StreamHandle stream);
-  void add_up(const Tensor& out, const ConstTensor& in, StreamHandle stream) const;
+  void bring_addends(const ConstTensor& in, std::size_t at, StreamHandle stream);
+  void add_up(const Tensor& out, const ConstTensor& in, std::size_t at, StreamHandle stream) const;
   // Does what Group's does; reaches(there).
   void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
@@ -99,9 +101,9 @@ class PeerCopies {
   const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
   Counts* counts_of(int rank) const;
   // `own` is a part of this rank's addend: copy_addends() brings the other ranks' of that part to
-  // the stage, and sum() adds all up.
-  void copy_addends(const ConstTensor& own, StreamHandle stream) const;
-  void sum(const Tensor& out, const ConstTensor& own, StreamHandle stream) const;
+  // the stage, from its byte `at`, and sum() adds all up.
+  void copy_addends(const ConstTensor& own, std::size_t at, StreamHandle stream) const;
+  void sum(const Tensor& out, const ConstTensor& own, std::size_t at, StreamHandle stream) const;
   template <class Copy>
   void exchange(const std::vector<int>& readers, const std::vector<int>& sources,
                 StreamHandle stream, const Copy& copy);

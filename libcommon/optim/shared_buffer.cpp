@@ -1,6 +1,7 @@
 #include "optim/shared_buffer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "ops/ops.h"
@@ -111,14 +112,27 @@ void SharedBuffer::allocate(const std::vector<std::size_t>& rows) {
   if (shards_gradients_) own_gradients_ = make(gradient_storage_, flat_->gradients);
   if (distributed() || shards_values_) sharers_.tensors->reach(flat_->values);
   if (!distributed()) return;
-  // While a bucket's sum travels the next one's gradients are computed.  A bucket of more is the
-  // only one.
+  // While sums of a unit's buckets travel the next unit's gradients are computed.  A bucket of more
+  // is the only one.
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const std::int64_t most = std::max(largest[0], largest[1]);
-  const bool beside = options_.overlap_grad_reduce && most <= kMost;
-  sharers_.tensors->reach(
-      flat_->gradients,
-      beside ? static_cast<std::size_t>(most) * size_of(flat_->gradients.dtype()) : 0);
+  const bool beside = options_.overlap_grad_reduce && std::max(largest[0], largest[1]) <= kMost;
+  const std::int64_t at_once = beside ? std::min(kMost, largest_unit()) : 0;
+  sharers_.tensors->reach(flat_->gradients,
+                          static_cast<std::size_t>(at_once) * size_of(flat_->gradients.dtype()));
+}
+
+// Elements of the buckets that a unit's rows are in, where they are most.
+std::int64_t SharedBuffer::largest_unit() const {
+  std::map<int, std::set<std::size_t>> buckets;
+  for (std::size_t row = 0; row < rows_.size(); ++row)
+    buckets[rows_[row]->unit].insert(layout_.bucket_at(layout_.starts[row]));
+  std::int64_t most = 0;
+  for (const auto& [unit, its] : buckets) {
+    std::int64_t elements = 0;
+    for (const std::size_t i : its) elements += layout_.buckets[i].end - layout_.buckets[i].begin;
+    most = std::max(most, elements);
+  }
+  return most;
 }
 
 std::vector<OwnedRange> SharedBuffer::owned(int rank) const {

@@ -111,6 +111,7 @@ class SharedBuffer final : public ParamSharing {
   void gather_bucket(std::size_t bucket);
   BufferLayout make_layout(int data_ranks) const;
   void allocate(const std::vector<std::size_t>& rows);
+  std::int64_t largest_unit() const;
   bool has(std::size_t row) const { return number_[row] != kNone; }
   std::size_t bucket_of(const Param& row) const { return bucket_of_[number_[row.index]]; }
   std::int64_t place_of(std::size_t bucket) const { return bucket % 2 == 0 ? 0 : first_place_; }

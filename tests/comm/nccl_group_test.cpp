@@ -162,15 +162,15 @@ TEST(NcclGroup, GathersAndSumsInMemoryThatGpusReach) {
   });
 }
 
-// Sums under way together, waited for in either order; the next one's addends go where the one's
-// before are.
-TEST(NcclGroup, AddsUpWhenSumsAreWaitedFor) {
-  run_gpu_ranks([](Group& group, Stream& stream) {
+// Sums under way together, waited for in either order, where there is room for the addends of one
+// or of two: the next one's go where those of the one before are, or that before it.
+static void add_up_when_waited_for(int at_once) {
+  run_gpu_ranks([=](Group& group, Stream& stream) {
     const int ranks = group.size(), rank = group.rank();
     constexpr std::int64_t kPart = 9'000'001;
     const std::int64_t all = kPart * ranks;
     const GpuTensor memory(stream, 2 * all), apart(stream, kPart);
-    ASSERT_TRUE(group.reach(memory, static_cast<std::size_t>(all) * sizeof(float)));
+    ASSERT_TRUE(group.reach(memory, static_cast<std::size_t>(at_once * all) * sizeof(float)));
     const Tensor first = memory.view().rows(0, all), second = memory.view().rows(all, 2 * all);
     const Tensor mine = first.rows(rank * kPart, (rank + 1) * kPart);
     for (int i = 0; i < 10; ++i) {
@@ -197,6 +197,9 @@ TEST(NcclGroup, AddsUpWhenSumsAreWaitedFor) {
     }
   });
 }
+
+TEST(NcclGroup, AddsUpWhenSumsAreWaitedFor) { add_up_when_waited_for(1); }
+TEST(NcclGroup, AddsUpTwoSumsWhenTheyAreWaitedFor) { add_up_when_waited_for(2); }
 
 TEST(NcclGroup, GathersAndSumsBySteps) {
   run_gpu_ranks([](Group& all_ranks, Stream& stream) {
