@@ -73,6 +73,7 @@ class SingleGroup : public Group {
   Pending all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
   Pending all_to_all(Tensor out, ConstTensor in) override { return copy(out, in); }
   Pending reduce_scatter(Tensor out, ConstTensor in) override { return copy(out, in); }
+  Pending pass(Tensor out, ConstTensor in, ConstTensor, int) override { return copy(out, in); }
   Pending broadcast(Tensor, int) override { return {}; }
   Pending send(ConstTensor, int) override { fail(Exit::internal, "send in a group of one"); }
   Pending receive(Tensor, int) override { fail(Exit::internal, "receive in a group of one"); }

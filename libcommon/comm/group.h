@@ -75,11 +75,18 @@ class Group {
   [[nodiscard]] Pending gather_step(const Tensor& parts, int ahead);
   [[nodiscard]] Pending scatter_step(const Tensor& out, const ConstTensor& parts, int ahead);
 
+  // `in` goes to the next rank, and the last one's to the first; out: the one's before, which has
+  // it at the same place.
+  [[nodiscard]] Pending pass_on(const Tensor& out, const ConstTensor& in) {
+    return pass(out, in, in, 1);
+  }
+
   // Whether from now on all_gather into `memory`, which is as large on every rank, and
-  // reduce_scatter of what lies at the same place of it on every rank take nothing of what GPUs
-  // compute with.  Of sums of up to `at_once` bytes together that also holds while other work is
-  // queued: the addends are added up when they are waited for, or when another sum's take their
-  // place.  Every rank calls it in its turn among the collectives; `memory` must outlive the group.
+  // reduce_scatter and pass_on of what lies at the same place of it on every rank take nothing of
+  // what GPUs compute with.  Of sums of up to `at_once` bytes together that also holds while other
+  // work is queued: the addends are added up when they are waited for, or when another sum's take
+  // their place.  Every rank calls it in its turn among the collectives; `memory` must outlive the
+  // group.
   virtual bool reach(const Tensor& memory, std::size_t at_once);
   bool reach(const Tensor& memory) { return reach(memory, 0); }
 

@@ -13,12 +13,12 @@ namespace {
 // Memory is the layer arena's, until the caller rewinds it.
 class RingAttention {
  public:
-  // shape: of a member's tokens.  A null `way`: keys are gathered instead of passed on.
-  RingAttention(Step& s, Group& ring, Ring* way, ConstTensor first_key, const AttentionShape& shape,
-                const Dropout& dropout)
+  // shape: of a member's tokens.  Keys are passed on or gathered.
+  RingAttention(Step& s, Group& ring, bool passes, ConstTensor first_key,
+                const AttentionShape& shape, const Dropout& dropout)
       : s_(s),
         ring_(ring),
-        way_(way),
+        passes_(passes),
         first_key_(first_key),
         shape_(shape),
         dropout_(dropout),
@@ -39,7 +39,7 @@ class RingAttention {
       });
     };
     const Tensor keys = keys_and_values(k, v);
-    way_ != nullptr ? pass_keys(keys, attend) : gather_keys(keys, attend);
+    passes_ ? pass_keys(keys, attend) : gather_keys(keys, attend);
     if (out.data() != o.data()) copy(o, out, s_.stream);
   }
 
@@ -59,8 +59,8 @@ class RingAttention {
       });
     };
     const Tensor keys = keys_and_values(k, v);
-    const Tensor d_keys = way_ != nullptr ? pass_keys_backward(dk, dv, keys, attend)
-                                          : gather_keys_backward(keys, attend);
+    const Tensor d_keys =
+        passes_ ? pass_keys_backward(dk, dv, keys, attend) : gather_keys_backward(keys, attend);
     if (d_queries.data() != dq.data()) copy(dq, d_queries, s_.stream);
     if (!d_keys) return;
     copy(dk, half(d_keys, 0), s_.stream);
@@ -150,14 +150,10 @@ class RingAttention {
   void pass_keys(Tensor now, const Attend& attend) {
     Tensor next = s_.scratch(now.shape());
     for (int i = 0; i < ring_.size(); ++i) {
-      Pending sent, received;
-      if (i + 1 < ring_.size()) {
-        sent = way_->send(now);
-        received = way_->receive(next);
-      }
+      Pending passed;
+      if (i + 1 < ring_.size()) passed = ring_.pass_on(next, now);
       attend(member(i), now);
-      received.wait();
-      sent.wait();
+      passed.wait();
       std::swap(now, next);
     }
   }
@@ -169,20 +165,17 @@ class RingAttention {
     const Tensor arrived = scratch_of_sums(keys.shape());
     Tensor made = scratch_of_sums(keys.shape()), leaving;
     if (ring_.size() > 2) leaving = scratch_of_sums(keys.shape());  // while the next are made
-    Pending sent, received;
-    int passed = 0;
+    Pending passed;
+    bool first = true;
     pass_keys(keys, [&](int source, const Tensor& theirs) {
       if (source == ring_.rank()) return attend(source, theirs, dk, dv);
       attend(source, theirs, half(made, 0), half(made, 1));
-      received.wait();
-      sent.wait();
-      if (passed++ > 0) add(made, made, arrived, s_.stream);
-      sent = way_->send(made);
-      received = way_->receive(arrived);
+      passed.wait();
+      if (!std::exchange(first, false)) add(made, made, arrived, s_.stream);
+      passed = ring_.pass_on(arrived, made);
       std::swap(made, leaving);
     });
-    received.wait();
-    sent.wait();
+    passed.wait();
     if (arrived.dtype() == dk.dtype()) {
       add(dk, dk, half(arrived, 0), s_.stream);
       add(dv, dv, half(arrived, 1), s_.stream);
@@ -225,7 +218,7 @@ class RingAttention {
 
   Step& s_;
   Group& ring_;
-  Ring* way_;
+  bool passes_;
   ConstTensor first_key_;  // [tokens], or empty
   AttentionShape shape_;   // of a member's tokens of one sequence
   Dropout dropout_;
@@ -238,7 +231,7 @@ struct SharedAttention {
                   std::int64_t layer)
       : heads(s, *s.context->grid(layer).heads),
         ring(*s.context->grid(layer).ring),
-        way(s.context->grid(layer).way),
+        passes(s.context->grid(layer).passes),
         shape(whole),
         dropout(of_p),
         first_key(heads.all(keys.first_key)) {
@@ -248,12 +241,12 @@ struct SharedAttention {
     shape.kv_heads /= ranks.size();
     shape.first_head += ranks.rank() * shape.heads;
   }
-  RingAttention around(Step& s) const { return {s, ring, way, first_key, shape, dropout}; }
+  RingAttention around(Step& s) const { return {s, ring, passes, first_key, shape, dropout}; }
   Shape lse_shape() const { return {shape.sequences, shape.heads, shape.q_length}; }
 
   HeadExchange heads;
   Group& ring;
-  Ring* way;
+  bool passes;
   AttentionShape shape;  // of this rank's heads, over the tokens of its `heads` group
   Dropout dropout;
   ConstTensor first_key;  // of those tokens, or empty

@@ -7,26 +7,30 @@ namespace mt {
 
 // --- Who has what -------------------------------------------------------------------------------
 
-ContextParallel::ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours)
+ContextParallel::ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours,
+                                 const Tensor& memory)
     : ranks_(ranks), comm_(std::move(comm)), alone_(make_single_group()) {
-  if (std::ranges::count(comm_, ContextComm::p2p) > 0)
-    whole_way_ = std::make_unique<Ring>(ranks, 1);
-  if (std::ranges::count(comm_, ContextComm::a2a_p2p) == 0) return;
-  std::vector<int> near, far;
+  std::vector<int> all, near, far;
   for (int rank = 0; rank < ranks.size(); ++rank) {
+    all.push_back(rank);
     if (rank / neighbours == ranks.rank() / neighbours) near.push_back(rank);
     if (rank % neighbours == ranks.rank() % neighbours) far.push_back(rank);
   }
+  if (std::ranges::count(comm_, ContextComm::p2p) > 0) {
+    whole_ring_ = ranks.split(all);
+    copies_ = whole_ring_->reach(memory);
+  }
+  if (std::ranges::count(comm_, ContextComm::a2a_p2p) == 0) return;
   neighbours_ = ranks.split(near);
   rings_ = ranks.split(far);
-  way_ = std::make_unique<Ring>(*rings_, 1);
+  copies_ = rings_->reach(memory) || copies_;
 }
 
 ContextParallel::Grid ContextParallel::grid(std::int64_t layer) const {
-  if (comm(layer) == ContextComm::a2a) return {&ranks_, alone_.get(), nullptr};
-  if (comm(layer) == ContextComm::a2a_p2p) return {neighbours_.get(), rings_.get(), way_.get()};
-  const bool passes = comm(layer) == ContextComm::p2p;
-  return {alone_.get(), &ranks_, passes ? whole_way_.get() : nullptr};
+  if (comm(layer) == ContextComm::a2a) return {&ranks_, alone_.get(), false};
+  if (comm(layer) == ContextComm::a2a_p2p) return {neighbours_.get(), rings_.get(), true};
+  if (comm(layer) == ContextComm::p2p) return {alone_.get(), whole_ring_.get(), true};
+  return {alone_.get(), &ranks_, false};
 }
 
 std::int64_t whole_length(const Step& s) {

@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/ring.h"
+#include "comm/group.h"
 #include "nn/step.h"
 #include "ops/ops.h"
 
@@ -28,15 +28,18 @@ enum class ContextComm : std::uint8_t { p2p, all_gather, a2a, a2a_p2p };
 class ContextParallel {
  public:
   // How each layer's attention does it, or all layers' if there is one; with a2a_p2p so many
-  // neighbours exchange heads.
-  ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours);
+  // neighbours exchange heads.  Keys that are passed on lie in `memory`, which is as large on every
+  // rank and must outlive this.
+  ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours,
+                  const Tensor& memory);
 
   int size() const { return ranks_.size(); }
   int rank() const { return ranks_.rank(); }
-  // The groups of a layer's grid, and how keys are passed on in its ring; null: they are not.
+  bool copies() const { return copies_; }  // whether GPUs copy other ranks' keys by themselves
+  // The groups of a layer's grid, and whether keys are passed on in its ring or gathered.
   struct Grid {
     Group *heads, *ring;
-    Ring* way;
+    bool passes;
   };
   ContextComm comm(std::int64_t layer) const {
     return comm_.size() == 1 ? comm_[0] : comm_.at(static_cast<std::size_t>(layer));
@@ -46,8 +49,8 @@ class ContextParallel {
  private:
   Group& ranks_;
   std::vector<ContextComm> comm_;
-  std::unique_ptr<Group> alone_, neighbours_, rings_;
-  std::unique_ptr<Ring> whole_way_, way_;  // round all ranks, round a ring of `rings_`
+  std::unique_ptr<Group> alone_, whole_ring_, neighbours_, rings_;
+  bool copies_ = false;
 };
 
 // The positions at which the two chunks of a rank begin.

@@ -136,6 +136,20 @@ TEST_P(Collectives, GatherAndSumBySteps) {
   });
 }
 
+TEST_P(Collectives, PassOn) {
+  run_ranks(ranks, [&](Group& group) {
+    const int before = (group.rank() + ranks - 1) % ranks;
+    const HostTensor first = input_of<float>(group.rank(), count),
+                     second = input_of<float>(group.rank() + ranks, count),
+                     from_first(DType::f32, {count}), from_second(DType::f32, {count});
+    Pending one = group.pass_on(from_first, first), other = group.pass_on(from_second, second);
+    other.wait();
+    one.wait();
+    EXPECT_SAME_BITS(from_first, input_of<float>(before, count));
+    EXPECT_SAME_BITS(from_second, input_of<float>(before + ranks, count));
+  });
+}
+
 TEST_P(Collectives, LargestOfAll) {
   run_ranks(ranks, [&](Group& group) {
     const HostTensor t = input_of<float>(group.rank(), count), expected = input_of<float>(0, count);

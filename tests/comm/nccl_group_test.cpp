@@ -201,6 +201,37 @@ static void add_up_when_waited_for(int at_once) {
 TEST(NcclGroup, AddsUpWhenSumsAreWaitedFor) { add_up_when_waited_for(1); }
 TEST(NcclGroup, AddsUpTwoSumsWhenTheyAreWaitedFor) { add_up_when_waited_for(2); }
 
+// Round all ranks, from one of two places to the other.
+TEST(NcclGroup, PassesOn) {
+  run_gpu_ranks([](Group& all_ranks, Stream& stream) {
+    std::vector<int> everyone;
+    for (int rank = 0; rank < all_ranks.size(); ++rank) everyone.push_back(rank);
+    const int ranks = all_ranks.size();
+    const GpuTensor memory(stream, 2 * kCount);  // outlives the groups
+    for (const bool reached : {false, true}) {
+      const auto tensors = all_ranks.split(everyone), group = tensors->split(everyone);
+      if (reached) {
+        ASSERT_TRUE(group->reach(memory));
+      }
+      for (int i = 0; i < 20; ++i) {
+        Tensor now = memory.view().rows(0, kCount), next = memory.view().rows(kCount, 2 * kCount);
+        const std::vector<float> own = values_of(group->rank() + i, kCount);
+        device::copy(now.data(), own.data(), now.bytes(), stream.handle());
+        for (int ahead = 1; ahead <= ranks; ++ahead) {
+          group->pass_on(next, now).wait();
+          std::swap(now, next);
+          std::vector<float> arrived(kCount);
+          device::copy(arrived.data(), now.data(), now.bytes(), stream.handle());
+          stream.synchronize();
+          const int source = (group->rank() + ranks - ahead % ranks) % ranks;
+          EXPECT_EQ(arrived, values_of(source + i, kCount)) << reached << i << ahead;
+        }
+      }
+      all_ranks.barrier();
+    }
+  });
+}
+
 TEST(NcclGroup, GathersAndSumsBySteps) {
   run_gpu_ranks([](Group& all_ranks, Stream& stream) {
     std::vector<int> everyone;

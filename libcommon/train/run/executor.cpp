@@ -58,7 +58,8 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
   // Sums of all rows travel beside products of weight gradients.
   if (shape.tensor_overlap) tensor_->reach(layer_.memory(), hidden_bytes());
   if (world.context().size() > 1)
-    context_.emplace(world.context(), shape.context_comm, shape.context_neighbours);
+    context_.emplace(world.context(), shape.context_comm, shape.context_neighbours,
+                     layer_.memory());
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
@@ -258,7 +259,8 @@ Step Executor::step(Slot& slot, bool training) {
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
-      shape_.tensor_overlap || stream_.is_measured() || weight_grads_.deferring())
+      shape_.tensor_overlap || (context_ && context_->copies()) || stream_.is_measured() ||
+      weight_grads_.deferring())
     return body();
   WeightGrads::Written written;
   if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {

@@ -123,11 +123,11 @@ class Executor {
   StepShape shape_;
   Ring forwards_, backwards_;  // from stage to stage
   PipelinePlace place_;
-  std::optional<ContextParallel> context_;
   Stream& stream_;
   std::vector<std::vector<Slot>> slots_;  // of each chunk
   Arena layer_;
-  std::unique_ptr<Group> tensor_;  // ends before the memory that its ranks reach
+  std::unique_ptr<Group> tensor_;           // ends before the memory that its ranks reach
+  std::optional<ContextParallel> context_;  // likewise
   WeightGrads weight_grads_;
   bool graphs_on_ = true;
   Graphs<Work> graphs_;
