@@ -2,6 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "tensor/device.h"
 #include "tensor/gpu_code.h"
@@ -12,7 +14,17 @@ static void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) fail(Exit::internal, "CUDA: ", what, ": ", cudaGetErrorString(error));
 }
 
+// CUDA puts work of all streams into so many queues, whose first piece holds up the others: of few
+// queues a message that a later stage has not taken yet holds up the one that this stage waits
+// for, round the pipeline.  Megatron-LM's scripts ask for one, for an order that nothing here
+// needs.
+static void open_queues() {
+  static const int once = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+  static_cast<void>(once);
+}
+
 int count() {
+  open_queues();
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -20,8 +22,9 @@ struct WorkTimes {
 class PipelineWalk {
  public:
   // Sends are buffered; or they are complete only when taken, and are waited for where the executor
-  // does that: before the slot's next message or micro-batch.
-  enum class Sends : std::uint8_t { buffered, taken };
+  // does that: before the slot's next message or micro-batch; or also before a chunk's first work
+  // of each kind, as a GPU does that loads its kernels.
+  enum class Sends : std::uint8_t { buffered, taken, taken_before_loading };
 
   struct What {
     int chunks = 1, micro_batches = 1;
@@ -87,6 +90,7 @@ class PipelineWalk {
     Channel forwards = {}, backwards = {};
     std::size_t next = 0;
     std::int64_t time = 0;
+    std::set<std::pair<Action::Kind, int>> loaded = {};  // and the chunk
   };
 
   void check_end(std::size_t r) {
@@ -120,6 +124,18 @@ class PipelineWalk {
   bool is_taken(const Sent& sent) const {
     return what_.sends == Sends::buffered || sent.channel == nullptr ||
            sent.number < sent.channel->taken;
+  }
+
+  bool can_load(Rank& rank, const Action& a) {
+    if (what_.sends != Sends::taken_before_loading || !computes(a)) return true;
+    if (!rank.loaded.contains({a.kind, a.chunk}) &&
+        (has_untaken(rank.forwards) || has_untaken(rank.backwards)))
+      return false;
+    rank.loaded.insert({a.kind, a.chunk});
+    return true;
+  }
+  static bool has_untaken(const Channel& channel) {
+    return channel.taken < channel.messages.size();
   }
 
   // The slot passes to a new micro-batch.
@@ -176,6 +192,7 @@ class PipelineWalk {
     Rank& rank = ranks_[r];
     const Action& a = (*rank.list)[rank.next];
     Slot& slot = rank.slots[static_cast<std::size_t>(a.chunk)][static_cast<std::size_t>(a.slot)];
+    if (!can_load(rank, a)) return false;
     const bool first = r == 0 && a.chunk == 0;
     const bool last = r + 1 == ranks_.size() && a.chunk + 1 == chunks_;
     switch (a.kind) {

@@ -108,6 +108,15 @@ std::vector<Schedule> all_ranks(Maker make, const Pipeline& p) {
   return all;
 }
 
+// What goes wrong when kernels are loaded meanwhile.
+std::string walk_loading(Maker make, const Pipeline& p) {
+  return PipelineWalk(all_ranks(make, p), {.chunks = p.chunks,
+                                           .micro_batches = p.micro_batches,
+                                           .training = make != forward_only,
+                                           .sends = PipelineWalk::Sends::taken_before_loading})
+      .run();
+}
+
 // Walks with either kind of sends; returns the time beside all work of a rank.
 std::int64_t walk(Maker make, const Pipeline& p, const WorkTimes& times) {
   SCOPED_TRACE(concat(p.ranks, " ranks, ", p.chunks, " chunks, groups of ", p.group, ", ",
@@ -181,6 +190,29 @@ TEST(Schedules, InterleavedWalks) {
     for_each_group(chunks, [&](const Pipeline& p) {
       EXPECT_EQ(walk(interleaved, p, kTimes), (p.ranks - 1) * kForwardBackward);
     });
+}
+
+// All but interleaved(), in which each of four ranks waits for the next as it loads its backward.
+TEST(Schedules, NobodyWaitsForeverForRanksThatLoadKernels) {
+  for_each_pipeline([](const Pipeline& p) {
+    for (const Maker make : {gpipe, one_f_one_b, zero_bubble, forward_only})
+      EXPECT_EQ(walk_loading(make, p), "") << p.ranks << " ranks, " << p.micro_batches;
+  });
+  for (int chunks = 2; chunks <= kChunks; ++chunks)
+    for_each_group(chunks, [](const Pipeline& p) {
+      if (p.micro_batches > 24) return;
+      EXPECT_EQ(walk_loading(interleaved_loading, p), "")
+          << p.ranks << " ranks, groups of " << p.group << ", " << p.micro_batches;
+      EXPECT_EQ(walk_loading(forward_only, p), "");
+      for (int rank = 0; rank < p.ranks; ++rank)
+        for (int chunk = 0; chunk < p.chunks; ++chunk) {
+          const PipelinePlace place{
+              .rank = rank, .ranks = p.ranks, .chunks = p.chunks, .group = p.group};
+          EXPECT_LE(slot_count(interleaved_loading(place, p.micro_batches), chunk),
+                    slot_count(interleaved(place, p.micro_batches), chunk));
+        }
+    });
+  EXPECT_NE(walk_loading(interleaved, {4, 2, 4, 16}), "");
 }
 
 TEST(Schedules, ForwardOnlyWalks) {

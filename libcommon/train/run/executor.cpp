@@ -82,6 +82,7 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
   }
   for (std::vector<Slot>& slots : slots_)
     for (Slot& slot : slots) wait(slot.sent);
+  trained_ |= training;
 }
 
 Tensor Executor::losses(std::size_t term) const {

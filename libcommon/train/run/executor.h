@@ -52,8 +52,15 @@ class Executor {
   // Whether a GPU runs forwards and backwards as captured graphs, from the second time that it does
   // the same on; on from the start.
   void use_graphs(bool use) { graphs_on_ = use; }
-  // Has them captured anew.  Nothing is under way.
-  void forget_graphs() { graphs_ = {}; }
+  // Has them captured anew, of kernels that may be others.  Nothing is under way.
+  void forget_graphs() {
+    graphs_ = {};
+    trained_ = false;
+  }
+  // Whether a GPU may load kernels when this trains next: the first time, and where it is probed.
+  bool may_load_kernels() const {
+    return stream_.device() == Device::cuda && (!trained_ || probe_ != nullptr);
+  }
 
   // Multiplies the weights of losses by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
@@ -129,7 +136,7 @@ class Executor {
   std::unique_ptr<Group> tensor_;           // ends before the memory that its ranks reach
   std::optional<ContextParallel> context_;  // likewise
   WeightGrads weight_grads_;
-  bool graphs_on_ = true;
+  bool graphs_on_ = true, trained_ = false;
   Graphs<Work> graphs_;
   std::map<Work, Outcome> outcomes_;
   Buffer losses_;  // on the device: of each term, `loss_room_` numbers

@@ -33,7 +33,8 @@ StageRanges PipelineLayout::of_rank(int rank) const {
   return own;
 }
 
-Schedule PipelineLayout::training(int rank, int micro_batches) const {
+Schedule PipelineLayout::training(int rank, int micro_batches, bool loading) const {
+  if (chunks > 1 && loading) return interleaved_loading(place(rank), micro_batches);
   if (chunks > 1) return interleaved(place(rank), micro_batches);
   if (schedule == "gpipe") return gpipe(place(rank), micro_batches);
   if (schedule == "zero-bubble") return zero_bubble(place(rank), micro_batches);

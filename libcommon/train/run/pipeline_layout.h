@@ -20,7 +20,8 @@ struct PipelineLayout {
 
   PipelinePlace place(int rank) const;
   StageRanges of_rank(int rank) const;
-  Schedule training(int rank, int micro_batches) const;
+  // loading: on GPUs that may load kernels in this step.
+  Schedule training(int rank, int micro_batches, bool loading = false) const;
   // How many of a batch's micro-batches are evaluated at a time: one by one rank alone, all by
   // several.
   int evaluated_at_once(int micro_batches) const { return ranks == 1 ? 1 : micro_batches; }

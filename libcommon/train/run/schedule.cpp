@@ -73,14 +73,32 @@ struct Unit {
   int micro_batch, chunk;
 };
 
-// What an interleaved schedule goes forward through; with the chunks in reverse, backward.
-std::vector<Unit> units(const PipelinePlace& place, int micro_batches) {
+// What an interleaved schedule of the micro-batches from `first` on goes forward through; with the
+// chunks in reverse, backward.
+std::vector<Unit> units(const PipelinePlace& place, int micro_batches, int first = 0) {
   std::vector<Unit> list;
-  for (int begin = 0; begin < micro_batches; begin += place.group)
+  for (int begin = first; begin < micro_batches; begin += place.group)
     for (int chunk = 0; chunk < place.chunks; ++chunk)
       for (int i = begin; i < std::min(begin + place.group, micro_batches); ++i)
         list.push_back({i, chunk});
   return list;
+}
+
+void interleave(Builder& builder, const PipelinePlace& place, int micro_batches, int first = 0) {
+  const std::vector<Unit> order = units(place, micro_batches, first);
+  const int all = static_cast<int>(order.size());
+  const int warmup =
+      std::min(2 * (place.ranks - place.rank - 1) + (place.chunks - 1) * place.group, all);
+  const auto forward = [&](int k) {
+    const Unit& unit = order[static_cast<std::size_t>(k)];
+    builder.forward(unit.micro_batch, unit.chunk);
+  };
+  for (int k = 0; k < warmup; ++k) forward(k);
+  for (int k = 0; k < all; ++k) {
+    if (warmup + k < all) forward(warmup + k);
+    const Unit& unit = order[static_cast<std::size_t>(k)];
+    builder.backward(unit.micro_batch, place.chunks - 1 - unit.chunk);
+  }
 }
 
 }  // namespace
@@ -125,21 +143,19 @@ void check_interleaving(const PipelinePlace& place, int micro_batches) {
 
 Schedule interleaved(const PipelinePlace& place, int micro_batches) {
   check_interleaving(place, micro_batches);
-  const std::vector<Unit> order = units(place, micro_batches);
-  const int all = micro_batches * place.chunks;
-  const int warmup =
-      std::min(2 * (place.ranks - place.rank - 1) + (place.chunks - 1) * place.group, all);
   Builder builder(place);
-  const auto forward = [&](int k) {
-    const Unit& unit = order[static_cast<std::size_t>(k)];
-    builder.forward(unit.micro_batch, unit.chunk);
-  };
-  for (int k = 0; k < warmup; ++k) forward(k);
-  for (int k = 0; k < all; ++k) {
-    if (warmup + k < all) forward(warmup + k);
-    const Unit& unit = order[static_cast<std::size_t>(k)];
-    builder.backward(unit.micro_batch, place.chunks - 1 - unit.chunk);
+  interleave(builder, place, micro_batches);
+  return builder.take();
+}
+
+Schedule interleaved_loading(const PipelinePlace& place, int micro_batches) {
+  check_interleaving(place, micro_batches);
+  Builder builder(place);
+  for (int i = 0; i < place.group; ++i) {
+    for (int chunk = 0; chunk < place.chunks; ++chunk) builder.forward(i, chunk);
+    for (int chunk = place.chunks - 1; chunk >= 0; --chunk) builder.backward(i, chunk);
   }
+  interleave(builder, place, micro_batches, place.group);
   return builder.take();
 }
 

@@ -56,6 +56,10 @@ Schedule one_f_one_b(const PipelinePlace& place, int micro_batches);
 
 // 1F1B over several chunks (the same paper, 2.2), in Megatron's order.  Bubble (p-1)(F+B+W)/chunks.
 Schedule interleaved(const PipelinePlace& place, int micro_batches);
+// The same for a step in which GPUs load kernels, which waits for all that a GPU has queued, and so
+// for messages that the next rank has not taken yet.  Were several under way, ranks round the ring
+// would each wait for the next: so the first group goes one micro-batch after another.
+Schedule interleaved_loading(const PipelinePlace& place, int micro_batches);
 // Exit::bad_config, in Megatron's words, for a group that is less than p or more than the
 // micro-batches, or that leaves a remainder less than p.
 void check_interleaving(const PipelinePlace& place, int micro_batches);

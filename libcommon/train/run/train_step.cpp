@@ -30,7 +30,9 @@ void TrainStep::forward_backward(const Asked& asked) {
       return loader.load(i, batch);
     };
     const int rank = parts_.world.pipeline().rank();
-    parts_.executor.run(options_.ranks.layout.training(rank, asked.micro_batches), load, true);
+    const Schedule schedule = options_.ranks.layout.training(rank, asked.micro_batches,
+                                                             parts_.executor.may_load_kernels());
+    parts_.executor.run(schedule, load, true);
   }
   const bool is_last = parts_.world.pipeline().rank() == parts_.world.pipeline().size() - 1;
   const Tensor sums = parts_.optimizer.sums(terms());
