@@ -58,7 +58,8 @@ TEST(Machine, MessagesPassTheSlowestLink) {
                             .hosts = machine.nodes(ranks),
                             .bytes = 16});
   };
-  EXPECT_DOUBLE_EQ(seconds({4, 5, 6, 7}), 1 + 16 / 8.0);
+  EXPECT_DOUBLE_EQ(seconds({4, 5, 6, 7}), 1 + 2 * 16 / 8.0);  // the first bytes take twice as long
+  EXPECT_DOUBLE_EQ(seconds({4, 5}), 1 + 2 * 16 / (0.73 * 8.0));
   EXPECT_DOUBLE_EQ(seconds({0, 4}), 1 + 3 + 16 / 2.0);             // a card of each node
   EXPECT_DOUBLE_EQ(seconds({0, 4, 8, 12}), 1 + 2 * 3 + 16 / 2.0);  // a tree over four nodes
   EXPECT_DOUBLE_EQ(seconds({0, 1, 4, 5}), 1 + 3 + 16 / 4.0);
