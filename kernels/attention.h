@@ -14,7 +14,7 @@
 //
 // q, o, dq, do: [sequences, q_length, heads, head_dim]
 // k, v, dk, dv: [sequences, kv_stride, kv_heads, head_dim], of whose kv_stride tokens the first
-//               kv_length of a sequence count;  q_length <= kv_length if causal;
+//               kv_length of a sequence count (but kv_slots);  q_length <= kv_length if causal;
 //               q_length = kv_length if not, and there is a first_key or a window
 // Packed, q, k and v point into the rows of a fused projection (kernels/qkv.h), and dq, dk and dv
 // into the rows of its gradient; kv_stride is q_length then.
@@ -84,9 +84,12 @@ struct AttentionShape {
   // one for all.  They, kv_slots and first_key are not what the kernel queued on a GPU just before
   // writes: this one may begin earlier (dependent.cuh).
   const std::int32_t* kv_lengths = nullptr;
-  // [sequences], likewise: which of the kv_stride tokens' runs in k and v is each sequence's, which
-  // may then hold more of them than there are sequences.  Null: the i-th.  With kv_lengths only.
+  // [sequences, kv_runs], likewise: which of the kv_stride tokens' runs in k and v, which may then
+  // hold more of them than there are sequences, are each sequence's, one behind the other.  Null:
+  // the i-th.  Not in a backward.
   const std::int32_t* kv_slots = nullptr;
+  // With several runs, kv_stride is a multiple of 64, but for T of double of 1.
+  std::int64_t kv_runs = 1;
   const void* bias = nullptr;  // see above
   double scale = 1;
   bool packed = false, paired = false;

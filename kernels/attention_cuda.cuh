@@ -98,7 +98,7 @@ namespace hopper {
 // Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes; with
 // dropout, keys whose eights share random words come from a multiple of 8 on.
 inline bool attention_fits(const AttentionShape& s) {
-  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths && !s.bias &&
+  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths && !s.kv_slots && !s.bias &&
          (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
 }
 

@@ -32,8 +32,7 @@ struct AttentionPlace {
     return (sequence * shape.q_length + i) * o_stride() + head * shape.head_dim;
   }
   std::int64_t kv_row(std::int64_t j) const {
-    const std::int64_t slot = shape.kv_slots ? shape.kv_slots[sequence] : sequence;
-    return (slot * shape.kv_stride + j) * kv_stride() + kv_head() * shape.kv_head();
+    return place_of_key(j) * kv_stride() + kv_head() * shape.kv_head();
   }
   std::int64_t lse_row(std::int64_t i) const {
     const std::int64_t stride = range && range->lse_stride > 0 ? range->lse_stride : shape.q_length;
@@ -91,6 +90,13 @@ struct AttentionPlace {
   }
 
  private:
+  std::int64_t place_of_key(std::int64_t j) const {
+    if (!shape.kv_slots) return sequence * shape.kv_stride + j;
+    if (shape.kv_runs == 1) return shape.kv_slots[sequence] * shape.kv_stride + j;
+    const std::int64_t run = j / shape.kv_stride;
+    return shape.kv_slots[sequence * shape.kv_runs + run] * shape.kv_stride +
+           (j - run * shape.kv_stride);
+  }
   // How many of a part's keys stand before a position.
   std::int64_t keys_before(std::int64_t position) const {
     const std::int64_t chunk = std::min(range->chunk, shape.kv_length);

@@ -23,6 +23,7 @@ struct AttentionArguments {
   KeepRule keep;
   const std::int32_t *kv_lengths, *kv_slots;  // or null
   std::int64_t kv_stride;
+  int kv_runs;
   bool dropout, whole_units;  // rows begin at multiples of 16 bytes
 
   template <class... Pointers>
@@ -33,6 +34,7 @@ struct AttentionArguments {
         kv_lengths(s.kv_lengths),
         kv_slots(s.kv_slots),
         kv_stride(s.kv_stride),
+        kv_runs(static_cast<int>(s.kv_runs)),
         dropout(d.p > 0),
         whole_units(((reinterpret_cast<std::uintptr_t>(tensors) | ...) % 16 == 0) &&
                     s.head_dim * element_bytes % 16 == 0) {}
@@ -70,7 +72,7 @@ struct HeadGroup {
         group(sizes.group()),
         slot(sequence) {
     if (a.kv_lengths) sizes.kv_length = a.kv_lengths[sequence];
-    if (a.kv_slots) slot = a.kv_slots[sequence];
+    if (a.kv_slots && a.kv_runs == 1) slot = a.kv_slots[sequence];
   }
   __device__ int rows() const { return sizes.q_length * group; }
   __device__ int query(int row) const { return min(quotient(row), sizes.q_length - 1); }
@@ -96,9 +98,14 @@ struct HeadGroup {
   __device__ std::int64_t lse_place(int row) const {
     return (std::int64_t{sequence} * sizes.heads + head(row)) * sizes.q_length + query(row);
   }
-  // Where a key is in k, v, dk and dv.
+  // Where a key is in k, v, dk and dv.  Those of a tile follow one another.
   __device__ std::int64_t key_place(int key) const {
-    return (slot * a.kv_stride + key) * sizes.kv_row + kv_head * sizes.kv_head;
+    std::int64_t token = slot * a.kv_stride + key;
+    if (a.kv_runs > 1) {
+      const int stride = static_cast<int>(a.kv_stride), run = key / stride;
+      token = a.kv_slots[sequence * a.kv_runs + run] * a.kv_stride + (key - run * stride);
+    }
+    return token * sizes.kv_row + kv_head * sizes.kv_head;
   }
   // What is added to a score of theirs before it is scaled.
   __device__ float bias(int row, int key) const {

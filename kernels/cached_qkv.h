@@ -2,9 +2,10 @@
 // in a cache, turned by their positions (rope.h).
 //   token t of sequence i stands at position p = positions[i tokens / sequences + t]
 //   q[token] = its queries, turned by angles[token]
-//   keys[slot, p], values[slot, p] = its key, turned, and its value; slot = slots[i], or i
+//   keys[slot, c], values[slot, c] = its key, turned, and its value, where slot = slots[i, run]
+//   with p = run capacity + c, or slot = i and c = p
 // qkv: [tokens, (heads + 2 groups) head_dim];  q: [tokens, heads, head_dim];  positions: [tokens]
-// keys, values: [slots, capacity, groups, head_dim];  slots: [sequences], or null
+// keys, values: [slots, capacity, groups, head_dim];  slots: [sequences, runs], or null
 // angles: [tokens, rotary_dim], the cosines and then the sines of a token's position; made by
 // rope_angles from inv_freq, [rotary_dim / 2] f64 of host memory, in f64, rounded once to T.
 // T: float or double; on the GPU float, bf16 or fp16, and angles in float.
@@ -15,7 +16,7 @@
 namespace mt {
 struct CachedQkvShape {
   QkvShape qkv;
-  std::int64_t sequences = 0, capacity = 0, rotary_dim = 0;
+  std::int64_t sequences = 0, capacity = 0, runs = 1, rotary_dim = 0;
   bool interleaved = false;
 };
 }  // namespace mt

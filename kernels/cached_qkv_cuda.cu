@@ -42,12 +42,15 @@ struct Rows {
 template <int N, class T>
 __global__ __launch_bounds__(kThreads) void rows_kernel(const Rows<T> rows, const Turn turn,
                                                         int heads, int groups, int head_dim,
-                                                        int length, std::int64_t capacity) {
+                                                        int length, std::int64_t capacity,
+                                                        int runs) {
   let_next_kernel_begin();
   wait_for_kernel_before();
   const std::int64_t token = blockIdx.x, sequence = token / length;
-  const std::int64_t slot = rows.slots ? rows.slots[sequence] : sequence;
-  const std::int64_t place = (slot * capacity + rows.positions[token]) * groups * head_dim;
+  const int position = rows.positions[token];
+  const int run = runs > 1 ? position / static_cast<int>(capacity) : 0;
+  const std::int64_t slot = rows.slots ? rows.slots[sequence * runs + run] : sequence;
+  const std::int64_t place = ((slot - run) * capacity + position) * groups * head_dim;
   const int per_group = heads / groups, of_head = turn.units<N>(head_dim);
   const int turned = (heads + groups) * of_head, of_value = Turn{}.units<N>(head_dim);
   const T* const from = rows.qkv + token * (heads + 2 * groups) * head_dim;
@@ -94,7 +97,7 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const float* angles,
                      Rows<T>{q, keys, values, qkv, positions, slots}, turn,
                      static_cast<int>(s.qkv.heads), static_cast<int>(s.qkv.groups),
                      static_cast<int>(s.qkv.head_dim), static_cast<int>(s.qkv.tokens / s.sequences),
-                     s.capacity);
+                     s.capacity, static_cast<int>(s.runs));
   });
 }
 

@@ -93,6 +93,8 @@ long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
+long tests/infer env MT_PROMPTS=500 \
+  build/release/tests/infer/infer_test --file=infer/engine_stress_test.cpp
 if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600

@@ -13,119 +13,192 @@
 
 namespace mt {
 
-// Tokens of one sequence that a GPU takes at once at most: what lies between the layers stays
-// small, and the products are large enough.
-static constexpr std::int64_t kPiece = 4096;
-static constexpr std::int64_t kFewestTokens = 256;  // of a page
+// Tokens of a page, which are those of one sequence that are taken at once: on a GPU as many as
+// make large enough products, on the CPU not so many that others wait for long.
+static constexpr std::int64_t kPageOfCpu = 128, kPageOfGpu = 512;
+static constexpr std::int64_t kFewestTokens = 256;  // of the longest sequence that room is made for
+
+static std::int64_t power_of_two(std::int64_t count) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
+}
 
 CachedPass::CachedPass(const Model& model, const Options& options)
     : stream_(model.table().device(), options.threads),
       pass_(model, stream_, options.vocab_size),
-      lengths_(static_cast<std::size_t>(options.sequences)),
-      read_(lengths_.size()) {
+      page_tokens_(options.page_tokens > 0
+                       ? options.page_tokens
+                       : std::min(power_of_two(max_read()),
+                                  stream_.device() == Device::cuda ? kPageOfGpu : kPageOfCpu)),
+      most_pages_(std::max(options.cache_tokens > 0 ? pages_of(options.cache_tokens)
+                                                    : options.sequences * pages_of(max_read()),
+                           pages_of(has_encoder() ? max_read() : 1))),
+      all_at_once_(options.cache_tokens > 0),
+      sequences_(static_cast<std::size_t>(options.sequences)) {
   if (stream_.device() == Device::cuda)
     steps_ = std::make_unique<TokenSteps>(pass_, std::min(options.sequences, kTogether));
 }
 
 CachedPass::~CachedPass() = default;
 
+std::int64_t CachedPass::max_read() const { return pass_.model().config().max_position_embeddings; }
+
 std::int64_t CachedPass::max_tokens() const {
-  return pass_.model().config().max_position_embeddings;
+  return std::min(max_read(), most_pages_ * page_tokens_);
 }
 
-// --- Pages --------------------------------------------------------------------------------------
+// --- Room ---------------------------------------------------------------------------------------
 
 bool CachedPass::has_encoder() const { return pass_.model().config().encoder_num_layers > 0; }
 
-KvCache CachedPass::make_cache(Device device, std::int64_t pages, std::int64_t tokens,
-                               std::int64_t read) const {
+KvCache CachedPass::make_cache(Device device, std::int64_t pages) const {
   const ModelConfig& c = pass_.model().config();
   return {device,
           pass_.model().table().dtype(),
           c.num_layers,
-          {pages, tokens, c.kv_heads(), c.head_dim()},
-          {pages, read, 2 * c.num_attention_heads * c.head_dim()}};
+          {pages, page_tokens_, c.kv_heads(), c.head_dim()},
+          {room_.texts, room_.read, 2 * c.num_attention_heads * c.head_dim()}};
 }
 
-std::int64_t CachedPass::piece() const {
-  return stream_.device() == Device::cpu ? page_tokens() : std::min(page_tokens(), kPiece);
-}
-
-// What the sequences have seen goes to their pages of another cache.
-void CachedPass::copy_pages(const KvCache& to) {
-  const auto seen = [&](const Tensor& all, std::int64_t page) {
-    const Shape& shape = all.shape();
-    return all.rows(page, page + 1).reshape({shape[1], shape[2], shape[3]}).rows(0, length(page));
-  };
-  const auto read = [&](const Tensor& all, std::int64_t page) {
-    const Shape& shape = all.shape();
-    return all.rows(page, page + 1)
-        .reshape({shape[1], shape[2]})
-        .rows(0, read_[static_cast<std::size_t>(page)]);
-  };
-  for (std::int64_t layer = 0; layer < pass_.model().config().num_layers; ++layer)
-    for (std::int64_t page = 0; page < pages(); ++page) {
-      if (length(page) == 0) continue;
-      copy(seen(to.keys(layer), page), seen(cache_->keys(layer), page), stream_);
-      copy(seen(to.values(layer), page), seen(cache_->values(layer), page), stream_);
-      if (has_encoder())
-        copy(read(to.memory(layer), page), read(cache_->memory(layer), page), stream_);
+void CachedPass::copy_cache(const KvCache& to, const Room& before) {
+  for (std::int64_t layer = 0; layer < pass_.model().config().num_layers; ++layer) {
+    copy(to.keys(layer).rows(0, before.pages), cache_->keys(layer), stream_);
+    copy(to.values(layer).rows(0, before.pages), cache_->values(layer), stream_);
+    for (std::int64_t text = 0; text < before.texts; ++text) {
+      const auto read = [&](const Tensor& all) {
+        const Shape& shape = all.shape();
+        return all.rows(text, text + 1).reshape({shape[1], shape[2]}).rows(0, at(text).read);
+      };
+      if (at(text).read > 0) copy(read(to.memory(layer)), read(cache_->memory(layer)), stream_);
     }
+  }
   stream_.synchronize();
 }
 
-// Each growth at least doubles what grows.
-void CachedPass::reserve(std::int64_t sequences, std::int64_t tokens, std::int64_t read) {
-  if (sequences <= pages() && tokens <= page_tokens() && read <= page_read()) return;
-  const auto rounded = [](std::int64_t count, std::int64_t most) {
-    const auto power = std::bit_ceil(static_cast<std::uint64_t>(count));
-    return std::min(most, static_cast<std::int64_t>(power));
-  };
-  const std::int64_t pages_then = std::max(pages(), rounded(sequences, this->sequences()));
-  const auto grown_to = [&](std::int64_t asked, std::int64_t before) {
-    return std::max(before, rounded(std::max(asked, kFewestTokens), max_tokens()));
-  };
-  const std::int64_t tokens_then = grown_to(tokens, page_tokens()),
-                     read_then = has_encoder() ? grown_to(read, page_read()) : 0;
-  stream_.synchronize();  // a step may still use the old ones
-  if (std::ranges::all_of(lengths_, [](std::int64_t length) { return length == 0; }))
+// What lies in the cache moves with it.
+void CachedPass::make(const Room& room) {
+  if (room == room_) return;
+  stream_.synchronize();  // a step may still use the old one
+  const bool empty = pool_.held() == 0;
+  if (empty) {
+    pool_.forget();
     cache_.reset();
-  auto grown =
-      std::make_unique<KvCache>(make_cache(stream_.device(), pages_then, tokens_then, read_then));
-  if (cache_) copy_pages(*grown);
-  cache_ = std::move(grown);
-  if (steps_) steps_->forget();
+  }
+  const Room before = std::exchange(room_, room);
   try {
+    if (!cache_ || room.pages > before.pages || room.texts > before.texts ||
+        room.read > before.read) {
+      auto made = std::make_unique<KvCache>(make_cache(stream_.device(), room.pages));
+      if (cache_) copy_cache(*made, before);
+      cache_ = std::move(made);
+    }
+    if (steps_) steps_->reserve(pages_of(room.tokens));
     reserve_pass();
   } catch (...) {
-    cache_.reset();  // the next that asks for less begins anew
+    if (cache_ && !empty) {
+      room_ = before;  // the old cache is there, and what it has
+      throw;
+    }
+    room_ = {};  // the next that asks for less begins anew
+    pool_ = {};
+    cache_.reset();
     throw;
   }
+  pool_.grow(room.pages);
 }
 
 // For the longest input of one sequence and for a token of each.
 void CachedPass::reserve_pass() {
-  const KvCache on_meta = make_cache(Device::meta, pages(), page_tokens(), page_read());
-  const CachedPast past{.cache = &on_meta, .longest = page_tokens(), .longest_memory = page_read()};
+  const KvCache on_meta = make_cache(Device::meta, 1);
+  const CachedPast all{.cache = &on_meta, .longest = room_.tokens, .longest_memory = room_.read};
+  const std::int64_t pages = pages_of(room_.tokens);
   pass_.reserve([&](Pass& pass) {
-    pass.input({.length = piece(), .read = page_read()});
-    CachedPast alone = past;
+    pass.input(
+        {.length = std::min(page_tokens_, room_.tokens), .read = room_.read, .pages = pages});
+    CachedPast alone = all;
     alone.slot = 0;
     pass.on_host(pass.logits(alone));
-    const std::int64_t together = std::min(pages(), kTogether);
-    const PassInput in = pass.input({.sequences = together, .rows = together});
-    const Tensor logits = pass.logits(past);
+    const std::int64_t together = std::min(sequences(), kTogether);
+    const PassInput in = pass.input({.sequences = together, .rows = together, .pages = pages});
+    const Tensor logits = pass.logits(all);
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
   });
 }
 
-void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t length,
+static std::int64_t grown(std::int64_t before, std::int64_t asked, std::int64_t most) {
+  if (asked <= before) return before;
+  return std::min(most, power_of_two(asked));
+}
+
+// Pages that nobody holds go first; the cache at least doubles when it grows.
+bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t read) {
+  Sequence& sequence = at(number);
+  const std::int64_t asked = sequence.length + tokens,
+                     missing = pages_of(asked) - std::ssize(sequence.pages);
+  assert(asked <= max_tokens() && read <= max_read());
+  Room room = room_;
+  room.tokens =
+      grown(room.tokens, std::max(asked, std::min(kFewestTokens, max_tokens())), max_tokens());
+  if (has_encoder()) {
+    room.texts = grown(room.texts, number + 1, sequences());
+    room.read = grown(room.read, std::max(read, std::min(kFewestTokens, max_read())), max_read());
+  }
+  if (missing > 0 && pool_.held() + missing > pool_.size()) {
+    if (pool_.held() + missing > most_pages_) return false;
+    room.pages = all_at_once_
+                     ? most_pages_
+                     : std::min(most_pages_,
+                                std::max(2 * pool_.size(), power_of_two(pool_.held() + missing)));
+  }
+  make(room);
+  for (std::int64_t i = 0; i < missing; ++i) sequence.pages.push_back(*pool_.take());
+  if (missing > 0 && steps_) steps_->forget();
+  return true;
+}
+
+void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                            std::int64_t read) {
-  std::int64_t longest = 0;
-  for (const std::int64_t page : sequences) longest = std::max(longest, this->length(page));
-  assert(length > 0 && longest + length <= max_tokens() && read <= max_tokens());
-  reserve(std::ranges::max(sequences) + 1, longest + length, read);
+  for (const std::int64_t i : sequences)
+    if (!reserve(i, tokens, read))
+      fail(Exit::out_of_memory, "a cache of ", most_pages_ * page_tokens_, " tokens is full");
+}
+
+// --- Sequences ----------------------------------------------------------------------------------
+
+void CachedPass::start(std::int64_t number) {
+  Sequence& sequence = at(number);
+  while (!sequence.pages.empty()) {
+    pool_.drop(sequence.pages.back());
+    sequence.pages.pop_back();
+  }
+  sequence = {};
+  if (steps_) steps_->forget();
+}
+
+std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids) {
+  start(number);
+  Sequence& sequence = at(number);
+  if (has_encoder()) return 0;
+  const auto size = static_cast<std::size_t>(page_tokens_);
+  std::optional<std::int32_t> before;
+  for (; ids.size() > size; ids = ids.subspan(size)) {
+    const auto page = pool_.find(before, ids.first(size));
+    if (!page) break;
+    sequence.pages.push_back(*page);
+    sequence.length += page_tokens_;
+    before = page;
+  }
+  return sequence.length;
+}
+
+// The piece that filled the sequence's last page, if it began with it and every one before did.
+void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_t> ids) {
+  if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_encoder())
+    return;
+  const auto number = static_cast<std::size_t>(sequence.length / page_tokens_ - 1);
+  std::optional<std::int32_t> before;
+  if (number > 0) before = sequence.pages[number - 1];
+  if (!before || pool_.has_name(*before)) pool_.name(sequence.pages[number], before, ids);
 }
 
 // --- Passes -------------------------------------------------------------------------------------
@@ -133,61 +206,90 @@ void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t
 // The input of a pass over as many more tokens of each sequence, which have been seen then.
 PassInput CachedPass::put(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids, std::span<const std::int32_t> read) {
-  const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count;
+  const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
+                     pages = pages_of(room_.tokens);
   if (steps_) steps_->forget();
-  const PassInput in =
-      pass_.input({.sequences = count, .length = length, .rows = count, .read = std::ssize(read)});
+  const PassInput in = pass_.input({.sequences = count,
+                                    .length = length,
+                                    .rows = count,
+                                    .read = std::ssize(read),
+                                    .pages = pages});
   std::ranges::copy(ids, in.ids.as<std::int32_t>());
   if (!read.empty()) {
     std::ranges::copy(read, in.read.as<std::int32_t>());
     const auto positions = in.read_positions.span<std::int32_t>();
     std::iota(positions.begin(), positions.end(), 0);
-    read_[static_cast<std::size_t>(sequences.front())] = std::ssize(read);
+    at(sequences.front()).read = std::ssize(read);
   }
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t page = sequences[static_cast<std::size_t>(i)];
-    std::int64_t& seen = lengths_[static_cast<std::size_t>(page)];
+    Sequence& sequence = at(sequences[static_cast<std::size_t>(i)]);
     std::int32_t* const positions = in.positions.as<std::int32_t>() + i * length;
-    std::iota(positions, positions + length, static_cast<std::int32_t>(seen));
-    seen += length;
+    std::iota(positions, positions + length, static_cast<std::int32_t>(sequence.length));
+    sequence.length += length;
     in.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>((i + 1) * length - 1);
-    in.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(page);
-    in.lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(seen);
-    in.memory_lengths.as<std::int32_t>()[i] =
-        static_cast<std::int32_t>(read_[static_cast<std::size_t>(page)]);
+    in.slots.as<std::int32_t>()[i] =
+        static_cast<std::int32_t>(sequences[static_cast<std::size_t>(i)]);
+    in.lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(sequence.length);
+    in.memory_lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(sequence.read);
+    std::ranges::copy(sequence.pages, in.pages.as<std::int32_t>() + i * pages);
   }
   return in;
 }
 
 // Several sequences, or one that has a single token more and nothing to read, run by their slots
 // and lengths in the input, which a GPU reads.
-Tensor CachedPass::run(std::span<const std::int64_t> sequences, const PassInput& in) {
-  CachedPast past{.cache = cache_.get(), .longest_memory = page_read()};
-  for (const std::int64_t page : sequences) past.longest = std::max(past.longest, length(page));
-  if (in.size.length > 1 || in.size.read > 0) {
+CachedPast CachedPass::past(std::span<const std::int64_t> sequences, const PassSize& size) const {
+  CachedPast past{.cache = cache_.get(), .longest_memory = room_.read};
+  for (const std::int64_t i : sequences) past.longest = std::max(past.longest, length(i));
+  if (size.length > 1 || size.read > 0) {
     past.slot = sequences.front();
-    past.longest_memory = read_[static_cast<std::size_t>(*past.slot)];
+    past.longest_memory = at(*past.slot).read;
   }
-  return pass_.logits(past);
+  return past;
 }
 
-ConstTensor CachedPass::next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
-                                    std::span<const std::int32_t> read) {
-  const std::span<const std::int64_t> alone(&sequence, 1);
+// Takes pieces until one is left, or none; returns that one.
+std::span<const std::int32_t> CachedPass::see_pieces(std::int64_t number,
+                                                     std::span<const std::int32_t> ids,
+                                                     std::span<const std::int32_t>& read,
+                                                     bool all) {
+  const std::span<const std::int64_t> alone(&number, 1);
   make_room(alone, std::ssize(ids), std::ssize(read));
-  for (const auto most = static_cast<std::size_t>(piece()); ids.size() > most;
-       ids = ids.subspan(most)) {
-    run(alone, put(alone, ids.first(most), std::exchange(read, {})));
+  const auto whole = [&] {
+    return static_cast<std::size_t>(page_tokens_ - length(number) % page_tokens_);
+  };
+  while (ids.size() > whole() || (all && !ids.empty())) {
+    const auto piece = ids.first(std::min(ids.size(), whole()));
+    const PassInput in = put(alone, piece, std::exchange(read, {}));
+    pass_.see(past(alone, in.size));
+    name_page(at(number), piece);
     stream_.synchronize();  // the next input's place is that of this one
+    ids = ids.subspan(piece.size());
   }
-  return pass_.on_host(run(alone, put(alone, ids, read)));
+  return ids;
+}
+
+void CachedPass::see(std::int64_t sequence, std::span<const std::int32_t> ids,
+                     std::span<const std::int32_t> read) {
+  see_pieces(sequence, ids, read, true);
+}
+
+ConstTensor CachedPass::next_logits(std::int64_t number, std::span<const std::int32_t> ids,
+                                    std::span<const std::int32_t> read) {
+  const std::span<const std::int64_t> alone(&number, 1);
+  ids = see_pieces(number, ids, read, false);
+  const PassInput in = put(alone, ids, read);
+  const Tensor logits = pass_.logits(past(alone, in.size));
+  name_page(at(number), ids);
+  return pass_.on_host(logits);
 }
 
 ConstTensor CachedPass::next_logits(std::span<const std::int64_t> sequences,
                                     std::span<const std::int32_t> ids) {
   assert(sequences.size() == ids.size() && std::ssize(ids) <= kTogether);
   make_room(sequences, 1);
-  return pass_.on_host(run(sequences, put(sequences, ids)));
+  const PassInput in = put(sequences, ids);
+  return pass_.on_host(pass_.logits(past(sequences, in.size)));
 }
 
 std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64_t> sequences,
@@ -196,14 +298,18 @@ std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64
   assert(sequences.size() == ids.size() && sequences.size() == choices.size() &&
          std::ssize(ids) <= kTogether);
   make_room(sequences, 1);
-  if (steps_)
+  if (steps_) {
+    std::vector<TokenSteps::Row> rows;
+    for (const std::int64_t i : sequences)
+      rows.push_back({.length = &at(i).length, .read = at(i).read, .pages = at(i).pages});
     return steps_->next({.sequences = {sequences.begin(), sequences.end()},
                          .ids = {ids.begin(), ids.end()},
                          .choices = {choices.begin(), choices.end()}},
-                        *cache_, lengths_, read_);
+                        *cache_, rows);
+  }
   const PassInput in = put(sequences, ids);
   std::memcpy(in.choices.data(), choices.data(), in.choices.bytes());
-  const Tensor logits = run(sequences, in);
+  const Tensor logits = pass_.logits(past(sequences, in.size));
   sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, stream_);
   return in.ids.span<std::int32_t>();
 }

@@ -1,13 +1,17 @@
 // CachedPass: passes over sequences whose keys and values are kept, so that their tokens come in
 // pieces, as many more of one sequence as there are or one more of each of several.  What they have
-// seen lies in pages of a cache, one for each sequence, which grow with what is asked for and never
-// beyond the model's positions.  Not thread-safe.
+// seen lies in pages of a cache, of so many tokens each, which are made as they are asked for.
+// Not thread-safe.
+//
+// Several tokens of a sequence are taken in pieces that end where a page does, so that what a
+// prompt's tokens leave in a page depends on them and on those before them alone, to the bit: a
+// sequence that begins with the same whole pages may begin with those that another has left.
 //
 // A sequence of a model with an encoder begins with a text that the encoder reads, once, and its
-// tokens are the decoder's: the page has what the decoder's layers see of that text, too.
+// tokens are the decoder's: the cache has what the decoder's layers see of that text, too.  Its
+// pages are its own.
 //
-// On a GPU a long input is taken in pieces, and everything that a step needs from the host goes
-// there in one copy.
+// Everything that a step needs from the host goes to a GPU in one copy.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "infer/page_pool.h"
 #include "kernels/gemm.h"
 #include "model/pass.h"
 #include "nn/kv_cache.h"
@@ -29,36 +34,41 @@ class CachedPass {
   static constexpr std::int64_t kTogether = kFewRows;
 
   struct Options {
-    std::int64_t vocab_size = 0;  // the tokenizer's: logits are of these tokens
-    std::int64_t sequences = 1;   // at most
-    int threads = 0;              // of the CPU; 0: one a core
+    std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens
+    std::int64_t sequences = 1;     // at most
+    int threads = 0;                // of the CPU; 0: one a core
+    std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
+    std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
   };
   CachedPass(const Model& model, const Options& options);
   ~CachedPass();
 
-  std::int64_t max_tokens() const;  // of a sequence, and of a text: the model's positions
-  std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
+  std::int64_t max_tokens()
+      const;                      // of a sequence: the model's positions, where the cache has them
+  std::int64_t max_read() const;  // of a text: the model's positions
+  std::int64_t sequences() const { return std::ssize(sequences_); }
+  std::int64_t page_tokens() const { return page_tokens_; }
+  const PagePool& pages() const { return pool_; }
+  bool has_encoder() const;
 
-  // Makes pages for the first so many sequences, each of so many tokens behind a text of so many
-  // for the encoder, unless there are; what they have seen stays.  Those below do it too, for as
-  // much as they are given.
-  void reserve(std::int64_t sequences, std::int64_t tokens, std::int64_t read = 0);
-  std::int64_t page_tokens() const { return cache_ ? cache_->keys(0).shape()[1] : 0; }
-  std::int64_t page_read() const {
-    return cache_ && has_encoder() ? cache_->memory(0).shape()[1] : 0;
-  }
-  std::int64_t pages() const { return cache_ ? cache_->keys(0).shape()[0] : 0; }
+  // A sequence's tokens follow those that it has seen since it started; its pages are left.
+  void start(std::int64_t sequence);
+  // Starts it with the pages that others have left of the same first tokens, but not with all of
+  // them, and returns how many it has seen so.
+  std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids);
+  std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
+  // Makes sure that the sequence has pages for so many more tokens, and room for so many that an
+  // encoder reads; false where others have all pages that there may be.
+  bool reserve(std::int64_t sequence, std::int64_t tokens, std::int64_t read = 0);
 
-  // A sequence's tokens follow those that it has seen since start().
-  void start(std::int64_t sequence) { lengths_[static_cast<std::size_t>(sequence)] = 0; }
-  std::int64_t length(std::int64_t sequence) const {
-    return lengths_[static_cast<std::size_t>(sequence)];
-  }
   // The logits of the token after `ids` of one sequence, [1, vocab_size], in host memory; valid
   // until the next call.  read: what the encoder of a model that has one reads; with the first of
-  // the sequence's ids.
+  // the sequence's ids.  All of these fail with Exit::out_of_memory where reserve() says so.
   ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
                           std::span<const std::int32_t> read = {});
+  // The same of a sequence of which the next token is not asked.
+  void see(std::int64_t sequence, std::span<const std::int32_t> ids,
+           std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
   // vocab_size].
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
@@ -71,24 +81,42 @@ class CachedPass {
                                             std::span<const Choice> choices);
 
  private:
-  bool has_encoder() const;
-  KvCache make_cache(Device device, std::int64_t pages, std::int64_t tokens,
-                     std::int64_t read) const;
-  void copy_pages(const KvCache& to);
+  struct Sequence {
+    std::int64_t length = 0, read = 0;  // tokens that it has seen, and of the encoder's text
+    std::vector<std::int32_t> pages;
+  };
+  // What there is room for: pages, tokens of the longest sequence, and texts that the encoder has
+  // read, of so many tokens.
+  struct Room {
+    std::int64_t pages = 0, tokens = 0, texts = 0, read = 0;
+    bool operator==(const Room&) const = default;
+  };
+  const Sequence& at(std::int64_t i) const { return sequences_[static_cast<std::size_t>(i)]; }
+  Sequence& at(std::int64_t i) { return sequences_[static_cast<std::size_t>(i)]; }
+  std::int64_t pages_of(std::int64_t tokens) const {
+    return (tokens + page_tokens_ - 1) / page_tokens_;
+  }
+  KvCache make_cache(Device device, std::int64_t pages) const;
+  void make(const Room& room);
+  void copy_cache(const KvCache& to, const Room& before);
   void reserve_pass();
-  void make_room(std::span<const std::int64_t> sequences, std::int64_t length,
+  void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);
   PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
                 std::span<const std::int32_t> read = {});
-  Tensor run(std::span<const std::int64_t> sequences, const PassInput& in);
-  // Tokens of one sequence that are taken at once.
-  std::int64_t piece() const;
+  CachedPast past(std::span<const std::int64_t> sequences, const PassSize& size) const;
+  void name_page(const Sequence& sequence, std::span<const std::int32_t> ids);
+  std::span<const std::int32_t> see_pieces(std::int64_t sequence, std::span<const std::int32_t> ids,
+                                           std::span<const std::int32_t>& read, bool all);
 
   Stream stream_;
   Pass pass_;
-  std::unique_ptr<KvCache> cache_;     // [pages, tokens, ...]; a sequence's page has its number
-  std::vector<std::int64_t> lengths_;  // of the sequences
-  std::vector<std::int64_t> read_;     // tokens of the texts that the encoder has read for each
+  std::int64_t page_tokens_, most_pages_;
+  bool all_at_once_;  // the cache has all pages from the beginning
+  Room room_;
+  PagePool pool_;
+  std::unique_ptr<KvCache> cache_;
+  std::vector<Sequence> sequences_;
   std::unique_ptr<TokenSteps> steps_;  // on a GPU
 };
 

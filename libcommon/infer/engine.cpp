@@ -5,57 +5,131 @@
 
 namespace mt {
 
+void EngineLimits::add_to(CommandLine& cl) {
+  cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
+            "completions at a time; changes no result", between(1, 1024));
+  cl.option(
+      "--cache-tokens", &cache_tokens, "N",
+      "tokens, of all completions together, that the cache has room for, and the most that one "
+      "sees; 0: it grows; changes no result but that",
+      at_least(0));
+  cl.option("--prefill-tokens", &prefill_tokens, "N",
+            "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
+            "piece; changes no result",
+            at_least(0));
+  cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
+}
+
 Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
-                    .sequences = options.max_requests,
-                    .threads = options.threads}),
-      active_(static_cast<std::size_t>(options.max_requests)) {}
+                    .sequences = options.limits.max_requests,
+                    .threads = options.limits.threads,
+                    .cache_tokens = options.limits.cache_tokens,
+                    .page_tokens = options.page_tokens}),
+      active_(static_cast<std::size_t>(options.limits.max_requests)) {}
 
 bool Engine::full() const {
   const auto free = std::ranges::count(active_, nullptr, &Active::completion);
   return free <= std::ssize(waiting_);
 }
 
+Engine::Counts Engine::counts() const {
+  Counts counts = counts_;
+  counts.pages = pass_.pages().size();
+  counts.held_pages = pass_.pages().held();
+  return counts;
+}
+
 Engine::Ticket Engine::submit(Completion& completion) {
   assert(!completion.prompt().empty() && std::ssize(completion.prompt()) <= max_tokens());
   const Ticket ticket = ++submitted_;
   if (completion.finish() == Completion::Finish::none)
-    waiting_.push_back({.ticket = ticket, .completion = &completion});
+    waiting_.push_back(
+        {.ticket = ticket, .completion = &completion, .prompt = std::ssize(completion.ids())});
   return ticket;
 }
 
 void Engine::cancel(Ticket ticket) {
   std::erase_if(waiting_, [&](const Active& waiting) { return waiting.ticket == ticket; });
   const auto found = std::ranges::find(active_, ticket, &Active::ticket);
-  if (found != active_.end()) end(static_cast<std::size_t>(found - active_.begin()));
+  if (found != active_.end()) end(found - active_.begin());
 }
 
-void Engine::end(std::size_t page) {
-  active_[page] = {};
-  pass_.start(static_cast<std::int64_t>(page));
+void Engine::end(std::int64_t sequence) {
+  at(sequence) = {};
+  pass_.start(sequence);
 }
 
-// Pages are made for as many tokens as the longest that is admitted may come to, but no more than
-// `most_ahead` behind its prompt.
-void Engine::admit() {
-  std::int64_t pages = 0, tokens = 0, read = 0;
-  for (std::size_t page = 0; page < active_.size() && !waiting_.empty(); ++page) {
-    if (active_[page].completion != nullptr) continue;
-    active_[page] = waiting_.front();
-    waiting_.pop_front();
-    pages = static_cast<std::int64_t>(page) + 1;
-    const Completion& completion = *active_[page].completion;
-    const std::int64_t more =
-        std::min({completion.tokens_left(), max_tokens(), options_.most_ahead});
-    tokens = std::max(tokens, std::min(std::ssize(completion.ids()) + more, max_tokens()));
-    read = std::max<std::int64_t>(read, std::ssize(completion.read()));
+// --- Room ---------------------------------------------------------------------------------------
+
+// The tokens that a sequence sees next.
+std::span<const std::int32_t> Engine::unseen(const Active& active, std::int64_t seen) {
+  return std::span(active.completion->ids()).subspan(static_cast<std::size_t>(active.first + seen));
+}
+
+bool Engine::reads_prompt(std::int64_t sequence) {
+  return pass_.length(sequence) < at(sequence).prompt;
+}
+
+// Begins with what the cache has of the prompt, and with pages for all that is there and for a
+// token more.
+bool Engine::begin(std::int64_t sequence) {
+  const Active& active = at(sequence);
+  const auto prompt = unseen(active, 0).first(static_cast<std::size_t>(active.prompt));
+  const std::int64_t shared = pass_.start(sequence, prompt);
+  const std::int64_t tokens = std::min(std::ssize(unseen(active, 0)) + 1, max_tokens()) - shared;
+  if (!pass_.reserve(sequence, tokens, std::ssize(active.completion->read()))) {
+    pass_.start(sequence);
+    return false;
   }
-  if (pages > 0) pass_.reserve(pages, tokens, read);
+  counts_.shared += shared;
+  return true;
 }
 
-void Engine::choose(std::int64_t page, ConstTensor logits) {
-  Active& active = active_[static_cast<std::size_t>(page)];
+void Engine::admit() {
+  for (std::int64_t sequence = 0; sequence < std::ssize(active_) && !waiting_.empty(); ++sequence) {
+    if (at(sequence).completion != nullptr) continue;
+    at(sequence) = waiting_.front();
+    if (!begin(sequence)) {
+      at(sequence) = {};
+      return;
+    }
+    waiting_.pop_front();
+  }
+}
+
+// The positions are used up.
+void Engine::slide(std::int64_t sequence) {
+  Active& active = at(sequence);
+  const std::int64_t left = std::max<std::int64_t>(1, max_tokens() / 2);
+  active.first = std::ssize(active.completion->ids()) - left;
+  active.prompt = left;
+  pass_.start(sequence);
+  if (!begin(sequence)) preempt(sequence);
+}
+
+void Engine::preempt(std::int64_t sequence) {
+  const auto behind = std::ranges::upper_bound(waiting_, at(sequence).ticket, {}, &Active::ticket);
+  waiting_.insert(behind, at(sequence));
+  end(sequence);
+  ++counts_.preempted;
+}
+
+// Whoever was submitted last goes; false if that is the sequence itself.
+bool Engine::make_room(std::int64_t sequence, std::int64_t tokens) {
+  while (!pass_.reserve(sequence, tokens)) {
+    const auto last = std::ranges::max_element(active_, {}, &Active::ticket) - active_.begin();
+    preempt(last);
+    if (last == sequence) return false;
+  }
+  return true;
+}
+
+// --- Steps --------------------------------------------------------------------------------------
+
+void Engine::choose(std::int64_t sequence, ConstTensor logits) {
+  Active& active = at(sequence);
   logits_.resize(static_cast<std::size_t>(logits.numel()));
   with_float_type(logits.dtype(),
                   [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
@@ -68,66 +142,93 @@ void Engine::choose(std::int64_t page, ConstTensor logits) {
   }
 }
 
-void Engine::begin(std::int64_t page) {
-  Completion& completion = *active_[static_cast<std::size_t>(page)].completion;
-  const std::span<const std::int32_t> ids = completion.ids();
-  const auto room = static_cast<std::size_t>(max_tokens());
-  pass_.start(page);
-  const auto seen = ids.size() <= room ? ids : ids.last(std::max<std::size_t>(1, room / 2));
-  choose(page, pass_.next_logits(page, seen, completion.read()));
+void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
+  const Completion& completion = *at(sequence).completion;
+  const std::int64_t seen = pass_.length(sequence);
+  const auto left = unseen(at(sequence), seen);
+  const auto ids = left.first(static_cast<std::size_t>(tokens));
+  const std::span<const std::int32_t> read = seen == 0 ? completion.read() : decltype(ids)();
+  counts_.read += tokens;
+  if (ids.size() == left.size())
+    choose(sequence, pass_.next_logits(sequence, ids, read));
+  else
+    pass_.see(sequence, ids, read);
 }
 
-void Engine::go_on(std::span<const std::int64_t> pages) {
+// In the order of their tickets.  What was begun has pages for its prompt.
+void Engine::read_prompts(std::span<const std::int64_t> sequences) {
+  const std::int64_t page = pass_.page_tokens(),
+                     budget = std::max(page, options_.limits.prefill_tokens);
+  std::int64_t left = budget;
+  for (const std::int64_t sequence : sequences)
+    while (left > 0 && reads_prompt(sequence)) {
+      const std::int64_t seen = pass_.length(sequence);
+      const std::int64_t piece = std::min(page - seen % page, at(sequence).prompt - seen);
+      read_piece(sequence, piece);
+      left -= piece;
+    }
+}
+
+void Engine::go_on(std::span<const std::int64_t> sequences) {
+  struct Row {
+    Completion& completion;
+    bool is_last;  // of its tokens: another follows
+  };
+  std::vector<Row> rows;
   std::vector<std::int32_t> ids;
   std::vector<Choice> choices;
   bool on_host = false;
-  for (const std::int64_t page : pages) {
-    const Completion& completion = *active_[static_cast<std::size_t>(page)].completion;
-    ids.push_back(completion.ids().back());
+  for (const std::int64_t sequence : sequences) {
+    Completion& completion = *at(sequence).completion;
+    const auto left = unseen(at(sequence), pass_.length(sequence));
+    rows.push_back({completion, left.size() == 1});
+    ids.push_back(left.front());
     choices.push_back(completion.choice());
     on_host |= completion.wants_logits();
   }
-  const auto completion = [&](std::size_t i) -> Completion& {
-    return *active_[static_cast<std::size_t>(pages[i])].completion;
-  };
   if (!on_host) {
-    const std::span<const std::int32_t> tokens = pass_.next_tokens(pages, ids, choices);
-    for (std::size_t i = 0; i < pages.size(); ++i) completion(i).take_token(tokens[i]);
+    const std::span<const std::int32_t> tokens = pass_.next_tokens(sequences, ids, choices);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows[i].is_last) rows[i].completion.take_token(tokens[i]);
     return;
   }
-  const ConstTensor logits = pass_.next_logits(pages, ids);
-  for (std::size_t i = 0; i < pages.size(); ++i) {
+  const ConstTensor logits = pass_.next_logits(sequences, ids);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
-    choose(pages[i], logits.rows(row, row + 1));
+    if (rows[i].is_last) choose(sequences[i], logits.rows(row, row + 1));
   }
 }
 
 bool Engine::step() {
   admit();
-  bool any = false;
-  std::vector<std::int64_t> going_on;
-  for (std::size_t page = 0; page < active_.size(); ++page) {
-    Active& active = active_[page];
-    if (active.completion == nullptr) continue;
-    any = true;
-    const auto number = static_cast<std::int64_t>(page);
-    if (active.started && pass_.length(number) < max_tokens())
-      going_on.push_back(number);
-    else
-      begin(number);
-    active.started = true;
+  std::vector<std::int64_t> there, reading, going_on;
+  for (std::int64_t sequence = 0; sequence < std::ssize(active_); ++sequence)
+    if (at(sequence).completion != nullptr) there.push_back(sequence);
+  std::ranges::sort(there, {}, [&](std::int64_t sequence) { return at(sequence).ticket; });
+  const auto is_there = [&](std::int64_t sequence) { return at(sequence).completion != nullptr; };
+  for (const std::int64_t sequence : there) {
+    if (is_there(sequence) && pass_.length(sequence) == max_tokens()) slide(sequence);
+    if (!is_there(sequence)) continue;
+    if (reads_prompt(sequence))
+      reading.push_back(sequence);
+    else if (make_room(sequence, 1))
+      going_on.push_back(sequence);
   }
+  const auto is_gone = [&](std::int64_t sequence) { return !is_there(sequence); };
+  std::erase_if(reading, is_gone);
+  std::erase_if(going_on, is_gone);
+  read_prompts(reading);
   for (std::span<const std::int64_t> left(going_on); !left.empty();) {
     const std::size_t count =
         std::min(left.size(), static_cast<std::size_t>(CachedPass::kTogether));
     go_on(left.first(count));
     left = left.subspan(count);
   }
-  for (std::size_t page = 0; page < active_.size(); ++page)
-    if (const auto& [ticket, completion, started, failed] = active_[page];
-        completion && (failed || completion->finish() != Completion::Finish::none))
-      end(page);
-  return any;
+  for (const std::int64_t sequence : there)
+    if (is_there(sequence) &&
+        (at(sequence).failed || at(sequence).completion->finish() != Completion::Finish::none))
+      end(sequence);
+  return !there.empty() || !waiting_.empty();
 }
 
 }  // namespace mt

@@ -1,11 +1,13 @@
-// Engine: continues many texts at a time, token by token.  It admits what is submitted while it has
-// a page of its cache for it; the others wait, in their order.  What a text becomes does not depend
-// on the others (infer/cached_pass.h).  Not thread-safe.
+// Engine: continues many texts at a time, token by token.  It admits what is submitted while its
+// cache has pages for the prompt; the others wait, in their order.  Prompts are read in pieces,
+// between which all that are being continued get their tokens, and begin with what others that
+// begin alike have left in the cache.  Where pages run out the text that was submitted last gives
+// its own up, and waits to be seen again.  What a text becomes depends on none of this: the same
+// tokens are always taken in the same pieces (infer/cached_pass.h).  Not thread-safe.
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,20 @@
 
 namespace mt {
 
+// How much is done at a time, which changes no result.
+struct EngineLimits {
+  std::int64_t max_requests = 8;    // continued at a time
+  int threads = 0;                  // of the CPU; 0: one a core
+  std::int64_t cache_tokens = 0;    // of all texts together; 0: as many as they come to
+  std::int64_t prefill_tokens = 0;  // of prompts, that a step reads at least; 0: a piece
+
+  void add_to(CommandLine& cl);
+};
+
 struct EngineOptions {
-  std::int64_t vocab_size = 0;    // the tokenizer's
-  std::int64_t max_requests = 1;  // continued at a time
-  int threads = 0;                // of the CPU; 0: one a core
-  // Tokens that a page is made for beyond a prompt, where more may come: pages grow.
-  std::int64_t most_ahead = std::numeric_limits<std::int64_t>::max();
+  std::int64_t vocab_size = 0;  // the tokenizer's
+  EngineLimits limits = {};
+  std::int64_t page_tokens = 0;  // of the cache, and of a piece; 0: as suits the device
   // Is told of a completion for which no token can be chosen, and that it gets no more; without it
   // step() throws what is wrong.
   std::function<void(std::uint64_t ticket, const std::string& why)> failed = {};
@@ -31,38 +41,59 @@ class Engine {
 
   Engine(const Model& model, const EngineOptions& options);
 
-  std::int64_t max_tokens() const { return pass_.max_tokens(); }  // of a prompt
+  // Of a prompt, with those that follow it before its beginning is forgotten.
+  std::int64_t max_tokens() const { return pass_.max_tokens(); }
   // Whether what is submitted now has to wait for others to end.
   bool full() const;
 
-  // Each step then gives the completion a token, until it is finished.  Its prompt has at least one
+  // Steps then give the completion its tokens, until it is finished.  Its prompt has at least one
   // token and at most max_tokens().  The caller keeps it in its place until then or until cancel().
   Ticket submit(Completion& completion);
-  // The completion gets no more tokens; nothing happens if it is finished.
+  // The completion gets no more tokens, and its pages are others' at once; nothing happens if it is
+  // finished.
   void cancel(Ticket ticket);
-  // Gives each admitted completion one token more; false if there is none.  Once the model's
-  // positions are used up, the later half of what a completion has seen is its new prompt; one
-  // whose prompt an encoder reads asks for no more tokens than the decoder has positions.
+  // Reads pieces of the prompts of admitted completions, and gives each of the others a token more;
+  // false if none is submitted.  Once the positions are used up, the later half of what a
+  // completion has seen is its new prompt; one whose prompt an encoder reads asks for no more
+  // tokens than the decoder has positions.
   bool step();
+
+  struct Counts {
+    std::int64_t pages = 0, held_pages = 0;
+    std::int64_t read = 0, shared = 0;  // tokens of prompts: all, and those found in the cache
+    std::int64_t preempted = 0;
+  };
+  Counts counts() const;
 
  private:
   struct Active {
     Ticket ticket = 0;
-    Completion* completion = nullptr;  // null: its page is free
-    bool started = false;              // all but the last token are cached
+    Completion* completion = nullptr;  // null: the sequence is free
+    // What it sees of the completion's tokens begins there, and of that so many are read as a
+    // prompt; those behind are taken one by one, as they were made.
+    std::int64_t first = 0, prompt = 0;
     bool failed = false;
   };
+  Active& at(std::int64_t sequence) { return active_[static_cast<std::size_t>(sequence)]; }
+  static std::span<const std::int32_t> unseen(const Active& active, std::int64_t seen);
+  bool reads_prompt(std::int64_t sequence);
+  void slide(std::int64_t sequence);
   void admit();
-  void begin(std::int64_t page);
-  void go_on(std::span<const std::int64_t> pages);
-  void choose(std::int64_t page, ConstTensor logits);
-  void end(std::size_t page);
+  bool begin(std::int64_t sequence);
+  bool make_room(std::int64_t sequence, std::int64_t tokens);
+  void preempt(std::int64_t sequence);
+  void read_prompts(std::span<const std::int64_t> sequences);
+  void read_piece(std::int64_t sequence, std::int64_t tokens);
+  void go_on(std::span<const std::int64_t> sequences);
+  void choose(std::int64_t sequence, ConstTensor logits);
+  void end(std::int64_t sequence);
 
   EngineOptions options_;
   CachedPass pass_;
-  std::vector<Active> active_;  // by the page of each
-  std::deque<Active> waiting_;
+  std::vector<Active> active_;  // by the sequence of each
+  std::deque<Active> waiting_;  // by their tickets
   Ticket submitted_ = 0;
+  Counts counts_;
   std::vector<double> logits_;
 };
 

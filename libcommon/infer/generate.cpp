@@ -19,10 +19,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
   cl.option("--num-samples", &num_samples, "N",
             "completions of each prompt [1]; without PROMPT, of the empty text", at_least(1));
   cl.flag("--json", &session.json, "one JSON object a line instead of text");
-  cl.option("--inference-max-requests,--max-batch-size", &session.max_requests, "N",
-            "completions at a time; changes no result", between(1, 1024));
-  cl.option("--threads,-j", &session.threads, "N", "worker threads of the CPU; 0: one a core",
-            at_least(0));
+  session.limits.add_to(cl);
 }
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,

@@ -41,9 +41,7 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
       answered_(options.answered),
       reader_(reader),
       model_(about),
-      engine_(model, {.vocab_size = about.vocab_size,
-                      .max_requests = options.max_requests,
-                      .threads = options.threads}) {}
+      engine_(model, {.vocab_size = about.vocab_size, .limits = options.limits}) {}
 
 void Session::run() {
   std::exception_ptr wrong;

@@ -15,8 +15,7 @@
 namespace mt {
 
 struct SessionOptions {
-  std::int64_t max_requests = 8;  // completions at a time
-  int threads = 0;                // of the CPU; 0: one a core
+  EngineLimits limits;
   bool json = false;
   std::function<void()> answered = [] {};  // called when a completion is printed whole
 };

@@ -9,50 +9,54 @@
 
 namespace mt {
 
-static std::int64_t capacity_of(const KvCache& cache) { return cache.keys(0).shape()[1]; }
-
-static PassSize size_of_step(std::int64_t sequences) {
-  return {.sequences = sequences, .rows = sequences};
+PassSize TokenSteps::size_of_step(std::int64_t sequences) const {
+  return {.sequences = sequences, .rows = sequences, .pages = pages_};
 }
 
-static std::size_t input_bytes(std::int64_t sequences) {
-  return static_cast<std::size_t>(PassInput::words(size_of_step(sequences))) * sizeof(std::int32_t);
+std::size_t TokenSteps::input_bytes() const {
+  return static_cast<std::size_t>(PassInput::words(size_of_step(together_))) * sizeof(std::int32_t);
 }
 
-static PassInput input_in(const Buffer& buffer, std::int64_t sequences) {
+PassInput TokenSteps::input_in(const Buffer& buffer, std::int64_t sequences) const {
   const PassSize size = size_of_step(sequences);
   return {buffer.tensor(DType::i32, {PassInput::words(size)}), size};
 }
 
-TokenSteps::TokenSteps(Pass& pass, std::int64_t together)
-    : pass_(pass),
-      input_(Device::cuda, input_bytes(together)),
-      host_(Buffer::pinned(input_bytes(together) +
-                           static_cast<std::size_t>(2 * together) * sizeof(std::int32_t))),
-      shown_(host_.tensor(DType::i32, {together, 2}, input_.bytes())) {
+TokenSteps::TokenSteps(Pass& pass, std::int64_t together) : pass_(pass), together_(together) {
   for (EventHandle& done : done_) done = device::make_event();
+}
+
+void TokenSteps::reserve(std::int64_t pages) {
+  forget();
+  if (pages == pages_) return;
+  pass_.stream().synchronize();
+  pages_ = pages;
+  input_ = Buffer(Device::cuda, input_bytes());
+  host_ = Buffer::pinned(input_bytes() +
+                         static_cast<std::size_t>(2 * together_) * sizeof(std::int32_t));
+  shown_ = host_.tensor(DType::i32, {together_, 2}, input_bytes());
 }
 
 TokenSteps::~TokenSteps() {
   for (const EventHandle done : done_) device::destroy_event(done);
 }
 
-void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths,
-                      std::span<const std::int64_t> read) {
+void TokenSteps::send(const Turn& turn, std::span<const Row> rows) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   pass_.stream().synchronize();  // the input before has left
   const PassInput host = input_in(host_, count);
   std::memcpy(host.choices.data(), turn.choices.data(), host.choices.bytes());
   std::ranges::copy(turn.ids, host.ids.as<std::int32_t>());
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t page = turn.sequences[static_cast<std::size_t>(i)];
-    const auto seen = static_cast<std::int32_t>(lengths[static_cast<std::size_t>(page)]);
+    const Row& row = rows[static_cast<std::size_t>(i)];
+    const auto seen = static_cast<std::int32_t>(*row.length);
     host.positions.as<std::int32_t>()[i] = seen;
     host.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
-    host.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(page);
+    host.slots.as<std::int32_t>()[i] =
+        static_cast<std::int32_t>(turn.sequences[static_cast<std::size_t>(i)]);
     host.lengths.as<std::int32_t>()[i] = seen + 1;
-    host.memory_lengths.as<std::int32_t>()[i] =
-        static_cast<std::int32_t>(read[static_cast<std::size_t>(page)]);
+    host.memory_lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(row.read);
+    std::ranges::copy(row.pages, host.pages.as<std::int32_t>() + i * pages_);
   }
   device::copy(input_.data(), host.block.data(), host.block.bytes(), pass_.stream().handle());
 }
@@ -60,7 +64,8 @@ void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths,
 void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest) {
   constexpr std::int64_t kFewest = 256;  // keys of a graph
   const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
-  const std::int64_t keys = std::min(capacity_of(cache), static_cast<std::int64_t>(rounded));
+  const std::int64_t keys =
+      std::min(pages_ * cache.keys(0).shape()[1], static_cast<std::int64_t>(rounded));
   const PassInput in = input_in(input_, sequences);
   const Shape& memory = cache.memory(0).shape();
   const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
@@ -77,17 +82,20 @@ void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_
 }
 
 std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
-                                               std::span<std::int64_t> lengths,
-                                               std::span<const std::int64_t> read) {
+                                               std::span<const Row> rows) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   const bool runs = running_ahead_ && turn == ahead_;
-  if (!runs) send(turn, lengths, read);
+  if (!runs) send(turn, rows);
+  const std::int64_t page = cache.keys(0).shape()[1];
   std::int64_t longest = 0;
-  for (const std::int64_t page : turn.sequences)
-    longest = std::max(longest, ++lengths[static_cast<std::size_t>(page)]);
+  bool places = true;  // for the tokens of the step ahead
+  for (const Row& row : rows) {
+    longest = std::max(longest, ++*row.length);
+    places &= *row.length < std::ssize(row.pages) * page;
+  }
   if (!runs) queue(count, cache, longest);
   const EventHandle done = done_[(queued_ - 1) % 2];
-  running_ahead_ = longest < capacity_of(cache);
+  running_ahead_ = places;
   if (running_ahead_) queue(count, cache, longest + 1);
   device::wait(done);
   const auto* const shown = shown_.as<std::int32_t>();

@@ -1,8 +1,9 @@
 // TokenSteps: the steps of a generation on a GPU, a token more of each of some sequences.  The GPU
 // takes the tokens that it chooses itself and counts on, so that a step needs nothing from the
 // host: while the host looks at the tokens of one step the next one runs, and is thrown away if the
-// host wants another.  Each number of sequences and of keys, rounded up, is a captured graph from
-// its second step on; the first loads what it needs.  Not thread-safe.
+// host wants another; it only runs where the sequences' pages have places for its tokens.  Each
+// number of sequences and of keys, rounded up, is a captured graph from its second step on; the
+// first loads what it needs.  Not thread-safe.
 #pragma once
 
 #include <array>
@@ -20,27 +21,37 @@ class TokenSteps {
   TokenSteps(const TokenSteps&) = delete;
   ~TokenSteps();
 
+  // A sequence has at most so many pages from now on; nothing that was captured before runs again.
+  void reserve(std::int64_t pages);
+
   struct Turn {
-    std::vector<std::int64_t> sequences;  // pages of the cache
+    std::vector<std::int64_t> sequences;  // slots of the cache
     std::vector<std::int32_t> ids;        // their last tokens
     std::vector<Choice> choices;
     bool operator==(const Turn&) const = default;
   };
-  // The tokens that follow; lengths: of all sequences, the turn's being one more afterwards, which
-  // the cache must have room for; read: of what the encoder has read for each.
+  // What a sequence of the turn has in the cache.
+  struct Row {
+    std::int64_t* length;  // one more afterwards, for which it must have pages
+    std::int64_t read;     // of what the encoder has read
+    std::span<const std::int32_t> pages;
+  };
+  // The tokens that follow.
   std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
-                                     std::span<std::int64_t> lengths,
-                                     std::span<const std::int64_t> read);
+                                     std::span<const Row> rows);
 
   // The sequences or the cache have changed: what runs ahead does not count.
   void forget() { running_ahead_ = false; }
 
  private:
-  void send(const Turn& turn, std::span<const std::int64_t> lengths,
-            std::span<const std::int64_t> read);
+  PassSize size_of_step(std::int64_t sequences) const;
+  std::size_t input_bytes() const;
+  PassInput input_in(const Buffer& buffer, std::int64_t sequences) const;
+  void send(const Turn& turn, std::span<const Row> rows);
   void queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest);
 
   Pass& pass_;
+  std::int64_t together_, pages_ = 0;
   Buffer input_, host_;                   // on the GPU, and in pinned memory
   Tensor shown_;                          // pinned: the tokens of two steps
   std::array<EventHandle, 2> done_ = {};  // steps, by turns

@@ -26,6 +26,8 @@ PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(al
   slots = take(size.sequences);
   lengths = take(size.sequences);
   memory_lengths = take(size.sequences);
+  if (size.pages > 0)
+    pages = take(size.sequences * size.pages).reshape({size.sequences, size.pages});
   if (size.read > 0) {
     read = take(size.sequences * size.read);
     read_positions = take(size.sequences * size.read);
@@ -74,6 +76,7 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
                       input.positions);
   Step& s = inference.step;
   s.past = past;
+  s.past.pages = input.pages;
   if (past.cache != nullptr && !past.slot) {
     s.past.slots = input.slots;
     s.past.lengths = input.lengths;
@@ -111,7 +114,9 @@ Tensor Pass::hidden() { return of_rows(&Ends::hidden); }
 
 Tensor Pass::pooled() { return of_rows(&Ends::pooled); }
 
-Tensor Pass::of_rows(Tensor Ends::*wanted) {
+void Pass::see(const CachedPast& past) { of_rows(&Ends::hidden, past); }
+
+Tensor Pass::of_rows(Tensor Ends::*wanted, const CachedPast& past) {
   const PassInput& in = send();
   const DType dtype = model_.table().dtype();
   const Shape shape{in.size.rows, model_.config().hidden_size};
@@ -119,7 +124,7 @@ Tensor Pass::of_rows(Tensor Ends::*wanted) {
   const Tensor said = dtype == sums.dtype() ? sums : layer_.alloc(dtype, shape);
   Ends ends{.rows = in.rows};
   ends.*wanted = said;
-  forward(in, {}, ends);
+  forward(in, past, ends);
   if (dtype != sums.dtype()) copy(sums, said, stream_);
   return sums;
 }

@@ -19,13 +19,14 @@ struct PassSize {
   std::int64_t sequences = 1, length = 1;  // tokens of each
   std::int64_t rows = 1;                   // tokens of which something is asked
   std::int64_t read = 0;                   // tokens of each text that an encoder reads, if it does
+  std::int64_t pages = 0;                  // of a cache, that each sequence may have
   bool types = false;                      // whether tokens have types, and sequences padding
 
   std::int64_t tokens() const { return sequences * length; }
 };
 
 // PassInput: what the host tells a pass, i32 tensors one behind the other in one block.  A pass
-// reads those that it is of use for: labels are what is scored, slots and lengths are as in
+// reads those that it is of use for: labels are what is scored, pages, slots and lengths are as in
 // CachedPast, choices are for sample().  memory_lengths are as there or, without a past, tell how
 // much of `read` is text.
 struct PassInput {
@@ -35,12 +36,13 @@ struct PassInput {
   Tensor ids, positions;                  // [tokens]
   Tensor rows, labels;                    // [rows]
   Tensor slots, lengths, memory_lengths;  // [sequences]
+  Tensor pages;                           // [sequences, pages], if there are
   Tensor read, read_positions;            // [sequences read], if there are
   Tensor types, first_key;                // [tokens], if there are
 
   static std::int64_t words(const PassSize& size) {
     return size.sequences * (kOfChoice + 3) + (size.types ? 4 : 2) * size.tokens() + 2 * size.rows +
-           2 * size.sequences * size.read;
+           size.sequences * (size.pages + 2 * size.read);
   }
   PassInput(const Tensor& all, const PassSize& of);
 
@@ -73,6 +75,8 @@ class Pass {
   // hidden_size] of the sum_dtype.
   Tensor hidden();
   Tensor pooled();
+  // Queues the pass, of which nothing is asked but what it leaves in the cache.
+  void see(const CachedPast& past);
   // Waits for what such a pass returned: in host memory, valid until the next call.
   ConstTensor on_host(const Tensor& result);
 
@@ -83,7 +87,7 @@ class Pass {
 
  private:
   const PassInput& send();
-  Tensor of_rows(Tensor Ends::*wanted);
+  Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past = {});
   Tensor logits_of(const PassInput& input, const CachedPast& past);
   void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 

@@ -56,11 +56,7 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                                 const Keys& keys) const {
   const ArenaScope scope(s.layer);
   const CachedPast& past = s.past;
-  Tensor k = past.cache->keys(options_.layer), v = past.cache->values(options_.layer);
-  if (past.slot) {
-    k = k.rows(*past.slot, *past.slot + 1);
-    v = v.rows(*past.slot, *past.slot + 1);
-  }
+  const Tensor k = past.cache->keys(options_.layer), v = past.cache->values(options_.layer);
   Tensor rows = heads.q;
   if (!heads.packed()) {
     rows =
@@ -70,15 +66,26 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
   AttentionShape attended = shape(s, keys);
   attended.kv_length = past.longest;
   attended.kv_stride = k.shape()[1];
-  attended.kv_slots = or_null<std::int32_t>(past.slots);
+  attended.kv_slots = or_null<std::int32_t>(past.pages);
+  attended.kv_runs = past.pages.shape()[1];
+  Tensor joined_keys, joined_values;
+  if (past.slot && k.device() != Device::cpu) {
+    const std::int64_t capacity = k.shape()[1];
+    const Shape used{(past.longest + capacity - 1) / capacity, capacity, k.shape()[2],
+                     k.shape()[3]};
+    joined_keys = s.scratch(used);
+    joined_values = s.scratch(used);
+  }
   cached_attention({.o = found.o,
                     .keys = k,
                     .values = v,
                     .q = s.scratch(found.o.shape()),
                     .lse = found.lse,
+                    .joined_keys = joined_keys,
+                    .joined_values = joined_values,
                     .qkv = rows,
                     .positions = s.tokens.positions,
-                    .slots = past.slots,
+                    .slots = past.pages,
                     .angles = past.angles,
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,

@@ -1,6 +1,7 @@
-// KvCache: the keys and values of the tokens that a generation has seen, of several sequences, each
-// in a slot of its own: one pair of tensors a layer, and where layers attend to a memory, too, one
-// tensor of what they read of it.  Host memory is taken by the system as it fills.
+// KvCache: the keys and values of the tokens that a generation has seen: one pair of tensors a
+// layer, in pages, of which each sequence has as many as it needs and several may have the same;
+// and where layers attend to a memory, too, one tensor of what they read of it, with a slot for
+// each sequence.  Host memory is taken by the system as it fills.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class KvCache {
       layers_.push_back({.keys = take(shape), .values = take(shape), .memory = take(memory)});
   }
 
-  // The keys and the values of a layer, of the shape given: [slots, capacity, kv_heads, head_dim].
+  // The keys and the values of a layer, of the shape given: [pages, tokens, kv_heads, head_dim].
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
   // Its keys and values of memories, as its projection makes them: [slots, capacity, 2 heads
@@ -52,8 +53,9 @@ class KvCache {
 struct CachedPast {
   const KvCache* cache = nullptr;
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
-  // Each sequence's slot, and how many tokens it has, those of the Step included: [sequences] i32.
-  ConstTensor slots = {}, lengths = {};
+  // Each sequence's pages, [sequences, pages] i32; its slot, and how many tokens it has, those of
+  // the Step included: [sequences] i32.
+  ConstTensor pages = {}, slots = {}, lengths = {};
   // Where layers attend to a memory in the cache, none has more tokens than this, and each has so
   // many: [sequences] i32.
   std::int64_t longest_memory = 0;

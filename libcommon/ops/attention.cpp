@@ -174,7 +174,7 @@ static void check_attention(const char* operation, const Heads<ConstTensor>& hea
   const bool matched = s.causal                           ? s.q_length <= s.kv_length
                        : bool(first_key) || s.window >= 0 ? s.q_length == s.kv_length
                                                           : s.q_length > 0 && s.kv_length > 0;
-  if (!matched || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
+  if (!matched || s.kv_length > s.kv_stride * s.kv_runs || s.heads % s.kv_heads != 0)
     fail(Exit::internal, operation, ": ", s.q_length, " queries of ", s.heads, " heads over ",
          s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
 }
@@ -289,8 +289,9 @@ static CachedQkvShape check_cached(const CachedAttention& p) {
   const Shape &q = p.q.shape(), &keys = p.keys.shape();
   const CachedQkvShape shape = {
       .qkv = {.tokens = q[0], .heads = q[1], .groups = keys[2], .head_dim = q[2]},
-      .sequences = p.slots ? p.slots.numel() : keys[0],
+      .sequences = p.slots ? p.slots.shape()[0] : keys[0],
       .capacity = keys[1],
+      .runs = p.slots ? p.slots.shape()[1] : 1,
       .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
       .interleaved = p.interleaved};
   check_shape("cached_attention", "qkv", p.qkv, {q[0], (q[1] + 2 * keys[2]) * q[2]});
@@ -335,16 +336,36 @@ static void token_attention(const CachedAttention& p, Stream& stream) {
   });
 }
 
+// A sequence's slots one behind the other.
+static void join_slots(const Tensor& joined, const Tensor& slots, const ConstTensor& numbers,
+                       Stream& stream) {
+  const auto as_rows = [](const Tensor& x) {
+    return x.reshape({x.shape()[0], x.numel() / x.shape()[0]});
+  };
+  const ConstTensor used = numbers.reshape({numbers.numel()}).rows(0, joined.shape()[0]);
+  embedding_forward(as_rows(joined), used, as_rows(slots), 0, false, stream);
+}
+
 void cached_attention(const CachedAttention& p, Stream& stream) {
   const CachedQkvShape shape = check_cached(p);
   if constexpr (kWithCuda && cuda::kHopper)
     if (p.o.device() == Device::cuda && cuda::token_attention_fits(p.shape))
       return token_attention(p, stream);
   cached_qkv(p, shape, stream);
-  const Shape& cache = p.keys.shape();
-  const Shape joined{cache[0] * cache[1], cache[2], cache[3]};
-  attention_forward(p.o, p.lse, p.q, p.keys.reshape(joined), p.values.reshape(joined), p.first_key,
-                    p.shape, {}, stream);
+  const bool joins = bool(p.joined_keys);
+  AttentionShape attended = p.shape;
+  if (joins) {
+    join_slots(p.joined_keys, p.keys, p.slots, stream);
+    join_slots(p.joined_values, p.values, p.slots, stream);
+    attended.kv_slots = nullptr;
+    attended.kv_runs = 1;
+    attended.kv_stride = p.joined_keys.shape()[0] * p.joined_keys.shape()[1];
+  }
+  const Tensor &keys = joins ? p.joined_keys : p.keys, &values = joins ? p.joined_values : p.values;
+  const Shape& slots = keys.shape();
+  const Shape rows{slots[0] * slots[1], slots[2], slots[3]};
+  attention_forward(p.o, p.lse, p.q, keys.reshape(rows), values.reshape(rows), p.first_key,
+                    attended, {}, stream);
 }
 
 }  // namespace mt

@@ -108,10 +108,14 @@ void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Str
 
 // Tokens that follow those in a cache: their keys and values go there (kernels/cached_qkv.h), and o
 // is what their queries find (attention.h).  keys, values: [slots, capacity, kv heads, head_dim];
-// slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.  q, [tokens, heads,
-// head_dim], and lse, as of attention_forward(), are scratch.  shape.kv_slots is slots'.
+// slots: [sequences, runs] i32, or empty: the i-th of as many slots is sequence i's.  q, [tokens,
+// heads, head_dim], and lse, as of attention_forward(), are scratch.  shape.kv_slots is slots'.
 struct CachedAttention {
   Tensor o, keys, values, q, lse;
+  // Scratch where the keys and values of a single sequence are brought together, which a GPU then
+  // reads faster than in their slots: [slots that it uses, capacity, kv heads, head_dim].  Empty:
+  // they are not.
+  Tensor joined_keys = {}, joined_values = {};
   ConstTensor qkv, positions, slots = {};
   ConstTensor angles = {};  // empty: nothing turns
   ConstTensor first_key = {};

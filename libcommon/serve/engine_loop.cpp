@@ -60,7 +60,7 @@ void EngineLoop::cancel(Ticket ticket) {
 EngineLoop::State EngineLoop::state() const {
   const std::lock_guard lock(mutex_);
   State state = state_;
-  state.running = std::min(open_, static_cast<std::size_t>(options_.max_requests));
+  state.running = std::min(open_, static_cast<std::size_t>(options_.limits.max_requests));
   state.waiting = open_ - state.running;
   return state;
 }
@@ -124,7 +124,8 @@ void EngineLoop::begin(Ticket ticket) {
   try {
     if (work.prompt_alternatives) {
       if (!of_prompts_)
-        of_prompts_ = std::make_unique<PromptScores>(model_, options_.vocab_size, options_.threads);
+        of_prompts_ =
+            std::make_unique<PromptScores>(model_, options_.vocab_size, options_.limits.threads);
       work.scored(of_prompts_->score(work.completion->ids(),
                                      static_cast<std::size_t>(*work.prompt_alternatives)));
     }

@@ -42,7 +42,7 @@ class EngineLoop {
   void stop();  // what is not finished is forgotten
 
   std::size_t most() const {  // completions that are taken at a time
-    return most_waiting_ + static_cast<std::size_t>(options_.max_requests);
+    return most_waiting_ + static_cast<std::size_t>(options_.limits.max_requests);
   }
   std::int64_t max_tokens() const { return engine_.max_tokens(); }
 

@@ -33,8 +33,7 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.option("--port", &port, "N", "listen on this port; 0: any free one", between(0, 65535));
   cl.option("--api-key-file", &api_key_file, "FILE",
             "a key a line, one of which requests must bring");
-  cl.option("--inference-max-requests,--max-batch-size", &session.max_requests, "N",
-            "completions at a time; changes no result", between(1, 1024));
+  limits.add_to(cl);
   cl.option("--max-waiting", &max_waiting, "N",
             "completions that may wait; more requests get status 429", at_least(0));
   cl.option("--max-body", &max_body, "MIB", "largest body of a request", between(0, 4095));
@@ -45,8 +44,6 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
   cl.flag("--clamp-max-tokens", &clamp_max_tokens,
           "generate less where max_tokens is more than the model has room for");
-  cl.option("--threads,-j", &session.threads, "N", "worker threads of the CPU; 0: one a core",
-            at_least(0));
 }
 
 namespace {
@@ -220,11 +217,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
-  EngineLoop loop(*loaded.model,
-                  {.vocab_size = model.vocab_size,
-                   .max_requests = options.session.max_requests,
-                   .threads = options.session.threads,
-                   .most_ahead = 256},
+  EngineLoop loop(*loaded.model, {.vocab_size = model.vocab_size, .limits = options.limits},
                   static_cast<std::size_t>(options.max_waiting));
   std::atomic<bool> draining = false;
   const Serving serving{.model = model,
@@ -237,11 +230,11 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .megatron_compat = options.megatron_compat,
                         .strict_fields = options.strict_fields,
                         .clamp_max_tokens = options.clamp_max_tokens};
-  HttpLimits limits;
-  limits.body = static_cast<std::size_t>(options.max_body * (1 << 20));
+  HttpLimits http;
+  http.body = static_cast<std::size_t>(options.max_body * (1 << 20));
   const Router router(serving, std::move(keys));
   HttpServer server(
-      options.host, static_cast<int>(options.port), limits, router,
+      options.host, static_cast<int>(options.port), http, router,
       [](int status, std::string_view text) {
         return error_json({.status = status, .message = std::string(text)});
       },

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "infer/chat_prompts.h"
-#include "infer/session.h"
+#include "infer/engine.h"
 #include "tensor/device_options.h"
 #include "text/tokenizer.h"
 
@@ -23,7 +23,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   std::int64_t port = 5000;
   std::string api_key_file;
-  SessionOptions session;
+  EngineLimits limits;
   std::int64_t max_waiting = 1024;  // completions
   double max_body = 4;              // MiB
   std::int64_t drain = 30;          // seconds

@@ -101,44 +101,96 @@ TEST(CachedPass, SequencesDoNotNoticeEachOther) {
   }
 }
 
-// Pages are made for what comes, and what lies in them moves as they grow: no bit changes.
-TEST(CachedPass, PagesGrow) {
+// Pages are made for what comes, and what lies in them moves as the cache grows: no bit changes.
+TEST(CachedPass, TheCacheGrows) {
   ModelConfig config = small_llama();
   config.max_position_embeddings = 1000;
   const auto model = make_gpt(config, DType::f32);
   const auto ids = some_tokens(700);
   CachedPass growing(*model, {.vocab_size = 30, .sequences = 5}),
-      reserved(*model, {.vocab_size = 30, .sequences = 5});
-  reserved.reserve(5, 1000);
-  EXPECT_EQ(reserved.pages(), 5);
-  EXPECT_EQ(reserved.page_tokens(), 1000);
-  EXPECT_EQ(growing.pages(), 0);
+      whole(*model, {.vocab_size = 30, .sequences = 5, .cache_tokens = 5000});
+  EXPECT_EQ(growing.page_tokens(), 128);
   const auto same = [&](std::int64_t sequence, std::size_t begin, std::size_t count) {
     const auto some = std::span(ids).subspan(begin, count);
     const HostTensor logits = clone(growing.next_logits(sequence, some));
-    EXPECT_SAME_BITS(logits.view(), reserved.next_logits(sequence, some));
+    EXPECT_SAME_BITS(logits.view(), whole.next_logits(sequence, some));
   };
-  const auto expect_pages = [&](std::int64_t pages, std::int64_t tokens) {
-    EXPECT_EQ(growing.pages(), pages);
-    EXPECT_EQ(growing.page_tokens(), tokens);
+  const auto expect_pages = [&](std::int64_t held, std::int64_t all) {
+    EXPECT_EQ(growing.pages().held(), held);
+    EXPECT_EQ(growing.pages().size(), all);
+    EXPECT_EQ(whole.pages().size(), 40);
   };
   same(0, 0, 3);
-  expect_pages(1, 256);
+  expect_pages(1, 1);
   same(1, 100, 253);
-  expect_pages(2, 256);
+  expect_pages(3, 4);
   same(0, 3, 1);
   same(1, 353, 4);
-  expect_pages(2, 512);
+  expect_pages(4, 4);
   same(2, 0, 1);
-  expect_pages(4, 512);
+  expect_pages(5, 8);
   same(0, 4, 596);
-  expect_pages(4, 1000);
   same(4, 50, 2);
-  expect_pages(5, 1000);
   const std::vector<std::int64_t> all{4, 0, 2, 1};
   const std::vector<std::int32_t> next{1, 2, 3, 4};
   const HostTensor logits = clone(growing.next_logits(all, next));
-  EXPECT_SAME_BITS(logits.view(), reserved.next_logits(all, next));
+  EXPECT_SAME_BITS(logits.view(), whole.next_logits(all, next));
+  expect_pages(10, 16);
+}
+
+// A cache that may not grow says so, and has room again once a sequence is started anew.
+TEST(CachedPass, TheCacheIsFull) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 100;
+  const auto model = make_gpt(config, DType::f32);
+  CachedPass pass(*model, {.vocab_size = 30, .sequences = 3, .cache_tokens = 40, .page_tokens = 8});
+  EXPECT_EQ(pass.max_tokens(), 40);
+  const auto ids = some_tokens(40);
+  pass.see(0, std::span(ids).first(17));
+  EXPECT_TRUE(pass.reserve(1, 16));
+  EXPECT_FALSE(pass.reserve(2, 1));
+  EXPECT_FALSE(pass.reserve(1, 17));
+  EXPECT_TRUE(pass.reserve(0, 7));
+  EXPECT_FALSE(pass.reserve(0, 8));
+  EXPECT_THROW(pass.next_logits(2, std::span(ids).first(1)), Error);
+  pass.start(0);
+  EXPECT_TRUE(pass.reserve(2, 24));
+}
+
+// Who begins with tokens that another has left begins with its pages, and gets the bits that it
+// gets alone.  Head dimensions of both of the CPU's ways.
+TEST(CachedPass, BeginningsAreShared) {
+  for (const std::int64_t head_dim : {4, 16}) {
+    ModelConfig config = small_llama();
+    config.max_position_embeddings = 500;
+    config.hidden_size = 4 * head_dim;
+    const auto model = make_gpt(config, DType::f32);
+    const auto ids = some_tokens(300);
+    const std::span all(ids);
+    CachedPass pass(*model, {.vocab_size = 30, .sequences = 3, .page_tokens = 64}),
+        alone(*model, {.vocab_size = 30, .page_tokens = 64});
+    EXPECT_EQ(pass.start(0, all), 0);
+    pass.next_logits(0, all);
+    const auto expect_shared = [&](std::int64_t sequence, const std::vector<std::int32_t>& text,
+                                   std::int64_t shared) {
+      ASSERT_EQ(pass.start(sequence, text), shared);
+      const HostTensor logits = clone(
+          pass.next_logits(sequence, std::span(text).subspan(static_cast<std::size_t>(shared))));
+      alone.start(0);
+      EXPECT_SAME_BITS(logits.view(), alone.next_logits(0, text));
+    };
+    expect_shared(1, {ids.begin(), ids.begin() + 200}, 192);
+    expect_shared(1, {ids.begin(), ids.begin() + 192}, 128);  // the last is seen anew
+    std::vector<std::int32_t> other = ids;
+    other[130] ^= 1;
+    expect_shared(2, other, 128);
+    expect_shared(2, {ids.begin() + 64, ids.end()}, 0);  // the same page behind others
+    EXPECT_EQ(pass.pages().held(), 5 + 1 + 4);
+    pass.start(0);
+    pass.start(1);
+    EXPECT_EQ(pass.pages().held(), 4);
+    expect_shared(1, ids, 256);  // nobody had them any more
+  }
 }
 
 }  // namespace

@@ -113,8 +113,9 @@ void run(int argc, char** argv) {
     if (row.name() != "embedding.word_embeddings.weight")
       weights += static_cast<double>(row.value.bytes());
 
-  CachedPass pass(model, {.vocab_size = config.vocab_size, .sequences = batch});
-  pass.reserve(batch, prompt + kWarmUp + count);
+  CachedPass pass(
+      model,
+      {.vocab_size = config.vocab_size, .sequences = batch, .cache_tokens = batch * sizes["ctx"]});
   std::vector<std::int64_t> sequences;
   std::vector<std::int32_t> ids;
   std::vector<Choice> choices(static_cast<std::size_t>(batch), Choice{{.temperature = 0}, {}});

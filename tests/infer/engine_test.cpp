@@ -26,7 +26,8 @@ std::vector<std::vector<std::int32_t>> generate_all(const Gpt& model,
                                                     const std::vector<std::string>& prompts,
                                                     const std::vector<CompletionOptions>& options,
                                                     std::int64_t together, int threads = 1) {
-  Engine engine(model, {.vocab_size = kVocabulary, .max_requests = together, .threads = threads});
+  Engine engine(
+      model, {.vocab_size = kVocabulary, .limits = {.max_requests = together, .threads = threads}});
   std::deque<Completion> completions;
   const auto unfinished = [&] {
     return std::ranges::any_of(completions,
@@ -125,7 +126,7 @@ TEST(Engine, CompletionsDoNotNoticeEachOther) {
 // All are submitted at once: each waits until there is a page for it.
 TEST(Engine, WhatWaitsComesInItsOrder) {
   const auto model = make_gpt(small_llama());
-  Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
+  Engine engine(*model, {.vocab_size = kVocabulary, .limits = {.max_requests = 2}});
   std::deque<Completion> completions;
   EXPECT_FALSE(engine.step());
   for (std::uint32_t n = 0; n < 5; ++n) {
@@ -154,7 +155,7 @@ TEST(Engine, WhatWaitsComesInItsOrder) {
 // What is cancelled gets no more tokens, wherever it is, and its page goes to another.
 TEST(Engine, CancelledTextsStop) {
   const auto model = make_gpt(small_gpt2());
-  Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
+  Engine engine(*model, {.vocab_size = kVocabulary, .limits = {.max_requests = 2}});
   std::deque<Completion> completions;
   std::vector<Engine::Ticket> tickets;
   for (std::uint32_t n = 0; n < 5; ++n) {

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
+#include "tests/infer/random_requests.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/infer/small_t5.h"
 #include "tests/support/host_tensor.h"
@@ -209,32 +210,70 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
   EXPECT_EQ(fast.length(2), fast.max_tokens());
 }
 
-// Pages that grow while a step runs ahead change no bit.
-TEST_P(GpuPasses, PagesGrow) {
-  CachedPass growing = on_gpu(3), reserved = on_gpu(3);
-  reserved.reserve(3, 600);
+// A cache that grows while a step runs ahead, in pages of which one ends then, changes no bit.
+TEST_P(GpuPasses, TheCacheGrows) {
+  const auto with = [&](std::int64_t cache_tokens) {
+    return CachedPass(*pair_->gpu, {.vocab_size = kVocabulary - 3,
+                                    .sequences = 3,
+                                    .cache_tokens = cache_tokens,
+                                    .page_tokens = 64});
+  };
+  CachedPass growing = with(0), whole = with(1800);
   const auto ids = some_tokens(600, kVocabulary);
   std::vector<std::int32_t> last{7, 8};
   std::vector<Choice> choices(2);
-  for (CachedPass* const pass : {&growing, &reserved}) {
+  for (CachedPass* const pass : {&growing, &whole}) {
     pass->next_logits(0, std::span(ids).first(250));
     pass->next_logits(1, std::span(ids).first(3));
   }
-  EXPECT_EQ(growing.page_tokens(), 256);
+  EXPECT_EQ(growing.pages().size(), 8);
   const std::vector<std::int64_t> both{0, 1};
   for (int step = 0; step < 20; ++step) {
-    const auto expected = reserved.next_tokens(both, last, choices);
+    const auto expected = whole.next_tokens(both, last, choices);
     const auto got = growing.next_tokens(both, last, choices);
     ASSERT_TRUE(std::ranges::equal(got, expected)) << step;
     last.assign(got.begin(), got.end());
     for (Choice& choice : choices) ++choice.place.token;
     if (step == 12) {
-      const HostTensor logits = clone(growing.next_logits(2, std::span(ids).first(30)));
-      EXPECT_SAME_BITS(logits.view(), reserved.next_logits(2, std::span(ids).first(30)));
+      const HostTensor logits = clone(growing.next_logits(2, std::span(ids).first(200)));
+      EXPECT_SAME_BITS(logits.view(), whole.next_logits(2, std::span(ids).first(200)));
     }
   }
-  EXPECT_EQ(growing.page_tokens(), 512);
-  EXPECT_EQ(growing.pages(), 3);
+  EXPECT_EQ(growing.pages().size(), 16);
+}
+
+// Who begins with tokens that another has left gets the bits that it gets alone.
+TEST_P(GpuPasses, BeginningsAreShared) {
+  const auto with = [&](std::int64_t sequences) {
+    return CachedPass(*pair_->gpu,
+                      {.vocab_size = kVocabulary - 3, .sequences = sequences, .page_tokens = 64});
+  };
+  CachedPass pass = with(2), alone = with(1);
+  const auto ids = some_tokens(400, kVocabulary);
+  pass.see(0, std::span(ids).first(300));
+  ASSERT_EQ(pass.start(1, ids), 256);
+  const HostTensor logits = clone(pass.next_logits(1, std::span(ids).subspan(256)));
+  EXPECT_SAME_BITS(logits.view(), alone.next_logits(0, ids));
+}
+
+// In a cache that is too small for them, in pieces, with cancellations: each becomes what it
+// becomes alone.
+TEST_P(GpuPasses, RandomPrompts) {
+  const std::vector<Request> requests = random_requests(40, 1);
+  for (const EngineLimits& limits :
+       {EngineLimits{.max_requests = 6, .cache_tokens = 600},
+        EngineLimits{.max_requests = 20, .cache_tokens = 1500, .prefill_tokens = 100},
+        EngineLimits{.max_requests = 17, .prefill_tokens = 1000}}) {
+    const EngineRun run = in_engine(*pair_->gpu, requests, limits, 64);
+    EXPECT_EQ(run.counts.held_pages, 0);
+    for (std::size_t n = 0; n < requests.size(); ++n) {
+      Request alone = requests[n];
+      alone.cancelled = -1;
+      Ids expected = in_engine(*pair_->gpu, {alone}, {.max_requests = 1}, 64).made[0];
+      expected.resize(run.made[n].size());
+      EXPECT_EQ(run.made[n], expected) << n;
+    }
+  }
 }
 
 TEST_P(GpuPasses, ScoresAsTheCpus) {

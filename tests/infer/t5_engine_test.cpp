@@ -33,7 +33,8 @@ CompletionOptions greedy(std::int64_t count, bool to_the_end = true) {
 std::vector<Ids> generate_all(const Model& model, const std::vector<std::string>& prompts,
                               const std::vector<CompletionOptions>& options, std::int64_t together,
                               int cancelled = 0) {
-  Engine engine(model, {.vocab_size = kVocabulary, .max_requests = together, .threads = 2});
+  Engine engine(model,
+                {.vocab_size = kVocabulary, .limits = {.max_requests = together, .threads = 2}});
   const CompletionModel about = letters_of(model);
   std::deque<Completion> completions;
   std::vector<Engine::Ticket> tickets;
@@ -121,7 +122,7 @@ TEST_P(T5Engine, GreedyIsTheLikeliestTokenEachTime) {
 TEST_P(T5Engine, EndsWithThePositions) {
   const CompletionModel about = letters_of(*model_);
   Completion completion(about, "abc", greedy(50), 0, 0);
-  Engine engine(*model_, {.vocab_size = kVocabulary, .threads = 1});
+  Engine engine(*model_, {.vocab_size = kVocabulary, .limits = {.threads = 1}});
   engine.submit(completion);
   while (engine.step()) continue;
   EXPECT_EQ(completion.finish(), Finish::length);

@@ -21,9 +21,9 @@ class CachedAttention : public testing::TestWithParam<Sight> {
       fill_uniform(row.value, static_cast<unsigned>(row.index), -0.5, 0.5);
   }
 
-  // Rows [begin, end) of the output, with sequence 0 of the cache if there is one.
+  // Rows [begin, end) of the output, with these pages of the cache if there is one.
   void forward(std::int64_t begin, std::int64_t end, const KvCache* cache, Tensor y,
-               std::int64_t slot = 0) {
+               const std::vector<std::int32_t>& pages = {0}) {
     Workbench bench({.sequences = 1, .seq_length = end - begin, .training = false});
     HostTensor positions(DType::i32, {end - begin}), first_key(DType::i32, {end - begin});
     for (std::int64_t i = begin; i < end; ++i) {
@@ -35,9 +35,13 @@ class CachedAttention : public testing::TestWithParam<Sight> {
     Step s = bench.step();
     s.tokens.positions = positions.view();
     s.tokens.first_key = first_key.view();
-    const HostTensor angles = angles_of(positions);
+    const HostTensor angles = angles_of(positions), of_pages({1, std::ssize(pages)}, pages);
     if (cache != nullptr)
-      s.past = {.cache = cache, .longest = end, .slot = slot, .angles = angles.view()};
+      s.past = {.cache = cache,
+                .longest = end,
+                .pages = of_pages.view(),
+                .slot = 0,
+                .angles = angles.view()};
     const Tensor x = x_.view().rows(begin, end);
     attention_.forward(s, y.rows(begin, end), x, x, nullptr);
   }
@@ -85,7 +89,26 @@ TEST_P(CachedAttention, InPiecesEqualsAtOnce) {
   }
 }
 
-// Each sequence of a batch has its own slot, and its own length.
+// Pages of any size, in any order, with others between them.
+TEST_P(CachedAttention, InPagesEqualsAtOnce) {
+  const HostTensor whole(DType::f64, {kTokens, kHidden});
+  forward(0, kTokens, nullptr, whole);
+  for (const std::int64_t size : {1, 2, 3, 4, 8}) {
+    const std::int64_t count = (kTokens + size - 1) / size;
+    std::vector<std::int32_t> pages;
+    for (std::int64_t i = count; i > 0; --i) pages.push_back(static_cast<std::int32_t>(2 * i));
+    const KvCache cache(Device::cpu, DType::f64, 2, {2 * count + 1, size, kKvHeads, kHeadDim});
+    const HostTensor pieces(DType::f64, {kTokens, kHidden});
+    std::int64_t begin = 0;
+    for (const std::int64_t end : {4, 5, 9}) {
+      forward(begin, end, &cache, pieces, pages);
+      begin = end;
+    }
+    EXPECT_TENSORS_NEAR(pieces, whole, 1e-14) << size << " tokens a page";
+  }
+}
+
+// Each sequence of a batch has its own page, and its own length.
 TEST_P(CachedAttention, SequencesOfDifferentLengths) {
   const HostTensor whole(DType::f64, {kTokens, kHidden}),
       prefixes(DType::f64, whole.view().shape());
@@ -93,9 +116,9 @@ TEST_P(CachedAttention, SequencesOfDifferentLengths) {
   const KvCache cache(Device::cpu, DType::f64, 2, {5, kTokens, kKvHeads, kHeadDim});
   const std::vector<std::int32_t> positions{5, 0, 8}, slots{4, 0, 1}, lengths{6, 1, 9};
   for (std::size_t i = 0; i < 3; ++i)
-    if (positions[i] > 0) forward(0, positions[i], &cache, prefixes, slots[i]);
+    if (positions[i] > 0) forward(0, positions[i], &cache, prefixes, {slots[i]});
   Workbench bench({.sequences = 3, .seq_length = 1, .training = false});
-  const HostTensor at({3}, positions), of_slots({3}, slots), of_lengths({3}, lengths);
+  const HostTensor at({3}, positions), of_slots({3, 1}, slots), of_lengths({3}, lengths);
   HostTensor first_key(DType::i32, {3}), x(DType::f64, {3, kHidden}), y(DType::f64, {3, kHidden});
   for (std::size_t i = 0; i < 3; ++i) {
     first_key.span<std::int32_t>()[i] =
@@ -110,7 +133,7 @@ TEST_P(CachedAttention, SequencesOfDifferentLengths) {
   s.tokens.positions = at.view();
   s.past = {.cache = &cache,
             .longest = kTokens,
-            .slots = of_slots.view(),
+            .pages = of_slots.view(),
             .lengths = of_lengths.view(),
             .angles = angles.view()};
   attention_.forward(s, y, x.view(), x.view(), nullptr);

@@ -25,7 +25,7 @@ std::string prompt_of(std::size_t n) {
 
 // What the n-th completion becomes alone.
 std::vector<std::int32_t> alone(const Model& model, std::size_t n) {
-  Engine engine(model, {.vocab_size = 30, .threads = 1});
+  Engine engine(model, {.vocab_size = 30, .limits = {.threads = 1}});
   Completion completion(kModel, prompt_of(n), options_of(n), static_cast<std::uint32_t>(n), 0);
   engine.submit(completion);
   while (engine.step()) continue;
@@ -46,7 +46,7 @@ TEST(EngineLoop, AnswersDoNotNoticeEachOther) {
   std::vector<std::vector<std::int32_t>> expected, got(kThreads * kEach);
   for (std::size_t n = 0; n < got.size(); ++n) expected.push_back(alone(*model, n));
   {
-    EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 3, .threads = 1}, 1000);
+    EngineLoop loop(*model, {.vocab_size = 30, .limits = {.max_requests = 3, .threads = 1}}, 1000);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < kThreads; ++t)
       threads.emplace_back([&, t] {
@@ -76,7 +76,7 @@ TEST(EngineLoop, Tells) {
   const auto model = make_gpt(small_gpt2());
   std::promise<void> done;
   std::size_t scores = 0, told = 0;
-  EngineLoop loop(*model, {.vocab_size = 30, .threads = 1}, 0);
+  EngineLoop loop(*model, {.vocab_size = 30, .limits = {.threads = 1}}, 0);
   std::vector<EngineLoop::Work> all;
   all.push_back(work(3, [&](Completion& completion) {
     EXPECT_EQ(scores, prompt_of(3).size() - 1);
@@ -95,7 +95,7 @@ TEST(EngineLoop, FailuresAreOfOne) {
   const auto model = make_gpt(small_gpt2());
   std::promise<std::string> why;
   std::promise<void> done;
-  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 2, .threads = 1}, 0);
+  EngineLoop loop(*model, {.vocab_size = 30, .limits = {.max_requests = 2, .threads = 1}}, 0);
   CompletionOptions none = options_of(3);
   for (std::int32_t id = 0; id < 30; ++id)
     none.rules.bias[id] = -std::numeric_limits<double>::infinity();
@@ -117,7 +117,7 @@ TEST(EngineLoop, QueueIsBounded) {
   std::mutex held;  // stops the loop in the first completion's first token
   held.lock();
   std::promise<void> done;
-  EngineLoop loop(*model, {.vocab_size = 30, .max_requests = 1, .threads = 1}, 1);
+  EngineLoop loop(*model, {.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}}, 1);
   const auto submit = [&](std::size_t count) {
     std::vector<EngineLoop::Work> all;
     for (std::size_t i = 0; i < count; ++i) all.push_back(work(1, [](Completion&) {}));

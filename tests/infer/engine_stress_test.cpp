@@ -1,0 +1,90 @@
+// Random prompts, of which many begin alike, in an engine whose cache is far too small for them, in
+// pieces, with cancellations and with texts that outgrow the model's positions: each becomes what a
+// plain loop without a cache makes of it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "model/pass.h"
+#include "tests/infer/random_requests.h"
+#include "tests/infer/small_gpt.h"
+#include "tests/infer/small_t5.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kPositions = 160, kPage = 16;
+
+ModelConfig widened(ModelConfig config) {
+  config.hidden_size = 64;
+  config.max_position_embeddings = kPositions;
+  config.init_method_std = 0.2;
+  return config;
+}
+ModelConfig gpt2() { return widened(small_gpt2()); }
+ModelConfig llama() { return widened(small_llama()); }
+
+// The likeliest tokens, each from one pass over all that the model may see.
+Ids plain_loop(const Model& model, Stream& stream, const Request& request) {
+  Pass pass(model, stream, kVocabularyOfLetters);
+  pass.reserve([](Pass& measured) {
+    measured.input({.length = kPositions});
+    measured.on_host(measured.logits());
+  });
+  Ids seen = request.prompt;
+  std::size_t context = seen.size();
+  for (std::int64_t i = 0; i < request.tokens; ++i, ++context) {
+    if (context > kPositions) context = kPositions / 2;
+    const auto length = static_cast<std::int64_t>(context);
+    const PassInput in = pass.input({.length = length});
+    std::ranges::copy(std::span(seen).last(context), in.ids.as<std::int32_t>());
+    std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + length, 0);
+    *in.rows.as<std::int32_t>() = static_cast<std::int32_t>(length - 1);
+    const auto logits = pass.on_host(pass.logits());
+    const auto values = logits.span<float>();
+    seen.push_back(static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin()));
+  }
+  return {seen.begin() + std::ssize(request.prompt), seen.end()};
+}
+
+void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed) {
+  const std::vector<Request> requests = random_requests(count, seed);
+  Stream stream(model.table().device());
+  std::vector<Ids> expected;
+  for (const Request& request : requests) expected.push_back(plain_loop(model, stream, request));
+  for (const EngineLimits& limits :
+       {EngineLimits{.max_requests = 6, .cache_tokens = 3 * kPositions},
+        EngineLimits{.max_requests = 20, .cache_tokens = 6 * kPositions, .prefill_tokens = 100},
+        EngineLimits{.max_requests = 17, .prefill_tokens = 1000}}) {
+    SCOPED_TRACE(limits.max_requests);
+    const EngineRun run = in_engine(model, requests, limits, kPage);
+    std::size_t whole = 0;
+    for (std::size_t n = 0; n < requests.size(); ++n) {
+      const bool cancelled = std::ssize(run.made[n]) < requests[n].tokens;
+      EXPECT_TRUE(!cancelled || requests[n].cancelled >= 0) << n;
+      EXPECT_TRUE(std::ranges::equal(run.made[n], std::span(expected[n]).first(run.made[n].size())))
+          << n;
+      if (!cancelled) ++whole;
+    }
+    EXPECT_GT(whole, count / 2);
+    EXPECT_EQ(run.counts.held_pages, 0);
+    EXPECT_GT(run.counts.shared, 0);
+    EXPECT_EQ(run.counts.preempted > 0, limits.cache_tokens > 0);
+  }
+}
+
+class EngineStress : public testing::TestWithParam<ModelConfig (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Models, EngineStress, testing::Values(gpt2, llama), [](const auto& which) {
+  return std::string(which.index == 0 ? "Gpt2" : "Llama");
+});
+
+// MT_PROMPTS sets how many; scripts/nightly.sh asks for 500.
+TEST_P(EngineStress, RandomPrompts) {
+  const char* const asked = std::getenv("MT_PROMPTS");
+  const int count = asked == nullptr ? 40 : std::atoi(asked);
+  expect_the_plain_loops(*make_small_model(GetParam()(), DType::f32),
+                         static_cast<std::size_t>(count), 1);
+}
+
+}  // namespace
+}  // namespace mt

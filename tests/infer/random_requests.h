@@ -1,0 +1,78 @@
+// Random prompts, of which many begin alike and some are cancelled, and what an engine makes of
+// them.
+#pragma once
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "infer/engine.h"
+#include "tests/infer/letters.h"
+
+namespace mt {
+
+using Ids = std::vector<std::int32_t>;
+inline constexpr std::int32_t kVocabularyOfLetters = 30;
+inline const Letters kAllLetters;
+inline const CompletionModel kModelOfLetters{.tokenizer = kAllLetters,
+                                             .vocab_size = kVocabularyOfLetters};
+
+struct Request {
+  Ids prompt;
+  std::int64_t tokens = 0;
+  int cancelled = -1;  // after so many steps
+};
+
+inline std::vector<Request> random_requests(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  const auto tokens = [&](std::size_t n) {
+    Ids ids(n);
+    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(below(kVocabularyOfLetters));
+    return ids;
+  };
+  std::vector<Ids> beginnings;
+  for (std::size_t length : {40U, 90U, 120U}) beginnings.push_back(tokens(length));
+  std::vector<Request> requests(count);
+  for (Request& request : requests) {
+    request.prompt = beginnings[below(3)];
+    request.prompt.resize(below(request.prompt.size()));
+    const Ids tail = tokens(1 + below(30));
+    request.prompt.insert(request.prompt.end(), tail.begin(), tail.end());
+    request.tokens = static_cast<std::int64_t>(1 + below(50));
+    if (below(5) == 0) request.cancelled = static_cast<int>(below(60));
+  }
+  return requests;
+}
+
+struct EngineRun {
+  std::vector<Ids> made;
+  Engine::Counts counts;
+};
+
+inline EngineRun in_engine(const Model& model, const std::vector<Request>& requests,
+                           const EngineLimits& limits, std::int64_t page_tokens) {
+  Engine engine(model,
+                {.vocab_size = kVocabularyOfLetters, .limits = limits, .page_tokens = page_tokens});
+  std::deque<Completion> completions;
+  std::vector<Engine::Ticket> tickets;
+  for (std::size_t n = 0; n < requests.size(); ++n) {
+    const CompletionOptions options{
+        .num_tokens = requests[n].tokens, .ignore_eod = true, .sampling = {{.temperature = 0}}};
+    completions.emplace_back(kModelOfLetters, requests[n].prompt, options,
+                             static_cast<std::uint32_t>(n), 0);
+  }
+  std::size_t submitted = 0;
+  for (int steps = 0; submitted < requests.size() || engine.step(); ++steps) {
+    for (int some = 0; some < 3 && submitted < requests.size(); ++some)
+      tickets.push_back(engine.submit(completions[submitted++]));
+    if (submitted < requests.size()) engine.step();
+    for (std::size_t n = 0; n < submitted; ++n)
+      if (requests[n].cancelled == steps) engine.cancel(tickets[n]);
+  }
+  EngineRun run{.made = {}, .counts = engine.counts()};
+  for (const Completion& c : completions) run.made.emplace_back(c.made().begin(), c.made().end());
+  return run;
+}
+
+}  // namespace mt
