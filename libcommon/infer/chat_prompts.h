@@ -34,6 +34,9 @@ class ChatPrompts {
   // for messages of which none can be made; may be called from several threads.
   std::string text(const ChatValue& line, std::string_view where) const;
 
+  // The template of conversations with tools, or without; valid as long as this is.
+  std::string_view source(bool tools) const { return chat(tools).source(); }
+
   bool is_asked() const { return !asked_.empty() || !kwargs_.is_none(); }  // by an option
 
  private:

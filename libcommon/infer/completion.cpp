@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 #include "text/put_in_front.h"
 
 namespace mt {
 
-void CompletionOptions::add_to(CommandLine& cl) {
+void CompletionOptions::add_to(CommandLine& cl, std::optional<std::string>* only_stop) {
   cl.section("Completion");
   cl.option("--num-tokens,--num-tokens-to-generate", &num_tokens, "N", "tokens to add at most",
             at_least(0));
-  cl.option("--stop", &stop, "TEXT", "end before this text");
+  cl.option("--stop", only_stop, "TEXT", "end before this text");
   cl.option("--stop-tokens", &stop_tokens, "ID", "end before any of these tokens", at_least(0));
   cl.flag("--ignore-eod", &ignore_eod, "go on behind the tokens that end a text");
   cl.flag("--begin-document", &begin_document,
@@ -29,8 +30,7 @@ void CompletionOptions::check(std::int64_t tokens, std::string_view where) const
   if (logprobs.value_or(0) > tokens)
     fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs, " tokens; the model knows ",
          tokens);
-  if ((stop && stop->empty()) || std::ranges::count(stops, "") > 0)
-    fail(Exit::bad_config, where, ": the stop text is empty");
+  if (std::ranges::count(stop, "") > 0) fail(Exit::bad_config, where, ": the stop text is empty");
   for (const auto& [id, bias] : rules.bias)
     if (id < 0 || id >= tokens)
       fail(Exit::bad_config, where, ": a bias of token ", id, ": expected 0 to ", tokens - 1);
@@ -39,7 +39,7 @@ void CompletionOptions::check(std::int64_t tokens, std::string_view where) const
 Completion::Completion(const CompletionModel& model, const CompletionOptions& options,
                        TokenPlace place)
     : model_(model), options_(options), place_(place), decoder_(model.tokenizer.stream_decoder()) {
-  if (options_.stop) options_.stops.push_back(*options_.stop);
+  if (options_.grammar) match_ = std::make_unique<GrammarMatch>(options_.grammar);
   if (!options_.ignore_eod) {
     ends_ = model.end_tokens;
     if (ends_.empty()) ends_.push_back(model.tokenizer.eod());
@@ -103,10 +103,21 @@ bool Completion::is_last(std::int32_t token) const {
 }
 
 void Completion::choose(std::span<const double> logits) {
-  if (!options_.rules.any()) return take_token(cpu::sample(logits, choice()), logits);
+  if (!options_.rules.any() && !match_) return take_token(cpu::sample(logits, choice()), logits);
   std::vector<double> changed(logits.begin(), logits.end());
+  if (match_) forbid_unfit(changed);
   options_.rules.apply(changed, ids_, before_, ends_, options_.sampling.temperature);
   take_token(cpu::sample(changed, choice()), logits);
+}
+
+// Ends may come where the text may end.
+void Completion::forbid_unfit(std::span<double> logits) {
+  const TokenMask allowed = match_->allowed();
+  const bool may_end = match_->whole();
+  for (std::size_t id = 0; id < logits.size(); ++id)
+    if (!allowed.has(id) &&
+        !(may_end && std::ranges::count(ends_, static_cast<std::int32_t>(id)) > 0))
+      logits[id] = -std::numeric_limits<double>::infinity();
 }
 
 void Completion::take_token(std::int32_t token) {
@@ -126,12 +137,13 @@ void Completion::take_token(std::int32_t token, std::span<const double> logits) 
     return end(Finish::stop);
   }
   ids_.push_back(token);
+  if (match_) match_->take(token);
   const std::size_t before = text_.size();
   decoder_->push(token, text_);
   drop_prompt(before);
   if (cut_at_stop())
     finish_ = Finish::stop;  // what the decoder holds comes behind it
-  else if (is_last(token))
+  else if (is_last(token) || (match_ && match_->ends()))
     end(Finish::stop);
   else if (static_cast<std::int64_t>(made().size()) == options_.num_tokens)
     end(Finish::length);
@@ -141,7 +153,7 @@ void Completion::take_token(std::int32_t token, std::span<const double> logits) 
 // longest counts.
 bool Completion::cut_at_stop() {
   std::size_t first = std::string::npos, size = 0;
-  for (const std::string& stop : options_.stops) {
+  for (const std::string& stop : options_.stop) {
     const std::size_t at = text_.find(stop, searched_);
     if (at < first || (at == first && stop.size() > size)) {
       first = at;
@@ -154,7 +166,7 @@ bool Completion::cut_at_stop() {
   }
   // The next search begins where the end of the text may be the beginning of a stop text.
   std::size_t next = text_.size();
-  for (const std::string& stop : options_.stops)
+  for (const std::string& stop : options_.stop)
     for (std::size_t at = text_.size() - std::min(stop.size() - 1, text_.size() - searched_);
          at < next; ++at)
       if (stop.starts_with(std::string_view(text_).substr(at))) next = at;
@@ -177,7 +189,7 @@ void Completion::end(Finish finish) {
 
 std::string_view Completion::take() {
   const std::size_t certain =
-      finish_ == Finish::none && !options_.stops.empty() ? searched_ : text_.size();
+      finish_ == Finish::none && !options_.stop.empty() ? searched_ : text_.size();
   const std::string_view part = std::string_view(text_).substr(taken_, certain - taken_);
   taken_ = certain;
   return part;

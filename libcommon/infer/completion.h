@@ -11,13 +11,15 @@
 
 #include "infer/logit_rules.h"
 #include "infer/sampling.h"
+#include "infer/token_grammar.h"
 #include "text/tokenizer.h"
 
 namespace mt {
 
 struct CompletionOptions {
-  std::int64_t num_tokens = 64;          // at most
-  std::optional<std::string> stop = {};  // a text that ends the completion
+  std::int64_t num_tokens = 64;  // at most
+  std::vector<std::string> stop =
+      {};  // texts that end it; of several that are found the first counts
   std::vector<std::int64_t> stop_tokens = {};
   bool ignore_eod = false;
   bool begin_document = false;  // the prompt stands behind the token that ends a document
@@ -26,16 +28,17 @@ struct CompletionOptions {
   SamplingOptions sampling = {};
 
   // What requests ask for and no option does.
-  std::vector<std::string> stops = {};  // as `stop`; of several that are found the first counts
-  bool include_stop = false;            // the text ends with its stop text
+  bool include_stop = false;  // the text ends with its stop text
   // Tokens behind which the text ends, with them: of the second kind two of them, or one of the
   // first.
   std::vector<std::int32_t> last_tokens = {};
   std::optional<std::int32_t> last_pair = {};
   double top_p_decay = 0, top_p_bound = 0;  // top-p shrinks so by each token, down to the bound
   LogitRules rules = {};
+  std::shared_ptr<const TokenGrammar> grammar = {};  // which the text fits; null: any text
 
-  void add_to(CommandLine& cl);
+  // only_stop: the one text that an option can ask for.
+  void add_to(CommandLine& cl, std::optional<std::string>* only_stop);
   // Exit::bad_config, beginning with `where`, for what a model of so many tokens does not have.
   void check(std::int64_t vocab_size, std::string_view where) const;
 };
@@ -68,7 +71,9 @@ class Completion {
   // How the token that follows is chosen, and whether that or its log-probability needs logits on
   // the host.
   Choice choice() const { return {options_.sampling, place_}; }
-  bool wants_logits() const { return options_.logprobs.has_value() || options_.rules.any(); }
+  bool wants_logits() const {
+    return options_.logprobs.has_value() || options_.rules.any() || match_ != nullptr;
+  }
   // Takes the token that follows: the one chosen from the logits of all tokens, or, where none are
   // wanted, the one given.
   void choose(std::span<const double> logits);
@@ -101,6 +106,7 @@ class Completion {
   Completion(const CompletionModel& model, const CompletionOptions& options, TokenPlace place);
   void begin();
   void show_prompt();
+  void forbid_unfit(std::span<double> logits);
   void take_token(std::int32_t token, std::span<const double> logits);
   bool is_last(std::int32_t token) const;
   bool cut_at_stop();
@@ -116,6 +122,7 @@ class Completion {
   std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not
   std::optional<std::int32_t> end_token_ = {};
   std::vector<LogProbs> log_probs_;
+  std::unique_ptr<GrammarMatch> match_;  // of what is made; null without a grammar
   std::unique_ptr<StreamDecoder> decoder_;
   std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet
   std::string text_;

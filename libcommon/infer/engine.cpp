@@ -56,6 +56,11 @@ void Engine::cancel(Ticket ticket) {
   if (found != active_.end()) end(found - active_.begin());
 }
 
+bool Engine::waits(Ticket ticket) const {
+  const auto found = std::ranges::lower_bound(waiting_, ticket, {}, &Active::ticket);
+  return found != waiting_.end() && found->ticket == ticket && !found->begun;
+}
+
 void Engine::end(std::int64_t sequence) {
   at(sequence) = {};
   pass_.start(sequence);
@@ -95,6 +100,7 @@ void Engine::admit() {
       at(sequence) = {};
       return;
     }
+    at(sequence).begun = true;
     waiting_.pop_front();
   }
 }

@@ -49,6 +49,8 @@ class Engine {
   // Steps then give the completion its tokens, until it is finished.  Its prompt has at least one
   // token and at most max_tokens().  The caller keeps it in its place until then or until cancel().
   Ticket submit(Completion& completion);
+  // Whether it has got no place yet.
+  bool waits(Ticket ticket) const;
   // The completion gets no more tokens, and its pages are others' at once; nothing happens if it is
   // finished.
   void cancel(Ticket ticket);
@@ -72,7 +74,7 @@ class Engine {
     // What it sees of the completion's tokens begins there, and of that so many are read as a
     // prompt; those behind are taken one by one, as they were made.
     std::int64_t first = 0, prompt = 0;
-    bool failed = false;
+    bool failed = false, begun = false;
   };
   Active& at(std::int64_t sequence) { return active_[static_cast<std::size_t>(sequence)]; }
   static std::span<const std::int32_t> unseen(const Active& active, std::int64_t seen);

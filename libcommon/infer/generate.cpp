@@ -13,7 +13,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
-  completion.add_to(cl);
+  completion.add_to(cl, &stop);
   chat.add_to(cl);
   cl.section("Output");
   cl.option("--num-samples", &num_samples, "N",
@@ -37,6 +37,7 @@ CompletionModel completion_model(const LoadedModel& loaded) {
 }
 
 void generate(GenerateOptions o, const Session::Print& print) {
+  if (o.stop) o.completion.stop = {*o.stop};
   if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {

@@ -20,6 +20,7 @@ struct GenerateOptions {
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
   CompletionOptions completion;
+  std::optional<std::string> stop;  // the completion's
   SessionOptions session;
   ChatOptions chat;
 

@@ -58,7 +58,7 @@ bool set_option(Prompt& prompt, std::string_view key, element value) {
   else if (key == "num_samples")
     prompt.num_samples = integer(prompt, key, value, 1);
   else if (key == "stop")
-    o.stop = text(prompt, key, value);
+    o.stop = {text(prompt, key, value)};
   else if (key == "stop_tokens")
     o.stop_tokens = integers(prompt, key, value);
   else if (key == "ignore_eod")

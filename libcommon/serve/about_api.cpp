@@ -97,6 +97,24 @@ void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exch
   add("generation_tokens_total", "counter", "Tokens that were made.", state.made_tokens);
   add("requests_finished_total", "counter", "Completions that came to their end.", state.finished);
   add("requests_cancelled_total", "counter", "Completions whose client left.", state.cancelled);
+  add("requests_timed_out_total", "counter", "Completions whose time was up.", state.timed_out);
+  const Engine::Counts& engine = state.engine;
+  add("prefill_tokens_total", "counter", "Tokens of prompts that were read.", engine.read);
+  add("prefix_hit_tokens_total", "counter", "Tokens of prompts that were found in the cache.",
+      engine.shared);
+  add("preemptions_total", "counter", "Completions that gave up their place for others.",
+      engine.preempted);
+  add("cache_pages", "gauge", "Pages of the cache.", engine.pages);
+  add("cache_pages_held", "gauge", "Pages that completions hold.", engine.held_pages);
+  const auto add_times = [&](const std::string& name, const char* help, const Histogram& times) {
+    text += concat("# HELP ", name, " ", help, "\n# TYPE ", name, " histogram\n", times.text(name));
+  };
+  add_times("mt_time_to_first_token_seconds", "From a completion's coming to its first token.",
+            state.first_token);
+  add_times("mt_inter_token_latency_seconds", "Between two tokens of a completion.",
+            state.between_tokens);
+  add_times("mt_e2e_request_latency_seconds", "From a completion's coming to its end.",
+            state.whole);
   exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 

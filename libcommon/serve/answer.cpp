@@ -11,7 +11,7 @@
 namespace mt {
 namespace {
 
-const char* finish_reason(const Completion& completion) {
+const char* finish_reason(const Completion& completion, bool calls) {
   switch (completion.finish()) {
     case Completion::Finish::none:
       return nullptr;
@@ -20,7 +20,7 @@ const char* finish_reason(const Completion& completion) {
     case Completion::Finish::stop:
       break;
   }
-  return "stop";
+  return calls ? "tool_calls" : "stop";
 }
 
 // One request.  Once it is submitted the loop's thread alone works with it.
@@ -45,15 +45,17 @@ class Answer : public std::enable_shared_from_this<Answer> {
     std::vector<LogProbs> of_prompt;  // of its tokens but the first
     std::int64_t prompt_tokens = 0, made = 0;
     LogProbLists lists;
-    std::size_t told = 0;  // log-probabilities that were written
-    bool begun = false;    // of a stream
-    double log_probs = 0;  // their mean, once it has ended
-    std::string members;   // and what is said of it then
+    std::size_t told = 0;                   // log-probabilities that were written
+    std::optional<ToolReader> reader = {};  // of a chat with tools
+    std::size_t calls = 0;                  // that were sent
+    bool begun = false;                     // of a stream
+    double log_probs = 0;                   // their mean, once it has ended
+    std::string members;                    // and what is said of it then
   };
 
   std::unique_ptr<Completion> make(std::size_t prompt, std::int64_t sample) const;
   void made(Choice& choice, Completion& completion);
-  void failed(const std::string& why);
+  void failed(const ApiError& why);
   // What stands behind a choice's "index": `content` is the JSON of its text, message or delta.
   // Log-probabilities are of tokens of which nothing was said.
   std::string members_of(Choice& choice, std::string_view content, const Completion& completion,
@@ -133,6 +135,7 @@ void Answer::begin() {
   std::vector<EngineLoop::Work> work;
   for (std::size_t i = 0; i < count; ++i) {
     Choice& choice = choices_.emplace_back(tokenizer);
+    if (request_.calls) choice.reader.emplace(*request_.calls);
     EngineLoop::Work& one = work.emplace_back();
     one.completion = make(i / each, static_cast<std::int64_t>(i % each));
     choice.prompt_tokens = std::ssize(one.completion->prompt());
@@ -149,7 +152,7 @@ void Answer::begin() {
     one.made = [self = shared_from_this(), &choice](Completion& completion) {
       self->made(choice, completion);
     };
-    one.failed = [self = shared_from_this()](const std::string& why) { self->failed(why); };
+    one.failed = [self = shared_from_this()](const ApiError& why) { self->failed(why); };
   }
   submit(serving_, exchange_, std::move(work));
 }
@@ -172,9 +175,8 @@ void Answer::made(Choice& choice, Completion& completion) {
     answer_whole();
 }
 
-void Answer::failed(const std::string& why) {
+void Answer::failed(const ApiError& error) {
   if (std::exchange(failed_, true)) return;
-  const ApiError error{.status = 500, .message = why};
   if (!streaming_) return answer_error(*exchange_, error);
   send_event(*exchange_, error_json(error));
   exchange_->end_stream(false);
@@ -209,7 +211,7 @@ std::string Answer::members_of(Choice& choice, std::string_view content,
   else
     json.null();
   json.key("finish_reason");
-  if (const char* const reason = ended ? finish_reason(completion) : nullptr)
+  if (const char* const reason = ended ? finish_reason(completion, choice.calls > 0) : nullptr)
     json.value(reason);
   else
     json.null();
@@ -223,8 +225,25 @@ std::string Answer::text_members(Choice& choice, std::string_view text,
   JsonWriter json;
   json.begin_object();
   if (chat_) {
-    json.key("message").begin_object().member("role", "assistant").member("content", text);
-    json.key("refusal").null().end_object();
+    json.key("message").begin_object().member("role", "assistant").key("content");
+    ToolReader::Said said{.text = std::string(text), .calls = {}};
+    if (choice.reader) said = choice.reader->take(text, true);
+    if (said.text.empty() && !said.calls.empty())
+      json.null();
+    else
+      json.value(said.text);
+    json.key("refusal").null();
+    choice.calls = said.calls.size();
+    if (choice.calls > 0) {
+      json.key("tool_calls").begin_array();
+      for (const ToolCall& call : said.calls) {
+        json.begin_object().member("id", drawn_id("call_")).member("type", "function");
+        json.key("function").begin_object().member("name", call.name);
+        json.member("arguments", call.arguments).end_object().end_object();
+      }
+      json.end_array();
+    }
+    json.end_object();
   } else {
     json.member("text", (request_.echo && !choice.begun ? choice.prompt : "").append(text));
   }
@@ -263,14 +282,33 @@ void Answer::stream(Choice& choice, Completion& completion) {
   static constexpr std::string_view kUnsaid = R"(,"logprobs":null,"finish_reason":null})";
   if (!std::exchange(choice.begun, true))
     send(choice, concat(R"("delta":{"role":"assistant","content":""})", kUnsaid));
-  if (!text.empty() || completion.log_probs().size() > choice.told) {
+  ToolReader::Said said{.text = std::string(text), .calls = {}};
+  if (choice.reader) said = choice.reader->take(text, ended);
+  if (!said.text.empty() || completion.log_probs().size() > choice.told) {
     JsonWriter delta;
-    delta.begin_object().member("content", text).end_object();
+    delta.begin_object().member("content", said.text).end_object();
     send(choice, members_of(choice, concat(R"("delta":)", delta.text()), completion, false));
+  }
+  for (const ToolCall& call : said.calls) {
+    const std::size_t index = choice.calls++;
+    const auto send_delta = [&](const auto& write) {
+      JsonWriter delta;
+      delta.begin_object().key("tool_calls").begin_array().begin_object().member("index", index);
+      write(delta);
+      delta.end_object().end_array().end_object();
+      send(choice, concat(R"("delta":)", delta.text(), kUnsaid));
+    };
+    send_delta([&](JsonWriter& json) {
+      json.member("id", drawn_id("call_")).member("type", "function").key("function");
+      json.begin_object().member("name", call.name).member("arguments", "").end_object();
+    });
+    send_delta([&](JsonWriter& json) {
+      json.key("function").begin_object().member("arguments", call.arguments).end_object();
+    });
   }
   if (ended)
     send(choice, concat(R"("delta":{},"logprobs":null,"finish_reason":")",
-                        finish_reason(completion), "\"}"));
+                        finish_reason(completion, choice.calls > 0), "\"}"));
 }
 
 void Answer::send(const Choice& choice, const std::string& members) {

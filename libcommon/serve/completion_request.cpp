@@ -47,7 +47,7 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.rules.bias = read_bias(fields);
   if (const auto seed = fields.integer("seed", std::numeric_limits<std::int64_t>::min(), kMost))
     o.sampling.seed = static_cast<std::uint64_t>(*seed);
-  o.stops = fields.texts("stop", 16);
+  o.stop = fields.texts("stop", 16);
   o.include_stop = fields.flag("include_stop_str_in_output").value_or(false);
   o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32, 300);
   o.ignore_eod = fields.flag("ignore_eos").value_or(false);
@@ -75,42 +75,42 @@ StreamOptions read_stream_options(RequestFields& fields) {
 
 // --- Prompts ------------------------------------------------------------------------------------
 
-[[noreturn]] static void wrong_prompt() {
-  RequestFields::wrong("prompt",
+[[noreturn]] static void wrong_prompt(const char* name) {
+  RequestFields::wrong(name,
                        "a string, a list of strings, a list of token numbers or a list of such "
                        "lists, none of them empty");
 }
 
-static std::vector<std::int32_t> tokens_of(simdjson::dom::array list) {
+static std::vector<std::int32_t> tokens_of(simdjson::dom::array list, const char* name) {
   std::vector<std::int32_t> ids;
   for (const element one : list) {
     std::int64_t id = 0;
-    if (one.get(id) != simdjson::SUCCESS || id < 0 || id > kMostInt32) wrong_prompt();
+    if (one.get(id) != simdjson::SUCCESS || id < 0 || id > kMostInt32) wrong_prompt(name);
     ids.push_back(static_cast<std::int32_t>(id));
   }
-  if (ids.empty()) wrong_prompt();
+  if (ids.empty()) wrong_prompt(name);
   return ids;
 }
 
-static std::vector<PromptInput> read_prompts(RequestFields& fields) {
-  const std::optional<element> value = fields.any("prompt");
-  if (!value) throw ApiError{.message = "prompt: is required", .param = "prompt"};
+std::vector<PromptInput> read_prompts(RequestFields& fields, const char* name) {
+  const std::optional<element> value = fields.any(name);
+  if (!value) throw ApiError{.message = concat(name, ": is required"), .param = name};
   std::string_view text;
   if (value->get(text) == simdjson::SUCCESS) return {std::string(text)};
   simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS || list.size() == 0) wrong_prompt();
-  if ((*list.begin()).is_int64()) return {tokens_of(list)};
+  if (value->get(list) != simdjson::SUCCESS || list.size() == 0) wrong_prompt(name);
+  if ((*list.begin()).is_int64()) return {tokens_of(list, name)};
   std::vector<PromptInput> prompts;
   constexpr std::size_t kMostPrompts = 128;
   if (list.size() > kMostPrompts)
-    RequestFields::wrong("prompt", concat("at most ", kMostPrompts, " prompts"));
+    RequestFields::wrong(name, concat("at most ", kMostPrompts, " prompts"));
   for (const element one : list) {
     if (simdjson::dom::array tokens; one.get(tokens) == simdjson::SUCCESS)
-      prompts.emplace_back(tokens_of(tokens));
+      prompts.emplace_back(tokens_of(tokens, name));
     else if (one.get(text) == simdjson::SUCCESS)
       prompts.emplace_back(std::string(text));
     else
-      wrong_prompt();
+      wrong_prompt(name);
   }
   return prompts;
 }
@@ -118,7 +118,7 @@ static std::vector<PromptInput> read_prompts(RequestFields& fields) {
 CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t seed) {
   CompletionRequest request;
   request.model = fields.text("model").value_or("");
-  request.prompts = read_prompts(fields);
+  request.prompts = read_prompts(fields, "prompt");
   CompletionOptions& o = request.options;
   o.sampling.seed = seed;
   read_sampling(fields, o);

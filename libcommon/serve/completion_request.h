@@ -10,6 +10,7 @@
 
 #include "infer/completion.h"
 #include "serve/request_fields.h"
+#include "serve/tools.h"
 
 namespace mt {
 
@@ -28,7 +29,11 @@ struct CompletionRequest {
   bool clamps = false;  // fewer tokens are made where the model has no room for all
   std::optional<std::int64_t> logprobs = {};  // alternatives
   StreamOptions stream;
+  std::optional<ToolForm> calls = {};  // of a chat: what it says may have calls of this form
 };
+
+// The texts or tokens of a field: one, or a list.
+std::vector<PromptInput> read_prompts(RequestFields& fields, const char* name);
 
 // Throws ApiError with status 400 for a field that is not as it should be.
 CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t seed);

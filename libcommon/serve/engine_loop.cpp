@@ -7,10 +7,12 @@
 
 namespace mt {
 
-EngineLoop::EngineLoop(const Model& model, const EngineOptions& options, std::size_t most_waiting)
+EngineLoop::EngineLoop(const Model& model, const EngineOptions& options, std::size_t most_waiting,
+                       const EngineTimes& times)
     : model_(model),
       options_(options),
       most_waiting_(most_waiting),
+      times_(times),
       engine_(model, with_failures(options)),
       thread_([this] { run(); }) {}
 
@@ -31,6 +33,7 @@ void EngineLoop::stop() {
   news_.notify_all();
   if (thread_.joinable()) thread_.join();
   submitted_.clear();
+  tasks_.clear();
 }
 
 std::optional<std::vector<EngineLoop::Ticket>> EngineLoop::submit(std::vector<Work> work) {
@@ -42,11 +45,22 @@ std::optional<std::vector<EngineLoop::Ticket>> EngineLoop::submit(std::vector<Wo
     for (Work& one : work) {
       tickets.push_back(++last_);
       state_.prompt_tokens += one.completion->prompt().size();
-      submitted_.emplace_back(last_, std::move(one));
+      submitted_.emplace_back(last_,
+                              Taken{.work = std::move(one), .came = Clock::now(), .last = {}});
     }
   }
   news_.notify_all();
   return tickets;
+}
+
+bool EngineLoop::post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (tasks_.size() >= most()) return false;
+    tasks_.push_back(std::move(task));
+  }
+  news_.notify_all();
+  return true;
 }
 
 void EngineLoop::cancel(Ticket ticket) {
@@ -72,33 +86,63 @@ void EngineLoop::run() {
     {
       std::unique_lock lock(mutex_);
       if (taken_.empty() && unscored_.empty())
-        news_.wait(lock, [&] { return ends_ || !submitted_.empty(); });
+        news_.wait(lock, [&] { return ends_ || !submitted_.empty() || !tasks_.empty(); });
       if (ends_) break;
     }
     take_news();
+    do_task();
+    end_overdue();
     try {
       engine_.step();
     } catch (const std::exception& error) {  // such as where there is no memory: all are told
-      while (!taken_.empty()) drop(taken_.begin()->first, error.what());
+      while (!taken_.empty()) drop(taken_.begin()->first, {.status = 500, .message = error.what()});
     }
     tell();
+    const std::lock_guard lock(mutex_);
+    state_.engine = engine_.counts();
   }
   taken_.clear();
   unscored_.clear();
 }
 
+void EngineLoop::do_task() {
+  Task task;
+  {
+    const std::lock_guard lock(mutex_);
+    if (tasks_.empty()) return;
+    task = std::move(tasks_.front());
+    tasks_.pop_front();
+  }
+  task(*this);
+}
+
+TextStates& EngineLoop::texts() {
+  if (!of_texts_) of_texts_ = std::make_unique<TextStates>(model_, options_.limits.threads);
+  return *of_texts_;
+}
+
+CachedPass& EngineLoop::pass(std::int64_t sequences) {
+  if (!of_tasks_ || of_tasks_->sequences() < sequences)
+    of_tasks_ = std::make_unique<CachedPass>(
+        model_, CachedPass::Options{.vocab_size = options_.vocab_size,
+                                    .sequences = sequences,
+                                    .threads = options_.limits.threads,
+                                    .page_tokens = options_.page_tokens});
+  return *of_tasks_;
+}
+
 // Of prompts that are to be scored one is, so that the others' tokens do not wait for all of them.
 void EngineLoop::take_news() {
-  std::vector<std::pair<Ticket, Work>> submitted;
+  std::vector<std::pair<Ticket, Taken>> submitted;
   std::vector<Ticket> cancelled;
   {
     const std::lock_guard lock(mutex_);
     submitted = std::exchange(submitted_, {});
     cancelled = std::exchange(cancelled_, {});
   }
-  for (auto& [ticket, work] : submitted)
-    (work.prompt_alternatives ? unscored_ : taken_)[ticket].work = std::move(work);
-  for (auto& [ticket, work] : submitted)
+  for (auto& [ticket, taken] : submitted)
+    (taken.work.prompt_alternatives ? unscored_ : taken_)[ticket] = std::move(taken);
+  for (auto& [ticket, taken] : submitted)
     if (const auto found = taken_.find(ticket); found != taken_.end()) begin(ticket);
   for (const Ticket ticket : cancelled) {
     const bool waits = unscored_.erase(ticket) > 0;
@@ -131,12 +175,31 @@ void EngineLoop::begin(Ticket ticket) {
     }
     taken.in_engine = engine_.submit(*work.completion);
   } catch (const std::exception& error) {
-    drop(ticket, error.what());
+    drop(ticket, {.status = 500, .message = error.what()});
   }
 }
 
+// Those whose time is up, in the queue or altogether.
+void EngineLoop::end_overdue() {
+  const Clock::time_point now = Clock::now();
+  std::vector<std::pair<Ticket, ApiError>> overdue;
+  for (const auto& [ticket, taken] : taken_) {
+    if (now - taken.came > times_.all)
+      overdue.emplace_back(ticket, ApiError{.status = 408,
+                                            .message = "the request takes too long",
+                                            .code = "deadline_exceeded"});
+    else if (now - taken.came > times_.waits && engine_.waits(taken.in_engine))
+      overdue.emplace_back(ticket, ApiError{.status = 429,
+                                            .message = "the request has waited too long",
+                                            .code = "queue_timeout"});
+  }
+  for (const auto& [ticket, why] : overdue) drop(ticket, why);
+  const std::lock_guard lock(mutex_);
+  state_.timed_out += overdue.size();
+}
+
 // It gets no more tokens, for this reason.
-void EngineLoop::drop(Ticket ticket, const std::string& why) {
+void EngineLoop::drop(Ticket ticket, const ApiError& why) {
   const auto found = taken_.find(ticket);
   engine_.cancel(found->second.in_engine);
   if (found->second.work.failed) found->second.work.failed(why);
@@ -149,25 +212,39 @@ void EngineLoop::tell() {
   for (const auto& [in_engine, why] : std::exchange(failed_, {})) {
     const auto found = std::ranges::find_if(
         taken_, [&](const auto& one) { return one.second.in_engine == in_engine; });
-    if (found != taken_.end()) drop(found->first, why);
+    if (found != taken_.end()) drop(found->first, {.status = 500, .message = why});
   }
   for (auto one = taken_.begin(); one != taken_.end();) {
-    auto& [work, in_engine, told] = one->second;
-    Completion& completion = *work.completion;
-    const std::size_t made = completion.made().size();
+    Taken& taken = one->second;
+    Completion& completion = *taken.work.completion;
     const bool ended = completion.finish() != Completion::Finish::none;
-    if (made > told || ended) {
-      const std::lock_guard lock(mutex_);
-      state_.made_tokens += made - told;
-      if (ended) {
-        --open_;
-        ++state_.finished;
-      }
-    }
-    if ((made > told || ended) && work.made) work.made(completion);
-    told = made;
+    const bool has_news = completion.made().size() > taken.told || ended;
+    if (has_news) count(taken, ended);
+    if (has_news && taken.work.made) taken.work.made(completion);
     one = ended ? taken_.erase(one) : std::next(one);
   }
+}
+
+void EngineLoop::count(Taken& taken, bool ended) {
+  const std::size_t made = taken.work.completion->made().size();
+  const Clock::time_point now = Clock::now();
+  const auto seconds = [&](Clock::time_point since) {
+    return std::chrono::duration<double>(now - since).count();
+  };
+  const std::lock_guard lock(mutex_);
+  if (made > taken.told) {
+    if (taken.told == 0)
+      state_.first_token.add(seconds(taken.came));
+    else
+      state_.between_tokens.add(seconds(taken.last));
+    taken.last = now;
+    state_.made_tokens += made - taken.told;
+    taken.told = made;
+  }
+  if (!ended) return;
+  state_.whole.add(seconds(taken.came));
+  --open_;
+  ++state_.finished;
 }
 
 }  // namespace mt

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,8 +18,17 @@
 
 #include "infer/engine.h"
 #include "infer/prompt_scores.h"
+#include "infer/text_states.h"
+#include "serve/api_error.h"
+#include "serve/histogram.h"
 
 namespace mt {
+
+// How long a completion may wait for its first place, and how long all of it may take.
+struct EngineTimes {
+  using Duration = std::chrono::steady_clock::duration;
+  Duration waits = Duration::max(), all = Duration::max();
+};
 
 class EngineLoop {
  public:
@@ -28,15 +39,17 @@ class EngineLoop {
     std::optional<std::int64_t> prompt_alternatives = {};
     // Is told of each token, and at the end.
     std::function<void(Completion&)> made = {};
-    // Is told instead of the end, if the model fails.
-    std::function<void(const std::string& why)> failed = {};
+    // Is told instead of the end, if the model fails or the time is up.
+    std::function<void(const ApiError& why)> failed = {};
     // Is told before the first token, where the prompt is scored: of each token but the first.
     std::function<void(std::vector<LogProbs>)> scored = {};
   };
   using Ticket = std::uint64_t;
 
+  using Clock = std::chrono::steady_clock;
   // At most so many completions wait for others to end.
-  EngineLoop(const Model& model, const EngineOptions& options, std::size_t most_waiting);
+  EngineLoop(const Model& model, const EngineOptions& options, std::size_t most_waiting,
+             const EngineTimes& times = {});
   EngineLoop(const EngineLoop&) = delete;
   ~EngineLoop();
   void stop();  // what is not finished is forgotten
@@ -48,41 +61,60 @@ class EngineLoop {
 
   // Takes all of it, one ticket each, or, where the queue has no room for it, nothing.
   std::optional<std::vector<Ticket>> submit(std::vector<Work> work);
+  // Has the thread do something between two steps, what was posted first at first; false where too
+  // much waits already.
+  using Task = std::function<void(EngineLoop&)>;
+  bool post(Task task);
+  // For tasks: passes over texts, and over so many sequences, which start anew with each task.
+  TextStates& texts();
+  CachedPass& pass(std::int64_t sequences);
+  const Model& model() const { return model_; }
   // Nobody waits for it any more; what it is told meanwhile may still come.
   void cancel(Ticket ticket);
 
   struct State {
     std::size_t running = 0, waiting = 0;
-    std::uint64_t prompt_tokens = 0, made_tokens = 0, finished = 0, cancelled = 0;
+    std::uint64_t prompt_tokens = 0, made_tokens = 0, finished = 0, cancelled = 0, timed_out = 0;
+    Engine::Counts engine;
+    // Of completions to their first token, between tokens, and to the end.
+    Histogram first_token, between_tokens, whole;
   };
   State state() const;
 
  private:
   struct Taken {
     Work work;
+    Clock::time_point came, last;  // last: when its newest token did
     Engine::Ticket in_engine = 0;
     std::size_t told = 0;  // tokens
   };
   EngineOptions with_failures(EngineOptions options);
   void run();
   void take_news();
+  void do_task();
   void begin(Ticket ticket);
-  void drop(Ticket ticket, const std::string& why);
+  void drop(Ticket ticket, const ApiError& why);
+  void end_overdue();
+  void count(Taken& taken, bool ended);
   void tell();
 
   const Model& model_;
   EngineOptions options_;
   std::size_t most_waiting_;
+  EngineTimes times_;
   // Of the thread:
   Engine engine_;
-  std::unique_ptr<PromptScores> of_prompts_;  // made when first asked for
+  std::unique_ptr<PromptScores> of_prompts_;  // these are made when first asked for
+  std::unique_ptr<TextStates> of_texts_;
+  std::unique_ptr<CachedPass> of_tasks_;
   std::map<Ticket, Taken> taken_, unscored_;  // unscored_: whose prompts are to be scored first
   std::vector<std::pair<Engine::Ticket, std::string>> failed_;
 
   mutable std::mutex mutex_;  // of the next
   std::condition_variable news_;
-  std::vector<std::pair<Ticket, Work>> submitted_;
+  std::vector<std::pair<Ticket, Taken>> submitted_;
   std::vector<Ticket> cancelled_;
+  std::deque<Task> tasks_;
   Ticket last_ = 0;
   std::size_t open_ = 0;  // submitted and not ended
   State state_;

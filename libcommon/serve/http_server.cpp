@@ -83,6 +83,7 @@ struct Exchange::Impl {
   int status = 0;    // 0: nothing is said yet
   std::string type;
   Headers headers;
+  std::string ping;
   std::deque<std::string> pieces;
   std::size_t queued = 0;  // bytes of them
   bool stream = false, ended = false, whole = true, gone = false;
@@ -123,13 +124,14 @@ void Exchange::answer(int status, std::string_view type, std::string body, Heade
   tell();
 }
 
-void Exchange::begin_stream(std::string_view type, Headers headers) {
+void Exchange::begin_stream(std::string_view type, Headers headers, std::string_view ping) {
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->status != 0) fail(Exit::internal, "a request is answered twice");
     impl_->status = 200;
     impl_->type = type;
     impl_->headers = std::move(headers);
+    impl_->ping = ping;
     impl_->stream = true;
   }
   tell();
@@ -372,13 +374,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
         co_return !error && keep && chunked;
       }
       stream_.expires_never();
+      const auto pings = std::chrono::steady_clock::now() + shared_.limits.ping_time;
       while (!has_news(of, begun)) {
         error_code woken;
         of.news.expires_after(kLook);
         co_await of.news.async_wait(or_error(woken));
         if (!woken && has_left()) co_return false;
+        if (begun && std::chrono::steady_clock::now() >= pings) ping(of);
       }
     }
+  }
+
+  static void ping(Exchange::Impl& of) {
+    const std::lock_guard lock(of.mutex);
+    if (!of.ping.empty() && !of.ended) of.pieces.push_back(of.ping);
   }
 
   static bool has_news(Exchange::Impl& of, bool begun) {

@@ -36,8 +36,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   const HttpRequest& request() const;
   void answer(int status, std::string_view type, std::string body, Headers headers = {});
-  // An answer whose body comes in pieces, with status 200.
-  void begin_stream(std::string_view type, Headers headers = {});
+  // An answer whose body comes in pieces, with status 200.  ping: a piece that is sent whenever
+  // nothing else was for the time that the limits say; empty: none.
+  void begin_stream(std::string_view type, Headers headers = {}, std::string_view ping = "");
   void send(std::string piece);
   void end_stream(bool whole = true);  // else the client sees that something is missing
 
@@ -57,7 +58,8 @@ struct HttpLimits {
   std::size_t body = 4 << 20, header = 16 << 10;  // bytes
   std::size_t connections = 16384;                // open at a time
   std::chrono::milliseconds header_time{10'000}, body_time{30'000}, idle_time{60'000},
-      write_time{30'000};  // of one write that the client does not take
+      write_time{30'000},  // of one write that the client does not take
+      ping_time{15'000};   // of silence in a stream
 };
 
 class HttpServer {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "infer/beam_search.h"
 #include "infer/token_json.h"
 #include "serve/megatron_request.h"
 #include "serve/serving.h"
@@ -96,11 +97,103 @@ void begin(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
     one.made = [pending, i](const Completion& made) {
       if (made.finish() != Completion::Finish::none) pending->end(i, made);
     };
-    one.failed = [pending](const std::string& why) {
-      if (!std::exchange(pending->answered, true)) say(*pending->exchange, 500, why);
+    one.failed = [pending](const ApiError& why) {
+      if (std::exchange(pending->answered, true)) return;
+      Exchange::Headers headers;
+      if (why.status == 429) headers.emplace_back("Retry-After", "1");
+      say(*pending->exchange, why.status, why.message, std::move(headers));
     };
   }
   submit(serving, exchange, std::move(work));
+}
+
+// One request that searches with beams, a token of each at a time, between which others get theirs.
+struct Beams {
+  std::shared_ptr<Exchange> exchange;
+  const Tokenizer& tokenizer;
+  std::string prompt;
+  std::size_t prompt_tokens;
+  BeamSearch search;
+
+  // Each begins with what the cache has of it.
+  void step(EngineLoop& loop) {
+    CachedPass& pass = loop.pass(std::ssize(search.open()));
+    std::vector<std::vector<double>> logits;
+    for (const BeamSearch::Text& text : search.open()) {
+      const auto number = std::ssize(logits);
+      const auto shared = static_cast<std::size_t>(pass.start(number, text.ids));
+      const ConstTensor row = pass.next_logits(number, std::span(text.ids).subspan(shared));
+      logits.push_back(with_float_type(row.dtype(), [&]<class T>() {
+        return std::vector<double>(row.span<T>().begin(), row.span<T>().end());
+      }));
+      pass.start(number);
+    }
+    search.take(logits);
+  }
+
+  std::string json() const {
+    JsonWriter writer;
+    writer.begin_object().key("scores").begin_array();
+    for (const BeamSearch::Text& text : search.found()) writer.value(text.score);
+    writer.end_array().key("segments").begin_array();
+    for (const BeamSearch::Text& text : search.found()) {
+      writer.begin_array();
+      for (const std::int32_t id : text.ids) writer.value(token_bytes(tokenizer, id));
+      writer.end_array();
+    }
+    writer.end_array().key("text").begin_array();
+    for (const BeamSearch::Text& text : search.found())
+      writer.value(prompt + tokenizer.decode_text(std::span(text.ids).subspan(prompt_tokens)));
+    return writer.end_array().end_object().text() + "\n";
+  }
+};
+
+void go_on(const std::shared_ptr<Beams>& beams, EngineLoop& loop) {
+  try {
+    beams->step(loop);
+    if (beams->search.open().empty())
+      beams->exchange->answer(200, kJson, beams->json());
+    else if (!loop.post([beams](EngineLoop& again) { go_on(beams, again); }))
+      say(*beams->exchange, 429, "too many requests wait", {{"Retry-After", "1"}});
+  } catch (const std::exception& error) {
+    say(*beams->exchange, 500, error.what());
+  }
+}
+
+void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                 const MegatronRequest& request) {
+  constexpr std::int64_t kMostBeams = 64;
+  const CompletionModel& model = serving.model;
+  if (model.start_token)
+    throw MegatronRefusal{"beam_width: the model has an encoder, and searches with no beams", true};
+  if (*request.beam_width > kMostBeams)
+    throw MegatronRefusal{"beam_width must be at most 64", true};
+  if (request.tokens_to_generate == 0)
+    throw MegatronRefusal{"beam_width: tokens_to_generate is 0", true};
+  CompletionOptions options;
+  options.num_tokens = request.tokens_to_generate;
+  options.begin_document = request.add_bos;
+  const Completion completion(model, request.prompts[0], options, 0, 0);
+  if (!fits(serving, completion, 0))
+    throw MegatronRefusal{"context length + tokens_to_generate too large"};
+  const std::vector<std::int32_t> prompt = completion.ids();
+  const std::int64_t most = serving.loop.max_tokens() - std::ssize(prompt);
+  const std::int64_t stop = request.stop_token.value_or(model.tokenizer.eod());
+  check_accepts(serving);
+  const auto beams = std::make_shared<Beams>(
+      Beams{.exchange = exchange,
+            .tokenizer = model.tokenizer,
+            .prompt = request.prompts[0],
+            .prompt_tokens = prompt.size(),
+            .search = BeamSearch({.width = *request.beam_width,
+                                  .num_tokens = std::min(request.tokens_to_generate, most),
+                                  .stop_token = static_cast<std::int32_t>(stop),
+                                  .length_penalty = request.length_penalty},
+                                 prompt)});
+  if (beams->search.open().empty())
+    throw MegatronRefusal{"context length + tokens_to_generate too large"};
+  if (!serving.loop.post([beams](EngineLoop& loop) { go_on(beams, loop); }))
+    throw ApiError{.status = 429, .message = "too many requests wait"};
 }
 
 }  // namespace
@@ -108,8 +201,7 @@ void begin(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
 void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   try {
     MegatronRequest request = parse_megatron_request(exchange->request().body);
-    if (request.beam_width)
-      throw MegatronRefusal{"beam_width: this server searches with no beams", true};
+    if (request.beam_width) return begin_beams(serving, exchange, request);
     begin(serving, exchange, std::move(request));
   } catch (const MegatronRefusal& refusal) {
     say(*exchange, serving.megatron_compat && !refusal.bad_request ? 200 : 400, refusal.text);

@@ -154,9 +154,10 @@ class Reader {
       if (*request_.beam_width < 1) refuse("beam_width must be an integer > 1");
       if (request_.prompts.size() > 1) refuse("When doing beam_search, batch size must be 1");
     }
-    // Beams alone have these.
-    if (has("stop_token")) integer_of("stop_token", "stop_token must be an integer");
-    if (has("length_penalty")) real_of("length_penalty", "length_penalty must be a float");
+    if (has("stop_token"))
+      request_.stop_token = integer_of("stop_token", "stop_token must be an integer");
+    if (has("length_penalty"))
+      request_.length_penalty = real_of("length_penalty", "length_penalty must be a float");
   }
 
   simdjson::dom::object body_;

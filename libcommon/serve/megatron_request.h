@@ -23,6 +23,8 @@ struct MegatronRequest {
        prevent_newline_after_colon = false;
   std::optional<std::int64_t> random_seed = {};
   std::optional<std::int64_t> beam_width = {};
+  std::optional<std::int64_t> stop_token = {};  // of beams, as is the next
+  double length_penalty = 1;
 
   // What it asks of the completion of one prompt.
   CompletionOptions completion(const Tokenizer& tokenizer, std::uint64_t seed) const;

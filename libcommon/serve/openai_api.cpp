@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "infer/chat_prompts.h"
 #include "serve/answer.h"
+#include "serve/grammars.h"
 
 namespace mt {
 
@@ -23,17 +24,27 @@ static std::string chat_text(const Serving& serving, const Exchange& exchange,
                              RequestFields& fields) {
   if (!fields.any("messages"))
     throw ApiError{.message = "messages: is required", .param = "messages"};
-  fields.pass_over(
-      {"documents", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
-  fields.refuse("tools", "calls of tools are not understood yet", "[]");
-  if (fields.text("tool_choice").value_or("none") != "auto")
-    fields.refuse("tool_choice", "there are no tools", "\"none\"");
+  fields.pass_over({"tools", "tool_choice", "parallel_tool_calls", "documents",
+                    "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
   fields.refuse("chat_template", "the model's own is used");
   try {
     return serving.chat.text(chat_value_of_json(exchange.request().body, "request"), "messages");
   } catch (const Error& error) {
     throw ApiError{.message = error.what(), .param = "messages"};
   }
+}
+
+static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
+  const Tools tools = read_tools(fields);
+  if (!tools.may_call) return;
+  request.calls = tool_form_of(serving.chat.source(true));
+  if (!request.calls)
+    throw ApiError{.message = "tools: the model's chat template has no form of calls that is known",
+                   .param = "tools"};
+  if (tools.must_call.empty()) return;
+  if (request.options.grammar)
+    RequestFields::wrong("response_format", "text, where a tool must be called");
+  request.options.grammar = serving.grammars.of_calls(tools, *request.calls);
 }
 
 void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
@@ -56,9 +67,9 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
     RequestFields::wrong("top_logprobs", "nothing, without \"logprobs\": true");
   if (log_probs) request.logprobs = o.logprobs = top.value_or(0);
   request.stream = read_stream_options(fields);
-  fields.refuse("response_format", "only text is answered", R"({"type":"text"})");
+  o.grammar = serving.grammars.of_response_format(fields);
   fields.refuse("modalities", "only text is answered", R"(["text"])");
-  fields.refuse("parallel_tool_calls", "there are no tools", "true");
+  read_calls(serving, fields, request);
   fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
   check_unknown(serving, fields);
   answer_completions(serving, exchange, std::move(request), true);

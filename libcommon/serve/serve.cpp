@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/signals.h"
 #include "infer/generate.h"
+#include "serve/grammars.h"
 #include "serve/page.h"
 #include "serve/serving.h"
 
@@ -36,9 +37,17 @@ void ServeOptions::add_to(CommandLine& cl) {
   limits.add_to(cl);
   cl.option("--max-waiting", &max_waiting, "N",
             "completions that may wait; more requests get status 429", at_least(0));
+  cl.option("--queue-timeout", &queue_timeout, "SECONDS",
+            "for a completion to wait for its place; behind it the request gets status 429; 0: any",
+            at_least(0));
+  cl.option("--request-timeout", &request_timeout, "SECONDS",
+            "for a whole request; behind it, it gets status 408; 0: any", at_least(0));
   cl.option("--max-body", &max_body, "MIB", "largest body of a request", between(0, 4095));
   cl.option("--drain", &drain, "SECONDS", "for requests that are not answered when TERM comes",
             between(0, 86400));
+  cl.option("--pooling", &pooling, "NAME",
+            "what an embedding is of: the last token, the first (cls), or the mean of all",
+            one_of({"last", "mean", "cls"}));
   cl.flag("--megatron-compat", &megatron_compat,
           "PUT /api says what is wrong with status 200, as Megatron-LM's server does");
   cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
@@ -84,6 +93,8 @@ constexpr Entry kRoutes[] = {
     {"POST", "/completions", false, serve_completions},
     {"POST", "/v1/chat/completions", false, serve_chat},
     {"POST", "/chat/completions", false, serve_chat},
+    {"POST", "/v1/embeddings", false, serve_embeddings},
+    {"POST", "/embeddings", false, serve_embeddings},
     {"POST", "/apply-template", false, serve_apply_template},
     {"GET", "/v1/models", false, serve_models},
     {"GET", "/v1/models/", false, serve_models},
@@ -210,6 +221,17 @@ std::string name_of(const ServeOptions& options) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+Pooling pooling_of(const std::string& name) {
+  if (name == "mean") return Pooling::mean;
+  return name == "cls" ? Pooling::cls : Pooling::last;
+}
+
+EngineLoop::Clock::duration time_of(double seconds) {
+  if (seconds == 0) return EngineLoop::Clock::duration::max();
+  return std::chrono::duration_cast<EngineLoop::Clock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
 }  // namespace
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
@@ -217,16 +239,21 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
-  EngineLoop loop(*loaded.model, {.vocab_size = model.vocab_size, .limits = options.limits},
-                  static_cast<std::size_t>(options.max_waiting));
+  EngineLoop loop(
+      *loaded.model, {.vocab_size = model.vocab_size, .limits = options.limits},
+      static_cast<std::size_t>(options.max_waiting),
+      {.waits = time_of(options.queue_timeout), .all = time_of(options.request_timeout)});
   std::atomic<bool> draining = false;
+  Grammars grammars(model);
   const Serving serving{.model = model,
                         .chat = chat,
+                        .grammars = grammars,
                         .draining = draining,
                         .loop = loop,
                         .log = log,
                         .name = name_of(options),
                         .created = seconds_since_1970(),
+                        .pooling = pooling_of(options.pooling),
                         .megatron_compat = options.megatron_compat,
                         .strict_fields = options.strict_fields,
                         .clamp_max_tokens = options.clamp_max_tokens};

@@ -24,9 +24,11 @@ struct ServeOptions {
   std::int64_t port = 5000;
   std::string api_key_file;
   EngineLimits limits;
-  std::int64_t max_waiting = 1024;  // completions
-  double max_body = 4;              // MiB
-  std::int64_t drain = 30;          // seconds
+  std::int64_t max_waiting = 1024;                // completions
+  double queue_timeout = 0, request_timeout = 0;  // seconds; 0: any
+  double max_body = 4;                            // MiB
+  std::int64_t drain = 30;                        // seconds
+  std::string pooling = "last";
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 
   void add_to(CommandLine& cl);

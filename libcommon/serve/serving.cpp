@@ -40,7 +40,7 @@ void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
 
 void begin_events(Exchange& exchange) {
   exchange.begin_stream("text/event-stream; charset=utf-8",
-                        {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
+                        {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}, ": ping\n\n");
 }
 
 void send_event(Exchange& exchange, std::string_view data) {

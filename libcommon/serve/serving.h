@@ -16,16 +16,19 @@
 namespace mt {
 
 class ChatPrompts;
+class Grammars;
 class RequestFields;
 
 struct Serving {
   const CompletionModel& model;
   const ChatPrompts& chat;
+  Grammars& grammars;
   const std::atomic<bool>& draining;  // what comes now is not answered any more
   EngineLoop& loop;
   const Log& log;
-  std::string name;          // of the model, as clients know it
-  std::int64_t created = 0;  // when it was loaded, in seconds since 1970
+  std::string name;                 // of the model, as clients know it
+  std::int64_t created = 0;         // when it was loaded, in seconds since 1970
+  Pooling pooling = Pooling::last;  // of embeddings
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 };
 
@@ -61,6 +64,7 @@ std::string drawn_id(const char* kind);  // "cmpl-" and 24 letters and digits
 void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange);

@@ -104,14 +104,14 @@ TEST(Completion, EndOfDocumentAndStopTokens) {
 
 // Several stop texts: the one that is found first, of those that begin together the longest.
 TEST(Completion, StopTexts) {
-  Completion first(kLetters, "x", {.stops = {"cd", "bc"}}, 0, 0);
+  Completion first(kLetters, "x", {.stop = {"cd", "bc"}}, 0, 0);
   push(first, ids("abcd"));
   EXPECT_EQ(first.text(), "a");
   EXPECT_EQ(first.finish(), Finish::stop);
-  Completion held(kLetters, "x", {.stop = "bcx", .stops = {"cdd"}}, 0, 0);
+  Completion held(kLetters, "x", {.stop = {"bcx", "cdd"}}, 0, 0);
   EXPECT_EQ(push(held, ids("abcdbcd")),
             (std::vector<std::string>{"a", "", "", "b", "cd", "", "b"}));
-  Completion with(kLetters, "x", {.stops = {"bc"}, .include_stop = true}, 0, 0);
+  Completion with(kLetters, "x", {.stop = {"bc"}, .include_stop = true}, 0, 0);
   push(with, ids("abcd"));
   EXPECT_EQ(with.text(), "abc");
   EXPECT_EQ(with.made().size(), 3U);
@@ -160,19 +160,19 @@ TEST(Completion, APromptOfTokens) {
 
 // However the tokenizer cuts it; the text ends before it, and nothing of it is ever shown.
 TEST(Completion, StopText) {
-  Completion completion(kLetters, "abc", {.stop = "aab"}, 0, 0);
+  Completion completion(kLetters, "abc", {.stop = {"aab"}}, 0, 0);
   EXPECT_EQ(push(completion, ids("abaaabcc")),
             (std::vector<std::string>{"", "ab", "", "", "a", ""}));
   EXPECT_EQ(completion.finish(), Finish::stop);
   EXPECT_EQ(completion.text(), "aba");
   EXPECT_EQ(completion.made().size(), 6U);
 
-  Completion inside(kLetters, "", {.stop = "or"}, 0, 0);
+  Completion inside(kLetters, "", {.stop = {"or"}}, 0, 0);
   EXPECT_EQ(push(inside, {0, 29}), (std::vector<std::string>{"a", "w"}));
   EXPECT_EQ(inside.text(), "aw");
 
   // What might have become one is shown at the end.
-  Completion cut(kLetters, "", {.num_tokens = 2, .stop = "abc"}, 0, 0);
+  Completion cut(kLetters, "", {.num_tokens = 2, .stop = {"abc"}}, 0, 0);
   EXPECT_EQ(push(cut, ids("ab")), (std::vector<std::string>{"", "ab"}));
   EXPECT_EQ(cut.finish(), Finish::length);
 }
@@ -225,10 +225,10 @@ TEST(CompletionOptions, Check) {
     }
     return "";
   };
-  EXPECT_EQ(wrong({.stop = "a", .stop_tokens = {0, 29}, .logprobs = 30}), "");
+  EXPECT_EQ(wrong({.stop = {"a"}, .stop_tokens = {0, 29}, .logprobs = 30}), "");
   EXPECT_EQ(wrong({.stop_tokens = {3, 30}}), "stdin:3: stop token 30: expected 0 to 29");
   EXPECT_EQ(wrong({.logprobs = 31}), "stdin:3: log-probabilities of 31 tokens; the model knows 30");
-  EXPECT_EQ(wrong({.stop = ""}), "stdin:3: the stop text is empty");
+  EXPECT_EQ(wrong({.stop = {""}}), "stdin:3: the stop text is empty");
 }
 
 }  // namespace

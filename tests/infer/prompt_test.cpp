@@ -55,7 +55,7 @@ TEST(PromptOfJson, Options) {
       defaults);
   EXPECT_EQ(all.text, "");
   EXPECT_EQ(all.options.num_tokens, 1);
-  EXPECT_EQ(all.options.stop, "x");
+  EXPECT_EQ(all.options.stop, std::vector<std::string>{"x"});
   EXPECT_EQ(all.options.stop_tokens, (std::vector<std::int64_t>{4, 5}));
   EXPECT_TRUE(all.options.ignore_eod);
   EXPECT_EQ(all.options.logprobs, 0);

@@ -101,7 +101,7 @@ TEST(EngineLoop, FailuresAreOfOne) {
     none.rules.bias[id] = -std::numeric_limits<double>::infinity();
   std::vector<EngineLoop::Work> all;
   all.push_back({.completion = std::make_unique<Completion>(kModel, "a", none, 0, 0),
-                 .failed = [&](const std::string& text) { why.set_value(text); }});
+                 .failed = [&](const ApiError& error) { why.set_value(error.message); }});
   all.push_back(work(3, [&](Completion& completion) {
     if (completion.finish() != Completion::Finish::none) done.set_value();
   }));
@@ -134,6 +134,33 @@ TEST(EngineLoop, QueueIsBounded) {
   EXPECT_FALSE(submit(1));
   held.unlock();
   done.get_future().wait();
+}
+
+// One that has no place in time, and one that takes too long: they are told so, and others go on.
+TEST(EngineLoop, TimesAreUp) {
+  const auto model = make_gpt(small_gpt2());
+  using namespace std::chrono_literals;
+  const auto endless = [] {
+    CompletionOptions options{.num_tokens = 1'000'000, .ignore_eod = true};
+    return std::make_unique<Completion>(kModel, "a", options, 0, 0);
+  };
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::promise<ApiError> waited, took;
+  {
+    EngineLoop loop(*model, options, 1, {.waits = 1ms});
+    std::vector<EngineLoop::Work> all;
+    all.push_back({.completion = endless()});
+    all.push_back({.completion = endless(),
+                   .failed = [&](const ApiError& error) { waited.set_value(error); }});
+    ASSERT_TRUE(loop.submit(std::move(all)));
+    EXPECT_EQ(waited.get_future().get().status, 429);
+  }
+  EngineLoop loop(*model, options, 1, {.all = 1ms});
+  std::vector<EngineLoop::Work> all;
+  all.push_back(
+      {.completion = endless(), .failed = [&](const ApiError& error) { took.set_value(error); }});
+  ASSERT_TRUE(loop.submit(std::move(all)));
+  EXPECT_EQ(took.get_future().get().code, "deadline_exceeded");
 }
 
 }  // namespace

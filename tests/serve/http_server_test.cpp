@@ -177,6 +177,26 @@ TEST(HttpServer, Streams) {
 
 // An old client gets the pieces as they are, and the end is the end of the connection; one that is
 // cut off sees it by the missing last chunk.
+// A stream that has nothing to say says so, and whole answers do not.
+TEST(HttpServer, Pings) {
+  std::promise<std::shared_ptr<Exchange>> asked_for;
+  HttpServer server(
+      "127.0.0.1", 0, {.ping_time = 1ms},
+      [&](const std::shared_ptr<Exchange>& exchange) {
+        exchange->begin_stream("text/plain", {}, ": ping\n");
+        asked_for.set_value(exchange);
+      },
+      error_body);
+  Client client(server.port());
+  client.write("GET / HTTP/1.1\r\n\r\n");
+  for (int i = 0; i < 3; ++i) EXPECT_NE(client.read_to(": ping\n"), "");
+  const auto exchange = asked_for.get_future().get();
+  exchange->send("news\n");
+  exchange->end_stream();
+  EXPECT_NE(client.read_to("news\n"), "");
+  EXPECT_TRUE(client.read_to("0\r\n\r\n").ends_with("0\r\n\r\n"));
+}
+
 TEST(HttpServer, StreamsThatEndOtherwise) {
   HttpServer server(
       "127.0.0.1", 0, {},

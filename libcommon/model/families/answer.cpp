@@ -12,6 +12,7 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
     x = picked;
   }
   if (ends.logits) head.logits(s, ends.logits, x, &final_norm);
+  if (ends.hidden) final_norm.forward(s, ends.hidden, x, nullptr);
   if (!ends.scores) return;
   const Tensor normed = s.scratch(x.shape());
   final_norm.forward(s, normed, x, nullptr);

@@ -1,0 +1,43 @@
+// Grammars: what the texts that requests ask for must fit, compiled once for those that ask alike.
+// For the server's thread.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "infer/completion.h"
+
+namespace mt {
+
+class RequestFields;
+enum class ToolForm : std::uint8_t;
+struct Tools;
+
+class Grammars {
+ public:
+  explicit Grammars(const CompletionModel& model) : model_(model) {}
+
+  // What the field response_format of a request asks for; null: any text.  ApiError, 400, for one
+  // that is not as it should be.
+  std::shared_ptr<const TokenGrammar> of_response_format(RequestFields& fields);
+
+  // Of calls of the tools that must be called, if there are such; null else.
+  std::shared_ptr<const TokenGrammar> of_calls(const Tools& tools, ToolForm form);
+
+ private:
+  static constexpr std::size_t kMost = 32;  // kept
+
+  std::shared_ptr<const TokenGrammar> kept(const std::string& key,
+                                           const std::function<ByteGrammar()>& make);
+
+  const CompletionModel& model_;
+  std::optional<TokenTrie> trie_;  // made when first asked for
+  std::list<std::pair<std::string, std::shared_ptr<const TokenGrammar>>> all_;  // last used first
+};
+
+}  // namespace mt

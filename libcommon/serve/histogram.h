@@ -1,0 +1,44 @@
+// Histogram: how many of some durations were how long, for Prometheus.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace mt {
+
+class Histogram {
+ public:
+  void add(double seconds) {
+    std::size_t place = 0;
+    while (place < kBounds.size() && seconds > kBounds[place]) ++place;
+    ++counts_[place];
+    sum_ += seconds;
+  }
+  // The lines behind HELP and TYPE.
+  std::string text(std::string_view name) const {
+    std::string text;
+    std::uint64_t so_far = 0;
+    const auto line = [&](const auto& bound) {
+      text += concat(name, "_bucket{le=\"", bound, "\"} ", so_far, "\n");
+    };
+    for (std::size_t place = 0; place < kBounds.size(); ++place) {
+      so_far += counts_[place];
+      line(kBounds[place]);
+    }
+    so_far += counts_.back();
+    line("+Inf");
+    return text + concat(name, "_sum ", sum_, "\n", name, "_count ", so_far, "\n");
+  }
+
+ private:
+  static constexpr std::array kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                      0.5,   1.0,    2.5,   5.0,  10.0,  30.0, 60.0};
+  std::array<std::uint64_t, kBounds.size() + 1> counts_ = {};
+  double sum_ = 0;
+};
+
+}  // namespace mt
