@@ -2,8 +2,11 @@
 // texts.
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 
 #include "base/command.h"
 #include "base/input/line_reader.h"
@@ -11,6 +14,7 @@
 #include "base/signals.h"
 #include "infer/embed.h"
 #include "infer/generate.h"
+#include "infer/talk.h"
 #include "serve/client.h"
 #include "serve/serve.h"
 
@@ -56,6 +60,44 @@ static void run_server(mt::CommandLine& cl) {
   mt::serve(options, signals, cl.log());
 }
 
+static volatile std::sig_atomic_t interrupted = 0;
+
+// A line of stdin; nothing at its end.  An interrupt ends the program here.
+static std::optional<std::string> read_message(bool asks) {
+  if (asks) print("> ");
+  std::string line;
+  char c = 0;
+  for (;;) {
+    const ssize_t count = ::read(STDIN_FILENO, &c, 1);
+    if (interrupted != 0) mt::end_by(mt::Signal::interrupt);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) mt::fail_errno("stdin", "cannot read", mt::Exit::io_error);
+    if (count == 0) return line.empty() ? std::nullopt : std::optional(line);
+    if (c == '\n') return line;
+    line += c;
+  }
+}
+
+static void run_chat(mt::CommandLine& cl) {
+  mt::TalkOptions options;
+  cl.describe("Talk with a trained model.",
+              "Each line of stdin is a message, which the model answers with those before in mind; "
+              "/clear forgets them.  Ctrl-C stops an answer, and ends the program where none is "
+              "made.");
+  cl.first_run({"--load", "--system", "--chat-template", "--num-tokens", "--temperature"});
+  options.add_to(cl);
+  cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };  // reads end with EINTR
+  ::sigaction(SIGINT, &action, nullptr);
+  const bool asks = ::isatty(STDIN_FILENO) == 1;
+  mt::talk(std::move(options), {.read = [&] { return read_message(asks); },
+                                .print = print,
+                                .stops = [] { return std::exchange(interrupted, 0) != 0; }});
+}
+
 static void run_client(mt::CommandLine& cl) {
   mt::ClientOptions options;
   cl.describe("Have a server continue prompts: one of mt-generate serve, or Megatron-LM's.",
@@ -70,9 +112,11 @@ static void run_client(mt::CommandLine& cl) {
 
 static void run(mt::CommandLine& cl) {
   const std::string verb = cl.verb({{"serve", "answer requests over HTTP"},
+                                    {"chat", "talk with a trained model"},
                                     {"client", "have such a server continue prompts"},
                                     {"embed", "make embeddings of texts with a BERT"}});
   if (verb == "serve") return run_server(cl);
+  if (verb == "chat") return run_chat(cl);
   if (verb == "client") return run_client(cl);
   if (verb == "embed") return run_embed(cl);
   mt::GenerateOptions options;
