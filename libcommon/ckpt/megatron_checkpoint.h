@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ckpt/checkpoint_manifest.h"
+#include "ckpt/checkpoint_place.h"
 #include "ckpt/dist_checkpoint.h"
 #include "ckpt/folder_save.h"
 
@@ -37,12 +38,6 @@ enum class CheckpointFormat { torch_dist, torch, torch_dcp };
 
 // By content: metadata.json, mp_rank_0*, .metadata, in this order.  Exit::bad_data for none.
 CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder);
-
-struct CheckpointPlace {
-  std::string folder;          // SAVE/iter_0001000 or SAVE/release
-  std::int64_t iteration = 0;  // 0 for a release
-  bool release = false;
-};
 
 // A checkpoint's own files: what its manifest lists, and what Megatron-LM too calls so.  A folder
 // without manifest that a conversion or a run would replace may be Megatron-LM's.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "nn/kv_cache.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 

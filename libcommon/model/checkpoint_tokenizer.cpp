@@ -5,7 +5,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
+#include "ckpt/dist_checkpoint.h"
 #include "text/hf/hf_tokenizer.h"
 
 namespace mt {

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/dist_checkpoint.h"
 #include "text/tokenizer.h"
 
 namespace mt {
+
+struct WrittenFile;  // ckpt/dist_checkpoint.h
 
 // A copy of a tokenizer's file, which may be gone by the time that it is written: its name in a
 // checkpoint, as tokenizer/vocab.json.

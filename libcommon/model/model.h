@@ -4,12 +4,16 @@
 #include <memory>
 #include <span>
 
-#include "nn/step.h"
+#include "nn/wire.h"
 #include "tensor/fields.h"
+#include "tensor/param.h"
+#include "tensor/tensor.h"
 
 namespace mt {
 
+class Stream;
 struct ModelConfig;
+struct Step;
 
 // Criterion: what is made of the scores that a task's head gives a model's sequences, or of what a
 // head of words says of all tokens together.

@@ -11,7 +11,11 @@
 
 #include "kernels/sample.h"
 #include "model/model.h"
+#include "nn/cached_past.h"
+#include "tensor/arena.h"
+#include "tensor/buffer.h"
 #include "tensor/graph.h"
+#include "tensor/stream.h"
 
 namespace mt {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ckpt/dist_checkpoint.h"
 #include "tensor/host_copy.h"
 
 namespace mt {

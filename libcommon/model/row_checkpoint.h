@@ -6,11 +6,13 @@
 #include <span>
 #include <string>
 
-#include "ckpt/dist_checkpoint.h"
 #include "model/keys.h"
 #include "tensor/param.h"
 
 namespace mt {
+
+class DistReader;
+class DistWriter;
 
 // Writes a tensor of a row's part here; what tensor-parallel ranks share becomes chunks of one
 // tensor.

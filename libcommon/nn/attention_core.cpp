@@ -4,6 +4,7 @@
 
 #include "nn/context_attention.h"
 #include "nn/context_parallel.h"
+#include "nn/kv_cache.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 

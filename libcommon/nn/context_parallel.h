@@ -18,12 +18,11 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "nn/context_comm.h"
 #include "nn/step.h"
 #include "ops/ops.h"
 
 namespace mt {
-
-enum class ContextComm : std::uint8_t { p2p, all_gather, a2a, a2a_p2p };
 
 class ContextParallel {
  public:

@@ -1,6 +1,7 @@
 #include "nn/cross_attention.h"
 
 #include "nn/context_parallel.h"
+#include "nn/kv_cache.h"
 #include "ops/ops.h"
 
 namespace mt {

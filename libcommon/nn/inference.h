@@ -2,6 +2,8 @@
 #pragma once
 
 #include "nn/step.h"
+#include "nn/weight_grads.h"
+#include "tensor/arena.h"
 
 namespace mt {
 

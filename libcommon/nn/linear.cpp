@@ -3,7 +3,10 @@
 #include <utility>
 
 #include "nn/context_parallel.h"
+#include "nn/step.h"
 #include "nn/tensor_parallel.h"
+#include "nn/weight_grads.h"
+#include "ops/ops.h"
 
 namespace mt {
 
@@ -22,6 +25,10 @@ Linear::Linear(ParamTable& table, Param weight, bool bias)
     : weight_(&table.add(std::move(weight))) {
   table.rows()[weight_->index].gradient_replaced = true;
   if (bias) bias_ = &table.add(bias_of(*weight_));
+}
+
+ConstTensor Linear::bias(const Step& s) const {
+  return bias_ != nullptr ? s.weight(*bias_) : ConstTensor();
 }
 
 void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,

@@ -10,6 +10,8 @@
 
 namespace mt {
 
+struct Dropout;
+
 class Linear {
  public:
   // `weight` describes the weight; a bias takes its place and segments from it.
@@ -33,7 +35,7 @@ class Linear {
  private:
   bool cut_by_outputs() const { return weight_->is_cut() && weight_->dimension == 0; }
   bool cut_by_inputs() const { return weight_->is_cut() && weight_->dimension == 1; }
-  ConstTensor bias(const Step& s) const { return bias_ ? s.weight(*bias_) : ConstTensor(); }
+  ConstTensor bias(const Step& s) const;
   // problem.out, .bias and what follows are the caller's.  `sum`: of products over ranks.
   void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr,
                 const Tensor& sum = {}) const;

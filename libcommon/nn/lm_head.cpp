@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "comm/group.h"
 #include "kernels/gemm.h"
 #include "nn/tensor_parallel.h"
+#include "nn/weight_grads.h"
 #include "ops/ops.h"
 
 namespace mt {

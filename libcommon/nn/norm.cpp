@@ -1,5 +1,8 @@
 #include "nn/norm.h"
 
+#include "nn/step.h"
+#include "ops/ops.h"
+
 namespace mt {
 
 Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered)

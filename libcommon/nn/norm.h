@@ -2,10 +2,15 @@
 // x, y: [rows, cols]: tokens of the hidden size, or heads of their channels.
 #pragma once
 
-#include "nn/step.h"
-#include "ops/ops.h"
+#include <cstdint>
+
+#include "tensor/param.h"
 
 namespace mt {
+
+struct Matmul;
+struct RowNorm;
+struct Step;
 
 enum class NormKind : std::uint8_t { layer, rms };
 

@@ -10,6 +10,8 @@
 
 namespace mt {
 
+struct Dropout;
+
 class SequenceHead {
  public:
   // Which tokens are asked of, one of each sequence.

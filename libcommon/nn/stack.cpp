@@ -1,5 +1,6 @@
 #include "nn/stack.h"
 
+#include "nn/weight_grads.h"
 #include "ops/ops.h"
 
 namespace mt {

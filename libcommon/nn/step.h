@@ -15,14 +15,10 @@
 // itself made.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
-#include "comm/group.h"
 #include "kernels/dropout.h"
-#include "nn/kv_cache.h"
-#include "nn/probe.h"
-#include "nn/weight_grads.h"
+#include "nn/cached_past.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
@@ -41,6 +37,9 @@ enum class Purpose : std::uint32_t {
 };
 
 class ContextParallel;
+class Group;
+class Probe;
+class WeightGrads;
 
 // Tokens: those whose hidden states a stack works on, a micro-batch's.
 struct Tokens {
@@ -92,14 +91,12 @@ struct Step {
     return s;
   }
 
-  int tensor_ranks() const { return tensor != nullptr ? tensor->size() : 1; }
+  int tensor_ranks() const;
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
   // first.
   bool shares_rows() const { return sequence_parallel && tensor_ranks() > 1; }
-  std::int64_t rows() const {
-    return shares_rows() ? tokens.count() / tensor->size() : tokens.count();
-  }
-  std::int64_t first_row() const { return shares_rows() ? tensor->rank() * rows() : 0; }
+  std::int64_t rows() const;
+  std::int64_t first_row() const;
 
   // Until backward if something is saved.  What is made again lives shorter: until whoever repeats
   // the forward rewinds the back of `layer`, or the weight gradients have been run.
@@ -109,13 +106,9 @@ struct Step {
   }
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
   Tensor scratch_sums(const Shape& shape) { return layer.alloc(sum_dtype(dtype), shape); }
-  Tensor gradient(const Shape& shape) {  // a dy, or an x made again, that a weight gradient reads
-    return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
-  }
+  Tensor gradient(const Shape& shape);  // a dy, or an x made again, that a weight gradient reads
 
-  void show(const Param& module, const char* what, ConstTensor shown) const {
-    if (probe != nullptr) probe->look(module, what, shown, stream);
-  }
+  void show(const Param& module, const char* what, ConstTensor shown) const;
 
   // What to multiply with; done() follows its last use.
   ConstTensor weight(const Param& param) const {
@@ -125,11 +118,9 @@ struct Step {
   void done(const Param&) const {}
 
   // What a gradient is added to.
-  Tensor gradient_of(const Param& param) const { return weight_grads.gradient_of(param, stream); }
+  Tensor gradient_of(const Param& param) const;
   // No more of this micro-batch is added to the gradients of these rows, but what is queued.
-  void complete(RowRange rows) const {
-    if (sharing != nullptr && !weight_grads.deferring()) sharing->complete(rows, last);
-  }
+  void complete(RowRange rows) const;
 
   // Dropout of probability p for one place in the model.
   Dropout dropout(double p, std::int64_t layer_number, Purpose purpose) const {
@@ -143,27 +134,7 @@ struct Step {
   }
 
  private:
-  Tensor kept(const void* saved, const Shape& shape, DType of) {
-    if (!saved) return layer.alloc(of, shape);
-    if (!again) return keep.alloc(of, shape);
-    if (weight_grads.deferring()) return deferred.alloc(of, shape);
-    return layer.alloc(of, shape, Arena::End::back);
-  }
+  Tensor kept(const void* saved, const Shape& shape, DType of);
 };
-
-// Wire: the tensors that travel from one pipeline stage to the next; their gradients travel back
-// likewise.  They are hidden states and, where later stages attend to one, a memory's, [rows,
-// hidden_size] each.  Empty ones do not travel.
-inline constexpr std::size_t kWireTensors = 2;
-struct Wire {
-  std::array<Tensor, kWireTensors> tensors;
-
-  explicit operator bool() const { return hidden() || memory(); }
-  Tensor& hidden() { return tensors[0]; }
-  const Tensor& hidden() const { return tensors[0]; }
-  Tensor& memory() { return tensors[1]; }
-  const Tensor& memory() const { return tensors[1]; }
-};
-using WireShapes = std::array<Shape, kWireTensors>;
 
 }  // namespace mt

@@ -10,6 +10,7 @@
 // decomposition, ASPLOS 2023).
 #pragma once
 
+#include "comm/group.h"
 #include "nn/step.h"
 #include "ops/ops.h"
 

@@ -1,4 +1,6 @@
 #include "model/checkpoint_tokenizer.h"
+#include "base/file.h"
+#include "ckpt/dist_checkpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Parameters into a torch_dist checkpoint and back.
 #include "model/row_checkpoint.h"
+#include "ckpt/dist_checkpoint.h"
 
 #include <gtest/gtest.h>
 

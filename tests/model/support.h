@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/families/gpt.h"
+#include "nn/probe.h"
 #include "tests/model/tiny_models.h"
 #include "tests/support/workbench.h"
 

@@ -1,7 +1,9 @@
 // Attention over cached keys and values gives what attention over the whole sequence gives.
 #include <gtest/gtest.h>
 
+#include "nn/kv_cache.h"
 #include "nn/self_attention.h"
+#include "ops/ops.h"
 #include "tests/support/workbench.h"
 
 namespace mt {

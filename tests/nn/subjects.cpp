@@ -8,6 +8,7 @@
 #include "nn/norm.h"
 #include "nn/self_attention.h"
 #include "nn/stack.h"
+#include "ops/ops.h"
 #include "tests/nn/module_test.h"
 
 namespace mt {

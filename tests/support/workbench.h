@@ -3,6 +3,8 @@
 
 #include "kernels/step_record.h"
 #include "nn/step.h"
+#include "nn/weight_grads.h"
+#include "tensor/arena.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {

@@ -1,5 +1,6 @@
 #include "model/families/answer.h"
 
+#include "nn/step.h"
 #include "ops/ops.h"
 
 namespace mt {

@@ -3,7 +3,7 @@
 
 #include "base/command.h"
 #include "comm/rank_grid.h"
-#include "nn/context_parallel.h"
+#include "nn/context_comm.h"
 
 namespace mt {
 

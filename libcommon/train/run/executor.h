@@ -13,7 +13,12 @@
 #include "comm/ring.h"
 #include "comm/world.h"
 #include "model/model.h"
+#include "nn/context_parallel.h"
+#include "nn/step.h"
+#include "nn/weight_grads.h"
+#include "tensor/arena.h"
 #include "tensor/graph.h"
+#include "tensor/stream.h"
 #include "train/report/timers.h"
 #include "train/run/objective.h"
 #include "train/run/schedule.h"
@@ -21,6 +26,8 @@
 #include "train/run/step_memory.h"
 
 namespace mt {
+
+class Probe;
 
 // Fills a micro-batch's fields, which lie in host memory, and returns the global number of its
 // first sample.  Not called on meta.

@@ -5,6 +5,7 @@
 #include "model/config/model_config.h"
 #include "model/model.h"
 #include "ops/ops.h"
+#include "tensor/arena.h"
 
 namespace mt {
 

@@ -1,5 +1,7 @@
 #include "train/run/step_input.h"
 
+#include "tensor/stream.h"
+
 namespace mt {
 
 // Bytes of the record, behind which the fields lie as they do in any block of fields.

@@ -11,6 +11,8 @@
 
 namespace mt {
 
+class Stream;
+
 struct StepInput {
   StepRecord* record = nullptr;
   Fields batch;

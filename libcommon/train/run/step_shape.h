@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "nn/context_parallel.h"
+#include "nn/context_comm.h"
 #include "tensor/fields.h"
 
 namespace mt {

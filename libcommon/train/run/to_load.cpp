@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/near_path.h"
+#include "ckpt/megatron_checkpoint.h"
 #include "formats/model_source.h"
 #include "train/options/checkpoint_options.h"
 #include "train/run/foreign_model.h"

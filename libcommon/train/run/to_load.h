@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/checkpoint_place.h"
 #include "model/config/model_config.h"
 
 namespace mt {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "nn/probe.h"
 #include "ops/ops.h"
 #include "train/run/batch_loader.h"
 
