@@ -1,7 +1,9 @@
 #include "model/layers.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/error.h"
 #include "model/config/model_config.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
@@ -11,6 +13,14 @@ namespace mt {
 // The kinds of branches: each is defined in its module's file in model/layers, and named here
 // alone.
 extern const BranchKind kAttention, kCrossAttention, kMamba, kMlp, kExperts;
+
+constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp};
+
+std::string pattern_letters() {
+  std::string letters;
+  for (const BranchKind* kind : kOfPatterns) letters += kind->letter;
+  return letters;
+}
 
 static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer) {
   switch (c.family) {
@@ -26,9 +36,9 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
       break;
   }
   const char letter = c.hybrid_pattern[static_cast<std::size_t>(layer)];
-  for (const BranchKind* kind : {&kMamba, &kAttention})
+  for (const BranchKind* kind : kOfPatterns)
     if (letter == kind->letter) return {kind};
-  return {&kMlp};
+  fail(Exit::internal, "no kind of branch has the letter ", letter);
 }
 
 std::vector<LayerPlan> layers_of(const ModelConfig& c) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct LayerPlan {
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);
+
+// The letters of the kinds of branches of which each layer of a hybrid is one.
+std::string pattern_letters();
 
 // StackRun: layers of one stack that follow each other.
 struct StackRun {

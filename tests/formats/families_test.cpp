@@ -215,7 +215,7 @@ TEST(HybridPattern, IsReadFromSettings) {
     EXPECT_EQ(
         error_of([&] { config_of(of_experts); }),
         "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
-        "M, * or -");
+        "one of M*-");
   }
   EXPECT_EQ(error_of([&] { config_of(with(nullptr, 0.7, 0.6)); }),
             "65 common.pt: args.hybrid_mlp_ratio: is set to what is not supported");

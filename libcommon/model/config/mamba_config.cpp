@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/config/ranges.h"
+#include "model/layers.h"
 
 namespace mt {
 
@@ -19,9 +20,10 @@ void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size) 
   if (std::ssize(hybrid_pattern) != layers)
     fail(Exit::bad_config, "--hybrid-override-pattern ", hybrid_pattern, ": has ",
          hybrid_pattern.size(), " layers, expected ", layers);
-  if (const std::size_t at = hybrid_pattern.find_first_not_of("M*-"); at != std::string::npos)
+  const std::string letters = pattern_letters();
+  if (const std::size_t at = hybrid_pattern.find_first_not_of(letters); at != std::string::npos)
     fail(Exit::bad_config, "--hybrid-override-pattern ", hybrid_pattern, ": layer ",
-         hybrid_pattern[at], " is not supported, expected M, * or -");
+         hybrid_pattern[at], " is not supported, expected one of ", letters);
 }
 
 // Puts `letter` for the M's that lie so many others apart.
