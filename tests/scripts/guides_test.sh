@@ -12,7 +12,7 @@
 # Any other kind is an error.
 set -euo pipefail
 repository=$1 bin=$(realpath "$2")
-for program in convert eval generate preprocess pretrain; do
+for program in convert eval finetune generate preprocess pretrain; do
   [[ -x $bin/mt-$program ]] || exit 125
 done
 for name in $(compgen -e MT_); do unset "$name"; done

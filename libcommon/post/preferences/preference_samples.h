@@ -42,6 +42,7 @@ class PreferenceSamples final : public Samples {
     packed_->write(k, tokenizer, json);
   }
   Indexes indexes() const override { return {}; }
+  std::size_t bin(std::int64_t k) const { return packed_->bin(k); }
 
  private:
   std::unique_ptr<PackedSamples> packed_;

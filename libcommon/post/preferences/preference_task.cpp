@@ -38,12 +38,26 @@ void PreferenceTask::build(const TrainingLength& length, std::uint64_t seed,
   if (!options_.needs_reference()) return;
   for (const auto* packed : {&data().train, &data().valid}) {
     if (!*packed) continue;
-    auto samples =
-        make_samples(std::make_unique<PackedSamples>("reference", *packed, PackedSamples::Order()));
+    const bool shuffled = options_.data.shuffle && packed == &data().train;
+    auto samples = make_samples(std::make_unique<PackedSamples>(
+        "reference", *packed, PackedSamples::Order{.shuffled = shuffled, .seed = seed}));
     const std::int64_t size = samples->size();
     referenced_.emplace_back(
         new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
   }
+}
+
+// What was said of a set's samples, in the order of their bins.
+std::vector<double> PreferenceTask::by_bins(const SampleSet& set,
+                                            std::span<const double> said) const {
+  const auto& samples = static_cast<const PreferenceSamples&>(*set.samples);
+  const auto each = static_cast<std::size_t>(2 * pairs_);
+  std::vector<double> all(said.size());
+  for (std::size_t k = 0; k * each < said.size(); ++k)
+    std::ranges::copy(said.subspan(k * each, each),
+                      all.begin() + static_cast<std::ptrdiff_t>(
+                                        samples.bin(static_cast<std::int64_t>(k)) * each));
+  return all;
 }
 
 // A run that goes on has it from its folder, because its model is another by now.
@@ -51,7 +65,7 @@ void PreferenceTask::begin(std::int64_t iteration, const Scorer& score) const {
   if (referenced_.empty()) return;
   std::vector<std::vector<double>> said;
   for (const auto& set : referenced_)
-    said.push_back(iteration == 0 ? score(*set)
+    said.push_back(iteration == 0 ? by_bins(*set, score(*set))
                                   : std::vector<double>(static_cast<std::size_t>(
                                         set->samples->size() * objective_.scores())));
   std::call_once(known_, [&] {

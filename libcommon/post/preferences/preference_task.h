@@ -27,12 +27,15 @@ class PreferenceTask final : public PackedTask {
 
  private:
   std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples> packed) const override;
+  std::vector<double> by_bins(const SampleSet& set, std::span<const double> said) const;
 
   PreferenceOptions options_;
   std::int64_t pairs_ = 1;  // of a sample, at most
   PreferenceObjective objective_;
   std::shared_ptr<std::vector<double>> train_, valid_;  // the reference, once it is known
-  std::vector<std::unique_ptr<SampleSet>> referenced_;  // all samples, in their order
+  // Of which the reference is asked: each sample once, in the order of the first epoch, so that the
+  // same ones are computed together and no bit differs.
+  std::vector<std::unique_ptr<SampleSet>> referenced_;
   mutable std::once_flag known_;
 };
 
