@@ -20,7 +20,7 @@
 namespace {
 
 struct Options {
-  std::string load, task = "perplexity";
+  std::string load, adapter, task = "perplexity";
   std::vector<std::string> inputs;
   std::optional<std::int64_t> seq_length, overlapping_eval, decoder_seq_length, seed;
   std::optional<double> mask_prob, short_seq_prob;
@@ -40,6 +40,7 @@ struct Options {
                    1);
     cl.section("Model");
     cl.option("--load", &load, "PATH", mt::kLoadedModel);
+    cl.option("--adapter", &adapter, "DIR", mt::kLoadedAdapter);
     cl.required("--load");
     compute.add_to(cl, mt::kDtypeAsStored);
     tokenizer.add_to(cl);
@@ -378,8 +379,8 @@ void run(mt::CommandLine& cl) {
        pseudo_perplexity},
       {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans}};
   const Task& task = *std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
-  const mt::LoadedModel loaded =
-      mt::load_model(options.load, options.tokenizer, options.compute, task.use);
+  const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
+                                                task.use, {.adapter = options.adapter});
   const bool lines_are_read = options.json && ::isatty(STDOUT_FILENO) == 1;
   mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring", "tokens",
                         0);

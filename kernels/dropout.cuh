@@ -11,7 +11,7 @@ template <class Index>  // unsigned, of a row and of a channel
 struct DropoutMask {
   const StepRecord* record;
   Divisor<Index> by_seq_length;
-  Index seq_length, first_row;
+  Index seq_length, first_row, first_channel;
   std::uint32_t threshold;
   float kept;  // what kept values are multiplied with; 0: there is no dropout
   RandomKey key;
@@ -21,6 +21,7 @@ struct DropoutMask {
         by_seq_length(static_cast<Index>(dropout.seq_length)),
         seq_length(static_cast<Index>(dropout.seq_length)),
         first_row(static_cast<Index>(dropout.first_row)),
+        first_channel(static_cast<Index>(dropout.first_channel)),
         threshold(dropout.threshold()),
         kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0),
         key(dropout.key) {}
@@ -30,15 +31,17 @@ struct DropoutMask {
     return kept == 0 ? 0 : static_cast<std::uint32_t>(record->first_sample);
   }
 
-  // factor[n] for channel first + n of the row; N is 1 or a multiple of 4, as is then first.
+  // factor[n] for column + n of the row; N is 1 or a multiple of 4, as are then the column and the
+  // first channel.
   template <int N>
-  __device__ void operator()(float (&factor)[N], Index row, Index first,
+  __device__ void operator()(float (&factor)[N], Index row, Index column,
                              std::uint32_t first_sample) const {
     if (kept == 0) {
 #pragma unroll
       for (int n = 0; n < N; ++n) factor[n] = 1;
       return;
     }
+    const Index first = first_channel + column;
     const Index of_all = first_row + row, samples_before = by_seq_length(of_all);
     const auto sample = static_cast<std::uint32_t>(first_sample + samples_before);
     const auto position = static_cast<std::uint32_t>(of_all - samples_before * seq_length);

@@ -4,7 +4,8 @@
 //   forward   y = residual + dropout(x + bias)      y may be residual or x
 //   backward  dx = dropout(dy)                      dx may be dy
 // x, y, residual, dx, dy: [rows, cols]; row r, with n = first_row + r, belongs to sample
-// record->first_sample + n / seq_length and position n % seq_length;  bias: [cols];  residual and
+// record->first_sample + n / seq_length and position n % seq_length, and column c is channel
+// first_channel + c;  bias: [cols];  residual and
 // bias may be null.  T: float or double; on the GPU float, bf16 or fp16, and record lies there.
 #pragma once
 
@@ -20,6 +21,7 @@ struct Dropout {
   RandomKey key;
   std::int64_t seq_length = 1;
   std::int64_t first_row = 0;  // among the micro-batch's
+  std::int64_t first_channel = 0;
   const StepRecord* record = nullptr;
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
 };

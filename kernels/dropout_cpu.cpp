@@ -18,9 +18,11 @@ void draw(T* factor, const Dropout& dropout, std::int64_t row, std::int64_t firs
   const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
   const std::uint32_t sample = word(dropout.record->first_sample + r / dropout.seq_length);
   const std::uint32_t position = word(r % dropout.seq_length);
-  for (std::int64_t i = 0; i < kPart / 4; ++i) {
-    const Counter words = philox({word(first / 4 + i), position, 0, sample}, dropout.key);
-    for (int n = 0; n < 4; ++n) factor[4 * i + n] = words[n] >= threshold ? kept : 0;
+  const std::int64_t begin = dropout.first_channel + first, skipped = begin % 4;
+  for (std::int64_t i = -skipped; i < kPart; i += 4) {
+    const Counter words = philox({word((begin + i) / 4), position, 0, sample}, dropout.key);
+    for (std::int64_t n = std::max<std::int64_t>(0, -i); n < 4 && i + n < kPart; ++n)
+      factor[i + n] = words[static_cast<std::size_t>(n)] >= threshold ? kept : 0;
   }
 }
 

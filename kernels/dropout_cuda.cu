@@ -50,7 +50,8 @@ template <bool kResidual, bool kBias, class T>
 void launch(T* y, const T* residual, const T* x, const T* bias, std::int64_t rows,
             std::int64_t cols, const Dropout& dropout, cudaStream_t stream) {
   if (rows * cols == 0) return;
-  const bool wide = aligned(y, residual, x, bias) && cols % kWide<T> == 0;
+  const bool wide =
+      aligned(y, residual, x, bias) && cols % kWide<T> == 0 && dropout.first_channel % 4 == 0;
   with_width<kWide<T>>(wide, [&]<int N>() {
     const std::int64_t packs = rows * cols / N;
     constexpr int kOfBlock = kPacks<kResidual> * kThreads;

@@ -98,7 +98,7 @@ long tests/infer env MT_PROMPTS=500 \
 if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
-for example in scripts/examples/train_* scripts/examples/{sft,dpo}_*; do long "$example" "$example" --tiny; done
+for example in scripts/examples/train_* scripts/examples/{sft,lora,dpo}_*; do long "$example" "$example" --tiny; done
 for example in scripts/examples/*_bert; do long "$example" learns "$example"; done
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2

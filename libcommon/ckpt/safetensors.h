@@ -52,6 +52,9 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& folder, const std::vector<Entry>& entries,
                     std::uint64_t most);
 
+  // All in one file of this name.
+  SafetensorsWriter(const std::string& folder, const std::vector<Entry>& entries, const char* file);
+
   // Each of the entries once, in any order, from several threads at a time.
   void write(const std::string& name, ConstTensor tensor);
   void close();  // all files synced to the disk

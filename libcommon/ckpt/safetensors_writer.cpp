@@ -73,6 +73,12 @@ SafetensorsWriter::SafetensorsWriter(const std::string& folder, const std::vecto
   if (shards.size() > 1) write_index(folder, total);
 }
 
+SafetensorsWriter::SafetensorsWriter(const std::string& folder, const std::vector<Entry>& entries,
+                                     const char* file) {
+  names_.emplace_back(file);
+  begin_file(concat(folder, "/", file), entries);
+}
+
 void SafetensorsWriter::begin_file(const std::string& path, std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return size_of(a.dtype) > size_of(b.dtype);

@@ -87,8 +87,9 @@ std::int64_t LoadedModel::vocab_size() const {
 }
 
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
-                       const DeviceOptions& compute, const ModelUse& use) {
-  const std::unique_ptr<ModelSource> source = open_model(path);
+                       const DeviceOptions& compute, const ModelUse& use,
+                       const ModelSourceOptions& options) {
+  const std::unique_ptr<ModelSource> source = open_model(path, options);
   const ModelConfig& config = source->config();
   if (std::ranges::find(use.families, config.family) == use.families.end())
     fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);

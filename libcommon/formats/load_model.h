@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/model_source.h"
 #include "model/model.h"
 #include "tensor/device_options.h"
 #include "text/chat/chat_sources.h"
@@ -16,10 +17,14 @@ namespace mt {
 
 enum class ModelFamily : std::uint8_t;
 
-// Helps of --load and, behind the options' own, of --dtype, for programs that call load_model().
+// Helps of --load, --adapter and, behind the options' own, of --dtype, for programs that call
+// load_model().
 inline constexpr const char* kLoadedModel =
     "folder of checkpoints, or of one; a model's folder of Hugging Face's or Meta's; or a GGUF "
     "file";
+inline constexpr const char* kLoadedAdapter =
+    "adapter that is merged into the model: a folder of PEFT's, or of a run that trains one; "
+    "either may be --load itself where it names its model";
 inline constexpr const char* kDtypeAsStored =
     "; default: what the checkpoint is in, but on the CPU fp32 for 16 bits, and on a GPU for fp64";
 
@@ -52,6 +57,7 @@ struct ModelUse {
 // another tokenizer than the checkpoint's, and for a given one with more tokens than the model
 // knows.
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
-                       const DeviceOptions& compute, const ModelUse& use);
+                       const DeviceOptions& compute, const ModelUse& use,
+                       const ModelSourceOptions& source = {});
 
 }  // namespace mt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "base/near_path.h"
 #include "formats/gguf/gguf_source.h"
@@ -12,6 +13,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/run_config.h"
 #include "formats/meta/meta_source.h"
+#include "formats/peft/adapted_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
 #include "text/file_names.h"
@@ -161,9 +163,26 @@ void fail_without_model(const std::string& path) {
        "; expected checkpoints of a run, a folder of Hugging Face's or Meta's, or a GGUF file");
 }
 
+// The model at a path, with the adapter of a folder.
+static std::unique_ptr<ModelSource> open_adapted(const std::string& base,
+                                                 const std::string& adapter,
+                                                 ModelSourceOptions options) {
+  const bool merged = std::exchange(options.merges_adapter, true);
+  options.adapter.clear();
+  return std::make_unique<AdaptedSource>(open_model(base, options), adapter, merged);
+}
+
+// The model that an adapter names, whose iteration is not that of the adapter.
+static std::unique_ptr<ModelSource> open_adapter(const std::string& folder,
+                                                 ModelSourceOptions options) {
+  options.iteration.reset();
+  return open_adapted(base_of_adapter(folder), folder, options);
+}
+
 static std::unique_ptr<ModelSource> open_any(const std::string& path,
                                              const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail_without_model(path);
+  if (!options.adapter.empty()) return open_adapted(path, adapter_folder(options.adapter), options);
   refuse_unread(path);
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (const auto file = find_gguf(path)) {
@@ -173,7 +192,9 @@ static std::unique_ptr<ModelSource> open_any(const std::string& path,
     return std::make_unique<GgufSource>(*file, options);
   }
   if (!fs::is_directory(path)) fail_without_model(path);
+  if (is_peft_folder(path)) return open_adapter(path, options);
   if (const auto place = find_checkpoint(path, options.iteration)) {
+    if (is_peft_folder(place->folder)) return open_adapter(place->folder, options);
     switch (detect_checkpoint_format(place->folder)) {
       case CheckpointFormat::torch:
         return std::make_unique<RankFilesSource>(place->folder, options);

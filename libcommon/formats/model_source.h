@@ -96,11 +96,13 @@ struct ModelSourceOptions {
   std::string prefix = {};  // of the model's names, where a folder has several models or states
   std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
   bool with_optimizer = false;             // read its state too
+  std::string adapter = {};    // a folder of PEFT's with one of the model, or of a run that has one
+  bool merges_adapter = true;  // into the weights; else its rows are the model's, too
 };
 
 // By content: a folder of Megatron checkpoints or one of them, a plain distributed checkpoint of
 // PyTorch, or one of Hugging Face's with a config.json, or of Meta's with a params.json, or a GGUF
-// file, or a folder with a model.gguf.
+// file, or a folder with a model.gguf; or an adapter, with its base.
 // Exit::no_input or bad_data if it is none.
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});

@@ -9,6 +9,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
                  "text to continue; - alone, or none without --num-samples: lines of stdin", 0);
   cl.section("Model");
   cl.option("--load", &load, "PATH", kLoadedModel);
+  cl.option("--adapter", &adapter, "DIR", kLoadedAdapter);
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
@@ -23,9 +24,10 @@ void GenerateOptions::add_to(CommandLine& cl) {
 }
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute) {
+                             const DeviceOptions& compute, const std::string& adapter) {
   return load_model(path, tokenizer, compute,
-                    {{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"});
+                    {{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"},
+                    {.adapter = adapter});
 }
 
 CompletionModel completion_model(const LoadedModel& loaded) {
@@ -47,7 +49,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute);
+  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter);
   if (loaded.start_token && o.completion.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");

@@ -14,7 +14,7 @@
 namespace mt {
 
 struct GenerateOptions {
-  std::string load;
+  std::string load, adapter;
   std::vector<std::string> prompts;
   std::optional<std::int64_t> num_samples;
   DeviceOptions compute{.dtype = ""};  // completed
@@ -30,7 +30,7 @@ struct GenerateOptions {
 // The model at a path, which continues texts: a GPT, or a T5, which answers them; and what its
 // completions know of it.
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute);
+                             const DeviceOptions& compute, const std::string& adapter = {});
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // Prints all completions of all prompts.

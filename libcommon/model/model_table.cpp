@@ -1,5 +1,7 @@
 #include "model/model_table.h"
 
+#include <functional>
+
 #include "model/families/bert.h"
 #include "model/families/gpt.h"
 #include "model/families/t5.h"
@@ -36,8 +38,8 @@ void declare_stacks(const ModelRows& rows) {
 
 }  // namespace
 
-std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& stages,
-                                  const TensorPart& part) {
+static std::unique_ptr<Model> make_family(const ModelConfig& config, const StageRanges& stages,
+                                          const TensorPart& part) {
   switch (config.family) {
     case ModelFamily::gpt:
     case ModelFamily::gemma:
@@ -51,6 +53,16 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
       break;
   }
   fail(Exit::internal, "a model of a family that is converted alone");
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& stages,
+                                  const TensorPart& part) {
+  std::unique_ptr<Model> model = make_family(config, stages, part);
+  if (config.has_adapters())
+    model->table().freeze([&](const RowPlace& place) {
+      return !is_adapter(place) && (place.stack != config.task_head || !config.has_task_head());
+    });
+  return model;
 }
 
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
@@ -67,18 +79,24 @@ ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   return table;
 }
 
-// Elements of the matrices of a stack's layers, or of all, those of experts by this share of
-// theirs.
-static double layer_matrices(const ModelConfig& c, double of_experts, std::string_view stack = {}) {
-  double elements = 0;
+// The sum, over the matrices of a stack's layers, or of all, of their elements times what `each`
+// says of one.
+static double layer_matrices(const ModelConfig& c, std::string_view stack,
+                             const std::function<double(const Param&)>& each) {
+  double sum = 0;
   const ParamTable table = model_rows(c);
   for (const Param& row : table.rows())
     if (row.place.layer && row.shape.rank() == 2 && (stack.empty() || row.place.stack == stack))
-      elements += static_cast<double>(row.shape.numel()) * (row.experts > 0 ? of_experts : 1);
-  return elements;
+      sum += static_cast<double>(row.shape.numel()) * each(row);
+  return sum;
 }
 
-double layer_weights(const ModelConfig& config) { return layer_matrices(config, 1); }
+double layer_weights(const ModelConfig& config) {
+  return layer_matrices(config, {}, [](const Param&) { return 1.0; });
+}
+
+// FLOPs of a step for a token and an element of a matrix: what is frozen has no gradient.
+static double flops_of_element(bool trainable) { return trainable ? 6 : 4; }
 
 const char* keeps_sequences_whole(const ModelConfig& config) {
   switch (config.family) {
@@ -97,17 +115,20 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
   const double chosen = c.num_experts > 0 ? static_cast<double>(c.moe_router_topk) /
                                                 static_cast<double>(c.num_experts)
                                           : 1,
-               head = static_cast<double>(c.hidden_size * c.padded_vocab_size);
+               head = static_cast<double>(c.hidden_size * c.padded_vocab_size) *
+                      flops_of_element(!c.has_adapters());
   const std::vector<LayerPlan> layers = layers_of(c);
   const auto of_token = [&](std::string_view stack, double length) {
-    double flops = 6 * layer_matrices(c, chosen, stack);
+    double flops = layer_matrices(c, stack, [&](const Param& row) {
+      return flops_of_element(row.trainable) * (row.experts > 0 ? chosen : 1);
+    });
     for (const LayerPlan& layer : layers)
       for (const BranchKind* kind : layer.branches)
         if (layer.stack == stack && kind->flops != nullptr) flops += kind->flops(c, length, memory);
     return flops;
   };
   const std::string_view first = layers.front().stack, last = layers.back().stack;
-  const double flops = n * own * (of_token(last, own) + (c.has_task_head() ? 0 : 6 * head));
+  const double flops = n * own * (of_token(last, own) + (c.has_task_head() ? 0 : head));
   return first == last ? flops : flops + n * memory * of_token(first, memory);
 }
 

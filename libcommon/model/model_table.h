@@ -38,9 +38,9 @@ struct SampleLengths {
 // Model FLOPs of a step over so many samples, by the formula of Megatron-LM core_v0.12
 // (num_floating_point_operations()).  It counts the LM head for each token, a BERT's too, and the
 // embedding for none, nor a task's head; of experts those that a token chooses; and half of all
-// pairs in self-attention, whether it is causal or not.  That formula has no second stack: of a T5
-// each stack is counted so over its own tokens, the LM head over the decoder's, and cross-attention
-// over all pairs of theirs.
+// pairs in self-attention, whether it is causal or not.  Frozen matrices count without gradients.
+// That formula has no second stack: of a T5 each stack is counted so over its own tokens, the LM
+// head over the decoder's, and cross-attention over all pairs of theirs.
 double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

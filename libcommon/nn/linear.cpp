@@ -21,10 +21,11 @@ static Param bias_of(const Param& weight) {
   return bias;
 }
 
-Linear::Linear(ParamTable& table, Param weight, bool bias)
+Linear::Linear(ParamTable& table, Param weight, bool bias, const Adapter::Options& adapter)
     : weight_(&table.add(std::move(weight))) {
   table.rows()[weight_->index].gradient_replaced = true;
   if (bias) bias_ = &table.add(bias_of(*weight_));
+  if (!adapter.parts.empty()) adapter_.emplace(table, *weight_, adapter);
 }
 
 ConstTensor Linear::bias(const Step& s) const {
@@ -35,19 +36,25 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
                       const Tensor& sum) const {
   const ArenaScope scope(s.layer);
   problem.a = x;
-  problem.b = s.weight(*weight_);
+  const ConstTensor weight = s.weight(*weight_);
+  Adapter::Directions directions;
+  if (adapter_) directions = adapter_->directions(s, weight);
+  problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
   problem.transpose_b = true;
   const bool gathers = cut_by_outputs() && s.shares_rows();
-  if (norm != nullptr) norm->put_before(s, problem, !gathers);
+  if (norm != nullptr) norm->put_before(s, problem, !gathers && !adapter_);
   if (gathers) {
     const Tensor all = s.scratch({s.tokens.count(), x.shape()[1]});
     const ConstTensor part = std::exchange(problem.a, all);
     gather_and_multiply(s, problem, all, part);
   } else if (sum) {
+    if (adapter_) adapter_->forward(s, problem.out, problem.a, directions, false);
+    problem.accumulate = adapter_.has_value();
     multiply_and_sum(s, problem, sum);
   } else {
     matmul(problem, s.stream);
   }
+  if (adapter_ && !sum) adapter_->forward(s, problem.out, problem.a, directions, true);
   s.done(*weight_);
   s.show(*weight_, "input", x);
 }
@@ -58,11 +65,19 @@ void Linear::forward(Step& s, Tensor y, ConstTensor x, const Norm* norm) const {
 }
 
 void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
+  if (adapter_) {
+    forward(s, at, x, norm);
+    return gelu_forward(y, at, GeluForm::tanh, s.stream);
+  }
   multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::gelu, .at = at}, x, norm);
   s.show(*weight_, "output", at);
 }
 
 void Linear::forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
+  if (adapter_) {
+    forward(s, at, x, norm);
+    return swiglu_forward(y, at, s.stream);
+  }
   multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::swiglu, .at = at}, x, norm);
   s.show(*weight_, "output", at);
 }
@@ -98,25 +113,34 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
     part = std::exchange(rows, all);
     return all;
   };
-  if (cut_by_outputs() && s.shares_rows() && weight_->trainable) {
+  if (cut_by_outputs() && s.shares_rows() && (weight_->trainable || adapter_)) {
     const Tensor all = all_of(x);
     gathered = gather_rows(s, all, part);
   }
   const bool gathers = cut_by_inputs() && s.shares_rows();
   const Tensor all = gathers ? all_of(dy) : Tensor();
+  const Tensor out = dx && cut_by_outputs() ? part_of_sum(s, dx) : dx;
+  Adapter::Directions directions;
+  if (adapter_) directions = adapter_->directions(s, s.weight(*weight_));
   if (dx) {
-    const Tensor out = cut_by_outputs() ? part_of_sum(s, dx) : dx;
+    const ConstTensor weight = s.weight(*weight_);
+    const bool fused = gelu_at && !adapter_;
     const Matmul problem{.out = out,
                          .a = dy,
-                         .b = s.weight(*weight_),
-                         .then = gelu_at ? Matmul::Then::gelu_gradient : Matmul::Then::store,
-                         .at = gelu_at};
+                         .b = adapter_ ? adapter_->scaled(s, weight, directions) : weight,
+                         .then = fused ? Matmul::Then::gelu_gradient : Matmul::Then::store,
+                         .at = fused ? gelu_at : Tensor()};
     gathers ? gather_and_multiply(s, problem, all, part) : matmul(problem, s.stream);
     s.done(*weight_);
-    if (cut_by_outputs()) summed = sum_parts(s, dx, out);
   } else if (gathers) {
     gathered = gather_rows(s, all, part);
   }
+  if (adapter_) {
+    gathered.wait();
+    adapter_->backward(s, out, dy, x, directions);
+    if (dx && gelu_at) gelu_backward(out, out, gelu_at, GeluForm::tanh, s.stream);
+  }
+  if (dx && cut_by_outputs()) summed = sum_parts(s, dx, out);
   gathered.wait();
   s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);
   summed.wait();

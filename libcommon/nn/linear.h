@@ -4,8 +4,13 @@
 // Tensor-parallel ranks share W as its segments are cut: by outputs, each rank making its columns
 // of y, or by inputs, each reading its columns of x.  The other of x and y is [rows, …] of hidden
 // states (nn/tensor_parallel.h).
+//
+// With an adapter (nn/adapter.h) W is W + scale B A.
 #pragma once
 
+#include <optional>
+
+#include "nn/adapter.h"
 #include "nn/norm.h"
 
 namespace mt {
@@ -14,8 +19,9 @@ struct Dropout;
 
 class Linear {
  public:
-  // `weight` describes the weight; a bias takes its place and segments from it.
-  Linear(ParamTable& table, Param weight, bool bias);
+  // `weight` describes the weight; a bias takes its place and segments from it.  `adapter` may have
+  // no parts: then there is none.
+  Linear(ParamTable& table, Param weight, bool bias, const Adapter::Options& adapter = {});
 
   void forward(Step& s, Tensor y, ConstTensor x, const Norm* norm = nullptr) const;
   // y = gelu(x W^T + b), in the tanh form, or silu of the left half of x W^T + b times its right
@@ -42,6 +48,7 @@ class Linear {
 
   const Param* weight_;
   const Param* bias_ = nullptr;
+  std::optional<Adapter> adapter_;
 };
 
 }  // namespace mt

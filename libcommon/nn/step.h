@@ -33,7 +33,11 @@ enum class Purpose : std::uint32_t {
   hidden_dropout2,
   cross_attention_dropout,
   cross_hidden_dropout,
-  head_dropout
+  head_dropout,
+  qkv_adapter_dropout,
+  proj_adapter_dropout,
+  fc1_adapter_dropout,
+  fc2_adapter_dropout
 };
 
 class ContextParallel;

@@ -16,6 +16,7 @@
 #include "kernels/preference_loss.h"
 #include "kernels/qkv.h"
 #include "kernels/relative_bias.h"
+#include "kernels/row_block.h"
 #include "kernels/sample.h"
 #include "kernels/score_loss.h"
 #include "kernels/update.h"
@@ -230,6 +231,17 @@ void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
 void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
+// A block of a wide matrix (kernels/row_block.h).  What is collected is of the sum_dtype.
+void spread(Tensor wide, ConstTensor narrow, const RowBlock& block, double factor, Stream& stream);
+void collect(Tensor narrow, ConstTensor wide, const RowBlock& block, double factor, Stream& stream);
+// Rows of their own lengths (kernels/row_scale.h).  squares, factor and total are of the sum_dtype.
+void row_squares(Tensor squares, ConstTensor x, Stream& stream);
+void row_factors(Tensor factor, ConstTensor m, ConstTensor squares, const RowBlock& block,
+                 Stream& stream);
+void scale_rows(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
+void multiply(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
+void add_over_norms(Tensor dm, ConstTensor total, ConstTensor squares, const RowBlock& block,
+                    Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
 void add_up(Tensor sum, ConstTensor x, Stream& stream);    // sum: [1], x: [n] f64, in order
 // The sum of the squares of all parts' elements; sum: [1] f64.  before(i), if there is one, is

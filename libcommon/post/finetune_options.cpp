@@ -53,6 +53,7 @@ void FinetuneOptions::add_to(CommandLine& cl) {
 void FinetuneOptions::add_run_to(CommandLine& cl) {
   cl.option("--seq-length", &seq_length, "N", "tokens of a sample; default: the checkpoint's",
             at_least(1));
+  if (offers_adapters) lora.add_to(cl, model, run.checkpoint.adapter);
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
@@ -74,6 +75,15 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
 void FinetuneOptions::parse(CommandLine& cl, bool trains) {
   cl.before_print([&] {
     take_stored(cl, run.checkpoint, plan);
+    if (offers_adapters && stored)
+      lora.take_stored(cl, stored->model, "adapter of " + stored->where);
+    const auto by_default = [&](const char* name, const char* value) {
+      if (!cl.given(name)) cl.fallback(name, {value}, "default of mt-finetune for adapters");
+    };
+    if (model.has_adapters()) {
+      by_default("--lr", "2e-4");
+      by_default("--weight-decay", "0");
+    }
     const auto any = [&](std::initializer_list<const char*> names) {
       return std::ranges::any_of(names, [&](const char* name) { return cl.given(name); });
     };
@@ -124,6 +134,7 @@ void FinetuneOptions::complete(bool documents) {
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, seq_length, run.ranks.parallel.tensor_model_parallel_size);
+  complete_adapters();
   run.complete_for(model, seq_length, documents, instead);
   if (!run.checkpoint.save.empty()) run.report.results = run.checkpoint.save + "/results.json";
 }
@@ -136,6 +147,27 @@ void change(ModelConfig& model, std::int64_t& seq_length, const Task::Change& ch
     complete_model(model, seq_length, *change.tensor_ranks);
   else if (change.recomputes)
     model.recompute.complete(model.num_layers);
+}
+
+void FinetuneOptions::complete_adapters() {
+  ModelConfig whole = model;
+  complete_model(whole, seq_length, 1);
+  std::string base = stored ? stored->where : model.lora_base;
+  if (stored && stored->model.has_adapters()) {
+    const CheckpointOptions& o = run.checkpoint;
+    const bool goes_on = !o.load.empty() && stored->where.starts_with(o.load);
+    base = goes_on && !o.pretrained_checkpoint.empty() ? o.pretrained_checkpoint
+                                                       : stored->model.lora_base;
+    whole.lora_base_hash = stored->model.lora_base_hash;
+  }
+  lora.complete(whole, is_planned() ? "" : base);
+  if (whole.has_adapters() && base.empty() && !run.checkpoint.save.empty() && !is_planned())
+    fail(Exit::usage, "--lora-rank: --load names the model whose adapters are saved");
+  if (whole.has_adapters() && run.checkpoint.format == "torch")
+    fail(Exit::usage, "--ckpt-format torch: adapters are saved as torch_dist and as PEFT's folder");
+  if (whole.use_dora && base.empty() && !is_planned() && !check_layout)
+    fail(Exit::usage, "--use-dora: --load names the model whose rows' lengths are learnt");
+  static_cast<AdapterConfig&>(model) = whole;
 }
 
 void complete_model(ModelConfig& model, std::int64_t seq_length, int tensor_ranks) {

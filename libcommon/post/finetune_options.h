@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "post/lora_options.h"
 #include "text/chat/chat_sources.h"
 #include "text/tokenizer.h"
 #include "train/options/model_options.h"
@@ -34,6 +35,8 @@ struct FinetuneOptions : ModelOptions {
   TaskData data;
   std::int64_t seq_length = 0;
   TokenizerOptions tokenizer;
+  LoraOptions lora;
+  bool offers_adapters = false;  // set before the options are declared
   RunOptions run;
   PlanOptions plan;
   bool check_layout = false;        // with two steps, instead of the run
@@ -63,6 +66,8 @@ struct FinetuneOptions : ModelOptions {
   // Checks what must fit together and derives what was not given.  `documents`: whether attention
   // stays within parts of a sample.
   void complete(bool documents);
+  // The adapters' part of that, for a plan that completes the model in several ways.
+  void complete_adapters();
 };
 
 // Makes the model of a task, and the length of its samples, what they are to be planned with.

@@ -14,5 +14,6 @@ void finetune_mnli(CommandLine& cl);
 void finetune_qqp(CommandLine& cl);
 void finetune_classify(CommandLine& cl);
 void finetune_ensemble(CommandLine& cl);
+void finetune_merge(CommandLine& cl);
 
 }  // namespace mt

@@ -16,19 +16,24 @@ TYPED_TEST_SUITE(DropoutCuda, check::ElementTypes);
 struct Case {
   std::int64_t rows, cols, offset;
   double p;
+  std::int64_t first_channel = 0;
 };
-constexpr Case kCases[] = {{0, 8, 0, 0.1},   {1, 1, 0, 0.5},     {3, 31, 0, 0.1},
-                           {31, 33, 0, 0.3}, {65, 128, 0, 0.1},  {65, 128, 1, 0.1},
-                           {40, 768, 0, 0},  {200, 1024, 0, 0.9}};
+constexpr Case kCases[] = {{0, 8, 0, 0.1},     {1, 1, 0, 0.5},      {3, 31, 0, 0.1},
+                           {31, 33, 0, 0.3},   {65, 128, 0, 0.1},   {65, 128, 1, 0.1},
+                           {40, 768, 0, 0},    {200, 1024, 0, 0.9}, {33, 64, 0, 0.3, 128},
+                           {33, 64, 0, 0.3, 5}};
 
 TYPED_TEST(DropoutCuda, AgreesWithTheCpu) {
   using T = TypeParam;
   const StepRecord record{.first_sample = 77};
   const DeviceArray<StepRecord> device_record(std::vector<StepRecord>{record});
-  for (const auto& [rows, cols, offset, p] : kCases) {
+  for (const auto& [rows, cols, offset, p, first_channel] : kCases) {
     SCOPED_TRACE(testing::Message() << rows << " x " << cols << " at " << offset << ", p " << p);
-    const Dropout on_host{
-        .p = p, .key = RandomKey::make(1234567890123, 9), .seq_length = 20, .record = &record};
+    const Dropout on_host{.p = p,
+                          .key = RandomKey::make(1234567890123, 9),
+                          .seq_length = 20,
+                          .first_channel = first_channel,
+                          .record = &record};
     Dropout on_device = on_host;
     on_device.record = device_record.data();
     const std::int64_t count = rows * cols;

@@ -14,6 +14,7 @@ const Dropout kDropout = {
 // The rule of DESIGN D5, word by word.
 bool kept(std::int64_t row, std::int64_t channel, const Dropout& d) {
   const auto sample = static_cast<std::uint32_t>(d.record->first_sample + row / d.seq_length);
+  channel += d.first_channel;
   const Counter words = philox({static_cast<std::uint32_t>(channel / 4),
                                 static_cast<std::uint32_t>(row % d.seq_length), 0, sample},
                                d.key);
@@ -32,6 +33,7 @@ TYPED_TEST(DropoutTest, ForwardAndBackwardFollowTheRule) {
       for (const double p : {0.0, 0.1, 0.75}) {
         Dropout dropout = kDropout;
         dropout.p = p;
+        dropout.first_channel = rows % 7;
         const auto x = random<T>(rows * cols, 1), residual = random<T>(rows * cols, 2),
                    bias = random<T>(cols, 3);
         std::vector<T> y(x.size()), alone(x.size()), dx(x.size());

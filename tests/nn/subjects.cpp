@@ -29,6 +29,22 @@ Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std:
   return {table, weight(name, out, in), bias};
 }
 
+// Of a weight whose rows are segments of so many, with an adapter of some.
+Linear adapted(ParamTable& table, Param weight, const std::vector<Segment>& segments,
+               const std::vector<std::string>& parts, double dropout = 0) {
+  weight.segments = segments;
+  return {table,
+          std::move(weight),
+          true,
+          {.rank = 2,
+           .scale = 1.5,
+           .dropout = dropout,
+           .parts = parts,
+           .layer = 3,
+           .purpose = parts.front().empty() ? Purpose::fc2_adapter_dropout
+                                            : Purpose::fc1_adapter_dropout}};
+}
+
 Norm norm(ParamTable& table, const std::string& name, NormKind kind, std::int64_t width = kHidden,
           bool zero_centered = false) {
   return {table,
@@ -106,6 +122,23 @@ class LinearSubject : public Subject {
 NamedSubject of_linear(const std::string& name, bool bias) {
   return {name, [=] { return std::make_unique<LinearSubject>(bias); }};
 }
+
+class AdaptedLinearSubject : public Subject {
+ public:
+  explicit AdaptedLinearSubject(double dropout)
+      : module_(adapted(table, weight("linear", 4, kHidden), {}, {""}, dropout)) {
+    x = {kTokens, kHidden};
+    y = {kTokens, 4};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool) override { module_.forward(s, out, in); }
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor in) override {
+    module_.backward(s, dx, d_out, in);
+  }
+
+ private:
+  Linear module_;
+};
 
 struct AttentionForm {
   std::int64_t heads = 2, kv_heads = 2, head_dim = 4;
@@ -228,6 +261,42 @@ NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bi
   return {name, [=] {
             return std::make_unique<WithResidual<Mlp>>([&](Subject& subject) {
               return mlp(subject.table, activation, with_bias, dropout);
+            });
+          }};
+}
+
+// Its linear layers have adapters, fc1 of these parts.
+NamedSubject of_adapted_mlp(const std::string& name, Activation activation,
+                            const std::vector<std::string>& parts, double dropout = 0) {
+  constexpr std::int64_t kFfn = 9;
+  std::vector<Segment> segments{{.name = "up", .extent = kFfn}};
+  if (is_gated(activation)) segments.insert(segments.begin(), {.name = "gate", .extent = kFfn});
+  const std::int64_t rows = std::ssize(segments) * kFfn;
+  return {name, [=] {
+            return std::make_unique<WithResidual<Mlp>>([&](Subject& subject) {
+              const Linear fc1 =
+                  adapted(subject.table, weight("fc1", rows, kHidden), segments, parts, dropout);
+              const Linear fc2 =
+                  adapted(subject.table, weight("fc2", kHidden, kFfn), {}, {""}, dropout);
+              return Mlp(fc1, fc2, activation, 3, dropout);
+            });
+          }};
+}
+
+// Of its groups' rows those of some of queries, keys and values have adapters.
+NamedSubject of_adapted_attention(const std::string& name, const std::vector<std::string>& parts) {
+  constexpr std::int64_t kHeads = 4, kGroups = 2, kDim = 4, kRows = (kHeads + 2 * kGroups) * kDim;
+  const Segment qkv{.name = "qkv",
+                    .extent = kRows,
+                    .granularity = kRows / kGroups,
+                    .parts = {kHeads / kGroups * kDim, kDim, kDim}};
+  return {name, [=] {
+            return std::make_unique<WithResidual<SelfAttention>>([&](Subject& subject) {
+              const Linear in = adapted(subject.table, weight("qkv", kRows, kHidden), {qkv}, parts);
+              return SelfAttention(
+                  in, linear(subject.table, "proj", kHidden, kHeads * kDim, false),
+                  {.core = {.layer = 3, .heads = kHeads, .kv_heads = kGroups, .head_dim = kDim},
+                   .inv_freq = {}});
             });
           }};
 }
@@ -430,6 +499,14 @@ std::vector<NamedSubject> all_subjects() {
   return {
       of_linear("linear", false),
       of_linear("linear_with_bias", true),
+      {"adapted_linear", [] { return std::make_unique<AdaptedLinearSubject>(0); }},
+      {"adapted_linear_with_dropout", [] { return std::make_unique<AdaptedLinearSubject>(0.3); }},
+      of_adapted_mlp("adapted_mlp_gelu_tanh", Activation::gelu_tanh, {""}),
+      of_adapted_mlp("adapted_mlp_swiglu", Activation::swiglu, {"gate", "up"}),
+      of_adapted_mlp("adapted_mlp_geglu", Activation::geglu, {"up"}),
+      of_adapted_mlp("adapted_mlp_swiglu_with_dropout", Activation::swiglu, {"gate", "up"}, 0.3),
+      of_adapted_attention("adapted_attention", {"q", "k", "v"}),
+      of_adapted_attention("adapted_attention_of_queries_and_values", {"q", "v"}),
       plain<Norm>("layer_norm", kHidden, kHidden, norm_of(NormKind::layer)),
       plain<Norm>("rms_norm", kHidden, kHidden, norm_of(NormKind::rms)),
       plain<Norm>("zero_centered_layer_norm", kHidden, kHidden,

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config/adapter_config.h"
 #include "model/config/attention_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
@@ -46,7 +47,8 @@ struct ModelConfig : Sizes,
                      ExpertConfig,
                      MambaConfig,
                      EncoderConfig,
-                     HeadConfig {
+                     HeadConfig,
+                     AdapterConfig {
   ModelFamily family = ModelFamily::gpt;
   RecomputeOptions recompute;
 

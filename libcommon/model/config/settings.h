@@ -195,6 +195,14 @@ void visit_settings(Config& c, const Visit& visit) {
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
   visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));
   visit(c.label_names, rare(stored("--label-names", kTraining)));
+  visit(c.lora_rank, rare(stored("--lora-rank", kTraining, part_to(kWide))));
+  visit(c.lora_alpha, rare(stored("--lora-alpha", kTraining, positive())));
+  visit(c.lora_dropout, rare(stored("--lora-dropout", kTraining, part_to(0.99))));
+  visit(c.use_rslora, rare(stored("--use-rslora", kTraining)));
+  visit(c.use_dora, rare(stored("--use-dora", kTraining)));
+  visit(c.lora_targets, rare(stored("--lora-targets", kTraining)));
+  visit(c.lora_base, rare(stored("--lora-base", kTraining)));
+  visit(c.lora_base_hash, rare(stored("--lora-base-hash", kTraining)));
   visit_family_settings(c, visit);
 }
 

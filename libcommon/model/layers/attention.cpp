@@ -19,19 +19,17 @@ static std::optional<Branch> make_attention(const LayerRows& layer) {
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      groups = c.kv_heads(), qkv_rows = (heads + 2 * groups) * d;
   const Norm norm = layer.make_branch_norm("self_attention.linear_qkv", "layer_norm_weight");
-  const Linear qkv(
-      layer.table,
+  const Linear qkv = layer.make_linear(
       layer.row(
           "self_attention.linear_qkv", "weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
           {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups, {heads / groups * d, d, d}}}),
-      c.has_qkv_bias());
+      c.has_qkv_bias(), Purpose::qkv_adapter_dropout);
   SelfAttention::HeadNorms head_norms;
   if (c.qk_layernorm) head_norms = make_head_norms(layer);
-  const Linear proj(
-      layer.table,
+  const Linear proj = layer.make_linear(
       layer.row("self_attention.linear_proj", "weight", {h, heads * d}, layer.output_init(),
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}}),
-      c.add_bias_linear);
+      c.add_bias_linear, Purpose::proj_adapter_dropout);
   const SelfAttention::Options options{
       .core = {.layer = layer.layer,
                .heads = heads / layer.part.ranks,

@@ -37,6 +37,17 @@ Norm LayerRows::make_branch_norm(std::string module, std::string_view param) con
   return make_norm(std::move(scale));
 }
 
+Linear LayerRows::make_linear(Param weight, bool has_bias, Purpose adapter_dropout) const {
+  const Adapter::Options adapter{.rank = config.lora_rank,
+                                 .scale = config.lora_scale(),
+                                 .dropout = config.lora_dropout,
+                                 .magnitudes = config.use_dora,
+                                 .parts = config.adapted_parts(weight.place.module),
+                                 .layer = layer,
+                                 .purpose = adapter_dropout};
+  return {table, std::move(weight), has_bias, adapter};
+}
+
 Initializer LayerRows::output_init() const {
   return {Initializer::Kind::normal,
           config.init_method_std / std::sqrt(2.0 * static_cast<double>(layers))};

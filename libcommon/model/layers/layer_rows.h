@@ -50,6 +50,8 @@ struct LayerRows : ModelRows {
   // Adds the norm in front of a branch.  Its scale is the weight of a module of its own, or the
   // layer_norm_weight of a linear one that is fused with it.
   Norm make_branch_norm(std::string module, std::string_view param) const;
+  // Adds a linear module with this weight, and the adapters that it is to have.
+  Linear make_linear(Param weight, bool has_bias, Purpose adapter_dropout) const;
   // The initialiser of a matrix that ends a residual branch.
   Initializer output_init() const;
 };

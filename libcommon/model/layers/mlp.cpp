@@ -11,14 +11,13 @@ static std::optional<Branch> make_mlp(const LayerRows& layer) {
   if (c.is_gated()) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
   fc1_segments.push_back({"up", f, 0, ShardAxis::tp});
   const Norm norm = layer.make_branch_norm("mlp.linear_fc1", "layer_norm_weight");
-  const Linear fc1(layer.table,
-                   layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
-                             matrix_init(c, {fc1_rows, h}), fc1_segments),
-                   c.add_bias_linear);
-  const Linear fc2(layer.table,
-                   layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
-                             {{"up", f, 1, ShardAxis::tp}}),
-                   c.add_bias_linear);
+  const Linear fc1 = layer.make_linear(layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
+                                                 matrix_init(c, {fc1_rows, h}), fc1_segments),
+                                       c.add_bias_linear, Purpose::fc1_adapter_dropout);
+  const Linear fc2 =
+      layer.make_linear(layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
+                                  {{"up", f, 1, ShardAxis::tp}}),
+                        c.add_bias_linear, Purpose::fc2_adapter_dropout);
   return Branch(
       norm, Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
       c.recompute.part("layernorm"));

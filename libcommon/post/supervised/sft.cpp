@@ -10,13 +10,13 @@ void finetune_sft(CommandLine& cl) {
   SftOptions options;
   cl.describe("Learn conversations, prompts with their completions, or texts.");
   cl.first_run({"--load", "--train-data", "--seq-length", "--global-batch-size", "--epochs", "--lr",
-                "--save"});
+                "--lora-rank", "--save"});
   options.add_to(cl);
   options.parse(cl);
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {
-      if (!options.plan.search) options.complete();
+      options.plan.search ? options.complete_adapters() : options.complete();
       return std::make_unique<SupervisedFinetuning>(options);
     });
   }

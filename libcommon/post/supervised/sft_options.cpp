@@ -21,6 +21,7 @@ void SftOptions::add_to(CommandLine& cl) {
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
             "less",
             one_of({"nll", "dft"}));
+  offers_adapters = true;
   add_run_to(cl);
 }
 

@@ -22,6 +22,7 @@ struct CheckpointOptions {
   bool resize_embeddings = false;  // for words that the checkpoint's tokenizer has not
   bool use_args = false;           // the model is what the checkpoint says, whatever flags say
   std::string pretrained_checkpoint;
+  std::string adapter;  // of PEFT's, with which a run begins that loads a model
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
   const char* keep_option = "--keep-last";  // says keep_last
   bool async_save = false, fully_parallel_save = true;

@@ -6,11 +6,14 @@
 #include <filesystem>
 
 #include "formats/finite_weights.h"
+#include "formats/peft/adapted_source.h"
+#include "formats/peft/peft_folder.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/model_table.h"
+#include "nn/adapter.h"
 #include "tensor/host_copy.h"
 #include "text/same_ids.h"
 #include "train/run/foreign_model.h"
@@ -142,20 +145,24 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 }
 
 // The rows of what is loaded, a model with these settings; and which of a task's model it has:
-// where a run begins anew, all but the head of a task that it lacks or has with other labels, which
-// then keeps its initial weights.
+// where a run begins anew, all but the head of a task that it lacks or has with other labels, and
+// adapters that it lacks, which then keep their initial weights.
 class LoadedRows {
  public:
   LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
     const ModelConfig& wanted = task.model();
     const bool same =
         stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
-    table_ = same ? task.rows() : model_rows(stored);
+    has_adapters_ = stored.has_adapters();
+    table_ = same && has_adapters_ == wanted.has_adapters() ? task.rows() : model_rows(stored);
     if (begins_anew && !same) drawn_ = wanted.task_head;
   }
   const ParamTable& table() const { return table_; }
   ParamTable take_table() { return std::move(table_); }
-  bool has(const Param& row) const { return drawn_.empty() || row.place.stack != drawn_; }
+  bool has(const Param& row) const {
+    return (drawn_.empty() || row.place.stack != drawn_) &&
+           (has_adapters_ || !is_adapter(row.place));
+  }
   void tell(const std::string& where, const Log& log) const {
     if (!drawn_.empty())
       log.warn(
@@ -165,12 +172,31 @@ class LoadedRows {
  private:
   ParamTable table_;
   std::string drawn_;  // the stack of the head
+  bool has_adapters_ = false;
 };
 
+// A run goes on with the adapters that are stored.
+static void check_same_adapters(const AdapterConfig& run, const AdapterConfig& stored,
+                                const std::string& where) {
+  const auto compare = [&](const char* name, const auto& here, const auto& there) {
+    if (!(here == there))
+      fail(Exit::bad_config, where, ": ", name, " is ", there, " in the adapter and ", here,
+           " here");
+  };
+  compare("--lora-rank", run.lora_rank, stored.lora_rank);
+  compare("--lora-alpha", run.lora_alpha, stored.lora_alpha);
+  const auto on_off = [](bool on) { return std::string_view(on ? "on" : "off"); };
+  compare("--use-rslora", on_off(run.use_rslora), on_off(stored.use_rslora));
+  compare("--use-dora", on_off(run.use_dora), on_off(stored.use_dora));
+  compare("--lora-targets", run.lora_targets, stored.lora_targets);
+}
+
 // The weights of a model of others', with what lies beside them.
-static void load_foreign(const std::string& path, std::uint64_t seed, TrainingState& state,
-                         bool may_add, bool first, const Log& log) {
-  const std::unique_ptr<ModelSource> source = open_model(path);
+static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
+                         bool first, const Log& log) {
+  const std::unique_ptr<ModelSource> source =
+      open_model(path, {.adapter = options.checkpoint.adapter,
+                        .merges_adapter = !state.task.model().has_adapters()});
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
   if (first && source->common().is(PyValue::Kind::dict))
@@ -178,17 +204,25 @@ static void load_foreign(const std::string& path, std::uint64_t seed, TrainingSt
   const std::string changed =
       check_same_model(state.task.model(), source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
-  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(), may_add,
-                  [&] { return source->make_tokenizer({}); });
+  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
+                  options.checkpoint.resize_embeddings, [&] { return source->make_tokenizer({}); });
+  if (source->config().has_adapters())
+    check_same_adapters(
+        state.task.model(), source->config(),
+        options.checkpoint.adapter.empty() ? source->path() : options.checkpoint.adapter);
   const LoadedRows rows(source->config(), state.task, true);
   if (first) rows.tell(source->path(), log);
   source->check_all_used(rows.table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
-        if (!rows.has(row)) return initialize(row, row.value, seed, state.stream);
+        const bool is_drawn = !rows.has(row), is_norm = row.place.param == Adapter::kMagnitude;
+        if (is_drawn && !is_norm) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        read_part(*source, row, state.task.model().vocab_size, here.tensor());
+        if (is_drawn)
+          read_magnitudes(*source, state.task.model(), row, here.tensor());
+        else
+          read_part(*source, row, state.task.model().vocab_size, here.tensor());
         check_finite(source->path(), row, here.tensor());
         here.upload();
       },
@@ -211,8 +245,11 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
          " is what this run goes on from, words and all; with --finetune it begins anew");
   // Whose rows may be fewer than the run's.
   if (o.resize_embeddings && found.place) found.foreign = found.place->folder;
+  // A run that trains adapters begins from a model, and one that trains none from a merged one.
+  const bool adapted = found.place && is_peft_folder(found.place->folder);
+  if (found.place && adapted != task.model().has_adapters()) found.foreign = found.place->folder;
   if (!found.foreign.empty()) {
-    load_foreign(found.foreign, options.seed, state, o.resize_embeddings, ranks.rank() == 0, log);
+    load_foreign(found.foreign, options, state, ranks.rank() == 0, log);
     return Loaded::lasting;
   }
   if (!found.place) return Loaded::nothing;
@@ -231,13 +268,21 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
   LoadedRows rows(stored, task, found.begins_anew || place->release);
   if (ranks.rank() == 0) rows.tell(place->folder, log);
+  std::unique_ptr<ModelSource> base;
+  if (adapted) {
+    check_same_adapters(task.model(), stored, place->folder);
+    base = open_model(task.model().lora_base);
+  }
   checkpoint->take_rows(rows.take_table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
         if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        checkpoint->read(row, "", here.tensor());
+        if (base && !is_adapter(row.place))
+          read_part(*base, row, task.model().vocab_size, here.tensor());
+        else
+          checkpoint->read(row, "", here.tensor());
         check_finite(place->folder, row, here.tensor());
         here.upload();
       },

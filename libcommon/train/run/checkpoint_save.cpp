@@ -6,8 +6,11 @@
 #include "formats/convert.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/row_checkpoint.h"
+#include "nn/adapter.h"
+#include "train/run/adapter_save.h"
 #include "train/run/checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"
 
@@ -133,6 +136,7 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
       when_written_(std::move(when_written)) {
   const CheckpointOptions& o = options_;
   const Task& task = state.task;
+  const bool adapted = task.model().has_adapters();  // then they are saved alone
   state.stream.synchronize();
   const bool first = ranks_.rank() == 0;
   if (first) save_.emplace(first_folder_, iteration_);
@@ -144,10 +148,14 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
                     o.async_save ? DistWriter::When::in_close : DistWriter::When::at_once);
   state.optimizer.read_values(
       [&](const Param& row) {
+        if (adapted && !is_adapter(row.place)) return;
         if (mine[row.index] && state.optimizer.counts(row)) write_row(*writer_, row, {}, row.value);
       },
       state.stream);
-  if (first) write_extra_states(*writer_, task.model());
+  if (adapted)
+    content_.files = write_adapters(folder, task.model(), task.rows(), state.optimizer, mine,
+                                    ranks_, state.stream);
+  if (first && !adapted) write_extra_states(*writer_, task.model());
   if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
     const ParamTable whole = task.rows();

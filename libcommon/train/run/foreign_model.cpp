@@ -7,6 +7,7 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_source.h"
 #include "formats/megatron/run_config.h"
+#include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -31,7 +32,8 @@ std::string find_foreign_model(const std::string& path, std::optional<std::int64
     const auto has = [&](const char* name) { return fs::exists(concat(path, "/", name), none); };
     if (has(kTracker) || has(kTrainState) || is_one_checkpoint(path))
       return bridge_checkpoint(path, step);
-    found = has("config.json") || has("params.json") || find_gguf(path).has_value();
+    found = has("config.json") || has("params.json") || has(kAdapterConfig) ||
+            find_gguf(path).has_value();
   }
   if (found && step)
     fail(Exit::usage, "--ckpt-step ", *step, ": ", path, " is a model, which has no iterations");

@@ -85,7 +85,8 @@ void warn_of_newer(const CheckpointOptions& o, const ToLoad& found, const Log& l
 static std::optional<StoredSettings> settings_of(const CheckpointOptions& o, const ToLoad& found,
                                                  int damaged = 0) {
   if (!found.foreign.empty()) {
-    const std::unique_ptr<ModelSource> model = open_model(found.foreign);
+    const std::unique_ptr<ModelSource> model =
+        open_model(found.foreign, {.adapter = o.adapter, .merges_adapter = false});
     return StoredSettings{found.foreign, model->config(), model->config().max_position_embeddings};
   }
   if (!found.place) return {};

@@ -1,0 +1,184 @@
+#include "formats/peft/adapted_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/hash.h"
+#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/torch_file.h"
+#include "model/config/model_config.h"
+#include "model/model_table.h"
+#include "nn/adapter.h"
+
+namespace mt {
+
+static std::unique_ptr<ModelConfig> with_adapters(const ModelConfig& base,
+                                                  const PeftFolder& folder) {
+  auto config = std::make_unique<ModelConfig>(base);
+  static_cast<AdapterConfig&>(*config) = folder.adapters_of(base);
+  return config;
+}
+
+AdaptedSource::AdaptedSource(std::unique_ptr<ModelSource> base, const std::string& folder,
+                             bool merged)
+    : base_(std::move(base)),
+      folder_(folder),
+      adapted_(with_adapters(base_->config(), folder_)),
+      rows_(model_rows(*adapted_)),
+      names_(base_->config()) {
+  adapted_->lora_base = std::filesystem::absolute(base_->path()).lexically_normal().string();
+  path_ = base_->path();
+  format_ = base_->format();
+  *config_ = merged ? base_->config() : *adapted_;
+  dtype_ = base_->dtype();
+  companions_ = base_->companions();
+  notes_ = base_->notes();
+  manifest_extra_ = base_->manifest_extra();
+}
+
+std::unique_ptr<Tokenizer> AdaptedSource::make_tokenizer(const TokenizerOptions& others) const {
+  return base_->make_tokenizer(others);
+}
+
+DType AdaptedSource::dtype_of(const Param& row, const std::string& state) const {
+  return is_adapter(row.place) ? folder_.dtype_of(names_, row) : base_->dtype_of(row, state);
+}
+
+void AdaptedSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (is_adapter(row.place)) return folder_.read(names_, row, out);
+  is_merged(row) ? merge(row, out) : base_->read(row, state, out);
+}
+
+bool AdaptedSource::is_merged(const Param& row) const {
+  return !config_->has_adapters() && row.place.layer && row.place.param == "weight" &&
+         !adapted_->adapted_parts(row.place.module).empty();
+}
+
+// A tensor on the host, with what it lies in.
+namespace {
+struct Whole {
+  explicit Whole(const Shape& shape)
+      : buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * sizeof(float)),
+        tensor(buffer.tensor(DType::f32, shape)) {}
+  Buffer buffer;
+  Tensor tensor;
+};
+
+double norm_of(const float* numbers, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += double{numbers[i]} * numbers[i];
+  return std::sqrt(sum);
+}
+}  // namespace
+
+void AdaptedSource::merge(const Param& row, Tensor out) const {
+  const Whole weight(row.shape);
+  base_->read(row, "", weight.tensor);
+  auto* const numbers = weight.tensor.as<float>();
+  const std::int64_t in = row.shape[1];
+  const auto scale = static_cast<float>(adapted_->lora_scale());
+  Stream stream(Device::cpu);
+  for (const std::string& part : adapted_->adapted_parts(row.place.module)) {
+    const auto read_factor = [&](std::string_view param) {
+      const RowPlace place = adapter_place(row.place, part, param);
+      const Param& factor = *std::ranges::find(rows_.rows(), place, &Param::place);
+      Whole whole(factor.shape);
+      folder_.read(names_, factor, whole.tensor);
+      return whole;
+    };
+    const Whole a = read_factor(Adapter::kA), b = read_factor(Adapter::kB);
+    const Whole product({b.tensor.shape()[0], in});
+    matmul({.out = product.tensor, .a = b.tensor, .b = a.tensor}, stream);
+    const RowBlock block = adapted_rows(row, part);
+    const auto* const added = product.tensor.as<float>();
+    for (std::int64_t i = 0; i < product.tensor.shape()[0]; ++i) {
+      float* const to = numbers + block.place(i * in, in, in);
+      for (std::int64_t c = 0; c < in; ++c) to[c] += scale * added[i * in + c];
+    }
+    if (!adapted_->use_dora) continue;
+    const Whole m = read_factor(Adapter::kMagnitude);
+    for (std::int64_t i = 0; i < m.tensor.numel(); ++i) {
+      float* const of_row = numbers + block.place(i * in, in, in);
+      const auto factor = static_cast<float>(m.tensor.as<float>()[i] / norm_of(of_row, in));
+      for (std::int64_t c = 0; c < in; ++c) of_row[c] *= factor;
+    }
+  }
+  dense(DType::f32, row.shape,
+        {static_cast<const std::byte*>(weight.tensor.data()), weight.tensor.bytes()})
+      .copy_to(origin_of(row.shape.rank()), out);
+}
+
+std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::string& state) const {
+  return is_adapter(row.place) || is_merged(row) ? std::nullopt : base_->view(row, state);
+}
+
+void AdaptedSource::check_all_used(const ParamTable&) const {
+  base_->check_all_used(model_rows(base_->config()));
+  folder_.check_all_used(names_, rows_);
+}
+
+void read_magnitudes(const ModelSource& base, const ModelConfig& config, const Param& row,
+                     Tensor out) {
+  const ParamTable table = model_rows(base.config());
+  for (const Param& weight : table.rows())
+    for (const std::string& part : config.adapted_parts(weight.place.module)) {
+      if (!(adapter_place(weight.place, part, Adapter::kMagnitude) == row.place) ||
+          weight.place.param != "weight")
+        continue;
+      const Whole whole(weight.shape), norms(row.shape);
+      base.read(weight, "", whole.tensor);
+      const RowBlock block = adapted_rows(weight, part);
+      const std::int64_t in = weight.shape[1];
+      for (std::int64_t i = 0; i < row.shape[0]; ++i)
+        norms.tensor.as<float>()[i] =
+            static_cast<float>(norm_of(whole.tensor.as<float>() + block.place(i * in, in, in), in));
+      for (const ElementRun& run : row.runs())
+        dense(DType::f32, {run.count},
+              {reinterpret_cast<const std::byte*>(norms.tensor.as<float>() + run.global),
+               static_cast<std::size_t>(run.count) * sizeof(float)})
+            .copy_to({0}, out.rows(run.local, run.local + run.count));
+      return;
+    }
+  fail(Exit::internal, row.name(), ": is of no weight");
+}
+
+std::string base_hash(const ModelSource& source) {
+  Hasher hasher;
+  const ParamTable table = model_rows(source.config());
+  for (const Param& row : table.rows()) {
+    const RowPlace& place = row.place;
+    if (place.param != "weight" ||
+        (place.layer ? *place.layer != 0 || place.module != "self_attention.linear_proj"
+                     : place.module != "final_layernorm"))
+      continue;
+    const Whole whole(row.shape);
+    source.read(row, "", whole.tensor);
+    hasher.update({static_cast<const std::byte*>(whole.tensor.data()), whole.tensor.bytes()});
+  }
+  return hasher.hex();
+}
+
+std::string adapter_folder(const std::string& path) {
+  std::error_code none;
+  if (is_peft_folder(path)) return path;
+  if (std::filesystem::is_directory(path, none))
+    if (const auto place = find_checkpoint(path); place && is_peft_folder(place->folder))
+      return place->folder;
+  fail(Exit::no_input, path, ": no adapter there: expected a folder with ", kAdapterConfig,
+       ", or a run's that trains one");
+}
+
+std::string base_of_adapter(const std::string& folder) {
+  const std::string base = PeftFolder(folder).base();
+  std::error_code none;
+  if (base.empty() || !std::filesystem::exists(base, none))
+    fail(Exit::no_input, folder, ": is an adapter of ",
+         base.empty() ? "a base that it does not name" : base,
+         ", which is no path here; --load names the base, and --adapter the adapter");
+  if (is_peft_folder(base))
+    fail(Exit::bad_config, folder, ": is an adapter of another, ", base, ", which is to be merged");
+  return base;
+}
+
+}  // namespace mt

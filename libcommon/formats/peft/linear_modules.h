@@ -1,0 +1,32 @@
+// The linear layers of a model that can have adapters (nn/adapter.h), as transformers has them: one
+// for each of queries, keys and values, say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formats/names/foreign_name.h"
+
+namespace mt {
+
+// LinearModule: one of theirs.
+struct LinearModule {
+  RowPlace weight;            // the row of ours that it is, or is part of
+  std::string part = {};      // which rows of that one (Adapter::Options::parts)
+  std::string path = {};      // "model.layers.0.self_attn.q_proj"
+  Transform of_outputs = {};  // how the rows of a B of ours become those of theirs
+
+  std::string target() const;  // as in AdapterConfig::lora_targets
+};
+std::vector<LinearModule> linear_modules(const ModelConfig& config);
+
+// Returns AdapterConfig::lora_targets for what a user or a PEFT folder wants: "all-linear"; names
+// of theirs, "q_proj" or the whole path, as PEFT matches them; or of ours, "linear_qkv".  What
+// matches nothing, or not in all layers alike, is Exit::bad_config; `from` begins that line.
+std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
+                         const std::string& from);
+
+// The reverse: the shortest names by which PEFT finds just what the model's adapters are of.
+std::vector<std::string> peft_targets(const ModelConfig& config);
+
+}  // namespace mt

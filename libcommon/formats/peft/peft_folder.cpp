@@ -1,0 +1,208 @@
+#include "formats/peft/peft_folder.h"
+
+#include <filesystem>
+#include <set>
+
+#include "base/json.h"
+#include "base/json_object.h"
+#include "base/json_parse.h"
+#include "ckpt/safetensors.h"
+#include "formats/peft/linear_modules.h"
+#include "model/config/model_config.h"
+#include "nn/adapter.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+static constexpr const char* kPrefix = "base_model.model.";
+static constexpr const char* kPickled = "adapter_model.bin";
+
+bool is_peft_folder(const std::string& folder) {
+  std::error_code none;
+  return fs::exists(concat(folder, "/", kAdapterConfig), none);
+}
+
+// --- Names --------------------------------------------------------------------------------------
+
+PeftNames::PeftNames(const ModelConfig& config) {
+  for (const LinearModule& module : linear_modules(config))
+    for (const std::string_view param : {Adapter::kA, Adapter::kB, Adapter::kMagnitude}) {
+      const bool is_magnitude = param == Adapter::kMagnitude;
+      ForeignName name{
+          .name = concat(kPrefix, module.path, ".", param, is_magnitude ? "_vector" : ".weight")};
+      if (param != Adapter::kA) name.transform = module.of_outputs;
+      names_[adapter_place(module.weight, module.part, param).name()] = std::move(name);
+    }
+}
+
+ForeignName PeftNames::of(const Param& row) const {
+  const auto found = names_.find(row.name());
+  if (found == names_.end()) fail(Exit::internal, row.name(), ": is no adapter's");
+  return found->second;
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+// A list of names, or one; what is a regular expression cannot be a name.
+static std::vector<std::string> targets_of(const JsonObject& config) {
+  std::string_view one;
+  if (!config.member("target_modules").get(one)) {
+    if (one.find_first_of("*+?()[]|\\^$") != one.npos)
+      config.refuse("target_modules: ", json_quoted(one),
+                    " is a regular expression, expected a list of names");
+    return {std::string(one)};
+  }
+  simdjson::dom::array several;
+  if (config.member("target_modules").get(several))
+    config.refuse("target_modules: expected a list of names");
+  std::vector<std::string> names;
+  for (const simdjson::dom::element element : several) {
+    if (element.get(one)) config.refuse("target_modules: expected a list of names");
+    names.emplace_back(one);
+  }
+  return names;
+}
+
+// Whether it says something: null, false, [], {} and "none" do not.
+static bool is_set(const JsonObject& config, const char* name) {
+  if (!config.has(name)) return false;
+  const simdjson::dom::element value = config.member(name);
+  bool flag = false;
+  std::string_view text;
+  simdjson::dom::array array;
+  simdjson::dom::object object;
+  if (!value.get(flag)) return flag;
+  if (!value.get(text)) return text != "none";
+  if (!value.get(array)) return array.size() > 0;
+  if (!value.get(object)) return object.size() > 0;
+  return true;
+}
+
+static void refuse_others(const JsonObject& config) {
+  if (config.text_or("peft_type", "LORA") != "LORA")
+    config.refuse("peft_type: is ", config.text("peft_type"), ", expected LORA");
+  for (const char* name :
+       {"bias", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern",
+        "layers_to_transform", "exclude_modules", "megatron_config", "layer_replication",
+        "trainable_token_indices", "target_parameters", "use_qalora", "alora_invocation_tokens"})
+    if (is_set(config, name)) config.refuse(name, ": is set, which is not supported");
+  std::string_view text;
+  if (config.has("init_lora_weights") && !config.member("init_lora_weights").get(text) &&
+      text != "gaussian")
+    config.refuse("init_lora_weights: ", text,
+                  " changes the base model, too; convert the adapter to one of the base as it was");
+}
+
+PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
+  const std::string path = concat(folder, "/", kAdapterConfig), text = read_regular_file(path);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (const auto error = parse_json(parser, text).get(root))
+    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+  const JsonObject config(root, path);
+  refuse_others(config);
+  constexpr std::int64_t kMostRank = 1 << 16;
+  settings_.lora_rank = config.number("r", kMostRank);
+  settings_.lora_alpha = config.real("lora_alpha");
+  settings_.lora_dropout = config.has("lora_dropout") ? config.real("lora_dropout") : 0;
+  settings_.use_rslora = config.flag_or("use_rslora", false);
+  settings_.use_dora = config.flag_or("use_dora", false);
+  if (settings_.lora_rank < 1) config.refuse("r: is 0, expected a rank");
+  if (!(settings_.lora_dropout >= 0 && settings_.lora_dropout < 1))
+    config.refuse("lora_dropout: is ", settings_.lora_dropout, ", expected less than 1");
+  targets_ = targets_of(config);
+  base_ = config.text_or("base_model_name_or_path", "");
+  const std::string safe = concat(folder, "/", kAdapterModel);
+  tensors_ = open_tensor_file(fs::exists(safe) ? safe : concat(folder, "/", kPickled));
+}
+
+AdapterConfig PeftFolder::adapters_of(const ModelConfig& base) const {
+  AdapterConfig adapters = settings_;
+  adapters.lora_targets = lora_targets(base, targets_, concat(path_, "/", kAdapterConfig));
+  return adapters;
+}
+
+static const DistTensor& stored(const TensorSource& tensors, const ForeignName& name,
+                                const Param& row) {
+  const DistTensor* const older = tensors.find(name.name + ".weight");  // a magnitude of PEFT's
+  const DistTensor& tensor = older != nullptr ? *older : tensors.at(name.name);
+  const Shape expected = transformed_shape(name.transform, row.shape);
+  if (!(tensor.shape == expected))
+    fail(Exit::bad_config, tensors.path(), ": tensor ", name.name, " is ", tensor.shape,
+         ", expected ", expected, ": it is an adapter of another base model");
+  return tensor;
+}
+
+DType PeftFolder::dtype_of(const PeftNames& names, const Param& row) const {
+  return *stored(*tensors_, names.of(row), row).dtype;
+}
+
+void PeftFolder::read(const PeftNames& names, const Param& row, Tensor out) const {
+  const ForeignName name = names.of(row);
+  const DistTensor& tensor = stored(*tensors_, name, row);
+  const Shape origin = origin_of(tensor.shape.rank());
+  if (name.transform.empty()) return tensors_->read_original(tensor.key, origin, out);
+  const Buffer buffer(Device::cpu, out.bytes());
+  const Tensor theirs = buffer.tensor(out.dtype(), tensor.shape);
+  tensors_->read_original(tensor.key, origin, theirs);
+  apply_inverse(name.transform, out, theirs);
+}
+
+void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table) const {
+  std::set<std::string> used;
+  for (const Param& row : table.rows())
+    if (is_adapter(row.place)) used.insert(stored(*tensors_, names.of(row), row).key);
+  for (const auto& [key, tensor] : tensors_->tensors())
+    if (!used.contains(key))
+      fail(Exit::bad_data, tensors_->path(), ": tensor ", key,
+           " has no place in the adapters that ", kAdapterConfig, " describes");
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+// As PEFT writes it: keys sorted, two spaces deep.
+static std::string config_text(const ModelConfig& config) {
+  const auto quoted = [](const std::string& text) { return json_quoted(text); };
+  const auto number = [](double value) { return JsonWriter().value(value).text(); };
+  std::string targets;
+  for (const std::string& name : peft_targets(config))
+    targets += concat(targets.empty() ? "" : ",", "\n    ", quoted(name));
+  const std::map<std::string, std::string> members = {
+      {"alpha_pattern", "{}"},
+      {"base_model_name_or_path", quoted(config.lora_base)},
+      {"bias", quoted("none")},
+      {"fan_in_fan_out", config.position_embedding_type == "learned_absolute" ? "true" : "false"},
+      {"inference_mode", "true"},
+      {"init_lora_weights", "true"},
+      {"layers_pattern", "null"},
+      {"layers_to_transform", "null"},
+      {"lora_alpha", number(config.lora_alpha)},
+      {"lora_dropout", number(config.lora_dropout)},
+      {"modules_to_save", "null"},
+      {"peft_type", quoted("LORA")},
+      {"r", std::to_string(config.lora_rank)},
+      {"rank_pattern", "{}"},
+      {"revision", "null"},
+      {"target_modules", concat("[", targets, "\n  ]")},
+      {"task_type", quoted("CAUSAL_LM")},
+      {"use_dora", config.use_dora ? "true" : "false"},
+      {"use_rslora", config.use_rslora ? "true" : "false"}};
+  std::string text;
+  for (const auto& [name, value] : members)
+    text += concat(text.empty() ? "{\n  " : ",\n  ", quoted(name), ": ", value);
+  return text + "\n}";
+}
+
+void write_peft_folder(const std::string& folder, const ModelConfig& config,
+                       const std::vector<PeftTensor>& tensors) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const PeftTensor& one : tensors)
+    entries.push_back({one.name, one.tensor.dtype(), one.tensor.shape()});
+  SafetensorsWriter writer(folder, entries, kAdapterModel);
+  for (const PeftTensor& one : tensors) writer.write(one.name, one.tensor);
+  writer.close();
+  write_file_atomically(concat(folder, "/", kAdapterConfig), config_text(config), false);
+}
+
+}  // namespace mt

@@ -1,0 +1,65 @@
+// PEFT's folder of an adapter: adapter_config.json, and adapter_model.safetensors or .bin with
+//   base_model.model.PATH.lora_A.weight [rank, in]
+//   base_model.model.PATH.lora_B.weight [out, rank]
+//   base_model.model.PATH.lora_magnitude_vector [out], of DoRA
+// for each PATH of a linear layer of transformers that has one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ckpt/tensor_source.h"
+#include "formats/names/foreign_name.h"
+#include "model/config/adapter_config.h"
+
+namespace mt {
+
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+inline constexpr const char* kAdapterModel = "adapter_model.safetensors";
+
+bool is_peft_folder(const std::string& folder);
+
+// What the tensors are called of the adapters of a model.
+class PeftNames {
+ public:
+  explicit PeftNames(const ModelConfig& config);
+  ForeignName of(const Param& row) const;  // of an adapter
+
+ private:
+  std::map<std::string, ForeignName> names_;  // by those of rows
+};
+
+// PeftFolder: an adapter that is read.
+class PeftFolder {
+ public:
+  // Exit::bad_data for what is not a LoRA, or has more to it than is computed here.
+  explicit PeftFolder(const std::string& folder);
+
+  const std::string& path() const { return path_; }
+  const std::string& base() const { return base_; }  // a path, or a name on Hugging Face's hub
+  // The settings of the adapters of such a base.
+  AdapterConfig adapters_of(const ModelConfig& base) const;
+  // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
+  void read(const PeftNames& names, const Param& row, Tensor out) const;
+  DType dtype_of(const PeftNames& names, const Param& row) const;
+  // Exit::bad_data for a tensor that belongs to none of the rows.
+  void check_all_used(const PeftNames& names, const ParamTable& table) const;
+
+ private:
+  std::string path_, base_;
+  AdapterConfig settings_;  // without targets
+  std::vector<std::string> targets_;
+  std::unique_ptr<TensorSource> tensors_;
+};
+
+// PeftTensor: a tensor of such a folder that is to be written, on the host.
+struct PeftTensor {
+  std::string name;
+  ConstTensor tensor;
+};
+void write_peft_folder(const std::string& folder, const ModelConfig& config,
+                       const std::vector<PeftTensor>& tensors);
+
+}  // namespace mt

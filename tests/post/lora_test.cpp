@@ -1,0 +1,222 @@
+// Adapters of whole runs of sft: layouts, what frozen rows do not take, and what is saved.
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "formats/model_source.h"
+#include "formats/peft/linear_modules.h"
+#include "model/model_table.h"
+#include "tests/post/sft_run.h"
+#include "tests/support/host_tensor.h"
+#include "train/plan/plan.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LoraRun : public SftRun {
+ protected:
+  SftOptions adapted(const std::string& save = "") const {
+    SftOptions o = options(save);
+    o.model.lora_rank = 4;
+    o.model.lora_alpha = 8;
+    return o;
+  }
+  // A folder of a model, trained for a step.
+  std::string base() const {
+    SftOptions o = options("base");
+    o.run.length.train_iters = 1;
+    train_with(o);
+    return path("base");
+  }
+};
+
+struct LoraLayout {
+  int data = 1, tensor = 1, pipeline = 1, context = 1;
+  bool shares_rows = false, distributed = false;
+  const char* sharding = "no_shard";
+
+  int ranks() const { return data * tensor * pipeline * context; }
+  std::string name() const {
+    return concat("dp", data, "_tp", tensor, "_pp", pipeline, "_cp", context,
+                  shares_rows ? "_rows" : "", distributed ? "_" : "", distributed ? sharding : "");
+  }
+};
+
+// Every way to divide a run among these; with MT_ALL_LAYOUTS set all are tried, else some.
+std::vector<LoraLayout> lora_layouts() {
+  std::vector<LoraLayout> all;
+  for (const LoraLayout& data :
+       {LoraLayout{}, LoraLayout{.data = 2}, LoraLayout{.data = 2, .distributed = true},
+        LoraLayout{.data = 2, .distributed = true, .sharding = "optim_grads_params"}})
+    for (const auto& [tensor, shares_rows] : {std::pair(1, false), {2, false}, {2, true}})
+      for (const int pipeline : {1, 2})
+        for (const int context : {1, 2}) {
+          LoraLayout layout = data;
+          layout.tensor = tensor;
+          layout.shares_rows = shares_rows;
+          layout.pipeline = pipeline;
+          layout.context = context;
+          if (layout.ranks() > 1) all.push_back(layout);
+        }
+  if (std::getenv("MT_ALL_LAYOUTS") != nullptr) return all;
+  std::vector<LoraLayout> some;
+  for (std::size_t i = 0; i < all.size(); i += 7) some.push_back(all[i]);
+  return some;
+}
+
+class LoraLayouts : public LoraRun, public testing::WithParamInterface<LoraLayout> {};
+
+INSTANTIATE_TEST_SUITE_P(All, LoraLayouts, testing::ValuesIn(lora_layouts()),
+                         [](const auto& layout) { return layout.param.name(); });
+
+TEST_P(LoraLayouts, AsOneRank) {
+  const auto with = [&](const LoraLayout& layout, bool dora) {
+    SftOptions o = adapted();
+    o.model.lora_dropout = dora ? 0 : 0.2;
+    o.model.use_dora = o.check_layout = dora;
+    o.run.compute.dtype = "fp64";
+    o.run.optimizer.use_distributed_optimizer = layout.distributed;
+    o.run.optimizer.sharding_strategy = layout.sharding;
+    o.run.ranks.count = layout.ranks();
+    ParallelOptions& parallel = o.run.ranks.parallel;
+    parallel.tensor_model_parallel_size = layout.tensor;
+    parallel.pipeline_model_parallel_size = layout.pipeline;
+    parallel.context_parallel_size = layout.context;
+    parallel.sequence_parallel = layout.shares_rows;
+    return run_of(o, 3);
+  };
+  for (const bool dora : {false, true}) {
+    const LayoutDifference difference = largest_difference(with(GetParam(), dora), with({}, dora));
+    EXPECT_LT(difference.value, 1e-9) << difference.where << (dora ? ", with magnitudes" : "");
+  }
+}
+
+// Their values are all that there is of frozen rows: no gradient, no state, no sum over ranks.
+TEST_F(LoraRun, FrozenRowsTakeTheirValuesAlone) {
+  const auto plan_of = [&](SftOptions o) {
+    o.run.optimizer.use_distributed_optimizer = true;
+    o.run.ranks.count = 2;
+    const auto task = open_sft(o, quiet());
+    const Plan plan = make_plan(o.run, *task);
+    std::int64_t trained = 0, all = 0;
+    const ParamTable rows = task->rows();
+    for (const Param& row : rows.rows()) {
+      trained += row.trainable ? row.shape.numel() : 0;
+      all += row.shape.numel();
+    }
+    return std::tuple(plan.pipeline.front(), trained, all);
+  };
+  const auto [full, trained_of_full, all_of_full] = plan_of(options());
+  const auto [lora, trained, all] = plan_of(adapted());
+  EXPECT_EQ(trained_of_full, all_of_full);
+  EXPECT_EQ(all - all_of_full, trained);
+  // Of each layer: A and B of q, k, v, o, gate, up and down.
+  constexpr std::int64_t h = 32, kv = 16, f = 64, kRank = 4, kLayers = 2;
+  EXPECT_EQ(trained, kLayers * kRank * (4 * h + 2 * h + 2 * kv + 3 * (h + f)));
+  const auto bytes = [](std::int64_t elements) { return 4 * static_cast<std::size_t>(elements); };
+  EXPECT_LT(lora.memory.gradients, bytes(trained) + (64 << 10));
+  EXPECT_LT(lora.memory.optimizer, bytes(trained) + (64 << 10));
+  const auto sent = [](const RankPlan& plan) {
+    double sum = 0;
+    for (const GroupMessages& group : plan.messages)
+      if (group.group == "data") sum += group.bytes;
+    return sum;
+  };
+  EXPECT_GT(sent(full), 0.95 * static_cast<double>(bytes(trained_of_full)));
+  EXPECT_LT(sent(lora), 1.2 * static_cast<double>(bytes(trained)));
+  EXPECT_LT(lora.step.flops, full.step.flops);
+}
+
+// The run that ended and went on has the bits of the one that did not, and its checkpoint, which
+// has no other weights, is an adapter of PEFT's.
+TEST_F(LoraRun, GoesOnToTheBit) {
+  const std::string model = base();
+  const auto train_into = [&](const std::string& save, std::optional<std::int64_t> exit) {
+    SftOptions o = adapted(save);
+    o.run.checkpoint.pretrained_checkpoint = model;
+    o.run.checkpoint.load = o.run.checkpoint.save;
+    o.model.lora_base = model;
+    o.run.length.train_iters = 6;
+    o.run.length.exit_interval = exit;
+    train_with(o);
+  };
+  train_into("whole", {});
+  train_into("parts", 2);
+  train_into("parts", {});
+  int compared = 0;
+  for (const auto& file : fs::directory_iterator(path("whole/iter_0000006"))) {
+    const std::string name = file.path().filename().string();
+    if (!name.ends_with(".distcp") && !name.starts_with("adapter_")) continue;
+    EXPECT_TRUE(read_file(path("parts/iter_0000006/") + name) == read_file(file.path().string()))
+        << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
+  const auto apart = open_model(path("whole"), {.merges_adapter = false});
+  EXPECT_EQ(apart->config().lora_rank, 4);
+  EXPECT_EQ(apart->config().lora_targets,
+            "self_attention.linear_qkv.q,self_attention.linear_qkv.k,self_attention.linear_qkv.v,"
+            "self_attention.linear_proj,mlp.linear_fc1.gate,mlp.linear_fc1.up,mlp.linear_fc2");
+  // The merged weights are others than the base's.
+  const auto merged = open_model(path("whole")), before = open_model(model);
+  const ParamTable rows = model_rows(before->config());
+  for (const Param& row : rows.rows()) {
+    const bool is_linear = row.place.layer &&
+                           row.place.module.find("linear") != std::string::npos &&
+                           row.place.param == "weight";
+    const HostTensor a(DType::f32, row.shape), b(DType::f32, row.shape);
+    merged->read(row, "", a);
+    before->read(row, "", b);
+    EXPECT_EQ(worst_error(a, b) > 1e-5, is_linear) << row.name();
+  }
+}
+
+TEST(LoraTargets, AreTheirsOrOurs) {
+  ModelConfig llama;
+  llama.num_layers = 2;
+  llama.hidden_size = 16;
+  llama.ffn_hidden_size = 32;
+  llama.num_attention_heads = 4;
+  llama.max_position_embeddings = llama.vocab_size = 32;
+  llama.position_embedding_type = "rope";
+  llama.swiglu = true;
+  llama.add_bias_linear = false;
+  ModelConfig gpt2 = llama;
+  gpt2.position_embedding_type = "learned_absolute";
+  gpt2.swiglu = false;
+  for (ModelConfig* config : {&llama, &gpt2}) config->complete();
+  const auto of = [](const ModelConfig& config, const std::vector<std::string>& wanted) {
+    return lora_targets(config, wanted, "--lora-targets");
+  };
+  EXPECT_EQ(of(llama, {"q_proj", "v_proj"}),
+            "self_attention.linear_qkv.q,self_attention.linear_qkv.v");
+  EXPECT_EQ(of(llama, {"mlp.down_proj", "linear_proj"}),
+            "self_attention.linear_proj,mlp.linear_fc2");
+  EXPECT_EQ(of(llama, {"linear_fc1"}), "mlp.linear_fc1.gate,mlp.linear_fc1.up");
+  EXPECT_EQ(of(gpt2, {"all-linear"}),
+            "self_attention.linear_qkv,self_attention.linear_proj,mlp.linear_fc1,mlp.linear_fc2");
+  gpt2.lora_rank = 1;
+  gpt2.lora_targets = of(gpt2, {"attn.c_proj"});
+  EXPECT_EQ(peft_targets(gpt2), std::vector<std::string>{"attn.c_proj"});
+  gpt2.lora_targets = of(gpt2, {"c_proj"});
+  EXPECT_EQ(peft_targets(gpt2), std::vector<std::string>{"c_proj"});
+  const auto line = [&](const std::string& wanted) {
+    try {
+      of(llama, {wanted});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(line("q_prj"),
+            "--lora-targets: Target modules {q_prj} not found in the base model; did you mean "
+            "q_proj?");
+  EXPECT_EQ(line("layers.0.self_attn.q_proj"),
+            "--lora-targets: layer 1 would have other adapters than the first, and all layers have "
+            "the same");
+}
+
+}  // namespace
+}  // namespace mt
