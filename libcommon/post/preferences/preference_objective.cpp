@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/ops.h"
+#include "tensor/arena.h"
 
 namespace mt {
 
