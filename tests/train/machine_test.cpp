@@ -58,14 +58,26 @@ TEST(Machine, MessagesPassTheSlowestLink) {
                             .hosts = machine.nodes(ranks),
                             .bytes = 16});
   };
-  EXPECT_DOUBLE_EQ(seconds({4, 5, 6, 7}), 1 + 2 * 16 / 8.0);  // the first bytes take twice as long
-  EXPECT_DOUBLE_EQ(seconds({4, 5}), 1 + 2 * 16 / (0.73 * 8.0));
+  EXPECT_DOUBLE_EQ(seconds({4, 5, 6, 7}), 1 + 16 / 8.0);
   EXPECT_DOUBLE_EQ(seconds({0, 4}), 1 + 3 + 16 / 2.0);             // a card of each node
   EXPECT_DOUBLE_EQ(seconds({0, 4, 8, 12}), 1 + 2 * 3 + 16 / 2.0);  // a tree over four nodes
   EXPECT_DOUBLE_EQ(seconds({0, 1, 4, 5}), 1 + 3 + 16 / 4.0);
   EXPECT_DOUBLE_EQ(seconds({0, 1, 2, 3, 4, 5, 6, 7}), 1 + 3 + 16 / 8.0);
   EXPECT_EQ(machine.nodes({0, 3}), 1);
   EXPECT_EQ(machine.nodes({3, 4}), 2);
+}
+
+TEST(Machine, PairsAreSlowerAndMessagesBeginSlowly) {
+  Machine machine = simple_machine();
+  machine.node.pair = 0.5;
+  machine.node.slow_start = 6;
+  const auto seconds = [&](int ranks, double bytes) {
+    return machine.seconds(
+        {.group = "", .collective = "", .ranks = ranks, .hosts = 1, .bytes = bytes});
+  };
+  EXPECT_DOUBLE_EQ(seconds(4, 16), 1 + (6 + 16) / 8.0);
+  EXPECT_DOUBLE_EQ(seconds(4, 2), 1 + (2 + 2) / 8.0);
+  EXPECT_DOUBLE_EQ(seconds(2, 16), 1 + (6 + 16) / 4.0);
 }
 
 TEST(Machine, OptionsReplaceWhatIsKnown) {

@@ -18,16 +18,19 @@ constexpr std::int64_t kSmallHead = 64;
 
 // Measured besides:
 //   h200  a copy (mt-performance(7)); NCCL among 4 GPUs of a host: all-gather 328, reduce-scatter
-//         326, all-reduce 357 GB/s of bus bandwidth, 10.6 us for 16 KiB
+//         326, all-reduce 357 GB/s of bus bandwidth, 10.6 us for 16 KiB; of 8 to 128 MiB in bf16
+//         by NCCL 2.28 among 2 247 and 225, among 4 312 and 311 GB/s behind 17 to 26 us
 //   h100  a copy, 2,903 GB/s, and between 4 nodes of 8 with 400 Gb/s a GPU 324 GB/s of all-gather,
 //         an eighth of it for each network card (AI @ Georgia Tech's benchmarks of Voltage Park's
 //         cluster); the rest as of an H200, which has the same chip
-// Of NCCL 2.28's all-gathers and reduce-scatters of 8 to 128 MiB in bf16 among 2 and 4 H200, 2 reach
-// 247 and 225 GB/s, 4 312 and 311, behind 17 to 26 us: as if the first bytes took twice as long.
-constexpr double kPair = 0.73, kSlowStart = 3.5e6;
 // Of a100 (80 GB, SXM) and b200 the datasheets' rates are taken, and H200's part of them: 0.70 of
 // products, 0.89 of copies, 0.73 of a direction of NVLink, 0.82 of the network.
 constexpr double kLaunch = 10e-6;
+constexpr Link kNvLink{.bytes = 327e9, .latency = 10.6e-6, .pair = 0.73, .slow_start = 3.5e6};
+constexpr Link at_rate(Link link, double bytes) {
+  link.bytes = bytes;
+  return link;
+}
 constexpr Link kNdr{.bytes = 41e9, .latency = 20e-6};
 const std::array kMachines{Machine{.name = "h200",
                                    .peak = 989.4e12,
@@ -35,7 +38,7 @@ const std::array kMachines{Machine{.name = "h200",
                                    .bytes = 4.25e12,
                                    .launch = kLaunch,
                                    .memory = std::size_t{143771} << 20,
-                                   .node = {.bytes = 327e9, .latency = 10.6e-6},
+                                   .node = kNvLink,
                                    .network = kNdr},
                            Machine{.name = "h100",
                                    .peak = 989.4e12,
@@ -43,7 +46,7 @@ const std::array kMachines{Machine{.name = "h200",
                                    .bytes = 2.9e12,
                                    .launch = kLaunch,
                                    .memory = std::size_t{81559} << 20,
-                                   .node = {.bytes = 327e9, .latency = 10.6e-6},
+                                   .node = kNvLink,
                                    .network = kNdr},
                            Machine{.name = "a100",
                                    .peak = 312e12,
@@ -51,7 +54,7 @@ const std::array kMachines{Machine{.name = "h200",
                                    .bytes = 1.81e12,
                                    .launch = kLaunch,
                                    .memory = std::size_t{81920} << 20,
-                                   .node = {.bytes = 218e9, .latency = 10.6e-6},
+                                   .node = at_rate(kNvLink, 218e9),
                                    .network = {.bytes = 20.5e9, .latency = 20e-6}},
                            Machine{.name = "b200",
                                    .peak = 2250e12,
@@ -59,7 +62,7 @@ const std::array kMachines{Machine{.name = "h200",
                                    .bytes = 7.1e12,
                                    .launch = kLaunch,
                                    .memory = std::size_t{183359} << 20,
-                                   .node = {.bytes = 654e9, .latency = 10.6e-6},
+                                   .node = at_rate(kNvLink, 654e9),
                                    .network = kNdr}};
 
 // FLOP/s on an H200.  cuDNN's, causal, 128 channels, in bf16: forward 484, 591, 644, 673, backward
@@ -99,8 +102,8 @@ int Machine::nodes(const std::vector<int>& ranks) const {
 
 double Machine::seconds(const Message& message) const {
   if (message.hosts == 1) {
-    const double rate = node.bytes * (message.ranks == 2 ? kPair : 1);
-    return node.latency + (message.bytes + std::min(message.bytes, kSlowStart)) / rate;
+    const double rate = node.bytes * (message.ranks == 2 ? node.pair : 1);
+    return node.latency + (message.bytes + std::min(message.bytes, node.slow_start)) / rate;
   }
   const double nodes = message.hosts, sharing = message.ranks / nodes;
   const double steps = std::ceil(std::log2(nodes));  // a tree over the nodes

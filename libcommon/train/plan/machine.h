@@ -23,8 +23,10 @@
 namespace mt {
 
 struct Link {
-  double bytes = 0;    // a second that a rank sends (NCCL's bus bandwidth)
-  double latency = 0;  // seconds of a collective, or a message, of no bytes
+  double bytes = 0;       // a second that a rank sends (NCCL's bus bandwidth)
+  double latency = 0;     // seconds of a collective, or a message, of no bytes
+  double pair = 1;        // what of those bytes two ranks alone reach
+  double slow_start = 0;  // so many bytes, a message's first, take twice as long
 };
 
 // What attention's rate depends on.
