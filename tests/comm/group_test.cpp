@@ -23,7 +23,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.ranks << " ranks, " <
 // Numbers whose sum depends on the order of summation.
 template <class T>
 T value_of(int rank, std::int64_t i) {
-  const double magnitudes[] = {1, 1e7, 1e-5, -1e7, 3};
+  const double magnitudes[] = {1, 1e7, 1e-5, -1e7, 3, -2, 1e5, 1e-3};
   return static_cast<T>(magnitudes[rank] * (1 + 0.37 * static_cast<double>(i % 97)) + rank);
 }
 

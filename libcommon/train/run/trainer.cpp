@@ -53,7 +53,7 @@ class Trainer {
   void skip_step(const BatchOptions::StepSize& size);
   void begin_step(const BatchOptions::StepSize& size);
   void end_step();
-  void search_again();
+  void search_again(double step_seconds);
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::vector<double>> score(const SampleSet& set);
   void begin_task();
@@ -92,8 +92,9 @@ class Trainer {
   int micro_batches_ = 0;            // of the step before; 0: none yet
   int ended_ = 0;                    // steps
   std::int64_t ended_at_ = 0;        // iteration of the last
-  bool is_to_search_ = false;        // before the next step
-  std::int64_t saved_at_ = 0;        // iteration of the lasting checkpoint last written or loaded
+  std::optional<double>
+      to_search_at_;  // a step's seconds, if before the next one products may be searched for
+  std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
   std::optional<TrainingSave> saving_;  // not yet published
@@ -150,7 +151,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const BatchOptions::StepSize& size) {
-  if (std::exchange(is_to_search_, false)) search_again();
+  if (const auto seconds = std::exchange(to_search_at_, std::nullopt)) search_again(*seconds);
   if (profiler_.is_bound(counters_.iteration)) end_step();
   profiler_.before_step(counters_.iteration);
   const std::int64_t samples = counters_.scheduled_samples;
@@ -205,17 +206,21 @@ void Trainer::end_step() {
   interruption_.step_ended(result.seconds);
   reports_.step(report, memory());
   interruption_.take(result.update.requests);
-  const double left =
-      static_cast<double>(options_.length.train_iters - report.iteration) * report.seconds;
-  is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
+  if (++ended_ == kStepsToWarmUp) to_search_at_ = report.seconds;
 }
 
-// In a long run a GPU's products are searched for a second time, which pays within two hours.
-void Trainer::search_again() {
+// In a long run a GPU's products are searched for a second time, which pays within two hours.  All
+// ranks do so, or none: what a pipeline's next step does first depends on it.
+void Trainer::search_again(double step_seconds) {
   end_step();
   stream_.synchronize();
-  if (!search_products_again(stream_)) return;
+  double left =
+      static_cast<double>(options_.length.train_iters - counters_.iteration) * step_seconds;
+  world_.all().all_reduce({&left, DType::f64, {1}}, Reduction::max).wait();
+  if (left <= kLongRun) return;
+  const bool searches = search_products_again(stream_);
   executor_.forget_graphs();
+  if (!searches) return;
   log_.note("the fastest matrix products are searched for again, once for this kind of GPU");
 }
 
