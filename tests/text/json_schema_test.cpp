@@ -119,6 +119,7 @@ TEST(JsonSchema, AlternativesAndReferences) {
   expect(R"({"enum":["a","ab","b",1,null,{"x":[1,2]}]})",
          {"\"a\"", "\"ab\"", "1", "null", R"({"x":[1,2]})"}, {"\"abc\"", "\"", "2"});
   expect(R"({"enum":["a",1],"type":"string"})", {"\"a\""}, {"1"});
+  expect(R"({"const":1,"type":["string","integer"]})", {"1"}, {"\"1\""});
   expect(R"({"type":["integer","null"]})", {"5", "null"}, {"\"a\"", "1.5"});
   expect(R"({"anyOf":[{"type":"integer"},{"type":"object","properties":{"n":{"$ref":"#"}},
              "required":["n"],"additionalProperties":false}]})",
@@ -126,6 +127,17 @@ TEST(JsonSchema, AlternativesAndReferences) {
   expect(
       R"({"$ref":"#/$defs/list","$defs":{"list":{"type":"array","items":{"$ref":"#/$defs/list"}}}})",
       {"[]", "[[], [[]]]"}, {"[1]"});
+}
+
+TEST(JsonSchema, WhatRefersToItselfThroughManyOthersIsRefused) {
+  std::string chain = R"({"$ref":"#/$defs/0","$defs":{)";
+  for (int i = 0; i < 100'000; ++i)
+    chain += concat("\"", i, R"(":{"$ref":"#/$defs/)", i + 1, "\"},");
+  EXPECT_EQ(refusal(chain + R"("100000":{"type":"null"}}})"),
+            "#/$defs/199: more than 200 schemas in each other");
+  expect(R"({"prefixItems":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"type":"array",
+             "minItems":2,"items":false,"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"const":1}}})",
+         {"[1,1]"}, {"[1]"});
 }
 
 TEST(JsonSchema, WhatIsRefused) {
@@ -136,6 +148,12 @@ TEST(JsonSchema, WhatIsRefused) {
             "schema.a.items: if is not supported");
   EXPECT_EQ(refusal(R"({"type":"int"})"),
             "schema: type: expected object, array, string, number, integer, boolean or null");
+  EXPECT_EQ(refusal(R"({"title description":1})"), "schema: title description is not supported");
+  EXPECT_EQ(refusal(R"({"":1})"), "schema:  is not supported");
+  EXPECT_EQ(refusal(R"({"const":1,"type":"string"})"), "schema: no text of finite length fits");
+  const std::string any = concat(R"({"type":"string","pattern":"[a)", std::string(1021, 'b'));
+  EXPECT_EQ(refusal(any + "]\"}"), "");
+  EXPECT_EQ(refusal(any + "b]\"}"), "schema: pattern: more than 1024 bytes");
   EXPECT_EQ(refusal(R"({"anyOf":[],"title":""})"),
             "schema.anyOf: expected a list that is not empty");
   EXPECT_EQ(refusal(R"({"anyOf":[true],"type":"string"})"),

@@ -37,7 +37,8 @@ constexpr std::string_view kDescribing =
     "writeOnly ";
 
 bool is_among(std::string_view name, std::string_view names) {
-  return names.find(concat(" ", name, " ")) != names.npos;
+  return !name.empty() && name.find(' ') == name.npos &&
+         names.find(concat(" ", name, " ")) != names.npos;
 }
 
 // A member of an object; none, too, if it is no object.
@@ -345,7 +346,19 @@ class Schema {
     fail(Exit::bad_data, where, ": ", what);
   }
 
+  static constexpr int kMostDepth = 200;
+
+  struct Deeper {
+    explicit Deeper(int& of) : depth(of) { ++depth; }
+    Deeper(const Deeper&) = delete;
+    ~Deeper() { --depth; }
+    int& depth;
+  };
+
   Node value(Node from, element s, const std::string& where) {
+    const Deeper here(depth_);
+    if (depth_ > kMostDepth)
+      wrong(where, concat("more than ", kMostDepth, " schemas in each other"));
     bool truth = false;
     if (s.get(truth) == simdjson::SUCCESS)
       return truth ? write_.any(from) : g_.add();  // nothing leads to what nothing fits
@@ -366,7 +379,8 @@ class Schema {
   Node of_keyword(Node from, element s, std::string_view keyword, element value_of,
                   const std::string& where) {
     if (keyword == "$ref") return g_.call(from, rule_of(value_of, where));
-    if (keyword == "const") return g_.text(from, simdjson::minify(value_of));
+    if (keyword == "const")
+      return has_type(value_of, s, where) ? g_.text(from, simdjson::minify(value_of)) : g_.add();
     simdjson::dom::array list;
     if (value_of.get(list) != simdjson::SUCCESS || list.size() == 0)
       wrong(where, "expected a list that is not empty");
@@ -399,7 +413,7 @@ class Schema {
     }
   }
 
-  // Whether a value of an enum has one of the types that stand beside it.
+  // Whether a value of an enum, or a constant, has one of the types that stand beside it.
   static bool has_type(element one, element s, const std::string& where) {
     const std::optional<element> type = member(s, "type");
     if (!type) return true;
@@ -621,6 +635,7 @@ class Schema {
   Writer write_;
   element root_;
   std::map<std::string, Rule> rules_;
+  int depth_ = 0;  // of the schema that is being written: how many it lies in, itself too
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "text/grammar/json_text.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -63,6 +64,7 @@ class Pattern {
   Pattern(ByteGrammar& grammar, std::string_view text) : g_(grammar), text_(text) {}
 
   ByteGrammar::Node add(ByteGrammar::Node from) {
+    if (text_.size() > kMostBytes) fail(Exit::bad_data, "pattern: more than 1024 bytes");
     const ByteGrammar::Node to = alternatives(from, true);
     if (at_ < text_.size()) wrong("an unexpected )");
     return to;
@@ -71,6 +73,7 @@ class Pattern {
  private:
   using Node = ByteGrammar::Node;
   static constexpr std::int64_t kMostTimes = 1000;
+  static constexpr std::size_t kMostBytes = 1024;
 
   [[noreturn]] void wrong(std::string_view what) const {
     fail(Exit::bad_data, "pattern: ", what, " at byte ", at_);
@@ -187,7 +190,7 @@ class Pattern {
     if (at_ == text_.size() || next_is("*") || next_is("+") || next_is("?") || next_is("{"))
       wrong("a repetition of nothing");
     if (next_is("^") || next_is("$")) wrong("an anchor inside");
-    if (take("[")) return add_character(g_, from, members());
+    if (take("[")) return add_character(g_, from, class_here());
     if (take(".")) return add_character(g_, from, complement({{'\n', '\n'}}));
     return add_character(g_, from, single());
   }
@@ -252,6 +255,18 @@ class Pattern {
     return {{point, point}};
   }
 
+  // A class is read once, however often it is repeated.
+  const PointRanges& class_here() {
+    const auto [found, is_new] = classes_.try_emplace(at_);
+    Class& read = found->second;
+    if (is_new) {
+      read.ranges = members();
+      read.end = at_;
+    }
+    at_ = read.end;
+    return read.ranges;
+  }
+
   PointRanges members() {
     const bool others = take("^");
     PointRanges all;
@@ -278,6 +293,11 @@ class Pattern {
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  struct Class {
+    PointRanges ranges;
+    std::size_t end = 0;
+  };
+  std::map<std::size_t, Class> classes_;  // by where they begin
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ ByteGrammar::Node add_character(ByteGrammar& grammar, ByteGrammar::Node from,
 
 // The inside of a string that a regular expression matches: characters, ., classes, \d \w \s and
 // their opposites, escapes, groups, |, * + ? and {m,n}, with ^ and $ at the ends of the whole.
-// Exit::bad_data for anything else.
+// Exit::bad_data for anything else, and for more than 1024 bytes.
 ByteGrammar::Node add_pattern(ByteGrammar& grammar, ByteGrammar::Node from,
                               std::string_view pattern);
 
