@@ -2,32 +2,35 @@
 // second, rejected.  x is what a model says of the two: the sum l of the log-probabilities of a
 // text's n tokens that count, or a reward.
 //   rho = l - reference     D = f(rho_c) - f(rho_r)     f: the divergence, rho itself of reverse_kl
-//   sigmoid           -log s(beta D)                 (Rafailov et al.: arXiv:2305.18290, eq. 7)
+// clang-format off
+//   sigmoid           -log s(beta D)                                (arXiv:2305.18290, eq. 7)
 //   hinge             max(0, 1 - beta D)
-//   ipo               (f_c / n_c - f_r / n_r - 1 / (2 beta))^2            (arXiv:2310.12036, eq.
-//   17) robust            (-(1 - e) log s(beta D) + e log s(-beta D)) / (1 - 2 e)
-//   (arXiv:2403.00409) exo_pair          s(b D) (log s(b D) - log(1 - e)) + s(-b D) (log s(-b D) -
-//   log e)
-//                                                                         (arXiv:2402.00856, eq.
-//                                                                         16)
+//   ipo               (f_c / n_c - f_r / n_r - 1 / (2 beta))^2      (arXiv:2310.12036, eq. 17)
+//   robust            (-(1 - e) log s(beta D) + e log s(-beta D)) / (1 - 2 e)
+//                                                                   (arXiv:2403.00409)
+//   exo_pair          s(beta D) (log s(beta D) - log(1 - e)) + s(-beta D) (log s(-beta D) - log e)
+//                                                                   (arXiv:2402.00856, eq. 16)
 //   nca_pair          -log s(beta rho_c) - (log s(-beta rho_c) + log s(-beta rho_r)) / 2
 //   bco_pair          -log s(beta rho_c) - log s(-beta rho_r)
-//   sppo_hard         (rho_c - 1 / (2 beta))^2 + (rho_r + 1 / (2 beta))^2 (arXiv:2405.00675)
-//   apo_zero          1 - s(beta rho_c) + s(beta rho_r)                   (arXiv:2408.06266, eq. 7)
-//   apo_down          s(beta rho_c) + 1 - s(beta (rho_c - rho_r))         (arXiv:2408.06266, eq. 8)
+//   sppo_hard         (rho_c - 1 / (2 beta))^2 + (rho_r + 1 / (2 beta))^2
+//                                                                   (arXiv:2405.00675)
+//   apo_zero          1 - s(beta rho_c) + s(beta rho_r)             (arXiv:2408.06266, eq. 7)
+//   apo_down          s(beta rho_c) + 1 - s(beta (rho_c - rho_r))   (arXiv:2408.06266, eq. 8)
 //   sigmoid_norm      -log s(beta (f_c / n_c - f_r / n_r))
 //   discopop          -(1 - m) log s(beta D) + m exp(-beta D), m = s(beta D / tau)
-//   (arXiv:2406.08414) sft               -l_c / n_c simpo             -log s(beta (l_c / n_c - l_r
-//   / n_r) - gamma)        (arXiv:2405.14734) orpo              -l_c / n_c - beta log s(o_c - o_r),
-//   o = a - log(1 - exp(a)), a = l / n
-//                                                                         (arXiv:2403.07691)
+//                                                                   (arXiv:2406.08414)
+//   sft               -l_c / n_c
+//   simpo             -log s(beta (l_c / n_c - l_r / n_r) - gamma)  (arXiv:2405.14734)
+//   orpo              -l_c / n_c - beta log s(o_c - o_r), o = a - log(1 - exp(a)), a = l / n
+//                                                                   (arXiv:2403.07691)
 //   bradley_terry     -log s(x_c - x_r - value) + center (x_c + x_r)^2
 // and of single texts, whose value is 1 where they are wanted and 0 where they are not, beside a
 // text of the same prompt with another's completion:
 //   kto               desirable (1 - s(beta (rho - z))) or undesirable (1 - s(beta (z - rho)))
-//                                                                         (arXiv:2402.01306, eq. 7)
+//                                                                   (arXiv:2402.01306, eq. 7)
 //                     z = max(0, mean over the others of their rho), a constant
 //   apo_zero_unpaired desirable (1 - s(beta rho)) or undesirable s(beta rho)
+// clang-format on
 // where s is the logistic function and e is `smoothing`.  A run's loss is a weighted sum of some.
 //   loss: [kPreferenceRows, units]: the loss; the reward of the chosen and of the rejected, which
 //         is beta rho, beta l / n of simpo and orpo, x itself of bradley_terry; 1 where the first
