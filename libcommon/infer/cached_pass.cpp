@@ -76,7 +76,7 @@ void CachedPass::copy_cache(const KvCache& to, const Room& before) {
 
 // What lies in the cache moves with it.
 void CachedPass::make(const Room& room) {
-  if (room == room_) return;
+  if (room == room_ && has_pass_) return;
   stream_.synchronize();  // a step may still use the old one
   const bool empty = pool_.held() == 0;
   if (empty) {
@@ -84,6 +84,7 @@ void CachedPass::make(const Room& room) {
     cache_.reset();
   }
   const Room before = std::exchange(room_, room);
+  has_pass_ = false;
   try {
     if (!cache_ || room.pages > before.pages || room.texts > before.texts ||
         room.read > before.read) {
@@ -91,11 +92,11 @@ void CachedPass::make(const Room& room) {
       if (cache_) copy_cache(*made, before);
       cache_ = std::move(made);
     }
-    if (steps_) steps_->reserve(pages_of(room.tokens));
     reserve_pass();
+    if (steps_) steps_->reserve(pages_of(room.tokens));
   } catch (...) {
     if (cache_ && !empty) {
-      room_ = before;  // the old cache is there, and what it has
+      room_ = before;  // the old cache is there, or a larger one with what it had
       throw;
     }
     room_ = {};  // the next that asks for less begins anew
@@ -103,6 +104,7 @@ void CachedPass::make(const Room& room) {
     cache_.reset();
     throw;
   }
+  has_pass_ = true;
   pool_.grow(room.pages);
 }
 

@@ -114,6 +114,7 @@ class CachedPass {
   std::int64_t page_tokens_, most_pages_;
   bool all_at_once_;  // the cache has all pages from the beginning
   Room room_;
+  bool has_pass_ = false;  // the pass and the steps have this room; else make() gives it to them
   PagePool pool_;
   std::unique_ptr<KvCache> cache_;
   std::vector<Sequence> sequences_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "kernels/gemm.h"
 #include "model/config/model_config.h"
@@ -17,12 +18,14 @@ std::vector<float> TextStates::of(std::span<const std::int32_t> ids, Pooling poo
   // Padding, which no token sees.
   const std::int64_t length = (count + kRowPeriod - 1) / kRowPeriod * kRowPeriod;
   if (length > length_ || rows > rows_) {
-    length_ = std::max(length, length_);
-    rows_ = std::max(rows, rows_);
+    const std::int64_t longest = std::max(length, std::exchange(length_, 0)),
+                       most = std::max(rows, std::exchange(rows_, 0));
     pass_.reserve([&](Pass& pass) {
-      pass.input({.length = length_, .rows = rows_});
+      pass.input({.length = longest, .rows = most});
       pass.on_host(pass.hidden());
     });
+    length_ = longest;
+    rows_ = most;
   }
   const PassInput in = pass_.input({.length = length, .rows = rows});
   std::ranges::fill(in.block.span<std::int32_t>(), 0);

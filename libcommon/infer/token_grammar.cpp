@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "infer/token_json.h"
@@ -62,7 +63,7 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer, std::int64_t vocab_size,
 // Goes down the trie's nodes from `begin` to `end` for as long as some byte may follow; at the
 // first of them one is at `places`.  met(node, places behind its byte)
 static void walk(const TokenTrie& trie, GrammarText& text, std::int32_t begin, std::int32_t end,
-                 const GrammarText::Places& places,
+                 const GrammarText::Places& places, std::int64_t& steps,
                  const std::function<void(std::int32_t, const GrammarText::Places&)>& met) {
   const auto& nodes = trie.nodes();
   if (begin == end) return;
@@ -72,6 +73,9 @@ static void walk(const TokenTrie& trie, GrammarText& text, std::int32_t begin, s
     const TokenTrie::Node& node = nodes[static_cast<std::size_t>(i)];
     path.resize(static_cast<std::size_t>(node.depth - top) + 1);
     path.push_back(text.behind(path.back(), node.byte));
+    steps -= 1 + std::ssize(path.back().all);
+    if (steps < 0)
+      fail(Exit::bad_data, "too much may follow in the grammar for its tokens to be found");
     if (!path.back().none()) met(i, path.back());
     i = path.back().all.empty() ? node.past : i + 1;
   }
@@ -81,33 +85,32 @@ static void allow(TokenMask& mask, std::span<const std::int32_t> tokens) {
   for (const std::int32_t id : tokens) mask.add(static_cast<std::size_t>(id));
 }
 
-const TokenGrammar::Inside& TokenGrammar::inside(Node node) const {
-  const auto [found, is_new] = inside_.try_emplace(node);
-  Inside& inside = found->second;
-  if (!is_new) return inside;
+const TokenGrammar::Inside& TokenGrammar::inside(Node node, std::int64_t& steps) const {
+  if (const auto found = inside_.find(node); found != inside_.end()) return found->second;
+  Inside inside{.stay = TokenMask(trie_.vocab_size()), .leave = {}};
   GrammarText text(grammar_);
-  inside.stay = TokenMask(trie_.vocab_size());
   walk(trie_, text, 0, static_cast<std::int32_t>(trie_.nodes().size()),
-       {.all = {{.node = node}}, .whole = false},
+       {.all = {{.node = node}}, .whole = false}, steps,
        [&](std::int32_t at, const GrammarText::Places& places) {
          if (places.whole) inside.leave.push_back(at);
          if (!places.all.empty())
            allow(inside.stay, trie_.tokens(trie_.nodes()[static_cast<std::size_t>(at)]));
        });
-  return inside;
+  return inside_.emplace(node, std::move(inside)).first->second;
 }
 
 // With the rules that are not whole around the place's: what comes behind each place where its own
 // may be whole.
-TokenMask TokenGrammar::around(GrammarText& text, const GrammarText::Place& place) const {
-  const Inside& own = inside(place.node);
+TokenMask TokenGrammar::around(GrammarText& text, const GrammarText::Place& place,
+                               std::int64_t& steps) const {
+  const Inside& own = inside(place.node, steps);
   TokenMask mask = own.stay;
   const GrammarText::Places behind = text.behind_rule(place.stack);
   if (behind.none()) return mask;
   for (const std::int32_t at : own.leave) {
     const TokenTrie::Node& node = trie_.nodes()[static_cast<std::size_t>(at)];
     allow(mask, trie_.tokens(node));
-    walk(trie_, text, at + 1, node.past, behind,
+    walk(trie_, text, at + 1, node.past, behind, steps,
          [&](std::int32_t below, const GrammarText::Places&) {
            allow(mask, trie_.tokens(trie_.nodes()[static_cast<std::size_t>(below)]));
          });
@@ -115,20 +118,26 @@ TokenMask TokenGrammar::around(GrammarText& text, const GrammarText::Place& plac
   return mask;
 }
 
-void TokenGrammar::add_allowed(GrammarText& text, const GrammarText::Place& place,
-                               TokenMask& to) const {
+void TokenGrammar::add_allowed(GrammarText& text, const GrammarText::Place& place, TokenMask& to,
+                               std::int64_t& steps) const {
   std::vector<Node> key = text.returns(place.stack);
   key.push_back(place.node);
   const std::lock_guard lock(mutex_);
+  if (inside_.size() >= kMostKept) inside_.clear();
   if (around_.size() >= kMostKept) around_.clear();
   auto found = around_.find(key);
-  if (found == around_.end()) found = around_.emplace(std::move(key), around(text, place)).first;
+  if (found == around_.end()) {
+    TokenMask mask = around(text, place, steps);
+    found = around_.emplace(std::move(key), std::move(mask)).first;
+  }
   to |= found->second;
 }
 
 TokenMask GrammarMatch::allowed() {
   TokenMask mask(grammar_->trie().vocab_size());
-  for (const GrammarText::Place& place : places_.all) grammar_->add_allowed(text_, place, mask);
+  std::int64_t steps = TokenGrammar::kMostSteps;
+  for (const GrammarText::Place& place : places_.all)
+    grammar_->add_allowed(text_, place, mask, steps);
   return mask;
 }
 

@@ -77,12 +77,16 @@ class TokenGrammar {
   const ByteGrammar& grammar() const { return grammar_; }
   const TokenTrie& trie() const { return trie_; }
 
-  // Adds the tokens that may follow at a place of a text.
-  void add_allowed(GrammarText& text, const GrammarText::Place& place, TokenMask& to) const;
+  static constexpr std::int64_t kMostSteps = 20'000'000;
+
+  // Adds the tokens that may follow at a place of a text.  `steps` loses one for each byte that is
+  // tried and for each place behind it; Exit::bad_data where none are left.
+  void add_allowed(GrammarText& text, const GrammarText::Place& place, TokenMask& to,
+                   std::int64_t& steps) const;
 
  private:
   using Node = ByteGrammar::Node;
-  static constexpr std::size_t kMostKept = 1000;  // masks of places with what is around them
+  static constexpr std::size_t kMostKept = 1000;  // of nodes, and of places with what is around
 
   // What is known of a node without what is around its rule: the tokens that stay inside, and the
   // trie's nodes at which the rule may be whole.
@@ -90,8 +94,8 @@ class TokenGrammar {
     TokenMask stay;
     std::vector<std::int32_t> leave;
   };
-  const Inside& inside(Node node) const;
-  TokenMask around(GrammarText& text, const GrammarText::Place& place) const;
+  const Inside& inside(Node node, std::int64_t& steps) const;
+  TokenMask around(GrammarText& text, const GrammarText::Place& place, std::int64_t& steps) const;
 
   ByteGrammar grammar_;
   const TokenTrie& trie_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "nn/kv_cache.h"
 #include "ops/ops.h"
@@ -10,16 +11,17 @@
 
 namespace mt {
 
-PassSize TokenSteps::size_of_step(std::int64_t sequences) const {
-  return {.sequences = sequences, .rows = sequences, .pages = pages_};
+PassSize TokenSteps::size_of_step(std::int64_t sequences, std::int64_t pages) {
+  return {.sequences = sequences, .rows = sequences, .pages = pages};
 }
 
-std::size_t TokenSteps::input_bytes() const {
-  return static_cast<std::size_t>(PassInput::words(size_of_step(together_))) * sizeof(std::int32_t);
+std::size_t TokenSteps::input_bytes(std::int64_t pages) const {
+  return static_cast<std::size_t>(PassInput::words(size_of_step(together_, pages))) *
+         sizeof(std::int32_t);
 }
 
 PassInput TokenSteps::input_in(const Buffer& buffer, std::int64_t sequences) const {
-  const PassSize size = size_of_step(sequences);
+  const PassSize size = size_of_step(sequences, pages_);
   return {buffer.tensor(DType::i32, {PassInput::words(size)}), size};
 }
 
@@ -31,11 +33,13 @@ void TokenSteps::reserve(std::int64_t pages) {
   forget();
   if (pages == pages_) return;
   pass_.stream().synchronize();
+  const std::size_t bytes = input_bytes(pages);
+  Buffer input(Device::cuda, bytes),
+      host = Buffer::pinned(bytes + static_cast<std::size_t>(2 * together_) * sizeof(std::int32_t));
+  input_ = std::move(input);
+  host_ = std::move(host);
+  shown_ = host_.tensor(DType::i32, {together_, 2}, bytes);
   pages_ = pages;
-  input_ = Buffer(Device::cuda, input_bytes());
-  host_ = Buffer::pinned(input_bytes() +
-                         static_cast<std::size_t>(2 * together_) * sizeof(std::int32_t));
-  shown_ = host_.tensor(DType::i32, {together_, 2}, input_bytes());
 }
 
 TokenSteps::~TokenSteps() {

@@ -21,7 +21,8 @@ class TokenSteps {
   TokenSteps(const TokenSteps&) = delete;
   ~TokenSteps();
 
-  // A sequence has at most so many pages from now on; nothing that was captured before runs again.
+  // A sequence has at most so many pages from now on, unless memory runs out, which changes
+  // nothing; the pass must have forgotten what it captured before.
   void reserve(std::int64_t pages);
 
   struct Turn {
@@ -44,8 +45,8 @@ class TokenSteps {
   void forget() { running_ahead_ = false; }
 
  private:
-  PassSize size_of_step(std::int64_t sequences) const;
-  std::size_t input_bytes() const;
+  static PassSize size_of_step(std::int64_t sequences, std::int64_t pages);
+  std::size_t input_bytes(std::int64_t pages) const;
   PassInput input_in(const Buffer& buffer, std::int64_t sequences) const;
   void send(const Turn& turn, std::span<const Row> rows);
   void queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest);

@@ -97,6 +97,25 @@ TEST(TokenGrammar, MasksAreWhatTheBytesSay) {
   }
 }
 
+// What was broken off is begun again by the next that asks.
+TEST(TokenGrammar, WhatTakesTooManyStepsFails) {
+  const TokenTrie trie(kPieces, kVocabulary, {});
+  const TokenGrammar grammar(grammar_of("true"), trie);
+  GrammarText text(grammar.grammar());
+  const GrammarText::Places places = text.at_beginning();
+  const auto allowed = [&](std::int64_t steps) {
+    TokenMask mask(trie.vocab_size());
+    for (const GrammarText::Place& place : places.all)
+      grammar.add_allowed(text, place, mask, steps);
+    return mask;
+  };
+  EXPECT_THROW(allowed(100), Error);
+  const TokenMask mask = allowed(TokenGrammar::kMostSteps);
+  for (std::int32_t id = 0; id < kVocabulary; ++id)
+    EXPECT_EQ(mask.has(static_cast<std::size_t>(id)),
+              !trie.bytes(id).empty() && leads_on(grammar.grammar(), trie.bytes(id)));
+}
+
 // A completion whose logits say nothing ends where the grammar does, or with the token that ends
 // texts, which comes nowhere else.
 TEST(TokenGrammar, CompletionsFit) {
