@@ -1,5 +1,6 @@
 // mt-generate: continue prompts with a trained model, here or for clients, and make embeddings of
 // texts.
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,14 +63,26 @@ static void run_server(mt::CommandLine& cl) {
 
 static volatile std::sig_atomic_t interrupted = 0;
 
-// A line of stdin; nothing at its end.  An interrupt ends the program here.
+// Until the first message an interrupt ends the program at once.
+static void hear_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };  // what waits ends with EINTR
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+// A line of stdin; nothing at its end.  An interrupt ends the program here, also one that came
+// behind the end of an answer.
 static std::optional<std::string> read_message(bool asks) {
   if (asks) print("> ");
   std::string line;
   char c = 0;
   for (;;) {
-    const ssize_t count = ::read(STDIN_FILENO, &c, 1);
     if (interrupted != 0) mt::end_by(mt::Signal::interrupt);
+    // Not for ever: an interrupt may have come since.
+    constexpr int kMilliseconds = 200;
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (::poll(&input, 1, kMilliseconds) <= 0) continue;
+    const ssize_t count = ::read(STDIN_FILENO, &c, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) mt::fail_errno("stdin", "cannot read", mt::Exit::io_error);
     if (count == 0) return line.empty() ? std::nullopt : std::optional(line);
@@ -89,13 +102,15 @@ static void run_chat(mt::CommandLine& cl) {
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = 1; };  // reads end with EINTR
-  ::sigaction(SIGINT, &action, nullptr);
   const bool asks = ::isatty(STDIN_FILENO) == 1;
-  mt::talk(std::move(options), {.read = [&] { return read_message(asks); },
-                                .print = print,
-                                .stops = [] { return std::exchange(interrupted, 0) != 0; }});
+  bool first = true;
+  const auto read = [&] {
+    if (std::exchange(first, false)) hear_interrupts();
+    return read_message(asks);
+  };
+  mt::talk(std::move(options), {.read = read, .print = print, .stops = [] {
+                                  return std::exchange(interrupted, 0) != 0;
+                                }});
 }
 
 static void run_client(mt::CommandLine& cl) {

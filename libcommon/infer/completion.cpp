@@ -18,8 +18,6 @@ void CompletionOptions::add_to(CommandLine& cl, std::optional<std::string>* only
   cl.flag("--ignore-eod", &ignore_eod, "go on behind the tokens that end a text");
   cl.flag("--begin-document", &begin_document,
           "put the token that ends a document in front of each prompt, as in training");
-  cl.option("--logprobs", &logprobs, "N",
-            "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
   sampling.add_to(cl);
 }
 

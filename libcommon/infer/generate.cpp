@@ -20,6 +20,8 @@ void GenerateOptions::add_to(CommandLine& cl) {
   cl.option("--num-samples", &num_samples, "N",
             "completions of each prompt [1]; without PROMPT, of the empty text", at_least(1));
   cl.flag("--json", &session.json, "one JSON object a line instead of text");
+  cl.option("--logprobs", &completion.logprobs, "N",
+            "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
   session.limits.add_to(cl);
 }
 

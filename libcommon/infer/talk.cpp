@@ -108,7 +108,6 @@ class Talk {
 
 void talk(TalkOptions options, const Terminal& terminal) {
   if (options.stop) options.completion.stop = {*options.stop};
-  if (options.completion.logprobs) fail(Exit::usage, "--logprobs: a chat shows none");
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");
   Talk(options, loaded, terminal).run();

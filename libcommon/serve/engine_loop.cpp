@@ -183,16 +183,18 @@ void EngineLoop::begin(Ticket ticket) {
 void EngineLoop::end_overdue() {
   const Clock::time_point now = Clock::now();
   std::vector<std::pair<Ticket, ApiError>> overdue;
-  for (const auto& [ticket, taken] : taken_) {
+  const auto look_at = [&](Ticket ticket, const Taken& taken, bool begun) {
     if (now - taken.came > times_.all)
       overdue.emplace_back(ticket, ApiError{.status = 408,
                                             .message = "the request takes too long",
                                             .code = "deadline_exceeded"});
-    else if (now - taken.came > times_.waits && engine_.waits(taken.in_engine))
+    else if (now - taken.came > times_.waits && (!begun || engine_.waits(taken.in_engine)))
       overdue.emplace_back(ticket, ApiError{.status = 429,
                                             .message = "the request has waited too long",
                                             .code = "queue_timeout"});
-  }
+  };
+  for (const auto& [ticket, taken] : taken_) look_at(ticket, taken, true);
+  for (const auto& [ticket, taken] : unscored_) look_at(ticket, taken, false);
   for (const auto& [ticket, why] : overdue) drop(ticket, why);
   const std::lock_guard lock(mutex_);
   state_.timed_out += overdue.size();
@@ -200,10 +202,12 @@ void EngineLoop::end_overdue() {
 
 // It gets no more tokens, for this reason.
 void EngineLoop::drop(Ticket ticket, const ApiError& why) {
-  const auto found = taken_.find(ticket);
-  engine_.cancel(found->second.in_engine);
-  if (found->second.work.failed) found->second.work.failed(why);
-  taken_.erase(found);
+  auto dropped = taken_.extract(ticket);
+  if (dropped)
+    engine_.cancel(dropped.mapped().in_engine);
+  else
+    dropped = unscored_.extract(ticket);
+  if (dropped.mapped().work.failed) dropped.mapped().work.failed(why);
   const std::lock_guard lock(mutex_);
   --open_;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -31,7 +33,10 @@ class Histogram {
     }
     so_far += counts_.back();
     line("+Inf");
-    return text + concat(name, "_sum ", sum_, "\n", name, "_count ", so_far, "\n");
+    char sum[32];
+    const std::to_chars_result end = std::to_chars(std::begin(sum), std::end(sum), sum_);
+    return text + concat(name, "_sum ", std::string_view(sum, end.ptr), "\n", name, "_count ",
+                         so_far, "\n");
   }
 
  private:

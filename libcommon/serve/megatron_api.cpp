@@ -1,6 +1,7 @@
 // PUT /api: Megatron-LM's text generation server.
 #include <utility>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "infer/beam_search.h"
 #include "infer/token_json.h"
@@ -160,6 +161,17 @@ void go_on(const std::shared_ptr<Beams>& beams, EngineLoop& loop) {
   }
 }
 
+// Refuses what other completions do, and beams do not.
+void check_beams(const MegatronRequest& request) {
+  const std::pair<const char*, bool> others[] = {
+      {"logprobs", request.logprobs},
+      {"stop_on_eol", request.stop_on_eol},
+      {"stop_on_double_eol", request.stop_on_double_eol},
+      {"prevent_newline_after_colon", request.prevent_newline_after_colon}};
+  for (const auto& [name, asked] : others)
+    if (asked) throw MegatronRefusal{concat(name, " is not supported with beam_width"), true};
+}
+
 void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                  const MegatronRequest& request) {
   constexpr std::int64_t kMostBeams = 64;
@@ -170,6 +182,10 @@ void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchan
     throw MegatronRefusal{"beam_width must be at most 64", true};
   if (request.tokens_to_generate == 0)
     throw MegatronRefusal{"beam_width: tokens_to_generate is 0", true};
+  check_beams(request);
+  const std::int64_t stop = request.stop_token.value_or(model.tokenizer.eod());
+  if (request.stop_token && (stop < 0 || stop >= model.vocab_size))
+    throw MegatronRefusal{concat("stop_token must be from 0 to ", model.vocab_size - 1), true};
   CompletionOptions options;
   options.num_tokens = request.tokens_to_generate;
   options.begin_document = request.add_bos;
@@ -178,7 +194,6 @@ void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchan
     throw MegatronRefusal{"context length + tokens_to_generate too large"};
   const std::vector<std::int32_t> prompt = completion.ids();
   const std::int64_t most = serving.loop.max_tokens() - std::ssize(prompt);
-  const std::int64_t stop = request.stop_token.value_or(model.tokenizer.eod());
   check_accepts(serving);
   const auto beams = std::make_shared<Beams>(
       Beams{.exchange = exchange,

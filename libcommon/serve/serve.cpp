@@ -19,6 +19,8 @@
 
 namespace mt {
 
+static constexpr double kMostSeconds = 86400.0 * 365;  // a time that nanoseconds have room for
+
 void ServeOptions::add_to(CommandLine& cl) {
   cl.section("Model");
   cl.option("--load", &load, "PATH", kLoadedModel);
@@ -39,9 +41,9 @@ void ServeOptions::add_to(CommandLine& cl) {
             "completions that may wait; more requests get status 429", at_least(0));
   cl.option("--queue-timeout", &queue_timeout, "SECONDS",
             "for a completion to wait for its place; behind it the request gets status 429; 0: any",
-            at_least(0));
+            between(0, kMostSeconds));
   cl.option("--request-timeout", &request_timeout, "SECONDS",
-            "for a whole request; behind it, it gets status 408; 0: any", at_least(0));
+            "for a whole request; behind it, it gets status 408; 0: any", between(0, kMostSeconds));
   cl.option("--max-body", &max_body, "MIB", "largest body of a request", between(0, 4095));
   cl.option("--drain", &drain, "SECONDS", "for requests that are not answered when TERM comes",
             between(0, 86400));

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <memory>
+#include <thread>
 
 #include "tests/infer/letters.h"
 #include "tests/infer/small_gpt.h"
@@ -136,14 +140,16 @@ TEST(EngineLoop, QueueIsBounded) {
   done.get_future().wait();
 }
 
+using namespace std::chrono_literals;
+
+std::unique_ptr<Completion> endless() {
+  const CompletionOptions options{.num_tokens = 1'000'000, .ignore_eod = true};
+  return std::make_unique<Completion>(kModel, "ab", options, 0, 0);
+}
+
 // One that has no place in time, and one that takes too long: they are told so, and others go on.
 TEST(EngineLoop, TimesAreUp) {
   const auto model = make_gpt(small_gpt2());
-  using namespace std::chrono_literals;
-  const auto endless = [] {
-    CompletionOptions options{.num_tokens = 1'000'000, .ignore_eod = true};
-    return std::make_unique<Completion>(kModel, "a", options, 0, 0);
-  };
   const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
   std::promise<ApiError> waited, took;
   {
@@ -161,6 +167,31 @@ TEST(EngineLoop, TimesAreUp) {
       {.completion = endless(), .failed = [&](const ApiError& error) { took.set_value(error); }});
   ASSERT_TRUE(loop.submit(std::move(all)));
   EXPECT_EQ(took.get_future().get().code, "deadline_exceeded");
+}
+
+// The first one's prompt takes longer than they have, and nobody has begun with the others then.
+TEST(EngineLoop, PromptsThatWaitToBeScoredEndInTime) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::promise<ApiError> waited;
+  std::atomic<int> scored = 0;
+  EngineLoop loop(*model, options, 3, {.all = 1ms});
+  std::vector<EngineLoop::Work> all;
+  for (const auto time : {5ms, 0ms})
+    all.push_back({.completion = endless(),
+                   .prompt_alternatives = 0,
+                   .failed =
+                       [&, time](const ApiError& error) {
+                         if (time == 0ms) waited.set_value(error);
+                       },
+                   .scored =
+                       [&, time](const auto&) {
+                         ++scored;
+                         std::this_thread::sleep_for(time);
+                       }});
+  ASSERT_TRUE(loop.submit(std::move(all)));
+  EXPECT_EQ(waited.get_future().get().code, "deadline_exceeded");
+  EXPECT_EQ(scored, 1);
 }
 
 }  // namespace
