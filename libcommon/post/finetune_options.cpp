@@ -152,10 +152,13 @@ void change(ModelConfig& model, std::int64_t& seq_length, const Task::Change& ch
 void FinetuneOptions::complete_adapters() {
   ModelConfig whole = model;
   complete_model(whole, seq_length, 1);
+  if (!run.checkpoint.adapter.empty() && !stored && !is_planned())
+    fail(Exit::usage, "--adapter: --load names its model");
   std::string base = stored ? stored->where : model.lora_base;
   if (stored && stored->model.has_adapters()) {
     const CheckpointOptions& o = run.checkpoint;
-    const bool goes_on = !o.load.empty() && stored->where.starts_with(o.load);
+    const bool goes_on =
+        !o.load.empty() && (stored->where == o.load || stored->where.starts_with(o.load + "/"));
     base = goes_on && !o.pretrained_checkpoint.empty() ? o.pretrained_checkpoint
                                                        : stored->model.lora_base;
     whole.lora_base_hash = stored->model.lora_base_hash;

@@ -45,9 +45,12 @@ void LoraOptions::take_stored(CommandLine& cl, const AdapterConfig& stored,
 
 void LoraOptions::complete(ModelConfig& model, const std::string& base) const {
   if (!model.has_adapters()) {
-    for (const auto& [name, given] : {std::pair("--lora-dropout", model.lora_dropout > 0),
-                                      {"--use-rslora", model.use_rslora},
-                                      {"--use-dora", model.use_dora}})
+    for (const auto& [name, given] :
+         {std::pair("--lora-alpha", model.lora_alpha != AdapterConfig().lora_alpha),
+          {"--lora-targets", targets != LoraOptions().targets},
+          {"--lora-dropout", model.lora_dropout > 0},
+          {"--use-rslora", model.use_rslora},
+          {"--use-dora", model.use_dora}})
       if (given) fail(Exit::usage, name, ": of adapters, which --lora-rank asks for");
     return;
   }

@@ -53,12 +53,16 @@ Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   return {{first, first + logits.numel()}, config.num_layers};
 }
 
-// The largest difference of logits.  Exit::difference above three units in the last place, of the
-// type that was rounded to or of sums in f32, times the square root of the layers.
+// The largest difference of logits.  Exit::difference where one is not finite, or above three times
+// the square root of the layers, in units of the type that was rounded to, by which only gross
+// faults are found, or else of 2^-18, 32 units in the last place of f32.
 double largest_difference(const Probe& expected, const Probe& merged, DType dtype,
                           const std::string& path) {
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < expected.logits.size(); ++i) {
+    if (!std::isfinite(expected.logits[i]) || !std::isfinite(merged.logits[i]))
+      fail(Exit::difference, path, ": logits are not finite, of the model with its adapter ",
+           expected.logits[i], ", merged ", merged.logits[i]);
     difference = std::max(difference, std::fabs(double{expected.logits[i]} - merged.logits[i]));
     size = std::max(size, std::fabs(double{expected.logits[i]}));
   }

@@ -7,6 +7,7 @@
 #include "base/near_path.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/model_source.h"
+#include "formats/peft/peft_folder.h"
 #include "train/options/checkpoint_options.h"
 #include "train/run/foreign_model.h"
 #include "train/run/run_checkpoint.h"
@@ -84,10 +85,12 @@ void warn_of_newer(const CheckpointOptions& o, const ToLoad& found, const Log& l
 
 static std::optional<StoredSettings> settings_of(const CheckpointOptions& o, const ToLoad& found,
                                                  int damaged = 0) {
-  if (!found.foreign.empty()) {
+  const bool adapts = found.place && !o.adapter.empty() && !is_peft_folder(found.place->folder);
+  if (!found.foreign.empty() || adapts) {
+    const std::string& path = adapts ? found.place->folder : found.foreign;
     const std::unique_ptr<ModelSource> model =
-        open_model(found.foreign, {.adapter = o.adapter, .merges_adapter = false});
-    return StoredSettings{found.foreign, model->config(), model->config().max_position_embeddings};
+        open_model(path, {.adapter = o.adapter, .merges_adapter = false});
+    return StoredSettings{path, model->config(), model->config().max_position_embeddings};
   }
   if (!found.place) return {};
   try {
