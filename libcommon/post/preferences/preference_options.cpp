@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "base/command.h"
 #include "post/data/packing.h"
@@ -142,10 +143,37 @@ void PreferenceOptions::take_losses() {
       fail(Exit::usage, "--loss ", loss, ": a loss of single texts stands alone");
   if (has(Preference::exo_pair) && rules.smoothing == 0)
     fail(Exit::usage, "--preference-smoothing: required with --loss exo_pair, 0.001 say");
+  if (has(Preference::kto) && run.batch.micro_batch_size < 2 && !plan.search)
+    fail(Exit::usage,
+         "--micro-batch-size: --loss kto compares texts of a micro-batch, expected at least 2");
   rules.beta = beta.value_or(has(Preference::simpo) ? 2 : 0.1);
   rules.divergence =
       static_cast<Divergence>(std::ranges::find(kDivergences, divergence) - kDivergences.begin());
   examples.judged = single ? Judged::single : Judged::pairs;
+}
+
+void PreferenceOptions::check_unused(const CommandLine& cl) const {
+  struct Use {
+    const char* option;
+    std::vector<Preference> kinds;
+  };
+  using enum Preference;
+  const Use uses[] = {
+      {"--simpo-gamma", {simpo}},
+      {"--preference-smoothing", {robust, exo_pair}},
+      {"--discopop-tau", {discopop}},
+      {"--f-divergence", {sigmoid, hinge, ipo, robust, exo_pair, discopop, sigmoid_norm}},
+      {"--desirable-weight", {kto, apo_zero_unpaired}},
+      {"--undesirable-weight", {kto, apo_zero_unpaired}}};
+  for (const Use& use : uses)
+    if (cl.given(use.option) &&
+        std::ranges::none_of(std::span(rules.losses).first(static_cast<std::size_t>(rules.count)),
+                             [&](const PreferenceRules::Weighted& one) {
+                               return std::ranges::count(use.kinds, one.kind) > 0;
+                             }))
+      fail(Exit::usage, use.option, ": has no effect with --loss ", loss);
+  if (cl.given("--f-alpha") && rules.divergence != Divergence::alpha_divergence)
+    fail(Exit::usage, "--f-alpha: has no effect with --f-divergence ", divergence);
 }
 
 bool PreferenceOptions::needs_reference() const {

@@ -22,6 +22,8 @@ struct PreferenceOptions : FinetuneOptions {
   void add_to(CommandLine& cl);
   // Completes the rules, and what the data is to be.  After parse().
   void take_losses();
+  // Exit::usage where an option was given that no loss goes by.  After take_losses().
+  void check_unused(const CommandLine& cl) const;
   void complete();
   // Whether a loss goes by what the model said that the run began with.
   bool needs_reference() const;

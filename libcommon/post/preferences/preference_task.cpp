@@ -111,6 +111,7 @@ static void finetune_preferences(CommandLine& cl, bool rewards) {
   options.add_to(cl);
   options.parse(cl);
   options.take_losses();
+  if (!rewards) options.check_unused(cl);
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {

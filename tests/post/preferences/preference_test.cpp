@@ -29,6 +29,7 @@ class PreferenceRun : public SftRun {
     o.seq_length = 32;
     o.model.max_position_embeddings = 32;
     if (loss != "reward") o.loss = loss;
+    if (loss == "kto") o.run.batch.micro_batch_size = 2;
     o.take_losses();
     return o;
   }
