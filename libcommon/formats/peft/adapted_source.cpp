@@ -113,7 +113,17 @@ std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::str
   return is_adapter(row.place) || is_merged(row) ? std::nullopt : base_->view(row, state);
 }
 
+// A run's adapter knows what it was learnt beside.
+static void check_base(const PeftFolder& folder, const ModelSource& base) {
+  if (!std::filesystem::exists(folder.path() + "/common.pt")) return;
+  const MegatronCheckpoint checkpoint(folder.path(), {.index = 1, .count = 1});
+  const PyValue* const hash = checkpoint.common().at("args", folder.path()).find("lora_base_hash");
+  if (hash && hash->as_string(folder.path() + ": args.lora_base_hash") != base_hash(base))
+    fail(Exit::bad_config, base.path(), ": is another model than the one whose adapters go on");
+}
+
 void AdaptedSource::check_all_used(const ParamTable&) const {
+  check_base(folder_, *base_);
   base_->check_all_used(model_rows(base_->config()));
   folder_.check_all_used(names_, rows_);
 }

@@ -14,7 +14,7 @@ struct AdapterConfig {
   double lora_alpha = 32, lora_dropout = 0;
   bool use_rslora = false, use_dora = false;
   // What has one: modules of every layer, or parts of them, as in
-  // "self_attention.linear_qkv.q,mlp.linear_fc2"; formats/peft/lora_targets.h makes them.
+  // "self_attention.linear_qkv.q,mlp.linear_fc2"; formats/peft/linear_modules.h makes them.
   std::string lora_targets;
   // The path of the model whose weights are frozen, and the hash of some of them.
   std::string lora_base, lora_base_hash;
