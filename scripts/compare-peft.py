@@ -45,8 +45,7 @@ def make_adapter(base, settings, folder):
     config = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM",
                              init_lora_weights=False, **{"lora_alpha": 8} | settings)
     peft.get_peft_model(base_of(base), config).save_pretrained(folder)
-    for name in ("README.md",):
-        (pathlib.Path(folder) / name).unlink(missing_ok=True)
+    (pathlib.Path(folder) / "README.md").unlink(missing_ok=True)
     path = pathlib.Path(folder) / "adapter_config.json"
     config = json.loads(path.read_text())
     config["base_model_name_or_path"] = pathlib.Path(base).name

@@ -20,8 +20,6 @@ static bool is_reformulated(const Optimizer& optimizer) {
   return optimizer.options().use_distributed_optimizer && optimizer.options().name == "adam";
 }
 
-static const char* const kMaster = "fp32_param";
-
 // --- Tensors ------------------------------------------------------------------------------------
 
 static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& state,

@@ -11,8 +11,6 @@
 
 namespace mt {
 
-constexpr const char* kMaster = "fp32_param";
-
 RunCheckpoint::~RunCheckpoint() = default;
 
 void RunCheckpoint::read_common_tensor(const PyValue& value, Tensor out) const {

@@ -11,6 +11,9 @@
 
 namespace mt {
 
+// The state that is the fp32 copy of a weight.
+inline constexpr const char* kMaster = "fp32_param";
+
 class RunCheckpoint {
  public:
   virtual ~RunCheckpoint();
