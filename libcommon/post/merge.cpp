@@ -23,6 +23,13 @@ struct Probe {
   std::int64_t layers = 0;
 };
 
+void check_is_computed(const std::string& path, const ModelSourceOptions& source) {
+  const ModelFamily family = open_model(path, source)->config().family;
+  if (family == ModelFamily::mixtral || family == ModelFamily::mamba)
+    fail(Exit::bad_config, path,
+         ": is of a family of which no logits are computed; --no-probe merges it without them");
+}
+
 // The logits of random tokens, in f32 on the CPU.
 Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   constexpr std::int64_t kSequences = 16, kLength = 12;
@@ -100,6 +107,7 @@ void finetune_merge(CommandLine& cl) {
   options.complete();
   if (options.source.adapter.empty()) adapter_folder(options.load);  // which must be there
   run_until_signal(cl, [&](const RunContext& context) {
+    if (probes) check_is_computed(options.load, options.source);
     const ConvertReport report = convert_checkpoint(options, context.log, context.checkpoint);
     JsonWriter summary;
     summary.begin_object().member("schema", "mt-merge/1").member("tensors", report.rows);
