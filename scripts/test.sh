@@ -77,7 +77,7 @@ total=1400
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
-  stage 'build asan' 900 build asan
+  stage 'build asan' 1000 build asan
   stage 'tests asan' 450 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
   stage 'build tsan' 400 build tsan tests_threads
