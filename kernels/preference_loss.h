@@ -260,7 +260,7 @@ struct PreferenceTensors {
     return u;
   }
 
-  // Of single texts: how much the other text of a unit adds to the sum of which z is the mean.
+  // For single texts, z is the mean of a sum: this is what the other text of unit i adds to it.
   constexpr double rho_of_other(std::int64_t i) const {
     const PreferenceUnit<double> u = unit(i, 0);
     return share[i] > 0 ? u.x[1] - u.reference[1] : 0;

@@ -26,7 +26,7 @@ class BeamSearch {
 
   // The texts whose next token's logits are wanted; none once the search is over.
   const std::vector<Text>& open() const { return open_; }
-  // Of each of them, in their order.
+  // Takes the logits of each text of open(), in their order.
   void take(std::span<const std::vector<double>> logits);
   const std::vector<Text>& found() const { return found_; }  // once it is over, the best first
 

@@ -66,7 +66,7 @@ class CachedPass {
   // the sequence's ids.  All of these fail with Exit::out_of_memory where reserve() says so.
   ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
                           std::span<const std::int32_t> read = {});
-  // The same of a sequence of which the next token is not asked.
+  // Does what next_logits() does for a sequence whose next token is not asked for.
   void see(std::int64_t sequence, std::span<const std::int32_t> ids,
            std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,

@@ -41,7 +41,7 @@ class Engine {
 
   Engine(const Model& model, const EngineOptions& options);
 
-  // Of a prompt, with those that follow it before its beginning is forgotten.
+  // How many tokens a prompt and what follows it may have before its beginning is forgotten.
   std::int64_t max_tokens() const { return pass_.max_tokens(); }
   // Whether what is submitted now has to wait for others to end.
   bool full() const;

@@ -16,7 +16,7 @@ class TextStates {
  public:
   TextStates(const Model& model, int threads);  // of the CPU; 0: one a core
 
-  // Of 1 to max_position_embeddings tokens.
+  // The state of a text, which has 1 to max_position_embeddings tokens.
   std::vector<float> of(std::span<const std::int32_t> ids, Pooling pooling);
 
  private:

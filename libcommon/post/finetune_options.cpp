@@ -96,6 +96,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
       cl.fallback("--min-lr", {JsonWriter().value(run.schedule.lr / 10).text()}, "a tenth of --lr");
   });
   cl.parse();
+  if (offers_adapters) lora.note(cl);
   has_full_validation = !cl.given("--eval-iters");
   find_ranks(cl, run, trains && !is_planned());
   tokenizer.vocab_size = model.vocab_size;

@@ -31,6 +31,12 @@ void LoraOptions::add_to(CommandLine& cl, AdapterConfig& adapters, std::string& 
             "begin with this adapter of the model of --load: a folder of PEFT's, or a run's");
 }
 
+void LoraOptions::note(const CommandLine& cl) {
+  for (const char* const name :
+       {"--lora-alpha", "--lora-targets", "--lora-dropout", "--use-rslora", "--use-dora"})
+    if (cl.given(name)) given.emplace_back(name);
+}
+
 void LoraOptions::take_stored(CommandLine& cl, const AdapterConfig& stored,
                               const std::string& from) const {
   if (!stored.has_adapters()) return;
@@ -45,13 +51,8 @@ void LoraOptions::take_stored(CommandLine& cl, const AdapterConfig& stored,
 
 void LoraOptions::complete(ModelConfig& model, const std::string& base) const {
   if (!model.has_adapters()) {
-    for (const auto& [name, given] :
-         {std::pair("--lora-alpha", model.lora_alpha != AdapterConfig().lora_alpha),
-          {"--lora-targets", targets != LoraOptions().targets},
-          {"--lora-dropout", model.lora_dropout > 0},
-          {"--use-rslora", model.use_rslora},
-          {"--use-dora", model.use_dora}})
-      if (given) fail(Exit::usage, name, ": of adapters, which --lora-rank asks for");
+    if (!given.empty())
+      fail(Exit::usage, given.front(), ": of adapters, which --lora-rank asks for");
     return;
   }
   if (model.has_task_head())

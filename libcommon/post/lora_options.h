@@ -13,8 +13,11 @@ struct ModelConfig;
 
 struct LoraOptions {
   std::vector<std::string> targets = {"all-linear"};
+  std::vector<std::string> given = {};  // the names of options that only adapters have
 
   void add_to(CommandLine& cl, AdapterConfig& adapters, std::string& adapter);
+  // Notes which options were given.  Once the command line is parsed.
+  void note(const CommandLine& cl);
   // Takes what was not given from the adapters that are loaded.  Before the command line is used.
   void take_stored(CommandLine& cl, const AdapterConfig& stored, const std::string& from) const;
   // Checks what was given, and finds the modules that get adapters; the model is completed but for

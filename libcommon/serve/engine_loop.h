@@ -76,7 +76,7 @@ class EngineLoop {
     std::size_t running = 0, waiting = 0;
     std::uint64_t prompt_tokens = 0, made_tokens = 0, finished = 0, cancelled = 0, timed_out = 0;
     Engine::Counts engine;
-    // Of completions to their first token, between tokens, and to the end.
+    // Seconds that completions take to their first token, between tokens, and to the end.
     Histogram first_token, between_tokens, whole;
   };
   State state() const;

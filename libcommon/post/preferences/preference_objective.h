@@ -12,7 +12,7 @@ namespace mt {
 
 class PreferenceObjective final : public Objective, private Criterion {
  public:
-  // Of samples of so many tokens and, at most, pairs.
+  // A sample has seq_length tokens, and at most so many pairs.
   PreferenceObjective(const PreferenceRules& rules, std::int64_t seq_length, std::int64_t pairs)
       : rules_(rules), seq_length_(seq_length), pairs_(pairs) {}
 

@@ -92,8 +92,8 @@ class Trainer {
   int micro_batches_ = 0;            // of the step before; 0: none yet
   int ended_ = 0;                    // steps
   std::int64_t ended_at_ = 0;        // iteration of the last
-  std::optional<double>
-      to_search_at_;  // a step's seconds, if before the next one products may be searched for
+  // A step's seconds, where products may be searched for again before the next one.
+  std::optional<double> warm_step_seconds_;
   std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
@@ -151,7 +151,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const BatchOptions::StepSize& size) {
-  if (const auto seconds = std::exchange(to_search_at_, std::nullopt)) search_again(*seconds);
+  if (const auto seconds = std::exchange(warm_step_seconds_, std::nullopt)) search_again(*seconds);
   if (profiler_.is_bound(counters_.iteration)) end_step();
   profiler_.before_step(counters_.iteration);
   const std::int64_t samples = counters_.scheduled_samples;
@@ -206,7 +206,7 @@ void Trainer::end_step() {
   interruption_.step_ended(result.seconds);
   reports_.step(report, memory());
   interruption_.take(result.update.requests);
-  if (++ended_ == kStepsToWarmUp) to_search_at_ = report.seconds;
+  if (++ended_ == kStepsToWarmUp) warm_step_seconds_ = report.seconds;
 }
 
 // In a long run a GPU's products are searched for a second time, which pays within two hours.  All
