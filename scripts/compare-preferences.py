@@ -32,9 +32,9 @@ import torch  # pylint: disable=wrong-import-position
 import transformers
 import trl
 from datasets import Dataset
-from torch.utils.data import SequentialSampler
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+from trl_recording import in_order
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 MODELS = REPOSITORY / "testdata/trl"
@@ -79,18 +79,6 @@ def judged():
     for i, line in enumerate(preferences()):
         wanted = i % 3 != 1
         yield {"prompt": line["prompt"], "completion": line["chosen" if wanted else "rejected"], "label": wanted}
-
-
-def in_order(trainer):
-    class Recording(trainer):
-        def _get_train_sampler(self, *_):
-            return SequentialSampler(self.train_dataset)
-
-        def compute_loss(self, *args, **kwargs):
-            result = super().compute_loss(*args, **kwargs)
-            self.losses.append((result[0] if isinstance(result, tuple) else result).item())
-            return result
-    return Recording
 
 
 class PaperOrpo(ORPOTrainer):

@@ -26,7 +26,7 @@ import torch
 import transformers
 import trl
 from datasets import Dataset
-from torch.utils.data import SequentialSampler
+from trl_recording import in_order
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 STEPS, BATCH, LENGTH = 20, 4, 128
@@ -64,14 +64,7 @@ def make_folder(kind, folder):
     tokenizer.save_pretrained(folder)
 
 
-class Recording(trl.SFTTrainer):
-    def _get_train_sampler(self, *_):
-        return SequentialSampler(self.train_dataset)
-
-    def compute_loss(self, *args, **kwargs):
-        result = super().compute_loss(*args, **kwargs)
-        self.losses.append((result[0] if isinstance(result, tuple) else result).item())
-        return result
+Recording = in_order(trl.SFTTrainer)
 
 
 def by_trl(folder, scratch, loss):
