@@ -33,8 +33,8 @@ class PreferenceTask final : public PackedTask {
   std::int64_t pairs_ = 1;  // of a sample, at most
   PreferenceObjective objective_;
   std::shared_ptr<std::vector<double>> train_, valid_;  // the reference, once it is known
-  // The reference is asked of these: they have each sample once, in the order of the first epoch, so
-  // that the same ones are computed together and no bit differs.
+  // The reference is asked of these, which have each sample once, in the order of the first epoch:
+  // then the same ones are computed together, and no bit differs.
   std::vector<std::unique_ptr<SampleSet>> referenced_;
   mutable std::once_flag known_;
 };
