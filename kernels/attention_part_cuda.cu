@@ -7,6 +7,7 @@
 
 #include "kernels/attention_part.h"
 #include "kernels/cuda_check.h"
+#include "kernels/elementwise.h"
 #include "kernels/pack.cuh"
 
 namespace mt::cuda {
@@ -37,31 +38,10 @@ __global__ __launch_bounds__(kThreads) void join_kernel(S* o, float* lse, int ls
   if (lane == 0) *at = both;
 }
 
-// y = x, added to what y was if there is something so far.
-template <int N, class S, class T>
-__global__ __launch_bounds__(kThreads) void add_kernel(S* y, const T* x, std::int64_t count,
-                                                       bool so_far) {
-  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
-  if (i >= count) return;
-  const auto part = load<N>(x + i);
-  float values[N];
-#pragma unroll
-  for (int n = 0; n < N; ++n) values[n] = part[n];
-  if (so_far) {
-    const auto sum = load<N>(y + i);
-#pragma unroll
-    for (int n = 0; n < N; ++n) values[n] += sum[n];
-  }
-  store(y + i, values);
-}
-
 template <class S, class T>
 void take_part(S* y, const T* x, std::int64_t count, bool so_far, cudaStream_t stream) {
-  with_width<4>(aligned(y, x) && count % 4 == 0, [&]<int N>() {
-    const auto blocks = static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads} * N));
-    add_kernel<N><<<blocks, kThreads, 0, stream>>>(y, x, count, so_far);
-  });
-  check(cudaGetLastError());
+  if (so_far) return add(y, y, x, count, stream);
+  if constexpr (!std::is_same_v<S, T>) convert(y, x, count, stream);
 }
 
 // Where a kernel writes a part's results: to their place, if nothing is there to be added to, else

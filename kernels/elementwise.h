@@ -7,6 +7,7 @@
 //
 // On the GPU T is float, bf16 or fp16; column_sum adds in f32, to y of f32, or bf16 if x is, the
 // other sums are f64, over parts that depend on the size alone, and are written to the device.
+//   add          y and a of a type, b of that or float, or of a narrower one if they are float
 //   convert      y = x, rounded
 //   fill         y = value
 //   swap_axes    y[j,i] = x[i,j] for i < a, j < b, each of so many bytes
@@ -37,8 +38,8 @@ double dot(const T* a, const T* b, std::int64_t count);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
-template <class T>
-void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream);
+template <class S, class T>
+void add(S* y, const S* a, const T* b, std::int64_t count, cudaStream_t stream);
 template <class T>
 void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream);
 void scale(float* y, const float* x, const double* factor, std::int64_t count,

@@ -5,9 +5,6 @@
 namespace mt::cuda {
 namespace {
 
-struct Add {
-  __device__ float operator()(const float (&x)[2]) const { return x[0] + x[1]; }
-};
 struct Scale {
   float factor;
   __device__ float operator()(const float (&x)[1]) const { return factor * x[0]; }
@@ -21,6 +18,21 @@ struct ScaleBy {
 struct Same {
   __device__ float operator()(const float (&x)[1]) const { return x[0]; }
 };
+
+template <int N, class S, class T>
+__global__ __launch_bounds__(kMapThreads) void add_kernel(S* y, const S* a, const T* b,
+                                                          std::int64_t count) {
+  const std::int64_t i = (blockIdx.x * std::int64_t{kMapThreads} + threadIdx.x) * N;
+  if (i + N <= count) {
+    const auto ours = load<N>(a + i);
+    const auto theirs = load<N>(b + i);
+    float sums[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) sums[n] = ours[n] + theirs[n];
+    return store(y + i, sums);
+  }
+  for (std::int64_t j = i; j < count; ++j) y[j] = static_cast<S>(to_float(a[j]) + to_float(b[j]));
+}
 
 template <int N, class T>
 __global__ __launch_bounds__(kMapThreads) void fill_kernel(T* y, float value, std::int64_t count) {
@@ -61,9 +73,14 @@ void swap_axes(void* y, const void* x, std::int64_t a, std::int64_t b, std::int6
   check(cudaGetLastError());
 }
 
-template <class T>
-void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream) {
-  map(y, Inputs<T, 2>{{a, b}}, count, Add{}, stream);
+template <class S, class T>
+void add(S* y, const S* a, const T* b, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  with_width<kWide<S, T>>(aligned(y, a, b), [&]<int N>() {
+    const auto blocks = static_cast<unsigned>(ceil_div(count, std::int64_t{kMapThreads} * N));
+    add_kernel<N><<<blocks, kMapThreads, 0, stream>>>(y, a, b, count);
+  });
+  check(cudaGetLastError());
 }
 template <class T>
 void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream) {
@@ -93,6 +110,10 @@ void fill(T* y, double value, std::int64_t count, cudaStream_t stream) {
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);
+template void add(bf16*, const bf16*, const float*, std::int64_t, cudaStream_t);
+template void add(fp16*, const fp16*, const float*, std::int64_t, cudaStream_t);
+template void add(float*, const float*, const bf16*, std::int64_t, cudaStream_t);
+template void add(float*, const float*, const fp16*, std::int64_t, cudaStream_t);
 template void convert(bf16*, const float*, std::int64_t, cudaStream_t);
 template void convert(fp16*, const float*, std::int64_t, cudaStream_t);
 template void convert(float*, const bf16*, std::int64_t, cudaStream_t);

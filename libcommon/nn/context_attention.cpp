@@ -46,25 +46,23 @@ class RingAttention {
   void backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o, ConstTensor lse,
                 ConstTensor q, ConstTensor k, ConstTensor v) {
     const Tensor d_queries = summed(dq);
-    const auto attend = [&](int source, const Tensor& theirs, Tensor d_k, Tensor d_v) {
-      for (std::int64_t i = 1; source < ring_.rank() && i < 2 * sequences_; i += 2)
-        for (const Tensor& d : {d_k, d_v})  // second chunks, which meet no query
-          set_zero(d.rows(i * chunk_, (i + 1) * chunk_), s_.stream);
+    bool so_far = false;  // whether d_queries holds what some keys give
+    const auto attend = [&](int source, const ConstTensor& their_k, const ConstTensor& their_v,
+                            const Tensor& d_k, const Tensor& d_v) {
+      if (source < ring_.rank())  // second chunks meet no query
+        for (const Tensor& d : {d_k, d_v}) zero_chunks(d, 1);
+      if (source > ring_.rank() && !so_far) zero_chunks(d_queries, 0);  // they meet no key
       for_meetings(source, [&](const Meeting& m) {
-        attention_part_backward(
-            m.of_queries(d_queries), m.of_keys(d_k), m.of_keys(d_v), m.of_queries(d_o),
-            m.of_queries(o), m.of_lse(lse), m.of_queries(q), m.of_keys(half(theirs, 0)),
-            m.of_keys(half(theirs, 1)), m.of_queries(first_key_), m.shape, m.range, dropout_,
-            {.of_queries = source != ring_.rank(), .of_keys = false}, s_.stream);
+        attention_part_backward(m.of_queries(d_queries), m.of_keys(d_k), m.of_keys(d_v),
+                                m.of_queries(d_o), m.of_queries(o), m.of_lse(lse), m.of_queries(q),
+                                m.of_keys(their_k), m.of_keys(their_v), m.of_queries(first_key_),
+                                m.shape, m.range, dropout_,
+                                {.of_queries = so_far, .of_keys = false}, s_.stream);
       });
+      so_far = true;
     };
-    const Tensor keys = keys_and_values(k, v);
-    const Tensor d_keys =
-        passes_ ? pass_keys_backward(dk, dv, keys, attend) : gather_keys_backward(keys, attend);
+    passes_ ? pass_keys_backward(dk, dv, k, v, attend) : gather_keys_backward(dk, dv, k, v, attend);
     if (d_queries.data() != dq.data()) copy(dq, d_queries, s_.stream);
-    if (!d_keys) return;
-    copy(dk, half(d_keys, 0), s_.stream);
-    copy(dv, half(d_keys, 1), s_.stream);
   }
 
  private:
@@ -124,6 +122,12 @@ class RingAttention {
         .reshape({2 * sequences_ * chunk_, shape_.kv_heads, shape_.head_dim});
   }
 
+  // The first or second chunks of all sequences.
+  void zero_chunks(const Tensor& tokens, std::int64_t which) const {
+    for (std::int64_t i = which; i < 2 * sequences_; i += 2)
+      set_zero(tokens.rows(i * chunk_, (i + 1) * chunk_), s_.stream);
+  }
+
   // What results are summed up in: of two parts the sum is rounded once, whether they are written
   // in the type of the results or in f32; of more than two it is kept in f32 at least.
   DType dtype_of_sums() const { return ring_.size() > 2 ? sum_dtype(s_.dtype) : s_.dtype; }
@@ -159,32 +163,32 @@ class RingAttention {
   }
 
   // Gradients of others' keys follow them, a step behind, and in the end go one further, home,
-  // where dk and dv hold what its own queries give.  Returns the sums, if they are not there.
+  // while its own queries and keys meet.
   template <class Attend>
-  Tensor pass_keys_backward(Tensor dk, Tensor dv, const Tensor& keys, const Attend& attend) {
-    const Tensor arrived = scratch_of_sums(keys.shape());
-    Tensor made = scratch_of_sums(keys.shape()), leaving;
-    if (ring_.size() > 2) leaving = scratch_of_sums(keys.shape());  // while the next are made
-    Pending passed;
-    bool first = true;
-    pass_keys(keys, [&](int source, const Tensor& theirs) {
-      if (source == ring_.rank()) return attend(source, theirs, dk, dv);
-      attend(source, theirs, half(made, 0), half(made, 1));
+  void pass_keys_backward(Tensor dk, Tensor dv, ConstTensor k, ConstTensor v,
+                          const Attend& attend) {
+    Tensor now = keys_and_values(k, v), next = s_.scratch(now.shape());
+    const Tensor made = s_.scratch(now.shape()), arrived = scratch_of_sums(now.shape());
+    const Tensor leaving = ring_.size() > 2 ? scratch_of_sums(now.shape()) : made;
+    ring_.pass_on(next, now).wait();
+    Pending home;
+    for (int i = 1; i < ring_.size(); ++i) {
+      std::swap(now, next);
+      Pending passed;
+      if (i + 1 < ring_.size()) passed = ring_.pass_on(next, now);
+      attend(member(i), half(now, 0), half(now, 1), half(made, 0), half(made, 1));
+      home.wait();
+      if (i > 1)
+        add(leaving, arrived, made, s_.stream);
+      else if (leaving.data() != made.data())
+        copy(leaving, made, s_.stream);
+      home = ring_.pass_on(arrived, leaving);
       passed.wait();
-      if (!std::exchange(first, false)) add(made, made, arrived, s_.stream);
-      passed = ring_.pass_on(arrived, made);
-      std::swap(made, leaving);
-    });
-    passed.wait();
-    if (arrived.dtype() == dk.dtype()) {
-      add(dk, dk, half(arrived, 0), s_.stream);
-      add(dv, dv, half(arrived, 1), s_.stream);
-      return {};
     }
-    copy(half(made, 0), dk, s_.stream);
-    copy(half(made, 1), dv, s_.stream);
-    add(arrived, arrived, made, s_.stream);
-    return arrived;
+    attend(ring_.rank(), k, v, dk, dv);
+    home.wait();
+    add(dk, dk, half(arrived, 0), s_.stream);
+    add(dv, dv, half(arrived, 1), s_.stream);
   }
 
   Tensor gathered(const Tensor& own) {
@@ -204,16 +208,19 @@ class RingAttention {
   }
 
   template <class Attend>
-  Tensor gather_keys_backward(const Tensor& own, const Attend& attend) {
+  void gather_keys_backward(Tensor dk, Tensor dv, ConstTensor k, ConstTensor v,
+                            const Attend& attend) {
+    const Tensor own = keys_and_values(k, v);
     const Tensor all = gathered(own), d_all = scratch_of_sums(all.shape());
     const Tensor d_own = scratch_of_sums(own.shape());
     for (int i = 0; i < ring_.size(); ++i) {
-      const Tensor of_theirs = of_member(d_all, member(i), own.shape());
-      attend(member(i), of_member(all, member(i), own.shape()), half(of_theirs, 0),
-             half(of_theirs, 1));
+      const Tensor theirs = of_member(all, member(i), own.shape()),
+                   of_theirs = of_member(d_all, member(i), own.shape());
+      attend(member(i), half(theirs, 0), half(theirs, 1), half(of_theirs, 0), half(of_theirs, 1));
     }
     ring_.reduce_scatter(d_own, d_all).wait();
-    return d_own;
+    copy(dk, half(d_own, 0), s_.stream);
+    copy(dv, half(d_own, 1), s_.stream);
   }
 
   Step& s_;

@@ -48,7 +48,16 @@ void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
   dispatch(
       Family::elementwise, y, moves(y, a, b), stream,
       [&]<class T>() { cpu::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel()); },
-      [&]<class T>() { cuda::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel(), stream.handle()); });
+      [&]<class T>() {
+        const auto run = [&]<class B>() {
+          cuda::add(y.as<T>(), a.as<T>(), b.as<B>(), y.numel(), stream.handle());
+        };
+        if (b.dtype() == y.dtype()) return run.template operator()<T>();
+        if constexpr (std::is_same_v<T, float>)
+          with_gpu_type(b.dtype(), run);
+        else
+          run.template operator()<float>();
+      });
 }
 
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {

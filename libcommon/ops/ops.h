@@ -220,6 +220,7 @@ struct Sample {
 };
 void sample(const Sample& problem, Stream& stream);
 
+// y = a + b; y may be a or b.  On GPUs b may be of another type than y and a if one is f32.
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
 // y = x, of any type.  On GPUs y may be of another type of numbers: they are rounded to it.
 void copy(Tensor y, ConstTensor x, Stream& stream);
