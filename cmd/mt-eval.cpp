@@ -79,7 +79,11 @@ struct Options {
   }
 };
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+// Whole lines, as they come: whoever stops the program has all that was scored.
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
 
 void print_item(std::int64_t item, const mt::TextScore& score) {
   mt::JsonWriter json;

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <sstream>
 
 #include "base/error.h"
@@ -71,6 +72,26 @@ bool Log::draws() const {
          settings_.progress == Show::automatic && shows(Level::normal) && !settings_.drawing->over;
 }
 
+// Takes away what is drawn, and ends the program as the signal would have.
+static void erase_and_end(int number) {
+  constexpr std::string_view kErase = "\r\x1b[K";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kErase.data(), kErase.size());
+  ::raise(number);
+}
+
+// Signals that end the program at once take away what is drawn.  Those that are ignored, or held
+// back by a Signals, stay so.
+static void erase_on_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGQUIT}) {
+    struct sigaction now;
+    if (::sigaction(number, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
+    struct sigaction action = {};
+    action.sa_handler = erase_and_end;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
 void Log::draw_no_more() const {
   draw();
   settings_.drawing->over = true;
@@ -80,6 +101,7 @@ void Log::draw(std::string_view text) const {
   if (!draws()) return;
   const bool stood = settings_.drawing->stands.exchange(!text.empty());
   if (text.empty() && !stood) return;
+  if (!stood && settings_.descriptor == STDERR_FILENO) erase_on_signals();
   winsize window = {};
   ::ioctl(settings_.descriptor, TIOCGWINSZ, &window);
   if (window.ws_col > 0) text = text.substr(0, window.ws_col - 1u);
