@@ -1,6 +1,7 @@
-// Any bytes as a tokenizer.json, and what follows a NUL as the tokenizer_config.json beside it:
-// refused with one line, or a tokenizer whose ids are its own and whose text comes out alike in
-// parts and at once.
+// Any bytes as a tokenizer.json, and what follows NULs as the files beside it, in the order of
+// kBeside, where an empty one is absent: refused with one line, or a tokenizer whose ids are its
+// own and whose text comes out alike in parts and at once.  Read as transformers 5 does where the
+// tokenizer.json begins with a blank.
 //
 // Seeds: testdata/huggingface
 // Parser: libcommon/base/json_object.cpp
@@ -19,6 +20,7 @@
 // Parser: libcommon/text/hf/hf_adapt.cpp
 // Parser: libcommon/text/hf/hf_added_tokens.cpp
 // Parser: libcommon/text/hf/hf_template.cpp
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,13 +32,23 @@
 #include "text/hf/hf_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
-  const std::string_view all(reinterpret_cast<const char*>(input), size);
-  const std::string_view content = all.substr(0, all.find('\0'));
+  static constexpr const char* kBeside[] = {"tokenizer_config.json", "tokenizer_class.json",
+                                            "special_tokens_map.json", "added_tokens.json",
+                                            "config.json"};
+  std::string_view rest(reinterpret_cast<const char*>(input), size);
+  const auto next = [&rest] {
+    const std::string_view part = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    return part;
+  };
+  const std::string_view content = next();
+  const int version = content.starts_with(' ') ? 5 : 4;
   std::vector<mt::HfConfigFile> config_files;
-  if (content.size() < size)
-    config_files.push_back({"config", std::string(all.substr(content.size() + 1))});
+  for (const char* name : kBeside)
+    if (const std::string_view part = next(); !part.empty())
+      config_files.push_back({name, std::string(part)});
   try {
-    const mt::HfTokenizer tokenizer(content, "fuzz", config_files);
+    const mt::HfTokenizer tokenizer(content, "fuzz", config_files, version);
     std::vector<std::int32_t> ids;
     for (const std::string_view text :
          {"", "aaaaaaaa",
