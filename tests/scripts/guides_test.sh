@@ -15,6 +15,9 @@ repository=$1 bin=$(realpath "$2")
 for program in convert eval finetune generate preprocess pretrain; do
   [[ -x $bin/mt-$program ]] || exit 125
 done
+for program in curl jq; do
+  command -v $program > /dev/null || { echo "guides_test: there is no $program" >&2; exit 125; }
+done
 for name in $(compgen -e MT_); do unset "$name"; done
 export LC_ALL=C no_proxy=localhost
 scratch=$(mktemp -d)
@@ -66,7 +69,7 @@ for file in "$repository"/README.md "$repository"/man/*.md; do
       *) echo "$name: unknown kind of block '$kind'"; failed=1 ;;
     esac
   done < blocks
-  if ! bash -e -x commands < /dev/null > output 2>&1; then
+  if ! timeout 600 bash -e -x commands < /dev/null > output 2>&1; then
     echo "$name: a command failed:"
     tail -n 20 output
     failed=1

@@ -4,7 +4,7 @@
 #   tests/scripts/package_test.sh REPOSITORY BUILD [ROOT]
 #
 # ROOT: a folder with a Debian of its own, as debootstrap makes it: the .deb is installed there by apt, with what it
-# depends on, and README's first hour is run in it.
+# depends on and recommends, and README's first hour and the guides are run in it.
 set -euo pipefail
 repository=$1 build=$2 root=${3-}
 command -v cpack > /dev/null && command -v dpkg-shlibdeps > /dev/null || exit 125
@@ -35,7 +35,8 @@ done
 [[ $root ]] || exit 0
 cp "${deb[0]}" "$root/tmp/mt.deb"
 cp -r "$repository"/{README.md,man,scripts,tests} "$root/tmp"
+[[ -e $root/etc/hosts ]] || echo '127.0.0.1 localhost' > "$root/etc/hosts"  # as every system has it
 chroot "$root" sh -ec '
-  apt-get install -q -y --no-install-recommends /tmp/mt.deb man-db > /tmp/log 2>&1 || { cat /tmp/log; exit 1; }
+  apt-get install -q -y --no-install-recommends /tmp/mt.deb man-db curl jq > /tmp/log 2>&1 || { cat /tmp/log; exit 1; }
   man -w mt mt-tutorial mt-pretrain > /dev/null
   /tmp/tests/scripts/guides_test.sh /tmp /usr/bin'
