@@ -1,7 +1,9 @@
-// Any bytes as a GGUF file: refused with mt::Error, or its tensors can be read, and what the writer
-// makes of them is read again, the same.
+// Any bytes as a GGUF file, or, behind an S, as two, of which the first is as long as the next two
+// bytes say: refused with mt::Error, or its tensors can be read, and what the writer makes of them
+// is read again, the same.
 //
 // Parser: libcommon/ckpt/gguf_reader.cpp
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include "base/error.h"
 #include "ckpt/gguf.h"
 #include "tensor/buffer.h"
+#include "tests/base/scratch.h"
 #include "tests/fuzz/file_of.h"
 
 namespace {
@@ -66,14 +69,15 @@ void write_again(const mt::GgufReader& reader) {
     if (!is_read(key) && again.values().at(key).as_text("") != value.json()) std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+void check(const std::string& path) {
   try {
-    const mt::FileOf on_disk(std::as_bytes(std::span(input, size)));
-    const mt::GgufReader reader(on_disk.path());
+    const mt::GgufReader reader(path);
     for (const auto& [key, value] : reader.values()) {
+      if (&reader.value(key) != &value) std::abort();
       for (const auto& as : {+[](const mt::GgufValue& v) { v.as_integer(""); },
+                             +[](const mt::GgufValue& v) { v.as_real(""); },
+                             +[](const mt::GgufValue& v) { v.as_flag(""); },
+                             +[](const mt::GgufValue& v) { v.as_text(""); },
                              +[](const mt::GgufValue& v) { v.as_texts(""); },
                              +[](const mt::GgufValue& v) { v.as_integers(""); },
                              +[](const mt::GgufValue& v) { v.as_reals(""); }})
@@ -85,8 +89,28 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
       value.json();
     }
     write_again(reader);
+    reader.value("a key that is not there");
+    std::abort();
   } catch (const mt::Error& error) {
     if (error.code() != mt::Exit::bad_data) std::abort();
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  std::span bytes(input, size);
+  constexpr std::size_t kHead = 3;
+  if (size < kHead || input[0] != 'S') {
+    check(mt::FileOf(std::as_bytes(bytes)).path());
+    return 0;
+  }
+  bytes = bytes.subspan(kHead);
+  const std::size_t first = std::min<std::size_t>(input[1] + 256u * input[2], bytes.size());
+  const mt::Scratch folder;
+  const std::string path = folder.path("a-00001-of-00002.gguf");
+  mt::File::create(path).write(std::as_bytes(bytes.first(first)));
+  mt::File::create(folder.path("a-00002-of-00002.gguf")).write(std::as_bytes(bytes.subspan(first)));
+  check(path);
   return 0;
 }
