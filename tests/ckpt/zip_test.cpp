@@ -115,8 +115,8 @@ TEST(ZipReader, Deflated) {
 TEST(ZipWriter, LargeRecords) {
   const std::uint64_t size = (std::uint64_t{1} << 32) + 5;
   const test::TemporaryFolder folder;
-  // Pages that nobody writes; of 2 MiB, where there are such, as a million small ones take longer to
-  // come by than to read.
+  // Pages that nobody writes; large ones, where there are such, as a million small ones take longer
+  // to come by than to read.
   const Buffer zeros(Device::cpu, size);
   ::madvise(zeros.data(), size, MADV_HUGEPAGE);
   File file = File::create(folder / "large.zip");
