@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/near_path.h"
+#include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_source.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/core_source.h"
@@ -25,6 +26,8 @@ namespace fs = std::filesystem;
 ModelSource::ModelSource() : config_(std::make_unique<ModelConfig>()) {}
 
 ModelSource::~ModelSource() = default;
+
+PyValue ModelSource::common() const { return {}; }
 
 // Files of a tokenizer; without one that holds its words there is none.
 struct TokenizerFile {

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/pickle.h"
 #include "ckpt/tensor_source.h"
-#include "ckpt/torch_file.h"
 #include "tensor/param.h"
 #include "text/tokenizer.h"
 
 namespace mt {
 
+class PyValue;
+class TorchReader;
 struct ModelConfig;
 
 // A file that travels with a model: a tokenizer's, or of settings that no row depends on.
@@ -50,7 +50,7 @@ class ModelSource {
   // That tokenizer, which may lie in the model's own file.
   virtual std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const;
   // The common state of a Megatron checkpoint (a dict), and what it refers to; else None, null.
-  virtual PyValue common() const { return {}; }
+  virtual PyValue common() const;
   virtual const TorchReader* common_tensors() const { return nullptr; }
 
   // A row has a state of each name; "" is the weight itself, others are an optimizer's (exp_avg).

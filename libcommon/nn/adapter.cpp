@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nn/context_parallel.h"
+#include "ops/ops.h"
 
 namespace mt {
 

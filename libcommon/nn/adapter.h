@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/row_block.h"
 #include "nn/step.h"
-#include "ops/ops.h"
 
 namespace mt {
 

@@ -5,6 +5,7 @@
 
 #include "nn/context_parallel.h"
 #include "nn/head_exchange.h"
+#include "ops/ops.h"
 
 namespace mt {
 namespace {

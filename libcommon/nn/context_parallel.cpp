@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/ops.h"
+
 namespace mt {
 
 // --- Who has what -------------------------------------------------------------------------------

@@ -20,9 +20,10 @@
 #include "comm/group.h"
 #include "nn/context_comm.h"
 #include "nn/step.h"
-#include "ops/ops.h"
 
 namespace mt {
+
+struct Rope;  // ops/ops.h
 
 class ContextParallel {
  public:

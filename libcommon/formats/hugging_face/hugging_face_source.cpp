@@ -7,6 +7,7 @@
 
 #include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
+#include "ckpt/torch_file.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"

@@ -10,6 +10,7 @@
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
+#include "ops/ops.h"
 
 namespace mt {
 
