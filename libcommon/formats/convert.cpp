@@ -439,6 +439,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   plan.source->finish_reading();
   const std::string written = sink->finish();
   if (options.verify) report.compared = read_back(plan, written, options.threads, log, check);
+  if (options.try_written) options.try_written(written);
   sink->publish();
   return report;
 }

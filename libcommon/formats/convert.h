@@ -32,6 +32,9 @@ struct ConvertOptions {
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;
   std::uint64_t seed = 1234;
   int threads = 0;
+  // Called with the folder that all that is written lies in before it gets its name; what it throws
+  // ends the work, and nothing remains of it.
+  std::function<void(const std::string& folder)> try_written = {};
 
   void add_to(CommandLine& cl);
   void complete();  // Exit::usage for what is missing

@@ -1,6 +1,7 @@
 // The verb merge: a model with an adapter becomes one without, of the same weights
 //   W + scale B A, computed in f32 and rounded once.
-// What was written is tried on random tokens: its logits are those of the model with its adapter.
+// What was written is tried on random tokens before it gets its name: its logits are those of the
+// model with its adapter.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -110,14 +111,17 @@ void finetune_merge(CommandLine& cl) {
     if (probes) check_is_computed(options.load, options.source);
     const ConvertReport report = convert_checkpoint(options, context.log, context.checkpoint);
     JsonWriter summary;
+    double difference = 0;
+    if (probes)
+      options.try_written = [&](const std::string& written) {
+        ModelSourceOptions apart = options.source;
+        apart.merges_adapter = false;
+        difference = largest_difference(probe_of(options.load, apart), probe_of(written, {}),
+                                        open_model(written)->dtype(), options.save);
+      };
     summary.begin_object().member("schema", "mt-merge/1").member("tensors", report.rows);
     summary.member("bytes", report.bytes);
     if (probes) {
-      ModelSourceOptions apart = options.source;
-      apart.merges_adapter = false;
-      const DType dtype = open_model(options.save)->dtype();
-      const double difference = largest_difference(probe_of(options.load, apart),
-                                                   probe_of(options.save, {}), dtype, options.save);
       summary.member("max_abs_diff", difference);
       cl.log().event("merged", {{"tensors", report.rows}, {"max_abs_diff", difference}});
     }

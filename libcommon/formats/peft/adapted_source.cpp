@@ -163,9 +163,11 @@ std::string base_hash(const ModelSource& source) {
         (place.layer ? *place.layer != 0 || place.module != "self_attention.linear_proj"
                      : place.module != "final_layernorm"))
       continue;
-    const Whole whole(row.shape);
-    source.read(row, "", whole.tensor);
-    hasher.update({static_cast<const std::byte*>(whole.tensor.data()), whole.tensor.bytes()});
+    const Buffer rounded(Device::cpu,
+                         static_cast<std::size_t>(row.shape.numel()) * size_of(DType::bf16));
+    const Tensor numbers = rounded.tensor(DType::bf16, row.shape);
+    source.read(row, "", numbers);
+    hasher.update({static_cast<const std::byte*>(numbers.data()), numbers.bytes()});
   }
   return hasher.hex();
 }
