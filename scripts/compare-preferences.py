@@ -3,8 +3,8 @@
 
 The tiny Llama and Qwen3 of testdata/trl learn 80 preferences, or single texts that are wanted or not, four a step, in
 order, with a constant learning rate, by every loss: DPOTrainer, KTOTrainer, RewardTrainer, and of TRL's experimental
-part CPOTrainer (SimPO) and ORPOTrainer.  Losses must agree to 1e-5 and gradient norms to 1e-4, relative to what is
-greater than 1; rewards and accuracies are compared, too.
+part CPOTrainer (SimPO) and ORPOTrainer; and by an adapter of PEFT's.  Losses must agree to 1e-5 and gradient norms to
+1e-4, relative to what is greater than 1; rewards and accuracies are compared, too.
 
 ORPOTrainer takes the likelihood of the prompt, too, and its mean over a batch's tokens; here the completion's own, as
 in the paper's equation 6: the class below replaces that one number.
@@ -13,7 +13,7 @@ in the paper's equation 6: the class below replaces that one number.
   --keep FOLDER    write preferences.jsonl, judged.jsonl, reward models and TRL's numbers there: testdata/trl is made so
   --only LOSS      of the losses only this one
 
-Needs from PyPI: trl, transformers, torch (tried with 1.16.0, 5.24.0, 2.15.0).
+Needs from PyPI: trl, peft, transformers, torch (tried with 1.16.0, 0.21.2, 5.24.0, 2.15.0).
 Run:  scripts/compare-preferences.py --program build/release/cmd/mt-finetune
       scripts/compare-preferences.py --keep testdata/trl
 """
@@ -28,6 +28,7 @@ import tempfile
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+import peft  # pylint: disable=wrong-import-position
 import torch  # pylint: disable=wrong-import-position
 import transformers
 import trl
@@ -60,7 +61,9 @@ DPO = {"dpo": ([], dict(loss_type=["sigmoid"])), "hinge": ([], dict(loss_type=["
                            dict(loss_type=["sigmoid", "hinge"], loss_weights=[1.0, 0.5],
                                 f_divergence_type="js_divergence"))}
 SINGLE = {"kto": dict(loss_type="kto"), "apo_zero_unpaired": dict(loss_type="apo_zero_unpaired")}
-LOSSES = [*DPO, *SINGLE, "simpo", "orpo", "reward"]
+# By an adapter, of a model that has one already: what it begins with is the reference.
+ADAPTED = {"dpo-lora": "llama-lora", "reward-lora": "llama-reward-lora"}
+LOSSES = [*DPO, *SINGLE, "simpo", "orpo", "reward", *ADAPTED]
 
 
 def preferences():
@@ -98,19 +101,33 @@ def make_reward_folder(kind, folder):
         (folder / name).write_bytes((MODELS / kind / name).read_bytes())
 
 
+def make_reward_adapter(base, folder):
+    torch.manual_seed(11)
+    modules = [f"{name}_proj" for name in ("down", "gate", "k", "o", "q", "up", "v")]
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=modules, task_type="SEQ_CLS", init_lora_weights=False)
+    peft.get_peft_model(transformers.AutoModelForSequenceClassification.from_pretrained(base, dtype=torch.float32),
+                        config).save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    path = folder / "adapter_config.json"
+    config = json.loads(path.read_text()) | {"base_model_name_or_path": base.name, "target_modules": modules}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True))
+
+
 def by_trl(loss, folder, scratch):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    as_model = transformers.AutoModelForSequenceClassification if loss == "reward" else \
-        transformers.AutoModelForCausalLM
+    is_reward = loss.startswith("reward")
+    as_model = transformers.AutoModelForSequenceClassification if is_reward else transformers.AutoModelForCausalLM
     model = as_model.from_pretrained(folder, dtype=torch.float32)
+    if loss in ADAPTED:
+        model = peft.PeftModel.from_pretrained(model, str(MODELS / ADAPTED[loss]), is_trainable=True)
     lines = list(judged() if loss in SINGLE else preferences())
     common = dict(output_dir=scratch, **COMMON)
     if loss in ("simpo", "orpo"):
         tokenizer.bos_token = None  # which these put before a prompt that has none
-    if loss not in ("reward",):
+    if not is_reward:
         lines = [{k: v for k, v in line.items() if k != "margin"} for line in lines]
-    if loss in DPO:
-        trainer, config = trl.DPOTrainer, trl.DPOConfig(beta=0.1, **common, **DPO[loss][1])
+    if loss in DPO or loss == "dpo-lora":
+        trainer, config = trl.DPOTrainer, trl.DPOConfig(beta=0.1, **common, **DPO.get(loss, ([], {}))[1])
     elif loss in SINGLE:
         trainer, config = trl.KTOTrainer, trl.KTOConfig(beta=0.1, **common, **SINGLE[loss])
     elif loss == "simpo":
@@ -127,7 +144,7 @@ def by_trl(loss, folder, scratch):
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
     rewards = lambda entry: [entry.get(name, 0.0) for name in (
-        ("accuracy", "margin") if loss == "reward" else ("rewards/chosen", "rewards/rejected"))]
+        ("accuracy", "margin") if is_reward else ("rewards/chosen", "rewards/rejected"))]
     return [[value, float(entry["grad_norm"]), *map(float, rewards(entry))]
             for value, entry in zip(trainer.losses, logs, strict=True)]
 
@@ -135,6 +152,8 @@ def by_trl(loss, folder, scratch):
 def options_of(loss):
     if loss == "reward":
         return ["reward"]
+    if loss in ADAPTED:
+        return [loss.removesuffix("-lora"), "--adapter", str(MODELS / ADAPTED[loss]), "--weight-decay", "0.1"]
     more = DPO[loss][0] if loss in DPO else []
     return ["dpo", "--loss", loss, *more]
 
@@ -146,7 +165,7 @@ def by_program(program, loss, folder, lines):
     if run.returncode:
         sys.exit(run.stderr)
     steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
-    told = ("rewards_accuracies", "rewards_margins") if loss == "reward" else ("rewards_chosen", "rewards_rejected")
+    told = ("rewards_accuracies", "rewards_margins") if loss.startswith("reward") else ("rewards_chosen", "rewards_rejected")
     return [[e["loss"], e["grad_norm"], *(e[name] for name in told)] for e in steps]
 
 
@@ -166,11 +185,15 @@ def main():
             (keep / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         for kind in ("llama", "qwen3"):
             make_reward_folder(kind, keep / f"{kind}-reward")
+            if kind == "llama":
+                make_reward_adapter(keep / "llama-reward", keep / "llama-reward-lora")
             golden = [f"# scripts/compare-preferences.py; trl {trl.__version__}, transformers "
                       f"{transformers.__version__}, torch {torch.__version__}: loss, gradient norm, rewards of chosen "
                       "and rejected; of reward, accuracy and margin"]
             for loss in [args.only] if args.only else LOSSES:
-                folder = str(keep / f"{kind}-reward" if loss == "reward" else MODELS / kind)
+                if loss in ADAPTED and kind != "llama":
+                    continue
+                folder = str(keep / f"{kind}-reward" if loss.startswith("reward") else MODELS / kind)
                 lines = str(keep / ("judged.jsonl" if loss in SINGLE else "preferences.jsonl"))
                 expected = by_trl(loss, folder, f"{top}/{kind}")
                 golden += [loss + "".join(f" {x:.7f}" for x in step) for step in expected]

@@ -81,7 +81,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
       if (!cl.given(name)) cl.fallback(name, {value}, "default of mt-finetune for adapters");
     };
     if (model.has_adapters()) {
-      by_default("--lr", "2e-4");
+      by_default("--lr", lr_of_adapters);
       by_default("--weight-decay", "0");
     }
     const auto any = [&](std::initializer_list<const char*> names) {

@@ -36,7 +36,8 @@ struct FinetuneOptions : ModelOptions {
   std::int64_t seq_length = 0;
   TokenizerOptions tokenizer;
   LoraOptions lora;
-  bool offers_adapters = false;  // set before the options are declared
+  bool offers_adapters = false;         // set before the options are declared
+  const char* lr_of_adapters = "2e-4";  // by default
   RunOptions run;
   PlanOptions plan;
   bool check_layout = false;        // with two steps, instead of the run

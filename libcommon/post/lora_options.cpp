@@ -55,7 +55,7 @@ void LoraOptions::complete(ModelConfig& model, const std::string& base) const {
       fail(Exit::usage, given.front(), ": of adapters, which --lora-rank asks for");
     return;
   }
-  if (model.has_task_head())
+  if (model.has_task_head() && model.task_head != kScoreHead)
     fail(Exit::bad_config, "--lora-rank: of a model with the head of a task, ", model.task_head,
          ", which a folder of adapters has not");
   if (model.use_dora && model.lora_dropout > 0)

@@ -25,10 +25,12 @@ struct Probe {
 };
 
 void check_is_computed(const std::string& path, const ModelSourceOptions& source) {
-  const ModelFamily family = open_model(path, source)->config().family;
-  if (family == ModelFamily::mixtral || family == ModelFamily::mamba)
-    fail(Exit::bad_config, path,
-         ": is of a family of which no logits are computed; --no-probe merges it without them");
+  const std::unique_ptr<ModelSource> model = open_model(path, source);
+  const ModelFamily family = model->config().family;
+  const bool has_head = model->config().has_task_head();
+  if (family == ModelFamily::mixtral || family == ModelFamily::mamba || has_head)
+    fail(Exit::bad_config, path, has_head ? ": has the head of a task" : ": is of a family",
+         " of which no logits are computed; --no-probe merges it without them");
 }
 
 // The logits of random tokens, in f32 on the CPU.
@@ -109,8 +111,6 @@ void finetune_merge(CommandLine& cl) {
   if (options.source.adapter.empty()) adapter_folder(options.load);  // which must be there
   run_until_signal(cl, [&](const RunContext& context) {
     if (probes) check_is_computed(options.load, options.source);
-    const ConvertReport report = convert_checkpoint(options, context.log, context.checkpoint);
-    JsonWriter summary;
     double difference = 0;
     if (probes)
       options.try_written = [&](const std::string& written) {
@@ -119,6 +119,8 @@ void finetune_merge(CommandLine& cl) {
         difference = largest_difference(probe_of(options.load, apart), probe_of(written, {}),
                                         open_model(written)->dtype(), options.save);
       };
+    const ConvertReport report = convert_checkpoint(options, context.log, context.checkpoint);
+    JsonWriter summary;
     summary.begin_object().member("schema", "mt-merge/1").member("tensors", report.rows);
     summary.member("bytes", report.bytes);
     if (probes) {

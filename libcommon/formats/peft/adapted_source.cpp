@@ -14,24 +14,18 @@
 
 namespace mt {
 
-static std::unique_ptr<ModelConfig> with_adapters(const ModelConfig& base,
-                                                  const PeftFolder& folder) {
-  auto config = std::make_unique<ModelConfig>(base);
-  static_cast<AdapterConfig&>(*config) = folder.adapters_of(base);
-  return config;
-}
-
 AdaptedSource::AdaptedSource(std::unique_ptr<ModelSource> base, const std::string& folder,
                              bool merged)
     : base_(std::move(base)),
       folder_(folder),
-      adapted_(with_adapters(base_->config(), folder_)),
+      adapted_(std::make_unique<ModelConfig>(folder_.adapted(base_->config()))),
       rows_(model_rows(*adapted_)),
-      names_(base_->config()) {
+      names_(*adapted_) {
   adapted_->lora_base = std::filesystem::absolute(base_->path()).lexically_normal().string();
   path_ = base_->path();
   format_ = base_->format();
-  *config_ = merged ? base_->config() : *adapted_;
+  *config_ = *adapted_;
+  if (merged) static_cast<AdapterConfig&>(*config_) = base_->config();
   dtype_ = base_->dtype();
   companions_ = base_->companions();
   notes_ = base_->notes();
@@ -43,11 +37,15 @@ std::unique_ptr<Tokenizer> AdaptedSource::make_tokenizer(const TokenizerOptions&
 }
 
 DType AdaptedSource::dtype_of(const Param& row, const std::string& state) const {
-  return is_adapter(row.place) ? folder_.dtype_of(names_, row) : base_->dtype_of(row, state);
+  return is_learnt(row) ? folder_.dtype_of(names_, row) : base_->dtype_of(row, state);
+}
+
+bool AdaptedSource::is_learnt(const Param& row) const {
+  return is_adapter(row.place) || (row.place.stack == kScoreHead && folder_.labels() > 0);
 }
 
 void AdaptedSource::read(const Param& row, const std::string& state, Tensor out) const {
-  if (is_adapter(row.place)) return folder_.read(names_, row, out);
+  if (is_learnt(row)) return folder_.read(names_, row, out);
   is_merged(row) ? merge(row, out) : base_->read(row, state, out);
 }
 
@@ -111,7 +109,7 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
 }
 
 std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::string& state) const {
-  return is_adapter(row.place) || is_merged(row) ? std::nullopt : base_->view(row, state);
+  return is_learnt(row) || is_merged(row) ? std::nullopt : base_->view(row, state);
 }
 
 // A run's adapter knows what it was learnt beside.

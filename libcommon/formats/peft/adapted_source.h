@@ -23,6 +23,7 @@ class AdaptedSource : public ModelSource {
   void check_all_used(const ParamTable& table) const override;
 
  private:
+  bool is_learnt(const Param& row) const;  // the folder has it: an adapter's, or a task's head
   bool is_merged(const Param& row) const;
   void merge(const Param& row, Tensor out) const;
 

@@ -25,6 +25,8 @@ bool is_peft_folder(const std::string& folder) {
 
 // --- Names --------------------------------------------------------------------------------------
 
+static constexpr const char* kScore = "base_model.model.score.weight";
+
 PeftNames::PeftNames(const ModelConfig& config) {
   for (const LinearModule& module : linear_modules(config))
     for (const std::string_view param : {Adapter::kA, Adapter::kB, Adapter::kMagnitude}) {
@@ -34,6 +36,8 @@ PeftNames::PeftNames(const ModelConfig& config) {
       if (param != Adapter::kA) name.transform = module.of_outputs;
       names_[adapter_place(module.weight, module.part, param).name()] = std::move(name);
     }
+  if (config.task_head == kScoreHead)
+    names_[RowPlace{.stack = kScoreHead, .param = "weight"}.name()].name = kScore;
 }
 
 ForeignName PeftNames::of(const Param& row) const {
@@ -79,6 +83,16 @@ static bool is_set(const JsonObject& config, const char* name) {
   return true;
 }
 
+// Modules that PEFT learns whole: the head of a task, by either of its names.
+static bool is_of_head(const JsonObject& config) {
+  simdjson::dom::array names;
+  if (!config.has("modules_to_save") || config.member("modules_to_save").get(names)) return false;
+  return std::ranges::all_of(names, [](const simdjson::dom::element name) {
+    std::string_view text;
+    return !name.get(text) && (text == "classifier" || text == "score");
+  });
+}
+
 static void refuse_others(const JsonObject& config) {
   if (config.text_or("peft_type", "LORA") != "LORA")
     config.refuse("peft_type: is ", config.text("peft_type"), ", expected LORA");
@@ -86,7 +100,9 @@ static void refuse_others(const JsonObject& config) {
        {"bias", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern",
         "layers_to_transform", "exclude_modules", "megatron_config", "layer_replication",
         "trainable_token_indices", "target_parameters", "use_qalora", "alora_invocation_tokens"})
-    if (is_set(config, name)) config.refuse(name, ": is set, which is not supported");
+    if (is_set(config, name) &&
+        !(name == std::string_view("modules_to_save") && is_of_head(config)))
+      config.refuse(name, ": is set, which is not supported");
   std::string_view text;
   if (config.has("init_lora_weights") && !config.member("init_lora_weights").get(text) &&
       text != "gaussian")
@@ -117,10 +133,20 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
   tensors_ = open_tensor_file(fs::exists(safe) ? safe : concat(folder, "/", kPickled));
 }
 
-AdapterConfig PeftFolder::adapters_of(const ModelConfig& base) const {
-  AdapterConfig adapters = settings_;
-  adapters.lora_targets = lora_targets(base, targets_, concat(path_, "/", kAdapterConfig));
-  return adapters;
+ModelConfig PeftFolder::adapted(const ModelConfig& base) const {
+  ModelConfig config = base;
+  static_cast<AdapterConfig&>(config) = settings_;
+  config.lora_targets = lora_targets(base, targets_, concat(path_, "/", kAdapterConfig));
+  if (labels() > 0) {
+    config.task_head = kScoreHead;
+    config.num_labels = labels();
+  }
+  return config;
+}
+
+std::int64_t PeftFolder::labels() const {
+  const DistTensor* const head = tensors_->find(kScore);
+  return head != nullptr && head->shape.rank() == 2 ? head->shape[0] : 0;
 }
 
 static const DistTensor& stored(const TensorSource& tensors, const ForeignName& name,
@@ -152,7 +178,8 @@ void PeftFolder::read(const PeftNames& names, const Param& row, Tensor out) cons
 void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
-    if (is_adapter(row.place)) used.insert(stored(*tensors_, names.of(row), row).key);
+    if (is_adapter(row.place) || (labels() > 0 && names.has(row)))
+      used.insert(stored(*tensors_, names.of(row), row).key);
   for (const auto& [key, tensor] : tensors_->tensors())
     if (!used.contains(key))
       fail(Exit::bad_data, tensors_->path(), ": tensor ", key,
@@ -179,13 +206,14 @@ static std::string config_text(const ModelConfig& config) {
       {"layers_to_transform", "null"},
       {"lora_alpha", number(config.lora_alpha)},
       {"lora_dropout", number(config.lora_dropout)},
-      {"modules_to_save", "null"},
+      {"modules_to_save",
+       config.has_task_head() ? "[\n    \"classifier\",\n    \"score\"\n  ]" : "null"},
       {"peft_type", quoted("LORA")},
       {"r", std::to_string(config.lora_rank)},
       {"rank_pattern", "{}"},
       {"revision", "null"},
       {"target_modules", concat("[", targets, "\n  ]")},
-      {"task_type", quoted("CAUSAL_LM")},
+      {"task_type", quoted(config.has_task_head() ? "SEQ_CLS" : "CAUSAL_LM")},
       {"use_dora", config.use_dora ? "true" : "false"},
       {"use_rslora", config.use_rslora ? "true" : "false"}};
   std::string text;

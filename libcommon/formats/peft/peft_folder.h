@@ -2,7 +2,9 @@
 //   base_model.model.PATH.lora_A.weight [rank, in]
 //   base_model.model.PATH.lora_B.weight [out, rank]
 //   base_model.model.PATH.lora_magnitude_vector [out], of DoRA
-// for each PATH of a linear layer of transformers that has one.
+// for each PATH of a linear layer of transformers that has one; and, of a model with the head of a
+// task, which is learnt whole,
+//   base_model.model.score.weight [labels, hidden_size]
 #pragma once
 
 #include <map>
@@ -21,11 +23,12 @@ inline constexpr const char* kAdapterModel = "adapter_model.safetensors";
 
 bool is_peft_folder(const std::string& folder);
 
-// What the tensors are called of the adapters of a model.
+// What the tensors are called of the adapters of a model, and of its task's head.
 class PeftNames {
  public:
   explicit PeftNames(const ModelConfig& config);
-  ForeignName of(const Param& row) const;  // of an adapter
+  bool has(const Param& row) const { return names_.contains(row.name()); }
+  ForeignName of(const Param& row) const;
 
  private:
   std::map<std::string, ForeignName> names_;  // by those of rows
@@ -39,8 +42,9 @@ class PeftFolder {
 
   const std::string& path() const { return path_; }
   const std::string& base() const { return base_; }  // a path, or a name on Hugging Face's hub
-  // The settings of the adapters of such a base.
-  AdapterConfig adapters_of(const ModelConfig& base) const;
+  // The settings of such a base with the adapters, and with the head that the folder has.
+  ModelConfig adapted(const ModelConfig& base) const;
+  std::int64_t labels() const;  // of that head; 0: there is none
   // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
   void read(const PeftNames& names, const Param& row, Tensor out) const;
   DType dtype_of(const PeftNames& names, const Param& row) const;

@@ -69,6 +69,7 @@ PreferenceOptions::PreferenceOptions(bool of_rewards) : rewards(of_rewards) {
   without_dropout = true;
   examples.judged = Judged::pairs;
   if (!rewards) run.schedule.lr = 1e-6;
+  lr_of_adapters = "1e-5";
 }
 
 void PreferenceOptions::add_losses_to(CommandLine& cl) {
@@ -115,6 +116,7 @@ void PreferenceOptions::add_to(CommandLine& cl) {
               at_least(0));
   else
     add_losses_to(cl);
+  offers_adapters = true;
   add_run_to(cl);
 }
 

@@ -115,7 +115,7 @@ static void finetune_preferences(CommandLine& cl, bool rewards) {
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {
-      if (!options.plan.search) options.complete();
+      options.plan.search ? options.complete_adapters() : options.complete();
       return std::make_unique<PreferenceTask>(options);
     });
   }

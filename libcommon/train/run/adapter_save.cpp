@@ -42,10 +42,11 @@ std::vector<WrittenFile> write_adapters(const std::string& folder, const ModelCo
   // What this rank has of each, in f64, which holds all that values are of.
   std::map<std::string, HostTensor> elements;
   DType dtype = DType::f32;
+  const PeftNames names(config);
   optimizer.read_values(
       [&](const Param& row) {
         dtype = row.value.dtype();
-        if (!is_adapter(row.place) || !mine[row.index] || !optimizer.counts(row)) return;
+        if (!names.has(row) || !mine[row.index] || !optimizer.counts(row)) return;
         const HostTensor part = rounded(HostCopy::of(row.value).tensor(), DType::f64);
         const HostTensor& all =
             elements.emplace(row.name(), HostTensor(DType::f64, row.shape)).first->second;
@@ -55,11 +56,10 @@ std::vector<WrittenFile> write_adapters(const std::string& folder, const ModelCo
                       static_cast<double*>(all.tensor.data()) + run.global);
       },
       stream);
-  const PeftNames names(config);
   std::vector<HostTensor> kept;
   std::vector<PeftTensor> tensors;
   for (const Param& row : whole.rows()) {
-    if (!is_adapter(row.place)) continue;
+    if (!names.has(row)) continue;
     auto own = elements.extract(row.name());
     const HostTensor all = own ? std::move(own.mapped()) : HostTensor(DType::f64, row.shape);
     ranks.all_reduce(all.tensor).wait();

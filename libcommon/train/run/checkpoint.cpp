@@ -279,7 +279,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       [&](const Param& row) {
         if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        if (base && !is_adapter(row.place))
+        if (base && !is_adapter(row.place) && row.place.stack != task.model().task_head)
           read_part(*base, row, task.model().vocab_size, here.tensor());
         else
           checkpoint->read(row, "", here.tensor());

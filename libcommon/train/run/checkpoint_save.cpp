@@ -148,7 +148,9 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
                     o.async_save ? DistWriter::When::in_close : DistWriter::When::at_once);
   state.optimizer.read_values(
       [&](const Param& row) {
-        if (adapted && !is_adapter(row.place)) return;
+        const bool is_frozen =
+            adapted && !is_adapter(row.place) && row.place.stack != task.model().task_head;
+        if (is_frozen) return;
         if (mine[row.index] && state.optimizer.counts(row)) write_row(*writer_, row, {}, row.value);
       },
       state.stream);
