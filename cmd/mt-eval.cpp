@@ -374,7 +374,9 @@ void run(mt::CommandLine& cl) {
     void (*run)(const Options&, const mt::LoadedModel&, mt::Progress&);
   };
   const Task tasks[] = {
-      {"perplexity", {{mt::ModelFamily::gpt}, "and --task perplexity is of a GPT"}, perplexity},
+      {"perplexity",
+       {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral}, "and --task perplexity is of a GPT"},
+       perplexity},
       {"masked-words",
        {{mt::ModelFamily::bert}, "and --task masked-words is of a BERT"},
        masked_words},

@@ -78,6 +78,8 @@ CASES = {
     "distributed-optimizer": "--use-distributed-optimizer --ranks 2",
     "distributed-optimizer-gated": LLAMA + " --use-distributed-optimizer --ranks 2",
     "per-token-loss": "--calculate-per-token-loss --eod-mask-loss --ranks 2",
+    "experts": LLAMA + " --num-experts 5",
+    "experts-2-ranks": LLAMA + " --num-experts 4 --moe-router-topk 3 --ranks 2",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
     "bert-distributed-optimizer": BERT + " --use-distributed-optimizer --ranks 2 --mask-prob 0.3",
@@ -163,6 +165,8 @@ def transformer_config(core, args):
     values.update(layernorm_epsilon=args.norm_epsilon, layernorm_zero_centered_gamma=args.apply_layernorm_1p,
                   persist_layer_norm=False, masked_softmax_fusion=False, bias_dropout_fusion=False,
                   use_cpu_initialization=True, num_query_groups=None)
+    if getattr(args, "num_experts", None):
+        values.update(num_moe_experts=args.num_experts, moe_token_dispatcher_type="allgather")
     if args.group_query_attention:
         values["num_query_groups"] = args.num_query_groups
     if args.swiglu:
@@ -180,7 +184,10 @@ def make_gpt(config, args):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
-    spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
+    spec = get_gpt_layer_local_spec(config.num_moe_experts, qk_layernorm=config.qk_layernorm,
+                                    normalization=args.normalization)
+    if config.num_moe_experts:  # else the norm is called by another name than in Transformer Engine's spec
+        del spec.submodules.sharded_state_dict_keys_map["pre_mlp_layernorm."]
     return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,

@@ -119,6 +119,7 @@ if [[ -n $data ]]; then
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
+  long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd
   long scripts/make-label-goldens.py "$python" scripts/make-label-goldens.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd

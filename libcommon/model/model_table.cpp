@@ -43,12 +43,12 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
   switch (config.family) {
     case ModelFamily::gpt:
     case ModelFamily::gemma:
+    case ModelFamily::mixtral:
       return std::make_unique<Gpt>(config, stages, part);
     case ModelFamily::bert:
       return std::make_unique<Bert>(config, stages, part);
     case ModelFamily::t5:
       return std::make_unique<T5>(config, stages, part);
-    case ModelFamily::mixtral:
     case ModelFamily::mamba:
       break;
   }
@@ -67,7 +67,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
 
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   const ModelConfig like = as_gpt(c);
-  if (c.family != ModelFamily::mixtral && c.family != ModelFamily::mamba)
+  if (c.family != ModelFamily::mamba)
     return std::move(make_model(like, {{.end = std::ssize(layers_of(c))}}, part)->table());
   ParamTable table;
   table.divide(part.rank, part.ranks);

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "nn/cross_attention.h"
+#include "nn/experts.h"
 #include "nn/mlp.h"
 #include "nn/self_attention.h"
 
@@ -13,14 +14,16 @@ namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, CrossAttention, Mlp>;
+  using Module = std::variant<SelfAttention, CrossAttention, Mlp, Experts>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
-    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved> module;
+    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved,
+                 Experts::Saved>
+        module;
   };
   Branch(Norm norm, Module module, bool recompute_norm = false)
-      : norm_(norm), module_(module), recompute_norm_(recompute_norm) {}
+      : norm_(norm), module_(std::move(module)), recompute_norm_(recompute_norm) {}
 
   // The first of its weights, for the branch before to read ahead; not to be multiplied with.
   ConstTensor first_weight() const;

@@ -108,6 +108,7 @@ struct Step {
   Tensor kept_sums(const void* saved, const Shape& shape) {  // statistics
     return kept(saved, shape, sum_dtype(dtype));
   }
+  Tensor kept(const void* saved, const Shape& shape, DType of);
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
   Tensor scratch_sums(const Shape& shape) { return layer.alloc(sum_dtype(dtype), shape); }
   Tensor gradient(const Shape& shape);  // a dy, or an x made again, that a weight gradient reads
@@ -136,9 +137,6 @@ struct Step {
             .first_row = first_row(),
             .record = record};
   }
-
- private:
-  Tensor kept(const void* saved, const Shape& shape, DType of);
 };
 
 }  // namespace mt

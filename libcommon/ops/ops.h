@@ -89,6 +89,20 @@ void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 void geglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
+// Which experts tokens go to, and where (kernels/experts.h).
+struct Route {
+  Tensor expert, place;  // [tokens, chosen] i32
+  Tensor ends;           // [experts] i32
+  Tensor weight;         // [tokens, chosen]
+};
+void route_forward(const Route& route, ConstTensor logits, Stream& stream);
+void route_backward(Tensor d_logits, ConstTensor d_weight, const Route& route, Stream& stream);
+void spread_rows(Tensor out, ConstTensor x, const Route& route, Stream& stream);
+void weigh_rows(Tensor out, ConstTensor a, const Route& route, Stream& stream);
+void weigh_rows_backward(Tensor da, Tensor d_weight, ConstTensor dy, ConstTensor a,
+                         const Route& route, Stream& stream);
+void gather_rows(Tensor y, ConstTensor x, const Route& route, Stream& stream);
+
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
 // stands at position first_position + t % seq_length.
 struct Rope {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/command.h"
+#include "base/flag_list.h"
 #include "formats/chat_files.h"
 #include "formats/model_source.h"
 #include "train/options/megatron_flags.h"
@@ -69,6 +70,8 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
           "gradients, and stop");
   plan.add_to(cl);
   run.add_reports_to(cl);
+  refuse(cl, "mt-pretrain alone trains models of experts",
+         {{"--num-experts", only(0)}, {"--moe-router-topk", only(2)}});
   add_megatron_flags(cl);
 }
 

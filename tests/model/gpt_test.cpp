@@ -45,6 +45,7 @@ std::vector<NamedConfig> configs() {
           {"gpt2_gelu_erf", erf},
           {"llama", tiny_llama()},
           {"llama_with_dropout", with_dropout(tiny_llama())},
+          {"mixtral", tiny_mixtral()},
           {"llama_without_positions", without_positions}};
 }
 

@@ -33,6 +33,15 @@ inline ModelConfig tiny_llama() {
   return c;
 }
 
+inline ModelConfig tiny_mixtral() {
+  ModelConfig c = tiny_llama();
+  c.family = ModelFamily::mixtral;
+  c.num_experts = 5;
+  c.moe_router_topk = 2;
+  c.complete();
+  return c;
+}
+
 inline ModelConfig with_dropout(ModelConfig c) {
   c.attention_dropout = 0.2;
   c.hidden_dropout = 0.1;

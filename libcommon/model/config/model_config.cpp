@@ -98,7 +98,9 @@ void check_task_head(const ModelConfig& c) {
 void check_mixtral(const ModelConfig& c) {
   c.ExpertConfig::check(c.num_layers);
   if (c.add_bias_linear || !c.swiglu)
-    fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
+    fail(Exit::bad_config, "--num-experts: needs --swiglu and --disable-bias-linear");
+  if (c.recompute.part("mlp"))
+    fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
 }
 
 }  // namespace

@@ -31,28 +31,34 @@ extern const BranchKind kMlp{
 // --- Experts ------------------------------------------------------------------------------------
 
 // A Mixtral's router and experts take the place of an MLP.
-static std::optional<Branch> declare_experts(const LayerRows& layer) {
-  const std::int64_t h = layer.config.hidden_size, f = layer.config.ffn(),
-                     experts = layer.config.num_experts;
-  const Initializer init{Initializer::Kind::normal, layer.config.init_method_std};
-  layer.make_branch_norm("pre_mlp_layernorm", "weight");
-  layer.table.add(layer.row("mlp.router", "weight", {experts, h}, init));
-  for (std::int64_t expert = 0; expert < experts; ++expert) {
-    const auto add = [&](const char* module, const Shape& shape, std::vector<Segment> segments) {
-      Param row = layer.row(module, "weight", shape, init, std::move(segments));
+static std::optional<Branch> make_experts(const LayerRows& layer) {
+  const ModelConfig& c = layer.config;
+  const std::int64_t h = c.hidden_size, f = c.ffn(), count = c.num_experts;
+  const Initializer init{Initializer::Kind::normal, c.init_method_std};
+  const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
+  const Param& router = layer.table.add(layer.row("mlp.router", "weight", {count, h}, init));
+  std::vector<Experts::Expert> experts;
+  for (std::int64_t expert = 0; expert < count; ++expert) {
+    const auto add = [&](const char* module, const Shape& shape, const Initializer& of,
+                         std::vector<Segment> segments) {
+      Param row = layer.row(module, "weight", shape, of, std::move(segments));
       row.place.expert = expert;
-      row.experts = experts;
+      row.experts = count;
       row.copies = Copies::experts;
-      layer.table.add(std::move(row));
+      return &layer.table.add(std::move(row));
     };
-    add("linear_fc1", {2 * f, h}, {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}});
-    add("linear_fc2", {h, f}, {{"up", f, 1, ShardAxis::tp}});
+    const Param* const fc1 = add("linear_fc1", {2 * f, h}, init,
+                                 {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}});
+    experts.push_back(
+        {fc1, add("linear_fc2", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::tp}})});
   }
-  return {};
+  return Branch(
+      norm, Experts(router, std::move(experts), c.moe_router_topk, layer.layer, c.hidden_dropout),
+      c.recompute.part("layernorm"));
 }
 
 extern const BranchKind kExperts{
-    .letter = 'E', .make = declare_experts, .extra_states = [](const ModelConfig&) {
+    .letter = 'E', .make = make_experts, .extra_states = [](const ModelConfig&) {
       using enum ExtraState::Turn;
       return std::vector<ExtraState>{{"pre_mlp_layernorm"},
                                      {"linear_fc1", behind_layers, true},

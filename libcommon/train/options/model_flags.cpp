@@ -7,9 +7,8 @@
 namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
-  refuse(cl, "mixtures of experts are not supported",
-         {{"--num-experts", only(0)},
-          {"--expert-model-parallel-size", only(1)},
+  refuse(cl, "of experts --num-experts and --moe-router-topk alone are supported",
+         {{"--expert-model-parallel-size", only(1)},
           {"--expert-tensor-parallel-size", only(1)},
           {"--moe-layer-freq", only("1")},
           {"--moe-ffn-hidden-size"},
@@ -23,7 +22,6 @@ static void add_mixture_flags(CommandLine& cl) {
           {"--moe-router-load-balancing-type", only("aux_loss")},
           {"--moe-router-dtype"},
           {"--moe-router-score-function", only("softmax")},
-          {"--moe-router-topk", only(2)},
           {"--moe-router-pre-softmax"},
           {"--moe-router-num-groups"},
           {"--moe-router-group-topk"},

@@ -33,7 +33,8 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
-                         flag == "--gated-linear-unit";
+                         flag == "--gated-linear-unit" || flag == "--num-experts" ||
+                         flag == "--moe-router-topk";
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -55,6 +56,8 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (cl.given("--model-type") && type != model_type)
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
+  if (family == ModelFamily::mixtral && !takes_experts)
+    fail(Exit::bad_config, stored->where, ": is a Mixtral, which mt-pretrain alone trains");
   const bool over_flags = checkpoint.use_args;
   std::set<std::string> unset;  // flags for what the checkpoint has not
   const auto take = [&](const std::string& flag, const std::vector<std::string>& texts) {

@@ -19,7 +19,9 @@ struct ModelOptions {
   std::string model_type = "gpt";  // or bert, t5
   ModelConfig model;
   EncoderOptions encoder;
-  std::optional<StoredSettings> stored;  // of what is to be loaded; set by take_stored()
+  std::optional<std::int64_t> num_experts;  // of each layer, in the place of its MLP
+  bool takes_experts = false;               // the program has options for them
+  std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
 
   // Takes the settings that the command line left out from what is to be loaded, or, with
   // --use-checkpoint-args, all that it has.  Before the command line is printed or used.

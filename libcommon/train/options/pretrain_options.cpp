@@ -14,6 +14,12 @@ void PretrainOptions::add_to(CommandLine& cl) {
             one_of({"gpt", "bert", "t5"}));
   model.add_to(cl);
   encoder.add_to(cl);
+  takes_experts = true;
+  cl.section("Experts");
+  cl.option("--num-experts", &num_experts, "N",
+            "experts of each layer, in the place of its MLP; on the CPU", between(1, 4096));
+  cl.option("--moe-router-topk", &model.moe_router_topk, "N",
+            "experts that each token goes to, weighed by the softmax of their logits", at_least(1));
   model.recompute.add_to(cl);
   data.add_to(cl);
   run.add_to(cl);
@@ -31,8 +37,14 @@ void PretrainOptions::add_to(CommandLine& cl) {
 
 void PretrainOptions::choose_type() {
   data.type = sample_type(model_type);
+  if (num_experts && data.type != SampleType::gpt)
+    fail(Exit::usage, "--num-experts: is not for --model-type ", model_type);
   if (data.type == SampleType::t5) return encoder.make_t5(model);
   encoder.check_unused("--model-type " + model_type);
+  if (num_experts) {
+    model.family = ModelFamily::mixtral;
+    model.num_experts = *num_experts;
+  }
   if (data.type != SampleType::bert) return;
   model.family = ModelFamily::bert;
   model.bert_binary_head = data.masks.binary_head;

@@ -109,6 +109,14 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
+  if (model.num_experts > 0) {
+    const ParallelOptions& parallel = ranks.parallel;
+    if (device() == Device::cuda)
+      fail(Exit::bad_config, "--num-experts: computed with on the CPU alone; see --device cpu");
+    if (parallel.tensor_model_parallel_size > 1)
+      fail(Exit::bad_config,
+           "--num-experts: each rank has whole ones, --tensor-model-parallel-size 1");
+  }
   if (checkpoint.format == "torch" && checkpoint.save_optimizer && optimizer.name == "muon")
     fail(
         Exit::bad_config,

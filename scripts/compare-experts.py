@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Compares a Mixtral's loss and gradients in mt-pretrain with those of transformers, and its text with generate()'s.
+
+The model is tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
+bytes again.  mt-pretrain takes a step of SGD in fp64 over four samples of testdata's stories, and mt-convert converts what
+came of it: what each weight has changed by is the learning rate times its gradient, which must be that of transformers to
+1e-6 of the largest of its tensor, as must the loss.  Then both continue texts, greedily, to the same tokens.
+
+Needs from PyPI: torch, transformers (tried with 2.15.0, and 4.51.3 and 5.24.0), numpy, safetensors.
+Run:  scripts/compare-experts.py build/release/cmd
+"""
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+os.environ["MT_DEVICE"] = "cpu"
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
+TOKENIZER = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{TESTDATA}/gpt2_bpe/vocab.json",
+             "--merge-file", f"{TESTDATA}/gpt2_bpe/merges.txt"]
+RATE, WORDS = 2.0**-10, 380
+RUN = f"""--load ours --finetune --data-path s_text_document --split 100,0,0 --seq-length 64 --micro-batch-size 4
+  --global-batch-size 4 --train-iters 1 --hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --lr {RATE}
+  --lr-decay-style constant --weight-decay 0 --clip-grad 0 --optimizer sgd --sgd-momentum 0 --json""".split()
+
+
+def make_model():
+    torch.manual_seed(1)
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        vocab_size=WORDS, hidden_size=48, intermediate_size=37, num_hidden_layers=3, num_attention_heads=3,
+        num_key_value_heads=1, head_dim=16, max_position_embeddings=64, num_local_experts=5, num_experts_per_tok=2,
+        rope_theta=10000.0, sliding_window=None, rms_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=None,
+        eos_token_id=None, experts_implementation="eager"))
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            weights.copy_(("norm" in name) + torch.randn_like(weights) * 0.15)
+    return model.eval()
+
+
+class Work:
+    def __init__(self, programs, folder):
+        self.programs, self.folder = programs, folder
+
+    def run(self, program, *arguments, **more):
+        done = subprocess.run([f"{self.programs}/{program}", *arguments], cwd=self.folder, capture_output=True, text=True,
+                              **more)
+        if done.returncode:
+            sys.exit(f"{done.stderr}compare-experts: exit code {done.returncode} of {program}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def tokens(self):
+        """Those of the step's samples."""
+        index = pathlib.Path(self.folder, "s_text_document.idx").read_bytes()
+        count = struct.unpack_from("<Q", index, 18)[0]
+        lengths, starts = numpy.frombuffer(index, "<i4", count, 34), numpy.frombuffer(index, "<i8", count, 34 + 4 * count)
+        data = pathlib.Path(self.folder, "s_text_document.bin").read_bytes()
+        samples = []
+        for sample in self.run("mt-pretrain", "show-batch", "1", *RUN, *TOKENIZER):
+            parts = [numpy.frombuffer(data, "<u2", lengths[p["sequence"]], starts[p["sequence"]])[p["begin"]:p["end"]]
+                     for p in sample["parts"]]
+            samples.append(numpy.concatenate(parts).astype("int64"))
+        return torch.from_numpy(numpy.stack(samples))
+
+
+def gradients(model):
+    """By the names in files, in which each expert has matrices of its own."""
+    for name, weights in model.named_parameters():
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+        if name.endswith("gate_up_proj"):
+            for expert, both in enumerate(weights.grad):
+                for part, half in zip(("w1", "w3"), both.chunk(2)):
+                    yield name.replace("gate_up_proj", f"{expert}.{part}.weight"), half
+        elif name.endswith("experts.down_proj"):
+            for expert, matrix in enumerate(weights.grad):
+                yield name.replace("down_proj", f"{expert}.w2.weight"), matrix
+        else:
+            yield name, weights.grad
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        work, model = Work(pathlib.Path(sys.argv[1]).resolve(), folder), make_model()
+        model.save_pretrained(f"{folder}/theirs")
+        before = load_file(f"{folder}/theirs/model.safetensors")
+        work.run("mt-preprocess", "--quiet", "--input", f"{TESTDATA}/stories/stories.jsonl", "--output-prefix", "s",
+                 "--append-eod", *TOKENIZER)
+        work.run("mt-convert", "--quiet", "theirs", "ours")
+        work.run("mt-convert", "--quiet", "ours", "again", "--saver", "hf")
+        again = load_file(f"{folder}/again/model.safetensors")
+        same = before.keys() == again.keys() and all(torch.equal(before[name], again[name]) for name in before)
+        step = [e for e in work.run("mt-pretrain", *RUN, *TOKENIZER, "--dtype", "fp64", "--save", "after", "--quiet")
+                if e["event"] == "step"][0]
+        work.run("mt-convert", "--quiet", "after", "back", "--saver", "hf")
+        after = load_file(f"{folder}/back/model.safetensors")
+        model.double()
+        tokens = work.tokens()
+        loss = F.cross_entropy(model(tokens[:, :-1]).logits.transpose(1, 2), tokens[:, 1:])
+        loss.backward()
+        worst = max(((before[name].double() - after[name].double()) / RATE - theirs).abs().max().item() /
+                    theirs.abs().max().item() for name, theirs in gradients(model))
+        apart = abs(step["loss"] - loss.item())
+        words = transformers.GPT2Tokenizer(f"{TESTDATA}/gpt2_bpe/vocab.json", f"{TESTDATA}/gpt2_bpe/merges.txt")
+        prompts, texts = [words.decode(row[:9]) for row in tokens], []
+        for prompt in prompts:
+            ids = torch.tensor([words(prompt).input_ids])
+            with torch.no_grad():
+                new = model.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, ids.shape[1]:]
+            texts.append(words.decode(new, clean_up_tokenization_spaces=False))
+        ours = [e["text"] for e in work.run("mt-generate", "--load", "ours", *TOKENIZER, "--temperature", "0", "--num-tokens",
+                                            "20", "--ignore-eod", "--dtype", "fp64", "--json", *prompts)]
+    alike = sum(a == b for a, b in zip(ours, texts, strict=True))
+    good = same and worst <= 1e-6 and apart <= 1e-6 and alike == len(texts)
+    print(re.sub(" +", " ", f"folder again {'the same' if same else 'DIFFERS'}; loss {step['loss']:.6f}, apart {apart:.1e}; "
+                            f"largest difference of gradients {worst:.1e}; {alike} of {len(texts)} texts alike"
+                            f"{'' if good else '  NOT EQUAL'}"))
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
