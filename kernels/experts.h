@@ -1,41 +1,84 @@
 // kernels/experts.h: which experts a token goes to, and the way there and back (Shazeer et al.:
-// arXiv:1701.06538, section 2.1; Jiang et al.: arXiv:2401.04088, section 2.1).
-//   route           of each row of logits [tokens, experts] the `chosen` largest, of equal ones the
-//                   first: expert[t, j], ascending in j; weight[t, j] = their softmax
-//   spread          out[place[t, j]] = x[t]: rows lie by experts, those of one by tokens
-//   weigh           out[place[t, j]] = weight[t, j] a[place[t, j]]
-//   gather          y[t] = sum over j, ascending, of x[place[t, j]]
-// place, expert: [tokens, chosen] i32; ends: [experts] i32, where each expert's rows end; weight in
-// the type of sums.  T: float or double.  There is no kernel for GPUs.
+// arXiv:1701.06538, section 2.1; Jiang et al.: arXiv:2401.04088, section 2.1; DeepSeek-AI:
+// arXiv:2412.19437, section 2.1.2).
+//   choose     of each row of logits [tokens, experts] the `chosen` experts of largest key, of
+//   equal
+//              ones the first: expert[t, j], ascending in j; weight[t, j] by the rules
+//   place      of each expert[t, j] its row, where rows lie by experts, those of one by tokens, of
+//              the experts [first, first + count) alone: of others it is -1; and where each one's
+//              end
+//   spread     out[place[t, j]] = x[t]
+//   gather     y[t] = sum over j, ascending, of x[place[t, j]]; one that is -1 adds nothing
+//   row_dots   dots[r] = sum_c a[r, c] b[r, c]
+// place, expert: [tokens, chosen] i32; ends: [count] i32; weight, dots in the type of sums.  T:
+// float or double; on the GPU float, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cuda_types.h"
+
 namespace mt {
-struct RouteShape {
+
+// What a router makes of its logits z.  The key that experts are chosen by, and the weight of one
+// that is:
+//   softmax_of_chosen   z                   softmax over the chosen
+//   softmax_of_all      softmax over all    the same
+//   sigmoid             sigmoid(z) + bias   sigmoid(z) over the sum of the chosen, if they are many
+// times `scale`.  Of groups of experts that lie one after another those `kept_groups` are kept
+// whose best chosen / kept_groups keys have the largest sums.
+enum class RouterScores : std::uint8_t { softmax_of_chosen, softmax_of_all, sigmoid };
+struct RouterRules {
   std::int64_t tokens = 0, experts = 0, chosen = 0;
+  RouterScores scores = RouterScores::softmax_of_chosen;
+  std::int64_t groups = 1, kept_groups = 1;
+  double scale = 1;
 };
+inline constexpr double kLeastScoreSum = 1e-20;  // is added to the sum of sigmoids
+
+struct PlaceShape {
+  std::int64_t tokens = 0, chosen = 0, first = 0, count = 0;
+};
+
 }  // namespace mt
 
 namespace mt::cpu {
+// bias: [experts], or null.
 template <class T>
-void route(std::int32_t* expert, T* weight, std::int32_t* place, std::int32_t* ends,
-           const T* logits, const RouteShape& shape);
+void choose(std::int32_t* expert, T* weight, const T* logits, const T* bias,
+            const RouterRules& rules);
 // d_logits is overwritten.
 template <class T>
-void route_backward(T* d_logits, const T* d_weight, const T* weight, const std::int32_t* expert,
-                    const RouteShape& shape);
+void choose_backward(T* d_logits, const T* d_weight, const T* logits, const std::int32_t* expert,
+                     const RouterRules& rules);
+void place(std::int32_t* place, std::int32_t* ends, const std::int32_t* expert,
+           const PlaceShape& shape);
 template <class T>
 void spread(T* out, const T* x, const std::int32_t* place, std::int64_t cols,
-            const RouteShape& shape);
-template <class T>
-void weigh(T* out, const T* a, const T* weight, const std::int32_t* place, std::int64_t cols,
-           const RouteShape& shape);
-// da = weight dy and d_weight[t, j] = dy . a, at the same place.
-template <class T>
-void weigh_backward(T* da, T* d_weight, const T* dy, const T* a, const T* weight,
-                    const std::int32_t* place, std::int64_t cols, const RouteShape& shape);
+            const PlaceShape& shape);
 template <class T>
 void gather(T* y, const T* x, const std::int32_t* place, std::int64_t cols,
-            const RouteShape& shape);
+            const PlaceShape& shape);
+template <class T>
+void row_dots(T* dots, const T* a, const T* b, std::int64_t rows, std::int64_t cols);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void choose(std::int32_t* expert, float* weight, const T* logits, const float* bias,
+            const RouterRules& rules, cudaStream_t stream);
+template <class T>
+void choose_backward(T* d_logits, const float* d_weight, const T* logits,
+                     const std::int32_t* expert, const RouterRules& rules, cudaStream_t stream);
+void place(std::int32_t* place, std::int32_t* ends, const std::int32_t* expert,
+           const PlaceShape& shape, cudaStream_t stream);
+template <class T>
+void spread(T* out, const T* x, const std::int32_t* place, std::int64_t cols,
+            const PlaceShape& shape, cudaStream_t stream);
+template <class T>
+void gather(T* y, const T* x, const std::int32_t* place, std::int64_t cols, const PlaceShape& shape,
+            cudaStream_t stream);
+template <class T>
+void row_dots(float* dots, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
+              cudaStream_t stream);
+}  // namespace mt::cuda

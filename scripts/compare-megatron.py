@@ -80,6 +80,11 @@ CASES = {
     "per-token-loss": "--calculate-per-token-loss --eod-mask-loss --ranks 2",
     "experts": LLAMA + " --num-experts 5",
     "experts-2-ranks": LLAMA + " --num-experts 4 --moe-router-topk 3 --ranks 2",
+    "experts-losses": LLAMA + " --num-experts 5 --moe-aux-loss-coeff 0.3 --moe-z-loss-coeff 0.05",
+    "experts-sequences": LLAMA + " --num-experts 5 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.3",
+    "experts-sigmoids": LLAMA + " --num-experts 6 --moe-router-score-function sigmoid --moe-router-num-groups 3"
+                                " --moe-router-group-topk 2 --moe-router-topk-scaling-factor 1.5 --moe-aux-loss-coeff 0.3 --seed 7",
+    "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
     "bert-distributed-optimizer": BERT + " --use-distributed-optimizer --ranks 2 --mask-prob 0.3",
@@ -167,6 +172,11 @@ def transformer_config(core, args):
                   use_cpu_initialization=True, num_query_groups=None)
     if getattr(args, "num_experts", None):
         values.update(num_moe_experts=args.num_experts, moe_token_dispatcher_type="allgather")
+        for name in ("moe_router_load_balancing_type", "moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_router_pre_softmax",
+                     "moe_router_score_function", "moe_router_num_groups", "moe_router_group_topk",
+                     "moe_router_topk_scaling_factor"):
+            if hasattr(args, name):  # what has its default may be left out
+                values[name] = getattr(args, name)
     if args.group_query_attention:
         values["num_query_groups"] = args.num_query_groups
     if args.swiglu:

@@ -27,16 +27,15 @@ bool Group::reach(const Tensor&, std::size_t) { return false; }
 
 namespace {
 
-class Both final : public Pending::Operation {
+class All final : public Pending::Operation {
  public:
-  Both(Pending a, Pending b) : a_(std::move(a)), b_(std::move(b)) {}
+  explicit All(std::vector<Pending> operations) : operations_(std::move(operations)) {}
   void wait() override {
-    a_.wait();
-    b_.wait();
+    for (Pending& operation : operations_) operation.wait();
   }
 
  private:
-  Pending a_, b_;
+  std::vector<Pending> operations_;
 };
 
 // A rank's part of a tensor that holds one part for each rank.
@@ -59,9 +58,26 @@ Pending Group::scatter_step(const Tensor& out, const ConstTensor& parts, int ahe
 }
 
 Pending Group::pass(Tensor out, ConstTensor in, ConstTensor, int ahead) {
-  Pending sent = send(in, (rank_ + ahead) % size_);
-  return Pending(
-      std::make_unique<Both>(std::move(sent), receive(out, (rank_ - ahead + size_) % size_)));
+  std::vector<Pending> both;
+  both.push_back(send(in, (rank_ + ahead) % size_));
+  both.push_back(receive(out, (rank_ - ahead + size_) % size_));
+  return Pending(std::make_unique<All>(std::move(both)));
+}
+
+// A rank's own part is copied at once, in host memory.
+Pending Group::exchange(const std::vector<Tensor>& out, const std::vector<ConstTensor>& in) {
+  std::vector<Pending> all;
+  for (std::size_t other = 0; other < in.size(); ++other) {
+    const int rank = static_cast<int>(other);
+    if (rank == rank_) {
+      if (in[other].bytes() > 0 && in[other].device() == Device::cpu)
+        std::memcpy(out[other].data(), in[other].data(), in[other].bytes());
+      continue;
+    }
+    if (in[other].bytes() > 0) all.push_back(send(in[other], rank));
+    if (out[other].bytes() > 0) all.push_back(receive(out[other], rank));
+  }
+  return Pending(std::make_unique<All>(std::move(all)));
 }
 
 namespace {

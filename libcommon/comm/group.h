@@ -62,6 +62,10 @@ class Group {
   [[nodiscard]] virtual Pending reduce_scatter(Tensor out, ConstTensor in) = 0;
   // Part i of `in` goes to rank i; out: the parts for this rank, in the order of ranks.
   [[nodiscard]] virtual Pending all_to_all(Tensor out, ConstTensor in) = 0;
+  // in[i] goes to rank i; out[i]: what comes from rank i, as large as that says.  What is empty
+  // does not travel.
+  [[nodiscard]] virtual Pending exchange(const std::vector<Tensor>& out,
+                                         const std::vector<ConstTensor>& in);
   [[nodiscard]] virtual Pending broadcast(Tensor t, int root) = 0;
   [[nodiscard]] virtual Pending send(ConstTensor t, int to) = 0;
   [[nodiscard]] virtual Pending receive(Tensor t, int from) = 0;

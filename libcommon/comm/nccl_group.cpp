@@ -171,6 +171,26 @@ class NcclGroup : public Group {
       });
     });
   }
+  Pending exchange(const std::vector<Tensor>& out, const std::vector<ConstTensor>& in) override {
+    ConstTensor any;
+    for (std::size_t rank = 0; rank < in.size(); ++rank)
+      if (const ConstTensor& some = in[rank].bytes() > 0 ? in[rank] : ConstTensor(out[rank]);
+          some.bytes() > 0)
+        any = some;
+    return queue("exchange", {}, any, [&](void*, const void*) {
+      return together([&] {
+        ncclResult_t result = ncclSuccess;
+        for (std::size_t i = 0; i < in.size() && result == ncclSuccess; ++i) {
+          const int rank = static_cast<int>(i);
+          if (in[i].bytes() > 0)
+            result = ncclSend(in[i].data(), in[i].bytes(), ncclUint8, rank, comm(), stream());
+          if (result == ncclSuccess && out[i].bytes() > 0)
+            result = ncclRecv(out[i].data(), out[i].bytes(), ncclUint8, rank, comm(), stream());
+        }
+        return result;
+      });
+    });
+  }
   Pending broadcast(Tensor t, int root) override {
     return queue("broadcast", t, t, [&](void* to, const void* from) {
       return ncclBroadcast(from, to, t.bytes(), ncclUint8, root, comm(), stream());

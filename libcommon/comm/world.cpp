@@ -46,6 +46,7 @@ World::World(Group& all, const ParallelSizes& sizes, const SharingRanks& sharing
     return;
   }
   experts_ = split(all, sizes, "ep", Carries::tensors, Grid::experts);
+  expert_grid_ = split(all, sizes, "tp-ep", Carries::tensors, Grid::experts);
   expert_tensor_ = split(all, sizes, "tp", Carries::tensors, Grid::experts);
   expert_data_ = split(all, sizes, "dp", Carries::numbers, Grid::experts);
   expert_model_ = split(all, sizes, "tp-ep-pp", Carries::numbers, Grid::experts);

@@ -31,6 +31,8 @@ class World {
   // The groups of experts.  Unless sizes().experts_apart(), the first has this rank alone, and the
   // others are tensor(), data_context() and model().
   Group& experts() const { return *experts_; }  // they have different experts of the same layers
+  // Those that a layer's tokens travel among: all of both, or, unless experts are apart, tensor().
+  Group& expert_grid() const { return expert_grid_ ? *expert_grid_ : *tensor_; }
   Group& expert_tensor() const { return expert_tensor_ ? *expert_tensor_ : *tensor_; }
   // These carry numbers.
   Group& expert_data() const { return expert_data_ ? *expert_data_ : *data_context_; }
@@ -42,7 +44,7 @@ class World {
   RankPosition position_;
   std::unique_ptr<Group> tensor_, context_, data_context_, data_, pipeline_, model_;
   std::vector<std::unique_ptr<Group>> sharing_;
-  std::unique_ptr<Group> experts_, expert_tensor_, expert_data_, expert_model_;
+  std::unique_ptr<Group> experts_, expert_grid_, expert_tensor_, expert_data_, expert_model_;
 };
 
 }  // namespace mt

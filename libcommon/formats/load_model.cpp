@@ -93,9 +93,6 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   const ModelConfig& config = source->config();
   if (std::ranges::find(use.families, config.family) == use.families.end())
     fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);
-  if (config.num_experts > 0 && compute.device() == Device::cuda)
-    fail(Exit::bad_config, source->path(),
-         ": has experts, which are computed with on the CPU alone; see --device cpu");
   if (config.has_task_head())
     fail(Exit::bad_config, source->path(), ": has the head of a task, ", config.task_head,
          ", with which no text is continued or scored");

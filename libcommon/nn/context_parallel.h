@@ -34,6 +34,7 @@ class ContextParallel {
                   const Tensor& memory);
 
   int size() const { return ranks_.size(); }
+  Group& ranks() const { return ranks_; }
   int rank() const { return ranks_.rank(); }
   bool copies() const { return copies_; }  // whether GPUs copy other ranks' keys by themselves
   // The groups of a layer's grid, and whether keys are passed on in its ring or gathered.

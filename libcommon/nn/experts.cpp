@@ -1,99 +1,168 @@
 #include "nn/experts.h"
 
 #include "nn/context_parallel.h"
+#include "nn/expert_parallel.h"
+#include "nn/weight_grads.h"
 #include "ops/ops.h"
+#include "ops/router_losses.h"
 
 namespace mt {
 
-// Where nothing is computed, all have as many tokens.
 template <class Body>
-void Experts::for_each(Step& s, const Route& route, const Body& body) const {
-  const bool counts = route.ends.device() != Device::meta;
-  if (counts) s.stream.synchronize();
-  const std::int64_t rows = route.place.numel(), experts = std::ssize(experts_);
-  for (std::int64_t e = 0, begin = 0; e < experts; ++e) {
-    const std::int64_t end =
-        counts ? ConstTensor(route.ends).as<std::int32_t>()[e] : rows * (e + 1) / experts;
-    if (end > begin) body(experts_[static_cast<std::size_t>(e)], begin, end);
+void Experts::for_each(const TokenDispatch::Saved& arrived, const Body& body) const {
+  std::int64_t begin = 0;
+  for (std::size_t e = 0; e < experts_.size(); ++e) {
+    const std::int64_t end = arrived.ends[e];
+    if (end > begin) body(experts_[e], begin, end);
     begin = end;
   }
 }
 
+// --- Losses of the router -----------------------------------------------------------------------
+
+bool Experts::has_losses(const Step& s) const {
+  return s.experts != nullptr && s.experts->losses();
+}
+
+// Rows of a sequence that several ranks share lie one after another on the tensor-parallel ones.
+RouterGroups Experts::groups(const Step& s) const {
+  const bool whole = !options_.balance_sequences;
+  return {.groups = whole ? 1 : s.tokens.sequences,
+          .group_rows = whole ? s.tokens.count() : s.tokens.length,
+          .first = s.first_row(),
+          .sigmoid = options_.rules.scores == RouterScores::sigmoid};
+}
+
+// Of E experts, k of which N tokens of a group choose each: E / (k N^2) of the balance, whose mean
+// over groups counts; and the mean over tokens of the squares.
+RouterFactors Experts::factors(const Step& s) const {
+  const int context = s.context != nullptr ? s.context->size() : 1;
+  const RouterGroups of = groups(s);
+  const auto experts = static_cast<double>(router_->shape[0]),
+             chosen = static_cast<double>(options_.chosen),
+             tokens = static_cast<double>(of.group_rows * context),
+             all = static_cast<double>(s.tokens.count() * context);
+  return {.by_balance = experts / (chosen * tokens * tokens * static_cast<double>(of.groups)),
+          .by_square = 1 / all};
+}
+
+// What this rank has of the losses goes to the sums, and the counts become those of all ranks that
+// share the tokens.
+void Experts::count(Step& s, const Saved& v) const {
+  const ArenaScope scope(s.layer);
+  count_experts(v.counts, v.expert, groups(s), s.stream);
+  const Tensor own = s.layer.alloc(v.counts.dtype(), v.counts.shape());
+  copy(own, v.counts, s.stream);
+  if (s.shares_rows()) s.tensor->all_reduce(v.counts).wait();
+  if (s.context != nullptr) s.context->ranks().all_reduce(v.counts).wait();
+  if (s.again) return;
+  const Tensor balance = s.layer.alloc(DType::f64, {s.rows()}),
+               square = s.layer.alloc(DType::f64, {s.rows()}),
+               sums = s.experts->losses()->sums.rows(options_.layer, options_.layer + 1);
+  router_losses(balance, square, v.logits, v.counts, groups(s), s.stream);
+  add_router_sums(sums.reshape({sums.numel()}), balance, square, own, factors(s), s.stream);
+}
+
+void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const {
+  const RouterLosses& losses = *s.experts->losses();
+  RouterFactors by = factors(s);
+  by.by_balance *= options_.balance * losses.weight;
+  by.by_square *= options_.z * losses.weight;
+  if (by.by_balance == 0 && by.by_square == 0) return;
+  router_losses_backward(d_logits, v.logits, v.counts, by, losses.scale, groups(s), s.stream);
+}
+
+// --- Forward and backward -----------------------------------------------------------------------
+
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                       const Norm* norm, ConstTensor) const {
   const ArenaScope scope(s.layer);
-  const std::int64_t tokens = s.tokens.count(), rows = tokens * chosen_, width = x.shape()[1],
-                     count = std::ssize(experts_);
+  const std::int64_t tokens = s.rows(), width = x.shape()[1], chosen = options_.chosen;
   if (norm != nullptr) {
     const Tensor normed = s.scratch(x.shape());
     norm->forward(s, normed, x, nullptr);
     x = normed;
   }
-  const Tensor logits = s.scratch({tokens, count});
-  matmul({.out = logits, .a = x, .b = s.weight(*router_), .transpose_b = true}, s.stream);
+  Saved v;
+  v.logits = s.kept(saved, {tokens, router_->shape[0]});
+  v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
+  matmul({.out = v.logits, .a = x, .b = s.weight(*router_), .transpose_b = true}, s.stream);
   s.done(*router_);
-  const Route route{.expert = s.kept(saved, {tokens, chosen_}, DType::i32),
-                    .place = s.kept(saved, {tokens, chosen_}, DType::i32),
-                    .ends = s.kept(saved, {count}, DType::i32),
-                    .weight = s.kept(saved, {tokens, chosen_})};
-  route_forward(route, logits, s.stream);
-  const Tensor by_experts = s.kept(saved, {rows, width}), h = s.kept(saved, {rows, 2 * ffn()}),
-               a = s.kept(saved, {rows, ffn()}), weighed = s.kept(saved, {rows, ffn()});
-  spread_rows(by_experts, x, route, s.stream);
-  for_each(s, route, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    matmul({.out = a.rows(begin, end),
-            .a = by_experts.rows(begin, end),
+  const Tensor p = s.scratch_sums({tokens, chosen});
+  const ConstTensor bias = options_.bias != nullptr ? s.weight(*options_.bias) : ConstTensor();
+  choose_experts(v.expert, p, v.logits, bias, options_.rules, s.stream);
+  if (has_losses(s)) {
+    v.counts = s.kept_sums(saved, {groups(s).groups, router_->shape[0]});
+    count(s, v);
+  }
+  v.arrived = dispatch_.plan(s, v.expert, saved);
+  const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
+  v.x = s.kept(saved, {room, width}).rows(0, rows);
+  v.weight = s.kept_sums(saved, {room}).rows(0, rows);
+  v.h = s.kept(saved, {room, 2 * ffn()}).rows(0, rows);
+  v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
+  v.weighed = s.kept(saved, {room, ffn()}).rows(0, rows);
+  dispatch_.there(s, v.x, x, v.arrived);
+  dispatch_.numbers_there(s, v.weight, p, v.arrived);
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+    matmul({.out = v.a.rows(begin, end),
+            .a = v.x.rows(begin, end),
             .b = s.weight(*expert.fc1),
             .transpose_b = true,
             .then = Matmul::Then::swiglu,
-            .at = h.rows(begin, end)},
+            .at = v.h.rows(begin, end)},
            s.stream);
     s.done(*expert.fc1);
   });
-  weigh_rows(weighed, a, route, s.stream);
-  if (saved) *saved = {route, by_experts, h, a, weighed};
+  scale_rows(v.weighed, v.a, v.weight, s.stream);
+  if (saved) *saved = v;
   if (!y) return;
-  const Tensor out = s.scratch({rows, width}), sum = s.scratch({tokens, width});
-  for_each(s, route, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  const Tensor out = s.scratch({room, width}).rows(0, rows), sum = s.scratch({tokens, width});
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     matmul({.out = out.rows(begin, end),
-            .a = weighed.rows(begin, end),
+            .a = v.weighed.rows(begin, end),
             .b = s.weight(*expert.fc2),
             .transpose_b = true},
            s.stream);
     s.done(*expert.fc2);
   });
-  gather_rows(sum, out, route, s.stream);
+  dispatch_.back(s, sum, out, v.arrived);
   add_dropout(s, y, residual, sum, {},
-              s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
+              s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
 }
 
 void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const ConstTensor d_sum =
-      dropped_gradient(s, dy, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
-  const Tensor d_out = s.gradient(v.x.shape()), dh = s.gradient(v.h.shape()),
-               d_weighed = s.scratch(v.a.shape()), da = s.scratch(v.a.shape()),
-               d_by_experts = s.scratch(v.x.shape()), d_weight = s.scratch(v.route.weight.shape()),
-               d_logits = s.gradient({s.tokens.count(), std::ssize(experts_)});
-  spread_rows(d_out, d_sum, v.route, s.stream);
-  for_each(s, v.route, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  const ConstTensor d_sum = dropped_gradient(
+      s, dy, s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
+  const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, width = dx.shape()[1];
+  const Tensor d_out = s.gradient({room, width}).rows(0, rows),
+               dh = s.gradient({room, 2 * ffn()}).rows(0, rows),
+               d_logits = s.gradient(v.logits.shape()), da = s.scratch({room, ffn()}).rows(0, rows),
+               d_x = s.scratch({room, width}).rows(0, rows),
+               d_weight = s.scratch_sums({room}).rows(0, rows),
+               dp = s.scratch_sums(v.expert.shape());
+  dispatch_.there(s, d_out, d_sum, v.arrived);
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dy_rows = d_out.rows(begin, end);
-    matmul({.out = d_weighed.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2)}, s.stream);
+    matmul({.out = da.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2)}, s.stream);
     s.done(*expert.fc2);
     s.weight_grads.push({.weight = expert.fc2, .dy = dy_rows, .x = v.weighed.rows(begin, end)},
                         s.stream);
   });
-  weigh_rows_backward(da, d_weight, d_weighed, v.a, v.route, s.stream);
+  row_dots(d_weight, da, v.a, s.stream);
+  scale_rows(da, da, v.weight, s.stream);
   swiglu_backward(dh, da, v.h, s.stream);
-  for_each(s, v.route, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dh_rows = dh.rows(begin, end);
-    matmul({.out = d_by_experts.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1)},
-           s.stream);
+    matmul({.out = d_x.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1)}, s.stream);
     s.done(*expert.fc1);
     s.weight_grads.push({.weight = expert.fc1, .dy = dh_rows, .x = v.x.rows(begin, end)}, s.stream);
   });
-  gather_rows(dx, d_by_experts, v.route, s.stream);
-  route_backward(d_logits, d_weight, v.route, s.stream);
+  dispatch_.back(s, dx, d_x, v.arrived);
+  dispatch_.numbers_back(s, dp, d_weight, v.arrived);
+  choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);
+  if (v.counts) add_losses(s, d_logits, v);
   matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
   s.done(*router_);
   s.weight_grads.push({.weight = router_, .dy = d_logits, .x = x}, s.stream);

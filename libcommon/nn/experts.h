@@ -1,31 +1,47 @@
 // Experts: MLPs of which each token goes to a few, in the place of an Mlp, and the residual around
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
-// where p is the softmax of the logits W_r x of the chosen, which are the largest.  No token is
-// dropped.  x, y, residual: [tokens, hidden_size].  For the CPU, where one rank has all experts.
+// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  No token is
+// dropped. x, y, residual: [rows, hidden_size].  This rank has some of the layer's experts, or
+// parts of them (nn/expert_parallel.h).
 #pragma once
 
+#include "kernels/experts.h"
+#include "kernels/router_losses.h"
 #include "nn/norm.h"
+#include "nn/token_dispatch.h"
 
 namespace mt {
 
 class Experts {
  public:
   struct Saved {
-    Route route;
-    Tensor x, h, a, weighed;  // by experts: W_1 x, its swiglu, and that times p
+    Tensor logits, expert;         // of this rank's rows
+    Tensor counts;                 // of experts that were chosen, where there are losses of routers
+    TokenDispatch::Saved arrived;  // and what came of all ranks', by experts:
+    Tensor x, weight;              // rows, and their p
+    Tensor h, a, weighed;          // W_1 x, its swiglu, and that times p
   };
   struct Expert {
     const Param *fc1, *fc2;
   };
-  // layer: as of Mlp.
-  Experts(const Param& router, std::vector<Expert> experts, std::int64_t chosen, std::int64_t layer,
-          double hidden_dropout)
+  struct Options {
+    std::int64_t chosen = 1;
+    RouterRules rules = {};
+    std::int64_t layer = 0;  // as of Mlp
+    double hidden_dropout = 0;
+    const Param* bias = nullptr;  // of the keys that experts are chosen by
+    // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
+    // or over those of each sequence, and that of its logits.
+    double balance = 0, z = 0;
+    bool balance_sequences = false;
+  };
+  // experts: this rank's, in their order.
+  Experts(const Param& router, std::vector<Expert> experts, const Options& options)
       : router_(&router),
         experts_(std::move(experts)),
-        chosen_(chosen),
-        layer_(layer),
-        hidden_dropout_(hidden_dropout) {}
+        dispatch_(router.shape[0]),
+        options_(options) {}
 
   ConstTensor first_weight() const { return router_->value; }  // not to be multiplied with
 
@@ -36,15 +52,20 @@ class Experts {
                 const Saved& saved) const;  // without the residual
 
  private:
-  std::int64_t ffn() const { return experts_[0].fc2->shape[1]; }
+  std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
+  bool has_losses(const Step& s) const;
+  RouterGroups groups(const Step& s) const;
+  RouterFactors factors(const Step& s) const;  // of what a rank adds to a micro-batch's losses
+  void count(Step& s, const Saved& v) const;
+  void add_losses(Step& s, const Tensor& d_logits, const Saved& v) const;
   // body(expert, its first row, its last + 1) of those that have any.
   template <class Body>
-  void for_each(Step& s, const Route& route, const Body& body) const;
+  void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
 
   const Param* router_;
   std::vector<Expert> experts_;
-  std::int64_t chosen_, layer_;
-  double hidden_dropout_;
+  TokenDispatch dispatch_;
+  Options options_;
 };
 
 }  // namespace mt

@@ -41,6 +41,7 @@ enum class Purpose : std::uint32_t {
 };
 
 class ContextParallel;
+class ExpertParallel;
 class Group;
 class Probe;
 class WeightGrads;
@@ -84,6 +85,7 @@ struct Step {
   bool sequence_parallel = false;  // they share the rows of hidden states too
   bool tensor_overlap = false;     // those travel while products of other rows are computed
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
+  const ExpertParallel* experts = nullptr;   // ranks that share experts; null: none does
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk

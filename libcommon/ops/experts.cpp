@@ -4,80 +4,103 @@
 #include "ops/ops.h"
 
 namespace mt {
+namespace {
 
-static RouteShape shape_of(const Route& route) {
-  return {.tokens = route.place.shape()[0],
-          .experts = route.ends.shape()[0],
-          .chosen = route.place.shape()[1]};
+RouterRules of(RouterRules rules, const ConstTensor& logits, const ConstTensor& expert) {
+  rules.tokens = logits.shape()[0];
+  rules.experts = logits.shape()[1];
+  rules.chosen = expert.shape()[1];
+  return rules;
 }
 
-static void check_places(const char* operation, const Route& route, const ConstTensor& by_experts,
-                         const ConstTensor& by_tokens) {
-  const RouteShape s = shape_of(route);
-  const std::int64_t cols = columns(by_experts);
-  check_shape(operation, "rows by experts", by_experts, {s.tokens * s.chosen, cols});
-  if (by_tokens) check_shape(operation, "rows by tokens", by_tokens, {s.tokens, cols});
+PlaceShape shape_of(const ConstTensor& place) {
+  return {.tokens = place.shape()[0], .chosen = place.shape()[1]};
 }
 
-void route_forward(const Route& route, ConstTensor logits, Stream& stream) {
-  const RouteShape s = shape_of(route);
-  check_shape("route_forward", "logits", logits, {s.tokens, s.experts});
-  dispatch_cpu(Family::elementwise, "route_forward", logits, moves(logits, route.weight), stream,
-               [&]<class T>() {
-                 cpu::route(route.expert.as<std::int32_t>(), route.weight.as<T>(),
-                            route.place.as<std::int32_t>(), route.ends.as<std::int32_t>(),
-                            logits.as<T>(), s);
-               });
-}
+}  // namespace
 
-void route_backward(Tensor d_logits, ConstTensor d_weight, const Route& route, Stream& stream) {
-  const RouteShape s = shape_of(route);
-  check_shape("route_backward", "d_logits", d_logits, {s.tokens, s.experts});
-  check_shape("route_backward", "d_weight", d_weight, {s.tokens, s.chosen});
-  dispatch_cpu(Family::elementwise, "route_backward", d_logits, moves(d_logits, d_weight), stream,
-               [&]<class T>() {
-                 cpu::route_backward(d_logits.as<T>(), d_weight.as<T>(),
-                                     ConstTensor(route.weight).as<T>(),
-                                     ConstTensor(route.expert).as<std::int32_t>(), s);
-               });
-}
-
-void spread_rows(Tensor out, ConstTensor x, const Route& route, Stream& stream) {
-  check_places("spread_rows", route, out, x);
-  dispatch_cpu(Family::elementwise, "spread_rows", x, moves(out, x), stream, [&]<class T>() {
-    cpu::spread(out.as<T>(), x.as<T>(), ConstTensor(route.place).as<std::int32_t>(), columns(x),
-                shape_of(route));
-  });
-}
-
-void weigh_rows(Tensor out, ConstTensor a, const Route& route, Stream& stream) {
-  check_places("weigh_rows", route, out, {});
-  check_shape("weigh_rows", "a", a, out.shape());
-  dispatch_cpu(Family::elementwise, "weigh_rows", a, moves(out, a), stream, [&]<class T>() {
-    cpu::weigh(out.as<T>(), a.as<T>(), ConstTensor(route.weight).as<T>(),
-               ConstTensor(route.place).as<std::int32_t>(), columns(a), shape_of(route));
-  });
-}
-
-void weigh_rows_backward(Tensor da, Tensor d_weight, ConstTensor dy, ConstTensor a,
-                         const Route& route, Stream& stream) {
-  check_places("weigh_rows_backward", route, dy, {});
-  check_shape("weigh_rows_backward", "da", da, dy.shape());
-  check_shape("weigh_rows_backward", "a", a, dy.shape());
-  dispatch_cpu(
-      Family::elementwise, "weigh_rows_backward", a, moves(da, dy, a), stream, [&]<class T>() {
-        cpu::weigh_backward(
-            da.as<T>(), d_weight.as<T>(), dy.as<T>(), a.as<T>(), ConstTensor(route.weight).as<T>(),
-            ConstTensor(route.place).as<std::int32_t>(), columns(a), shape_of(route));
+void choose_experts(Tensor expert, Tensor weight, ConstTensor logits, ConstTensor bias,
+                    const RouterRules& rules, Stream& stream) {
+  const RouterRules s = of(rules, logits, expert);
+  check_shape("choose_experts", "expert", expert, {s.tokens, s.chosen});
+  check_shape("choose_experts", "weight", weight, expert.shape());
+  if (bias) check_shape("choose_experts", "bias", bias, {s.experts});
+  auto* const chosen = expert.as<std::int32_t>();
+  dispatch(
+      Family::elementwise, logits, moves(logits, weight, expert), stream,
+      [&]<class T>() { cpu::choose(chosen, weight.as<T>(), logits.as<T>(), or_null<T>(bias), s); },
+      [&]<class T>() {
+        cuda::choose(chosen, weight.as<float>(), logits.as<T>(), or_null<float>(bias), s,
+                     stream.handle());
       });
 }
 
-void gather_rows(Tensor y, ConstTensor x, const Route& route, Stream& stream) {
-  check_places("gather_rows", route, x, y);
-  dispatch_cpu(Family::elementwise, "gather_rows", x, moves(y, x), stream, [&]<class T>() {
-    cpu::gather(y.as<T>(), x.as<T>(), ConstTensor(route.place).as<std::int32_t>(), columns(x),
-                shape_of(route));
-  });
+void choose_experts_backward(Tensor d_logits, ConstTensor d_weight, ConstTensor logits,
+                             ConstTensor expert, const RouterRules& rules, Stream& stream) {
+  const RouterRules s = of(rules, logits, expert);
+  check_shape("choose_experts_backward", "d_logits", d_logits, logits.shape());
+  check_shape("choose_experts_backward", "d_weight", d_weight, expert.shape());
+  const auto* const chosen = expert.as<std::int32_t>();
+  dispatch(
+      Family::elementwise, logits, moves(logits, d_logits, d_weight), stream,
+      [&]<class T>() {
+        cpu::choose_backward(d_logits.as<T>(), d_weight.as<T>(), logits.as<T>(), chosen, s);
+      },
+      [&]<class T>() {
+        cuda::choose_backward(d_logits.as<T>(), d_weight.as<float>(), logits.as<T>(), chosen, s,
+                              stream.handle());
+      });
+}
+
+void place_rows(Tensor place, Tensor ends, ConstTensor expert, std::int64_t first, Stream& stream) {
+  PlaceShape s = shape_of(expert);
+  s.first = first;
+  s.count = ends.numel();
+  check_shape("place_rows", "place", place, expert.shape());
+  if (expert.device() == Device::meta)
+    return stream.count(moves(place, expert), Family::elementwise);
+  const Stream::Working working(stream, Family::elementwise);
+  auto *const to = place.as<std::int32_t>(), *const last = ends.as<std::int32_t>();
+  const auto* const chosen = expert.as<std::int32_t>();
+  if constexpr (kWithCuda)
+    if (expert.device() == Device::cuda) return cuda::place(to, last, chosen, s, stream.handle());
+  stream.run([&] { cpu::place(to, last, chosen, s); });
+}
+
+void spread_rows(Tensor out, ConstTensor x, ConstTensor place, Stream& stream) {
+  const PlaceShape s = shape_of(place);
+  check_shape("spread_rows", "x", x, {s.tokens, columns(out)});
+  const auto* const places = place.as<std::int32_t>();
+  dispatch(
+      Family::elementwise, x, moves(out, x), stream,
+      [&]<class T>() { cpu::spread(out.as<T>(), x.as<T>(), places, columns(x), s); },
+      [&]<class T>() {
+        cuda::spread(out.as<T>(), x.as<T>(), places, columns(x), s, stream.handle());
+      });
+}
+
+void gather_rows(Tensor y, ConstTensor x, ConstTensor place, Stream& stream) {
+  const PlaceShape s = shape_of(place);
+  check_shape("gather_rows", "y", y, {s.tokens, columns(x)});
+  const auto* const places = place.as<std::int32_t>();
+  dispatch(
+      Family::elementwise, x, moves(y, x), stream,
+      [&]<class T>() { cpu::gather(y.as<T>(), x.as<T>(), places, columns(x), s); },
+      [&]<class T>() {
+        cuda::gather(y.as<T>(), x.as<T>(), places, columns(x), s, stream.handle());
+      });
+}
+
+void row_dots(Tensor dots, ConstTensor a, ConstTensor b, Stream& stream) {
+  const std::int64_t rows = row_count(a), cols = columns(a);
+  check_shape("row_dots", "b", b, a.shape());
+  check_shape("row_dots", "dots", dots, {rows});
+  dispatch(
+      Family::elementwise, a, moves(a, b), stream,
+      [&]<class T>() { cpu::row_dots(dots.as<T>(), a.as<T>(), b.as<T>(), rows, cols); },
+      [&]<class T>() {
+        cuda::row_dots(dots.as<float>(), a.as<T>(), b.as<T>(), rows, cols, stream.handle());
+      });
 }
 
 }  // namespace mt

@@ -26,6 +26,8 @@
 
 namespace mt {
 
+struct RouterRules;  // kernels/experts.h
+
 // A norm of rows, as layer_norm_forward(), or with `centred` off as rms_norm_forward(); their w is
 // weight + offset.
 struct RowNorm {
@@ -89,19 +91,17 @@ void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 void geglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
-// Which experts tokens go to, and where (kernels/experts.h).
-struct Route {
-  Tensor expert, place;  // [tokens, chosen] i32
-  Tensor ends;           // [experts] i32
-  Tensor weight;         // [tokens, chosen]
-};
-void route_forward(const Route& route, ConstTensor logits, Stream& stream);
-void route_backward(Tensor d_logits, ConstTensor d_weight, const Route& route, Stream& stream);
-void spread_rows(Tensor out, ConstTensor x, const Route& route, Stream& stream);
-void weigh_rows(Tensor out, ConstTensor a, const Route& route, Stream& stream);
-void weigh_rows_backward(Tensor da, Tensor d_weight, ConstTensor dy, ConstTensor a,
-                         const Route& route, Stream& stream);
-void gather_rows(Tensor y, ConstTensor x, const Route& route, Stream& stream);
+// Which experts tokens go to, and the way there and back (kernels/experts.h).  expert, place:
+// [rows, chosen] i32; weight: as they, bias: [experts], dots: [rows], of the sum_dtype; ends: i32,
+// of the experts from the first on.  The rules need not have the sizes that the tensors have.
+void choose_experts(Tensor expert, Tensor weight, ConstTensor logits, ConstTensor bias,
+                    const RouterRules& rules, Stream& stream);
+void choose_experts_backward(Tensor d_logits, ConstTensor d_weight, ConstTensor logits,
+                             ConstTensor expert, const RouterRules& rules, Stream& stream);
+void place_rows(Tensor place, Tensor ends, ConstTensor expert, std::int64_t first, Stream& stream);
+void spread_rows(Tensor out, ConstTensor x, ConstTensor place, Stream& stream);
+void gather_rows(Tensor y, ConstTensor x, ConstTensor place, Stream& stream);
+void row_dots(Tensor dots, ConstTensor a, ConstTensor b, Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
 // stands at position first_position + t % seq_length.

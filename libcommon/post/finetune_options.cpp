@@ -71,7 +71,18 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   plan.add_to(cl);
   run.add_reports_to(cl);
   refuse(cl, "mt-pretrain alone trains models of experts",
-         {{"--num-experts", only(0)}, {"--moe-router-topk", only(2)}});
+         {{"--num-experts", only(0)},
+          {"--moe-router-topk", only(2)},
+          {"--moe-router-score-function", only("softmax")},
+          {"--moe-router-pre-softmax"},
+          {"--moe-router-num-groups"},
+          {"--moe-router-group-topk"},
+          {"--moe-router-topk-scaling-factor"},
+          {"--moe-router-enable-expert-bias"},
+          {"--moe-router-bias-update-rate", only(1e-3)},
+          {"--moe-router-load-balancing-type", only("aux_loss")},
+          {"--moe-aux-loss-coeff", only(0.)},
+          {"--moe-z-loss-coeff"}});
   add_megatron_flags(cl);
 }
 

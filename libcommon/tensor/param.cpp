@@ -33,8 +33,14 @@ Param& ParamTable::add(Param row) {
 void ParamTable::cut(Param& row) const {
   std::int64_t local = 0, global = 0;
   for (const Segment& segment : row.segments) {
-    const bool divided = segment.axis == ShardAxis::tp;
-    const int ranks = divided ? ranks_ : 1, rank = divided ? rank_ : 0;
+    const bool divided = segment.axis != ShardAxis::none,
+               of_expert = segment.axis == ShardAxis::expert_tp;
+    const int ranks = !divided    ? 1
+                      : of_expert ? expert_ranks_
+                                  : ranks_,
+              rank = !divided    ? 0
+                     : of_expert ? expert_rank_
+                                 : rank_;
     if (segment.extent / segment.granularity % ranks != 0)
       fail(Exit::bad_config, row.name(), ": ", segment.extent / segment.granularity, " parts of ",
            segment.name, " cannot be divided among ", ranks, " tensor-parallel ranks");

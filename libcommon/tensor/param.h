@@ -19,7 +19,7 @@
 namespace mt {
 
 // Which ranks divide an axis of a weight among themselves.
-enum class ShardAxis : std::uint8_t { none, tp, expert, expert_tp };
+enum class ShardAxis : std::uint8_t { none, tp, expert_tp };
 
 // A part of a weight that is cut by itself: `extent` consecutive indices of axis `dimension`. q|k|v
 // rows of one query group lie together, so a qkv weight is one segment whose cuts fall between
@@ -152,8 +152,13 @@ class ParamTable {
 
   // The rows are those of one of so many tensor-parallel ranks.  Before the first row.
   void divide(int rank, int ranks) {
-    rank_ = rank;
-    ranks_ = ranks;
+    rank_ = expert_rank_ = rank;
+    ranks_ = expert_ranks_ = ranks;
+  }
+  // Those of experts are one of so many's.
+  void divide_experts(int rank, int ranks) {
+    expert_rank_ = rank;
+    expert_ranks_ = ranks;
   }
 
   // The rows from here on are used together: an embedding's, a block's.
@@ -202,7 +207,8 @@ class ParamTable {
 
   std::deque<Param> rows_;
   int rank_ = 0, ranks_ = 1;  // tensor-parallel
-  int unit_ = 0;              // of the next row
+  int expert_rank_ = 0, expert_ranks_ = 1;
+  int unit_ = 0;  // of the next row
   Device device_ = Device::cpu;
   DType dtype_ = DType::f32;
   std::optional<DType> gradient_dtype_;

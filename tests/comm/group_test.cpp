@@ -176,6 +176,28 @@ TEST_P(Collectives, AllToAll) {
   });
 }
 
+// From rank a to rank b go (a + 2 b) % 3 times as many.
+TEST_P(Collectives, ExchangeOfUnequalParts) {
+  const auto times = [&](int from, int to) { return (from + 2 * to) % 3 * count; };
+  run_ranks(ranks, [&](Group& group) {
+    std::vector<HostTensor> in, out;
+    std::vector<ConstTensor> leaving;
+    std::vector<Tensor> arriving;
+    for (int other = 0; other < ranks; ++other) {
+      in.push_back(input_of<float>(group.rank() + other, times(group.rank(), other)));
+      out.emplace_back(DType::f32, Shape{times(other, group.rank())});
+    }
+    for (int other = 0; other < ranks; ++other) {
+      leaving.push_back(in[static_cast<std::size_t>(other)].view());
+      arriving.push_back(out[static_cast<std::size_t>(other)].view());
+    }
+    group.exchange(arriving, leaving).wait();
+    for (int from = 0; from < ranks; ++from)
+      EXPECT_SAME_BITS(out[static_cast<std::size_t>(from)].view(),
+                       input_of<float>(from + group.rank(), times(from, group.rank())).view());
+  });
+}
+
 TEST_P(Collectives, BroadcastFromEveryRoot) {
   run_ranks(ranks, [&](Group& group) {
     for (int root = 0; root < ranks; ++root) {

@@ -1,54 +1,110 @@
 // Which experts tokens go to, beside numbers that Megatron-Core 0.12.1 and PyTorch gave.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
+#include "kernels/experts.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
 namespace {
 
+using Experts = std::vector<std::int32_t>;
+
+const std::vector<double> kLogits = {1.2, -.4, .3, 2,   -1.1, .9,  .1,  -.2, .5, .5,   1.5, -.5,
+                                     2.5, 0,   -2, 1,   -1,   2.2, .4,  .4,  .6, 1.8,  -.3, .2,
+                                     0,   .1,  .2, .3,  .4,   .5,  .6,  .7,  3,  -3,   1,   1.1,
+                                     0,   .2,  .9, -.8, .7,   1.7, -.6, .8,  .3, -1.5, 2.1, 1.4};
+const std::vector<double> kBias = {0, .3, -.2, .1, 0, -.1, .2, 0};
+
 class Routed {
  public:
-  Routed(const std::vector<double>& logits, std::int64_t experts, std::int64_t chosen)
-      : tokens_(std::ssize(logits) / experts),
+  Routed(const std::vector<double>& logits, std::int64_t experts, std::int64_t chosen,
+         const RouterRules& rules = {}, const std::vector<double>& bias = {})
+      : rules_(rules),
+        tokens_(std::ssize(logits) / experts),
         logits_(DType::f64, {tokens_, experts}),
+        bias_(DType::f64, {experts}),
         expert_(DType::i32, {tokens_, chosen}),
         place_(DType::i32, {tokens_, chosen}),
         ends_(DType::i32, {experts}),
         weight_(DType::f64, {tokens_, chosen}) {
     fill_with(logits_, [&](std::int64_t i) { return logits[static_cast<std::size_t>(i)]; });
-    route_forward(route(), logits_.view(), stream_);
+    if (!bias.empty())
+      fill_with(bias_, [&](std::int64_t i) { return bias[static_cast<std::size_t>(i)]; });
+    choose_experts(expert_.view(), weight_.view(), logits_.view(),
+                   bias.empty() ? ConstTensor() : bias_.view(), rules, stream_);
+    place_rows(place_.view(), ends_.view(), expert_.view(), 0, stream_);
   }
-  Route route() const { return {expert_.view(), place_.view(), ends_.view(), weight_.view()}; }
   template <class T>
   static std::vector<T> values(const HostTensor& tensor) {
     const ConstTensor view = tensor.view();
     return {view.as<T>(), view.as<T>() + view.numel()};
   }
-  std::vector<std::int32_t> experts() const { return values<std::int32_t>(expert_); }
-  std::vector<std::int32_t> places() const { return values<std::int32_t>(place_); }
-  std::vector<std::int32_t> ends() const { return values<std::int32_t>(ends_); }
+  Experts experts() const { return values<std::int32_t>(expert_); }
+  Experts places() const { return values<std::int32_t>(place_); }
+  Experts ends() const { return values<std::int32_t>(ends_); }
   std::vector<double> weights() const { return values<double>(weight_); }
 
+  // The gradient of sum_i cos(i) weight_i.
+  std::vector<double> gradient() {
+    HostTensor d_weight(DType::f64, weight_.view().shape()),
+        d_logits(DType::f64, logits_.view().shape());
+    fill_with(d_weight, [](std::int64_t i) { return std::cos(static_cast<double>(i)); });
+    choose_experts_backward(d_logits.view(), d_weight.view(), logits_.view(), expert_.view(),
+                            rules_, stream_);
+    return values<double>(d_logits);
+  }
+
  private:
+  RouterRules rules_;
   std::int64_t tokens_;
-  HostTensor logits_, expert_, place_, ends_, weight_;
+  HostTensor logits_, bias_, expert_, place_, ends_, weight_;
   Stream stream_{Device::cpu};
 };
 
+void expect_weights(const Routed& routed, const std::vector<double>& expected) {
+  const std::vector<double> weights = routed.weights();
+  ASSERT_EQ(weights.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(weights[i], expected[i], 1e-6) << i;
+}
+
 TEST(Route, GoldenOfSoftmaxBehindTheChoice) {
-  const Routed routed({1.2, -.4, .3, 2,  -1.1, .9,  .1, -.2, .5,  .5, 1.5, -.5,  2.5, 0,  -2, 1, -1,
-                       2.2, .4,  .4, .6, 1.8,  -.3, .2, 0,   .1,  .2, .3,  .4,   .5,  .6, .7, 3, -3,
-                       1,   1.1, 0,  .2, .9,   -.8, .7, 1.7, -.6, .8, .3,  -1.5, 2.1, 1.4},
-                      8, 2);
-  EXPECT_EQ(routed.experts(), (std::vector<std::int32_t>{0, 3, 2, 4, 1, 5, 6, 7, 0, 3, 1, 6}));
-  EXPECT_EQ(routed.ends(), (std::vector<std::int32_t>{2, 4, 5, 7, 8, 9, 11, 12}));
-  const double expected[] = {.310026, .689974, .268941, .731059, .598688, .401312,
-                             .475021, .524979, .869892, .130108, .401312, .598688};
-  for (std::size_t i = 0; i < std::size(expected); ++i)
-    EXPECT_NEAR(routed.weights()[i], expected[i], 1e-6) << i;
+  const Routed routed(kLogits, 8, 2);
+  EXPECT_EQ(routed.experts(), (Experts{0, 3, 2, 4, 1, 5, 6, 7, 0, 3, 1, 6}));
+  EXPECT_EQ(routed.ends(), (Experts{2, 4, 5, 7, 8, 9, 11, 12}));
+  expect_weights(routed, {.310026, .689974, .268941, .731059, .598688, .401312, .475021, .524979,
+                          .869892, .130108, .401312, .598688});
+}
+
+TEST(Route, GoldenOfSoftmaxBeforeTheChoice) {
+  const Routed routed(kLogits, 8, 2, {.scores = RouterScores::softmax_of_all});
+  EXPECT_EQ(routed.experts(), (Experts{0, 3, 2, 4, 1, 5, 6, 7, 0, 3, 1, 6}));
+  expect_weights(routed, {.190311, .423545, .183512, .498837, .406339, .272377, .156367, .172812,
+                          .648169, .096946, .227546, .339459});
+}
+
+TEST(Route, GoldenOfSigmoids) {
+  expect_weights(Routed(kLogits, 8, 2, {.scores = RouterScores::sigmoid}),
+                 {.465964, .534036, .469407, .530593, .511971, .488029, .491425, .508575, .559405,
+                  .440595, .486936, .513064});
+  const Routed biased(kLogits, 8, 2, {.scores = RouterScores::sigmoid, .scale = 2.5}, kBias);
+  EXPECT_EQ(biased.experts(), (Experts{0, 3, 1, 4, 1, 5, 1, 6, 0, 6, 1, 6}));
+  expect_weights(biased, {1.164910, 1.335090, 1.006173, 1.493827, 1.279928, 1.220072, 1.121141,
+                          1.378859, 1.431561, 1.068439, 1.217341, 1.282659});
+}
+
+TEST(Route, GoldenOfGroups) {
+  const Routed routed(kLogits, 8, 2, {.groups = 4, .kept_groups = 1});
+  EXPECT_EQ(routed.experts(), (Experts{2, 3, 4, 5, 4, 5, 6, 7, 2, 3, 6, 7}));
+  expect_weights(routed, {.154465, .845535, .924142, .075858, .231475, .768525, .475021, .524979,
+                          .475021, .524979, .668188, .331812});
+  const Routed biased(kLogits, 8, 2,
+                      {.scores = RouterScores::sigmoid, .groups = 4, .kept_groups = 2}, kBias);
+  EXPECT_EQ(biased.experts(), (Experts{0, 3, 1, 4, 1, 5, 1, 6, 0, 6, 1, 6}));
+  EXPECT_NEAR(biased.weights()[0], .465964, 1e-6);
 }
 
 // Rows lie by experts, those of one by tokens.
@@ -56,16 +112,43 @@ TEST(Route, GoldenOfPlaces) {
   const Routed routed({1.2, -.4, .3, 2,   2.5, .5, 1.5, -.5, 2,   2.2, .4,  .4,
                        1,   .1,  .2, 1.3, 3,   -3, 1,   1.1, 1.7, .7,  -.6, .8},
                       4, 2);
-  EXPECT_EQ(routed.ends(), (std::vector<std::int32_t>{6, 7, 8, 12}));
-  EXPECT_EQ(routed.experts(), (std::vector<std::int32_t>{0, 3, 0, 2, 0, 1, 0, 3, 0, 3, 0, 3}));
-  EXPECT_EQ(routed.places(), (std::vector<std::int32_t>{0, 8, 1, 7, 2, 6, 3, 9, 4, 10, 5, 11}));
+  EXPECT_EQ(routed.ends(), (Experts{6, 7, 8, 12}));
+  EXPECT_EQ(routed.experts(), (Experts{0, 3, 0, 2, 0, 1, 0, 3, 0, 3, 0, 3}));
+  EXPECT_EQ(routed.places(), (Experts{0, 8, 1, 7, 2, 6, 3, 9, 4, 10, 5, 11}));
 }
 
 TEST(Route, OfEqualLogitsTheFirstIsChosen) {
   const Routed routed({1, 1, 1, 1}, 4, 2);
-  EXPECT_EQ(routed.experts(), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(routed.experts(), (Experts{0, 1}));
   EXPECT_EQ(routed.weights(), (std::vector<double>{.5, .5}));
-  EXPECT_EQ(routed.ends(), (std::vector<std::int32_t>{1, 2, 2, 2}));
+  EXPECT_EQ(routed.ends(), (Experts{1, 2, 2, 2}));
+}
+
+// Beside differences of the weights, whose choice a small step does not change.
+TEST(Route, GradientsOfWeights) {
+  constexpr double kStep = 1e-6;
+  for (const RouterRules& rules :
+       {RouterRules{}, RouterRules{.scores = RouterScores::softmax_of_all, .scale = 1.5},
+        RouterRules{.scores = RouterScores::sigmoid, .scale = 2.5},
+        RouterRules{.groups = 4, .kept_groups = 1, .scale = 2}})
+    for (const std::int64_t chosen : {1, 2, 3}) {
+      if (rules.groups > chosen * 4) continue;
+      const auto sum = [&](const std::vector<double>& logits) {
+        const std::vector<double> weights = Routed(logits, 8, chosen, rules).weights();
+        double total = 0;
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          total += std::cos(static_cast<double>(i)) * weights[i];
+        return total;
+      };
+      const std::vector<double> gradient = Routed(kLogits, 8, chosen, rules).gradient();
+      for (std::size_t i = 0; i < kLogits.size(); ++i) {
+        std::vector<double> more = kLogits, less = kLogits;
+        more[i] += kStep;
+        less[i] -= kStep;
+        EXPECT_NEAR(gradient[i], (sum(more) - sum(less)) / (2 * kStep), 1e-8)
+            << i << " of " << chosen;
+      }
+    }
 }
 
 }  // namespace

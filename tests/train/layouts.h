@@ -20,7 +20,7 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, bert, t5 };
+enum class Style { gpt, llama, bert, t5, experts };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -44,15 +44,16 @@ struct TrainedLayout {
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
-    return concat(style == Style::gpt     ? std::string("gpt")
-                  : style == Style::llama ? "llama"
-                  : style == Style::bert  ? "bert"
-                                          : concat("t5_", std::string_view(positions).substr(0, 4)),
-                  tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
-                  hidden_size == 32 ? "" : concat("_h", hidden_size),
-                  seq_length == 16 ? "" : concat("_s", seq_length),
-                  dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
-                  per_token_loss ? "_per_token" : "", packed ? "_packed" : "");
+    return concat(
+        style == Style::gpt       ? std::string("gpt")
+        : style == Style::llama   ? "llama"
+        : style == Style::bert    ? "bert"
+        : style == Style::experts ? "experts"
+                                  : concat("t5_", std::string_view(positions).substr(0, 4)),
+        tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
+        hidden_size == 32 ? "" : concat("_h", hidden_size),
+        seq_length == 16 ? "" : concat("_s", seq_length), dtype == DType::f64 ? "" : "_f32",
+        documents ? "_documents" : "", per_token_loss ? "_per_token" : "", packed ? "_packed" : "");
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -67,6 +68,9 @@ struct TrainedLayout {
     if (p.context_parallel_size > 1)
       for (const std::string& type : p.cp_comm_type)
         text += type == "a2a+p2p" ? "_a2a_p2p" : "_" + type;
+    add("ep", p.expert_model_parallel_size);
+    if (p.expert_tensor_parallel_size) text += concat("_etp", *p.expert_tensor_parallel_size);
+    if (p.moe_token_dispatcher_type == "alltoall") text += "_alltoall";
     add("pp", p.pipeline_model_parallel_size);
     add("vp", pipeline.virtual_stages_per_rank.value_or(1));
     if (pipeline.schedule != "1f1b") text += pipeline.schedule == "gpipe" ? "_gpipe" : "_zb";
@@ -129,7 +133,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.model.attention_dropout = o.model.hidden_dropout = 0.1;
     o.model.untie_embeddings_and_output_weights = !layout.tied;
     o.model.init_method_std = 0.1;  // so that every gradient counts
-    if (layout.style == Style::llama) {
+    if (layout.style == Style::llama || layout.style == Style::experts) {
       o.model.position_embedding_type = "rope";
       o.model.normalization = "RMSNorm";
       o.model.swiglu = true;
@@ -139,6 +143,13 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.num_query_groups = 4;
     } else {
       o.model.label_smoothing = 0.1;
+    }
+    if (layout.style == Style::experts) {
+      o.model.family = ModelFamily::mixtral;
+      o.model.num_experts = 4;
+      o.model.moe_aux_loss_coeff = 0.1;
+      o.model.moe_z_loss_coeff = 0.01;
+      o.model.moe_router_topk = 2;
     }
     if (layout.style == Style::bert) {
       if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));

@@ -128,8 +128,11 @@ TEST_F(MegatronFlags, TakeTheSameValues) {
 
 TEST_F(MegatronFlags, HaveTheSameDefaults) {
   const std::map<std::string, std::string> ours = {
-      {"--dataloader-type", "single"},  // there too, in the end
-      {"--initial-loss-scale", ""},     // what it is there without --fp16
+      {"--dataloader-type", "single"},   // there too, in the end
+      {"--initial-loss-scale", ""},      // what it is there without --fp16
+      {"--moe-router-group-topk", "0"},  // as None there
+      {"--moe-router-num-groups", "0"}, {"--moe-router-topk-scaling-factor", "0"},
+      {"--moe-z-loss-coeff", "0"},
   };
   for (const Row& row : rows_) {
     const Option& option = at(row);

@@ -78,10 +78,7 @@ class ArgsWriter {
       set("bf16", dtype_ == DType::bf16);
       set("fp16", dtype_ == DType::f16);
       add_family();
-    } else if (arg == "moe_router_topk") {
-      set("moe_router_load_balancing_type", "aux_loss");
-    } else if (arg == "moe_aux_loss_coeff") {
-      set("moe_router_pre_softmax", false);
+    } else if (arg == "moe_router_pre_softmax") {
       set("moe_layer_freq", 1);
       set("moe_ffn_hidden_size", c_.ffn());
       set("moe_grouped_gemm", false);
@@ -193,7 +190,6 @@ class ArgsReader {
     if (const PyValue* v = given("moe_shared_expert_intermediate_size"))
       refuse_if(v->as_integer(path("moe_shared_expert_intermediate_size")) > 0,
                 "moe_shared_expert_intermediate_size");
-    refuse_if(is_on("moe_router_enable_expert_bias"), "moe_router_enable_expert_bias");
     if (const PyValue* frequency = given("moe_layer_freq")) {
       const bool one = *frequency == PyValue(1);
       const bool ones = frequency->is(PyValue::Kind::list) &&

@@ -163,9 +163,34 @@ void Sizes::pad_vocabulary(int tensor_ranks) {
          padded_vocab_size);
 }
 
+void ExpertConfig::check_router() const {
+  const bool sigmoid = moe_router_score_function == "sigmoid";
+  if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
+    fail(Exit::bad_config,
+         "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");
+  if (moe_router_enable_expert_bias && !sigmoid)
+    fail(Exit::bad_config,
+         "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid");
+  if (moe_router_load_balancing_type == "none" && moe_aux_loss_coeff != 0)
+    fail(Exit::bad_config, "--moe-aux-loss-coeff ", moe_aux_loss_coeff,
+         ": not with --moe-router-load-balancing-type none");
+  const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
+  if ((groups == 0) != (kept == 0))
+    fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");
+  if (groups == 0) return;
+  if (num_experts % groups != 0)
+    fail(Exit::bad_config, "--moe-router-num-groups ", groups, ": does not divide ", num_experts,
+         " experts");
+  if (kept > groups || moe_router_topk / kept == 0 ||
+      moe_router_topk > kept * (num_experts / groups))
+    fail(Exit::bad_config, "--moe-router-group-topk ", kept, ": of ", groups, " groups, for ",
+         moe_router_topk, " experts of a token");
+}
+
 void ExpertConfig::check(std::int64_t layers) const {
   check_range("--moe-router-topk", moe_router_topk, between(1, static_cast<double>(num_experts)));
   check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
+  check_router();
 }
 
 }  // namespace mt

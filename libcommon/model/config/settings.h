@@ -57,7 +57,20 @@ void visit_family_settings(Config& c, const Visit& visit) {
   if (c.family == ModelFamily::mixtral) {
     visit(c.num_experts, stored("--num-experts", kModel, count_to(kMany)));
     visit(c.moe_router_topk, stored("--moe-router-topk", kModel));
-    visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining));
+    visit(c.moe_router_load_balancing_type, stored("--moe-router-load-balancing-type", kTraining,
+                                                   choice({"aux_loss", "seq_aux_loss", "none"})));
+    visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining, part_to(kWide)));
+    visit(c.moe_router_pre_softmax, stored("--moe-router-pre-softmax", kModel));
+    visit(c.moe_router_score_function,
+          rare(stored("--moe-router-score-function", kModel, choice({"softmax", "sigmoid"}))));
+    visit(c.moe_router_num_groups, rare(stored("--moe-router-num-groups", kModel, part_to(kMany))));
+    visit(c.moe_router_group_topk, rare(stored("--moe-router-group-topk", kModel, part_to(kMany))));
+    visit(c.moe_router_topk_scaling_factor,
+          rare(stored("--moe-router-topk-scaling-factor", kModel, part_to(kWide))));
+    visit(c.moe_router_enable_expert_bias, rare(stored("--moe-router-enable-expert-bias", kModel)));
+    visit(c.moe_router_bias_update_rate,
+          rare(stored("--moe-router-bias-update-rate", kTraining, part_to(1))));
+    visit(c.moe_z_loss_coeff, rare(stored("--moe-z-loss-coeff", kTraining, part_to(kWide))));
   }
   if (c.family == ModelFamily::mamba) {
     visit(c.hybrid_pattern, stored("--hybrid-override-pattern", kModel));

@@ -15,6 +15,8 @@ Gpt::~Gpt() = default;
 Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
     : config_(std::make_unique<ModelConfig>(config)), part_(part) {
   table_.divide(part.rank, part.ranks);
+  if (part.expert_tensor)
+    table_.divide_experts(part.expert_tensor->rank, part.expert_tensor->ranks);
   inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
   const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);

@@ -30,15 +30,43 @@ extern const BranchKind kMlp{
 
 // --- Experts ------------------------------------------------------------------------------------
 
+static RouterRules router_rules(const ModelConfig& c) {
+  RouterRules rules;
+  if (c.moe_router_score_function == "sigmoid")
+    rules.scores = RouterScores::sigmoid;
+  else if (c.moe_router_pre_softmax)
+    rules.scores = RouterScores::softmax_of_all;
+  if (c.moe_router_num_groups > 0) {
+    rules.groups = c.moe_router_num_groups;
+    rules.kept_groups = c.moe_router_group_topk;
+  }
+  if (c.moe_router_topk_scaling_factor != 0) rules.scale = c.moe_router_topk_scaling_factor;
+  return rules;
+}
+
+// A bias is no parameter: a step's end changes it by how often experts were chosen.
+static const Param* make_expert_bias(const LayerRows& layer) {
+  if (!layer.config.moe_router_enable_expert_bias) return nullptr;
+  Param bias = layer.row("mlp.router", "expert_bias", {layer.config.num_experts}, {});
+  bias.trainable = false;
+  bias.dtype = DType::f32;
+  return &layer.table.add(std::move(bias));
+}
+
 // A Mixtral's router and experts take the place of an MLP.
 static std::optional<Branch> make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.ffn(), count = c.num_experts;
   const Initializer init{Initializer::Kind::normal, c.init_method_std};
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
-  const Param& router = layer.table.add(layer.row("mlp.router", "weight", {count, h}, init));
+  Param router = layer.row("mlp.router", "weight", {count, h}, init);
+  if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
+  const Param& gate = layer.table.add(std::move(router));
+  const Param* const bias = make_expert_bias(layer);
+  const Share& share = layer.part.experts;
+  const std::int64_t here = count / share.ranks, first = here * share.rank;
   std::vector<Experts::Expert> experts;
-  for (std::int64_t expert = 0; expert < count; ++expert) {
+  for (std::int64_t expert = first; expert < first + here; ++expert) {
     const auto add = [&](const char* module, const Shape& shape, const Initializer& of,
                          std::vector<Segment> segments) {
       Param row = layer.row(module, "weight", shape, of, std::move(segments));
@@ -47,14 +75,23 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
       row.copies = Copies::experts;
       return &layer.table.add(std::move(row));
     };
-    const Param* const fc1 = add("linear_fc1", {2 * f, h}, init,
-                                 {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}});
-    experts.push_back(
-        {fc1, add("linear_fc2", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::tp}})});
+    const Param* const fc1 =
+        add("linear_fc1", {2 * f, h}, init,
+            {{"gate", f, 0, ShardAxis::expert_tp}, {"up", f, 0, ShardAxis::expert_tp}});
+    experts.push_back({fc1, add("linear_fc2", {h, f}, layer.output_init(),
+                                {{"up", f, 1, ShardAxis::expert_tp}})});
   }
-  return Branch(
-      norm, Experts(router, std::move(experts), c.moe_router_topk, layer.layer, c.hidden_dropout),
-      c.recompute.part("layernorm"));
+  return Branch(norm,
+                Experts(gate, std::move(experts),
+                        {.chosen = c.moe_router_topk,
+                         .rules = router_rules(c),
+                         .layer = layer.layer,
+                         .hidden_dropout = c.hidden_dropout,
+                         .bias = bias,
+                         .balance = c.moe_aux_loss_coeff,
+                         .z = c.moe_z_loss_coeff,
+                         .balance_sequences = c.moe_router_load_balancing_type == "seq_aux_loss"}),
+                c.recompute.part("layernorm"));
 }
 
 extern const BranchKind kExperts{

@@ -7,37 +7,26 @@
 namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
-  refuse(cl, "of experts --num-experts and --moe-router-topk alone are supported",
-         {{"--expert-model-parallel-size", only(1)},
-          {"--expert-tensor-parallel-size", only(1)},
-          {"--moe-layer-freq", only("1")},
+  refuse(cl, "no model of experts here has it",
+         {{"--moe-layer-freq", only("1")},
           {"--moe-ffn-hidden-size"},
           {"--moe-shared-expert-intermediate-size"},
           {"--moe-shared-expert-overlap"},
-          {"--moe-grouped-gemm"},
-          {"--moe-use-legacy-grouped-gemm"},
           {"--moe-layer-recompute"},
           {"--moe-extended-tp"},
           {"--moe-use-upcycling"},
-          {"--moe-router-load-balancing-type", only("aux_loss")},
           {"--moe-router-dtype"},
-          {"--moe-router-score-function", only("softmax")},
-          {"--moe-router-pre-softmax"},
-          {"--moe-router-num-groups"},
-          {"--moe-router-group-topk"},
-          {"--moe-router-topk-scaling-factor"},
-          {"--moe-router-enable-expert-bias"},
-          {"--moe-router-bias-update-rate", only(1e-3)},
-          {"--moe-aux-loss-coeff", only(0.)},
-          {"--moe-z-loss-coeff"},
           {"--moe-input-jitter-eps"},
           {"--moe-per-layer-logging"},
-          {"--moe-token-dispatcher-type", only("allgather")},
           {"--moe-enable-deepep"},
-          {"--moe-permute-fusion"},
           {"--moe-expert-capacity-factor"},
           {"--moe-pad-expert-input-to-capacity"},
           {"--moe-token-drop-policy", only("probs")}});
+}
+
+static void add_implied_mixture_flags(CommandLine& cl) {
+  imply(cl, "how experts are computed changes no number",
+        {{"--moe-grouped-gemm"}, {"--moe-permute-fusion"}, {"--moe-use-legacy-grouped-gemm"}});
 }
 
 static void add_decoder_flags(CommandLine& cl) {
@@ -145,6 +134,7 @@ static void add_head_flags(CommandLine& cl) {
 
 void add_other_model_flags(CommandLine& cl) {
   add_mixture_flags(cl);
+  add_implied_mixture_flags(cl);
   add_decoder_flags(cl);
   add_encoder_flags(cl);
   add_retrieval_flags(cl);

@@ -34,7 +34,7 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
                          flag == "--gated-linear-unit" || flag == "--num-experts" ||
-                         flag == "--moe-router-topk";
+                         flag.starts_with("--moe-");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }

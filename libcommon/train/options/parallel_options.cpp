@@ -20,6 +20,19 @@ void ParallelOptions::add_to(CommandLine& cl) {
             "of a2a+p2p: how many neighbours exchange heads, and between how many such groups keys "
             "travel",
             at_least(1));
+  cl.option("--expert-model-parallel-size,--ep", &expert_model_parallel_size, "N",
+            "ranks that share the experts of each layer", at_least(1));
+  cl.option("--expert-tensor-parallel-size", &expert_tensor_parallel_size, "N",
+            "ranks that share an expert's matrices; default --tensor-model-parallel-size",
+            at_least(1));
+  cl.option("--moe-token-dispatcher-type", &moe_token_dispatcher_type, "TYPE",
+            "how tokens come to their experts' ranks: allgather (all to all of them) or alltoall "
+            "(each to those of its experts)",
+            one_of({"allgather", "alltoall"}));
+  cl.option("--moe-buffer-factor", &moe_buffer_factor, "F",
+            "tokens for which a rank's experts have room, over those that they have when all are "
+            "chosen as often; default room for the worst; a step that needs more ends the run",
+            at_least(1));
   cl.flag("--sequence-parallel", &sequence_parallel,
           "ranks that share matrices share the tokens between them too; counts only with those");
   cl.flag("--tp-comm-overlap", &tp_comm_overlap,
@@ -54,6 +67,8 @@ ParallelSizes ParallelOptions::sizes(int ranks) const {
   ParallelSizes sizes{.tp = tensor_model_parallel_size,
                       .cp = context_parallel_size,
                       .pp = pipeline_model_parallel_size,
+                      .ep = expert_model_parallel_size,
+                      .etp = expert_tensor_parallel_size.value_or(0),
                       .pp_before_dp = use_tp_pp_dp_mapping};
   sizes.dp = ranks / sizes.ranks();
   return sizes;
@@ -84,6 +99,7 @@ void ParallelOptions::complete(int ranks, const std::string& option) const {
   if (ranks % total != 0)
     fail(Exit::bad_config, option, ": world size (", ranks,
          ") is not divisible by total_model_size (", total, ")");
+  if (sizes(ranks).experts_apart()) rank_groups(sizes(ranks), "ep", Grid::experts);  // checks it
 }
 
 }  // namespace mt

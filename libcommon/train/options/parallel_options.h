@@ -11,6 +11,10 @@ struct ParallelOptions {
   int tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1, context_parallel_size = 1;
   std::vector<std::string> cp_comm_type = {"p2p"};                // of each layer, or of all
   std::vector<std::int64_t> hierarchical_context_parallel_sizes;  // of a2a+p2p: heads, ring
+  int expert_model_parallel_size = 1;
+  std::optional<int> expert_tensor_parallel_size;  // by default as of the rest
+  std::string moe_token_dispatcher_type = "allgather";
+  std::optional<double> moe_buffer_factor;
   bool sequence_parallel = false, tp_comm_overlap = false, use_tp_pp_dp_mapping = false;
 
   void add_to(CommandLine& cl);
@@ -20,6 +24,9 @@ struct ParallelOptions {
   std::vector<ContextComm> context_comm() const;
   // Ranks that share a layer's heads instead of its keys, of those that share sequences.
   int head_ranks(ContextComm comm) const;
+  int expert_tensor_ranks() const {
+    return expert_tensor_parallel_size.value_or(tensor_model_parallel_size);
+  }
   bool passes_keys() const;  // whether some layer shares those
   // Whether tensor-parallel ranks share the rows of hidden states.
   bool shares_rows() const { return sequence_parallel && tensor_model_parallel_size > 1; }

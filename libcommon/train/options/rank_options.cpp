@@ -74,8 +74,30 @@ void RankOptions::check_shares(const ModelConfig& model, std::int64_t seq_length
            " key heads cannot be divided among ", sharing, " ranks");
 }
 
+void RankOptions::check_experts(const ModelConfig& model) const {
+  const int experts = parallel.expert_model_parallel_size, tensor = parallel.expert_tensor_ranks();
+  if (model.num_experts == 0) {
+    if (experts > 1 || parallel.expert_tensor_parallel_size)
+      fail(Exit::bad_config,
+           "--expert-model-parallel-size, --expert-tensor-parallel-size: of a model of experts");
+    return;
+  }
+  if (model.num_experts % experts != 0)
+    fail(Exit::bad_config, "--num-experts ", model.num_experts,
+         ": number of experts should be a multiple of --expert-model-parallel-size ", experts);
+  if (model.ffn() % tensor != 0)
+    fail(Exit::bad_config, "--ffn-hidden-size ", model.ffn(),
+         ": must be a multiple of --expert-tensor-parallel-size ", tensor);
+  if (parallel.tensor_model_parallel_size > 1 && !parallel.sequence_parallel)
+    fail(
+        Exit::bad_config,
+        "--num-experts: When using expert parallelism and tensor parallelism, sequence parallelism "
+        "must be used; see --sequence-parallel");
+}
+
 void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length) {
   check_shares(model, seq_length);
+  check_experts(model);
   const std::vector<LayerPlan> layers = layers_of(model);
   layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);
   for (const StageRange& stage : layout.stages)

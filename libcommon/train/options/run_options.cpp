@@ -109,14 +109,13 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
-  if (model.num_experts > 0) {
-    const ParallelOptions& parallel = ranks.parallel;
-    if (device() == Device::cuda)
-      fail(Exit::bad_config, "--num-experts: computed with on the CPU alone; see --device cpu");
-    if (parallel.tensor_model_parallel_size > 1)
-      fail(Exit::bad_config,
-           "--num-experts: each rank has whole ones, --tensor-model-parallel-size 1");
-  }
+  if (model.num_experts > 0 && checkpoint.format == "torch" && ranks.sizes().experts_apart())
+    fail(Exit::bad_config,
+         "--ckpt-format torch: not of ranks that share experts; --ckpt-format torch_dist is");
+  if (model.moe_router_enable_expert_bias && optimizer.sharding_strategy == "optim_grads_params")
+    fail(Exit::bad_config,
+         "--moe-router-enable-expert-bias: not with --data-parallel-sharding-strategy "
+         "optim_grads_params, by which ranks have parts of it");
   if (checkpoint.format == "torch" && checkpoint.save_optimizer && optimizer.name == "muon")
     fail(
         Exit::bad_config,

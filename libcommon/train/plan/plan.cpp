@@ -23,13 +23,19 @@ StepShape step_shape(const RunOptions& options, const Task& task) {
           .sequence_parallel = parallel.shares_rows(),
           .tensor_overlap = parallel.tp_comm_overlap,
           .context_comm = parallel.context_comm(),
-          .context_neighbours = parallel.head_ranks(ContextComm::a2a_p2p)};
+          .context_neighbours = parallel.head_ranks(ContextComm::a2a_p2p),
+          .experts = task.model().num_experts > 0,
+          .gathers_tokens = parallel.moe_token_dispatcher_type == "allgather",
+          .expert_buffer_factor = parallel.moe_buffer_factor};
 }
 
 TensorPart tensor_part(const ParallelOptions& options, const World& world) {
+  const Group &experts = world.experts(), &expert_tensor = world.expert_tensor();
   return {.rank = world.position().tp,
           .ranks = world.sizes().tp,
-          .sequence_parallel = options.shares_rows()};
+          .sequence_parallel = options.shares_rows(),
+          .experts = {.rank = experts.rank(), .ranks = experts.size()},
+          .expert_tensor = Share{.rank = expert_tensor.rank(), .ranks = expert_tensor.size()}};
 }
 
 // What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
@@ -76,6 +82,7 @@ static void name_groups(const World& world) {
   call(world.model(), "model");
   if (!world.sizes().experts_apart()) return;
   call(world.experts(), "experts");
+  call(world.expert_grid(), "expert-tokens");
   call(world.expert_tensor(), "expert-tensor");
   call(world.expert_data(), "expert-data");
   call(world.expert_model(), "expert-model");
@@ -104,9 +111,9 @@ static AttentionKind attention_kind(const Task& task, const ParallelOptions& par
           .seq_length = task.seq_length() / (ring > 1 ? 2 * ring : 1)};
 }
 
-// The plan of a rank; adds its parameters to `parameters`.
+// The plan of a rank.
 static RankPlan plan_rank(const RunOptions& options, const Task& task, const Machine& machine,
-                          int rank, PlanDetail detail, std::int64_t& parameters) {
+                          int rank, PlanDetail detail) {
   const RankOptions& ranks = options.ranks;
   Stream meta(Device::meta), counting(Device::meta);
   RankClock clock(machine, attention_kind(task, ranks.parallel), counting);
@@ -125,7 +132,6 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
       options.evaluation.eval_iters > 0 || task.has_full_validation() || task.steps_of_epoch() > 0;
   const Schedule evaluation =
       evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
-  parameters += model->table().count();
 
   RankPlan plan;
   plan.memory.parameters = optimizer.value_bytes();
@@ -173,6 +179,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
 Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& asked,
                PlanDetail detail) {
   Plan plan;
+  plan.parameters = task.rows().count();
   plan.length = training_length(options.length, options.batch, options.evaluation,
                                 task.has_full_validation());
   plan.model_flops = task.flops(options.batch.largest());
@@ -188,7 +195,7 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   plan.device_memory = memory_of(plan.device, asked, machine);
   // One rank at each place of the pipeline.
   for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
-    plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail, plan.parameters));
+    plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail));
   if (options.plans_times() || (on_cpu && asked.wanted)) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;

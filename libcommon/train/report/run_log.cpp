@@ -1,5 +1,6 @@
 #include "train/report/run_log.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -37,6 +38,12 @@ void RunLog::step(const StepReport& r) {
   JsonWriter json = event("step");
   json.member("iteration", r.iteration).member("consumed_samples", r.consumed_samples);
   write_losses(r.losses, json);
+  if (!r.expert_loads.empty()) {
+    json.member("expert_load", *std::ranges::max_element(r.expert_loads));
+    json.key("expert_loads").begin_array();
+    for (const double load : r.expert_loads) json.value(load);
+    json.end_array();
+  }
   json.member("lr", r.learning_rate).member("grad_norm", r.grad_norm);
   if (r.num_zeros) json.member("num_zeros", *r.num_zeros);
   json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)

@@ -290,9 +290,6 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   state.stream.synchronize();
   if (place->release || found.begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);
-  if (ranks.rank() == 0 && stored.moe_aux_loss_coeff > 0)
-    log.warn(concat(place->folder, ": was trained with --moe-aux-loss-coeff ",
-                    stored.moe_aux_loss_coeff, ", and goes on without"));
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {
     load_optimizer(*checkpoint, state.optimizer);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "model/config/model_config.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -60,6 +61,16 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
   if (world.context().size() > 1)
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours,
                      layer_.memory());
+  if (const ModelConfig& config = model.config(); shape.experts) {
+    const Shape sums{config.num_layers, 2 + config.num_experts};
+    router_storage_ =
+        Buffer(stream.device(), static_cast<std::size_t>(sums.numel()) * sizeof(double));
+    router_sums_ = router_storage_.tensor(DType::f64, sums);
+    experts_.emplace(world.expert_grid(),
+                     ExpertParallel::Options{.tensor_ranks = world.expert_tensor().size(),
+                                             .gathers = shape.gathers_tokens,
+                                             .buffer_factor = shape.expert_buffer_factor});
+  }
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
@@ -69,6 +80,7 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
   loss_count_ = 0;
   last_micro_batch_ = 0;
   weight_grads_.begin();
+  if (experts_) begin_routers(training);
   weight_grads_.set_deferring(defers_weight_gradients(schedule));
   loss_room_ = std::ssize(schedule);
   if (const std::size_t bytes = objective_.terms().size() * schedule.size() * sizeof(double);
@@ -83,6 +95,13 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
   for (std::vector<Slot>& slots : slots_)
     for (Slot& slot : slots) wait(slot.sent);
   trained_ |= training;
+}
+
+void Executor::begin_routers(bool training) {
+  if (!training) return experts_->set_losses({});
+  set_zero(router_sums_, stream_);
+  experts_->set_losses(
+      RouterLosses{.weight = router_weight_, .scale = weight_scale_, .sums = router_sums_});
 }
 
 Tensor Executor::losses(std::size_t term) const {
@@ -254,14 +273,16 @@ Step Executor::step(Slot& slot, bool training) {
           .sequence_parallel = shape_.sequence_parallel,
           .tensor_overlap = shape_.tensor_overlap,
           .context = context_ ? &*context_ : nullptr,
+          .experts = experts_ ? &*experts_ : nullptr,
           .sharing = sharing_};
 }
 
-// On a GPU as a graph, unless what the host does meanwhile is wanted too.
+// On a GPU as a graph, unless what the host does meanwhile is wanted too, as with experts, whose
+// numbers of rows it reads.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
       shape_.tensor_overlap || (context_ && context_->copies()) || stream_.is_measured() ||
-      weight_grads_.deferring())
+      weight_grads_.deferring() || shape_.experts)
     return body();
   WeightGrads::Written written;
   if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {

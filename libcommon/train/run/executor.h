@@ -14,6 +14,7 @@
 #include "comm/world.h"
 #include "model/model.h"
 #include "nn/context_parallel.h"
+#include "nn/expert_parallel.h"
 #include "nn/step.h"
 #include "nn/weight_grads.h"
 #include "tensor/arena.h"
@@ -72,6 +73,12 @@ class Executor {
   // Multiplies the weights of losses by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
 
+  // Losses of routers weigh so much in a micro-batch's objective from now on.
+  void weigh_routers(double weight) { router_weight_ = weight; }
+  // What the last run in training found of them on this rank: [layers, 2 + experts] f64 on the
+  // device (RouterLosses::sums); empty: there are none.
+  Tensor router_sums() const { return router_sums_; }
+
   // Tells of the use of parameters from now on; null: to nobody.
   void share(ParamSharing* sharing) {
     sharing_ = sharing;
@@ -117,6 +124,7 @@ class Executor {
     WeightGrads::Written written;
   };
   Timers::Scope measure(Timed part, bool training) const;
+  void begin_routers(bool training);
   void act(const Action& action, const LoadBatch& load, bool training);
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
@@ -142,6 +150,10 @@ class Executor {
   Arena layer_;
   std::unique_ptr<Group> tensor_;           // ends before the memory that its ranks reach
   std::optional<ContextParallel> context_;  // likewise
+  std::optional<ExpertParallel> experts_;   // likewise
+  Buffer router_storage_;
+  Tensor router_sums_;
+  double router_weight_ = 1;
   WeightGrads weight_grads_;
   bool graphs_on_ = true, trained_ = false;
   Graphs<Work> graphs_;

@@ -17,6 +17,7 @@ struct StepReport {
   std::int64_t global_batch_size = 0, tokens = 0;
   double flops = 0;  // of the model, by Megatron's formula
   TermValues losses = {};
+  std::vector<double> expert_loads = {};  // of each layer with experts: the largest over the mean
   double grad_norm = 0;
   double learning_rate = 0;       // of this step
   double next_learning_rate = 0;  // after it, which is what Megatron prints

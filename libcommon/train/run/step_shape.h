@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nn/context_comm.h"
@@ -18,6 +19,9 @@ struct StepShape {
   // How ranks that share sequences do so (ContextParallel).
   std::vector<ContextComm> context_comm = {ContextComm::p2p};
   int context_neighbours = 0;
+  // Whether there are experts, and how ranks that share them do so (ExpertParallel).
+  bool experts = false, gathers_tokens = true;
+  std::optional<double> expert_buffer_factor = {};
 };
 
 }  // namespace mt

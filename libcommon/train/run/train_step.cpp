@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <span>
 
+#include "model/config/model_config.h"
 #include "nn/probe.h"
 #include "ops/ops.h"
 #include "train/run/batch_loader.h"
@@ -30,6 +33,7 @@ void TrainStep::forward_backward(const Asked& asked) {
       const auto loading = parts_.timers.measure(Timed::batch_generator);
       return loader.load(i, batch);
     };
+    parts_.executor.weigh_routers(router_weight(asked));
     const int rank = parts_.world.pipeline().rank();
     const Schedule schedule = options_.ranks.layout.training(rank, asked.micro_batches,
                                                              parts_.executor.may_load_kernels());
@@ -46,6 +50,68 @@ void TrainStep::forward_backward(const Asked& asked) {
   }
   parts_.interruption.put_requests(sums.rows(0, kRequests), parts_.stream);
   sum_losses(parts_.world, sums, static_cast<std::size_t>(terms()));
+}
+
+// The mean of all micro-batches' losses of routers counts, whatever the gradients are divided by.
+double TrainStep::router_weight(const Asked& asked) const {
+  const BatchOptions& batch = options_.batch;
+  return batch.calculate_per_token_loss
+             ? static_cast<double>(batch.micro_batch_size * parts_.task.seq_length())
+             : 1.0 / asked.micro_batches;
+}
+
+// What all ranks found; and each expert's bias becomes larger where it was chosen less often than
+// the mean, and smaller where more often (Wang et al.: arXiv:2408.15664, algorithm 1).
+std::vector<double> TrainStep::sum_routers() {
+  const Tensor sums = parts_.executor.router_sums();
+  if (!sums) return {};
+  parts_.world.all().all_reduce(sums).wait();
+  std::vector<double> all(static_cast<std::size_t>(sums.numel()));
+  transfer({all.data(), DType::f64, sums.shape()}, sums, parts_.stream);
+  parts_.stream.synchronize();
+  const ModelConfig& config = parts_.task.model();
+  const double rate = config.moe_router_bias_update_rate;
+  for (const Param& row : parts_.model.table().rows()) {
+    if (row.place.param != "expert_bias") continue;
+    const std::span<const double> counts =
+        std::span(all).subspan(static_cast<std::size_t>(*row.place.layer * sums.shape()[1] + 2),
+                               static_cast<std::size_t>(config.num_experts));
+    const double mean =
+        std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+    with_float_type(row.value.dtype(), [&]<class T>() {
+      std::vector<T> bias(counts.size());
+      const Tensor here(bias.data(), row.value.dtype(), row.value.shape());
+      transfer(here, row.value, parts_.stream);
+      parts_.stream.synchronize();
+      for (std::size_t e = 0; e < bias.size(); ++e)
+        bias[e] += static_cast<T>(counts[e] < mean ? rate : counts[e] > mean ? -rate : 0);
+      transfer(row.value, here, parts_.stream);
+      parts_.stream.synchronize();
+    });
+  }
+  return all;
+}
+
+// The means over layers with experts are reported, as in Megatron-LM.
+void TrainStep::report_routers(const Begun& begun, Result& result) const {
+  if (begun.routers.empty()) return;
+  const auto experts = static_cast<std::size_t>(parts_.task.model().num_experts);
+  const double micro_batches =
+      static_cast<double>(begun.asked.micro_batches) * parts_.world.data().size();
+  double balance = 0, z = 0, layers = 0;
+  for (std::size_t at = 0; at < begun.routers.size(); at += 2 + experts) {
+    const std::span<const double> counts = std::span(begun.routers).subspan(at + 2, experts);
+    const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
+    if (sum == 0) continue;
+    balance += begun.routers[at] / micro_batches;
+    z += begun.routers[at + 1] / micro_batches;
+    ++layers;
+    result.expert_loads.push_back(*std::ranges::max_element(counts) * static_cast<double>(experts) /
+                                  sum);
+  }
+  if (layers == 0) return;
+  result.losses.push_back({"load_balancing_loss", balance / layers});
+  if (parts_.task.model().moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
@@ -107,6 +173,7 @@ void TrainStep::begin(const Asked& asked) {
   const Stream::Queueing queueing(parts_.stream);
   clock_.begin(parts_.stream);
   forward_backward(asked);
+  std::vector<double> routers = sum_routers();
   check_before_update(asked);
   const NamedRange update("optimizer");
   const auto timing = parts_.timers.measure(Timed::optimizer);
@@ -118,18 +185,20 @@ void TrainStep::begin(const Asked& asked) {
        .all_finite = options_.checks.finite},
       parts_.stream);
   clock_.end(parts_.stream);
-  begun_.push_back(asked);
+  begun_.push_back({asked, std::move(routers)});
 }
 
 TrainStep::Result TrainStep::end() {
   const Stream::Queueing queueing(parts_.stream);
-  const Asked asked = begun_.front();
+  const Begun begun = std::move(begun_.front());
   begun_.pop_front();
+  const Asked& asked = begun.asked;
   Result result{.update = parts_.optimizer.end_step(parts_.stream),
                 .seconds = clock_.seconds(parts_.stream)};
   const Objective& objective = parts_.task.objective();
   result.losses = objective.values(result.update.losses);
   result.loss = objective.total(result.losses);
+  report_routers(begun, result);
   result.divisor = divisor(result.update.losses[0].count);
   if (!options_.checks.finite) return result;
   if (!std::isfinite(result.loss)) failed(asked, result.loss, 0);

@@ -39,6 +39,8 @@ class TrainStep {
   struct Result {
     TermValues losses = {};  // of all ranks
     double loss = 0;         // the objective's value
+    // Of each layer with experts: how often the one that is chosen most often is, over the mean.
+    std::vector<double> expert_loads = {};
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
     double seconds = 0;  // by StepClock
@@ -60,8 +62,15 @@ class TrainStep {
   }
 
  private:
+  struct Begun {
+    Asked asked;
+    std::vector<double> routers;  // Executor::router_sums() of all ranks
+  };
   void forward_backward(const Asked& asked);
   int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
+  double router_weight(const Asked& asked) const;
+  std::vector<double> sum_routers();
+  void report_routers(const Begun& begun, Result& result) const;
   double divisor(double tokens) const;
   double gradient_norm();
   void check_before_update(const Asked& asked);
@@ -71,7 +80,7 @@ class TrainStep {
   Parts parts_;
   ResultChecks checks_;
   StepClock clock_;
-  std::deque<Asked> begun_;  // and not ended
+  std::deque<Begun> begun_;  // and not ended
 };
 
 }  // namespace mt

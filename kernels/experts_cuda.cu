@@ -1,0 +1,349 @@
+// One warp chooses a token's experts, a block for each expert gives its rows their places.
+#include <cmath>
+
+#include "kernels/experts.h"
+#include "kernels/reduce.cuh"
+
+namespace mt::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32, kSlots = 1024;
+
+// A key and the number of what has it; none has number -1.
+struct Candidate {
+  float key;
+  std::int32_t number;
+};
+
+// The order of choice: larger keys first, of equal ones smaller numbers.
+__device__ bool comes_first(const Candidate& a, const Candidate& b) {
+  return a.key > b.key || (a.key == b.key && a.number < b.number);
+}
+
+__device__ Candidate first_of_lanes(Candidate best) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const Candidate other{__shfl_xor_sync(0xffffffff, best.key, distance),
+                          __shfl_xor_sync(0xffffffff, best.number, distance)};
+    if (best.number < 0 || (other.number >= 0 && comes_first(other, best))) best = other;
+  }
+  return best;
+}
+
+// What comes first in [begin, end) of those that come behind `last`, or, if that has no number, of
+// all.  Every lane gets it.
+template <class Key>
+__device__ Candidate next_best(std::int64_t begin, std::int64_t end, const Candidate& last,
+                               const Key& key) {
+  Candidate best{0, -1};
+  for (std::int64_t e = begin + threadIdx.x % 32; e < end; e += 32) {
+    const float of_one = key(e);
+    const Candidate one{isnan(of_one) ? -INFINITY : of_one, static_cast<std::int32_t>(e)};
+    if (last.number >= 0 && !comes_first(last, one)) continue;
+    if (best.number < 0 || comes_first(one, best)) best = one;
+  }
+  return first_of_lanes(best);
+}
+
+__device__ float sigmoid(float z) { return 1 / (1 + expf(-z)); }
+
+// A token's logits, as its warp sees them; what is no number is less than all.
+template <class T>
+class Scores {
+ public:
+  __device__ Scores(const T* logits, const RouterRules& shape) : logits_(logits), s_(shape) {
+    if (s_.scores != RouterScores::softmax_of_all) return;
+    float most = -INFINITY, sum = 0;
+    for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) most = fmaxf(most, z(e));
+    most_ = over_lanes(most, 32, [](float a, float b) { return fmaxf(a, b); });
+    for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) sum += expf(z(e) - most_);
+    sum_ = over_lanes(sum);
+  }
+  __device__ float operator()(std::int64_t e) const {
+    if (s_.scores == RouterScores::softmax_of_all) return expf(z(e) - most_) / sum_;
+    return s_.scores == RouterScores::sigmoid ? sigmoid(z(e)) : z(e);
+  }
+
+ private:
+  __device__ float z(std::int64_t e) const {
+    const float value = to_float(logits_[e]);
+    return isnan(value) ? -INFINITY : value;
+  }
+
+  const T* logits_;
+  const RouterRules& s_;
+  float most_ = 0, sum_ = 1;
+};
+
+// The weights before their scale, by one lane: weight[j] of scores(expert[j]).
+template <class T>
+__device__ void weigh(float* weight, const Scores<T>& scores, const std::int32_t* expert,
+                      const RouterRules& s) {
+  float most = -INFINITY, sum = s.scores == RouterScores::sigmoid ? float{kLeastScoreSum} : 0;
+  for (std::int64_t j = 0; j < s.chosen; ++j) most = fmaxf(most, weight[j] = scores(expert[j]));
+  if (s.scores == RouterScores::softmax_of_all) return;
+  if (s.scores == RouterScores::sigmoid && s.chosen == 1) return;
+  for (std::int64_t j = 0; j < s.chosen; ++j) {
+    if (s.scores == RouterScores::softmax_of_chosen) weight[j] = expf(weight[j] - most);
+    sum += weight[j];
+  }
+  for (std::int64_t j = 0; j < s.chosen; ++j) weight[j] /= sum;
+}
+
+// Behind the chosen experts' numbers, which one lane sorts, come their weights.
+template <class T>
+__global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, float* weight,
+                                                          const T* logits, const float* bias,
+                                                          RouterRules s) {
+  const std::int64_t t = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
+  if (t >= s.tokens) return;
+  expert += t * s.chosen;
+  weight += t * s.chosen;
+  extern __shared__ float
+      of_groups[];  // of each warp, of each group: its sum, and whether it is kept
+  float* const sums = of_groups + threadIdx.x / 32 * 2 * s.groups;
+  float* const kept = sums + s.groups;
+  const Scores<T> scores(logits + t * s.experts, s);
+  const std::int64_t size = s.experts / s.groups;
+  const auto key = [&](std::int64_t e) {
+    const float score = scores(e);
+    return bias != nullptr ? score + bias[e] : score;
+  };
+  if (s.groups > 1) {
+    for (std::int64_t g = threadIdx.x % 32; g < s.groups; g += 32) kept[g] = 0;
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      float sum = 0;
+      Candidate last{0, -1};
+      for (std::int64_t i = 0; i < s.chosen / s.kept_groups; ++i) {
+        last = next_best(g * size, (g + 1) * size, last, key);
+        sum += last.key;
+      }
+      if (threadIdx.x % 32 == 0) sums[g] = sum;
+    }
+    __syncwarp();
+    Candidate last{0, -1};
+    for (std::int64_t i = 0; i < s.kept_groups; ++i) {
+      last = next_best(0, s.groups, last, [&](std::int64_t g) { return sums[g]; });
+      if (threadIdx.x % 32 == 0) kept[last.number] = 1;
+    }
+    __syncwarp();
+  }
+  Candidate last{0, -1};
+  for (std::int64_t j = 0; j < s.chosen; ++j) {
+    last = next_best(0, s.experts, last, [&](std::int64_t e) {
+      return s.groups > 1 && kept[e / size] == 0 ? -INFINITY : key(e);
+    });
+    if (threadIdx.x % 32 == 0) expert[j] = last.number;
+  }
+  if (threadIdx.x % 32 != 0) return;
+  for (std::int64_t j = 1; j < s.chosen; ++j) {
+    const std::int32_t moved = expert[j];
+    std::int64_t to = j;
+    for (; to > 0 && expert[to - 1] > moved; --to) expert[to] = expert[to - 1];
+    expert[to] = moved;
+  }
+  weigh(weight, scores, expert, s);
+  for (std::int64_t j = 0; j < s.chosen; ++j) weight[j] *= static_cast<float>(s.scale);
+}
+
+// ends[i] = how many slots have expert first + i.
+__global__ __launch_bounds__(kSlots) void count_kernel(std::int32_t* ends,
+                                                       const std::int32_t* expert,
+                                                       std::int64_t slots, std::int64_t first) {
+  __shared__ int shared[kSlots / 32];
+  int count = 0;
+  for (std::int64_t i = threadIdx.x; i < slots; i += kSlots)
+    count += expert[i] == first + blockIdx.x;
+  count = over_block(count, shared);
+  if (threadIdx.x == 0) ends[blockIdx.x] = count;
+}
+
+__global__ void end_kernel(std::int32_t* ends, std::int64_t count) {  // of counts
+  for (std::int64_t i = 1; i < count; ++i) ends[i] += ends[i - 1];
+}
+
+// The slots of one expert in their order.
+__global__ __launch_bounds__(kSlots) void place_kernel(std::int32_t* place,
+                                                       const std::int32_t* ends,
+                                                       const std::int32_t* expert,
+                                                       std::int64_t slots, std::int64_t first) {
+  __shared__ int before[kSlots / 32 + 1];  // of each warp's slots
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  int next = blockIdx.x == 0 ? 0 : ends[blockIdx.x - 1];
+  for (std::int64_t begin = 0; begin < slots; begin += kSlots) {
+    const std::int64_t i = begin + threadIdx.x;
+    const bool mine = i < slots && expert[i] == first + blockIdx.x;
+    const unsigned lanes = __ballot_sync(0xffffffff, mine);
+    if (threadIdx.x % 32 == 0) before[warp + 1] = __popc(lanes);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      before[0] = 0;
+      for (int w = 0; w < kSlots / 32; ++w) before[w + 1] += before[w];
+    }
+    __syncthreads();
+    if (mine) place[i] = next + before[warp] + __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+    next += before[kSlots / 32];
+    __syncthreads();
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void backward_kernel(T* d_logits, const float* d_weight,
+                                                            const T* logits,
+                                                            const std::int32_t* expert,
+                                                            RouterRules s) {
+  const std::int64_t t = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
+  if (t >= s.tokens) return;
+  d_logits += t * s.experts;
+  d_weight += t * s.chosen;
+  expert += t * s.chosen;
+  const Scores<T> scores(logits + t * s.experts, s);
+  const bool of_all = s.scores == RouterScores::softmax_of_all,
+             of_chosen = s.scores == RouterScores::softmax_of_chosen,
+             divided = !of_all && (of_chosen || s.chosen > 1);
+  const auto scale = static_cast<float>(s.scale);
+  // Of weights before their division the largest and the sum, and the mean of their gradients.
+  float most = 0, sum = of_chosen ? 0 : float{kLeastScoreSum}, mean = 0;
+  if (of_chosen) {
+    most = -INFINITY;
+    for (std::int64_t j = 0; j < s.chosen; ++j) most = fmaxf(most, scores(expert[j]));
+  }
+  const auto undivided = [&](std::int64_t e) {
+    return of_chosen ? expf(scores(e) - most) : scores(e);
+  };
+  for (std::int64_t j = 0; j < s.chosen; ++j) {
+    sum += undivided(expert[j]);
+    mean += undivided(expert[j]) * d_weight[j];
+  }
+  if (!divided) sum = 1;
+  mean /= sum;
+  for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) {
+    float d = of_all ? -scale * mean * scores(e) : 0;
+    for (std::int64_t j = 0; j < s.chosen; ++j) {
+      if (expert[j] != e) continue;
+      const float w = scale * undivided(e) / sum;
+      d += w * (d_weight[j] - (divided ? mean : 0));
+      if (!of_all && !of_chosen) d *= 1 - scores(e);
+    }
+    d_logits[e] = static_cast<T>(d);
+  }
+}
+
+template <class T>  // a block a slot
+__global__ __launch_bounds__(kThreads) void spread_kernel(T* out, const T* x,
+                                                          const std::int32_t* place,
+                                                          std::int64_t cols, std::int64_t chosen) {
+  if (place[blockIdx.x] < 0) return;
+  x += blockIdx.x / chosen * cols;
+  out += place[blockIdx.x] * cols;
+  for (std::int64_t c = threadIdx.x; c < cols; c += kThreads) out[c] = x[c];
+}
+
+template <class T>  // a block a token
+__global__ __launch_bounds__(kThreads) void gather_kernel(T* y, const T* x,
+                                                          const std::int32_t* place,
+                                                          std::int64_t cols, std::int64_t chosen) {
+  y += blockIdx.x * cols;
+  place += blockIdx.x * chosen;
+  for (std::int64_t c = threadIdx.x; c < cols; c += kThreads) {
+    float sum = 0;
+    for (std::int64_t j = 0; j < chosen; ++j)
+      if (place[j] >= 0) sum += to_float(x[place[j] * cols + c]);
+    y[c] = static_cast<T>(sum);
+  }
+}
+
+template <class T>  // a block a row
+__global__ __launch_bounds__(kThreads) void dots_kernel(float* dots, const T* a, const T* b,
+                                                        std::int64_t cols) {
+  __shared__ float shared[kWarps];
+  a += blockIdx.x * cols;
+  b += blockIdx.x * cols;
+  float sum = 0;
+  for (std::int64_t c = threadIdx.x; c < cols; c += kThreads)
+    sum += to_float(a[c]) * to_float(b[c]);
+  sum = over_block(sum, shared);
+  if (threadIdx.x == 0) dots[blockIdx.x] = sum;
+}
+
+unsigned blocks_of_warps(std::int64_t tokens) {
+  return static_cast<unsigned>(ceil_div(tokens, std::int64_t{kWarps}));
+}
+
+}  // namespace
+
+template <class T>
+void choose(std::int32_t* expert, float* weight, const T* logits, const float* bias,
+            const RouterRules& s, cudaStream_t stream) {
+  if (s.tokens == 0) return;
+  const std::size_t bytes =
+      s.groups > 1 ? sizeof(float) * 2 * kWarps * static_cast<std::size_t>(s.groups) : 0;
+  choose_kernel<<<blocks_of_warps(s.tokens), kThreads, bytes, stream>>>(expert, weight, logits,
+                                                                        bias, s);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void choose_backward(T* d_logits, const float* d_weight, const T* logits,
+                     const std::int32_t* expert, const RouterRules& s, cudaStream_t stream) {
+  if (s.tokens == 0) return;
+  backward_kernel<<<blocks_of_warps(s.tokens), kThreads, 0, stream>>>(d_logits, d_weight, logits,
+                                                                      expert, s);
+  check(cudaGetLastError());
+}
+
+void place(std::int32_t* place, std::int32_t* ends, const std::int32_t* expert, const PlaceShape& s,
+           cudaStream_t stream) {
+  const std::int64_t slots = s.tokens * s.chosen;
+  const auto experts = static_cast<unsigned>(s.count);
+  if (slots > 0)
+    check(cudaMemsetAsync(place, 0xff, static_cast<std::size_t>(slots) * sizeof *place, stream));
+  count_kernel<<<experts, kSlots, 0, stream>>>(ends, expert, slots, s.first);
+  check(cudaGetLastError());
+  end_kernel<<<1, 1, 0, stream>>>(ends, s.count);
+  check(cudaGetLastError());
+  place_kernel<<<experts, kSlots, 0, stream>>>(place, ends, expert, slots, s.first);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void spread(T* out, const T* x, const std::int32_t* place, std::int64_t cols, const PlaceShape& s,
+            cudaStream_t stream) {
+  if (s.tokens == 0 || cols == 0) return;
+  spread_kernel<<<static_cast<unsigned>(s.tokens * s.chosen), kThreads, 0, stream>>>(
+      out, x, place, cols, s.chosen);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void gather(T* y, const T* x, const std::int32_t* place, std::int64_t cols, const PlaceShape& s,
+            cudaStream_t stream) {
+  if (s.tokens == 0 || cols == 0) return;
+  gather_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(y, x, place, cols,
+                                                                          s.chosen);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void row_dots(float* dots, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
+              cudaStream_t stream) {
+  if (rows == 0) return;
+  dots_kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(dots, a, b, cols);
+  check(cudaGetLastError());
+}
+
+#define INSTANTIATE(T)                                                                     \
+  template void choose(std::int32_t*, float*, const T*, const float*, const RouterRules&,  \
+                       cudaStream_t);                                                      \
+  template void choose_backward(T*, const float*, const T*, const std::int32_t*,           \
+                                const RouterRules&, cudaStream_t);                         \
+  template void spread(T*, const T*, const std::int32_t*, std::int64_t, const PlaceShape&, \
+                       cudaStream_t);                                                      \
+  template void gather(T*, const T*, const std::int32_t*, std::int64_t, const PlaceShape&, \
+                       cudaStream_t);                                                      \
+  template void row_dots(float*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(fp16);
+
+}  // namespace mt::cuda

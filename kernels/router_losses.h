@@ -1,0 +1,57 @@
+// kernels/router_losses.h: what is added to an objective so that routers choose all experts as
+// often (Fedus, Zoph, Shazeer: arXiv:2101.03961, eq. 4-6), and so that logits stay small (Zoph et
+// al.: arXiv:2202.08906, eq. 5).  Rows belong to groups, all or those of a sequence; row r to group
+// (first + r) / group_rows.  S are the softmax of a row's logits z, or its sigmoids over their sum:
+//   count      counts[g, e] = how many of a group's chosen experts are e
+//   forward    balance[r] = sum_e counts[g, e] S[r, e]      square[r] = logsumexp(z[r])^2
+//   sums       sums[0] += by_balance sum_r balance[r]     sums[1] += by_square sum_r square[r]
+//              sums[2 + e] += sum_g counts[g, e]
+//   backward   dz[r] += by_balance d balance[r] / dz + by_square d square[r] / dz
+// Both factors are there multiplied by *scale, if that is given.  expert: [rows, chosen] i32;
+// counts in the type of sums; balance, square, sums, scale f64.  T: float or double; on the GPU
+// float, bf16 or fp16.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda_types.h"
+
+namespace mt {
+struct RouterGroups {
+  std::int64_t rows = 0, experts = 0, chosen = 0;
+  std::int64_t groups = 1, group_rows = 1, first = 0;
+  bool sigmoid = false;
+};
+struct RouterFactors {
+  double by_balance = 0, by_square = 0;
+};
+}  // namespace mt
+
+namespace mt::cpu {
+template <class T>
+void count_experts(T* counts, const std::int32_t* expert, const RouterGroups& groups);
+template <class T>
+void router_losses(double* balance, double* square, const T* logits, const T* counts,
+                   const RouterGroups& groups);
+template <class T>
+void add_router_sums(double* sums, const double* balance, const double* square, const T* counts,
+                     const RouterFactors& factors, const RouterGroups& groups);
+template <class T>
+void router_losses_backward(T* d_logits, const T* logits, const T* counts,
+                            const RouterFactors& factors, const double* scale,
+                            const RouterGroups& groups);
+}  // namespace mt::cpu
+
+namespace mt::cuda {
+void count_experts(float* counts, const std::int32_t* expert, const RouterGroups& groups,
+                   cudaStream_t stream);
+template <class T>
+void router_losses(double* balance, double* square, const T* logits, const float* counts,
+                   const RouterGroups& groups, cudaStream_t stream);
+void add_router_sums(double* sums, const double* balance, const double* square, const float* counts,
+                     const RouterFactors& factors, const RouterGroups& groups, cudaStream_t stream);
+template <class T>
+void router_losses_backward(T* d_logits, const T* logits, const float* counts,
+                            const RouterFactors& factors, const double* scale,
+                            const RouterGroups& groups, cudaStream_t stream);
+}  // namespace mt::cuda

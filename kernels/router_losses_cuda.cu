@@ -1,0 +1,168 @@
+// A warp has a row, a block counts an expert of a group.
+#include <cmath>
+
+#include "kernels/reduce.cuh"
+#include "kernels/router_losses.h"
+
+namespace mt::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr float kLeastSum = 1e-20f;
+
+struct Most {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// A row's softmax, its scores, and the logarithm of the sum of exponentials, as its warp sees them.
+template <class T>
+class Row {
+ public:
+  __device__ Row(const T* z, const RouterGroups& s) : z_(z), s_(s) {
+    float most = -INFINITY, sum = 0;
+    for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
+      most = fmaxf(most, to_float(z[e]));
+    most_ = over_lanes(most, 32, Most());
+    for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) {
+      sum += expf(to_float(z[e]) - most_);
+      if (s.sigmoid) whole_ += sigmoid(e);
+    }
+    sum_ = over_lanes(sum);
+    whole_ = over_lanes(whole_) + kLeastSum;
+  }
+  __device__ float log_sum() const { return most_ + logf(sum_); }
+  __device__ float softmax(std::int64_t e) const { return expf(to_float(z_[e]) - most_) / sum_; }
+  __device__ float score(std::int64_t e) const {
+    return s_.sigmoid ? sigmoid(e) / whole_ : softmax(e);
+  }
+  __device__ float slope(std::int64_t e) const { return s_.sigmoid ? 1 - sigmoid(e) : 1; }
+  __device__ float balance(const float* counts) const {
+    float sum = 0;
+    for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) sum += counts[e] * score(e);
+    return over_lanes(sum);
+  }
+
+ private:
+  __device__ float sigmoid(std::int64_t e) const { return 1 / (1 + expf(-to_float(z_[e]))); }
+
+  const T* z_;
+  const RouterGroups& s_;
+  float most_ = 0, sum_ = 1, whole_ = 0;
+};
+
+__global__ __launch_bounds__(kThreads) void count_kernel(float* counts, const std::int32_t* expert,
+                                                         RouterGroups s) {
+  __shared__ int shared[kWarps];
+  const std::int64_t group = blockIdx.y,
+                     begin = max(group * s.group_rows - s.first, std::int64_t{0}) * s.chosen,
+                     end = min((group + 1) * s.group_rows - s.first, s.rows) * s.chosen;
+  int count = 0;
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads)
+    count += expert[i] == blockIdx.x;
+  count = over_block(count, shared);
+  if (threadIdx.x == 0) counts[group * s.experts + blockIdx.x] = static_cast<float>(count);
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void losses_kernel(double* balance, double* square,
+                                                          const T* logits, const float* counts,
+                                                          RouterGroups s) {
+  const std::int64_t r = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
+  if (r >= s.rows) return;
+  const Row<T> row(logits + r * s.experts, s);
+  const float sum = row.balance(counts + (s.first + r) / s.group_rows * s.experts),
+              log_sum = row.log_sum();
+  if (threadIdx.x % 32 != 0) return;
+  balance[r] = sum;
+  square[r] = log_sum * log_sum;
+}
+
+// By one block.
+__global__ __launch_bounds__(kThreads) void sums_kernel(double* sums, const double* balance,
+                                                        const double* square, const float* counts,
+                                                        RouterFactors factors, RouterGroups s) {
+  __shared__ double shared[2][kWarps];
+  double all = 0, squares = 0;
+  for (std::int64_t r = threadIdx.x; r < s.rows; r += kThreads) {
+    all += balance[r];
+    squares += square[r];
+  }
+  all = over_block(all, shared[0]);
+  squares = over_block(squares, shared[1]);
+  if (threadIdx.x == 0) {
+    sums[0] += factors.by_balance * all;
+    sums[1] += factors.by_square * squares;
+  }
+  for (std::int64_t e = threadIdx.x; e < s.experts; e += kThreads)
+    for (std::int64_t g = 0; g < s.groups; ++g) sums[2 + e] += counts[g * s.experts + e];
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void losses_backward_kernel(T* d_logits, const T* logits,
+                                                                   const float* counts,
+                                                                   RouterFactors factors,
+                                                                   const double* scale,
+                                                                   RouterGroups s) {
+  const std::int64_t r = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
+  if (r >= s.rows) return;
+  const double by = scale != nullptr ? *scale : 1;
+  const auto by_balance = static_cast<float>(factors.by_balance * by),
+             by_square = static_cast<float>(factors.by_square * by);
+  const Row<T> row(logits + r * s.experts, s);
+  const float* const n = counts + (s.first + r) / s.group_rows * s.experts;
+  const float mean = row.balance(n), log_sum = row.log_sum();
+  for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) {
+    T& d = d_logits[r * s.experts + e];
+    d = static_cast<T>(to_float(d) + by_balance * row.score(e) * row.slope(e) * (n[e] - mean) +
+                       by_square * 2 * log_sum * row.softmax(e));
+  }
+}
+
+unsigned blocks_of_warps(std::int64_t rows) {
+  return static_cast<unsigned>(ceil_div(rows, std::int64_t{kWarps}));
+}
+
+}  // namespace
+
+void count_experts(float* counts, const std::int32_t* expert, const RouterGroups& s,
+                   cudaStream_t stream) {
+  const dim3 blocks(static_cast<unsigned>(s.experts), static_cast<unsigned>(s.groups));
+  count_kernel<<<blocks, kThreads, 0, stream>>>(counts, expert, s);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void router_losses(double* balance, double* square, const T* logits, const float* counts,
+                   const RouterGroups& s, cudaStream_t stream) {
+  if (s.rows == 0) return;
+  losses_kernel<<<blocks_of_warps(s.rows), kThreads, 0, stream>>>(balance, square, logits, counts,
+                                                                  s);
+  check(cudaGetLastError());
+}
+
+void add_router_sums(double* sums, const double* balance, const double* square, const float* counts,
+                     const RouterFactors& factors, const RouterGroups& s, cudaStream_t stream) {
+  sums_kernel<<<1, kThreads, 0, stream>>>(sums, balance, square, counts, factors, s);
+  check(cudaGetLastError());
+}
+
+template <class T>
+void router_losses_backward(T* d_logits, const T* logits, const float* counts,
+                            const RouterFactors& factors, const double* scale,
+                            const RouterGroups& s, cudaStream_t stream) {
+  if (s.rows == 0) return;
+  losses_backward_kernel<<<blocks_of_warps(s.rows), kThreads, 0, stream>>>(d_logits, logits, counts,
+                                                                           factors, scale, s);
+  check(cudaGetLastError());
+}
+
+#define INSTANTIATE(T)                                                                       \
+  template void router_losses(double*, double*, const T*, const float*, const RouterGroups&, \
+                              cudaStream_t);                                                 \
+  template void router_losses_backward(T*, const T*, const float*, const RouterFactors&,     \
+                                       const double*, const RouterGroups&, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(fp16);
+
+}  // namespace mt::cuda

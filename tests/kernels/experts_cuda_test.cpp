@@ -1,0 +1,95 @@
+// The choice of experts and the way to them on the GPU against the CPU's in double.
+#include "kernels/experts.h"
+
+#include "tests/kernels/device_numbers.h"
+
+namespace mt {
+namespace {
+
+using check::DeviceArray;
+using check::Input;
+using check::Numbers;
+
+using Indices = std::vector<std::int32_t>;
+
+template <class T>
+class ExpertsCuda : public check::CudaTest<T> {};
+TYPED_TEST_SUITE(ExpertsCuda, check::ElementTypes);
+
+std::vector<RouterRules> cases() {
+  std::vector<RouterRules> all;
+  for (const std::int64_t tokens : {1, 31, 333})
+    for (const RouterScores scores :
+         {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid}) {
+      all.push_back({tokens, 8, 2, scores, 1, 1, 1.5});
+      all.push_back({tokens, 5, 1, scores});
+      all.push_back({tokens, 160, 8, scores, 8, 4, 2});
+    }
+  return all;
+}
+
+TYPED_TEST(ExpertsCuda, ChoosesAsTheCpu) {
+  using T = TypeParam;
+  for (const RouterRules& rules : cases()) {
+    SCOPED_TRACE(testing::Message() << rules.tokens << " of " << rules.experts << " by "
+                                    << static_cast<int>(rules.scores));
+    const std::int64_t slots = rules.tokens * rules.chosen;
+    const Input<T> logits(rules.tokens * rules.experts, 1), d_weight_values(slots, 2);
+    const Numbers<float> bias(check::random<double>(rules.experts, 3, -0.1, 0.1), 0), weight(slots),
+        d_weight(d_weight_values.host, 0);
+    const std::vector<double> bias_host = bias.values();
+    const DeviceArray<std::int32_t> expert(slots);
+    cuda::choose(expert.data(), weight.data(), logits.data(), bias.data(), rules, nullptr);
+    Indices chosen(static_cast<std::size_t>(slots));
+    std::vector<double> expected(static_cast<std::size_t>(slots));
+    cpu::choose(chosen.data(), expected.data(), logits.host.data(), bias_host.data(), rules);
+    EXPECT_TRUE(near(weight, expected, 1e-5));
+    EXPECT_EQ(expert.values(), chosen);
+    const Numbers<T> d_logits(rules.tokens * rules.experts);
+    cuda::choose_backward(d_logits.data(), d_weight.data(), logits.data(), expert.data(), rules,
+                          nullptr);
+    std::vector<double> d_expected(static_cast<std::size_t>(rules.tokens * rules.experts));
+    cpu::choose_backward(d_expected.data(), d_weight_values.host.data(), logits.host.data(),
+                         chosen.data(), rules);
+    EXPECT_TRUE(near(d_logits, d_expected, check::kRounding<T> + 1e-5));
+  }
+}
+
+// Of all experts, and of some, beside which others have no place.
+TYPED_TEST(ExpertsCuda, RowsGoThereAndBack) {
+  using T = TypeParam;
+  for (const PlaceShape& shape : {PlaceShape{1, 1, 0, 1}, PlaceShape{700, 2, 0, 8},
+                                  PlaceShape{700, 2, 4, 4}, PlaceShape{33, 8, 3, 1}})
+    for (const std::int64_t cols : {1, 33, 1000}) {
+      const std::int64_t slots = shape.tokens * shape.chosen;
+      Indices chosen;
+      for (std::int64_t i = 0; i < slots; ++i)
+        chosen.push_back(static_cast<std::int32_t>(i * i % 7 % 8));
+      const DeviceArray<std::int32_t> expert(chosen), place(slots), ends(shape.count);
+      cuda::place(place.data(), ends.data(), expert.data(), shape, nullptr);
+      Indices places(static_cast<std::size_t>(slots)), last(static_cast<std::size_t>(shape.count));
+      cpu::place(places.data(), last.data(), chosen.data(), shape);
+      EXPECT_EQ(place.values(), places);
+      EXPECT_EQ(ends.values(), last);
+      const std::int64_t rows = last.back();
+      const Input<T> x(shape.tokens * cols, 1), by_experts(rows * cols, 2);
+      const Numbers<T> there(rows * cols), back(shape.tokens * cols);
+      cuda::spread(there.data(), x.data(), place.data(), cols, shape, nullptr);
+      cuda::gather(back.data(), by_experts.data(), place.data(), cols, shape, nullptr);
+      std::vector<double> there_expected(static_cast<std::size_t>(rows * cols)),
+          back_expected(static_cast<std::size_t>(shape.tokens * cols)),
+          dots_expected(static_cast<std::size_t>(rows));
+      cpu::spread(there_expected.data(), x.host.data(), places.data(), cols, shape);
+      cpu::gather(back_expected.data(), by_experts.host.data(), places.data(), cols, shape);
+      EXPECT_TRUE(near(there, there_expected));
+      EXPECT_TRUE(near(back, back_expected));
+      const Numbers<float> dots(rows);
+      cuda::row_dots(dots.data(), there.data(), by_experts.data(), rows, cols, nullptr);
+      cpu::row_dots(dots_expected.data(), there_expected.data(), by_experts.host.data(), rows,
+                    cols);
+      EXPECT_TRUE(near(dots, dots_expected, 1e-4));
+    }
+}
+
+}  // namespace
+}  // namespace mt
