@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares a Mixtral's loss and gradients in mt-pretrain with those of transformers, and its text with generate()'s.
+"""Compares losses and gradients of a Mixtral and of Qwen3-MoEs in mt-pretrain with those of transformers, and their text with
+generate()'s.
 
-The model is tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
+The models are tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
 bytes again.  mt-pretrain takes a step of SGD in fp64 over four samples of testdata's stories, and mt-convert converts what
 came of it: what each weight has changed by is the learning rate times its gradient, which must be that of transformers to
 1e-6 of the largest of its tensor, as must the loss.  Then both continue texts, greedily, to the same tokens.
@@ -31,19 +32,34 @@ TOKENIZER = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{TESTDATA
 RATE, WORDS = 2.0**-10, 380
 RUN = f"""--load ours --finetune --data-path s_text_document --split 100,0,0 --seq-length 64 --micro-batch-size 4
   --global-batch-size 4 --train-iters 1 --hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --lr {RATE}
-  --lr-decay-style constant --weight-decay 0 --clip-grad 0 --optimizer sgd --sgd-momentum 0 --json""".split()
+  --lr-decay-style constant --weight-decay 0 --clip-grad 0 --optimizer sgd --sgd-momentum 0 --moe-aux-loss-coeff 0
+  --json""".split()
 
 
-def make_model():
+COMMON = dict(vocab_size=WORDS, hidden_size=48, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1, head_dim=16,
+              max_position_embeddings=64, num_experts_per_tok=2, rope_theta=10000.0, sliding_window=None, rms_norm_eps=1e-5,
+              tie_word_embeddings=False, bos_token_id=None, eos_token_id=None, experts_implementation="eager")
+
+
+def qwen(**more):
+    return transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
+        **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, **more))
+
+
+MODELS = {
+    "mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        **COMMON, num_local_experts=5, intermediate_size=37)),
+    "qwen3_moe": lambda: qwen(norm_topk_prob=True),
+    "qwen3_moe, softmax before": lambda: qwen(norm_topk_prob=False),
+}
+
+
+def make_model(name):
     torch.manual_seed(1)
-    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(
-        vocab_size=WORDS, hidden_size=48, intermediate_size=37, num_hidden_layers=3, num_attention_heads=3,
-        num_key_value_heads=1, head_dim=16, max_position_embeddings=64, num_local_experts=5, num_experts_per_tok=2,
-        rope_theta=10000.0, sliding_window=None, rms_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=None,
-        eos_token_id=None, experts_implementation="eager"))
+    model = MODELS[name]()
     with torch.no_grad():
-        for name, weights in model.named_parameters():
-            weights.copy_(("norm" in name) + torch.randn_like(weights) * 0.15)
+        for parameter, weights in model.named_parameters():
+            weights.copy_(("norm" in parameter) + torch.randn_like(weights) * 0.15)
     return model.eval()
 
 
@@ -74,22 +90,25 @@ class Work:
 
 def gradients(model):
     """By the names in files, in which each expert has matrices of its own."""
+    mixtral = isinstance(model, transformers.MixtralForCausalLM)
+    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     for name, weights in model.named_parameters():
-        name = name.replace(".mlp.", ".block_sparse_moe.")
+        if mixtral:
+            name = name.replace(".mlp.", ".block_sparse_moe.")
         if name.endswith("gate_up_proj"):
             for expert, both in enumerate(weights.grad):
-                for part, half in zip(("w1", "w3"), both.chunk(2)):
+                for part, half in zip((gate, up), both.chunk(2)):
                     yield name.replace("gate_up_proj", f"{expert}.{part}.weight"), half
         elif name.endswith("experts.down_proj"):
             for expert, matrix in enumerate(weights.grad):
-                yield name.replace("down_proj", f"{expert}.w2.weight"), matrix
+                yield name.replace("down_proj", f"{expert}.{down}.weight"), matrix
         else:
             yield name, weights.grad
 
 
-def main():
+def compare(case):
     with tempfile.TemporaryDirectory() as folder:
-        work, model = Work(pathlib.Path(sys.argv[1]).resolve(), folder), make_model()
+        work, model = Work(pathlib.Path(sys.argv[1]).resolve(), folder), make_model(case)
         model.save_pretrained(f"{folder}/theirs")
         before = load_file(f"{folder}/theirs/model.safetensors")
         work.run("mt-preprocess", "--quiet", "--input", f"{TESTDATA}/stories/stories.jsonl", "--output-prefix", "s",
@@ -120,10 +139,14 @@ def main():
                                             "20", "--ignore-eod", "--dtype", "fp64", "--json", *prompts)]
     alike = sum(a == b for a, b in zip(ours, texts, strict=True))
     good = same and worst <= 1e-6 and apart <= 1e-6 and alike == len(texts)
-    print(re.sub(" +", " ", f"folder again {'the same' if same else 'DIFFERS'}; loss {step['loss']:.6f}, apart {apart:.1e}; "
+    print(re.sub(" +", " ", f"{case}: folder again {'the same' if same else 'DIFFERS'}; loss {step['loss']:.6f}, apart {apart:.1e}; "
                             f"largest difference of gradients {worst:.1e}; {alike} of {len(texts)} texts alike"
                             f"{'' if good else '  NOT EQUAL'}"))
-    sys.exit(0 if good else 1)
+    return good
+
+
+def main():
+    sys.exit(0 if all([compare(case) for case in MODELS]) else 1)
 
 
 if __name__ == "__main__":

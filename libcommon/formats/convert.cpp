@@ -22,6 +22,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
+#include "formats/upcycled_source.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 
@@ -47,7 +48,7 @@ bool is_foreign(const ModelSource& source) {
 // A conversion before any row of it is written.
 struct Plan {
   explicit Plan(const ConvertOptions& options)
-      : source(open_model(options.load, options.source)),
+      : source(open_source(options)),
         config(config_of(options, *source)),
         target(target_of(options, *source, config)),
         table(model_rows(target.config)),
@@ -81,6 +82,14 @@ struct Plan {
       common_step(source->common().at("optimizer", source->path()), *source->common_tensors(),
                   source->path());
     }
+  }
+
+  static std::unique_ptr<ModelSource> open_source(const ConvertOptions& o) {
+    std::unique_ptr<ModelSource> source = open_model(o.load, o.source);
+    if (o.upcycle == 0) return source;
+    return std::make_unique<UpcycledSource>(
+        std::move(source),
+        UpcycleOptions{.experts = o.upcycle, .chosen = o.moe_router_topk, .seed = o.seed});
   }
 
   [[noreturn]] void refuse_states() const {

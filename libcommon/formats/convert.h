@@ -24,6 +24,7 @@ struct ConvertOptions {
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   std::int64_t target_encoder_pipeline_parallel = 0;  // 0: a T5's encoder has no stages of its own
   bool moe_grouped_gemm = false;
+  std::int64_t upcycle = 0, moe_router_topk = 2;  // experts instead of MLPs; 0: as they are
   PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF

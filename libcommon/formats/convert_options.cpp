@@ -77,6 +77,13 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.flag("--moe-grouped-gemm", &moe_grouped_gemm,
           "OUTPUT's experts are Transformer Engine's grouped ones, as Megatron-LM's are with this "
           "flag: in the torch format they have other names");
+  cl.option(
+      "--upcycle", &upcycle, "N",
+      "make each MLP N experts, all alike, and routers, drawn by --seed: it computes the same "
+      "until it is trained",
+      between(1, 4096));
+  cl.option("--moe-router-topk", &moe_router_topk, "N",
+            "with --upcycle, experts that each token goes to", at_least(1));
   cl.option("--dtype", &dtype, "TYPE",
             "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
             one_of({"fp32", "fp16", "bf16", "q8_0"}));
@@ -88,7 +95,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.section("How it is done");
   cl.flag("--mock", &mock,
           "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
-  cl.option("--seed", &seed, "N", "of --mock");
+  cl.option("--seed", &seed, "N", "of --mock and --upcycle");
   cl.flag("--verify", &verify,
           "read OUTPUT back and compare every element, before it has its name");
   cl.flag("--force", &force, "replace the files of a model in OUTPUT; others stay");
@@ -163,7 +170,12 @@ void ConvertOptions::complete() {
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;
-  if (!mock && seed != ConvertOptions().seed) fail(Exit::usage, "--seed: is of --mock");
+  if (!mock && upcycle == 0 && seed != ConvertOptions().seed)
+    fail(Exit::usage, "--seed: is of --mock and --upcycle");
+  if (upcycle == 0 && moe_router_topk != ConvertOptions().moe_router_topk)
+    fail(Exit::usage, "--moe-router-topk: is of --upcycle");
+  if (upcycle > 0 && with_optimizer)
+    fail(Exit::usage, "--with-optimizer: not with --upcycle, whose routers have no state");
   if (mock && (source.vocab_size || source.iteration))
     fail(Exit::usage, source.vocab_size ? "--true-vocab-size" : "--ckpt-step",
          ": not with --mock, which knows of INPUT's config.json alone");

@@ -58,6 +58,14 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_aux_loss_coeff = 0.25;
     c.window_size = "3,0";
   }
+  if (name.starts_with("qwen3_moe")) {
+    c.family = ModelFamily::mixtral;
+    c.qk_layernorm = true;
+    c.num_experts = 4;
+    c.moe_router_topk = 2;
+    c.moe_router_pre_softmax = name == "qwen3_moe_pre";
+    c.moe_aux_loss_coeff = 0.25;
+  }
   if (name == "gemma") {
     c.family = ModelFamily::gemma;
     c.swiglu = false;

@@ -36,6 +36,7 @@ constexpr Defaults kDefaults[] = {
      true},
     {"qwen2", 151936, 32, 4096, 32, 32, 0, 22016, 32768},
     {"qwen3", 151936, 32, 4096, 32, 32, 128, 22016, 32768},
+    {"qwen3_moe", 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"nemotron", 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000, 0.0134, "relu2"},
 };
 
@@ -62,7 +63,7 @@ class ConfigReader {
     if (type_ == "gpt2")
       read_gpt2();
     else if (type_ == "llama" || type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" ||
-             is_qwen() || type_ == "nemotron")
+             is_qwen() || type_ == "qwen3_moe" || type_ == "nemotron")
       read_llama();
     else if (type_ == "megatron-bert")
       read_bert();
@@ -79,7 +80,7 @@ class ConfigReader {
     else
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "nemotron, megatron-bert, mamba2, nemotron_h or t5");
+                     "qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5");
     read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
@@ -198,6 +199,7 @@ class ConfigReader {
     read_rope(usual.theta);
     if (type_ == "mistral") read_window();
     if (type_ == "mixtral") read_experts();
+    if (type_ == "qwen3_moe") read_qwen_experts();
     if (is_qwen()) read_qwen_windows();
   }
 
@@ -211,7 +213,7 @@ class ConfigReader {
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron ? "LayerNorm" : "RMSNorm";
     model_.norm_epsilon = real_or(nemotron ? "norm_eps" : "rms_norm_eps", usual.epsilon);
-    model_.qk_layernorm = type_ == "qwen3";
+    model_.qk_layernorm = type_ == "qwen3" || type_ == "qwen3_moe";
   }
 
   // Gemma's hidden_activation goes before its hidden_act, whose "gelu" is the tanh form: the first
@@ -232,7 +234,8 @@ class ConfigReader {
   void read_biases() {
     // Classes that have no such flag pass over one that is there.
     const bool has_both = type_ == "llama" || type_ == "nemotron";
-    if (type_ == "gemma" || type_ == "qwen3") expect_flag("attention_bias", false);
+    if (type_ == "gemma" || type_ == "qwen3" || type_ == "qwen3_moe")
+      expect_flag("attention_bias", false);
     const bool attention = has_both && object_.flag_or("attention_bias", false),
                mlp = has_both && object_.flag_or("mlp_bias", false);
     model_.add_bias_linear = attention || mlp;
@@ -251,6 +254,23 @@ class ConfigReader {
     model_.moe_router_topk = size_or("num_experts_per_tok", 2);
     model_.moe_aux_loss_coeff = real_or("router_aux_loss_coef", 0.001);
     if (object_.has("sliding_window")) set_window(size("sliding_window"));
+  }
+
+  // All of whose layers have experts.
+  void read_qwen_experts() {
+    model_.family = ModelFamily::mixtral;
+    model_.num_experts =
+        size_or(object_.has("num_local_experts") ? "num_local_experts" : "num_experts", 128);
+    model_.moe_router_topk = size_or("num_experts_per_tok", 8);
+    model_.ffn_hidden_size = size_or("moe_intermediate_size", 768);
+    model_.moe_router_pre_softmax = !object_.flag_or("norm_topk_prob", false);
+    model_.moe_aux_loss_coeff = real_or("router_aux_loss_coef", 0.001);
+    expect_number("decoder_sparse_step", 1);
+    simdjson::dom::array dense;
+    if (object_.has("mlp_only_layers") &&
+        (object_.member("mlp_only_layers").get(dense) || dense.size() > 0))
+      object_.refuse("\"mlp_only_layers\": layers without experts are not supported");
+    expect_flag("use_sliding_window", false);
   }
 
   void read_bert() {

@@ -130,8 +130,15 @@ Kind kind_of(const ModelConfig& c) {
     refuse("biases with --window-size or --qk-layernorm");
   if (c.qk_layernorm && qkv_only) refuse("--qk-layernorm with --add-qkv-bias");
   if (c.family == ModelFamily::mixtral) {
-    if (c.qk_layernorm || qkv_only || !c.window_attn_skip_freq.empty())
-      refuse("--num-experts with --qk-layernorm, --add-qkv-bias or --window-attn-skip-freq");
+    if (c.moe_router_score_function != "softmax" || c.moe_router_num_groups > 0 ||
+        c.moe_router_topk_scaling_factor != 0)
+      refuse("--num-experts with sigmoids, groups or --moe-router-topk-scaling-factor");
+    if (qkv_only || !c.window_attn_skip_freq.empty() || (c.qk_layernorm && windows))
+      refuse(
+          "--num-experts with --add-qkv-bias, --window-attn-skip-freq, or both --qk-layernorm and "
+          "--window-size");
+    if (c.qk_layernorm) return {"qwen3_moe", "Qwen3MoeForCausalLM"};
+    if (c.moe_router_pre_softmax) refuse("--moe-router-pre-softmax without --qk-layernorm");
     return {"mixtral", "MixtralForCausalLM"};
   }
   if (c.qk_layernorm) return {"qwen3", "Qwen3ForCausalLM"};
@@ -250,7 +257,7 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
-  json.member("intermediate_size", c.ffn());
+  if (type != "qwen3_moe") json.member("intermediate_size", c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
   json.member("hidden_act", type == "nemotron" ? "relu2"
@@ -259,13 +266,25 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
   json.member("attention_dropout", c.attention_dropout);
   if (type == "llama" || type == "nemotron")
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
-  if (type == "qwen3" || type == "gemma") json.member("attention_bias", false);
+  if (type == "qwen3" || type == "qwen3_moe" || type == "gemma")
+    json.member("attention_bias", false);
   write_rope(json, c, kept);
-  if (type != "llama" && type != "nemotron" && type != "gemma") write_windows(json, c, type);
+  if (type != "llama" && type != "qwen3_moe" && type != "nemotron" && type != "gemma")
+    write_windows(json, c, type);
 }
 
 void write_experts(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("router_aux_loss_coef", c.moe_aux_loss_coeff);
+}
+
+// dense: the width of a dense MLP, which no layer has.
+void write_qwen_experts(JsonWriter& json, const ModelConfig& c, std::int64_t dense) {
+  json.member("intermediate_size", dense);
+  json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.ffn());
+  json.member("norm_topk_prob", !c.moe_router_pre_softmax).member("decoder_sparse_step", 1);
+  json.key("mlp_only_layers").begin_array().end_array();
   json.member("router_aux_loss_coef", c.moe_aux_loss_coeff);
 }
 
@@ -367,6 +386,11 @@ bool is_ours(std::string_view name) {
                                                "use_sliding_window",
                                                "layer_types",
                                                "num_local_experts",
+                                               "num_experts",
+                                               "moe_intermediate_size",
+                                               "norm_topk_prob",
+                                               "decoder_sparse_step",
+                                               "mlp_only_layers",
                                                "num_experts_per_tok",
                                                "router_aux_loss_coef",
                                                "type_vocab_size",
@@ -451,6 +475,11 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_llama(json, model, type,
                 type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
+  if (type == "qwen3_moe")
+    write_qwen_experts(json, model,
+                       type == before_type && before.has("intermediate_size")
+                           ? before.number("intermediate_size", std::numeric_limits<int>::max())
+                           : model.ffn());
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
   json.member("vocab_size", model.vocab_size);
   json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);

@@ -41,13 +41,22 @@ constexpr ModuleName kLlama[] = {
     {"mlp.linear_fc1", "mlp.gate_proj", gate},
     {"mlp.linear_fc1", "mlp.up_proj", up},
     {"mlp.linear_fc2", "mlp.down_proj"},
-    {"mlp.router", "block_sparse_moe.gate"},
 };
+
+constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
 
 constexpr ModuleName kMixtralExpert[] = {
     {"experts.linear_fc1", "w1", gate},
     {"experts.linear_fc1", "w3", up},
     {"experts.linear_fc2", "w2"},
+};
+
+constexpr ModuleName kQwenRouter[] = {{"mlp.router", "mlp.gate"}};
+
+constexpr ModuleName kQwenExpert[] = {
+    {"experts.linear_fc1", "gate_proj", gate},
+    {"experts.linear_fc1", "up_proj", up},
+    {"experts.linear_fc2", "down_proj"},
 };
 
 constexpr ModuleName kBert[] = {
@@ -137,9 +146,13 @@ Names gpt2_names(const ModelConfig& c, const Param& row) {
 
 Names llama_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "model.layers.");
+  const bool qwen = c.qk_layernorm;  // of two models of experts
+  if (row.place.module == "mlp.router")
+    return names_in(qwen ? kQwenRouter : kMixtralRouter, c, row, layer);
   if (!row.place.expert) return names_in(kLlama, c, row, layer);
-  return names_in(kMixtralExpert, c, row,
-                  concat(layer, "block_sparse_moe.experts.", *row.place.expert, "."));
+  const std::string expert = concat("experts.", *row.place.expert, ".");
+  return qwen ? names_in(kQwenExpert, c, row, layer + "mlp." + expert)
+              : names_in(kMixtralExpert, c, row, layer + "block_sparse_moe." + expert);
 }
 
 Names nemotron_names(const ModelConfig& c, const Param& row) {
