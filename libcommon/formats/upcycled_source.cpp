@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ckpt/torch_file.h"
 #include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/model_table.h"
