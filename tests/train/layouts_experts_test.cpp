@@ -23,7 +23,7 @@ const std::vector<Kind> kKinds{
     {.tensor = 4, .experts = 4, .expert_tensor = 1},
     {.tensor = 2, .data = 2, .experts = 2},
     {.tensor = 2, .data = 2, .experts = 4, .expert_tensor = 1},
-    {.tensor = 4, .data = 2, .experts = 4},
+    {.tensor = 4, .data = 2, .experts = 2},
     {.tensor = 4, .data = 2, .experts = 2, .expert_tensor = 2},
     {.tensor = 2, .data = 2, .experts = 1, .expert_tensor = 4},
     {.context = 2, .experts = 2},
