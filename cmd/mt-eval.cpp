@@ -81,8 +81,8 @@ struct Options {
 
 // Whole lines, as they come: whoever stops the program has all that was scored.
 void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    mt::fail_errno("stdout", "cannot write", mt::Exit::io_error);
 }
 
 void print_item(std::int64_t item, const mt::TextScore& score) {
