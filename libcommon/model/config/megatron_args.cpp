@@ -190,6 +190,9 @@ class ArgsReader {
     if (const PyValue* v = given("moe_shared_expert_intermediate_size"))
       refuse_if(v->as_integer(path("moe_shared_expert_intermediate_size")) > 0,
                 "moe_shared_expert_intermediate_size");
+    // By these a model computes otherwise, and not in training alone.
+    for (const char* name : {"moe_router_dtype", "moe_expert_capacity_factor"})
+      refuse_if(given(name) != nullptr, name);
     if (const PyValue* frequency = given("moe_layer_freq")) {
       const bool one = *frequency == PyValue(1);
       const bool ones = frequency->is(PyValue::Kind::list) &&

@@ -57,9 +57,8 @@ static const Param* make_expert_bias(const LayerRows& layer) {
 static std::optional<Branch> make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.ffn(), count = c.num_experts;
-  const Initializer init{Initializer::Kind::normal, c.init_method_std};
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
-  Param router = layer.row("mlp.router", "weight", {count, h}, init);
+  Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
   const Param& gate = layer.table.add(std::move(router));
   const Param* const bias = make_expert_bias(layer);
@@ -76,7 +75,7 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
       return &layer.table.add(std::move(row));
     };
     const Param* const fc1 =
-        add("linear_fc1", {2 * f, h}, init,
+        add("linear_fc1", {2 * f, h}, matrix_init(c, {2 * f, h}),
             {{"gate", f, 0, ShardAxis::expert_tp}, {"up", f, 0, ShardAxis::expert_tp}});
     experts.push_back({fc1, add("linear_fc2", {h, f}, layer.output_init(),
                                 {{"up", f, 1, ShardAxis::expert_tp}})});

@@ -28,8 +28,8 @@ void PretrainOptions::add_to(CommandLine& cl) {
           "the softmax is of all experts' logits, not of the chosen alone");
   cl.option("--moe-router-num-groups", &model.moe_router_num_groups, "N",
             "groups of experts, of which some are kept for a token", at_least(0));
-  cl.option("--moe-router-group-topk", &model.moe_router_group_topk, "N", "how many of them",
-            at_least(0));
+  cl.option("--moe-router-group-topk", &model.moe_router_group_topk, "N",
+            "groups of experts that are kept for a token", at_least(0));
   cl.option("--moe-router-topk-scaling-factor", &model.moe_router_topk_scaling_factor, "F",
             "what the weights are multiplied by; 0: nothing", at_least(0));
   cl.flag("--moe-router-enable-expert-bias", &model.moe_router_enable_expert_bias,

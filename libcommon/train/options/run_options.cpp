@@ -109,13 +109,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
-  if (model.num_experts > 0 && checkpoint.format == "torch" && ranks.sizes().experts_apart())
-    fail(Exit::bad_config,
-         "--ckpt-format torch: not of ranks that share experts; --ckpt-format torch_dist is");
-  if (model.moe_router_enable_expert_bias && optimizer.sharding_strategy == "optim_grads_params")
-    fail(Exit::bad_config,
-         "--moe-router-enable-expert-bias: not with --data-parallel-sharding-strategy "
-         "optim_grads_params, by which ranks have parts of it");
+  if (model.num_experts > 0) check_experts(model);
   if (checkpoint.format == "torch" && checkpoint.save_optimizer && optimizer.name == "muon")
     fail(
         Exit::bad_config,
@@ -125,6 +119,29 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--cp-comm-type: on GPUs only a2a, with which ranks have whole sequences, sees documents "
          "(--reset-attention-mask) or windows (--window-size)");
+}
+
+void RunOptions::check_experts(const ModelConfig& model) const {
+  if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
+    fail(Exit::bad_config,
+         "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
+  if (ranks.sizes().experts_apart()) {
+    if (checkpoint.format == "torch")
+      fail(Exit::bad_config,
+           "--ckpt-format torch: not of ranks that share experts; --ckpt-format torch_dist is");
+    if (optimizer.shards_gradients())
+      fail(
+          Exit::bad_config, "--data-parallel-sharding-strategy ", optimizer.sharding_strategy,
+          ": not of ranks that share experts, whose turn comes only where tokens go to them; optim "
+          "is");
+    if (optimizer.distributed_optimizer_instances > 1)
+      fail(Exit::bad_config,
+           "--num-distributed-optimizer-instances: 1 of ranks that share experts");
+  }
+  if (model.moe_router_enable_expert_bias && optimizer.shards_values())
+    fail(Exit::bad_config,
+         "--moe-router-enable-expert-bias: not with --data-parallel-sharding-strategy "
+         "optim_grads_params, by which ranks have parts of it");
 }
 
 void RunOptions::check_reduction() const {
