@@ -1,9 +1,9 @@
 // kernels/experts.h: which experts a token goes to, and the way there and back (Shazeer et al.:
 // arXiv:1701.06538, section 2.1; Jiang et al.: arXiv:2401.04088, section 2.1; DeepSeek-AI:
 // arXiv:2412.19437, section 2.1.2).
-//   choose     of each row of logits [tokens, experts] the `chosen` experts of largest key, of
-//   equal
-//              ones the first: expert[t, j], ascending in j; weight[t, j] by the rules
+//   choose     of each row of logits [tokens, experts] the `chosen` experts of largest key, the
+//              first of equal ones: expert[t, j], ascending in j; weight[t, j] by the rules, NaN
+//              where a logit of the row is
 //   place      of each expert[t, j] its row, where rows lie by experts, those of one by tokens, of
 //              the experts [first, first + count) alone: of others it is -1; and where each one's
 //              end
@@ -34,7 +34,7 @@ struct RouterRules {
   std::int64_t groups = 1, kept_groups = 1;
   double scale = 1;
 };
-inline constexpr double kLeastScoreSum = 1e-20;  // is added to the sum of sigmoids
+inline constexpr double kLeastScoreSum = 1e-20;  // what is added to a sum of sigmoids
 
 struct PlaceShape {
   std::int64_t tokens = 0, chosen = 0, first = 0, count = 0;

@@ -38,7 +38,7 @@ void softmax(std::vector<T>& z) {
   for (T& one : z) one /= sum;
 }
 
-// Of the groups that are not kept the keys become less than any.
+// Makes the keys of groups that are not kept less than any other.
 template <class T>
 void limit_groups(std::vector<T>& keys, const RouterRules& s) {
   const std::int64_t size = s.experts / s.groups, best = s.chosen / s.kept_groups;
@@ -65,10 +65,14 @@ class Router {
     std::vector<T> keys = scores;
     for (std::int64_t e = 0; bias_ != nullptr && e < s_.experts; ++e)
       keys[static_cast<std::size_t>(e)] += bias_[e];
+    const auto is_nan = [](T one) { return std::isnan(one); };
+    std::ranges::replace_if(keys, is_nan, -std::numeric_limits<T>::infinity());
     if (s_.groups > 1) limit_groups(keys, s_);
     std::ranges::copy(largest(keys, 0, s_.experts, s_.chosen), expert);
     std::sort(expert, expert + s_.chosen);
     weigh(weight, scores, expert);
+    if (std::any_of(logits, logits + s_.experts, is_nan))
+      std::fill_n(weight, s_.chosen, std::numeric_limits<T>::quiet_NaN());
   }
 
   // The gradient of the scores' weights, at the logits.

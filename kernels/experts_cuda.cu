@@ -99,8 +99,8 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
   if (t >= s.tokens) return;
   expert += t * s.chosen;
   weight += t * s.chosen;
-  extern __shared__ float
-      of_groups[];  // of each warp, of each group: its sum, and whether it is kept
+  // Each warp has the sum of each group, and whether it is kept.
+  extern __shared__ float of_groups[];
   float* const sums = of_groups + threadIdx.x / 32 * 2 * s.groups;
   float* const kept = sums + s.groups;
   const Scores<T> scores(logits + t * s.experts, s);
@@ -135,6 +135,10 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     });
     if (threadIdx.x % 32 == 0) expert[j] = last.number;
   }
+  bool has_nan = false;
+  for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
+    has_nan |= isnan(to_float(logits[t * s.experts + e]));
+  has_nan = __any_sync(0xffffffff, has_nan);
   if (threadIdx.x % 32 != 0) return;
   for (std::int64_t j = 1; j < s.chosen; ++j) {
     const std::int32_t moved = expert[j];
@@ -143,7 +147,8 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     expert[to] = moved;
   }
   weigh(weight, scores, expert, s);
-  for (std::int64_t j = 0; j < s.chosen; ++j) weight[j] *= static_cast<float>(s.scale);
+  for (std::int64_t j = 0; j < s.chosen; ++j)
+    weight[j] = has_nan ? NAN : static_cast<float>(s.scale) * weight[j];
 }
 
 // ends[i] = how many slots have expert first + i.
@@ -158,7 +163,8 @@ __global__ __launch_bounds__(kSlots) void count_kernel(std::int32_t* ends,
   if (threadIdx.x == 0) ends[blockIdx.x] = count;
 }
 
-__global__ void end_kernel(std::int32_t* ends, std::int64_t count) {  // of counts
+// Makes counts the places where what was counted ends.
+__global__ void end_kernel(std::int32_t* ends, std::int64_t count) {
   for (std::int64_t i = 1; i < count; ++i) ends[i] += ends[i - 1];
 }
 
@@ -202,7 +208,7 @@ __global__ __launch_bounds__(kThreads) void backward_kernel(T* d_logits, const f
              of_chosen = s.scores == RouterScores::softmax_of_chosen,
              divided = !of_all && (of_chosen || s.chosen > 1);
   const auto scale = static_cast<float>(s.scale);
-  // Of weights before their division the largest and the sum, and the mean of their gradients.
+  // The largest of the weights before their division, their sum, and the mean of their gradients.
   float most = 0, sum = of_chosen ? 0 : float{kLeastScoreSum}, mean = 0;
   if (of_chosen) {
     most = -INFINITY;
@@ -229,7 +235,8 @@ __global__ __launch_bounds__(kThreads) void backward_kernel(T* d_logits, const f
   }
 }
 
-template <class T>  // a block a slot
+// A block copies the row of a slot.
+template <class T>
 __global__ __launch_bounds__(kThreads) void spread_kernel(T* out, const T* x,
                                                           const std::int32_t* place,
                                                           std::int64_t cols, std::int64_t chosen) {
@@ -239,7 +246,8 @@ __global__ __launch_bounds__(kThreads) void spread_kernel(T* out, const T* x,
   for (std::int64_t c = threadIdx.x; c < cols; c += kThreads) out[c] = x[c];
 }
 
-template <class T>  // a block a token
+// A block adds up the rows of a token.
+template <class T>
 __global__ __launch_bounds__(kThreads) void gather_kernel(T* y, const T* x,
                                                           const std::int32_t* place,
                                                           std::int64_t cols, std::int64_t chosen) {
@@ -253,7 +261,8 @@ __global__ __launch_bounds__(kThreads) void gather_kernel(T* y, const T* x,
   }
 }
 
-template <class T>  // a block a row
+// A block has a row.
+template <class T>
 __global__ __launch_bounds__(kThreads) void dots_kernel(float* dots, const T* a, const T* b,
                                                         std::int64_t cols) {
   __shared__ float shared[kWarps];

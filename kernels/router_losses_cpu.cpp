@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/experts.h"
+
 namespace mt::cpu {
 namespace {
-
-constexpr double kLeastSum = 1e-20;
 
 // A row's softmax, its scores, and the logarithm of the sum of exponentials.
 template <class T>
@@ -34,7 +34,7 @@ struct Row {
   }
 
   std::vector<T> softmax, scores;
-  T log_sum = 0, whole = static_cast<T>(kLeastSum);
+  T log_sum = 0, whole = static_cast<T>(kLeastScoreSum);
 };
 
 std::int64_t group_of(std::int64_t row, const RouterGroups& s) {

@@ -1,6 +1,7 @@
 // A warp has a row, a block counts an expert of a group.
 #include <cmath>
 
+#include "kernels/experts.h"
 #include "kernels/reduce.cuh"
 #include "kernels/router_losses.h"
 
@@ -8,7 +9,6 @@ namespace mt::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr float kLeastSum = 1e-20f;
 
 struct Most {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
@@ -28,7 +28,7 @@ class Row {
       if (s.sigmoid) whole_ += sigmoid(e);
     }
     sum_ = over_lanes(sum);
-    whole_ = over_lanes(whole_) + kLeastSum;
+    whole_ = over_lanes(whole_) + float{kLeastScoreSum};
   }
   __device__ float log_sum() const { return most_ + logf(sum_); }
   __device__ float softmax(std::int64_t e) const { return expf(to_float(z_[e]) - most_) / sum_; }
@@ -77,7 +77,7 @@ __global__ __launch_bounds__(kThreads) void losses_kernel(double* balance, doubl
   square[r] = log_sum * log_sum;
 }
 
-// By one block.
+// One block adds up all rows.
 __global__ __launch_bounds__(kThreads) void sums_kernel(double* sums, const double* balance,
                                                         const double* square, const float* counts,
                                                         RouterFactors factors, RouterGroups s) {

@@ -15,7 +15,8 @@ struct TensorPart {
   int rank = 0, ranks = 1;
   bool sequence_parallel = false;
   Share experts = {};  // of those that have other experts of a layer
-  // Of those that have parts of the same experts' matrices, where these are not the ranks above.
+  // This rank's place among those that have parts of the same experts' matrices, where these are
+  // not the ranks above.
   std::optional<Share> expert_tensor = {};
 };
 

@@ -33,13 +33,13 @@ RouterGroups Experts::groups(const Step& s) const {
           .sigmoid = options_.rules.scores == RouterScores::sigmoid};
 }
 
-// Of E experts, k of which N tokens of a group choose each: E / (k N^2) of the balance, whose mean
-// over groups counts; and the mean over tokens of the squares.
+// Where each of a group's N tokens goes to k of E experts, the balance is weighed by E / (k N^2),
+// and its mean over groups counts; the squares count by their mean over tokens.
 RouterFactors Experts::factors(const Step& s) const {
   const int context = s.context != nullptr ? s.context->size() : 1;
   const RouterGroups of = groups(s);
   const auto experts = static_cast<double>(router_->shape[0]),
-             chosen = static_cast<double>(options_.chosen),
+             chosen = static_cast<double>(options_.rules.chosen),
              tokens = static_cast<double>(of.group_rows * context),
              all = static_cast<double>(s.tokens.count() * context);
   return {.by_balance = experts / (chosen * tokens * tokens * static_cast<double>(of.groups)),
@@ -77,7 +77,7 @@ void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const 
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                       const Norm* norm, ConstTensor) const {
   const ArenaScope scope(s.layer);
-  const std::int64_t tokens = s.rows(), width = x.shape()[1], chosen = options_.chosen;
+  const std::int64_t tokens = s.rows(), width = x.shape()[1], chosen = options_.rules.chosen;
   if (norm != nullptr) {
     const Tensor normed = s.scratch(x.shape());
     norm->forward(s, normed, x, nullptr);

@@ -26,7 +26,6 @@ class Experts {
     const Param *fc1, *fc2;
   };
   struct Options {
-    std::int64_t chosen = 1;
     RouterRules rules = {};
     std::int64_t layer = 0;  // as of Mlp
     double hidden_dropout = 0;

@@ -191,53 +191,50 @@ void TokenDispatch::send_back(Step& s, Tensor by_experts, ConstTensor here, cons
   for (std::size_t i = 1; i < parts.size(); ++i) add(by_experts, by_experts, parts[i], s.stream);
 }
 
-void TokenDispatch::there(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
+void TokenDispatch::move_there(Step& s, Tensor out, ConstTensor x, ConstTensor place,
+                               const Saved& v) const {
   const ArenaScope scope(s.layer);
-  if (!travels(s)) return spread_rows(out, gathers(s) ? all_rows(s, x) : x, v.place, s.stream);
-  const Tensor sorted = s.layer.alloc(x.dtype(), {v.place.numel(), x.shape()[1]});
-  spread_rows(sorted, x, v.place, s.stream);
+  const std::int64_t cols = out.shape()[1];
+  const ConstTensor all = gathers(s) ? all_rows(s, x) : x,
+                    rows = all.reshape({place.shape()[0], cols});
+  if (!travels(s)) return spread_rows(out, rows, place, s.stream);
+  const Tensor sorted = s.layer.alloc(out.dtype(), {place.numel(), cols});
+  spread_rows(sorted, rows, place, s.stream);
   send(s, out, sorted, v);
 }
 
-void TokenDispatch::back(Step& s, Tensor y, ConstTensor out, const Saved& v) const {
+void TokenDispatch::move_back(Step& s, Tensor y, ConstTensor out, ConstTensor place,
+                              const Saved& v) const {
   const ArenaScope scope(s.layer);
+  const std::int64_t cols = out.shape()[1];
+  const Shape rows{place.shape()[0], cols};
   if (travels(s)) {
-    const Tensor sorted = s.layer.alloc(y.dtype(), {v.place.numel(), y.shape()[1]});
+    const Tensor sorted = s.layer.alloc(y.dtype(), {place.numel(), cols});
     send_back(s, sorted, out, v);
-    return gather_rows(y, sorted, v.place, s.stream);
+    return gather_rows(y.reshape(rows), sorted, place, s.stream);
   }
-  if (!gathers(s)) return gather_rows(y, out, v.place, s.stream);
-  const Tensor all = s.layer.alloc(y.dtype(), {v.place.shape()[0], y.shape()[1]});
-  gather_rows(all, out, v.place, s.stream);
-  s.experts->ranks().reduce_scatter(y, all).wait();
+  if (!gathers(s)) return gather_rows(y.reshape(rows), out, place, s.stream);
+  Group& ranks = s.experts->ranks();
+  const Tensor all = s.layer.alloc(y.dtype(), {y.shape()[0] * ranks.size(), y.shape()[1]});
+  gather_rows(all.reshape(rows), out, place, s.stream);
+  ranks.reduce_scatter(y, all).wait();
+}
+
+void TokenDispatch::there(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
+  move_there(s, out, x, v.place, v);
+}
+
+void TokenDispatch::back(Step& s, Tensor y, ConstTensor out, const Saved& v) const {
+  move_back(s, y, out, v.place, v);
 }
 
 // A number is a row of one.
 void TokenDispatch::numbers_there(Step& s, Tensor out, ConstTensor numbers, const Saved& v) const {
-  const ArenaScope scope(s.layer);
-  const Tensor place = v.place.reshape({v.place.numel(), 1}), rows = out.reshape({out.numel(), 1});
-  if (!travels(s)) {
-    const ConstTensor all = gathers(s) ? all_rows(s, numbers) : numbers;
-    return spread_rows(rows, all.reshape(place.shape()), place, s.stream);
-  }
-  const Tensor sorted = s.layer.alloc(out.dtype(), place.shape());
-  spread_rows(sorted, numbers.reshape(place.shape()), place, s.stream);
-  send(s, rows, sorted, v);
+  move_there(s, out.reshape({out.numel(), 1}), numbers, v.place.reshape({v.place.numel(), 1}), v);
 }
 
 void TokenDispatch::numbers_back(Step& s, Tensor numbers, ConstTensor out, const Saved& v) const {
-  const ArenaScope scope(s.layer);
-  const Tensor place = v.place.reshape({v.place.numel(), 1});
-  const ConstTensor rows = out.reshape({out.numel(), 1});
-  if (travels(s)) {
-    const Tensor sorted = s.layer.alloc(out.dtype(), place.shape());
-    send_back(s, sorted, rows, v);
-    return gather_rows(numbers.reshape(place.shape()), sorted, place, s.stream);
-  }
-  if (!gathers(s)) return gather_rows(numbers.reshape(place.shape()), rows, place, s.stream);
-  const Tensor all = s.layer.alloc(out.dtype(), v.place.shape());
-  gather_rows(all.reshape(place.shape()), rows, place, s.stream);
-  s.experts->ranks().reduce_scatter(numbers, all).wait();
+  move_back(s, numbers, out.reshape({out.numel(), 1}), v.place.reshape({v.place.numel(), 1}), v);
 }
 
 }  // namespace mt

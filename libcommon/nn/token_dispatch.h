@@ -42,6 +42,9 @@ class TokenDispatch {
   std::int64_t experts_here(const Step& s) const;
   void plan_travel(Step& s, Saved& v, const Tensor& ends) const;
   void find_room(const Step& s, Saved& v, std::int64_t rows, std::int64_t chosen) const;
+  // place: of rows [rows, chosen]; of numbers, each a row of one, [rows * chosen, 1].
+  void move_there(Step& s, Tensor out, ConstTensor x, ConstTensor place, const Saved& v) const;
+  void move_back(Step& s, Tensor y, ConstTensor out, ConstTensor place, const Saved& v) const;
   // Rows by the layer's experts, of this rank's tokens, and rows by this rank's experts.
   void send(Step& s, Tensor here, ConstTensor by_experts, const Saved& v) const;
   void send_back(Step& s, Tensor by_experts, ConstTensor here, const Saved& v) const;

@@ -128,10 +128,10 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
 }
 
 void set_zero(Tensor y, Stream& stream) {
-  dispatch(
-      Family::elementwise, y, moves(y), stream,
-      [&]<class T>() { std::memset(y.data(), 0, y.bytes()); },
-      [&]<class T>() { device::set_zero(y.data(), y.bytes(), stream.handle()); });
+  if (y.device() == Device::meta) return stream.count(moves(y), Family::elementwise);
+  const Stream::Working working(stream, Family::elementwise);
+  if (y.device() == Device::cuda) return device::set_zero(y.data(), y.bytes(), stream.handle());
+  stream.run([&] { std::memset(y.data(), 0, y.bytes()); });
 }
 
 void fill(Tensor y, double value, Stream& stream) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/experts.h"
@@ -125,6 +126,18 @@ TEST(Route, OfEqualLogitsTheFirstIsChosen) {
 }
 
 // Beside differences of the weights, whose choice a small step does not change.
+TEST(Route, WeightsOfARowWithANumberThatIsNoneAreNone) {
+  std::vector<double> logits = kLogits;
+  logits[3] = std::numeric_limits<double>::quiet_NaN();
+  for (const RouterScores scores :
+       {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid}) {
+    const Routed routed(logits, 8, 2, {.scores = scores});
+    for (const std::int32_t expert : routed.experts()) EXPECT_TRUE(0 <= expert && expert < 8);
+    EXPECT_TRUE(std::isnan(routed.weights()[0]) && std::isnan(routed.weights()[1]));
+    EXPECT_FALSE(std::isnan(routed.weights()[2]));
+  }
+}
+
 TEST(Route, GradientsOfWeights) {
   constexpr double kStep = 1e-6;
   for (const RouterRules& rules :

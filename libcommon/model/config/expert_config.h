@@ -18,6 +18,7 @@ struct ExpertConfig {
   double moe_aux_loss_coeff = 0, moe_z_loss_coeff = 0;
 
   void check(std::int64_t layers) const;
+  bool operator==(const ExpertConfig&) const = default;
 
  private:
   void check_router() const;

@@ -178,6 +178,7 @@ void ExpertConfig::check_router() const {
   if ((groups == 0) != (kept == 0))
     fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");
   if (groups == 0) return;
+  check_range("--moe-router-num-groups", groups, between(0, 512));
   if (num_experts % groups != 0)
     fail(Exit::bad_config, "--moe-router-num-groups ", groups, ": does not divide ", num_experts,
          " experts");

@@ -31,7 +31,7 @@ extern const BranchKind kMlp{
 // --- Experts ------------------------------------------------------------------------------------
 
 static RouterRules router_rules(const ModelConfig& c) {
-  RouterRules rules;
+  RouterRules rules{.chosen = c.moe_router_topk};
   if (c.moe_router_score_function == "sigmoid")
     rules.scores = RouterScores::sigmoid;
   else if (c.moe_router_pre_softmax)
@@ -82,8 +82,7 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
   }
   return Branch(norm,
                 Experts(gate, std::move(experts),
-                        {.chosen = c.moe_router_topk,
-                         .rules = router_rules(c),
+                        {.rules = router_rules(c),
                          .layer = layer.layer,
                          .hidden_dropout = c.hidden_dropout,
                          .bias = bias,

@@ -34,8 +34,8 @@ void PretrainOptions::add_to(CommandLine& cl) {
             "what the weights are multiplied by; 0: nothing", at_least(0));
   cl.flag("--moe-router-enable-expert-bias", &model.moe_router_enable_expert_bias,
           "sigmoids choose with a bias, which a step changes by how often each expert was chosen");
-  cl.option("--moe-router-bias-update-rate", &model.moe_router_bias_update_rate, "F", "by so much",
-            between(0, 1));
+  cl.option("--moe-router-bias-update-rate", &model.moe_router_bias_update_rate, "F",
+            "what a step adds to an expert's bias or takes from it", between(0, 1));
   cl.option("--moe-router-load-balancing-type", &model.moe_router_load_balancing_type, "TYPE",
             "what --moe-aux-loss-coeff is of: aux_loss, over a micro-batch, or seq_aux_loss, over "
             "each sequence",
@@ -61,6 +61,8 @@ void PretrainOptions::add_to(CommandLine& cl) {
 
 void PretrainOptions::choose_type() {
   data.type = sample_type(model_type);
+  if (!num_experts && static_cast<const ExpertConfig&>(model) != ExpertConfig())
+    fail(Exit::usage, "--moe-...: what routers do has no effect without --num-experts");
   if (num_experts && data.type != SampleType::gpt)
     fail(Exit::usage, "--num-experts: is not for --model-type ", model_type);
   if (data.type == SampleType::t5) return encoder.make_t5(model);

@@ -80,6 +80,11 @@ void RankOptions::check_experts(const ModelConfig& model) const {
     if (experts > 1 || parallel.expert_tensor_parallel_size)
       fail(Exit::bad_config,
            "--expert-model-parallel-size, --expert-tensor-parallel-size: of a model of experts");
+    const ParallelOptions usual;
+    if (parallel.moe_buffer_factor ||
+        parallel.moe_token_dispatcher_type != usual.moe_token_dispatcher_type)
+      fail(Exit::bad_config,
+           "--moe-token-dispatcher-type, --moe-buffer-factor: of a model of experts");
     return;
   }
   if (model.num_experts % experts != 0)

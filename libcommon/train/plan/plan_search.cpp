@@ -214,7 +214,10 @@ class Search {
 
   // Weights, gradients and the optimizer's state of the layers alone.
   std::size_t least_bytes(const Layout& layout) const {
-    const double weights = layer_weights_ / layout.pp / layout.tp;
+    const ParallelOptions& asked = options_.ranks.parallel;
+    const int of_experts =
+        asked.expert_model_parallel_size * asked.expert_tensor_parallel_size.value_or(layout.tp);
+    const double weights = layer_weights_ / layout.pp / std::max(layout.tp, of_experts);
     constexpr double kValues = 6, kState = 12;  // bytes of each
     const double sharers = layout.dp * layout.cp;
     return static_cast<std::size_t>(weights * (layout.sharding == "no_shard" ? kValues + kState

@@ -17,7 +17,9 @@ struct StepReport {
   std::int64_t global_batch_size = 0, tokens = 0;
   double flops = 0;  // of the model, by Megatron's formula
   TermValues losses = {};
-  std::vector<double> expert_loads = {};  // of each layer with experts: the largest over the mean
+  // Each layer with experts has here how often the expert that is chosen most often is, over the
+  // mean of all.
+  std::vector<double> expert_loads = {};
   double grad_norm = 0;
   double learning_rate = 0;       // of this step
   double next_learning_rate = 0;  // after it, which is what Megatron prints

@@ -60,8 +60,7 @@ double TrainStep::router_weight(const Asked& asked) const {
              : 1.0 / asked.micro_batches;
 }
 
-// What all ranks found; and each expert's bias becomes larger where it was chosen less often than
-// the mean, and smaller where more often (Wang et al.: arXiv:2408.15664, algorithm 1).
+// What all ranks found.
 std::vector<double> TrainStep::sum_routers() {
   const Tensor sums = parts_.executor.router_sums();
   if (!sums) return {};
@@ -69,13 +68,19 @@ std::vector<double> TrainStep::sum_routers() {
   std::vector<double> all(static_cast<std::size_t>(sums.numel()));
   transfer({all.data(), DType::f64, sums.shape()}, sums, parts_.stream);
   parts_.stream.synchronize();
+  return all;
+}
+
+// Each expert's bias becomes larger where it was chosen less often than the mean, and smaller where
+// more often (Wang et al.: arXiv:2408.15664, algorithm 1).
+void TrainStep::update_expert_biases(std::span<const double> routers) {
   const ModelConfig& config = parts_.task.model();
   const double rate = config.moe_router_bias_update_rate;
+  const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
     if (row.place.param != "expert_bias") continue;
     const std::span<const double> counts =
-        std::span(all).subspan(static_cast<std::size_t>(*row.place.layer * sums.shape()[1] + 2),
-                               static_cast<std::size_t>(config.num_experts));
+        routers.subspan(static_cast<std::size_t>(*row.place.layer) * (2 + experts) + 2, experts);
     const double mean =
         std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     with_float_type(row.value.dtype(), [&]<class T>() {
@@ -89,7 +94,6 @@ std::vector<double> TrainStep::sum_routers() {
       parts_.stream.synchronize();
     });
   }
-  return all;
 }
 
 // The means over layers with experts are reported, as in Megatron-LM.
@@ -110,7 +114,8 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
                                   sum);
   }
   if (layers == 0) return;
-  result.losses.push_back({"load_balancing_loss", balance / layers});
+  if (parts_.task.model().moe_router_load_balancing_type != "none")
+    result.losses.push_back({"load_balancing_loss", balance / layers});
   if (parts_.task.model().moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
 }
 
@@ -175,6 +180,7 @@ void TrainStep::begin(const Asked& asked) {
   forward_backward(asked);
   std::vector<double> routers = sum_routers();
   check_before_update(asked);
+  update_expert_biases(routers);
   const NamedRange update("optimizer");
   const auto timing = parts_.timers.measure(Timed::optimizer);
   parts_.optimizer.begin_step(

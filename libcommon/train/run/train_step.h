@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 
 #include "comm/world.h"
 #include "optim/optimizer.h"
@@ -37,10 +38,9 @@ class TrainStep {
     StepRates rates_after_skipped = {};  // if the step before has not ended, and is skipped
   };
   struct Result {
-    TermValues losses = {};  // of all ranks
-    double loss = 0;         // the objective's value
-    // Of each layer with experts: how often the one that is chosen most often is, over the mean.
-    std::vector<double> expert_loads = {};
+    TermValues losses = {};                 // of all ranks
+    double loss = 0;                        // the objective's value
+    std::vector<double> expert_loads = {};  // as in StepReport
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
     double seconds = 0;  // by StepClock
@@ -70,6 +70,7 @@ class TrainStep {
   int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
   double router_weight(const Asked& asked) const;
   std::vector<double> sum_routers();
+  void update_expert_biases(std::span<const double> routers);
   void report_routers(const Begun& begun, Result& result) const;
   double divisor(double tokens) const;
   double gradient_norm();
