@@ -78,12 +78,12 @@ total=1400
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
-  stage 'build asan' 550 build asan
+  stage 'build asan' 700 build asan
   stage 'tests asan' 400 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
   stage 'build tsan' 220 build tsan tests_threads
   stage 'tests tsan' 150 run_tests tsan --label-regex '^threads$'
-  total=2100
+  total=2400
 fi
 if over_budget "$SECONDS" $total; then times+=("        more than $total s in all"); fi
 exit $passed_budget
