@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares losses and gradients of a Mixtral and of Qwen3-MoEs in mt-pretrain with those of transformers, and their text with
+"""Compares losses and gradients of a Mixtral, a Qwen2-MoE and Qwen3-MoEs in mt-pretrain with those of transformers, and their text with
 generate()'s.
 
 The models are tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
@@ -49,6 +49,8 @@ def qwen(**more):
 MODELS = {
     "mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(
         **COMMON, num_local_experts=5, intermediate_size=37)),
+    "qwen2_moe": lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
+        **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, shared_expert_intermediate_size=29)),
     "qwen3_moe": lambda: qwen(norm_topk_prob=True),
     "qwen3_moe, softmax before": lambda: qwen(norm_topk_prob=False),
 }

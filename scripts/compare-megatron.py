@@ -85,6 +85,9 @@ CASES = {
     # Without this seed two groups have the same sum in the eighth step, to the last bit of f32, and PyTorch takes another.
     "experts-sigmoids": LLAMA + " --num-experts 6 --moe-router-score-function sigmoid --moe-router-num-groups 3"
                                 " --moe-router-group-topk 2 --moe-router-topk-scaling-factor 1.5 --moe-aux-loss-coeff 0.3 --seed 7",
+    "experts-shared": LLAMA + " --num-experts 4 --moe-shared-expert-intermediate-size 24",
+    "experts-shared-gate": LLAMA + " --num-experts 4 --moe-shared-expert-intermediate-size 24 --moe-shared-expert-gate"
+                                   " --ranks 2",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
@@ -175,7 +178,7 @@ def transformer_config(core, args):
         values.update(num_moe_experts=args.num_experts, moe_token_dispatcher_type="allgather")
         for name in ("moe_router_load_balancing_type", "moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_router_pre_softmax",
                      "moe_router_score_function", "moe_router_num_groups", "moe_router_group_topk",
-                     "moe_router_topk_scaling_factor"):
+                     "moe_router_topk_scaling_factor", "moe_shared_expert_intermediate_size"):
             if hasattr(args, name):  # what has its default may be left out
                 values[name] = getattr(args, name)
     if args.group_query_attention:
@@ -199,6 +202,8 @@ def make_gpt(config, args):
                                     normalization=args.normalization)
     if config.num_moe_experts:  # else the norm is called by another name than in Transformer Engine's spec
         del spec.submodules.sharded_state_dict_keys_map["pre_mlp_layernorm."]
+        if getattr(args, "moe_shared_expert_gate", False):  # of which 0.12.1 has no setting
+            spec.submodules.mlp.submodules.shared_experts.params["gate"] = True
     return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,

@@ -115,8 +115,11 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     s.done(*expert.fc1);
   });
   scale_rows(v.weighed, v.a, v.weight, s.stream);
-  if (saved) *saved = v;
-  if (!y) return;
+  if (!y) {
+    if (options_.shared) options_.shared->forward(s, {}, {}, x, saved ? &v.shared : nullptr);
+    if (saved) *saved = v;
+    return;
+  }
   const Tensor out = s.scratch({room, width}).rows(0, rows), sum = s.scratch({tokens, width});
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     matmul({.out = out.rows(begin, end),
@@ -127,7 +130,13 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     s.done(*expert.fc2);
   });
   dispatch_.back(s, sum, out, v.arrived);
-  add_dropout(s, y, residual, sum, {},
+  Tensor all = sum;
+  if (options_.shared) {
+    all = s.scratch(sum.shape());
+    options_.shared->forward(s, all, sum, x, saved ? &v.shared : nullptr);
+  }
+  if (saved) *saved = v;
+  add_dropout(s, y, residual, all, {},
               s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
 }
 
@@ -166,6 +175,10 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
   s.done(*router_);
   s.weight_grads.push({.weight = router_, .dy = d_logits, .x = x}, s.stream);
+  if (!options_.shared) return;
+  const Tensor of_shared = s.scratch(dx.shape());
+  options_.shared->backward(s, of_shared, d_sum, x, v.shared);
+  add(dx, dx, of_shared, s.stream);
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 // Experts: MLPs of which each token goes to a few, in the place of an Mlp, and the residual around
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
+// to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
 // where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  No token is
 // dropped. x, y, residual: [rows, hidden_size].  This rank has some of the layer's experts, or
 // parts of them (nn/expert_parallel.h).
@@ -9,6 +10,7 @@
 #include "kernels/experts.h"
 #include "kernels/router_losses.h"
 #include "nn/norm.h"
+#include "nn/shared_experts.h"
 #include "nn/token_dispatch.h"
 
 namespace mt {
@@ -21,6 +23,7 @@ class Experts {
     TokenDispatch::Saved arrived;  // and what came of all ranks', by experts:
     Tensor x, weight;              // rows, and their p
     Tensor h, a, weighed;          // W_1 x, its swiglu, and that times p
+    SharedExperts::Saved shared;
   };
   struct Expert {
     const Param *fc1, *fc2;
@@ -29,6 +32,7 @@ class Experts {
     RouterRules rules = {};
     std::int64_t layer = 0;  // as of Mlp
     double hidden_dropout = 0;
+    std::optional<SharedExperts> shared = {};
     const Param* bias = nullptr;  // of the keys that experts are chosen by
     // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
     // or over those of each sequence, and that of its logits.

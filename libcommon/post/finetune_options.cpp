@@ -73,6 +73,8 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   refuse(cl, "mt-pretrain alone trains models of experts",
          {{"--num-experts", only(0)},
           {"--moe-router-topk", only(2)},
+          {"--moe-shared-expert-intermediate-size"},
+          {"--moe-shared-expert-gate"},
           {"--moe-router-score-function", only("softmax")},
           {"--moe-router-pre-softmax"},
           {"--moe-router-num-groups"},

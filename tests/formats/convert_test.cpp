@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
-                                         "scaled", "stretched", "nemotron", "mixtral", "qwen3_moe",
-                                         "qwen3_moe_pre", "gemma", "bert", "mamba", "hybrid",
-                                         "hybrid_wide", "t5", "t5_gated", "t5_not_scaled",
+                                         "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
+                                         "qwen3_moe", "qwen3_moe_pre", "gemma", "bert", "mamba",
+                                         "hybrid", "hybrid_wide", "t5", "t5_gated", "t5_not_scaled",
                                          "bert_of_labels", "bert_of_numbers", "bert_of_choices",
                                          "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
@@ -403,7 +403,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "BERT, megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
+       "qwen3, qwen2_moe, qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
       {R"({})", "no \"model_type\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},
       {R"(,"rope_theta":10000.5})", "\"rope_theta\" is 10000.5, expected a whole number"},

@@ -147,6 +147,10 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     if (layout.style == Style::experts) {
       o.model.family = ModelFamily::mixtral;
       o.model.num_experts = 4;
+      if (layout.tied) {  // each kind of layout is, and is not
+        o.model.moe_shared_expert_intermediate_size = 48;
+        o.model.moe_shared_expert_gate = true;
+      }
       o.model.moe_aux_loss_coeff = 0.1;
       o.model.moe_z_loss_coeff = 0.01;
       o.model.moe_router_topk = 2;

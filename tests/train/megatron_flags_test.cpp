@@ -132,6 +132,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
       {"--initial-loss-scale", ""},      // what it is there without --fp16
       {"--moe-router-group-topk", "0"},  // as None there
       {"--moe-router-num-groups", "0"}, {"--moe-router-topk-scaling-factor", "0"},
+      {"--moe-shared-expert-intermediate-size", "0"},
       {"--moe-z-loss-coeff", "0"},
   };
   for (const Row& row : rows_) {

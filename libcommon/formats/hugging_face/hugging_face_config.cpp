@@ -36,6 +36,7 @@ constexpr Defaults kDefaults[] = {
      true},
     {"qwen2", 151936, 32, 4096, 32, 32, 0, 22016, 32768},
     {"qwen3", 151936, 32, 4096, 32, 32, 128, 22016, 32768},
+    {"qwen2_moe", 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"nemotron", 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000, 0.0134, "relu2"},
 };
@@ -63,7 +64,7 @@ class ConfigReader {
     if (type_ == "gpt2")
       read_gpt2();
     else if (type_ == "llama" || type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" ||
-             is_qwen() || type_ == "qwen3_moe" || type_ == "nemotron")
+             is_qwen() || is_qwen_moe() || type_ == "nemotron")
       read_llama();
     else if (type_ == "megatron-bert")
       read_bert();
@@ -80,7 +81,7 @@ class ConfigReader {
     else
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5");
+                     "qwen2_moe, qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5");
     read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
@@ -127,6 +128,7 @@ class ConfigReader {
     if (named) model_.label_names = lines;
   }
 
+  bool is_qwen_moe() const { return type_ == "qwen2_moe" || type_ == "qwen3_moe"; }
   bool is_qwen() const { return type_ == "qwen2" || type_ == "qwen3"; }
   std::int64_t size(const char* name) const { return object_.number(name, kMost); }
   std::int64_t size_or(const char* name, std::int64_t other) const {
@@ -199,7 +201,7 @@ class ConfigReader {
     read_rope(usual.theta);
     if (type_ == "mistral") read_window();
     if (type_ == "mixtral") read_experts();
-    if (type_ == "qwen3_moe") read_qwen_experts();
+    if (is_qwen_moe()) read_qwen_experts();
     if (is_qwen()) read_qwen_windows();
   }
 
@@ -245,7 +247,8 @@ class ConfigReader {
       notes_.push_back(concat(object_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
                               " alone: the biases of the ", mlp ? "attention" : "MLP",
                               " become zeros"));
-    model_.add_qkv_bias = type_ == "qwen2";
+    model_.add_qkv_bias =
+        type_ == "qwen2" || (type_ == "qwen2_moe" && object_.flag_or("qkv_bias", true));
   }
 
   void read_experts() {
@@ -258,13 +261,17 @@ class ConfigReader {
 
   // All of whose layers have experts.
   void read_qwen_experts() {
+    const bool second = type_ == "qwen2_moe";
     model_.family = ModelFamily::mixtral;
-    model_.num_experts =
-        size_or(object_.has("num_local_experts") ? "num_local_experts" : "num_experts", 128);
-    model_.moe_router_topk = size_or("num_experts_per_tok", 8);
-    model_.ffn_hidden_size = size_or("moe_intermediate_size", 768);
+    model_.num_experts = size_or(
+        object_.has("num_local_experts") ? "num_local_experts" : "num_experts", second ? 60 : 128);
+    model_.moe_router_topk = size_or("num_experts_per_tok", second ? 4 : 8);
+    model_.ffn_hidden_size = size_or("moe_intermediate_size", second ? 1408 : 768);
     model_.moe_router_pre_softmax = !object_.flag_or("norm_topk_prob", false);
     model_.moe_aux_loss_coeff = real_or("router_aux_loss_coef", 0.001);
+    model_.moe_shared_expert_gate = second;
+    if (second)
+      model_.moe_shared_expert_intermediate_size = size_or("shared_expert_intermediate_size", 5632);
     expect_number("decoder_sparse_step", 1);
     simdjson::dom::array dense;
     if (object_.has("mlp_only_layers") &&

@@ -133,10 +133,14 @@ Kind kind_of(const ModelConfig& c) {
     if (c.moe_router_score_function != "softmax" || c.moe_router_num_groups > 0 ||
         c.moe_router_topk_scaling_factor != 0)
       refuse("--num-experts with sigmoids, groups or --moe-router-topk-scaling-factor");
-    if (qkv_only || !c.window_attn_skip_freq.empty() || (c.qk_layernorm && windows))
-      refuse(
-          "--num-experts with --add-qkv-bias, --window-attn-skip-freq, or both --qk-layernorm and "
-          "--window-size");
+    const bool shared = c.moe_shared_expert_intermediate_size > 0;
+    if (!c.window_attn_skip_freq.empty()) refuse("--num-experts with --window-attn-skip-freq");
+    if (shared && c.moe_shared_expert_gate && !c.qk_layernorm && !windows)
+      return {"qwen2_moe", "Qwen2MoeForCausalLM"};
+    if (shared) refuse("shared experts without a gate, or with --qk-layernorm or --window-size");
+    if (qkv_only) refuse("--num-experts with --add-qkv-bias");
+    if (c.qk_layernorm && windows)
+      refuse("--num-experts with both --qk-layernorm and --window-size");
     if (c.qk_layernorm) return {"qwen3_moe", "Qwen3MoeForCausalLM"};
     if (c.moe_router_pre_softmax) refuse("--moe-router-pre-softmax without --qk-layernorm");
     return {"mixtral", "MixtralForCausalLM"};
@@ -252,12 +256,14 @@ void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.end_array();
 }
 
+bool is_qwen_moe(std::string_view type) { return type == "qwen2_moe" || type == "qwen3_moe"; }
+
 void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
                  const std::optional<KeptPositions>& kept) {
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
-  if (type != "qwen3_moe") json.member("intermediate_size", c.ffn());
+  if (!is_qwen_moe(type)) json.member("intermediate_size", c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
   json.member("hidden_act", type == "nemotron" ? "relu2"
@@ -269,13 +275,19 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
   if (type == "qwen3" || type == "qwen3_moe" || type == "gemma")
     json.member("attention_bias", false);
   write_rope(json, c, kept);
-  if (type != "llama" && type != "qwen3_moe" && type != "nemotron" && type != "gemma")
+  if (type != "llama" && !is_qwen_moe(type) && type != "nemotron" && type != "gemma")
     write_windows(json, c, type);
+}
+
+// transformers takes no integer here.
+void write_fraction(JsonWriter& json, std::string_view name, double value) {
+  const std::string text = JsonWriter().value(value).text();
+  json.key(name).raw(text.find_first_of(".e") == text.npos ? text + ".0" : text);
 }
 
 void write_experts(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
-  json.member("router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
 }
 
 // dense: the width of a dense MLP, which no layer has.
@@ -285,7 +297,10 @@ void write_qwen_experts(JsonWriter& json, const ModelConfig& c, std::int64_t den
   json.member("moe_intermediate_size", c.ffn());
   json.member("norm_topk_prob", !c.moe_router_pre_softmax).member("decoder_sparse_step", 1);
   json.key("mlp_only_layers").begin_array().end_array();
-  json.member("router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  if (!c.moe_shared_expert_gate) return;
+  json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
+  json.member("qkv_bias", c.has_qkv_bias());
 }
 
 void write_bert(JsonWriter& json, const ModelConfig& c) {
@@ -391,6 +406,8 @@ bool is_ours(std::string_view name) {
                                                "norm_topk_prob",
                                                "decoder_sparse_step",
                                                "mlp_only_layers",
+                                               "shared_expert_intermediate_size",
+                                               "qkv_bias",
                                                "num_experts_per_tok",
                                                "router_aux_loss_coef",
                                                "type_vocab_size",
@@ -475,7 +492,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_llama(json, model, type,
                 type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
-  if (type == "qwen3_moe")
+  if (is_qwen_moe(type))
     write_qwen_experts(json, model,
                        type == before_type && before.has("intermediate_size")
                            ? before.number("intermediate_size", std::numeric_limits<int>::max())

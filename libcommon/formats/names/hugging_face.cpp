@@ -53,6 +53,12 @@ constexpr ModuleName kMixtralExpert[] = {
 
 constexpr ModuleName kQwenRouter[] = {{"mlp.router", "mlp.gate"}};
 
+constexpr ModuleName kQwenShared[] = {
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_expert.gate_proj", gate},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_expert.up_proj", up},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared_expert.down_proj"},
+};
+
 constexpr ModuleName kQwenExpert[] = {
     {"experts.linear_fc1", "gate_proj", gate},
     {"experts.linear_fc1", "up_proj", up},
@@ -146,9 +152,12 @@ Names gpt2_names(const ModelConfig& c, const Param& row) {
 
 Names llama_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "model.layers.");
-  const bool qwen = c.qk_layernorm;  // of two models of experts
+  const bool qwen = c.qk_layernorm || c.moe_shared_expert_gate;  // of models of experts
+  if (row.place.param == "gate_weight") return {{layer + "mlp.shared_expert_gate.weight"}};
   if (row.place.module == "mlp.router")
     return names_in(qwen ? kQwenRouter : kMixtralRouter, c, row, layer);
+  if (row.place.module.starts_with("mlp.shared_experts."))
+    return names_in(kQwenShared, c, row, layer);
   if (!row.place.expert) return names_in(kLlama, c, row, layer);
   const std::string expert = concat("experts.", *row.place.expert, ".");
   return qwen ? names_in(kQwenExpert, c, row, layer + "mlp." + expert)

@@ -8,6 +8,8 @@ namespace mt {
 
 struct ExpertConfig {
   std::int64_t num_experts = 0, moe_router_topk = 2;
+  std::int64_t moe_shared_expert_intermediate_size = 0;  // 0: none are shared
+  bool moe_shared_expert_gate = false;
   bool moe_router_pre_softmax = false;
   std::string moe_router_score_function = "softmax";
   std::int64_t moe_router_num_groups = 0, moe_router_group_topk = 0;  // 0: no groups

@@ -187,9 +187,6 @@ class ArgsReader {
   void read_experts(ModelConfig& c) const {
     if (const PyValue* v = given("moe_ffn_hidden_size"))
       c.ffn_hidden_size = v->as_integer(path("moe_ffn_hidden_size"));
-    if (const PyValue* v = given("moe_shared_expert_intermediate_size"))
-      refuse_if(v->as_integer(path("moe_shared_expert_intermediate_size")) > 0,
-                "moe_shared_expert_intermediate_size");
     // By these a model computes otherwise, and not in training alone.
     for (const char* name : {"moe_router_dtype", "moe_expert_capacity_factor"})
       refuse_if(given(name) != nullptr, name);

@@ -53,7 +53,10 @@ void check_shares(const ModelConfig& c, std::int64_t ranks) {
   };
   check("--num-attention-heads: num_attention_heads", c.num_attention_heads);
   check("--num-query-groups: num_query_groups", c.kv_heads());
-  check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
+  if (c.num_experts == 0)  // else other ranks may share them
+    check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
+  check("--moe-shared-expert-intermediate-size: moe_shared_expert_intermediate_size",
+        c.moe_shared_expert_intermediate_size);
   check("the padded vocabulary", c.padded_vocab_size);
 }
 
@@ -191,6 +194,8 @@ void ExpertConfig::check_router() const {
 void ExpertConfig::check(std::int64_t layers) const {
   check_range("--moe-router-topk", moe_router_topk, between(1, static_cast<double>(num_experts)));
   check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
+  if (moe_shared_expert_gate && moe_shared_expert_intermediate_size == 0)
+    fail(Exit::bad_config, "--moe-shared-expert-gate: needs --moe-shared-expert-intermediate-size");
   check_router();
 }
 

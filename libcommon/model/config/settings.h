@@ -61,6 +61,9 @@ void visit_family_settings(Config& c, const Visit& visit) {
                                                    choice({"aux_loss", "seq_aux_loss", "none"})));
     visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining, part_to(kWide)));
     visit(c.moe_router_pre_softmax, stored("--moe-router-pre-softmax", kModel));
+    visit(c.moe_shared_expert_intermediate_size,
+          rare(stored("--moe-shared-expert-intermediate-size", kModel, part_to(kWide))));
+    visit(c.moe_shared_expert_gate, rare(stored("--moe-shared-expert-gate", kModel)));
     visit(c.moe_router_score_function,
           rare(stored("--moe-router-score-function", kModel, choice({"softmax", "sigmoid"}))));
     visit(c.moe_router_num_groups, rare(stored("--moe-router-num-groups", kModel, part_to(kMany))));

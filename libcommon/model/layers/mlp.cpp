@@ -44,6 +44,26 @@ static RouterRules router_rules(const ModelConfig& c) {
   return rules;
 }
 
+static std::optional<SharedExperts> make_shared_experts(const LayerRows& layer) {
+  const ModelConfig& c = layer.config;
+  const std::int64_t h = c.hidden_size, f = c.moe_shared_expert_intermediate_size;
+  if (f == 0) return {};
+  const auto linear = [&](const char* module, const Shape& shape, const Initializer& init,
+                          std::vector<Segment> segments, Purpose adapter) {
+    return layer.make_linear(layer.row(module, "weight", shape, init, std::move(segments)), false,
+                             adapter);
+  };
+  const Linear fc1 = linear("mlp.shared_experts.linear_fc1", {2 * f, h}, matrix_init(c, {2 * f, h}),
+                            {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}},
+                            Purpose::fc1_adapter_dropout),
+               fc2 = linear("mlp.shared_experts.linear_fc2", {h, f}, layer.output_init(),
+                            {{"up", f, 1, ShardAxis::tp}}, Purpose::fc2_adapter_dropout);
+  if (!c.moe_shared_expert_gate) return SharedExperts(fc1, fc2, nullptr);
+  Param gate = layer.row("mlp.shared_experts", "gate_weight", {1, h}, matrix_init(c, {1, h}));
+  if (layer.part.sequence_parallel) gate.summed_over = SummedOver::tp;
+  return SharedExperts(fc1, fc2, &layer.table.add(std::move(gate)));
+}
+
 // A bias is no parameter: a step's end changes it by how often experts were chosen.
 static const Param* make_expert_bias(const LayerRows& layer) {
   if (!layer.config.moe_router_enable_expert_bias) return nullptr;
@@ -85,6 +105,7 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
                         {.rules = router_rules(c),
                          .layer = layer.layer,
                          .hidden_dropout = c.hidden_dropout,
+                         .shared = make_shared_experts(layer),
                          .bias = bias,
                          .balance = c.moe_aux_loss_coeff,
                          .z = c.moe_z_loss_coeff,
@@ -93,11 +114,16 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
 }
 
 extern const BranchKind kExperts{
-    .letter = 'E', .make = make_experts, .extra_states = [](const ModelConfig&) {
+    .letter = 'E', .make = make_experts, .extra_states = [](const ModelConfig& c) {
       using enum ExtraState::Turn;
-      return std::vector<ExtraState>{{"pre_mlp_layernorm"},
+      std::vector<ExtraState> states{{"pre_mlp_layernorm"},
                                      {"linear_fc1", behind_layers, true},
                                      {"linear_fc2", behind_layers, true}};
+      if (c.moe_shared_expert_intermediate_size > 0)
+        for (const char* module :
+             {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.linear_fc2"})
+          states.push_back({module, end_of_layer});
+      return states;
     }};
 
 }  // namespace mt

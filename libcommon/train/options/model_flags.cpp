@@ -10,7 +10,6 @@ static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
          {{"--moe-layer-freq", only("1")},
           {"--moe-ffn-hidden-size"},
-          {"--moe-shared-expert-intermediate-size"},
           {"--moe-shared-expert-overlap"},
           {"--moe-layer-recompute"},
           {"--moe-extended-tp"},

@@ -20,6 +20,11 @@ void PretrainOptions::add_to(CommandLine& cl) {
             between(1, 4096));
   cl.option("--moe-router-topk", &model.moe_router_topk, "N", "experts that each token goes to",
             at_least(1));
+  cl.option("--moe-shared-expert-intermediate-size", &model.moe_shared_expert_intermediate_size,
+            "N", "width of experts that all tokens go to beside theirs; 0: there are none",
+            at_least(0));
+  cl.flag("--moe-shared-expert-gate", &model.moe_shared_expert_gate,
+          "what they make is multiplied by a sigmoid of each token");
   cl.option("--moe-router-score-function", &model.moe_router_score_function, "TYPE",
             "softmax of the chosen experts' logits weighs them; sigmoid: those of all choose, and "
             "weigh over their sum",
