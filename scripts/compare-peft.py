@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compare adapters of mt-finetune sft with those of PEFT, which TRL's SFTTrainer trains, on the CPU in float32.
 
-The models and conversations of compare-trl.py, with adapters of rank 4 on every linear layer, plain, rank-stabilised
-and of DoRA, whose A and B are random numbers.  Of twenty steps losses must agree to 1e-5 and gradient norms to
+The models and conversations of compare-trl.py, with adapters of rank 4 on every linear layer, of a model of experts on those
+of attention, plain, rank-stabilised and of DoRA, whose A and B are random numbers.  Of twenty steps losses must agree to 1e-5 and gradient norms to
 1e-4.  The adapter that mt-finetune saves must load in PEFT, and the merged model in transformers, with the logits of
 what TRL trained, to 1e-4, and with each other's to 1e-5.
 
@@ -37,7 +37,8 @@ compare_trl = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(compare_trl)
 FORMS = {"llama-lora": ("llama", {}), "qwen3-lora": ("qwen3", {}),
          "llama-rslora": ("llama", {"use_rslora": True, "lora_alpha": 4}),
-         "qwen3-dora": ("qwen3", {"use_dora": True})}
+         "qwen3-dora": ("qwen3", {"use_dora": True}),
+         "qwen3_moe-lora": ("qwen3_moe", {"target_modules": [f"{x}_proj" for x in "qkvo"]})}
 
 
 STEEP = "llama-rslora-steep"  # llama-rslora's A and B
@@ -49,8 +50,8 @@ def base_of(folder, dtype=torch.float32):
 
 def make_adapter(base, settings, folder):
     torch.manual_seed(11)
-    config = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM",
-                             init_lora_weights=False, **{"lora_alpha": 8} | settings)
+    config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False,
+                             **{"target_modules": "all-linear", "lora_alpha": 8} | settings)
     peft.get_peft_model(base_of(base), config).save_pretrained(folder)
     (pathlib.Path(folder) / "README.md").unlink(missing_ok=True)
     path = pathlib.Path(folder) / "adapter_config.json"
@@ -66,7 +67,7 @@ def by_trl(base, adapter, scratch):
         max_length=compare_trl.LENGTH, learning_rate=1e-3, lr_scheduler_type="constant", warmup_steps=0,
         weight_decay=0.0, adam_beta1=0.9, adam_beta2=0.95, adam_epsilon=1e-8, max_grad_norm=1.0, packing=False,
         assistant_only_loss=True, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, bf16=False,
-        gradient_checkpointing=False, disable_tqdm=True)
+        gradient_checkpointing=False, disable_tqdm=True, router_aux_loss_coef=0.0)
     trainer = compare_trl.Recording(model=model, args=config,
                                     processing_class=transformers.AutoTokenizer.from_pretrained(base),
                                     train_dataset=Dataset.from_list(list(compare_trl.conversations())))
@@ -128,7 +129,7 @@ def steep(base, keep, top, program, lines):
     if not program:
         return False
     run = subprocess.run([program, "sft", "--load", base, "--adapter", adapter, "--train-data", lines, "--json", "--quiet",
-                          *compare_trl.OPTIONS, "--dtype", "fp64"], capture_output=True, text=True, check=True)
+                          *compare_trl.options_of("llama"), *compare_trl.OPTIONS, "--dtype", "fp64"], capture_output=True, text=True, check=True)
     steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
     apart = [max(abs(a - b) for a, b in zip(x, y, strict=True))
              for x, y in (([e["loss"] for e in steps], losses), ([e["grad_norm"] for e in steps], norms))]
@@ -142,10 +143,10 @@ def logits_of(model):
         return model.eval()(ids).logits
 
 
-def by_program(program, base, adapter, lines, scratch):
+def by_program(program, kind, base, adapter, lines, scratch):
     save = f"{scratch}/save"
     run = subprocess.run([program, "sft", "--load", base, "--adapter", adapter, "--train-data", lines, "--save", save,
-                          "--json", "--quiet", *compare_trl.OPTIONS], capture_output=True, text=True, check=False)
+                          "--json", "--quiet", *compare_trl.options_of(kind), *compare_trl.OPTIONS], capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
@@ -181,7 +182,7 @@ def main():
                 golden.writelines(f"{loss:.8f} {norm:.7f}\n" for loss, norm in zip(losses, norms, strict=True))
             if not args.program:
                 continue
-            got = by_program(args.program, base, adapter, str(lines), scratch)
+            got = by_program(args.program, kind, base, adapter, str(lines), scratch)
             apart = [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in ((got[0], losses), (got[1], norms))]
             expected = logits_of(trained)
             apart += [(x - y).abs().max().item() for x, y in ((got[2], expected), (got[3], got[2]))]

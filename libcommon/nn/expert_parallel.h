@@ -45,6 +45,7 @@ class ExpertParallel {
   // In training.
   const std::optional<RouterLosses>& losses() const { return losses_; }
   void set_losses(const std::optional<RouterLosses>& losses) { losses_ = losses; }
+  void weigh_losses(double weight) { losses_->weight = weight; }
 
  private:
   Group& ranks_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/command.h"
-#include "base/flag_list.h"
 #include "formats/chat_files.h"
 #include "formats/model_source.h"
 #include "train/options/megatron_flags.h"
@@ -63,6 +62,7 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
             one_of({"gpt", "bert", "t5"}));
   model.add_to(cl);
   encoder.add_to(cl);
+  add_experts_to(cl);
   model.recompute.add_to(cl);
   run.add_to(cl);
   cl.flag("--check-layout", &check_layout,
@@ -70,21 +70,6 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
           "gradients, and stop");
   plan.add_to(cl);
   run.add_reports_to(cl);
-  refuse(cl, "mt-pretrain alone trains models of experts",
-         {{"--num-experts", only(0)},
-          {"--moe-router-topk", only(2)},
-          {"--moe-shared-expert-intermediate-size"},
-          {"--moe-shared-expert-gate"},
-          {"--moe-router-score-function", only("softmax")},
-          {"--moe-router-pre-softmax"},
-          {"--moe-router-num-groups"},
-          {"--moe-router-group-topk"},
-          {"--moe-router-topk-scaling-factor"},
-          {"--moe-router-enable-expert-bias"},
-          {"--moe-router-bias-update-rate", only(1e-3)},
-          {"--moe-router-load-balancing-type", only("aux_loss")},
-          {"--moe-aux-loss-coeff", only(0.)},
-          {"--moe-z-loss-coeff"}});
   add_megatron_flags(cl);
 }
 
@@ -112,6 +97,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
       cl.fallback("--min-lr", {JsonWriter().value(run.schedule.lr / 10).text()}, "a tenth of --lr");
   });
   cl.parse();
+  make_experts();
   if (offers_adapters) lora.note(cl);
   has_full_validation = !cl.given("--eval-iters");
   find_ranks(cl, run, trains && !is_planned());

@@ -28,7 +28,7 @@ void check_is_computed(const std::string& path, const ModelSourceOptions& source
   const std::unique_ptr<ModelSource> model = open_model(path, source);
   const ModelFamily family = model->config().family;
   const bool has_head = model->config().has_task_head();
-  if (family == ModelFamily::mixtral || family == ModelFamily::mamba || has_head)
+  if (family == ModelFamily::mamba || has_head)
     fail(Exit::bad_config, path, has_head ? ": has the head of a task" : ": is of a family",
          " of which no logits are computed; --no-probe merges it without them");
 }

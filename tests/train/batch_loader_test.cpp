@@ -48,6 +48,7 @@ Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
       const double before = loader.count(0);
       EXPECT_EQ(loader.load(i, memory.batch()), 2 * i + ranks.rank());
       const double counted = loader.count(0) - before;
+      EXPECT_EQ(loader.weight(i), per_token ? counted : 0.5);
       const auto mask = memory.mask.span<double>(), weight = memory.weight.span<double>();
       for (std::size_t t = 0; t < mask.size(); ++t) {
         own[0] += weight[t] * loss_of(counted) / counted;

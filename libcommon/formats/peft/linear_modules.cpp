@@ -28,8 +28,8 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   std::vector<LinearModule> modules;
   const ParamTable table = model_rows(bare);
   for (const Param& row : table.rows()) {
-    if (!row.place.layer || row.place.expert || row.place.param != "weight" ||
-        row.shape.rank() != 2)
+    if (!row.place.layer || row.place.expert || row.place.module == "mlp.router" ||
+        row.place.param != "weight" || row.shape.rank() != 2)
       continue;
     const std::vector<ForeignName> names = hugging_face_names(config, row);
     for (std::size_t i = 0; i < names.size(); ++i) {

@@ -12,6 +12,54 @@
 
 namespace mt {
 
+void ModelOptions::add_experts_to(CommandLine& cl) {
+  cl.section("Experts");
+  cl.option("--num-experts", &num_experts, "N", "experts of each layer, in the place of its MLP",
+            between(1, 4096));
+  cl.option("--moe-router-topk", &model.moe_router_topk, "N", "experts that each token goes to",
+            at_least(1));
+  cl.option("--moe-shared-expert-intermediate-size", &model.moe_shared_expert_intermediate_size,
+            "N", "width of experts that all tokens go to beside theirs; 0: there are none",
+            at_least(0));
+  cl.flag("--moe-shared-expert-gate", &model.moe_shared_expert_gate,
+          "what they make is multiplied by a sigmoid of each token");
+  cl.option("--moe-router-score-function", &model.moe_router_score_function, "TYPE",
+            "softmax of the chosen experts' logits weighs them; sigmoid: those of all choose, and "
+            "weigh over their sum",
+            one_of({"softmax", "sigmoid"}));
+  cl.flag("--moe-router-pre-softmax", &model.moe_router_pre_softmax,
+          "the softmax is of all experts' logits, not of the chosen alone");
+  cl.option("--moe-router-num-groups", &model.moe_router_num_groups, "N",
+            "groups of experts, of which some are kept for a token", at_least(0));
+  cl.option("--moe-router-group-topk", &model.moe_router_group_topk, "N",
+            "groups of experts that are kept for a token", at_least(0));
+  cl.option("--moe-router-topk-scaling-factor", &model.moe_router_topk_scaling_factor, "F",
+            "what the weights are multiplied by; 0: nothing", at_least(0));
+  cl.flag("--moe-router-enable-expert-bias", &model.moe_router_enable_expert_bias,
+          "sigmoids choose with a bias, which a step changes by how often each expert was chosen");
+  cl.option("--moe-router-bias-update-rate", &model.moe_router_bias_update_rate, "F",
+            "what a step adds to an expert's bias or takes from it", between(0, 1));
+  cl.option("--moe-router-load-balancing-type", &model.moe_router_load_balancing_type, "TYPE",
+            "what --moe-aux-loss-coeff is of: aux_loss, over a micro-batch, or seq_aux_loss, over "
+            "each sequence",
+            one_of({"aux_loss", "seq_aux_loss", "none"}));
+  cl.option("--moe-aux-loss-coeff", &model.moe_aux_loss_coeff, "F",
+            "weight of the loss that has all experts chosen as often", at_least(0));
+  cl.option("--moe-z-loss-coeff", &model.moe_z_loss_coeff, "F",
+            "weight of the loss that keeps the router's logits small", at_least(0));
+}
+
+void ModelOptions::make_experts() {
+  if (!num_experts) {
+    if (static_cast<const ExpertConfig&>(model) != ExpertConfig())
+      fail(Exit::usage, "--moe-...: what routers do has no effect without --num-experts");
+    return;
+  }
+  if (model_type != "gpt") fail(Exit::usage, "--num-experts: is not for --model-type ", model_type);
+  model.family = ModelFamily::mixtral;
+  model.num_experts = *num_experts;
+}
+
 // As the option would be given.
 template <class T>
 static std::vector<std::string> texts_of(T& value, const Setting& s) {
@@ -56,8 +104,6 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (cl.given("--model-type") && type != model_type)
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
-  if (family == ModelFamily::mixtral && !takes_experts)
-    fail(Exit::bad_config, stored->where, ": is a Mixtral, which mt-pretrain alone trains");
   const bool over_flags = checkpoint.use_args;
   std::set<std::string> unset;  // flags for what the checkpoint has not
   const auto take = [&](const std::string& flag, const std::vector<std::string>& texts) {

@@ -20,9 +20,12 @@ struct ModelOptions {
   ModelConfig model;
   EncoderOptions encoder;
   std::optional<std::int64_t> num_experts;  // of each layer, in the place of its MLP
-  bool takes_experts = false;               // the program has options for them
   std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
 
+  // Declares the options of experts.
+  void add_experts_to(CommandLine& cl);
+  // Makes a GPT one of experts, if there are to be any.
+  void make_experts();
   // Takes the settings that the command line left out from what is to be loaded, or, with
   // --use-checkpoint-args, all that it has.  Before the command line is printed or used.
   void take_stored(CommandLine& cl, const CheckpointOptions& checkpoint, const PlanOptions& plan);

@@ -52,6 +52,7 @@ std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
   if (shared) take_chunks(batch);
   // Another chunk may load it again.
   if (std::ssize(counts_) <= micro_batch) counts_.resize(static_cast<std::size_t>(micro_batch) + 1);
+  weights_.resize(counts_.size());
   std::array<double, kMostLosses> weights = {};
   for (std::size_t i = 0; i < objective_.terms().size(); ++i) {
     const Term& term = objective_.terms()[i];
@@ -62,6 +63,9 @@ std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
                                                   : counted;
     const bool divides = !per_token_ && counted > 0;
     weights[i] = term.weight * (divides ? 1 / counted / micro_batches_ : 1);
+    if (i > 0) continue;
+    const double all = term.mean == Term::Mean::of_micro_batches && counted > 0 ? 1 : counted;
+    weights_[static_cast<std::size_t>(micro_batch)] = per_token_ ? all : 1.0 / micro_batches_;
   }
   objective_.weigh(batch, weights);
   return first;

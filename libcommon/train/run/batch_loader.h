@@ -29,6 +29,10 @@ class BatchLoader {
   // losses that count, or of the micro-batches that have some.
   double count(std::size_t term) const;
 
+  // What a mean over a loaded micro-batch weighs in the sum of gradients, as that of its first term
+  // does.
+  double weight(int micro_batch) const { return weights_[static_cast<std::size_t>(micro_batch)]; }
+
  private:
   void take_chunks(const Fields& batch) const;
 
@@ -38,6 +42,7 @@ class BatchLoader {
   int micro_batches_;
   bool per_token_;
   std::vector<std::array<double, kMostLosses>> counts_;  // of each micro-batch, by terms
+  std::vector<double> weights_;
   Group& context_;
   Buffer storage_;  // of whole sequences, where ranks share them
   Fields whole_;

@@ -100,8 +100,7 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
 void Executor::begin_routers(bool training) {
   if (!training) return experts_->set_losses({});
   set_zero(router_sums_, stream_);
-  experts_->set_losses(
-      RouterLosses{.weight = router_weight_, .scale = weight_scale_, .sums = router_sums_});
+  experts_->set_losses(RouterLosses{.scale = weight_scale_, .sums = router_sums_});
 }
 
 Tensor Executor::losses(std::size_t term) const {
@@ -329,6 +328,7 @@ void Executor::note_scores(const Tensor& scores) {
 }
 
 void Executor::backward(const Action& action, Slot& slot) {
+  if (experts_) experts_->weigh_losses(router_weight_(action.micro_batch));
   const auto body = [&] {
     const ArenaScope scope(layer_);
     Step s = step(slot, true);

@@ -73,8 +73,11 @@ class Executor {
   // Multiplies the weights of losses by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
 
-  // Losses of routers weigh so much in a micro-batch's objective from now on.
-  void weigh_routers(double weight) { router_weight_ = weight; }
+  // Losses of routers weigh so much in a micro-batch's objective from now on; asked of each before
+  // its backward.
+  void weigh_routers(std::function<double(int micro_batch)> weight) {
+    router_weight_ = std::move(weight);
+  }
   // What the last run in training found of them on this rank: [layers, 2 + experts] f64 on the
   // device (RouterLosses::sums); empty: there are none.
   Tensor router_sums() const { return router_sums_; }
@@ -153,7 +156,7 @@ class Executor {
   std::optional<ExpertParallel> experts_;   // likewise
   Buffer router_storage_;
   Tensor router_sums_;
-  double router_weight_ = 1;
+  std::function<double(int)> router_weight_ = [](int) { return 1.0; };
   WeightGrads weight_grads_;
   bool graphs_on_ = true, trained_ = false;
   Graphs<Work> graphs_;

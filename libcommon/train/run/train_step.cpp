@@ -33,7 +33,7 @@ void TrainStep::forward_backward(const Asked& asked) {
       const auto loading = parts_.timers.measure(Timed::batch_generator);
       return loader.load(i, batch);
     };
-    parts_.executor.weigh_routers(router_weight(asked));
+    parts_.executor.weigh_routers([&](int i) { return loader.weight(i); });
     const int rank = parts_.world.pipeline().rank();
     const Schedule schedule = options_.ranks.layout.training(rank, asked.micro_batches,
                                                              parts_.executor.may_load_kernels());
@@ -50,14 +50,6 @@ void TrainStep::forward_backward(const Asked& asked) {
   }
   parts_.interruption.put_requests(sums.rows(0, kRequests), parts_.stream);
   sum_losses(parts_.world, sums, static_cast<std::size_t>(terms()));
-}
-
-// The mean of all micro-batches' losses of routers counts, whatever the gradients are divided by.
-double TrainStep::router_weight(const Asked& asked) const {
-  const BatchOptions& batch = options_.batch;
-  return batch.calculate_per_token_loss
-             ? static_cast<double>(batch.micro_batch_size * parts_.task.seq_length())
-             : 1.0 / asked.micro_batches;
 }
 
 // What all ranks found.

@@ -68,7 +68,6 @@ class TrainStep {
   };
   void forward_backward(const Asked& asked);
   int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
-  double router_weight(const Asked& asked) const;
   std::vector<double> sum_routers();
   void update_expert_biases(std::span<const double> routers);
   void report_routers(const Begun& begun, Result& result) const;
