@@ -6,13 +6,10 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/router_row.h"
+
 namespace mt::cpu {
 namespace {
-
-template <class T>
-T sigmoid(T z) {
-  return 1 / (1 + std::exp(-z));
-}
 
 // The numbers of the `count` largest of keys[begin, end), the largest first, of equal ones the
 // first first.
@@ -28,14 +25,6 @@ std::vector<std::int32_t> largest(const std::vector<T>& keys, std::int64_t begin
                     });
   by_key.resize(static_cast<std::size_t>(count));
   return by_key;
-}
-
-template <class T>
-void softmax(std::vector<T>& z) {
-  const T most = *std::ranges::max_element(z);
-  T sum = 0;
-  for (T& one : z) sum += one = std::exp(one - most);
-  for (T& one : z) one /= sum;
 }
 
 // Makes the keys of groups that are not kept less than any other.
@@ -108,7 +97,7 @@ class Router {
     std::vector<T> scores(logits, logits + s_.experts);
     if (s_.scores == RouterScores::softmax_of_all) softmax(scores);
     if (s_.scores == RouterScores::sigmoid)
-      for (T& one : scores) one = sigmoid(one);
+      for (T& one : scores) one = logistic(one);
     return scores;
   }
 

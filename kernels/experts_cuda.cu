@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/experts.h"
-#include "kernels/reduce.cuh"
+#include "kernels/router_row.cuh"
 
 namespace mt::cuda {
 namespace {
@@ -45,34 +45,33 @@ __device__ Candidate next_best(std::int64_t begin, std::int64_t end, const Candi
   return first_of_lanes(best);
 }
 
-__device__ float sigmoid(float z) { return 1 / (1 + expf(-z)); }
+// A token's logits; what is no number is less than all.
+template <class T>
+struct Logits {
+  const T* logits;
+  __device__ float operator()(std::int64_t e) const {
+    const float value = to_float(logits[e]);
+    return isnan(value) ? -INFINITY : value;
+  }
+};
 
-// A token's logits, as its warp sees them; what is no number is less than all.
+// What a token's experts are weighed by, as its warp sees it.
 template <class T>
 class Scores {
  public:
-  __device__ Scores(const T* logits, const RouterRules& shape) : logits_(logits), s_(shape) {
-    if (s_.scores != RouterScores::softmax_of_all) return;
-    float most = -INFINITY, sum = 0;
-    for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) most = fmaxf(most, z(e));
-    most_ = over_lanes(most, 32, [](float a, float b) { return fmaxf(a, b); });
-    for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) sum += expf(z(e) - most_);
-    sum_ = over_lanes(sum);
-  }
+  __device__ Scores(const T* logits, const RouterRules& shape)
+      : z_{logits},
+        s_(shape),
+        softmax_(z_, shape.scores == RouterScores::softmax_of_all ? shape.experts : 0) {}
   __device__ float operator()(std::int64_t e) const {
-    if (s_.scores == RouterScores::softmax_of_all) return expf(z(e) - most_) / sum_;
-    return s_.scores == RouterScores::sigmoid ? sigmoid(z(e)) : z(e);
+    if (s_.scores == RouterScores::softmax_of_all) return softmax_(e);
+    return s_.scores == RouterScores::sigmoid ? logistic(z_(e)) : z_(e);
   }
 
  private:
-  __device__ float z(std::int64_t e) const {
-    const float value = to_float(logits_[e]);
-    return isnan(value) ? -INFINITY : value;
-  }
-
-  const T* logits_;
+  Logits<T> z_;
   const RouterRules& s_;
-  float most_ = 0, sum_ = 1;
+  RowSoftmax<Logits<T>> softmax_;
 };
 
 // The weights before their scale, by one lane: weight[j] of scores(expert[j]).

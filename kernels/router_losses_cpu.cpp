@@ -1,10 +1,10 @@
 #include "kernels/router_losses.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/experts.h"
+#include "kernels/router_row.h"
 
 namespace mt::cpu {
 namespace {
@@ -14,17 +14,13 @@ template <class T>
 struct Row {
   Row(const T* z, const RouterGroups& s)
       : softmax(z, z + s.experts), scores(static_cast<std::size_t>(s.experts)) {
-    const T most = *std::max_element(z, z + s.experts);
-    T sum = 0;
-    for (T& one : softmax) sum += one = std::exp(one - most);
-    for (T& one : softmax) one /= sum;
-    log_sum = most + std::log(sum);
+    log_sum = cpu::softmax(softmax);
     if (!s.sigmoid) {
       scores = softmax;
       return;
     }
     for (std::int64_t e = 0; e < s.experts; ++e)
-      whole += scores[static_cast<std::size_t>(e)] = 1 / (1 + std::exp(-z[e]));
+      whole += scores[static_cast<std::size_t>(e)] = logistic(z[e]);
     for (T& one : scores) one /= whole;
   }
   T balance(const T* counts) const {

@@ -1,41 +1,34 @@
 // A warp has a row, a block counts an expert of a group.
-#include <cmath>
-
 #include "kernels/experts.h"
-#include "kernels/reduce.cuh"
 #include "kernels/router_losses.h"
+#include "kernels/router_row.cuh"
 
 namespace mt::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-struct Most {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+template <class T>
+struct Logits {
+  const T* logits;
+  __device__ float operator()(std::int64_t e) const { return to_float(logits[e]); }
 };
 
 // A row's softmax, its scores, and the logarithm of the sum of exponentials, as its warp sees them.
 template <class T>
 class Row {
  public:
-  __device__ Row(const T* z, const RouterGroups& s) : z_(z), s_(s) {
-    float most = -INFINITY, sum = 0;
-    for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
-      most = fmaxf(most, to_float(z[e]));
-    most_ = over_lanes(most, 32, Most());
-    for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) {
-      sum += expf(to_float(z[e]) - most_);
-      if (s.sigmoid) whole_ += sigmoid(e);
-    }
-    sum_ = over_lanes(sum);
+  __device__ Row(const T* z, const RouterGroups& s) : z_{z}, s_(s), softmax_(z_, s.experts) {
+    if (s.sigmoid)
+      for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) whole_ += logistic(z_(e));
     whole_ = over_lanes(whole_) + float{kLeastScoreSum};
   }
-  __device__ float log_sum() const { return most_ + logf(sum_); }
-  __device__ float softmax(std::int64_t e) const { return expf(to_float(z_[e]) - most_) / sum_; }
+  __device__ float log_sum() const { return softmax_.log_sum(); }
+  __device__ float softmax(std::int64_t e) const { return softmax_(e); }
   __device__ float score(std::int64_t e) const {
-    return s_.sigmoid ? sigmoid(e) / whole_ : softmax(e);
+    return s_.sigmoid ? logistic(z_(e)) / whole_ : softmax(e);
   }
-  __device__ float slope(std::int64_t e) const { return s_.sigmoid ? 1 - sigmoid(e) : 1; }
+  __device__ float slope(std::int64_t e) const { return s_.sigmoid ? 1 - logistic(z_(e)) : 1; }
   __device__ float balance(const float* counts) const {
     float sum = 0;
     for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) sum += counts[e] * score(e);
@@ -43,11 +36,10 @@ class Row {
   }
 
  private:
-  __device__ float sigmoid(std::int64_t e) const { return 1 / (1 + expf(-to_float(z_[e]))); }
-
-  const T* z_;
+  Logits<T> z_;
   const RouterGroups& s_;
-  float most_ = 0, sum_ = 1, whole_ = 0;
+  RowSoftmax<Logits<T>> softmax_;
+  float whole_ = 0;
 };
 
 __global__ __launch_bounds__(kThreads) void count_kernel(float* counts, const std::int32_t* expert,
