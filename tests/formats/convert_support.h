@@ -66,6 +66,14 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_router_pre_softmax = name == "qwen3_moe_pre";
     c.moe_aux_loss_coeff = 0.25;
   }
+  if (name == "qwen3_moe_dense") {
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 3;
+    c.moe_router_topk = 2;
+    c.qk_layernorm = true;
+    c.moe_layer_freq = "[0,1]";
+    c.moe_ffn_hidden_size = 24;
+  }
   if (name == "qwen2_moe") {
     c.family = ModelFamily::mixtral;
     c.add_qkv_bias = c.moe_router_pre_softmax = c.moe_shared_expert_gate = true;

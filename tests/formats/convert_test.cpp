@@ -27,10 +27,11 @@ class Family : public Convert, public testing::WithParamInterface<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
-                                         "qwen3_moe", "qwen3_moe_pre", "gemma", "bert", "mamba",
-                                         "hybrid", "hybrid_wide", "t5", "t5_gated", "t5_not_scaled",
-                                         "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                                         "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+                                         "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense", "gemma",
+                                         "bert", "mamba", "hybrid", "hybrid_wide", "t5", "t5_gated",
+                                         "t5_not_scaled", "bert_of_labels", "bert_of_numbers",
+                                         "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
+                                         "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {

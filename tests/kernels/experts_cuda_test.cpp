@@ -1,6 +1,7 @@
 // The choice of experts and the way to them on the GPU against the CPU's in double.
 #include "kernels/experts.h"
 
+#include "kernels/expert_capacity.h"
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -89,6 +90,32 @@ TYPED_TEST(ExpertsCuda, RowsGoThereAndBack) {
                     cols);
       EXPECT_TRUE(near(dots, dots_expected, 1e-4));
     }
+}
+
+using ExpertCapacityCuda = check::CudaTest<float>;
+
+TEST_F(ExpertCapacityCuda, KeepsAsTheCpu) {
+  for (const std::int64_t tokens : {1, 31, 1500})
+    for (const std::int64_t capacity : {0, 1, 7, 300, 4000})
+      for (const bool by_weight : {true, false}) {
+        const CapacityShape s{.tokens = tokens, .chosen = 2, .experts = 5, .capacity = capacity};
+        const std::int64_t slots = tokens * s.chosen;
+        Indices expert;
+        std::vector<float> weight;
+        for (std::int64_t i = 0; i < slots; ++i) {
+          expert.push_back(static_cast<std::int32_t>(i * i % 5));
+          weight.push_back(static_cast<float>(i * 7 % 13) / 13);  // many are equal
+        }
+        Indices kept(expert.size());
+        const float* const none = nullptr;
+        cpu::keep_tokens(kept.data(), expert.data(), by_weight ? weight.data() : none, s);
+        const DeviceArray<std::int32_t> there(expert);
+        const DeviceArray<float> weights(weight);
+        DeviceArray<std::int32_t> result(Indices(expert.size(), 77));
+        cuda::keep_tokens(result.data(), there.data(), by_weight ? weights.data() : none, s,
+                          nullptr);
+        EXPECT_EQ(result.values(), kept) << tokens << ' ' << capacity << ' ' << by_weight;
+      }
 }
 
 }  // namespace

@@ -39,6 +39,11 @@ TEST(Layers, OfEveryFamily) {
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 3))), "decoder: *- *- *-");
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::gemma, 1))), "decoder: *-");
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::mixtral, 2))), "decoder: *E *E");
+  ModelConfig some = of(ModelFamily::mixtral, 5);
+  some.moe_layer_freq = "2";
+  EXPECT_EQ(text_of(layers_of(some)), "decoder: *E *- *E *- *E");
+  some.moe_layer_freq = "([0]*2+[1]*3)";
+  EXPECT_EQ(text_of(layers_of(some)), "decoder: *- *- *E *E *E");
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::bert, 2))), "encoder: *- *-");
   ModelConfig hybrid = of(ModelFamily::mamba, 5);
   hybrid.hybrid_pattern = "MM*-M";
@@ -59,7 +64,47 @@ TEST(Layers, NoTwoOfAHybridNeedBeAlike) {
   ModelConfig hybrid = of(ModelFamily::mamba, 2);
   hybrid.hybrid_pattern = "MM";
   for (const LayerPlan& layer : layers_of(hybrid)) EXPECT_FALSE(layer.stacked);
-  for (const LayerPlan& layer : layers_of(of(ModelFamily::mixtral, 2))) EXPECT_TRUE(layer.stacked);
+  ModelConfig experts = of(ModelFamily::mixtral, 2);
+  for (const LayerPlan& layer : layers_of(experts)) EXPECT_TRUE(layer.stacked);
+  experts.moe_layer_freq = "[0,1]";
+  for (const LayerPlan& layer : layers_of(experts)) EXPECT_FALSE(layer.stacked);
+}
+
+// What --moe-layer-freq says, as Python reads it: shortest, or why it says nothing.
+TEST(Layers, WhichHaveExpertsIsANumberOrAList) {
+  const auto said = [](const char* freq, std::int64_t layers = 4) {
+    ExpertConfig config;
+    config.moe_layer_freq = freq;
+    try {
+      const std::string shortest = config.shortest_freq(layers);
+      config.moe_layer_freq = shortest;
+      EXPECT_EQ(config.shortest_freq(layers), shortest);
+      config.experts_of_layers(layers);
+      return shortest;
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(said("1"), "1");
+  EXPECT_EQ(said(" (1 + 2) "), "3");
+  EXPECT_EQ(said("[0, 1,1,1]"), "[0,1,1,1]");
+  EXPECT_EQ(said("([0]*1+[1]*3)"), "[0,1,1,1]");
+  EXPECT_EQ(said("2*[0,1,]"), "[0,1,0,1]");
+  EXPECT_EQ(said("[1]*4"), "[1,1,1,1]");
+  EXPECT_EQ(said("[0]*2+[1]*4"), "--moe-layer-freq [0]*2+[1]*4: 6 numbers for 4 layers");
+  EXPECT_EQ(said("[0,1,2,1]"), "--moe-layer-freq [0,1,2,1]: has 2 for a layer, expected 0 or 1");
+  EXPECT_EQ(said("0"), "--moe-layer-freq 0: expected at least 1");
+  for (const auto& [wrong, character] : {std::pair("[0]+1", 6),
+                                         {"", 1},
+                                         {"[1", 3},
+                                         {"1]", 2},
+                                         {"-1", 1},
+                                         {"[[1]]", 5},
+                                         {"a", 1},
+                                         {"[1]*99999", 5},
+                                         {"[1]*[1]", 8}})
+    EXPECT_EQ(said(wrong), concat("--moe-layer-freq ", wrong, ": character ", character,
+                                  ": expected N, or a list as Python has it, ([0]*3+[1]*29) say"));
 }
 
 // A stage's layers of each stack, by their numbers in it.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/experts.h"
+#include "ops/expert_capacity.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
 
@@ -162,6 +163,29 @@ TEST(Route, GradientsOfWeights) {
             << i << " of " << chosen;
       }
     }
+}
+
+// Experts with room for three of six tokens, two of which each goes to: families.md's, of
+// Megatron-Core, and the first ones, too.
+TEST(Route, ExpertsKeepSomeOfTheirTokens) {
+  const std::vector<double> logits = {1.2, -.4, .3, 2,   2.5, .5, 1.5, -.5, 2,   2.2, .4,  .4,
+                                      1,   .1,  .2, 1.3, 3,   -3, 1,   1.1, 1.7, .7,  -.6, .8};
+  const Routed routed(logits, 4, 2);
+  const auto kept = [&](bool by_weight, std::int64_t capacity) {
+    const Experts chosen = routed.experts();
+    const std::vector<double> weights = routed.weights();
+    HostTensor expert(DType::i32, {6, 2}), weight(DType::f64, {6, 2}), left(DType::i32, {6, 2});
+    std::ranges::copy(chosen, expert.view().as<std::int32_t>());
+    std::ranges::copy(weights, weight.view().as<double>());
+    Stream stream(Device::cpu);
+    keep_tokens(left.view(), expert.view(), by_weight ? ConstTensor(weight.view()) : ConstTensor(),
+                4, capacity, stream);
+    return Routed::values<std::int32_t>(left);
+  };
+  EXPECT_EQ(kept(true, 3), (Experts{-1, 3, 0, 2, -1, 1, -1, 3, 0, -1, 0, 3}));
+  EXPECT_EQ(kept(false, 3), (Experts{0, 3, 0, 2, 0, 1, -1, 3, -1, 3, -1, -1}));
+  EXPECT_EQ(kept(true, 6), routed.experts());
+  EXPECT_EQ(kept(false, 0), Experts(12, -1));
 }
 
 }  // namespace

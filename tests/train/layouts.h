@@ -41,6 +41,7 @@ struct TrainedLayout {
   bool per_token_loss = false;
   const char* positions = "";  // of a T5
   bool packed = false;         // a BERT's samples
+  bool capacity = false;       // of experts, for the tokens of a rank's micro-batch
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -53,7 +54,8 @@ struct TrainedLayout {
         tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
         hidden_size == 32 ? "" : concat("_h", hidden_size),
         seq_length == 16 ? "" : concat("_s", seq_length), dtype == DType::f64 ? "" : "_f32",
-        documents ? "_documents" : "", per_token_loss ? "_per_token" : "", packed ? "_packed" : "");
+        documents ? "_documents" : "", per_token_loss ? "_per_token" : "", packed ? "_packed" : "",
+        capacity ? "_capacity" : "");
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -150,6 +152,13 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       if (layout.tied) {  // each kind of layout is, and is not
         o.model.moe_shared_expert_intermediate_size = 48;
         o.model.moe_shared_expert_gate = true;
+      } else {
+        o.model.moe_layer_freq = layout.num_layers == 4 ? "[0]+[1]*3" : "2";
+        o.model.moe_ffn_hidden_size = 40;
+      }
+      if (layout.capacity) {
+        o.model.moe_expert_capacity_factor = 0.75;
+        o.model.moe_token_drop_policy = layout.tied ? "probs" : "position";
       }
       o.model.moe_aux_loss_coeff = 0.1;
       o.model.moe_z_loss_coeff = 0.01;
@@ -211,7 +220,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
                                       .documents = layout.documents,
                                       .per_token_loss = layout.per_token_loss,
                                       .positions = layout.positions,
-                                      .packed = layout.packed}));
+                                      .packed = layout.packed,
+                                      .capacity = layout.capacity}));
     return found->second;
   }
 

@@ -61,6 +61,10 @@ std::vector<TrainedLayout> expert_layouts() {
       parallel.expert_tensor_parallel_size = kind.expert_tensor;
       parallel.moe_token_dispatcher_type = dispatcher;
       all.push_back(layout);
+      if (kind.tensor == 1 && kind.context == 1) {  // one rank has the same tokens at a time
+        all.push_back(layout);
+        all.back().capacity = true;
+      }
       layout.dtype = DType::f32;
       all.push_back(layout);
     }

@@ -128,10 +128,12 @@ TEST_F(MegatronFlags, TakeTheSameValues) {
 
 TEST_F(MegatronFlags, HaveTheSameDefaults) {
   const std::map<std::string, std::string> ours = {
-      {"--dataloader-type", "single"},   // there too, in the end
-      {"--initial-loss-scale", ""},      // what it is there without --fp16
-      {"--moe-router-group-topk", "0"},  // as None there
-      {"--moe-router-num-groups", "0"}, {"--moe-router-topk-scaling-factor", "0"},
+      {"--dataloader-type", "single"},        // there too, in the end
+      {"--initial-loss-scale", ""},           // what it is there without --fp16
+      {"--moe-expert-capacity-factor", "0"},  // as None there
+      {"--moe-router-group-topk", "0"},
+      {"--moe-router-num-groups", "0"},
+      {"--moe-router-topk-scaling-factor", "0"},
       {"--moe-shared-expert-intermediate-size", "0"},
       {"--moe-z-loss-coeff", "0"},
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/allowance.h"
 #include "base/json.h"
@@ -259,25 +260,42 @@ class ConfigReader {
     if (object_.has("sliding_window")) set_window(size("sliding_window"));
   }
 
-  // All of whose layers have experts.
   void read_qwen_experts() {
     const bool second = type_ == "qwen2_moe";
     model_.family = ModelFamily::mixtral;
     model_.num_experts = size_or(
         object_.has("num_local_experts") ? "num_local_experts" : "num_experts", second ? 60 : 128);
     model_.moe_router_topk = size_or("num_experts_per_tok", second ? 4 : 8);
-    model_.ffn_hidden_size = size_or("moe_intermediate_size", second ? 1408 : 768);
+    model_.moe_ffn_hidden_size = size_or("moe_intermediate_size", second ? 1408 : 768);
     model_.moe_router_pre_softmax = !object_.flag_or("norm_topk_prob", false);
     model_.moe_aux_loss_coeff = real_or("router_aux_loss_coef", 0.001);
     model_.moe_shared_expert_gate = second;
     if (second)
       model_.moe_shared_expert_intermediate_size = size_or("shared_expert_intermediate_size", 5632);
-    expect_number("decoder_sparse_step", 1);
-    simdjson::dom::array dense;
-    if (object_.has("mlp_only_layers") &&
-        (object_.member("mlp_only_layers").get(dense) || dense.size() > 0))
-      object_.refuse("\"mlp_only_layers\": layers without experts are not supported");
+    read_qwen_layers();
     expect_flag("use_sliding_window", false);
+  }
+
+  // Every decoder_sparse_step-th layer has experts, but for some that are named.
+  void read_qwen_layers() {
+    const std::int64_t step = size_or("decoder_sparse_step", 1);
+    if (step < 1) object_.refuse("\"decoder_sparse_step\" is ", step, ", expected at least 1");
+    std::set<std::int64_t> dense;
+    simdjson::dom::array named;
+    if (object_.has("mlp_only_layers")) {
+      if (object_.member("mlp_only_layers").get(named))
+        object_.refuse("\"mlp_only_layers\": expected a list of layers");
+      for (const simdjson::dom::element element : named) {
+        std::int64_t layer = 0;
+        if (element.get(layer)) object_.refuse("\"mlp_only_layers\": expected a list of layers");
+        dense.insert(layer);
+      }
+    }
+    std::string layers;
+    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer)
+      layers += (layer + 1) % step != 0 || dense.contains(layer) ? ",0" : ",1";
+    if (layers.find('0') != layers.npos)
+      model_.moe_layer_freq = concat("[", std::string_view(layers).substr(1), "]");
   }
 
   void read_bert() {

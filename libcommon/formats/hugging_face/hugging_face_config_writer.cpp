@@ -130,6 +130,7 @@ Kind kind_of(const ModelConfig& c) {
     refuse("biases with --window-size or --qk-layernorm");
   if (c.qk_layernorm && qkv_only) refuse("--qk-layernorm with --add-qkv-bias");
   if (c.family == ModelFamily::mixtral) {
+    if (c.moe_expert_capacity_factor != 0) refuse("--moe-expert-capacity-factor");
     if (c.moe_router_score_function != "softmax" || c.moe_router_num_groups > 0 ||
         c.moe_router_topk_scaling_factor != 0)
       refuse("--num-experts with sigmoids, groups or --moe-router-topk-scaling-factor");
@@ -143,6 +144,7 @@ Kind kind_of(const ModelConfig& c) {
       refuse("--num-experts with both --qk-layernorm and --window-size");
     if (c.qk_layernorm) return {"qwen3_moe", "Qwen3MoeForCausalLM"};
     if (c.moe_router_pre_softmax) refuse("--moe-router-pre-softmax without --qk-layernorm");
+    if (c.has_dense_layers(c.num_layers)) refuse("--moe-layer-freq without --qk-layernorm");
     return {"mixtral", "MixtralForCausalLM"};
   }
   if (c.qk_layernorm) return {"qwen3", "Qwen3ForCausalLM"};
@@ -263,7 +265,8 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
-  if (!is_qwen_moe(type)) json.member("intermediate_size", c.ffn());
+  if (!is_qwen_moe(type))
+    json.member("intermediate_size", type == "mixtral" ? c.expert_ffn() : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
   json.member("hidden_act", type == "nemotron" ? "relu2"
@@ -290,13 +293,16 @@ void write_experts(JsonWriter& json, const ModelConfig& c) {
   write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
 }
 
-// dense: the width of a dense MLP, which no layer has.
-void write_qwen_experts(JsonWriter& json, const ModelConfig& c, std::int64_t dense) {
-  json.member("intermediate_size", dense);
+void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
+  json.member("intermediate_size", c.ffn());
   json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
-  json.member("moe_intermediate_size", c.ffn());
+  json.member("moe_intermediate_size", c.expert_ffn());
   json.member("norm_topk_prob", !c.moe_router_pre_softmax).member("decoder_sparse_step", 1);
-  json.key("mlp_only_layers").begin_array().end_array();
+  json.key("mlp_only_layers").begin_array();
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  for (std::size_t layer = 0; layer < experts.size(); ++layer)
+    if (!experts[layer]) json.value(layer);
+  json.end_array();
   write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
   if (!c.moe_shared_expert_gate) return;
   json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
@@ -492,11 +498,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_llama(json, model, type,
                 type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
-  if (is_qwen_moe(type))
-    write_qwen_experts(json, model,
-                       type == before_type && before.has("intermediate_size")
-                           ? before.number("intermediate_size", std::numeric_limits<int>::max())
-                           : model.ffn());
+  if (is_qwen_moe(type)) write_qwen_experts(json, model);
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
   json.member("vocab_size", model.vocab_size);
   json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace mt {
 
 struct ExpertConfig {
   std::int64_t num_experts = 0, moe_router_topk = 2;
+  std::string moe_layer_freq = "1";                      // see experts_of_layers()
+  std::optional<std::int64_t> moe_ffn_hidden_size;       // of each; by default that of an MLP
   std::int64_t moe_shared_expert_intermediate_size = 0;  // 0: none are shared
   bool moe_shared_expert_gate = false;
   bool moe_router_pre_softmax = false;
@@ -18,8 +22,16 @@ struct ExpertConfig {
   double moe_router_bias_update_rate = 1e-3;
   std::string moe_router_load_balancing_type = "aux_loss";
   double moe_aux_loss_coeff = 0, moe_z_loss_coeff = 0;
+  double moe_expert_capacity_factor = 0;  // of the tokens that are an expert's share; 0: of all
+  std::string moe_token_drop_policy = "probs";
 
   void check(std::int64_t layers) const;
+  // Of each layer whether it has experts: moe_layer_freq is N, by which every Nth from the first
+  // does, or a list as Python has it, [0]*3+[1]*29 say.  Exit::bad_config where it is neither.
+  std::vector<bool> experts_of_layers(std::int64_t layers) const;
+  bool has_dense_layers(std::int64_t layers) const;
+  // The same said shortest: a number, or a list of each layer's 0 or 1.
+  std::string shortest_freq(std::int64_t layers) const;
   bool operator==(const ExpertConfig&) const = default;
 
  private:

@@ -45,6 +45,10 @@ class ArgsWriter {
       set(arg, c_.ffn());
     else if (arg == "kv_channels")
       set(arg, c_.head_dim());
+    else if (arg == "moe_layer_freq")
+      set(arg, layer_freq());
+    else if (arg == "moe_ffn_hidden_size")
+      set(arg, c_.expert_ffn());
     else if (arg == "window_size")
       set(arg, c_.window_size.empty() ? PyValue() : PyValue::tuple({c_.tokens_before(), 0}));
     else if (arg == "bias_gelu_fusion")
@@ -64,6 +68,15 @@ class ArgsWriter {
     return s.rare && value == defaults_.at(arg, "settings");
   }
 
+  // A number, or a list of each layer's 0 or 1.
+  PyValue layer_freq() const {
+    if (c_.moe_layer_freq.front() != '[') return std::stoll(c_.moe_layer_freq);
+    std::vector<PyValue> layers;
+    for (const bool has : c_.experts_of_layers(c_.num_layers))
+      layers.emplace_back(std::int64_t{has});
+    return PyValue::list(std::move(layers));
+  }
+
   // What stands behind an attribute and is no setting of ours, or follows from several.
   void add_behind(std::string_view arg) const {
     if (arg == "position_embedding_type") {
@@ -78,9 +91,7 @@ class ArgsWriter {
       set("bf16", dtype_ == DType::bf16);
       set("fp16", dtype_ == DType::f16);
       add_family();
-    } else if (arg == "moe_router_pre_softmax") {
-      set("moe_layer_freq", 1);
-      set("moe_ffn_hidden_size", c_.ffn());
+    } else if (arg == "moe_ffn_hidden_size") {
       set("moe_grouped_gemm", false);
       set("moe_use_legacy_grouped_gemm", false);
     } else if (arg == "hybrid_override_pattern") {
@@ -140,7 +151,7 @@ class ArgsReader {
   }
 
   void read_family(ModelConfig& c) const {
-    if (c.family == ModelFamily::mixtral) read_experts(c);
+    if (c.family == ModelFamily::mixtral) refuse_of_experts();
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
       read_ratios(c);
     if (c.family == ModelFamily::t5) read_t5(c);
@@ -166,12 +177,20 @@ class ArgsReader {
   static void read(const PyValue& v, const std::string& path, double& value) {
     value = v.as_real(path);
   }
-  // A text, or the tuple of --window-size.
+  // A text, the tuple of --window-size, or the number or list of --moe-layer-freq.
   static void read(const PyValue& v, const std::string& path, std::string& value) {
+    if (path.ends_with(".moe_layer_freq")) return read_layer_freq(v, path, value);
     if (!path.ends_with(".window_size")) return void(value = v.as_string(path));
     std::vector<std::int64_t> window;
     read(v, path, window);
     if (!window.empty()) value = concat(window.front(), ",", window.back());
+  }
+  static void read_layer_freq(const PyValue& v, const std::string& path, std::string& value) {
+    if (v.is(PyValue::Kind::integer)) return void(value = std::to_string(v.as_integer(path)));
+    value = "[";
+    for (const PyValue& layer : v.as_items(path))
+      value += concat(value.size() > 1 ? "," : "", layer.as_integer(path));
+    value += "]";
   }
   template <class T>
   static void read(const PyValue& v, const std::string& path, std::optional<T>& value) {
@@ -184,20 +203,9 @@ class ArgsReader {
     for (const PyValue& item : v.as_items(path)) values.push_back(item.as_integer(path));
   }
 
-  void read_experts(ModelConfig& c) const {
-    if (const PyValue* v = given("moe_ffn_hidden_size"))
-      c.ffn_hidden_size = v->as_integer(path("moe_ffn_hidden_size"));
-    // By these a model computes otherwise, and not in training alone.
-    for (const char* name : {"moe_router_dtype", "moe_expert_capacity_factor"})
-      refuse_if(given(name) != nullptr, name);
-    if (const PyValue* frequency = given("moe_layer_freq")) {
-      const bool one = *frequency == PyValue(1);
-      const bool ones = frequency->is(PyValue::Kind::list) &&
-                        std::ranges::all_of(frequency->as_items(where_), [](const PyValue& layer) {
-                          return layer == PyValue(1);
-                        });
-      refuse_if(!one && !ones, "moe_layer_freq");
-    }
+  void refuse_of_experts() const {
+    // By it a model computes otherwise, and not in training alone.
+    refuse_if(given("moe_router_dtype") != nullptr, "moe_router_dtype");
   }
 
   void read_ratios(ModelConfig& c) const {

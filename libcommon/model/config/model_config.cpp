@@ -53,7 +53,7 @@ void check_shares(const ModelConfig& c, std::int64_t ranks) {
   };
   check("--num-attention-heads: num_attention_heads", c.num_attention_heads);
   check("--num-query-groups: num_query_groups", c.kv_heads());
-  if (c.num_experts == 0)  // else other ranks may share them
+  if (c.num_experts == 0 || c.has_dense_layers(c.num_layers))
     check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
   check("--moe-shared-expert-intermediate-size: moe_shared_expert_intermediate_size",
         c.moe_shared_expert_intermediate_size);
@@ -98,11 +98,17 @@ void check_task_head(const ModelConfig& c) {
     fail(Exit::bad_config, "--num-labels ", c.num_labels, ": a choice has one score");
 }
 
+// Says in one way what can be said in several.
+void complete_experts(ModelConfig& c) {
+  c.moe_layer_freq = c.shortest_freq(c.num_layers);
+  if (c.moe_ffn_hidden_size == c.ffn()) c.moe_ffn_hidden_size.reset();
+}
+
 void check_mixtral(const ModelConfig& c) {
   c.ExpertConfig::check(c.num_layers);
   if (c.add_bias_linear || !c.swiglu)
     fail(Exit::bad_config, "--num-experts: needs --swiglu and --disable-bias-linear");
-  if (c.recompute.part("mlp"))
+  if (c.recompute.part("mlp") && !c.has_dense_layers(c.num_layers))
     fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
 }
 
@@ -145,6 +151,7 @@ void ModelConfig::complete(int tensor_ranks) {
   MlpConfig::check();
   PositionConfig::check(head_dim());
   pad_vocabulary(tensor_ranks);
+  if (family == ModelFamily::mixtral) complete_experts(*this);
   check_shares(*this, tensor_ranks);
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
@@ -164,39 +171,6 @@ void Sizes::pad_vocabulary(int tensor_ranks) {
   if (vocab_size > padded_vocab_size)
     fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
          padded_vocab_size);
-}
-
-void ExpertConfig::check_router() const {
-  const bool sigmoid = moe_router_score_function == "sigmoid";
-  if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
-    fail(Exit::bad_config,
-         "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");
-  if (moe_router_enable_expert_bias && !sigmoid)
-    fail(Exit::bad_config,
-         "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid");
-  if (moe_router_load_balancing_type == "none" && moe_aux_loss_coeff != 0)
-    fail(Exit::bad_config, "--moe-aux-loss-coeff ", moe_aux_loss_coeff,
-         ": not with --moe-router-load-balancing-type none");
-  const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
-  if ((groups == 0) != (kept == 0))
-    fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");
-  if (groups == 0) return;
-  check_range("--moe-router-num-groups", groups, between(0, 512));
-  if (num_experts % groups != 0)
-    fail(Exit::bad_config, "--moe-router-num-groups ", groups, ": does not divide ", num_experts,
-         " experts");
-  if (kept > groups || moe_router_topk / kept == 0 ||
-      moe_router_topk > kept * (num_experts / groups))
-    fail(Exit::bad_config, "--moe-router-group-topk ", kept, ": of ", groups, " groups, for ",
-         moe_router_topk, " experts of a token");
-}
-
-void ExpertConfig::check(std::int64_t layers) const {
-  check_range("--moe-router-topk", moe_router_topk, between(1, static_cast<double>(num_experts)));
-  check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
-  if (moe_shared_expert_gate && moe_shared_expert_intermediate_size == 0)
-    fail(Exit::bad_config, "--moe-shared-expert-gate: needs --moe-shared-expert-intermediate-size");
-  check_router();
 }
 
 }  // namespace mt

@@ -59,6 +59,7 @@ struct ModelConfig : Sizes,
 
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
+  std::int64_t expert_ffn() const { return moe_ffn_hidden_size.value_or(ffn()); }
   std::int64_t head_dim() const {
     return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
   }

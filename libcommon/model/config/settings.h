@@ -61,6 +61,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
                                                    choice({"aux_loss", "seq_aux_loss", "none"})));
     visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining, part_to(kWide)));
     visit(c.moe_router_pre_softmax, stored("--moe-router-pre-softmax", kModel));
+    visit(c.moe_layer_freq, stored("--moe-layer-freq", kModel));
+    visit(c.moe_ffn_hidden_size, stored("--moe-ffn-hidden-size", Effect::part, count_to(kWide)));
     visit(c.moe_shared_expert_intermediate_size,
           rare(stored("--moe-shared-expert-intermediate-size", kModel, part_to(kWide))));
     visit(c.moe_shared_expert_gate, rare(stored("--moe-shared-expert-gate", kModel)));
@@ -73,6 +75,10 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.moe_router_enable_expert_bias, rare(stored("--moe-router-enable-expert-bias", kModel)));
     visit(c.moe_router_bias_update_rate,
           rare(stored("--moe-router-bias-update-rate", kTraining, part_to(1))));
+    visit(c.moe_expert_capacity_factor,
+          rare(stored("--moe-expert-capacity-factor", kModel, part_to(kWide))));
+    visit(c.moe_token_drop_policy,
+          rare(stored("--moe-token-drop-policy", kModel, choice({"probs", "position"}))));
     visit(c.moe_z_loss_coeff, rare(stored("--moe-z-loss-coeff", kTraining, part_to(kWide))));
   }
   if (c.family == ModelFamily::mamba) {

@@ -76,7 +76,7 @@ static const Param* make_expert_bias(const LayerRows& layer) {
 // A Mixtral's router and experts take the place of an MLP.
 static std::optional<Branch> make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, f = c.ffn(), count = c.num_experts;
+  const std::int64_t h = c.hidden_size, f = c.expert_ffn(), count = c.num_experts;
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
@@ -106,6 +106,8 @@ static std::optional<Branch> make_experts(const LayerRows& layer) {
                          .layer = layer.layer,
                          .hidden_dropout = c.hidden_dropout,
                          .shared = make_shared_experts(layer),
+                         .capacity_factor = c.moe_expert_capacity_factor,
+                         .keeps_first = c.moe_token_drop_policy == "position",
                          .bias = bias,
                          .balance = c.moe_aux_loss_coeff,
                          .z = c.moe_z_loss_coeff,

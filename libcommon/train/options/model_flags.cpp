@@ -8,24 +8,22 @@ namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
-         {{"--moe-layer-freq", only("1")},
-          {"--moe-ffn-hidden-size"},
-          {"--moe-shared-expert-overlap"},
+         {{"--moe-shared-expert-overlap"},
           {"--moe-layer-recompute"},
           {"--moe-extended-tp"},
           {"--moe-use-upcycling"},
           {"--moe-router-dtype"},
           {"--moe-input-jitter-eps"},
           {"--moe-per-layer-logging"},
-          {"--moe-enable-deepep"},
-          {"--moe-expert-capacity-factor"},
-          {"--moe-pad-expert-input-to-capacity"},
-          {"--moe-token-drop-policy", only("probs")}});
+          {"--moe-enable-deepep"}});
 }
 
 static void add_implied_mixture_flags(CommandLine& cl) {
   imply(cl, "how experts are computed changes no number",
-        {{"--moe-grouped-gemm"}, {"--moe-permute-fusion"}, {"--moe-use-legacy-grouped-gemm"}});
+        {{"--moe-grouped-gemm"},
+         {"--moe-pad-expert-input-to-capacity"},
+         {"--moe-permute-fusion"},
+         {"--moe-use-legacy-grouped-gemm"}});
 }
 
 static void add_decoder_flags(CommandLine& cl) {

@@ -14,8 +14,13 @@ namespace mt {
 
 void ModelOptions::add_experts_to(CommandLine& cl) {
   cl.section("Experts");
-  cl.option("--num-experts", &num_experts, "N", "experts of each layer, in the place of its MLP",
+  cl.option("--num-experts", &num_experts, "N", "experts of a layer, in the place of its MLP",
             between(1, 4096));
+  cl.option("--moe-layer-freq", &model.moe_layer_freq, "N",
+            "every Nth layer from the first has them, the others an MLP; or a list with a 1 "
+            "(experts) or 0 for each layer, as Python has it: ([0]*3+[1]*29)");
+  cl.option("--moe-ffn-hidden-size", &model.moe_ffn_hidden_size, "N",
+            "width inside each expert; default --ffn-hidden-size", at_least(1));
   cl.option("--moe-router-topk", &model.moe_router_topk, "N", "experts that each token goes to",
             at_least(1));
   cl.option("--moe-shared-expert-intermediate-size", &model.moe_shared_expert_intermediate_size,
@@ -39,6 +44,13 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
           "sigmoids choose with a bias, which a step changes by how often each expert was chosen");
   cl.option("--moe-router-bias-update-rate", &model.moe_router_bias_update_rate, "F",
             "what a step adds to an expert's bias or takes from it", between(0, 1));
+  cl.option("--moe-expert-capacity-factor", &model.moe_expert_capacity_factor, "F",
+            "an expert keeps so many times its share of the tokens of a rank's micro-batch, and "
+            "drops others; 0: it keeps all",
+            at_least(0));
+  cl.option("--moe-token-drop-policy", &model.moe_token_drop_policy, "WHICH",
+            "tokens that an expert keeps: those of largest weight (probs), or the first (position)",
+            one_of({"probs", "position"}));
   cl.option("--moe-router-load-balancing-type", &model.moe_router_load_balancing_type, "TYPE",
             "what --moe-aux-loss-coeff is of: aux_loss, over a micro-batch, or seq_aux_loss, over "
             "each sequence",

@@ -19,7 +19,7 @@ struct ModelOptions {
   std::string model_type = "gpt";  // or bert, t5
   ModelConfig model;
   EncoderOptions encoder;
-  std::optional<std::int64_t> num_experts;  // of each layer, in the place of its MLP
+  std::optional<std::int64_t> num_experts;  // of a layer, in the place of its MLP
   std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
 
   // Declares the options of experts.

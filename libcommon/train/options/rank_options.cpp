@@ -90,8 +90,8 @@ void RankOptions::check_experts(const ModelConfig& model) const {
   if (model.num_experts % experts != 0)
     fail(Exit::bad_config, "--num-experts ", model.num_experts,
          ": number of experts should be a multiple of --expert-model-parallel-size ", experts);
-  if (model.ffn() % tensor != 0)
-    fail(Exit::bad_config, "--ffn-hidden-size ", model.ffn(),
+  if (model.expert_ffn() % tensor != 0)
+    fail(Exit::bad_config, "--moe-ffn-hidden-size ", model.expert_ffn(),
          ": must be a multiple of --expert-tensor-parallel-size ", tensor);
   if (parallel.tensor_model_parallel_size > 1 && !parallel.sequence_parallel)
     fail(

@@ -125,6 +125,10 @@ void RunOptions::check_experts(const ModelConfig& model) const {
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
+  if (ranks.parallel.expert_model_parallel_size > 1 && compute_dtype() == DType::f16)
+    fail(Exit::bad_config, "--expert-model-parallel-size ",
+         ranks.parallel.expert_model_parallel_size,
+         ": Expert parallelism is not supported with fp16 training.");
   if (ranks.sizes().experts_apart()) {
     if (checkpoint.format == "torch")
       fail(Exit::bad_config,

@@ -1,0 +1,203 @@
+#include "model/config/expert_config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <variant>
+
+#include "base/error.h"
+#include "model/config/ranges.h"
+
+namespace mt {
+
+// --- Which layers have experts ------------------------------------------------------------------
+
+namespace {
+
+// What Python makes of an expression of integers, lists of them, +, * and parentheses.
+class PythonList {
+ public:
+  using List = std::vector<std::int64_t>;
+  using Value = std::variant<std::int64_t, List>;
+
+  explicit PythonList(const std::string& text) : text_(text) {}
+
+  Value value() {
+    const Value all = sum(0);
+    if (next() != 0) refuse();
+    return all;
+  }
+
+ private:
+  static constexpr std::int64_t kMostItems = 1 << 16;
+  static constexpr int kDeepest = 32;
+
+  [[noreturn]] void refuse() const {
+    fail(Exit::bad_config, "--moe-layer-freq ", text_, ": character ", at_ + 1,
+         ": expected N, or a list as Python has it, ([0]*3+[1]*29) say");
+  }
+
+  // The next character that is not a space; 0 at the end.
+  char next() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool takes(char wanted) {
+    if (next() != wanted) return false;
+    ++at_;
+    return true;
+  }
+
+  Value sum(int depth) {
+    Value left = product(depth);
+    while (takes('+')) {
+      const Value right = product(depth);
+      if (left.index() != right.index()) refuse();
+      if (auto* const number = std::get_if<0>(&left)) {
+        *number = bounded(*number + std::get<0>(right));
+      } else {
+        List& to = std::get<1>(left);
+        const List& from = std::get<1>(right);
+        bounded(std::ssize(to) + std::ssize(from));
+        to.insert(to.end(), from.begin(), from.end());
+      }
+    }
+    return left;
+  }
+
+  Value product(int depth) {
+    Value left = one(depth);
+    while (takes('*')) {
+      Value right = one(depth);
+      if (right.index() > left.index()) std::swap(left, right);
+      if (right.index() > 0) refuse();
+      const std::int64_t times = std::get<0>(right);
+      if (auto* const number = std::get_if<0>(&left)) {
+        *number = bounded(*number * times);
+      } else {
+        const List list = std::get<1>(left);
+        bounded(std::ssize(list) * times);
+        List& to = std::get<1>(left);
+        to.clear();
+        for (std::int64_t i = 0; i < times; ++i) to.insert(to.end(), list.begin(), list.end());
+      }
+    }
+    return left;
+  }
+
+  Value one(int depth) {
+    if (depth > kDeepest) refuse();
+    if (takes('(')) {
+      const Value inside = sum(depth + 1);
+      if (!takes(')')) refuse();
+      return inside;
+    }
+    if (takes('[')) return list(depth + 1);
+    next();
+    std::int64_t number = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
+    if (error != std::errc() || number < 0) refuse();
+    bounded(number);
+    at_ += static_cast<std::size_t>(end - begin);
+    return number;
+  }
+
+  List list(int depth) {
+    List items;
+    while (!takes(']')) {
+      const Value item = sum(depth);
+      if (item.index() > 0) refuse();
+      items.push_back(std::get<0>(item));
+      if (!takes(',') && next() != ']') refuse();
+    }
+    return items;
+  }
+
+  std::int64_t bounded(std::int64_t number) const {
+    if (number > kMostItems) refuse();
+    return number;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<bool> ExpertConfig::experts_of_layers(std::int64_t layers) const {
+  std::vector<bool> all(static_cast<std::size_t>(layers), true);
+  const PythonList::Value value = PythonList(moe_layer_freq).value();
+  if (const auto* const every = std::get_if<0>(&value)) {
+    if (*every < 1)
+      fail(Exit::bad_config, "--moe-layer-freq ", moe_layer_freq, ": expected at least 1");
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<std::int64_t>(i) % *every == 0;
+    return all;
+  }
+  const PythonList::List& list = std::get<1>(value);
+  if (std::ssize(list) != layers)
+    fail(Exit::bad_config, "--moe-layer-freq ", moe_layer_freq, ": ", list.size(), " numbers for ",
+         layers, " layers");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (list[i] > 1)
+      fail(Exit::bad_config, "--moe-layer-freq ", moe_layer_freq, ": has ", list[i],
+           " for a layer, expected 0 or 1");
+    all[i] = list[i] == 1;
+  }
+  return all;
+}
+
+bool ExpertConfig::has_dense_layers(std::int64_t layers) const {
+  return std::ranges::count(experts_of_layers(layers), false) > 0;
+}
+
+std::string ExpertConfig::shortest_freq(std::int64_t layers) const {
+  const PythonList::Value value = PythonList(moe_layer_freq).value();
+  if (const auto* const every = std::get_if<0>(&value)) return std::to_string(*every);
+  std::string text = "[";
+  for (const bool has : experts_of_layers(layers)) text += has ? "1," : "0,";
+  text.back() = ']';
+  return text;
+}
+
+// --- Checks -------------------------------------------------------------------------------------
+
+void ExpertConfig::check_router() const {
+  const bool sigmoid = moe_router_score_function == "sigmoid";
+  if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
+    fail(Exit::bad_config,
+         "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");
+  if (moe_router_enable_expert_bias && !sigmoid)
+    fail(Exit::bad_config,
+         "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid");
+  if (moe_router_load_balancing_type == "none" && moe_aux_loss_coeff != 0)
+    fail(Exit::bad_config, "--moe-aux-loss-coeff ", moe_aux_loss_coeff,
+         ": not with --moe-router-load-balancing-type none");
+  const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
+  if ((groups == 0) != (kept == 0))
+    fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");
+  if (groups == 0) return;
+  check_range("--moe-router-num-groups", groups, between(0, 512));
+  if (num_experts % groups != 0)
+    fail(Exit::bad_config, "--moe-router-num-groups ", groups, ": does not divide ", num_experts,
+         " experts");
+  if (kept > groups || moe_router_topk / kept == 0 ||
+      moe_router_topk > kept * (num_experts / groups))
+    fail(Exit::bad_config, "--moe-router-group-topk ", kept, ": of ", groups, " groups, for ",
+         moe_router_topk, " experts of a token");
+}
+
+void ExpertConfig::check(std::int64_t layers) const {
+  if (std::ranges::count(experts_of_layers(layers), true) == 0)
+    fail(Exit::bad_config, "--moe-layer-freq ", moe_layer_freq, ": no layer has experts");
+  check_range("--moe-router-topk", moe_router_topk, between(1, static_cast<double>(num_experts)));
+  check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
+  if (moe_shared_expert_gate && moe_shared_expert_intermediate_size == 0)
+    fail(Exit::bad_config, "--moe-shared-expert-gate: needs --moe-shared-expert-intermediate-size");
+  if (moe_token_drop_policy != "probs" && moe_expert_capacity_factor == 0)
+    fail(Exit::bad_config, "--moe-token-drop-policy ", moe_token_drop_policy,
+         ": needs --moe-expert-capacity-factor");
+  check_router();
+}
+
+}  // namespace mt
