@@ -54,6 +54,10 @@ MODELS = {
     "qwen3": T.Qwen3Config(**LLAMA, head_dim=16),
     "nemotron": T.NemotronConfig(**LLAMA, head_dim=16),
     "mixtral": T.MixtralConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=3),
+    "qwen2_moe": T.Qwen2MoeConfig(**LLAMA, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=64,
+                                  shared_expert_intermediate_size=48),
+    "qwen3_moe": T.Qwen3MoeConfig(**LLAMA, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=64, head_dim=16,
+                                  norm_topk_prob=True),
     "gemma": T.GemmaConfig(**LLAMA, head_dim=16),
     "megatron-bert": T.MegatronBertConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                                           intermediate_size=72, max_position_embeddings=64, bos_token_id=3),
@@ -62,7 +66,8 @@ MODELS = {
     "mamba2, tied, groups": T.Mamba2Config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=3, num_heads=4,
                                            head_dim=16, state_size=8, n_groups=2, tie_word_embeddings=True),
 }
-TENSORS_ONLY = ("mixtral", "gemma", "megatron-bert", "mamba2")  # model types that mt-generate does not run
+# Model types that mt-generate does not run, or whose texts compare-experts.py compares.
+TENSORS_ONLY = ("mixtral", "qwen2_moe", "qwen3_moe", "gemma", "megatron-bert", "mamba2")
 MEGATRON = ("gpt2", "llama with query groups", "llama, tied", "qwen2")  # that its local specification computes
 TEXTS = ["The quick brown fox", "12 + 30 = 42, and so on", "def f(x): return x"]
 def tensors_in(folder):

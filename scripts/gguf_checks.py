@@ -11,7 +11,8 @@ from convert_checks import LLAMA, T, TESTDATA, VOCAB, build, fail, run
 
 GGUF_TYPES = {"fp32": (0, gguf.GGMLQuantizationType.F32), "fp16": (1, gguf.GGMLQuantizationType.F16),
               "bf16": (32, gguf.GGMLQuantizationType.BF16), "q8_0": (7, gguf.GGMLQuantizationType.Q8_0)}
-GGUF_ARCHITECTURES = {"gpt2": "gpt2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
+GGUF_ARCHITECTURES = {"gpt2": "gpt2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
+                      "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
 GGUF_TOKENIZERS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2": "qwen2", "nemo": "tekken", "o200k": "gpt-4o",
                    "mistral": None, "llama2": None}
 
@@ -20,12 +21,23 @@ def key_values(reader):
     return {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
 
 
+def tensors_of(model):
+    """transformers' tensors; of the gates and their partners that it has in one, each."""
+    for name, tensor in model.state_dict().items():
+        if name.endswith("experts.gate_up_proj"):
+            gate, up = tensor.chunk(2, 1)
+            yield name.replace("gate_up_proj", "gate_proj.weight"), gate
+            yield name.replace("gate_up_proj", "up_proj.weight"), up
+        else:
+            yield name + ".weight" * name.endswith("experts.down_proj"), tensor
+
+
 def as_llama_cpp(name, tensor, config):
     """What convert_hf_to_gguf.py makes of one of transformers' tensors."""
     value = tensor.float().numpy()
     if config.model_type == "gpt2" and any(x in name for x in (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")):
         return value.T
-    if config.model_type in ("llama", "mistral") and (".q_proj." in name or ".k_proj." in name):
+    if config.model_type in ("llama", "mistral", "mixtral") and (".q_proj." in name or ".k_proj." in name):
         heads = config.num_attention_heads if ".q_proj." in name else config.num_key_value_heads
         return value.reshape(heads, 2, value.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(value.shape)
     return value
@@ -47,6 +59,13 @@ def gguf_settings(config, architecture, vocab):
                "rope.freq_base": c.rope_parameters["rope_theta"]}
         if c.rope_parameters["rope_type"] == "linear":
             kv |= {"rope.scaling.type": "linear", "rope.scaling.factor": c.rope_parameters["factor"]}
+    if c.model_type in ("mixtral", "qwen2_moe", "qwen3_moe"):
+        kv |= {"expert_count": c.num_local_experts if c.model_type == "mixtral" else c.num_experts,
+               "expert_used_count": c.num_experts_per_tok}
+    if c.model_type in ("qwen2_moe", "qwen3_moe"):
+        kv["expert_feed_forward_length"] = c.moe_intermediate_size
+    if c.model_type == "qwen2_moe":
+        kv["expert_shared_feed_forward_length"] = c.shared_expert_intermediate_size
     return {f"{architecture}.{k}": v for k, v in kv.items()}
 
 
@@ -60,12 +79,13 @@ def check_gguf(options, name, model, core, scratch):
         run(f"{options.bin}/mt-convert", "--quiet", "--saver", "gguf", "--dtype", kind, core, folder)
         reader = gguf.GGUFReader(f"{folder}/model.gguf")
         found = {tensor.name: tensor for tensor in reader.tensors}
-        for theirs, tensor in model.state_dict().items():
+        for theirs, tensor in tensors_of(model):
             if tied and theirs == "lm_head.weight":
                 continue
             own = names.get_name(theirs, try_suffixes=(".weight", ".bias"))
             expected = as_llama_cpp(theirs, tensor, config)
-            quant = gguf.GGMLQuantizationType.F32 if expected.ndim == 1 or own == "position_embd.weight" else wanted
+            single = expected.ndim == 1 or own == "position_embd.weight" or "ffn_gate_inp" in own
+            quant = gguf.GGMLQuantizationType.F32 if single else wanted
             if quant == gguf.GGMLQuantizationType.Q8_0 and expected.shape[-1] % 32:
                 quant = gguf.GGMLQuantizationType.F16
             got = found.pop(own, None)
@@ -92,7 +112,7 @@ def check_gguf(options, name, model, core, scratch):
             a, b = kv.get(key), expected.get(key)
             if a != b and not (isinstance(b, float) and abs(a - b) <= 1e-6 * abs(b)):
                 fail(kind, key, "is", a, "expected", b)
-    if config.model_type == "mistral":  # which a GGUF file calls a llama
+    if config.model_type in ("mistral", "mixtral"):  # which a GGUF file calls a llama
         return ", GGUF"
     # What transformers does not take from a GGUF file's settings: GPT-2's positions, windows, scaling,
     # biases, Qwen 3's head_dim.

@@ -76,6 +76,8 @@ class GgufWriter {
   // Each of the entries once, in any order, from several threads at a time: its elements in its
   // type; of q8_0 as f32.
   void write(const std::string& name, ConstTensor tensor);
+  // The same of one of the tensors that an entry is of, which its first axis counts.
+  void write_part(const std::string& name, std::int64_t part, ConstTensor tensor);
   void close();  // synced to the disk
 
  private:
@@ -84,6 +86,8 @@ class GgufWriter {
     GgufType type;
     Shape shape;
   };
+  void write_at(const std::string& name, const Place& place, ConstTensor tensor);
+  void pad(const Place& place);  // behind its last element
   File file_;
   std::map<std::string, Place> places_;
 };

@@ -134,6 +134,26 @@ GgufWriter::GgufWriter(const std::string& path, const GgufKeyValues& key_values,
 
 void GgufWriter::write(const std::string& name, ConstTensor tensor) {
   const Place& place = places_.at(name);
+  write_at(name, place, tensor);
+  pad(place);
+}
+
+void GgufWriter::write_part(const std::string& name, std::int64_t part, ConstTensor tensor) {
+  const Place& whole = places_.at(name);
+  Place place = whole;
+  place.shape = Shape(whole.shape.extents().subspan(1));
+  place.offset += static_cast<std::uint64_t>(part) * gguf_bytes(place.type, place.shape);
+  write_at(name, place, tensor);
+  if (part == whole.shape[0] - 1) pad(whole);
+}
+
+void GgufWriter::pad(const Place& place) {
+  const std::uint64_t size = gguf_bytes(place.type, place.shape);
+  const std::string padding(padded(size) - size, '\0');
+  file_.write_at(place.offset + size, as_bytes(padding));
+}
+
+void GgufWriter::write_at(const std::string& name, const Place& place, ConstTensor tensor) {
   const bool quantized = place.type == GgufType::q8_0;
   const DType expected = place.type == GgufType::f16    ? DType::f16
                          : place.type == GgufType::bf16 ? DType::bf16
@@ -141,7 +161,6 @@ void GgufWriter::write(const std::string& name, ConstTensor tensor) {
   if (tensor.dtype() != expected || !(tensor.shape() == place.shape))
     fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
          name_of(expected), place.shape);
-  const std::uint64_t size = gguf_bytes(place.type, place.shape);
   if (quantized) {
     constexpr std::int64_t kAtOnce = 1 << 20;                                 // elements
     const auto* const stored = static_cast<const std::byte*>(tensor.data());  // at any address
@@ -159,8 +178,6 @@ void GgufWriter::write(const std::string& name, ConstTensor tensor) {
   } else {
     file_.write_at(place.offset, {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
   }
-  const std::string padding(padded(size) - size, '\0');
-  file_.write_at(place.offset + size, as_bytes(padding));
 }
 
 void GgufWriter::close() {

@@ -103,6 +103,9 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"mistral", DType::f16},
                                       {"qwen2", DType::bf16},
                                       {"qwen3", DType::bf16},
+                                      {"mixtral", DType::f16},
+                                      {"qwen2_moe", DType::bf16},
+                                      {"qwen3_moe", DType::f32},
                                       {"scaled", DType::bf16}}) {
     write(family, dtype);
     make("hf", "gguf", "gguf");
@@ -117,12 +120,14 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
 }
 
 TEST_F(GgufModels, SettingsAreTheModels) {
-  for (const char* family : {"gpt2", "llama", "tied", "qwen2", "scaled"}) {
+  for (const char* family :
+       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "scaled"}) {
     write(family, DType::bf16);
     make("hf", "gguf", "gguf");
     const auto found = open_model(scratch_.path("gguf"));
     const ModelConfig usual;  // what no GGUF file says
     config_.init_method_std = usual.init_method_std;
+    if (config_.num_experts > 0) config_.moe_aux_loss_coeff = 0.001;  // transformers' usual one
     if (config_.position_embedding_type == "learned_absolute")
       config_.attention_dropout = config_.hidden_dropout = usual.hidden_dropout;
     EXPECT_EQ(found->dtype(), DType::bf16);
@@ -563,8 +568,7 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
           "llama.block_count");
   EXPECT_EQ(refusal(), "65 llama.block_count: is 1073741824 in a file of 21 tensors");
   rewrite([](GgufKeyValues& to) { to.integer("llama.expert_count", 8); });
-  EXPECT_EQ(refusal(),
-            "78 llama.expert_count: is 8, but mixtures of experts are not read from GGUF files");
+  EXPECT_EQ(refusal(), "65 llama.expert_used_count: is not there");
   rewrite([](GgufKeyValues& to) { to.integer("llama.rope.dimension_count", 4); });
   EXPECT_EQ(refusal(),
             "78 llama.rope.dimension_count: is 4, expected 8 as of all channels of a head");
@@ -591,7 +595,9 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
     return to;
   }();
   GgufWriter(scratch_.path("made.gguf"), other, {}).close();
-  EXPECT_EQ(refusal(), "78 is of architecture \"gemma3\", expected gpt2, llama, qwen2 or qwen3");
+  EXPECT_EQ(refusal(),
+            "78 is of architecture \"gemma3\", expected gpt2, llama, qwen2, "
+            "qwen2moe, qwen3 or qwen3moe");
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

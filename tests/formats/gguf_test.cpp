@@ -180,7 +180,7 @@ TEST_F(Gg, Llama31SlowsItsChannels) {
 }
 
 TEST_F(Gg, WhatIsWrittenIsReadBack) {
-  for (const char* family : {"gpt2", "llama", "tied", "qwen3", "scaled"})
+  for (const char* family : {"gpt2", "llama", "tied", "qwen3", "mixtral", "qwen2_moe", "scaled"})
     for (const char* dtype : {"", "fp32", "q8_0"}) {
       ModelConfig config = config_named(family);
       config.hidden_size = 32;
@@ -236,10 +236,61 @@ TEST_F(Gg, WhatWasNotWrittenIsFound) {
   }
 }
 
+// Parts need not end where a tensor may begin.
+TEST_F(Gg, PartsAreWrittenInAnyOrder) {
+  const std::string path = scratch_.path("parts.gguf");
+  GgufWriter writer(path, {}, {{"parts", GgufType::q8_0, {3, 1, 32}}, {"b", GgufType::f32, {8}}});
+  const HostTensor part(DType::f32, {1, 32}), b(DType::f32, {8});
+  fill_with(b, [](std::int64_t i) { return static_cast<double>(i); });
+  writer.write("b", b.view());
+  for (const std::int64_t i : {2, 0, 1}) {
+    fill_with(part, [&](std::int64_t) { return static_cast<double>(i + 1); });
+    writer.write_part("parts", i, part.view());
+  }
+  writer.close();
+  const GgufReader reader(path);
+  const HostTensor parts(DType::f32, {3, 1, 32});
+  reader.read_original("parts", {0, 0, 0}, parts.view());
+  for (std::int64_t i = 0; i < 96; ++i)
+    EXPECT_NEAR(parts.view().as<float>()[i], static_cast<float>(i / 32 + 1), 2e-3);
+  reader.read_original("b", {0}, b.view());
+  for (std::int64_t i = 0; i < 8; ++i) EXPECT_EQ(b.view().as<float>()[i], static_cast<float>(i));
+}
+
+// A tensor has all experts, one after another, and routers are float32.
+TEST_F(Gg, ExpertsLieInOneTensor) {
+  const Gguf file = made("qwen2_moe", "");
+  for (const auto& [key, value] : {std::pair("general.architecture", "qwen2moe"),
+                                   {"qwen2moe.feed_forward_length", "40"},
+                                   {"qwen2moe.expert_count", "3"},
+                                   {"qwen2moe.expert_used_count", "2"},
+                                   {"qwen2moe.expert_feed_forward_length", "40"},
+                                   {"qwen2moe.expert_shared_feed_forward_length", "24"}})
+    EXPECT_EQ(file.values.at(key), value) << key;
+  const auto& down = file.tensors.at("blk.1.ffn_down_exps.weight");
+  EXPECT_EQ(down.extents, (std::vector<std::uint64_t>{40, 16, 3}));
+  EXPECT_EQ(down.type, 30U);
+  EXPECT_EQ(file.tensors.at("blk.0.ffn_gate_inp.weight").type, 0U);
+  EXPECT_EQ(file.tensors.at("blk.0.ffn_gate_inp_shexp.weight").type, 0U);
+  for (const std::string expert : {"0", "1", "2"}) {
+    const std::vector<float> values =
+        original("model.layers.1.mlp.experts." + expert + ".down_proj.weight");
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, down.data.data() + (std::stoul(expert) * values.size() + i) * 2, 2);
+      ASSERT_EQ(std::bit_cast<float>(std::uint32_t{bits} << 16), values[i]);
+    }
+  }
+}
+
 TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
   for (const auto& [family, expected] :
-       {std::pair("gemma", "of gpt2, llama, mistral, qwen2 and qwen3, not of gemma"),
-        {"mixtral", "not of mixtral"},
+       {std::pair("gemma",
+                  "of gpt2, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3 and qwen3_moe, not of "
+                  "gemma"),
+        {"qwen3_moe_pre", "--moe-router-pre-softmax: llama.cpp computes qwen3moe without it"},
+        {"qwen3_moe_dense",
+         "--moe-layer-freq [0,1]: all layers of llama.cpp's qwen3moe have experts"},
         {"nemotron", "not of nemotron"},
         {"bert", "not of megatron-bert"}}) {
     fs::remove_all(scratch_.path("hf"));

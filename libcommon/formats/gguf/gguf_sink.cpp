@@ -1,6 +1,6 @@
 // A folder with a model.gguf for llama.cpp (formats/names/gguf.h): GPT-2, Llama, Mistral, Qwen 2
-// and 3.  Vectors and positions are float32 in files of any type; rows that blocks of q8_0 do not
-// divide are float16.
+// and 3, and models of experts (formats/gguf/gguf_experts.h).  Vectors, positions and routers are
+// float32 in files of any type; rows that blocks of q8_0 do not divide are float16.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "base/json_object.h"
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
+#include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
@@ -54,9 +55,15 @@ std::string architecture_of(const ModelConfig& c, const std::string& config) {
       fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
     return "gpt2";
   }
+  if (const char* const of_experts = gguf_architecture_of_experts(model_type)) {
+    check_gguf_experts(c, of_experts);
+    return of_experts;
+  }
   const bool llama = model_type == "llama" || model_type == "mistral";
   if (!llama && model_type != "qwen2" && model_type != "qwen3")
-    fail(Exit::bad_config, "--saver gguf: of gpt2, llama, mistral, qwen2 and qwen3, not of ",
+    fail(Exit::bad_config,
+         "--saver gguf: of gpt2, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3 "
+         "and qwen3_moe, not of ",
          model_type);
   if (!llama && has_frequency_factors(c))
     fail(Exit::bad_config, c.use_rope_scaling ? "--use-rope-scaling" : "--rope-frequency-factors",
@@ -98,6 +105,7 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& na
     real("rope.scaling.factor", *c.rotary_interpolation);
   }
   if (c.rope_attention_factor != 1) real("rope.scaling.attn_factor", c.rope_attention_factor);
+  if (c.num_experts > 0) add_gguf_experts(to, c, name);
 }
 
 // --- Files --------------------------------------------------------------------------------------
@@ -111,8 +119,13 @@ class GgufSink : public ModelSink {
         writer_(save_.folder() + "/" + kModelGguf, key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row))
-      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
+    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+      const ForeignValue foreign(row, name, value, target_.config.vocab_size);
+      if (name.parts > 0)
+        writer_.write_part(name.name, name.part, foreign.tensor());
+      else
+        writer_.write(name.name, foreign.tensor());
+    }
   }
 
   std::string finish() override {
@@ -152,6 +165,7 @@ class GgufSink : public ModelSink {
     std::vector<GgufWriter::Entry> entries;
     for (const Param& row : table.rows())
       for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+        if (name.part > 0) continue;
         const Shape shape = hugging_face_shape(row, name, target_.config);
         const bool quantized = target_.quantized && is_gguf_quantized(row);
         entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
@@ -170,7 +184,8 @@ class GgufSink : public ModelSink {
 };
 
 bool is_single(const Param& row) {
-  return row.shape.rank() == 1 || row.place.module == "position_embeddings";
+  return row.shape.rank() == 1 || row.place.module == "position_embeddings" ||
+         row.place.module == "mlp.router" || row.place.param == "gate_weight";
 }
 
 }  // namespace
@@ -199,11 +214,14 @@ namespace {
 
 // A tensor of the file, as `dtype`.
 struct Stored {
-  Stored(const GgufReader& file, const std::string& name, DType dtype)
-      : shape(file.at(name).shape),
+  Stored(const GgufReader& file, const ForeignName& name, DType dtype)
+      : shape(name.own_shape(file.at(name.name).shape)),
         buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype)),
         tensor(buffer.tensor(dtype, shape)) {
-    file.read_original(name, origin_of(shape.rank()), tensor);
+    file.read_original(name.name, name.own_place(file.at(name.name).shape), tensor);
+    if (name.parts == 0) return;
+    shape = Shape(shape.extents().subspan(1));
+    tensor = tensor.reshape(shape);
   }
   Shape shape;
   Buffer buffer;
@@ -241,8 +259,10 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
   const auto differ = [&](const std::string& name) {
     fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
   };
-  for (const auto& [theirs, transform] : gguf_tensors(architecture, target.config, row)) {
-    const Stored stored(file, theirs, expected.dtype());
+  for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+    const std::string& theirs = name.name;
+    const Transform& transform = name.transform;
+    const Stored stored(file, name, expected.dtype());
     if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
     if (file.at(theirs).dtype_name != kGgufQuantized) {
       apply_inverse(transform, ours, stored.tensor);
@@ -266,7 +286,7 @@ void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
       names.insert(name.name);
   if (has_frequency_factors(target.config)) {
     names.insert(kGgufFrequencies);
-    const Stored factors(file, kGgufFrequencies, DType::f32);
+    const Stored factors(file, {kGgufFrequencies}, DType::f32);
     if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))
       fail(Exit::difference, file.path(), ": ", kGgufFrequencies, ": differs from ",
            target.source.path());

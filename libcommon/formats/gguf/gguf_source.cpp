@@ -10,6 +10,7 @@
 #include "base/json_object.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
+#include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
 
@@ -45,14 +46,12 @@ class Settings {
  public:
   explicit Settings(const GgufReader& file) : file_(file) {
     architecture_ = file_.value("general.architecture").as_text(where("general.architecture"));
-    const bool known = architecture_ == "gpt2" || architecture_ == "llama" ||
+    of_experts_ = model_type_of_experts(file, architecture_);
+    const bool known = of_experts_ || architecture_ == "gpt2" || architecture_ == "llama" ||
                        architecture_ == "qwen2" || architecture_ == "qwen3";
     if (!known)
       fail(Exit::bad_config, file.path(), ": is of architecture ", json_quoted(architecture_),
-           ", expected gpt2, llama, qwen2 or qwen3");
-    if (file_.find_value(own("expert_count")) != nullptr && size("expert_count") > 0)
-      fail(Exit::bad_config, where(own("expert_count")), ": is ", size("expert_count"),
-           ", but mixtures of experts are not read from GGUF files");
+           ", expected gpt2, llama, qwen2, qwen2moe, qwen3 or qwen3moe");
   }
 
   const std::string& architecture() const { return architecture_; }
@@ -131,6 +130,7 @@ class Settings {
 
   // Llama's architecture with a window is Mistral's.
   std::string model_type() const {
+    if (of_experts_) return std::string(*of_experts_);
     const bool window = architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0;
     return window ? "mistral" : architecture_;
   }
@@ -160,7 +160,9 @@ class Settings {
     json.member("intermediate_size", size("feed_forward_length"));
     json.member("max_position_embeddings", size("context_length"));
     add_real(json, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
-    if (model_type() == "mistral") json.member("sliding_window", size("attention.sliding_window"));
+    if (architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0)
+      json.member("sliding_window", size("attention.sliding_window"));
+    if (of_experts_) read_gguf_experts(json, file_, architecture_);
     if (model_type() == "llama")
       json.member("attention_bias", in_first_layer("attn_output.bias"))
           .member("mlp_bias", in_first_layer("ffn_up.bias"));
@@ -210,6 +212,7 @@ class Settings {
 
   const GgufReader& file_;
   std::string architecture_;
+  std::optional<std::string_view> of_experts_;  // the model_type of such a file
 };
 
 // Whether a narrower type has all numbers of a tensor of float32.
@@ -264,7 +267,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   std::int64_t quantized = 0;
   for (const auto& [name, tensor] : tensors_->tensors()) {
     quantized += tensor.dtype_name == kGgufQuantized;
-    const bool single = tensor.shape.rank() == 1 || name == kPositions;
+    const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_router(name);
     if (tensor.dtype == dtype_ ||
         (single && tensor.dtype == DType::f32 && fits(*tensors_, tensor, dtype_)))
       exact_.insert(name);

@@ -1,5 +1,5 @@
-// A model in a GGUF file of llama.cpp's (formats/names/gguf.h), as a ModelSource: gpt2, llama,
-// qwen2 and qwen3.  What is q8_0 there is read as float32.  Vectors and positions, which are
+// A model in a GGUF file of llama.cpp's (formats/names/gguf.h, formats/gguf/gguf_experts.h), as a
+// ModelSource.  What is q8_0 there is read as float32.  Vectors, positions and routers, which are
 // float32 there whatever the matrices are, count as of the matrices' type where that has all their
 // numbers.
 #pragma once

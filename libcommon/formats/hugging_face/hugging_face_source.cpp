@@ -237,6 +237,10 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
   if (names.empty()) std::memset(out.data(), 0, out.bytes());
   for (const ForeignName& name : names) {
     const DistTensor& tensor = stored(row, name);
+    if (name.parts > 0) {
+      read_part(tensor, name, out);
+      continue;
+    }
     const Shape& expected = tensor.shape;
     const Shape origin = origin_of(expected.rank());
     if (row.is_vocabulary()) {
@@ -254,6 +258,15 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
       apply_inverse(name.transform, out, theirs);
     }
   }
+}
+
+void HuggingFaceSource::read_part(const DistTensor& tensor, const ForeignName& name,
+                                  Tensor out) const {
+  const Shape shape = name.own_shape(tensor.shape), own(shape.extents().subspan(1));
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(own.numel()) * size_of(out.dtype()));
+  const Tensor theirs = buffer.tensor(out.dtype(), own);
+  tensors_->read_original(tensor.key, name.own_place(tensor.shape), theirs.reshape(shape));
+  apply_inverse(name.transform, out, theirs);
 }
 
 std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {

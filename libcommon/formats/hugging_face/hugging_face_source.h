@@ -37,6 +37,7 @@ class HuggingFaceSource : public ModelSource {
   std::string prefix_;             // before all names, where a state_dict() is part of a state
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
+  void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
   const DistTensor* words_alone() const;
   const DistTensor* original_of(const std::string& name, const Param& words) const;

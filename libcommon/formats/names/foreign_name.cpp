@@ -2,10 +2,20 @@
 
 #include <optional>
 
+#include "ckpt/tensor_source.h"
 #include "model/config/model_config.h"
 #include "model/keys.h"
 
 namespace mt {
+
+Shape ForeignName::own_shape(const Shape& theirs) const {
+  return parts > 0 ? Shape(theirs.extents().subspan(1)).with_front(1) : theirs;
+}
+
+Shape ForeignName::own_place(const Shape& theirs) const {
+  const Shape origin = origin_of(theirs.rank());
+  return parts > 0 ? Shape(origin.extents().subspan(1)).with_front(part) : origin;
+}
 
 static std::string module_of(const RowPlace& place) {
   if (place.expert) return "experts." + place.module;

@@ -15,10 +15,16 @@ namespace mt {
 
 struct ModelConfig;
 
-// ForeignName tells a tensor of theirs, and how it is made of a row of ours.
+// ForeignName tells a tensor of theirs, and how it is made of a row of ours; or that this is one of
+// the `parts` of theirs, which its first axis counts.
 struct ForeignName {
   std::string name;
   Transform transform = {};
+  std::int64_t part = 0, parts = 0;  // 0 parts: it is all of theirs
+
+  // Of theirs, a tensor of this shape: the shape that this is, and where it begins.
+  Shape own_shape(const Shape& theirs) const;
+  Shape own_place(const Shape& theirs) const;
 };
 
 // PartOfRow: which part of a row a tensor of theirs is.

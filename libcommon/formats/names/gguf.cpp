@@ -1,5 +1,6 @@
 #include "formats/names/gguf.h"
 
+#include "formats/gguf/gguf_experts.h"
 #include "formats/names/meta.h"
 #include "model/config/model_config.h"
 
@@ -33,7 +34,8 @@ constexpr ModuleName kLlamaQkv[] = {{"self_attention.linear_qkv", "attn_q", quer
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& c,
                                       const Param& row) {
   const std::string layer = row.place.layer ? concat("blk.", *row.place.layer, ".") : "";
-  std::vector<ForeignName> names = names_in(kNames, c, row, layer);
+  std::vector<ForeignName> names = gguf_expert_tensors(c, row, layer);
+  if (names.empty()) names = names_in(kNames, c, row, layer);
   if (names.empty())
     names = architecture == "gpt2" ? names_in(kGpt2Qkv, c, row, layer)
                                    : names_in(kLlamaQkv, c, row, layer);

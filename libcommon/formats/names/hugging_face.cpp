@@ -226,6 +226,7 @@ std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Par
 }
 
 Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config) {
+  if (name.parts > 0) return transformed_shape(name.transform, row.shape).with_front(name.parts);
   if (row.is_vocabulary())
     return Shape(row.shape.extents().subspan(1)).with_front(config.vocab_size);
   return transformed_shape(name.transform, row.shape);
