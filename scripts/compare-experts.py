@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares losses and gradients of a Mixtral, a Qwen2-MoE and Qwen3-MoEs in mt-pretrain with those of transformers, and their text with
+"""Compares losses and gradients of a Mixtral, a Qwen2-MoE, Qwen3-MoEs and a GLM-4.5 in mt-pretrain with those of transformers, and their text with
 generate()'s.
 
 The models are tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
@@ -52,6 +52,10 @@ MODELS = {
     "qwen2_moe": lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(
         **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, shared_expert_intermediate_size=29)),
     "qwen3_moe": lambda: qwen(norm_topk_prob=True),
+    "qwen3_moe, some dense": lambda: qwen(norm_topk_prob=True, mlp_only_layers=[1]),
+    "glm4_moe": lambda: transformers.Glm4MoeForCausalLM(transformers.Glm4MoeConfig(
+        **COMMON, n_routed_experts=5, moe_intermediate_size=37, intermediate_size=41, n_shared_experts=2, attention_bias=True,
+        use_qk_norm=True, routed_scaling_factor=1.5, first_k_dense_replace=1)),
     "qwen3_moe, softmax before": lambda: qwen(norm_topk_prob=False),
 }
 
@@ -62,6 +66,9 @@ def make_model(name):
     with torch.no_grad():
         for parameter, weights in model.named_parameters():
             weights.copy_(("norm" in parameter) + torch.randn_like(weights) * 0.15)
+        for name, bias in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                bias.copy_(torch.randn_like(bias) * 0.05)
     return model.eval()
 
 

@@ -74,6 +74,20 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_layer_freq = "[0,1]";
     c.moe_ffn_hidden_size = 24;
   }
+  if (name == "glm4_moe") {
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 4;
+    c.moe_router_topk = 2;
+    c.qk_layernorm = c.add_qkv_bias = c.moe_router_enable_expert_bias = true;
+    c.rotary_percent = 0.5;
+    c.moe_layer_freq = "[0,1]";
+    c.moe_ffn_hidden_size = 24;
+    c.moe_shared_expert_intermediate_size = 48;
+    c.moe_router_score_function = "sigmoid";
+    c.moe_router_num_groups = 2;
+    c.moe_router_group_topk = 1;
+    c.moe_router_topk_scaling_factor = 1.5;
+  }
   if (name == "qwen2_moe") {
     c.family = ModelFamily::mixtral;
     c.add_qkv_bias = c.moe_router_pre_softmax = c.moe_shared_expert_gate = true;

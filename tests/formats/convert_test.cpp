@@ -27,11 +27,11 @@ class Family : public Convert, public testing::WithParamInterface<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
-                                         "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense", "gemma",
-                                         "bert", "mamba", "hybrid", "hybrid_wide", "t5", "t5_gated",
-                                         "t5_not_scaled", "bert_of_labels", "bert_of_numbers",
-                                         "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
-                                         "qwen3_of_numbers"),
+                                         "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense",
+                                         "glm4_moe", "gemma", "bert", "mamba", "hybrid",
+                                         "hybrid_wide", "t5", "t5_gated", "t5_not_scaled",
+                                         "bert_of_labels", "bert_of_numbers", "bert_of_choices",
+                                         "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -404,7 +404,17 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "BERT, megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, qwen2_moe, qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
+       "qwen3, qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
+      {R"({"model_type":"glm4_moe","n_group":2})",
+       "\"topk_group\" is 1 for 8 experts, expected half as many: a group's score is the sum of "
+       "its "
+       "best two"},
+      {R"({"model_type":"glm4_moe","norm_topk_prob":false})",
+       "\"norm_topk_prob\" is false, which is not supported"},
+      {R"({"model_type":"qwen3_moe","decoder_sparse_step":0})",
+       "\"decoder_sparse_step\" is 0, expected at least 1"},
+      {R"({"model_type":"qwen3_moe","mlp_only_layers":["a"]})",
+       "\"mlp_only_layers\": expected a list of layers"},
       {R"({})", "no \"model_type\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},
       {R"(,"rope_theta":10000.5})", "\"rope_theta\" is 10000.5, expected a whole number"},

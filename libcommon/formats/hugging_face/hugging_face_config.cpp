@@ -11,6 +11,7 @@
 #include "base/json_parse.h"
 #include "base/json_place.h"
 #include "formats/hugging_face/rope_scaling.h"
+#include "model/config/ranges.h"
 
 namespace mt {
 
@@ -39,6 +40,7 @@ constexpr Defaults kDefaults[] = {
     {"qwen3", 151936, 32, 4096, 32, 32, 128, 22016, 32768},
     {"qwen2_moe", 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", 151936, 24, 2048, 32, 4, 0, 6144, 32768},
+    {"glm4_moe", 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"nemotron", 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000, 0.0134, "relu2"},
 };
 
@@ -57,7 +59,7 @@ class ConfigReader {
 
   HuggingFaceConfig read() {
     read_model();
-    return {.model = model_, .lacking = lacking_, .notes = notes_};
+    return {.model = model_, .lacking = lacking_, .notes = notes_, .passed_over = passed_over_};
   }
 
  private:
@@ -65,7 +67,7 @@ class ConfigReader {
     if (type_ == "gpt2")
       read_gpt2();
     else if (type_ == "llama" || type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" ||
-             is_qwen() || is_qwen_moe() || type_ == "nemotron")
+             is_qwen() || is_qwen_moe() || is_glm() || type_ == "nemotron")
       read_llama();
     else if (type_ == "megatron-bert")
       read_bert();
@@ -82,7 +84,8 @@ class ConfigReader {
     else
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "qwen2_moe, qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5");
+                     "qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h "
+                     "or t5");
     read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
@@ -130,6 +133,7 @@ class ConfigReader {
   }
 
   bool is_qwen_moe() const { return type_ == "qwen2_moe" || type_ == "qwen3_moe"; }
+  bool is_glm() const { return type_ == "glm4_moe"; }
   bool is_qwen() const { return type_ == "qwen2" || type_ == "qwen3"; }
   std::int64_t size(const char* name) const { return object_.number(name, kMost); }
   std::int64_t size_or(const char* name, std::int64_t other) const {
@@ -203,6 +207,7 @@ class ConfigReader {
     if (type_ == "mistral") read_window();
     if (type_ == "mixtral") read_experts();
     if (is_qwen_moe()) read_qwen_experts();
+    if (is_glm()) read_glm_experts();
     if (is_qwen()) read_qwen_windows();
   }
 
@@ -216,7 +221,8 @@ class ConfigReader {
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron ? "LayerNorm" : "RMSNorm";
     model_.norm_epsilon = real_or(nemotron ? "norm_eps" : "rms_norm_eps", usual.epsilon);
-    model_.qk_layernorm = type_ == "qwen3" || type_ == "qwen3_moe";
+    model_.qk_layernorm = type_ == "qwen3" || type_ == "qwen3_moe" ||
+                          (is_glm() && object_.flag_or("use_qk_norm", false));
   }
 
   // Gemma's hidden_activation goes before its hidden_act, whose "gelu" is the tanh form: the first
@@ -248,8 +254,9 @@ class ConfigReader {
       notes_.push_back(concat(object_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
                               " alone: the biases of the ", mlp ? "attention" : "MLP",
                               " become zeros"));
-    model_.add_qkv_bias =
-        type_ == "qwen2" || (type_ == "qwen2_moe" && object_.flag_or("qkv_bias", true));
+    model_.add_qkv_bias = type_ == "qwen2" ||
+                          (is_glm() && object_.flag_or("attention_bias", false)) ||
+                          (type_ == "qwen2_moe" && object_.flag_or("qkv_bias", true));
   }
 
   void read_experts() {
@@ -291,11 +298,50 @@ class ConfigReader {
         dense.insert(layer);
       }
     }
+    set_layers(
+        [&](std::int64_t layer) { return (layer + 1) % step == 0 && !dense.contains(layer); });
+  }
+
+  template <class HasExperts>
+  void set_layers(const HasExperts& has_experts) {
     std::string layers;
+    if (model_.num_layers > kMany) return;  // which is refused
     for (std::int64_t layer = 0; layer < model_.num_layers; ++layer)
-      layers += (layer + 1) % step != 0 || dense.contains(layer) ? ",0" : ",1";
+      layers += has_experts(layer) ? ",1" : ",0";
     if (layers.find('0') != layers.npos)
       model_.moe_layer_freq = concat("[", std::string_view(layers).substr(1), "]");
+  }
+
+  // Sigmoids with biases choose experts behind some dense layers.
+  void read_glm_experts() {
+    model_.family = ModelFamily::mixtral;
+    model_.num_experts =
+        size_or(object_.has("num_local_experts") ? "num_local_experts" : "n_routed_experts", 128);
+    model_.moe_router_topk = size_or("num_experts_per_tok", 8);
+    const std::int64_t width = size_or("moe_intermediate_size", 1408);
+    model_.moe_ffn_hidden_size = width;
+    model_.moe_shared_expert_intermediate_size = size_or("n_shared_experts", 1) * width;
+    model_.moe_router_score_function = "sigmoid";
+    model_.moe_router_enable_expert_bias = true;
+    if (const double factor = real_or("routed_scaling_factor", 1); factor != 1)
+      model_.moe_router_topk_scaling_factor = factor;
+    expect_flag("norm_topk_prob", true);
+    if (model_.moe_router_topk == 1)
+      object_.refuse("\"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
+    read_glm_groups();
+    const std::int64_t dense = size_or("first_k_dense_replace", 1);
+    set_layers([&](std::int64_t layer) { return layer >= dense; });
+    passed_over_ = concat("layers.", model_.num_layers, ".");
+  }
+
+  void read_glm_groups() {
+    const std::int64_t groups = size_or("n_group", 1), kept = size_or("topk_group", 1);
+    if (groups == 1) return;
+    if (model_.moe_router_topk != 2 * kept)
+      object_.refuse("\"topk_group\" is ", kept, " for ", model_.moe_router_topk,
+                     " experts, expected half as many: a group's score is the sum of its best two");
+    model_.moe_router_num_groups = groups;
+    model_.moe_router_group_topk = kept;
   }
 
   void read_bert() {
@@ -494,11 +540,12 @@ class ConfigReader {
   void read_rope(double usual_theta) {
     constexpr const char* kPart = "partial_rotary_factor";
     double theta = real_or("rope_theta", usual_theta);
-    double part = real_or(kPart, type_ == "nemotron" ? 0.5 : 1);
+    const bool in_part = type_ == "nemotron" || is_glm();
+    double part = real_or(kPart, in_part ? 0.5 : 1);
     const std::optional<JsonObject> scaling = find_rope();
     if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
     if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
-    if (type_ == "nemotron")
+    if (in_part)
       model_.rotary_percent = part;
     else if (part != 1)
       notes_.push_back(concat(object_.where(), ": ", json_quoted(kPart), " is passed over, as by ",
@@ -608,6 +655,7 @@ class ConfigReader {
   std::string_view type_;
   ModelConfig model_;
   LackingBiases lacking_;
+  std::string passed_over_;
   std::vector<std::string> notes_;
 };
 

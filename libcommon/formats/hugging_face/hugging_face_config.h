@@ -1,7 +1,7 @@
 // config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, qwen2_moe,
-// qwen3_moe, nemotron, megatron-bert, mamba2, nemotron_h and t5.  A setting that ours has not is
-// refused by name.
+// qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h and t5.  A setting that ours has
+// not is refused by name.
 //
 // What config.json does not say is as the class of transformers has it by default.
 //
@@ -31,6 +31,9 @@ struct HuggingFaceConfig {
   std::optional<DType> dtype = {};  // none: that of the tensors
   LackingBiases lacking = {};
   std::vector<std::string> notes = {};  // what a user should know of how it is read; lines
+  // What names of tensors begin with, without the model's, that transformers passes over: those of
+  // layers that predict further tokens.  Empty: nothing.
+  std::string passed_over = {};
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
   // a T5 of the 5th generation's.
   bool output_if_stored = false;

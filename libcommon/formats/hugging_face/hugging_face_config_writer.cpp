@@ -96,6 +96,22 @@ void check_mamba(const ModelConfig& c) {
     refuse("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
 }
 
+// Experts behind dense layers, chosen by sigmoids with biases.
+void check_glm(const ModelConfig& c) {
+  if (!c.moe_router_enable_expert_bias)
+    refuse("--moe-router-score-function sigmoid without --moe-router-enable-expert-bias");
+  if (c.moe_router_topk == 1) refuse("--moe-router-topk 1 with sigmoids");
+  if (c.moe_router_num_groups > 0 && c.moe_router_topk != 2 * c.moe_router_group_topk)
+    refuse("--moe-router-group-topk other than half of --moe-router-topk");
+  const std::int64_t shared = c.moe_shared_expert_intermediate_size;
+  if (shared == 0 || shared % c.expert_ffn() != 0 || c.moe_shared_expert_gate)
+    refuse("sigmoids without shared experts, or with a gate or another width");
+  if (!c.window_size.empty()) refuse("--num-experts with sigmoids and --window-size");
+  if (c.moe_expert_capacity_factor != 0) refuse("--moe-expert-capacity-factor");
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  if (!std::ranges::is_sorted(experts)) refuse("--moe-layer-freq with dense layers behind others");
+}
+
 Kind kind_of(const ModelConfig& c) {
   if (c.family == ModelFamily::t5) {
     check_t5(c);
@@ -125,15 +141,18 @@ Kind kind_of(const ModelConfig& c) {
   }
   if (!c.swiglu || c.normalization != "RMSNorm" || c.apply_layernorm_1p)
     refuse("rotary positions without --swiglu and plain RMSNorm");
+  if (c.family == ModelFamily::mixtral && c.moe_router_score_function == "sigmoid") {
+    check_glm(c);
+    return {"glm4_moe", "Glm4MoeForCausalLM"};
+  }
   if (c.rotary_percent != 1) refuse("--rotary-percent with --swiglu");
   if (c.add_bias_linear && (windows || c.qk_layernorm))
     refuse("biases with --window-size or --qk-layernorm");
   if (c.qk_layernorm && qkv_only) refuse("--qk-layernorm with --add-qkv-bias");
   if (c.family == ModelFamily::mixtral) {
     if (c.moe_expert_capacity_factor != 0) refuse("--moe-expert-capacity-factor");
-    if (c.moe_router_score_function != "softmax" || c.moe_router_num_groups > 0 ||
-        c.moe_router_topk_scaling_factor != 0)
-      refuse("--num-experts with sigmoids, groups or --moe-router-topk-scaling-factor");
+    if (c.moe_router_num_groups > 0 || c.moe_router_topk_scaling_factor != 0)
+      refuse("softmaxes with groups or --moe-router-topk-scaling-factor");
     const bool shared = c.moe_shared_expert_intermediate_size > 0;
     if (!c.window_attn_skip_freq.empty()) refuse("--num-experts with --window-attn-skip-freq");
     if (shared && c.moe_shared_expert_gate && !c.qk_layernorm && !windows)
@@ -277,8 +296,10 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
   if (type == "qwen3" || type == "qwen3_moe" || type == "gemma")
     json.member("attention_bias", false);
+  if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
   write_rope(json, c, kept);
-  if (type != "llama" && !is_qwen_moe(type) && type != "nemotron" && type != "gemma")
+  if (type != "llama" && !is_qwen_moe(type) && type != "glm4_moe" && type != "nemotron" &&
+      type != "gemma")
     write_windows(json, c, type);
 }
 
@@ -307,6 +328,22 @@ void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   if (!c.moe_shared_expert_gate) return;
   json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
   json.member("qkv_bias", c.has_qkv_bias());
+}
+
+void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member("n_shared_experts", c.moe_shared_expert_intermediate_size / c.expert_ffn());
+  json.member("first_k_dense_replace", std::ranges::count(experts, false));
+  const double factor = c.moe_router_topk_scaling_factor;
+  write_fraction(json, "routed_scaling_factor", factor == 0 ? 1 : factor);
+  const bool groups = c.moe_router_num_groups > 0;
+  json.member("n_group", groups ? c.moe_router_num_groups : 1);
+  json.member("topk_group", groups ? c.moe_router_group_topk : 1);
+  json.member("norm_topk_prob", true).member("use_qk_norm", c.qk_layernorm);
+  if (c.rotary_percent == 1) write_fraction(json, "partial_rotary_factor", 1);
+  json.member("num_nextn_predict_layers", 0);
 }
 
 void write_bert(JsonWriter& json, const ModelConfig& c) {
@@ -413,6 +450,15 @@ bool is_ours(std::string_view name) {
                                                "decoder_sparse_step",
                                                "mlp_only_layers",
                                                "shared_expert_intermediate_size",
+                                               "n_routed_experts",
+                                               "n_shared_experts",
+                                               "first_k_dense_replace",
+                                               "routed_scaling_factor",
+                                               "n_group",
+                                               "topk_group",
+                                               "use_qk_norm",
+                                               "num_nextn_predict_layers",
+                                               "num_mtp_layers",
                                                "qkv_bias",
                                                "num_experts_per_tok",
                                                "router_aux_loss_coef",
@@ -499,6 +545,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
                 type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
   if (is_qwen_moe(type)) write_qwen_experts(json, model);
+  if (type == "glm4_moe") write_glm_experts(json, model);
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
   json.member("vocab_size", model.vocab_size);
   json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);

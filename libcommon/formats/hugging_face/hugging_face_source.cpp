@@ -90,6 +90,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
   lacking_ = stored.lacking;
+  passed_over_ = stored.passed_over;
   notes_ = stored.notes;
   try {
     config_->complete();
@@ -319,6 +320,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_)) continue;
+    if (!passed_over_.empty() && bare_name(name).starts_with(passed_over_)) continue;
     const DistTensor* const original = original_of(name, table.rows().front());
     if (original == nullptr)
       fail(Exit::bad_data, path_, ": tensor ", key,

@@ -59,6 +59,12 @@ constexpr ModuleName kQwenShared[] = {
     {"mlp.shared_experts.linear_fc2", "mlp.shared_expert.down_proj"},
 };
 
+constexpr ModuleName kGlmShared[] = {
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.gate_proj", gate},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.up_proj", up},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared_experts.down_proj"},
+};
+
 constexpr ModuleName kQwenExpert[] = {
     {"experts.linear_fc1", "gate_proj", gate},
     {"experts.linear_fc1", "up_proj", up},
@@ -152,12 +158,15 @@ Names gpt2_names(const ModelConfig& c, const Param& row) {
 
 Names llama_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "model.layers.");
-  const bool qwen = c.qk_layernorm || c.moe_shared_expert_gate;  // of models of experts
+  // Of models of experts Mixtral has names of its own.
+  const bool qwen = c.qk_layernorm || c.moe_shared_expert_intermediate_size > 0;
   if (row.place.param == "gate_weight") return {{layer + "mlp.shared_expert_gate.weight"}};
+  if (row.place.param == "expert_bias") return {{layer + "mlp.gate.e_score_correction_bias"}};
   if (row.place.module == "mlp.router")
     return names_in(qwen ? kQwenRouter : kMixtralRouter, c, row, layer);
   if (row.place.module.starts_with("mlp.shared_experts."))
-    return names_in(kQwenShared, c, row, layer);
+    return c.moe_shared_expert_gate ? names_in(kQwenShared, c, row, layer)
+                                    : names_in(kGlmShared, c, row, layer);
   if (!row.place.expert) return names_in(kLlama, c, row, layer);
   const std::string expert = concat("experts.", *row.place.expert, ".");
   return qwen ? names_in(kQwenExpert, c, row, layer + "mlp." + expert)
