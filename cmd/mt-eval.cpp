@@ -52,7 +52,8 @@ struct Options {
               mt::one_of({"perplexity", "masked-words", "pseudo-perplexity", "spans"}));
     cl.option(
         "--seq-length,--encoder-seq-length", &seq_length, "N",
-        "tokens of a window or of a sample; default all that the model takes, but of other tasks "
+        "tokens of a window or of a sample; default all that the model takes, 2048 at most if it "
+        "is a Mamba, but of other tasks "
         "than perplexity at most 512",
         mt::at_least(1));
     cl.option("--overlapping-eval", &overlapping_eval, "N",
@@ -132,9 +133,13 @@ void print_summary(const Options& options, const mt::LoadedModel& loaded,
   print(line);
 }
 
+constexpr std::int64_t kWindowOfMamba = 2048;
+
 mt::Windows windows_of(const Options& options, const mt::ModelConfig& model) {
   const std::int64_t most = model.max_position_embeddings;
-  const std::int64_t length = options.seq_length.value_or(most);
+  const bool endless = model.family == mt::ModelFamily::mamba;  // it knows no positions
+  const std::int64_t length =
+      options.seq_length.value_or(endless ? std::min(most, kWindowOfMamba) : most);
   if (length > most)
     mt::fail(mt::Exit::bad_config, "--seq-length ", length, ": the model takes at most ", most);
   const std::int64_t stride = options.overlapping_eval.value_or(length);
@@ -373,17 +378,17 @@ void run(mt::CommandLine& cl) {
     mt::ModelUse use;
     void (*run)(const Options&, const mt::LoadedModel&, mt::Progress&);
   };
-  const Task tasks[] = {
-      {"perplexity",
-       {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral}, "and --task perplexity is of a GPT"},
-       perplexity},
-      {"masked-words",
-       {{mt::ModelFamily::bert}, "and --task masked-words is of a BERT"},
-       masked_words},
-      {"pseudo-perplexity",
-       {{mt::ModelFamily::bert}, "and --task pseudo-perplexity is of a BERT"},
-       pseudo_perplexity},
-      {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans}};
+  const Task tasks[] = {{"perplexity",
+                         {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral, mt::ModelFamily::mamba},
+                          "and --task perplexity is of a GPT"},
+                         perplexity},
+                        {"masked-words",
+                         {{mt::ModelFamily::bert}, "and --task masked-words is of a BERT"},
+                         masked_words},
+                        {"pseudo-perplexity",
+                         {{mt::ModelFamily::bert}, "and --task pseudo-perplexity is of a BERT"},
+                         pseudo_perplexity},
+                        {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans}};
   const Task& task = *std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
                                                 task.use, {.adapter = options.adapter});

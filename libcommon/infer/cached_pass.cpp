@@ -9,6 +9,7 @@
 
 #include "infer/token_steps.h"
 #include "model/config/model_config.h"
+#include "model/layers.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -32,10 +33,16 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       most_pages_(std::max(options.cache_tokens > 0 ? pages_of(options.cache_tokens)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
+      has_states_(
+          std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
+                              [](const CacheShape& layer) { return layer.states.numel() > 0; })),
       all_at_once_(options.cache_tokens > 0),
       sequences_(static_cast<std::size_t>(options.sequences)) {
   if (stream_.device() == Device::cuda)
-    steps_ = std::make_unique<TokenSteps>(pass_, std::min(options.sequences, kTogether));
+    steps_ = std::make_unique<TokenSteps>(
+        pass_, TokenSteps::Options{.together = std::min(options.sequences, kTogether),
+                                   .page_tokens = page_tokens_,
+                                   .runs_ahead = !has_states_});
 }
 
 CachedPass::~CachedPass() = default;
@@ -51,24 +58,26 @@ std::int64_t CachedPass::max_tokens() const {
 bool CachedPass::has_encoder() const { return pass_.model().config().encoder_num_layers > 0; }
 
 KvCache CachedPass::make_cache(Device device, std::int64_t pages) const {
-  const ModelConfig& c = pass_.model().config();
-  return {device,
-          pass_.model().table().dtype(),
-          c.num_layers,
-          {pages, page_tokens_, c.kv_heads(), c.head_dim()},
-          {room_.texts, room_.read, 2 * c.num_attention_heads * c.head_dim()}};
+  const CacheRoom room{
+      .pages = pages, .page_tokens = page_tokens_, .slots = room_.slots, .memory = room_.read};
+  return {device, pass_.model().table().dtype(), cache_of(pass_.model().config(), room)};
 }
 
 void CachedPass::copy_cache(const KvCache& to, const Room& before) {
-  for (std::int64_t layer = 0; layer < pass_.model().config().num_layers; ++layer) {
-    copy(to.keys(layer).rows(0, before.pages), cache_->keys(layer), stream_);
-    copy(to.values(layer).rows(0, before.pages), cache_->values(layer), stream_);
-    for (std::int64_t text = 0; text < before.texts; ++text) {
+  const auto first = [&](const Tensor& now, const Tensor& then) {
+    if (then.numel() > 0) copy(now.rows(0, then.shape()[0]), then, stream_);
+  };
+  for (std::int64_t layer = 0; layer < to.layers(); ++layer) {
+    first(to.keys(layer), cache_->keys(layer));
+    first(to.values(layer), cache_->values(layer));
+    first(to.convolved(layer), cache_->convolved(layer));
+    first(to.states(layer), cache_->states(layer));
+    for (std::int64_t slot = 0; slot < before.slots; ++slot) {
       const auto read = [&](const Tensor& all) {
         const Shape& shape = all.shape();
-        return all.rows(text, text + 1).reshape({shape[1], shape[2]}).rows(0, at(text).read);
+        return all.rows(slot, slot + 1).reshape({shape[1], shape[2]}).rows(0, at(slot).read);
       };
-      if (at(text).read > 0) copy(read(to.memory(layer)), read(cache_->memory(layer)), stream_);
+      if (at(slot).read > 0) copy(read(to.memory(layer)), read(cache_->memory(layer)), stream_);
     }
   }
   stream_.synchronize();
@@ -86,7 +95,7 @@ void CachedPass::make(const Room& room) {
   const Room before = std::exchange(room_, room);
   has_pass_ = false;
   try {
-    if (!cache_ || room.pages > before.pages || room.texts > before.texts ||
+    if (!cache_ || room.pages > before.pages || room.slots > before.slots ||
         room.read > before.read) {
       auto made = std::make_unique<KvCache>(make_cache(stream_.device(), room.pages));
       if (cache_) copy_cache(*made, before);
@@ -141,10 +150,9 @@ bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t 
   Room room = room_;
   room.tokens =
       grown(room.tokens, std::max(asked, std::min(kFewestTokens, max_tokens())), max_tokens());
-  if (has_encoder()) {
-    room.texts = grown(room.texts, number + 1, sequences());
+  if (has_slots()) room.slots = grown(room.slots, number + 1, sequences());
+  if (has_encoder())
     room.read = grown(room.read, std::max(read, std::min(kFewestTokens, max_read())), max_read());
-  }
   if (missing > 0 && pool_.held() + missing > pool_.size()) {
     if (pool_.held() + missing > most_pages_) return false;
     room.pages = all_at_once_
@@ -180,7 +188,7 @@ void CachedPass::start(std::int64_t number) {
 std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids) {
   start(number);
   Sequence& sequence = at(number);
-  if (has_encoder()) return 0;
+  if (has_slots()) return 0;
   const auto size = static_cast<std::size_t>(page_tokens_);
   std::optional<std::int32_t> before;
   for (; ids.size() > size; ids = ids.subspan(size)) {
@@ -195,8 +203,7 @@ std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t
 
 // The piece that filled the sequence's last page, if it began with it and every one before did.
 void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_t> ids) {
-  if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_encoder())
-    return;
+  if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_slots()) return;
   const auto number = static_cast<std::size_t>(sequence.length / page_tokens_ - 1);
   std::optional<std::int32_t> before;
   if (number > 0) before = sequence.pages[number - 1];

@@ -9,7 +9,7 @@
 //
 // A sequence of a model with an encoder begins with a text that the encoder reads, once, and its
 // tokens are the decoder's: the cache has what the decoder's layers see of that text, too.  Its
-// pages are its own.
+// pages are its own, and so are those of a model whose layers pass states on.
 //
 // Everything that a step needs from the host goes to a GPU in one copy.
 #pragma once
@@ -85,10 +85,10 @@ class CachedPass {
     std::int64_t length = 0, read = 0;  // tokens that it has seen, and of the encoder's text
     std::vector<std::int32_t> pages;
   };
-  // What there is room for: pages, tokens of the longest sequence, and texts that the encoder has
-  // read, of so many tokens.
+  // What there is room for: pages, tokens of the longest sequence, and sequences that have a slot,
+  // for texts that the encoder has read, of so many tokens, or for states.
   struct Room {
-    std::int64_t pages = 0, tokens = 0, texts = 0, read = 0;
+    std::int64_t pages = 0, tokens = 0, slots = 0, read = 0;
     bool operator==(const Room&) const = default;
   };
   const Sequence& at(std::int64_t i) const { return sequences_[static_cast<std::size_t>(i)]; }
@@ -96,6 +96,8 @@ class CachedPass {
   std::int64_t pages_of(std::int64_t tokens) const {
     return (tokens + page_tokens_ - 1) / page_tokens_;
   }
+  // Whether a sequence has more than its pages, which then are no other's.
+  bool has_slots() const { return has_states_ || has_encoder(); }
   KvCache make_cache(Device device, std::int64_t pages) const;
   void make(const Room& room);
   void copy_cache(const KvCache& to, const Room& before);
@@ -112,6 +114,7 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
+  bool has_states_;   // which pass on from token to token
   bool all_at_once_;  // the cache has all pages from the beginning
   Room room_;
   bool has_pass_ = false;  // the pass and the steps have this room; else make() gives it to them

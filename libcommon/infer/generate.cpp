@@ -28,7 +28,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
                              const DeviceOptions& compute, const std::string& adapter) {
   return load_model(path, tokenizer, compute,
-                    {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::t5},
+                    {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5},
                      "with which no text is continued"},
                     {.adapter = adapter});
 }

@@ -16,7 +16,7 @@ PassSize TokenSteps::size_of_step(std::int64_t sequences, std::int64_t pages) {
 }
 
 std::size_t TokenSteps::input_bytes(std::int64_t pages) const {
-  return static_cast<std::size_t>(PassInput::words(size_of_step(together_, pages))) *
+  return static_cast<std::size_t>(PassInput::words(size_of_step(options_.together, pages))) *
          sizeof(std::int32_t);
 }
 
@@ -25,7 +25,7 @@ PassInput TokenSteps::input_in(const Buffer& buffer, std::int64_t sequences) con
   return {buffer.tensor(DType::i32, {PassInput::words(size)}), size};
 }
 
-TokenSteps::TokenSteps(Pass& pass, std::int64_t together) : pass_(pass), together_(together) {
+TokenSteps::TokenSteps(Pass& pass, const Options& options) : pass_(pass), options_(options) {
   for (EventHandle& done : done_) done = device::make_event();
 }
 
@@ -35,10 +35,11 @@ void TokenSteps::reserve(std::int64_t pages) {
   pass_.stream().synchronize();
   const std::size_t bytes = input_bytes(pages);
   Buffer input(Device::cuda, bytes),
-      host = Buffer::pinned(bytes + static_cast<std::size_t>(2 * together_) * sizeof(std::int32_t));
+      host = Buffer::pinned(bytes +
+                            static_cast<std::size_t>(2 * options_.together) * sizeof(std::int32_t));
   input_ = std::move(input);
   host_ = std::move(host);
-  shown_ = host_.tensor(DType::i32, {together_, 2}, bytes);
+  shown_ = host_.tensor(DType::i32, {options_.together, 2}, bytes);
   pages_ = pages;
 }
 
@@ -70,7 +71,7 @@ void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_
   constexpr std::int64_t kFewest = 256;  // keys of a graph
   const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
   const std::int64_t keys =
-      std::min(pages_ * cache.keys(0).shape()[1], static_cast<std::int64_t>(rounded));
+      std::min(pages_ * options_.page_tokens, static_cast<std::int64_t>(rounded));
   const PassInput in = input_in(input_, sequences);
   const Shape& memory = cache.memory(0).shape();
   const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
@@ -91,12 +92,11 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& 
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   const bool runs = running_ahead_ && turn == ahead_;
   if (!runs) send(turn, rows);
-  const std::int64_t page = cache.keys(0).shape()[1];
   std::int64_t longest = 0;
-  bool places = true;  // for the tokens of the step ahead
+  bool places = options_.runs_ahead;  // for the tokens of the step ahead
   for (const Row& row : rows) {
     longest = std::max(longest, ++*row.length);
-    places &= *row.length < std::ssize(row.pages) * page;
+    places &= *row.length < std::ssize(row.pages) * options_.page_tokens;
   }
   if (!runs) queue(count, cache, longest);
   const EventHandle done = done_[(queued_ - 1) % 2];

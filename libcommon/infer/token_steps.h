@@ -16,8 +16,13 @@ namespace mt {
 
 class TokenSteps {
  public:
-  // At most `together` sequences.
-  TokenSteps(Pass& pass, std::int64_t together);
+  struct Options {
+    std::int64_t together = 1;     // sequences at most
+    std::int64_t page_tokens = 0;  // of the cache
+    // Off where a step that is thrown away would leave what it has done to states.
+    bool runs_ahead = true;
+  };
+  TokenSteps(Pass& pass, const Options& options);
   TokenSteps(const TokenSteps&) = delete;
   ~TokenSteps();
 
@@ -52,7 +57,8 @@ class TokenSteps {
   void queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest);
 
   Pass& pass_;
-  std::int64_t together_, pages_ = 0;
+  Options options_;
+  std::int64_t pages_ = 0;
   Buffer input_, host_;                   // on the GPU, and in pinned memory
   Tensor shown_;                          // pinned: the tokens of two steps
   std::array<EventHandle, 2> done_ = {};  // steps, by turns

@@ -7,6 +7,7 @@
 #include "model/config/model_config.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
+#include "nn/kv_cache.h"
 
 namespace mt {
 
@@ -55,6 +56,17 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
     layers.push_back(
         {stack, i, decoder_branches(c, i, experts[static_cast<std::size_t>(i)]), stacked});
   return layers;
+}
+
+std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room) {
+  std::vector<CacheShape> shapes;
+  for (const LayerPlan& layer : layers_of(config)) {
+    if (layer.stack != "decoder") continue;
+    CacheShape& shape = shapes.emplace_back();
+    for (const BranchKind* kind : layer.branches)
+      if (kind->keep != nullptr) kind->keep(shape, config, room);
+  }
+  return shapes;
 }
 
 std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageRange& range) {

@@ -9,6 +9,8 @@
 
 namespace mt {
 
+struct CacheRoom;
+struct CacheShape;
 struct ModelConfig;
 struct StageRange;
 
@@ -22,6 +24,9 @@ struct LayerPlan {
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);
+
+// What a generation keeps of the tokens that each layer of the decoder has seen (nn/kv_cache.h).
+std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room);
 
 // The letters of the kinds of branches of which each layer of a hybrid is one.
 std::string pattern_letters();

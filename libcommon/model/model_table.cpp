@@ -19,23 +19,6 @@ ModelConfig as_gpt(const ModelConfig& c) {
   return like;
 }
 
-// The layers of all stacks, each with the norm behind it.
-void declare_stacks(const ModelRows& rows) {
-  const ModelConfig& c = rows.config;
-  const std::vector<LayerPlan> layers = layers_of(c);
-  for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)})) {
-    for (const LayerPlan& plan : layers) {
-      if (plan.stack != stack.stack) continue;
-      const LayerRows layer{rows, plan.stack, plan.number, stack.end, plan.stacked};
-      for (const BranchKind* kind : plan.branches) kind->make(layer);
-    }
-    if (c.family == ModelFamily::mamba)
-      declare_mamba_final_norm(rows);
-    else
-      make_final_norm(rows, stack.stack);
-  }
-}
-
 }  // namespace
 
 static std::unique_ptr<Model> make_family(const ModelConfig& config, const StageRanges& stages,
@@ -44,15 +27,14 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
     case ModelFamily::gpt:
     case ModelFamily::gemma:
     case ModelFamily::mixtral:
+    case ModelFamily::mamba:
       return std::make_unique<Gpt>(config, stages, part);
     case ModelFamily::bert:
       return std::make_unique<Bert>(config, stages, part);
     case ModelFamily::t5:
-      return std::make_unique<T5>(config, stages, part);
-    case ModelFamily::mamba:
       break;
   }
-  fail(Exit::internal, "a model of a family that is converted alone");
+  return std::make_unique<T5>(config, stages, part);
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& stages,
@@ -67,16 +49,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
 
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   const ModelConfig like = as_gpt(c);
-  if (c.family != ModelFamily::mamba)
-    return std::move(make_model(like, {{.end = std::ssize(layers_of(c))}}, part)->table());
-  ParamTable table;
-  table.divide(part.rank, part.ranks);
-  const ModelRows rows{table, like, part};
-  declare_words(rows);
-  if (c.has_positions()) declare_positions(rows);
-  declare_stacks(rows);
-  if (c.untie_embeddings_and_output_weights) declare_output(rows);
-  return table;
+  return std::move(make_model(like, {{.end = std::ssize(layers_of(c))}}, part)->table());
 }
 
 // The sum, over the matrices of a stack's layers, or of all, of their elements times what `each`
@@ -104,6 +77,8 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
       return "a BERT's heads are asked of tokens all over a sequence";
     case ModelFamily::t5:
       return "a T5's decoder attends to all of the encoder's tokens";
+    case ModelFamily::mamba:
+      return "a Mamba's states pass on from the first token of a sequence to the last";
     default:
       return nullptr;
   }

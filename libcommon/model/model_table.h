@@ -1,5 +1,4 @@
-// A model of any family, and its rows: those of its modules, and, of families that are converted
-// and not computed with, the same list of modules' rows without them.
+// A model of any family, and its rows.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,7 @@ namespace mt {
 class Model;
 struct ModelConfig;
 
-// Some stages of a model, as one of so many tensor-parallel ranks has them.  Exit::internal where
-// its family is converted alone.
+// Some stages of a model, as one of so many tensor-parallel ranks has them.
 std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& stages,
                                   const TensorPart& part = {});
 

@@ -7,6 +7,7 @@
 
 #include "nn/cross_attention.h"
 #include "nn/experts.h"
+#include "nn/mamba.h"
 #include "nn/mlp.h"
 #include "nn/self_attention.h"
 
@@ -14,12 +15,12 @@ namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, CrossAttention, Mlp, Experts>;
+  using Module = std::variant<SelfAttention, CrossAttention, Mlp, Experts, Mamba>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
     std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved,
-                 Experts::Saved>
+                 Experts::Saved, Mamba::Saved>
         module;
   };
   Branch(Norm norm, Module module, bool recompute_norm = false)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/command.h"
+#include "base/flag_list.h"
 #include "formats/chat_files.h"
 #include "formats/model_source.h"
 #include "train/options/megatron_flags.h"
@@ -70,6 +71,16 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
           "gradients, and stop");
   plan.add_to(cl);
   run.add_reports_to(cl);
+  refuse(cl, "mt-pretrain alone trains models with Mamba layers",
+         {{"--is-hybrid-model"},
+          {"--hybrid-attention-ratio", only(0.)},
+          {"--hybrid-mlp-ratio", only(0.)},
+          {"--hybrid-override-pattern"},
+          {"--mamba-state-dim", only(128)},
+          {"--mamba-head-dim", only(64)},
+          {"--mamba-num-groups", only(8)},
+          {"--mamba-num-heads"},
+          {"--spec"}});
   add_megatron_flags(cl);
 }
 

@@ -77,6 +77,13 @@ ModelConfig config_of(const std::string& name) {
     config.apply_layernorm_1p = true;
     config.swiglu = false;
     config.squared_relu = true;
+  } else if (name == "mamba2") {
+    config = tiny_hybrid("MM");
+  } else if (name == "nemotron_h") {
+    config = tiny_hybrid("*M-");
+    config.kv_channels = 8;
+    config.mamba_num_heads = 6;
+    config.mamba_head_dim = 4;
   }
   config.complete();
   return config;
@@ -137,7 +144,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mistral", DType::f32, 1e-5}, Case{"mistral", DType::f64, 1e-12},
                     Case{"nemotron", DType::f32, 1e-5}, Case{"nemotron", DType::f64, 1e-12},
                     Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12},
-                    Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12}),
+                    Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12},
+                    Case{"mamba2", DType::f32, 1e-5}, Case{"mamba2", DType::f64, 1e-12},
+                    Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12}),
     name_of_case);
 
 TEST_P(HuggingFace, Names) {

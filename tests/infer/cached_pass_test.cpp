@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
@@ -46,8 +48,11 @@ TEST_P(CachedPassOf, PiecesOfAnyLength) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf, testing::Values(small_gpt2, small_llama),
-                         [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
+std::string name_of_model(const testing::TestParamInfo<ModelConfig (*)()>& which) {
+  return which.param == small_gpt2 ? "Gpt2" : which.param == small_llama ? "Llama" : "Hybrid";
+}
+INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf,
+                         testing::Values(small_gpt2, small_llama, small_hybrid), name_of_model);
 
 // In single precision: the cache is within rounding of none.
 TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
@@ -67,7 +72,7 @@ TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
 
 // A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
 TEST(CachedPass, SequencesDoNotNoticeEachOther) {
-  for (ModelConfig config : {small_gpt2(), small_llama()}) {
+  for (ModelConfig config : {small_gpt2(), small_llama(), small_hybrid()}) {
     config.hidden_size = 48;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config, DType::f32);
@@ -101,9 +106,14 @@ TEST(CachedPass, SequencesDoNotNoticeEachOther) {
   }
 }
 
-// Pages are made for what comes, and what lies in them moves as the cache grows: no bit changes.
-TEST(CachedPass, TheCacheGrows) {
-  ModelConfig config = small_llama();
+// Pages are made for what comes, and what lies in them, and states, move as the cache grows: no bit
+// changes.
+class CacheOf : public testing::TestWithParam<ModelConfig (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Models, CacheOf, testing::Values(small_llama, small_hybrid),
+                         name_of_model);
+
+TEST_P(CacheOf, Grows) {
+  ModelConfig config = GetParam()();
   config.max_position_embeddings = 1000;
   const auto model = make_gpt(config, DType::f32);
   const auto ids = some_tokens(700);
@@ -191,6 +201,22 @@ TEST(CachedPass, BeginningsAreShared) {
     EXPECT_EQ(pass.pages().held(), 4);
     expect_shared(1, ids, 256);  // nobody had them any more
   }
+}
+
+// States pass on, so that no page tells of what was before it: nothing is shared.
+TEST(CachedPass, SequencesWithStatesBeginAlone) {
+  ModelConfig config = small_hybrid();
+  config.max_position_embeddings = 500;
+  const auto model = make_gpt(config, DType::f32);
+  const auto ids = some_tokens(300);
+  CachedPass pass(*model, {.vocab_size = 30, .sequences = 2, .page_tokens = 64});
+  EXPECT_EQ(pass.start(0, ids), 0);
+  const HostTensor first = clone(pass.next_logits(0, ids));
+  EXPECT_EQ(pass.start(1, ids), 0);
+  EXPECT_SAME_BITS(pass.next_logits(1, ids), first.view());
+  pass.start(0);
+  EXPECT_EQ(pass.start(0, ids), 0);
+  EXPECT_SAME_BITS(pass.next_logits(0, ids), first.view());
 }
 
 }  // namespace

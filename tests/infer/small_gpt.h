@@ -34,6 +34,17 @@ inline ModelConfig small_llama() {
   return config;
 }
 
+inline ModelConfig small_hybrid() {
+  ModelConfig config = small_llama();
+  config.family = ModelFamily::mamba;
+  config.hybrid_pattern = "M*-M";
+  config.num_layers = 4;
+  config.mamba_head_dim = 8;
+  config.mamba_state_dim = 6;
+  config.mamba_num_groups = 2;
+  return config;
+}
+
 inline std::unique_ptr<Gpt> make_gpt(ModelConfig config, DType dtype = DType::f64) {
   config.complete();
   auto model = std::make_unique<Gpt>(config);

@@ -38,6 +38,8 @@ std::vector<NamedConfig> configs() {
   windowed.window_attn_skip_freq = {2};
   windowed.label_smoothing = 0.1;
   windowed.complete();
+  ModelConfig hybrid = tiny_hybrid();
+  hybrid.squared_relu = false;  // which has no third derivative
   return {{"gpt2", tiny_gpt2()},
           {"normed", normed},
           {"windowed", windowed},
@@ -46,6 +48,8 @@ std::vector<NamedConfig> configs() {
           {"llama", tiny_llama()},
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
+          {"mamba", tiny_hybrid("MM")},
+          {"hybrid_with_dropout", with_dropout(hybrid)},
           {"llama_without_positions", without_positions}};
 }
 
@@ -145,7 +149,7 @@ TEST_P(EveryGpt, TwoStagesAreTheModel) {
   ModelConfig untied = config();
   untied.untie_embeddings_and_output_weights = true;
   ModelBench whole(untied, DType::f64), first(untied, {0, 1, true, false}, DType::f64),
-      last(untied, {1, 2, false, true}, DType::f64);
+      last(untied, {1, untied.num_layers, false, true}, DType::f64);
   EXPECT_EQ(first.table().count() + last.table().count(), whole.table().count());
   whole.forward_and_backward();
   last.forward(first.forward({}));
@@ -295,6 +299,25 @@ TEST(GptSizes, ParametersOnMeta) {
   Gpt model(llama3_8b());
   model.table().allocate(Device::meta, DType::f32, true);
   EXPECT_GE(values_of(model.table()).numel(), 8030261248);
+}
+
+// 4 layers of attention, 24 of Mamba and 28 MLPs.
+TEST(GptSizes, OfAHybrid) {
+  ModelConfig c = sized(56, 4096, 32, 4096, 256000);
+  c.family = ModelFamily::mamba;
+  c.hybrid_pattern = std::string(4, '*') + std::string(24, 'M') + std::string(28, '-');
+  c.position_embedding_type = "none";
+  c.add_bias_linear = false;
+  c.group_query_attention = true;
+  c.num_query_groups = 8;
+  c.complete();
+  EXPECT_NEAR(model_flops(c, 256, {4096}), 4.88183162732544e16, 1e2);
+  ModelConfig layer = sized(1, 1024, 16, 1024, 1024);
+  layer.family = ModelFamily::mamba;
+  layer.normalization = "RMSNorm";
+  layer.complete();
+  const std::int64_t beside = 2 * 1024 * 1024 + 1024;  // words, positions, the final norm
+  EXPECT_EQ(Gpt(layer).table().count(), 8445024 + beside);
 }
 
 TEST(GptSizes, Flops) {

@@ -42,6 +42,22 @@ inline ModelConfig tiny_mixtral() {
   return c;
 }
 
+// A layer for each letter.
+inline ModelConfig tiny_hybrid(const char* pattern = "M*-M") {
+  ModelConfig c = tiny_llama();
+  c.family = ModelFamily::mamba;
+  c.hybrid_pattern = pattern;
+  c.num_layers = std::ssize(c.hybrid_pattern);
+  c.position_embedding_type = "none";
+  c.swiglu = c.bias_gelu_fusion = false;
+  c.squared_relu = true;
+  c.mamba_head_dim = 8;
+  c.mamba_state_dim = 6;
+  c.mamba_num_groups = 2;
+  c.complete();
+  return c;
+}
+
 inline ModelConfig with_dropout(ModelConfig c) {
   c.attention_dropout = 0.2;
   c.hidden_dropout = 0.1;

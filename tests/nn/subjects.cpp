@@ -4,6 +4,7 @@
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
+#include "nn/mamba.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
 #include "nn/self_attention.h"
@@ -301,6 +302,33 @@ NamedSubject of_adapted_attention(const std::string& name, const std::vector<std
           }};
 }
 
+// Of four heads in two groups, whose sequences are longer than a chunk.
+Mamba mamba(ParamTable& table, double dropout) {
+  MambaShape shape{.heads = 4, .head_dim = 3, .groups = 2, .state_dim = 2, .chunk = 3};
+  const auto add = [&](const char* name, const Shape& of) {
+    return &table.add({.place = {.module = name, .param = "weight"}, .shape = of});
+  };
+  const Linear in = linear(table, "in", shape.projected(), kHidden, false);
+  return {in,
+          linear(table, "out", kHidden, shape.inner(), false),
+          {.conv_weight = add("conv", {shape.mixed(), 1, shape.taps}),
+           .conv_bias = add("conv_bias", {shape.mixed()}),
+           .dt_bias = add("dt_bias", {shape.heads}),
+           .a_log = add("A_log", {shape.heads}),
+           .d = add("D", {shape.heads}),
+           .norm = add("norm", {shape.inner()})},
+          {.shape = shape, .layer = 3, .hidden_dropout = dropout}};
+}
+
+NamedSubject of_mamba(const std::string& name, std::int64_t document, double dropout = 0) {
+  return {name, [=] {
+            return std::make_unique<WithResidual<Mamba>>([&](Subject& subject) {
+              subject.sizes.document = document;
+              return mamba(subject.table, dropout);
+            });
+          }};
+}
+
 Branch branch_of(ParamTable& table, NormKind kind, const AttentionForm& form) {
   const Norm before = norm(table, "norm1", kind);
   return {before, attention(table, form), form.recompute};
@@ -547,6 +575,9 @@ std::vector<NamedSubject> all_subjects() {
       of_mlp("mlp_geglu", Activation::geglu, false, 0),
       of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
       of_mlp("mlp_swiglu_with_dropout", Activation::swiglu, false, 0.3),
+      of_mamba("mamba", 0),
+      of_mamba("mamba_of_documents", 2),
+      of_mamba("mamba_with_dropout", 0, 0.3),
       plain<Branch>("attention_branch_with_dropout", kHidden, kHidden,
                     branch_with(NormKind::layer, with_dropout({}))),
       plain<Branch>("mlp_branch_with_dropout", kHidden, kHidden,

@@ -20,7 +20,7 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, bert, t5, experts };
+enum class Style { gpt, llama, bert, t5, experts, hybrid };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -50,6 +50,7 @@ struct TrainedLayout {
         : style == Style::llama   ? "llama"
         : style == Style::bert    ? "bert"
         : style == Style::experts ? "experts"
+        : style == Style::hybrid  ? "hybrid"
                                   : concat("t5_", std::string_view(positions).substr(0, 4)),
         tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
         hidden_size == 32 ? "" : concat("_h", hidden_size),
@@ -163,6 +164,15 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.moe_aux_loss_coeff = 0.1;
       o.model.moe_z_loss_coeff = 0.01;
       o.model.moe_router_topk = 2;
+    }
+    if (layout.style == Style::hybrid) {
+      o.model.family = ModelFamily::mamba;
+      o.model.hybrid_pattern = layout.num_layers == 4 ? "MM*-" : "M*";
+      o.model.normalization = "RMSNorm";
+      o.model.add_bias_linear = false;
+      o.model.mamba_head_dim = 8;  // two heads a group: of one alone D would have no gradient
+      o.model.mamba_state_dim = 6;
+      o.model.mamba_num_groups = 4;
     }
     if (layout.style == Style::bert) {
       if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));

@@ -386,6 +386,9 @@ class ConfigReader {
     model_.normalization = "RMSNorm";
     model_.add_bias_linear = false;
     model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-5);
+    if (model_.norm_epsilon != 1e-5)
+      object_.refuse("\"layer_norm_epsilon\" is ", model_.norm_epsilon,
+                     ", expected 1e-05, which Megatron's gated norms have");
     model_.untie_embeddings_and_output_weights = !object_.flag_or("tie_word_embeddings", false);
     expect_flag("use_bias", false);
     expect_flag("use_conv_bias", true);

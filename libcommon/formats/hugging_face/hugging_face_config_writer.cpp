@@ -84,6 +84,8 @@ void check_t5(const ModelConfig& c) {
 void check_mamba(const ModelConfig& c) {
   if (c.normalization != "RMSNorm" || c.apply_layernorm_1p)
     refuse("Mamba layers with norms that are not plain RMSNorm");
+  if (c.norm_epsilon != 1e-5)
+    refuse("Mamba layers with a --norm-epsilon that is not 1e-5, which gated norms have");
   if (c.position_embedding_type != "none")
     refuse("Mamba layers without --position-embedding-type none");
   if (!c.is_hybrid()) {

@@ -8,7 +8,8 @@
 
 namespace mt {
 
-void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size) {
+void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size,
+                                 std::int64_t ranks) {
   if (mamba_num_heads == 0) {
     if (2 * hidden_size % mamba_head_dim != 0)
       fail(Exit::bad_config, "--mamba-head-dim ", mamba_head_dim,
@@ -16,6 +17,12 @@ void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size) 
     mamba_num_heads = 2 * hidden_size / mamba_head_dim;
   }
   check_range("--mamba-num-heads", mamba_num_heads, between(1, kWide));
+  if (mamba_num_heads % mamba_num_groups != 0)
+    fail(Exit::bad_config, "--mamba-num-groups ", mamba_num_groups, ": does not divide ",
+         mamba_num_heads, " heads");
+  if (mamba_num_groups % ranks != 0)
+    fail(Exit::bad_config, "--mamba-num-groups ", mamba_num_groups,
+         ": not a multiple of tensor_model_parallel_size (", ranks, ")");
   if (hybrid_pattern.empty()) hybrid_pattern.assign(static_cast<std::size_t>(layers), 'M');
   if (std::ssize(hybrid_pattern) != layers)
     fail(Exit::bad_config, "--hybrid-override-pattern ", hybrid_pattern, ": has ",

@@ -12,7 +12,8 @@ struct MambaConfig {
   std::int64_t mamba_num_heads = 0, mamba_head_dim = 64;  // 0: the channels are twice hidden_size
   std::int64_t mamba_state_dim = 128, mamba_num_groups = 8;
 
-  void complete_mamba(std::int64_t layers, std::int64_t hidden_size);
+  // Of a model whose matrices so many ranks share.
+  void complete_mamba(std::int64_t layers, std::int64_t hidden_size, std::int64_t ranks);
 
   std::int64_t mamba_inner() const { return mamba_num_heads * mamba_head_dim; }  // channels
   std::int64_t mamba_states() const { return mamba_num_groups * mamba_state_dim; }

@@ -159,7 +159,7 @@ void ModelConfig::complete(int tensor_ranks) {
   if (family == ModelFamily::t5) check_t5(*this);
   check_task_head(*this);
   if (family == ModelFamily::mixtral) check_mixtral(*this);
-  if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size);
+  if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
 }
 
 void Sizes::pad_vocabulary(int tensor_ranks) {

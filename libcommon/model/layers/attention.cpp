@@ -1,6 +1,7 @@
 // The rows of a layer's self-attention: linear_qkv, with the norm in front of it, norms of heads,
 // and linear_proj; and those of its cross-attention.
 #include "model/layers/layer_rows.h"
+#include "nn/kv_cache.h"
 
 namespace mt {
 
@@ -64,6 +65,10 @@ extern const BranchKind kAttention{
     .flops =
         [](const ModelConfig& c, double length, double /*memory*/) {
           return 6 * length * static_cast<double>(c.num_attention_heads * c.head_dim());
+        },
+    .keep =
+        [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
+          shape.keys = {room.pages, room.page_tokens, c.kv_heads(), c.head_dim()};
         }};
 
 // --- Cross-attention ----------------------------------------------------------------------------
@@ -117,6 +122,10 @@ extern const BranchKind kCrossAttention{
           const auto inner = static_cast<double>(c.num_attention_heads * c.head_dim());
           const double kv = 2 * inner * static_cast<double>(c.hidden_size);
           return 12 * memory * inner + 6 * kv * (memory / length - 1);
+        },
+    .keep =
+        [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
+          shape.memory = {room.slots, room.memory, 2 * c.num_attention_heads * c.head_dim()};
         }};
 
 const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack) {

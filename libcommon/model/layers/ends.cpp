@@ -25,8 +25,9 @@ const Param& declare_positions(const ModelRows& rows) {
 }
 
 Norm make_final_norm(const ModelRows& rows, std::string_view stack) {
-  return rows.make_norm(
-      rows.norm_row({.stack = stack, .module = "final_layernorm", .param = "weight"}));
+  const char* const module =
+      rows.config.family == ModelFamily::mamba ? "final_norm" : "final_layernorm";
+  return rows.make_norm(rows.norm_row({.stack = stack, .module = module, .param = "weight"}));
 }
 
 const Param& declare_output(const ModelRows& rows) {

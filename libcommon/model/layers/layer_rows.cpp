@@ -49,8 +49,9 @@ Linear LayerRows::make_linear(Param weight, bool has_bias, Purpose adapter_dropo
 }
 
 Initializer LayerRows::output_init() const {
+  const double branches = config.family == ModelFamily::mamba ? 1 : 2;  // of a layer
   return {Initializer::Kind::normal,
-          config.init_method_std / std::sqrt(2.0 * static_cast<double>(layers))};
+          config.init_method_std / std::sqrt(branches * static_cast<double>(layers))};
 }
 
 }  // namespace mt

@@ -66,6 +66,9 @@ struct ExtraState {
   bool of_experts = false;  // each expert has one
 };
 
+struct CacheRoom;
+struct CacheShape;
+
 // BranchKind: all that is known of a kind of branch, which its module's file defines.
 struct BranchKind {
   char letter;  // in patterns of layers
@@ -75,6 +78,8 @@ struct BranchKind {
   // FLOPs of a training step for a token of a sequence of this length, whose memory is of so many
   // tokens, beside those of its matrices; null: none.
   double (*flops)(const ModelConfig& config, double length, double memory) = nullptr;
+  // Adds what a generation keeps of a layer's tokens (nn/kv_cache.h); null: nothing.
+  void (*keep)(CacheShape& shape, const ModelConfig& config, const CacheRoom& room) = nullptr;
 };
 
 // Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and
@@ -101,12 +106,10 @@ RowRange make_unit(ParamTable& table, const Add& add) {
 // The embedding of words.  shared, copy: as in Param.
 const Param& declare_words(const ModelRows& rows, bool shared = false, bool copy = false);
 const Param& declare_positions(const ModelRows& rows);
+// The norm behind a stack, which a MambaModel has by a name of its own.
 Norm make_final_norm(const ModelRows& rows, std::string_view stack);
 // An output layer that is not tied to the words.
 const Param& declare_output(const ModelRows& rows);
-
-// The norm behind all layers of a MambaModel has a name of its own.
-void declare_mamba_final_norm(const ModelRows& rows);
 
 // The two types of BERT's tokens.
 const Param& declare_types(const ModelRows& rows);

@@ -39,17 +39,8 @@ static void add_decoder_flags(CommandLine& cl) {
           {"--mscale-all-dim", only(1.)}});
   refuse(cl, "multi-token prediction is not supported",
          {{"--mtp-num-layers"}, {"--mtp-loss-scaling-factor", only(0.1)}});
-  refuse(cl, "models with Mamba layers are not supported",
-         {{"--is-hybrid-model"},
-          {"--hybrid-attention-ratio", only(0.)},
-          {"--hybrid-mlp-ratio", only(0.)},
-          {"--hybrid-override-pattern"},
-          {"--mamba-state-dim", only(128)},
-          {"--mamba-head-dim", only(64)},
-          {"--mamba-num-groups", only(8)}});
   refuse(cl, "all layers of a model are alike",
          {{"--heterogeneous-layers-config-path"}, {"--heterogeneous-layers-config-encoded-json"}});
-  refuse(cl, "a layer is described by options, not by Python code", {{"--spec"}});
 }
 
 static void add_encoder_flags(CommandLine& cl) {

@@ -82,7 +82,16 @@ static std::vector<std::string> texts_of(T& value, const Setting& s) {
 }
 
 static std::string type_of(ModelFamily family) {
-  return family == ModelFamily::bert ? "bert" : family == ModelFamily::t5 ? "t5" : "gpt";
+  switch (family) {
+    case ModelFamily::bert:
+      return "bert";
+    case ModelFamily::t5:
+      return "t5";
+    case ModelFamily::mamba:
+      return "mamba";
+    default:
+      return "gpt";
+  }
 }
 
 // The option that says it, empty where there is none.  --num-layers says how many the encoder of a
@@ -94,7 +103,8 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
                          flag == "--gated-linear-unit" || flag == "--num-experts" ||
-                         flag.starts_with("--moe-");
+                         flag.starts_with("--moe-") || flag == "--hybrid-override-pattern" ||
+                         flag.starts_with("--mamba-");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -115,6 +125,8 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   const std::string from = "checkpoint " + stored->where, type = type_of(family);
   if (cl.given("--model-type") && type != model_type)
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
+  if (family == ModelFamily::mamba && !takes_mamba)
+    fail(Exit::bad_config, stored->where, ": is a Mamba, which mt-pretrain alone trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
   const bool over_flags = checkpoint.use_args;
   std::set<std::string> unset;  // flags for what the checkpoint has not

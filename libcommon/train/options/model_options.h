@@ -6,6 +6,7 @@
 
 #include "model/config/model_config.h"
 #include "train/options/encoder_options.h"
+#include "train/options/mamba_options.h"
 #include "train/run/to_load.h"
 
 namespace mt {
@@ -16,9 +17,11 @@ struct CheckpointOptions;
 struct PlanOptions;
 
 struct ModelOptions {
-  std::string model_type = "gpt";  // or bert, t5
+  std::string model_type = "gpt";  // or bert, t5, mamba
   ModelConfig model;
   EncoderOptions encoder;
+  MambaOptions mamba;
+  bool takes_mamba = false;                 // the program has its options
   std::optional<std::int64_t> num_experts;  // of a layer, in the place of its MLP
   std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
 

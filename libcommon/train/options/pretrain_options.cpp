@@ -10,10 +10,13 @@ namespace mt {
 void PretrainOptions::add_to(CommandLine& cl) {
   cl.section("Model");
   cl.option("--model-type", &model_type, "TYPE",
-            "what is trained: gpt, or as pretrain_bert.py and pretrain_t5.py do bert or t5",
-            one_of({"gpt", "bert", "t5"}));
+            "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
+            "bert, t5 or mamba",
+            one_of({"gpt", "bert", "t5", "mamba"}));
   model.add_to(cl);
   encoder.add_to(cl);
+  mamba.add_to(cl);
+  takes_mamba = true;
   add_experts_to(cl);
   model.recompute.add_to(cl);
   data.add_to(cl);
@@ -33,8 +36,13 @@ void PretrainOptions::add_to(CommandLine& cl) {
 void PretrainOptions::choose_type() {
   data.type = sample_type(model_type);
   make_experts();
+  const std::string type_option = "--model-type " + model_type;
+  if (model_type == "mamba")
+    mamba.make_mamba(model);
+  else
+    mamba.check_unused(type_option);
   if (data.type == SampleType::t5) return encoder.make_t5(model);
-  encoder.check_unused("--model-type " + model_type);
+  encoder.check_unused(type_option);
   if (data.type != SampleType::bert) return;
   model.family = ModelFamily::bert;
   model.bert_binary_head = data.masks.binary_head;

@@ -1,0 +1,59 @@
+// Hybrids of Mamba layers and others, in all layouts that they have, against one rank.
+#include "tests/train/layouts.h"
+
+namespace mt {
+namespace {
+
+struct Kind {
+  int tensor = 1, stages = 1, data = 1;
+  bool shares_rows = false;
+  PipelineOptions pipeline = {};
+};
+
+const std::vector<Kind> kKinds{
+    {.tensor = 2},
+    {.tensor = 2, .shares_rows = true},
+    {.tensor = 4, .shares_rows = true},
+    {.data = 2},
+    {.stages = 2},
+    {.stages = 4},
+    {.tensor = 2, .data = 2, .shares_rows = true},
+    {.tensor = 2, .stages = 2},
+    {.tensor = 2, .stages = 2, .data = 2, .shares_rows = true},
+    {.tensor = 4, .stages = 2, .shares_rows = true},
+    {.stages = 2, .pipeline = {.virtual_stages_per_rank = 2}},
+    {.stages = 2, .data = 2, .pipeline = {.schedule = "zero-bubble"}},
+};
+
+std::vector<TrainedLayout> hybrid_layouts() {
+  std::vector<TrainedLayout> all;
+  const std::vector<std::string> again{"", "full", "core_attn", "layernorm"};
+  std::size_t turn = 0;  // which recomputation is next
+  for (const bool documents : {false, true})
+    for (const DType dtype : {DType::f64, DType::f32})
+      for (const Kind& kind : kKinds) {
+        TrainedLayout layout{.style = Style::hybrid,
+                             .tied = turn % 2 == 0,
+                             .dtype = dtype,
+                             .ranks = kind.tensor * kind.stages * kind.data,
+                             .pipeline = kind.pipeline,
+                             .num_layers = kind.stages > 1 ? 4 : 2,
+                             .recompute = again[turn / 2 % again.size()],
+                             .distributed = kind.data > 1 && turn % 3 > 0,
+                             .documents = documents};
+        ++turn;
+        layout.parallel.tensor_model_parallel_size = kind.tensor;
+        layout.parallel.sequence_parallel = kind.shares_rows;
+        layout.parallel.pipeline_model_parallel_size = kind.stages;
+        all.push_back(layout);
+      }
+  return all;
+}
+
+class MambaLayouts : public Layouts {};
+INSTANTIATE_TEST_SUITE_P(All, MambaLayouts, in_this_run(hybrid_layouts()), name_of_layout);
+
+TEST_P(MambaLayouts, AsOneRank) { expect_as_one_rank(); }
+
+}  // namespace
+}  // namespace mt
