@@ -127,6 +127,15 @@ inline ModelConfig config_named(const std::string& name) {
     c.mamba_state_dim = 6;
     c.mamba_num_groups = 2;
   }
+  if (name == "bamba") {
+    c.family = ModelFamily::mamba;
+    c.num_layers = 4;
+    c.hybrid_pattern = "M-*-";
+    c.rotary_percent = 0.5;
+    c.mamba_head_dim = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
+  }
   if (name.starts_with("t5")) {
     c.family = ModelFamily::t5;
     c.position_embedding_type = "relative";

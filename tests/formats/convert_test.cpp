@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Family,
                                          "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
                                          "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense",
                                          "glm4_moe", "gemma", "bert", "mamba", "hybrid",
-                                         "hybrid_wide", "t5", "t5_gated", "t5_not_scaled",
+                                         "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
                                          "bert_of_labels", "bert_of_numbers", "bert_of_choices",
                                          "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
@@ -404,7 +404,8 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "BERT, megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
+       "qwen3, qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h, bamba "
+       "or t5"},
       {R"({"model_type":"glm4_moe","n_group":2})",
        "\"topk_group\" is 1 for 8 experts, expected half as many: a group's score is the sum of "
        "its "

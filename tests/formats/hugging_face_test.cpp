@@ -79,6 +79,12 @@ ModelConfig config_of(const std::string& name) {
     config.squared_relu = true;
   } else if (name == "mamba2") {
     config = tiny_hybrid("MM");
+  } else if (name == "bamba") {
+    config = tiny_hybrid("*-M-");
+    config.squared_relu = false;
+    config.swiglu = true;
+    config.position_embedding_type = "rope";
+    config.rotary_percent = 0.5;
   } else if (name == "nemotron_h") {
     config = tiny_hybrid("*M-");
     config.kv_channels = 8;
@@ -146,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12},
                     Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12},
                     Case{"mamba2", DType::f32, 1e-5}, Case{"mamba2", DType::f64, 1e-12},
+                    Case{"bamba", DType::f32, 1e-5}, Case{"bamba", DType::f64, 1e-12},
                     Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12}),
     name_of_case);
 

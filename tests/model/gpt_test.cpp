@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <utility>
+
 #include "model/model_table.h"
 #include "tests/model/support.h"
 #include "tests/support/derivative.h"
@@ -318,6 +321,32 @@ TEST(GptSizes, OfAHybrid) {
   layer.complete();
   const std::int64_t beside = 2 * 1024 * 1024 + 1024;  // words, positions, the final norm
   EXPECT_EQ(Gpt(layer).table().count(), 8445024 + beside);
+}
+
+// As Megatron's mixers begin: decays in [1, 16), steps in [0.001, 0.1), convolutions in [-1/2,
+// 1/2).
+TEST(Mamba, InitialValues) {
+  ModelConfig c = tiny_hybrid("M");
+  c.mamba_num_heads = 400;
+  ModelBench bench(c, DType::f64);
+  const auto extent = [&](const char* name, double (*of)(double)) {
+    const Tensor& value = bench.table().at(concat("decoder.layers.0.mixer.", name)).value;
+    double least = of(element(value, 0)), most = least;
+    for (std::int64_t i = 0; i < value.numel(); ++i) {
+      least = std::min(least, of(element(value, i)));
+      most = std::max(most, of(element(value, i)));
+    }
+    return std::pair(least, most);
+  };
+  const auto expect = [](std::pair<double, double> got, double low, double high) {
+    EXPECT_TRUE(low <= got.first && got.first < low + 0.05 * (high - low)) << got.first;
+    EXPECT_TRUE(high - 0.05 * (high - low) < got.second && got.second < high) << got.second;
+  };
+  expect(extent("A_log", [](double x) { return std::exp(x); }), 1, 16);
+  expect(extent("dt_bias", [](double x) { return std::log10(std::log1p(std::exp(x))); }), -3, -1);
+  expect(extent("conv1d.weight", [](double x) { return x; }), -0.5, 0.5);
+  expect(extent("conv1d.bias", [](double x) { return x; }), -0.5, 0.5);
+  EXPECT_EQ(extent("D", [](double x) { return x; }), std::pair(1.0, 1.0));
 }
 
 TEST(GptSizes, Flops) {

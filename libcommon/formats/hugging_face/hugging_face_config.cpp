@@ -75,6 +75,8 @@ class ConfigReader {
       read_mamba();
     else if (type_ == "nemotron_h")
       read_nemotron_h();
+    else if (type_ == "bamba")
+      read_bamba();
     else if (type_ == "t5")
       read_t5();
     else if (type_ == "bert" || type_ == "roberta" || type_ == "xlm-roberta")
@@ -379,20 +381,24 @@ class ConfigReader {
     read_mamba_layers();
   }
 
-  // What Mamba-2 and its hybrids have in common.
+  // What Mamba-2 and its hybrids have in common, but for its names.
   void read_mamba_layers() {
     model_.mamba_num_groups = size_or("n_groups", 8);
     model_.position_embedding_type = "none";
-    model_.normalization = "RMSNorm";
-    model_.add_bias_linear = false;
-    model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-5);
-    if (model_.norm_epsilon != 1e-5)
-      object_.refuse("\"layer_norm_epsilon\" is ", model_.norm_epsilon,
-                     ", expected 1e-05, which Megatron's gated norms have");
-    model_.untie_embeddings_and_output_weights = !object_.flag_or("tie_word_embeddings", false);
+    read_mamba_norms("layer_norm_epsilon");
     expect_flag("use_bias", false);
     expect_flag("use_conv_bias", true);
     expect_number("conv_kernel", kMambaConv);
+  }
+
+  void read_mamba_norms(const char* epsilon) {
+    model_.normalization = "RMSNorm";
+    model_.add_bias_linear = false;
+    model_.norm_epsilon = real_or(epsilon, 1e-5);
+    if (model_.norm_epsilon != 1e-5)
+      object_.refuse(json_quoted(epsilon), " is ", model_.norm_epsilon,
+                     ", expected 1e-05, which Megatron's gated norms have");
+    model_.untie_embeddings_and_output_weights = !object_.flag_or("tie_word_embeddings", false);
     expect_free_steps();
   }
 
@@ -438,6 +444,59 @@ class ConfigReader {
     if (object_.has("sliding_window")) object_.refuse("\"sliding_window\" is not supported");
     expect_number("num_nextn_predict_layers", 0);
     read_mamba_layers();
+  }
+
+  // Each of its layers is two of ours: a mixer or attention, and an MLP.
+  void read_bamba() {
+    constexpr std::int64_t kLayers = 1 << 14;
+    model_.family = ModelFamily::mamba;
+    const std::int64_t layers =
+        object_.has("num_hidden_layers") ? object_.number("num_hidden_layers", kLayers) : 32;
+    for (std::int64_t i = 0; i < layers; ++i) model_.hybrid_pattern += "M-";
+    model_.num_layers = 2 * layers;
+    read_attention_layers(layers);
+    model_.vocab_size = size_or("vocab_size", 128000);
+    model_.hidden_size = size_or("hidden_size", 4096);
+    model_.ffn_hidden_size = size_or("intermediate_size", 14336);
+    model_.num_attention_heads = size_or("num_attention_heads", 32);
+    model_.num_query_groups = size_or("num_key_value_heads", 8);
+    model_.group_query_attention = model_.num_query_groups != model_.num_attention_heads;
+    if (object_.has("head_dim")) model_.kv_channels = size("head_dim");
+    model_.max_position_embeddings = size_or("max_position_embeddings", 262144);
+    model_.attention_dropout = real_or("attention_dropout", 0);
+    model_.hidden_dropout = 0;
+    model_.swiglu = true;
+    model_.bias_gelu_fusion = false;
+    model_.position_embedding_type = "rope";
+    if (!is_silu(object_.text_or("hidden_act", "silu"))) expect_text("hidden_act", "silu");
+    for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
+      expect_flag(name, false);
+    expect_flag("mamba_conv_bias", true);
+    expect_number("mamba_d_conv", kMambaConv);
+    model_.mamba_num_heads = size_or("mamba_n_heads", 128);
+    model_.mamba_state_dim = size_or("mamba_d_state", 256);
+    model_.mamba_num_groups = size_or("mamba_n_groups", 1);
+    std::string_view automatic;
+    if (object_.has("mamba_d_head") && object_.member("mamba_d_head").get(automatic))
+      model_.mamba_head_dim = size("mamba_d_head");
+    else
+      model_.mamba_head_dim =
+          size_or("mamba_expand", 2) * model_.hidden_size / model_.mamba_num_heads;
+    read_mamba_norms("rms_norm_eps");
+    read_rope(10000);
+  }
+
+  void read_attention_layers(std::int64_t layers) {
+    constexpr const char* kName = "attn_layer_indices";
+    if (!object_.has(kName)) return;
+    simdjson::dom::array indices;
+    if (object_.member(kName).get(indices)) object_.refuse(json_quoted(kName), ": expected a list");
+    for (const simdjson::dom::element entry : indices) {
+      std::int64_t layer = 0;
+      if (entry.get(layer) || layer < 0 || layer >= layers)
+        object_.refuse(json_quoted(kName), ": expected numbers of layers");
+      model_.hybrid_pattern[static_cast<std::size_t>(2 * layer)] = '*';
+    }
   }
 
   // A list of names, or, of the 4th generation, their letters.

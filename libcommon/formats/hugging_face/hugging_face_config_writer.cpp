@@ -81,11 +81,28 @@ void check_t5(const ModelConfig& c) {
     refuse("T5 of sizes whose square roots are no powers of two, and weights not rounded");
 }
 
+// Bamba's layers are a mixer or attention, and behind it an MLP.
+void check_bamba(const ModelConfig& c) {
+  const std::string& pattern = c.hybrid_pattern;
+  for (std::size_t i = 0; i < pattern.size(); ++i)
+    if ((pattern[i] == '-') != (i % 2 == 1) || pattern.size() % 2 == 1)
+      refuse("a hybrid of Mamba layers with --swiglu where MLPs are not every second layer");
+  if (c.position_embedding_type != "rope" || c.rotary_interleaved)
+    refuse("a hybrid of Mamba layers with --swiglu without plain rotary positions");
+  if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
+    refuse("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
+  if (c.mamba_inner() % c.hidden_size != 0)
+    refuse("a hybrid of Mamba layers with channels that are no multiple of --hidden-size");
+  if (c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse("a hybrid of Mamba layers with --swiglu and --kv-channels");
+}
+
 void check_mamba(const ModelConfig& c) {
   if (c.normalization != "RMSNorm" || c.apply_layernorm_1p)
     refuse("Mamba layers with norms that are not plain RMSNorm");
   if (c.norm_epsilon != 1e-5)
     refuse("Mamba layers with a --norm-epsilon that is not 1e-5, which gated norms have");
+  if (c.swiglu && c.is_hybrid()) return check_bamba(c);
   if (c.position_embedding_type != "none")
     refuse("Mamba layers without --position-embedding-type none");
   if (!c.is_hybrid()) {
@@ -125,6 +142,7 @@ Kind kind_of(const ModelConfig& c) {
   }
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
+    if (c.is_hybrid() && c.swiglu) return {"bamba", "BambaForCausalLM"};
     if (c.is_hybrid()) return {"nemotron_h", "NemotronHForCausalLM"};
     return {"mamba2", "Mamba2ForCausalLM"};
   }
@@ -387,6 +405,26 @@ void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
   write_mamba_layers(json, c);
 }
 
+void write_bamba(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers / 2).member("hidden_size", c.hidden_size);
+  json.key("attn_layer_indices").begin_array();
+  for (std::int64_t i = 0; i < c.num_layers; i += 2)
+    if (c.hybrid_pattern[static_cast<std::size_t>(i)] == '*') json.value(i / 2);
+  json.end_array();
+  json.member("num_attention_heads", c.num_attention_heads);
+  json.member("num_key_value_heads", c.kv_heads());
+  json.member("intermediate_size", c.ffn()).member("hidden_act", "silu");
+  json.member("max_position_embeddings", c.max_position_embeddings);
+  json.member("mamba_n_heads", c.mamba_num_heads).member("mamba_d_head", c.mamba_head_dim);
+  json.member("mamba_d_state", c.mamba_state_dim).member("mamba_n_groups", c.mamba_num_groups);
+  json.member("mamba_expand", c.mamba_inner() / c.hidden_size).member("mamba_d_conv", kMambaConv);
+  json.member("mamba_conv_bias", true).member("rms_norm_eps", c.norm_epsilon);
+  json.member("attention_dropout", c.attention_dropout);
+  for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
+    json.member(name, false);
+  write_rope(json, c, {});
+}
+
 void write_t5(JsonWriter& json, const ModelConfig& c) {
   const bool tied = !c.untie_embeddings_and_output_weights;
   json.member("num_layers", c.encoder_num_layers).member("num_decoder_layers", c.num_layers);
@@ -484,6 +522,14 @@ bool is_ours(std::string_view name) {
                                                "mamba_hidden_act",
                                                "mamba_proj_bias",
                                                "ssm_state_size",
+                                               "attn_layer_indices",
+                                               "mamba_n_heads",
+                                               "mamba_d_head",
+                                               "mamba_d_state",
+                                               "mamba_n_groups",
+                                               "mamba_expand",
+                                               "mamba_d_conv",
+                                               "mamba_conv_bias",
                                                "hidden_dropout",
                                                "num_layers",
                                                "num_decoder_layers",
@@ -540,6 +586,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_mamba(json, model);
   else if (type == "nemotron_h")
     write_nemotron_h(json, model);
+  else if (type == "bamba")
+    write_bamba(json, model);
   else if (type == "t5")
     write_t5(json, model);
   else

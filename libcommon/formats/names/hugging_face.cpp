@@ -115,6 +115,25 @@ constexpr ModuleName kNemotronH[] = {
     {"mlp.linear_fc2", "mixer.down_proj"},
 };
 
+constexpr ModuleName kBamba[] = {
+    {"embedding.word_embeddings", "model.embed_tokens"},
+    {"decoder.final_norm", "model.final_layernorm"},
+    {"output_layer", "lm_head"},
+    {"mixer.in_proj", "mamba.in_proj"},
+    {"mixer.conv1d", "mamba.conv1d"},
+    {"mixer.norm", "mamba.norm"},
+    {"mixer.out_proj", "mamba.out_proj"},
+    {"input_layernorm", "input_layernorm"},
+    {"self_attention.linear_qkv", "self_attn.q_proj", queries},
+    {"self_attention.linear_qkv", "self_attn.k_proj", keys},
+    {"self_attention.linear_qkv", "self_attn.v_proj", values},
+    {"self_attention.linear_proj", "self_attn.o_proj"},
+    {"pre_mlp_layernorm", "pre_ff_layernorm"},
+    {"mlp.linear_fc1", "feed_forward.gate_proj", gate},
+    {"mlp.linear_fc1", "feed_forward.up_proj", up},
+    {"mlp.linear_fc2", "feed_forward.down_proj"},
+};
+
 constexpr ModuleName kT5[] = {
     {"embedding.word_embeddings", "shared"},
     {"encoder_relative_pos_emb.relative_attention_bias",
@@ -173,15 +192,29 @@ Names llama_names(const ModelConfig& c, const Param& row) {
               : names_in(kMixtralExpert, c, row, layer + "block_sparse_moe." + expert);
 }
 
+// Of a model with Mamba layers: `mixer` is what these are called there, `norm` what is in front.
+Names mamba_names(const Param& row, const std::string& layer, const char* mixer, const char* norm) {
+  const RowPlace& place = row.place;
+  if (place.module == "mixer") return {{concat(layer, mixer, ".", place.param)}};
+  if (place.module == "mixer.in_proj" && place.param == "layer_norm_weight")
+    return {{concat(layer, norm, ".weight")}};
+  if (place.module == "mixer.in_proj" && place.param == "layer_norm_bias")
+    return {{concat(layer, norm, ".bias")}};
+  return {};
+}
+
 Names nemotron_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "backbone.layers.");
-  const RowPlace& place = row.place;
-  if (place.module == "mixer") return {{concat(layer, "mixer.", place.param)}};
-  if (place.module == "mixer.in_proj" && place.param == "layer_norm_weight")
-    return {{layer + "norm.weight"}};
-  if (place.module == "mixer.in_proj" && place.param == "layer_norm_bias")
-    return {{layer + "norm.bias"}};
-  return names_in(kNemotronH, c, row, layer);
+  const Names names = mamba_names(row, layer, "mixer", "norm");
+  return names.empty() ? names_in(kNemotronH, c, row, layer) : names;
+}
+
+// Two of our layers are one of theirs.
+Names bamba_names(const ModelConfig& c, const Param& row) {
+  std::string layer;
+  if (row.place.layer) layer = concat("model.layers.", *row.place.layer / 2, ".");
+  const Names names = mamba_names(row, layer, "mamba", "input_layernorm");
+  return names.empty() ? names_in(kBamba, c, row, layer) : names;
 }
 
 // Their T5 is the same mathematics in other weights.  Megatron divides scores of attention by
@@ -216,7 +249,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
     case ModelFamily::bert:
       return names_in(kBert, c, row, layer_prefix(row.place, "bert.encoder.layer."));
     case ModelFamily::mamba:
-      return nemotron_names(c, row);
+      return c.swiglu && c.is_hybrid() ? bamba_names(c, row) : nemotron_names(c, row);
     case ModelFamily::t5:
       return t5_names(c, row);
   }
