@@ -14,6 +14,7 @@ namespace mt {
 class Stream;
 struct ModelConfig;
 struct Step;
+struct Teaching;  // nn/lm_head.h
 
 // Criterion: what is made of the scores that a task's head gives a model's sequences, or of what a
 // head of words says of all tokens together.
@@ -39,13 +40,14 @@ struct Ends {
   Tensor logits = {};      // out: [asked, vocab], or a task's scores, [sequences, labels]
   // out: [asked], -log p of Field::labels, which is [asked] here
   Tensor scores = {};
-  // out: [asked, hidden_size], of the Step's dtype: what the head reads, and what a BERT's pooler
-  // makes of it.
+  // out: [asked, hidden_size], of the Step's dtype: what the head reads, of this rank's rows where
+  // none are asked for, and what a BERT's pooler makes of it.
   Tensor hidden = {}, pooled = {};
 
   // Where the losses are from: always of a model with a task's head; else the tokens' own are.
   const Criterion* criterion = nullptr;
   // Gives what is wanted of a task's scores, over which the gradient goes in training.
+  const Teaching* teaching = nullptr;  // the losses are of what a teacher says, several a token
   void take_scores(Tensor of_sequences, const Fields& batch, bool training, Stream& stream) const;
 };
 
@@ -76,6 +78,10 @@ class Model {
   enum class Side : std::uint8_t { before, after };
   virtual WireShapes wire(const Step& s, const Fields& batch, Side side) const = 0;
   // The forward of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what
+  // Which of these have gradients, that travel the other way.
+  virtual WireShapes gradient_wire(const Step& s, const Fields& batch, Side side) const {
+    return wire(s, batch, side);
+  }
   // the stage after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills
   // `ends` instead).
   virtual void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,

@@ -15,7 +15,7 @@ namespace mt {
 // bits is larger and has more memory: there as many as keep every multiprocessor busy with their
 // gradient, which has few columns in narrow models; and the weight's gradient is read and written
 // more seldom.
-static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size) {
+std::int64_t LmHead::rows_at_once(DType dtype, std::int64_t hidden_size) {
   constexpr std::uint64_t kBusy = 4096 * 2048;  // elements
   if (size_of(dtype) != 2) return 1024;
   const auto rows = std::bit_ceil(kBusy / static_cast<std::uint64_t>(hidden_size));

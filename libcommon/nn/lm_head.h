@@ -7,9 +7,13 @@
 // depends on them, and their gradient is 0.
 #pragma once
 
+#include "kernels/distill_loss.h"
+#include "kernels/hidden_loss.h"
 #include "nn/norm.h"
 
 namespace mt {
+
+struct Teaching;
 
 class LmHead {
  public:
@@ -26,6 +30,11 @@ class LmHead {
   // are rounded each time); x's waits in `saved`.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
             Saved* saved) const;
+  // How far tokens' logits are from a teacher's, and their cross-entropy with the labels; where
+  // hidden states are compared, too, how far x is from those that the teacher's head reads.  loss,
+  // weight: [2 or 3, tokens], one behind the other; gradients as of loss().
+  void distill(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor weight,
+               const Teaching& teaching, Saved* saved) const;
   // The logits of the first tokens of the vocabulary, as many as asked for: [rows, tokens].  With a
   // norm, norm(x) takes the place of x.
   void logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm = nullptr) const;
@@ -34,7 +43,8 @@ class LmHead {
 
  private:
   ConstTensor bias(Step& s, std::int64_t tokens) const;
-  std::int64_t columns() const { return weight_->local[0]; }  // of this rank's logits
+  static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size);  // of logits
+  std::int64_t columns() const { return weight_->local[0]; }                // of this rank's logits
   void losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                  ConstTensor row_weight) const;
 
@@ -42,6 +52,14 @@ class LmHead {
   const Param* bias_;
   std::int64_t vocab_size_;
   double label_smoothing_;
+};
+
+// Teaching: what another model says of the same tokens, the words of which are the same, too.
+struct Teaching {
+  const LmHead* head = nullptr;
+  ConstTensor hidden = {};  // [rows, its hidden_size]: what that reads
+  Distance distance = {};
+  HiddenLoss of_hidden = HiddenLoss::none;
 };
 
 }  // namespace mt

@@ -34,10 +34,14 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     if (saved) saved->y = x;
     return;
   }
+  if (ends.hidden && !ends.rows) return final_norm_->forward(s, ends.hidden, x, nullptr);
   if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   if (saved) saved->y = x;
+  if (ends.teaching)
+    return head_->distill(s, ends.loss, normed, batch[Field::labels], ends.weight, *ends.teaching,
+                          saved ? &saved->head : nullptr);
   if (ends.criterion) return judge(s, ends, normed, batch, saved);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
               saved ? &saved->head : nullptr);

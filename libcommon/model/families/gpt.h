@@ -32,10 +32,14 @@ class Gpt : public Model {
   };
   explicit Gpt(const ModelConfig& config);  // all of it
   Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
+  // With its rows in the table of another model.
+  Gpt(ParamTable& table, const ModelConfig& config, const StageRanges& ranges,
+      const TensorPart& part);
 
   ~Gpt() override;
 
   const ModelConfig& config() const override { return *config_; }
+  const LmHead* head() const { return head_ ? &*head_ : nullptr; }  // on the last stage
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(const Step& s, const Fields& batch, Side side) const override;
@@ -46,8 +50,9 @@ class Gpt : public Model {
  private:
   void judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
              Saved* saved) const;
-  void add_embedding(bool is_shared);
-  void add_head();
+  void add_rows(ParamTable& table, const StageRanges& ranges);
+  void add_embedding(ParamTable& table, bool is_shared);
+  void add_head(ParamTable& table);
   struct Chunk {
     StageRange range;
     Stack stack;

@@ -17,32 +17,43 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
   table_.divide(part.rank, part.ranks);
   if (part.expert_tensor)
     table_.divide_experts(part.expert_tensor->rank, part.expert_tensor->ranks);
+  add_rows(table_, ranges);
+}
+
+Gpt::Gpt(ParamTable& table, const ModelConfig& config, const StageRanges& ranges,
+         const TensorPart& part)
+    : config_(std::make_unique<ModelConfig>(config)), part_(part) {
+  add_rows(table, ranges);
+}
+
+void Gpt::add_rows(ParamTable& table, const StageRanges& ranges) {
   inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
   const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
-    if (range.first) embedding_rows_ = make_unit(table_, [&] { add_embedding(tied && !has_head); });
-    chunks_.push_back({range, make_stack({table_, *config_, part_}, range, inv_freq_)});
-    if (range.last) head_rows_ = make_unit(table_, [&] { add_head(); });
+    if (range.first)
+      embedding_rows_ = make_unit(table, [&] { add_embedding(table, tied && !has_head); });
+    chunks_.push_back({range, make_stack({table, *config_, part_}, range, inv_freq_)});
+    if (range.last) head_rows_ = make_unit(table, [&] { add_head(table); });
   }
 }
 
-void Gpt::add_embedding(bool is_shared) {
-  const ModelRows rows{table_, *config_, part_};
+void Gpt::add_embedding(ParamTable& table, bool is_shared) {
+  const ModelRows rows{table, *config_, part_};
   const Param& words = declare_words(rows, is_shared);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
   embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout);
 }
 
-void Gpt::add_head() {
-  const ModelRows rows{table_, *config_, part_};
+void Gpt::add_head(ParamTable& table) {
+  const ModelRows rows{table, *config_, part_};
   final_norm_ = make_final_norm(rows, "decoder");
   if (config_->has_task_head()) {
     task_ = make_task_head(rows);
     return;
   }
   head_.emplace(config_->untie_embeddings_and_output_weights ? declare_output(rows)
-                : embedding_                                 ? table_.rows()[embedding_rows_.begin]
+                : embedding_                                 ? table.rows()[embedding_rows_.begin]
                                                              : declare_words(rows, true, true),
                 config_->vocab_size, config_->label_smoothing);
 }

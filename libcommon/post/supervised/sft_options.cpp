@@ -5,7 +5,7 @@
 
 namespace mt {
 
-void SftOptions::add_to(CommandLine& cl) {
+void SftOptions::add_data_to(CommandLine& cl) {
   cl.section("Data");
   examples.add_to(cl);
   cl.option("--packing", &packing, "HOW",
@@ -16,6 +16,10 @@ void SftOptions::add_to(CommandLine& cl) {
             "a text of more tokens than a sample has: drop it, cut it, or split it",
             one_of({"drop", "cut", "split"}));
   data.add_to(cl);
+}
+
+void SftOptions::add_to(CommandLine& cl) {
+  add_data_to(cl);
   cl.section("Objective");
   cl.option("--loss", &loss, "KIND",
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "

@@ -13,6 +13,7 @@ struct SftOptions : FinetuneOptions {
   std::string loss = "nll", packing = "mffd", overlong = "drop";
 
   void add_to(CommandLine& cl);
+  void add_data_to(CommandLine& cl);  // that part of it
   void complete();
   std::int64_t longest_text() const {  // in tokens; 0: any number
     return packing == "wrapped" ? 0 : seq_length;

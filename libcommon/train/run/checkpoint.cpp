@@ -19,6 +19,7 @@
 #include "train/run/foreign_model.h"
 #include "train/run/optimizer_checkpoint.h"
 #include "train/run/run_checkpoint.h"
+#include "train/run/teacher_rows.h"
 #include "train/run/to_load.h"
 
 namespace mt {
@@ -216,6 +217,7 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
+        if (state.teacher.fill(row)) return;
         const bool is_drawn = !rows.has(row), is_norm = row.place.param == Adapter::kMagnitude;
         if (is_drawn && !is_norm) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
@@ -277,6 +279,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) {
+        if (state.teacher.fill(row)) return;
         if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
         if (base && !is_adapter(row.place) && row.place.stack != task.model().task_head)

@@ -21,6 +21,8 @@
 
 namespace mt {
 
+class TeacherRows;
+
 struct TrainCounters {
   std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
   std::int64_t skipped_train_samples = 0;  // part of consumed_train_samples, or rounded off steps
@@ -45,6 +47,7 @@ struct TrainingState {
   const KeptTokenizer& tokenizer;  // on rank 0
   // What lies beside the tokenizer in the checkpoint that the run went on from, on rank 0.
   std::vector<Companion>& companions;
+  const TeacherRows& teacher;
 };
 
 // Makes sure, before any work is done, that there is what must be loaded and that options.save can

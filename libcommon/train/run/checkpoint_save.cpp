@@ -7,6 +7,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
+#include "model/families/distilled.h"
 #include "model/model.h"
 #include "model/row_checkpoint.h"
 #include "nn/adapter.h"
@@ -150,7 +151,7 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
       [&](const Param& row) {
         const bool is_frozen =
             adapted && !is_adapter(row.place) && row.place.stack != task.model().task_head;
-        if (is_frozen) return;
+        if (is_frozen || is_teachers(row.place)) return;
         if (mine[row.index] && state.optimizer.counts(row)) write_row(*writer_, row, {}, row.value);
       },
       state.stream);

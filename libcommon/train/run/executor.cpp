@@ -164,7 +164,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   switch (action.kind) {
     case Action::Kind::receive_forward:
       begin(slot, action, load);
-      receive(forwards_, slot.in, slot, Model::Side::before);
+      receive(forwards_, slot.in, slot, Model::Side::before, Way::forward);
       break;
     case Action::Kind::forward:
       if (place_.is_first(action.chunk)) begin(slot, action, load);
@@ -174,7 +174,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
       send(forwards_, slot.out, slot);
       break;
     case Action::Kind::receive_backward:
-      receive(backwards_, slot.dout, slot, Model::Side::after);
+      receive(backwards_, slot.dout, slot, Model::Side::after, Way::backward);
       break;
     case Action::Kind::backward:
       backward(action, slot);
@@ -225,8 +225,10 @@ std::size_t Executor::hidden_bytes() {
          size_of(shape_.dtype);
 }
 
-Wire Executor::room_for_wire(Slot& slot, Model::Side side) {
-  const WireShapes shapes = model_.wire(step(slot, false), slot.batch, side);
+Wire Executor::room_for_wire(Slot& slot, Model::Side side, Way way) {
+  const Step s = step(slot, false);
+  const WireShapes shapes = way == Way::forward ? model_.wire(s, slot.batch, side)
+                                                : model_.gradient_wire(s, slot.batch, side);
   Wire wire;
   for (std::size_t i = 0; i < kWireTensors; ++i)
     if (shapes[i].rank() > 0) wire.tensors[i] = slot.keep.alloc(shape_.dtype, shapes[i]);
@@ -234,15 +236,15 @@ Wire Executor::room_for_wire(Slot& slot, Model::Side side) {
 }
 
 // A copy of it that outlives the layer.
-Wire Executor::kept(const Wire& wire, Slot& slot, Model::Side side) {
-  const Wire room = room_for_wire(slot, side);
+Wire Executor::kept(const Wire& wire, Slot& slot, Model::Side side, Way way) {
+  const Wire room = room_for_wire(slot, side, way);
   for (std::size_t i = 0; i < kWireTensors; ++i)
     if (room.tensors[i]) copy(room.tensors[i], wire.tensors[i], stream_);
   return room;
 }
 
-void Executor::receive(Ring& from, Wire& wire, Slot& slot, Model::Side side) {
-  wire = room_for_wire(slot, side);
+void Executor::receive(Ring& from, Wire& wire, Slot& slot, Model::Side side, Way way) {
+  wire = room_for_wire(slot, side, way);
   for (const Tensor& tensor : wire.tensors)
     if (tensor) from.receive(tensor).wait();
 }
@@ -303,7 +305,7 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     slot.out = {};
     model_.forward(s, slot.out, slot.in, slot.batch, slot.ends,
                    training ? slot.saved.get() : nullptr);
-    if (!training && slot.out) slot.out = kept(slot.out, slot, Model::Side::after);
+    if (!training && slot.out) slot.out = kept(slot.out, slot, Model::Side::after, Way::forward);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
   if (slot.out) return;
@@ -337,7 +339,7 @@ void Executor::backward(const Action& action, Slot& slot) {
     const std::size_t queued = weight_grads_.queued();
     model_.backward(s, din, slot.dout, *slot.saved);
     slot.queued = weight_grads_.queued() - queued;
-    slot.din = din ? kept(din, slot, Model::Side::before) : Wire();
+    slot.din = din ? kept(din, slot, Model::Side::before, Way::backward) : Wire();
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, true}, slot, body);
 }

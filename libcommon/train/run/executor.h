@@ -138,9 +138,10 @@ class Executor {
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
   std::size_t hidden_bytes();
-  Wire room_for_wire(Slot& slot, Model::Side side);
-  Wire kept(const Wire& wire, Slot& slot, Model::Side side);
-  void receive(Ring& from, Wire& wire, Slot& slot, Model::Side side);
+  enum class Way : std::uint8_t { forward, backward };
+  Wire room_for_wire(Slot& slot, Model::Side side, Way way);
+  Wire kept(const Wire& wire, Slot& slot, Model::Side side, Way way);
+  void receive(Ring& from, Wire& wire, Slot& slot, Model::Side side, Way way);
   void send(Ring& to, const Wire& wire, Slot& slot);
 
   const Model& model_;

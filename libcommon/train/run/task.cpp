@@ -1,5 +1,6 @@
 #include "train/run/task.h"
 
+#include "formats/model_source.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
 #include "model/model.h"
@@ -11,6 +12,8 @@ namespace mt {
 ParamTable Task::rows() const {
   return std::move(make_model({{.end = std::ssize(layers_of(model()))}}, {})->table());
 }
+
+std::unique_ptr<ModelSource> Task::open_teacher() const { return nullptr; }
 
 FieldSpecs Task::fields(std::int64_t ranks) const {
   FieldSpecs all = sample_fields();

@@ -20,6 +20,7 @@ namespace mt {
 
 class Log;
 class Model;
+class ModelSource;
 class Objective;
 class PyValue;
 class Tokenizer;
@@ -36,14 +37,18 @@ class Task {
   // Some stages of a model, as one of the ranks that share every matrix has them.
   virtual std::unique_ptr<Model> make_model(const StageRanges& stages,
                                             const TensorPart& part) const = 0;
-  ParamTable rows() const;  // of the whole model, as one rank alone has it
+  // Those of the whole model that are saved, as one rank alone has it.
+  virtual ParamTable rows() const;
+  // What the rows of a teacher in the model (model/families/distilled.h) are read from; null: it
+  // has none.
+  virtual std::unique_ptr<ModelSource> open_teacher() const;
   virtual const Objective& objective() const = 0;
 
   virtual std::int64_t seq_length() const = 0;   // tokens of a sample
   virtual FieldSpecs sample_fields() const = 0;  // what the samples that it learns from bring
   // All that a micro-batch brings, where its sequences are shared by so many ranks.
   FieldSpecs fields(std::int64_t ranks = 1) const;
-  double flops(std::int64_t samples) const;  // model_flops()
+  virtual double flops(std::int64_t samples) const;  // model_flops()
 
   // Makes the samples for a run so long, whose steps are divided so.  A task that is only planned
   // has none, nor a tokenizer.

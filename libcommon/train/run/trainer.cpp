@@ -19,6 +19,7 @@
 #include "train/run/checkpoint.h"
 #include "train/run/evaluator.h"
 #include "train/run/interruption.h"
+#include "train/run/teacher_rows.h"
 #include "train/run/train_step.h"
 
 namespace mt {
@@ -48,6 +49,7 @@ class Trainer {
   void run(const std::string& options_json);
 
  private:
+  void draw(bool with_teacher);
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const BatchOptions::StepSize& size);
@@ -65,7 +67,8 @@ class Trainer {
   void save(bool lasting);
   void finish_save(bool wait);
   TrainingState state() {
-    return {task_, *model_, optimizer_, schedule_, counters_, stream_, tokenizer_, companions_};
+    return {task_,   *model_,    optimizer_,  schedule_, counters_,
+            stream_, tokenizer_, companions_, teacher_};
   }
   void save_once();
   void report_end(const std::string& reason);
@@ -87,6 +90,7 @@ class Trainer {
   TrainCounters counters_;
   KeptTokenizer tokenizer_;
   std::vector<Companion> companions_;
+  TeacherRows teacher_;
   double flops_of_sample_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
   int micro_batches_ = 0;            // of the step before; 0: none yet
@@ -122,6 +126,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       executor_(*model_, task.objective(), step_shape(options, task), plan.of(world).memory.step,
                 world, stream_),
       evaluator_(options, task, executor_, world),
+      teacher_(task),
       flops_of_sample_(task.flops(1)),
       reports_(options, task.model(), log, world.all()),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
@@ -135,17 +140,30 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
     tokenizer_ = {
         .files = tokenizer_copies(task.tokenizer_options()),
         .manifest = tokenizer_manifest(task.tokenizer_options(), task.tokenizer().identity())};
-  optimizer_.set_values(
-      [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
-  if (options.checkpoint.load.empty() && options.checkpoint.pretrained_checkpoint.empty()) return;
+  const bool loads =
+      !options.checkpoint.load.empty() || !options.checkpoint.pretrained_checkpoint.empty();
+  draw(!loads);
+  if (!loads) return;
   TrainingState state = this->state();
   const Loaded loaded = load_training(options, state, world, log);
-  if (loaded == Loaded::nothing)
+  if (loaded == Loaded::nothing) {
     log_.note(options.checkpoint.load + ": no checkpoint there, starting from initial weights");
+    if (teacher_) draw(true);
+  }
   if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
   if (!options.evaluation.skip_train)
     task.training().order.check_consumed(counters_.consumed_train_samples);
+}
+
+// Gives all rows their initial values, of a teacher those that it has.
+void Trainer::draw(bool with_teacher) {
+  optimizer_.set_values(
+      [&](const Param& row) {
+        if (!with_teacher || !teacher_.fill(row))
+          initialize(row, row.value, options_.seed, stream_);
+      },
+      stream_);
 }
 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
