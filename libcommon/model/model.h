@@ -32,7 +32,8 @@ class Criterion {
 // sequences, or what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is
 // not wanted.
 struct Ends {
-  Tensor loss = {};         // out: each token's loss, [tokens], or the criterion's
+  Tensor loss = {};  // out: each token's loss, [tokens], or the criterion's
+  Tensor hits = {};  // out: [tokens], 1 where the label is what is said to be likeliest, else 0
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
 
   ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
@@ -46,8 +47,8 @@ struct Ends {
 
   // Where the losses are from: always of a model with a task's head; else the tokens' own are.
   const Criterion* criterion = nullptr;
-  // Gives what is wanted of a task's scores, over which the gradient goes in training.
   const Teaching* teaching = nullptr;  // the losses are of what a teacher says, several a token
+  // Gives what is wanted of a task's scores, over which the gradient goes in training.
   void take_scores(Tensor of_sequences, const Fields& batch, bool training, Stream& stream) const;
 };
 
@@ -77,11 +78,11 @@ class Model {
   // What chunk s.chunk gets from the stage before, or gives to the stage after, for a micro-batch.
   enum class Side : std::uint8_t { before, after };
   virtual WireShapes wire(const Step& s, const Fields& batch, Side side) const = 0;
-  // The forward of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what
   // Which of these have gradients, that travel the other way.
   virtual WireShapes gradient_wire(const Step& s, const Fields& batch, Side side) const {
     return wire(s, batch, side);
   }
+  // The forward of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what
   // the stage after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills
   // `ends` instead).
   virtual void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,

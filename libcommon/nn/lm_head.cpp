@@ -8,6 +8,7 @@
 #include "nn/tensor_parallel.h"
 #include "nn/weight_grads.h"
 #include "ops/ops.h"
+#include "ops/top_word.h"
 
 namespace mt {
 
@@ -30,6 +31,17 @@ ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
   copy(b, s.weight(*bias_).rows(0, tokens), s.stream);
   s.done(*bias_);
   return b;
+}
+
+void LmHead::find_hits(Step& s, Tensor hits, ConstTensor logits, ConstTensor labels) const {
+  const ArenaScope scope(s.layer);
+  const std::int64_t rows = logits.shape()[0];
+  const Tensor own = s.scratch_sums({2, rows});
+  top_words(own, logits, weight_->is_cut() ? weight_->cuts[0].global : 0, vocab_size_, s.stream);
+  if (!weight_->is_cut()) return top_word_hits(hits, own.reshape({1, 2, rows}), labels, s.stream);
+  const Tensor all = s.scratch_sums({s.tensor->size(), 2, rows});
+  s.tensor->all_gather(all, own).wait();
+  top_word_hits(hits, all, labels, s.stream);
 }
 
 // Makes the losses of some rows; with weights their logits become the gradient.
@@ -55,7 +67,7 @@ void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
 }
 
 void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
-                  Saved* saved) const {
+                  Saved* saved, Tensor hits) const {
   const std::int64_t tokens = s.tokens.count();
   if (saved) saved->dx = s.kept(saved, x.shape());
   const ArenaScope scope(s.layer);
@@ -75,6 +87,7 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     const Tensor logits = buffer.rows(0, end - begin);
     matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
            s.stream);
+    if (hits) find_hits(s, hits.rows(begin, end), logits, labels.rows(begin, end));
     losses_of(s, loss.rows(begin, end), logits, labels.rows(begin, end),
               saved ? row_weight.rows(begin, end) : ConstTensor());
     if (!saved) continue;

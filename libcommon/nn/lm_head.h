@@ -28,8 +28,9 @@ class LmHead {
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
   // are rounded each time); x's waits in `saved`.
+  // hits, [tokens], unless empty: 1 where the label has the largest of a token's logits, else 0.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
-            Saved* saved) const;
+            Saved* saved, Tensor hits = {}) const;
   // How far tokens' logits are from a teacher's, and their cross-entropy with the labels; where
   // hidden states are compared, too, how far x is from those that the teacher's head reads.  loss,
   // weight: [2 or 3, tokens], one behind the other; gradients as of loss().
@@ -45,6 +46,7 @@ class LmHead {
   ConstTensor bias(Step& s, std::int64_t tokens) const;
   static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size);  // of logits
   std::int64_t columns() const { return weight_->local[0]; }                // of this rank's logits
+  void find_hits(Step& s, Tensor hits, ConstTensor logits, ConstTensor labels) const;
   void losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                  ConstTensor row_weight) const;
 

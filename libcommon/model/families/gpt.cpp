@@ -44,7 +44,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
                           saved ? &saved->head : nullptr);
   if (ends.criterion) return judge(s, ends, normed, batch, saved);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
-              saved ? &saved->head : nullptr);
+              saved ? &saved->head : nullptr, ends.hits);
 }
 
 // What the objective makes of the losses of all tokens is known once all are; in training they are
@@ -53,7 +53,7 @@ void Gpt::judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& bat
                 Saved* saved) const {
   const ConstTensor labels = batch[Field::labels];
   const Tensor said = s.scratch_sums(labels.shape());
-  head_->loss(s, said, normed, labels, {}, nullptr);
+  head_->loss(s, said, normed, labels, {}, nullptr, ends.hits);
   ends.criterion->judge(ends.loss, said, batch, saved ? ends.weight : ConstTensor(), s.stream);
   if (saved) head_->loss(s, s.scratch_sums(labels.shape()), normed, labels, said, &saved->head);
 }

@@ -1,17 +1,11 @@
 #include "post/supervised/supervised_finetuning.h"
 
 #include "data/samples/gpt_dataset.h"
-#include "post/supervised/dynamic_finetuning.h"
 
 namespace mt {
 
 SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
-    : PackedTask(options, std::move(data)), loss_(options.loss) {
-  if (loss_ == "dft")
-    objective_ = std::make_unique<DynamicFinetuning>();
-  else
-    objective_ = std::make_unique<LanguageModelling>();
-}
+    : PackedTask(options, std::move(data)), loss_(options.loss), objective_(loss_ == "dft") {}
 
 FieldSpecs SupervisedFinetuning::sample_fields() const { return gpt_fields(seq_length(), true); }
 

@@ -7,7 +7,7 @@
 
 #include "post/packed_task.h"
 #include "post/supervised/sft_options.h"
-#include "train/run/objective.h"
+#include "post/supervised/supervised_objective.h"
 
 namespace mt {
 
@@ -16,7 +16,7 @@ class SupervisedFinetuning final : public PackedTask {
   // Without data it can be planned.  The model is complete, or becomes so by changed().
   explicit SupervisedFinetuning(const SftOptions& options, Data data = {});
 
-  const Objective& objective() const override { return *objective_; }
+  const Objective& objective() const override { return objective_; }
   FieldSpecs sample_fields() const override;
   std::unique_ptr<Task> changed(const Change& change) const override;
 
@@ -26,7 +26,7 @@ class SupervisedFinetuning final : public PackedTask {
   }
 
   std::string loss_;
-  std::unique_ptr<const Objective> objective_;
+  SupervisedObjective objective_;
 };
 
 // Reads the data of a run and completes its options, of which the data has the length.

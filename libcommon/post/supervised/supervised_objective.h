@@ -1,5 +1,6 @@
-// DynamicFinetuning: language modelling in which each token's loss is weighed with the probability
-// that the model gives it (kernels/dft_loss.h).
+// SupervisedObjective: language modelling, of which the share of tokens that the model holds for
+// the likeliest is told, too; perhaps with each token's loss weighed with the probability that the
+// model gives it (kernels/dft_loss.h).
 #pragma once
 
 #include "model/model.h"
@@ -7,23 +8,22 @@
 
 namespace mt {
 
-class DynamicFinetuning final : public Objective, private Criterion {
+class SupervisedObjective final : public Objective, private Criterion {
  public:
-  std::span<const Term> terms() const override { return words_.terms(); }
+  explicit SupervisedObjective(bool weighs_probabilities)
+      : weighs_probabilities_(weighs_probabilities) {}
+
+  std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override {
     return words_.fields(of_samples);
   }
-  double count(std::size_t term, const Fields& batch) const override {
-    return words_.count(term, batch);
-  }
+  double count(std::size_t, const Fields& batch) const override { return words_.count(0, batch); }
   void weigh(const Fields& batch, std::span<const double> each) const override {
     words_.weigh(batch, each);
   }
   Ends ends(const Fields& batch, Arena& keep, DType real) const override;
   void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
-                  Stream& stream) const override {
-    words_.sum_losses(term, sum, ends, batch, stream);
-  }
+                  Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override {
     words_.scale_weights(batch, by, stream);
   }
@@ -33,6 +33,7 @@ class DynamicFinetuning final : public Objective, private Criterion {
              Stream& stream) const override;
 
   LanguageModelling words_;
+  bool weighs_probabilities_;
 };
 
 }  // namespace mt
