@@ -86,6 +86,7 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   Fields batch;
   batch[Field::ids] = input.ids;
   batch[Field::labels] = input.labels;
+  batch[Field::rows] = input.rows;
   batch[Field::types] = input.types;
   batch[Field::encoder_ids] = input.read;
   batch[Field::encoder_positions] = input.read_positions;

@@ -71,7 +71,8 @@ class Pass {
   // The input of the next pass, in host memory, for the caller to fill.  What was queued with the
   // input before must be done.
   PassInput input(const PassSize& size);
-  // Queues the pass: [rows, vocab_size] of the sum_dtype.
+  // Queues the pass: [rows, vocab_size] of the sum_dtype.  Of a model with a task's head they are
+  // that head's scores, and vocab_size is the number of its labels.
   Tensor logits(const CachedPast& past = {});
   // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows].
   Tensor scores();

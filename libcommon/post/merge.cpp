@@ -27,13 +27,12 @@ struct Probe {
 void check_is_computed(const std::string& path, const ModelSourceOptions& source) {
   const std::unique_ptr<ModelSource> model = open_model(path, source);
   const ModelFamily family = model->config().family;
-  const bool has_head = model->config().has_task_head();
-  if (family == ModelFamily::mamba || has_head)
-    fail(Exit::bad_config, path, has_head ? ": has the head of a task" : ": is of a family",
-         " of which no logits are computed; --no-probe merges it without them");
+  if (family == ModelFamily::mamba)
+    fail(Exit::bad_config, path,
+         ": is of a family of which no logits are computed; --no-probe merges it without them");
 }
 
-// The logits of random tokens, in f32 on the CPU.
+// The logits of random tokens, or the scores that a task's head gives them, in f32 on the CPU.
 Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   constexpr std::int64_t kSequences = 16, kLength = 12;
   const std::unique_ptr<ModelSource> stored = open_model(path, source);
@@ -44,7 +43,7 @@ Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   const std::int64_t length = std::min(kLength, config.max_position_embeddings),
                      rows = kSequences * length;
   Stream stream(Device::cpu);
-  Pass pass(*model, stream, config.vocab_size);
+  Pass pass(*model, stream, config.has_task_head() ? config.num_labels : config.vocab_size);
   const PassSize size{.sequences = kSequences, .length = length, .rows = rows};
   pass.reserve([&](Pass& measured) {
     measured.input(size);
