@@ -113,7 +113,7 @@ Example ExampleMaker::of_conversation(const TrainingLine& line, std::string_view
                          .mask_reasoning = options_.mask_reasoning});
   } catch (const Error& error) {
     if (error.code() != Exit::bad_data) throw;
-    fail(Exit::bad_data, place, ": ", error.what());
+    fail(Exit::bad_data, place, failing_message(input_of(line), error, chat), ": ", error.what());
   }
   Example example;
   encode_alone(tokenizer_, text.text, example.ids);
@@ -122,6 +122,23 @@ Example ExampleMaker::of_conversation(const TrainingLine& line, std::string_view
   if (chat.has_generation() && options_.train_on != "all-text") check_ends(example, chat);
   if (checks) example.prompt_differs = prompt_differs(input_of(line), example, chat);
   return example;
+}
+
+std::string ExampleMaker::failing_message(ChatInput input, const Error& error,
+                                          const ChatTemplate& chat) const {
+  const std::vector<ChatValue> all = *input.messages.items();
+  std::vector<ChatValue> first;
+  for (const ChatValue& message : all) {
+    first.push_back(message);
+    input.messages = ChatValue::list(first);
+    try {
+      chat.render(input);
+    } catch (const Error& of_first) {
+      if (std::string_view(of_first.what()) == error.what())
+        return concat(": message ", first.size());
+    }
+  }
+  return "";
 }
 
 // The prompt is what stands before the last message, which is to be the assistant's.

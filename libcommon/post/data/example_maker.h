@@ -21,6 +21,7 @@
 namespace mt {
 
 class CommandLine;
+class Error;
 class Tokenizer;
 
 struct ExampleOptions {
@@ -56,6 +57,8 @@ class ExampleMaker {
   Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
   ChatInput input_of(const TrainingLine& line) const;
+  // ": message 2" where the template fails with this error once it has come to that message.
+  std::string failing_message(ChatInput input, const Error& error, const ChatTemplate& chat) const;
   bool prompt_differs(ChatInput input, const Example& example, const ChatTemplate& chat) const;
   const ChatTemplate& chat(bool tools) const;
   void check_ends(const Example& example, const ChatTemplate& chat) const;
