@@ -65,6 +65,8 @@ std::vector<std::int32_t> token_ids_of(const ModelSource& source, const char* me
   return {};
 }
 
+}  // namespace
+
 std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer) {
   if (source.config().family != ModelFamily::t5) return {};
   const SpecialTokens special = tokenizer.special_ids();
@@ -79,8 +81,6 @@ std::optional<std::int32_t> start_token_of(const ModelSource& source, const Toke
          ", but the model has ", source.config().vocab_size);
   return token;
 }
-
-}  // namespace
 
 std::int64_t LoadedModel::vocab_size() const {
   return std::min<std::int64_t>(tokenizer->vocab_size(), model->config().vocab_size);

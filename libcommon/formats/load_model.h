@@ -43,6 +43,9 @@ struct LoadedModel {
   std::int64_t vocab_size() const;
 };
 
+// Behind which token a decoder begins, as LoadedModel has it; of a T5 alone.
+std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer);
+
 // ModelUse: the families of models that a program can use, and what it says of the others, as in
 // "is a BERT, with which no text is continued".
 struct ModelUse {

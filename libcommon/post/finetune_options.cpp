@@ -5,6 +5,7 @@
 #include "base/command.h"
 #include "base/flag_list.h"
 #include "formats/chat_files.h"
+#include "formats/load_model.h"
 #include "formats/model_source.h"
 #include "train/options/megatron_flags.h"
 #include "train/options/pretrain_options.h"
@@ -101,6 +102,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
     };
     if (!any({"--lr-warmup-iters", "--lr-warmup-samples", "--lr-warmup-fraction"}))
       cl.fallback("--lr-warmup-fraction", {"0.03"}, "default of mt-finetune");
+    if (takes_pairs && model_type == "t5") cl.fallback("--packing", {"none"}, "default of a T5");
     if (without_dropout)
       for (const char* const option : {"--attention-dropout", "--hidden-dropout"})
         cl.fallback(option, {"0"}, "default of this verb");
@@ -133,6 +135,9 @@ FinetuneOptions::Words FinetuneOptions::open_tokenizer() const {
     fail(Exit::usage, "--tokenizer-type: required, because nothing is loaded that brings one");
   }
   words.tokenizer = make_tokenizer(words.options);
+  if (stored && stored->model.family == ModelFamily::t5)
+    words.start_token =
+        start_token_of(*open_model(stored->where, {.check_while_reading = true}), *words.tokenizer);
   return words;
 }
 

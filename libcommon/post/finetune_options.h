@@ -37,6 +37,7 @@ struct FinetuneOptions : ModelOptions {
   TokenizerOptions tokenizer;
   LoraOptions lora;
   bool offers_adapters = false;         // set before the options are declared
+  bool takes_pairs = false;             // likewise: a T5 learns pairs, one a sample
   const char* lr_of_adapters = "2e-4";  // by default
   RunOptions run;
   PlanOptions plan;
@@ -58,8 +59,9 @@ struct FinetuneOptions : ModelOptions {
   struct Words {
     TokenizerOptions options;
     std::unique_ptr<Tokenizer> tokenizer;
-    std::vector<ChatFile> chat_files = {};  // beside it, or of the model
-    std::string place = {};                 // of these, for errors
+    std::vector<ChatFile> chat_files = {};         // beside it, or of the model
+    std::string place = {};                        // of these, for errors
+    std::optional<std::int32_t> start_token = {};  // behind which a T5's decoder begins
   };
   Words open_tokenizer() const;
   // Takes the vocabulary of the tokenizer, or, where nothing is read, the stored one.

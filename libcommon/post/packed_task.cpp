@@ -79,6 +79,7 @@ PackedTask::Data read_packed(FinetuneOptions& options, const ExampleOptions& exa
   BadLines bad(speaks ? options.data.on_error : "skip", true, files, log);
   ReadOptions read{.files = options.data.train,
                    .longest = how.longest,
+                   .longest_target = how.longest_target,
                    .overlong = how.overlong,
                    .together = how.read_together,
                    .held_out = options.data.valid.empty() ? options.data.valid_split : 0,
@@ -86,8 +87,9 @@ PackedTask::Data read_packed(FinetuneOptions& options, const ExampleOptions& exa
   const auto packed_of = [&](std::vector<Example> made) -> std::shared_ptr<const Packed> {
     if (made.empty()) return nullptr;
     if (how.prepare) made = how.prepare(std::move(made));
-    return std::make_shared<const Packed>(
-        Packed::of(std::move(made), packing_of(how.packing), options.seq_length, how.together));
+    return std::make_shared<const Packed>(Packed::of(std::move(made), packing_of(how.packing),
+                                                     options.seq_length + how.longest_target,
+                                                     how.together));
   };
   ExampleSet set = read_examples(read, maker, bad, log);
   data.train = packed_of(std::move(set.train));

@@ -58,9 +58,10 @@ struct ExampleOptions;
 // HowPacked: how the examples of a task's files become samples.
 struct HowPacked {
   std::string packing, overlong;
-  std::int64_t longest = 0;        // ReadOptions's
-  std::int64_t read_together = 1;  // its `together`
-  std::int64_t together = 1;       // and how many are in samples, once prepared
+  std::int64_t longest = 0;         // ReadOptions's
+  std::int64_t longest_target = 0;  // and its
+  std::int64_t read_together = 1;   // its `together`
+  std::int64_t together = 1;        // and how many are in samples, once prepared
   // What becomes of the examples that were read, before they are packed; null: nothing.
   std::function<std::vector<Example>(std::vector<Example>)> prepare = {};
 };

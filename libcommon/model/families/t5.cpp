@@ -68,7 +68,7 @@ void T5::decode(Step& s, Wire& out, const Wire& in, const Fields& batch, const E
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
-              saved ? &saved->head : nullptr);
+              saved ? &saved->head : nullptr, ends.hits);
   if (saved) saved->y = x;
 }
 

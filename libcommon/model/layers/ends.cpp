@@ -94,6 +94,7 @@ SequenceHead make_task_head(const ModelRows& rows) {
           bert ? c.hidden_dropout : 0};
 }
 
+// A published T5 has no bias, and learns none, so that it can become one of theirs again.
 const Param& declare_t5_head(const ModelRows& rows) {
   const std::int64_t vocab = rows.config.padded_vocab_size;
   const bool tied = !rows.config.untie_embeddings_and_output_weights;
@@ -105,6 +106,7 @@ const Param& declare_t5_head(const ModelRows& rows) {
                          .init = {tied ? Initializer::Kind::zeros : Initializer::Kind::normal,
                                   rows.config.init_method_std},
                          .segments = {{"vocab", vocab, 0, ShardAxis::tp}},
+                         .trainable = !tied || !rows.config.scale_decoder_outputs,
                          .embedding_or_output = !tied,
                          .gradient_replaced = !tied});
 }

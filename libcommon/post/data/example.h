@@ -17,6 +17,8 @@ struct Example {
   // not what it has learnt to answer.
   bool prompt_differs = false;
   double value = 0;  // what its line says of it beside: JudgedText's
+  // So many of the tokens, in front, are for an encoder to read; those behind are learnt, all.
+  std::int64_t source = 0;
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   // Tokens that are learnt.  Nothing stands before the first token, so it cannot be.

@@ -34,6 +34,21 @@ void ExampleOptions::add_chat_to(CommandLine& cl) {
           "what stands from <think> to </think> is not learnt");
 }
 
+void ExampleOptions::add_pairs_to(CommandLine& cl) {
+  cl.option("--source-prefix", &source_prefix, "TEXT",
+            "t5: stands before each source, \"translate English to German: \" say");
+  cl.option("--source-lang", &lines.source_language, "NAME",
+            "t5: the language of translations that is read, by its key");
+  cl.option("--target-lang", &lines.target_language, "NAME", "t5: the one that is learnt");
+}
+
+void ExampleOptions::check_unpaired(const std::string& type_option) const {
+  for (const auto& [value, name] : {std::pair(&source_prefix, "--source-prefix"),
+                                    {&lines.source_language, "--source-lang"},
+                                    {&lines.target_language, "--target-lang"}})
+    if (!value->empty()) fail(Exit::usage, name, ": has no effect with ", type_option);
+}
+
 ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& options,
                            std::vector<ChatFile> files, std::string folder)
     : tokenizer_(tokenizer),
@@ -78,6 +93,10 @@ std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<Lin
 }
 
 Example ExampleMaker::of_line(const TrainingLine& line, std::string_view place, bool checks) const {
+  if (options_.paired) return of_pair(line, place);
+  if (line.is_pair)
+    fail(Exit::bad_data, place,
+         ": is a pair of a source and a target, which --model-type t5 learns");
   return line.messages.is_none() ? of_text(line) : of_conversation(line, place, checks);
 }
 
@@ -176,6 +195,25 @@ Example ExampleMaker::of_text(const TrainingLine& line) const {
   if (options_.judged != Judged::no) prompt.erase(apart, prompt.end());
   example.learnt.assign(example.ids.size(), true);
   std::fill_n(example.learnt.begin(), prompt.size(), false);
+  return example;
+}
+
+Example ExampleMaker::of_pair(const TrainingLine& line, std::string_view place) const {
+  if (!line.messages.is_none() || (line.prompt.empty() && !line.is_pair))
+    fail(Exit::bad_data, place, ": is a ", line.messages.is_none() ? "text" : "conversation",
+         ", of which a T5 learns nothing; expected a source and a target, or a prompt and a "
+         "completion");
+  const SpecialTokens special = tokenizer_.special_ids();
+  const std::int32_t end = special.eos >= 0 ? special.eos : tokenizer_.eod();
+  Example example;
+  tokenizer_.encode(options_.source_prefix + line.prompt, example.ids);
+  example.source = example.size();
+  if (line.prompt.empty() || example.source == 0)
+    fail(Exit::bad_data, place, ": the source is empty");
+  tokenizer_.encode(line.completion, example.ids);
+  if (example.size() == example.source || example.ids.back() != end) example.ids.push_back(end);
+  example.learnt.assign(example.ids.size(), true);
+  std::fill_n(example.learnt.begin(), example.source, false);
   return example;
 }
 

@@ -1,7 +1,9 @@
 // ExampleMaker: makes the tokens of a training line and says which of them are learnt: of a
 // conversation what the assistant says, as the model's chat template writes it; of a prompt and its
 // completion the tokens behind those of the prompt; of a text all.  Of judged texts it makes some
-// of a line.  A text that is no conversation ends with the tokenizer's eod().  Thread-safe.
+// of a line.  A text that is no conversation ends with the tokenizer's eod().  For a model with an
+// encoder it makes pairs: of a source the tokens that mt-generate has it read, and of a target
+// those that it is to say, with the one that ends it.  Thread-safe.
 #pragma once
 
 #include <array>
@@ -31,9 +33,15 @@ struct ExampleOptions {
   bool mask_reasoning = false;
   LineOptions lines;
   Judged judged = Judged::no;  // then there are no formats
+  // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
+  bool paired = false;
+  std::string source_prefix = {};
 
   void add_to(CommandLine& cl);
-  void add_chat_to(CommandLine& cl);  // of conversations alone
+  void add_chat_to(CommandLine& cl);   // of conversations alone
+  void add_pairs_to(CommandLine& cl);  // of sources and targets
+  // Exit::usage where one of the latter is given, of no use with this.
+  void check_unpaired(const std::string& type_option) const;
 };
 
 class ExampleMaker {
@@ -56,6 +64,7 @@ class ExampleMaker {
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
+  Example of_pair(const TrainingLine& line, std::string_view place) const;
   ChatInput input_of(const TrainingLine& line) const;
   // ": message 2" where the template fails with this error once it has come to that message.
   std::string failing_message(ChatInput input, const Error& error, const ChatTemplate& chat) const;

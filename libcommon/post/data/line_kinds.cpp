@@ -17,6 +17,8 @@ constexpr auto kNames = std::to_array<Named>({{"openai", LineKind::openai},
                                               {"sharegpt", LineKind::sharegpt},
                                               {"prompt-completion", LineKind::prompt_completion},
                                               {"alpaca", LineKind::alpaca},
+                                              {"source-target", LineKind::source_target},
+                                              {"translation", LineKind::translation},
                                               {"text", LineKind::text}});
 
 // The first of a list has these members.
@@ -117,6 +119,20 @@ TrainingLine alpaca(const ChatValue& line, const LineOptions& options, std::stri
   return {.messages = messages};
 }
 
+TrainingLine translation(const ChatValue& line, const LineOptions& options,
+                         std::string_view place) {
+  if (options.source_language.empty() || options.target_language.empty())
+    fail(Exit::usage, options.source_language.empty() ? "--source-lang" : "--target-lang",
+         ": required for the lines of ", place, ", which are translations");
+  const ChatValue* const texts = line.find("translation");
+  if (texts == nullptr || !texts->is_dict())
+    fail(Exit::bad_data, place, ": translation: expected an object of a text a language");
+  const std::string where = concat(place, ": translation");
+  return {.prompt = text_of(*texts, options.source_language.c_str(), where),
+          .completion = text_of(*texts, options.target_language.c_str(), where),
+          .is_pair = true};
+}
+
 TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions& options,
                          std::string_view place) {
   switch (kind) {
@@ -131,6 +147,12 @@ TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions
               .completion = text_of(line, "completion", place)};
     case LineKind::alpaca:
       return alpaca(line, options, place);
+    case LineKind::source_target:
+      return {.prompt = text_of(line, "source", place),
+              .completion = text_of(line, "target", place),
+              .is_pair = true};
+    case LineKind::translation:
+      return translation(line, options, place);
     case LineKind::text:
       break;
   }
@@ -162,13 +184,15 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
     fail(Exit::bad_data, place, ": is a preference (chosen, rejected), which dpo and reward learn");
   if (has("prompt", "completion")) return LineKind::prompt_completion;
   if (has("instruction", "output")) return LineKind::alpaca;
+  if (has("source", "target")) return LineKind::source_target;
+  if (line.find("translation") != nullptr) return LineKind::translation;
   if (line.find("text") != nullptr) return LineKind::text;
   std::string keys;
   for (const auto& [key, value] : *line.pairs())
     if (key.text() != nullptr) keys += concat(keys.empty() ? "" : ", ", *key.text());
-  fail(
-      Exit::bad_data, place, ": of no known kind by its keys", keys.empty() ? "" : ": ", keys,
-      "; expected messages, conversations, prompt and completion, instruction and output, or text");
+  fail(Exit::bad_data, place, ": of no known kind by its keys", keys.empty() ? "" : ": ", keys,
+       "; expected messages, conversations, prompt and completion, instruction and output, source "
+       "and target, translation, or text");
 }
 
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,

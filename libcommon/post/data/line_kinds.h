@@ -3,6 +3,8 @@
 //   sharegpt           {"conversations" or "messages":[{"from","value"}…],"system"?}
 //   prompt-completion  {"prompt","completion"}, both texts or both lists of messages
 //   alpaca             {"instruction","input"?,"output","system"?,"history"?:[[user,assistant]…]}
+//   source-target      {"source","target"}
+//   translation        {"translation":{language:text…}}, of which two languages are asked for
 //   text               {"text"}
 #pragma once
 
@@ -16,7 +18,15 @@
 
 namespace mt {
 
-enum class LineKind : std::uint8_t { openai, sharegpt, prompt_completion, alpaca, text };
+enum class LineKind : std::uint8_t {
+  openai,
+  sharegpt,
+  prompt_completion,
+  alpaca,
+  source_target,
+  translation,
+  text
+};
 
 std::vector<std::string> line_kind_names();
 std::optional<LineKind> line_kind_named(std::string_view name);
@@ -28,11 +38,13 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place);
 struct TrainingLine {
   ChatValue messages = {}, tools = {}, kwargs = {};  // None: a text
   std::string prompt = {}, completion = {};
+  bool is_pair = false;  // of a source and a target, which only models with an encoder learn
 };
 
 struct LineOptions {
   bool alpaca_template = false;   // Stanford's text around instruction and input, and no chat
   bool train_on_history = false;  // of Alpaca's lines
+  std::string source_language = {}, target_language = {};  // of translations
 };
 
 // Messages in the form of chat_messages().  Throws Exit::bad_data, beginning with `place`.

@@ -145,12 +145,23 @@ class Reader {
                          ": the prompt alone gives other tokens than the text begins with: a model "
                          "that is asked so has learnt something else"));
     }
-    if (options_.longest == 0 || size <= options_.longest) return add(to, unit);
+    const std::int64_t target = first.source > 0 ? size - first.source : 0;
+    if (options_.longest == 0 ||
+        (size - target <= options_.longest && target <= options_.longest_target))
+      return add(to, unit);
     ++set_.too_long;
     if (options_.overlong == "drop") {
-      log_.detail(concat(first.file, ":", first.line, ": ", size,
-                         " tokens, longer than --seq-length ", options_.longest));
+      log_.detail(concat(first.file, ":", first.line, ": ", size - target,
+                         " tokens, longer than --seq-length ", options_.longest,
+                         target > 0
+                             ? concat(", or a target of ", target, ", than --decoder-seq-length ",
+                                      options_.longest_target)
+                             : ""));
       return;
+    }
+    if (target > 0) {
+      Example cut = cut_pair(first);
+      return add(to, std::span(&cut, 1));
     }
     const std::int64_t share = options_.longest / options_.together;
     for (std::int64_t begin = 0; begin < size; begin += share) {
@@ -159,6 +170,22 @@ class Reader {
       add(to, parts);
       if (options_.overlong == "cut") return;
     }
+  }
+
+  Example cut_pair(const Example& pair) const {
+    Example cut = pair;
+    cut.ids.clear();
+    const auto take = [&](std::int64_t begin, std::int64_t end, std::int64_t most) {
+      const std::int64_t kept = std::min(end - begin, most);
+      cut.ids.insert(cut.ids.end(), pair.ids.begin() + begin, pair.ids.begin() + begin + kept);
+      cut.ids.back() = pair.ids[static_cast<std::size_t>(end - 1)];
+    };
+    take(0, pair.source, options_.longest);
+    cut.source = cut.size();
+    take(pair.source, pair.size(), options_.longest_target);
+    cut.learnt.assign(cut.ids.size(), true);
+    std::fill_n(cut.learnt.begin(), cut.source, false);
+    return cut;
   }
 
   static Example part_of(const Example& example, std::int64_t begin, std::int64_t share) {
@@ -198,9 +225,11 @@ ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, 
   ExampleSet set = Reader(options, maker, log).read(bad);
   if (!set.train.empty()) return set;
   bad.commit();  // which say why
-  fail(Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
-       set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
-       " tokens, ", set.without_targets, " have no token of an assistant turn");
+  fail(
+      Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
+      set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
+      options.longest_target > 0 ? concat(" tokens, or targets than ", options.longest_target) : "",
+      " tokens, ", set.without_targets, " have no token of an assistant turn");
 }
 
 }  // namespace mt

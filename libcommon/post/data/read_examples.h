@@ -16,11 +16,13 @@ class ExampleMaker;
 
 struct ReadOptions {
   std::vector<std::string> files;
-  std::int64_t longest = 0;  // tokens of an example; 0: any number
+  std::int64_t longest = 0;         // tokens of an example; 0: any number
+  std::int64_t longest_target = 0;  // of a pair, whose source may have `longest`
   // What becomes of a longer one: "drop", "cut" at the end, or "split" into several.
   std::string overlong = "drop";
   // So many examples of a line belong together: they are as long as all of them, and one that is
-  // dropped takes the others along.  Each is cut to its share.
+  // dropped takes the others along.  Each is cut to its share; of a pair, both sides are cut before
+  // the tokens that end them.
   std::int64_t together = 1;
   double held_out = 0;    // the share of the lines, by their hash, that is not for training
   std::int64_t most = 0;  // examples that are wanted; 0: all

@@ -21,6 +21,12 @@ namespace {
 // The first token follows nothing that it could be learnt from.
 bool is_learnt(const Example& example, std::size_t i) { return i > 0 && example.learnt[i]; }
 
+// A target's begin anew behind those of its source.
+std::size_t position(const Example& example, std::size_t i) {
+  const auto source = static_cast<std::size_t>(example.source);
+  return i < source ? i : i - source;
+}
+
 void write_text(std::ostream& out, std::int64_t number, const Example& example,
                 const ExampleMaker& maker, bool color) {
   out << "sample " << number << ": " << example.file << ":" << example.line << ", "
@@ -29,7 +35,8 @@ void write_text(std::ostream& out, std::int64_t number, const Example& example,
   for (std::size_t i = 0; i < example.ids.size(); ++i) {
     const bool learnt = is_learnt(example, i);
     char row[64];
-    std::snprintf(row, sizeof row, "  %8zu %8d %5d  ", i, example.ids[i], learnt ? 1 : 0);
+    std::snprintf(row, sizeof row, "  %8zu %8d %5d  ", position(example, i), example.ids[i],
+                  learnt ? 1 : 0);
     out << (color ? (learnt ? "\x1b[32m" : "\x1b[2m") : "") << row
         << json_quoted(maker.text_of(example.ids[i])) << (color ? "\x1b[0m" : "") << "\n";
   }
@@ -46,7 +53,7 @@ std::string json_of(std::int64_t number, const Example& example, const ExampleMa
   };
   array("ids", [&](std::size_t i) { return example.ids[i]; });
   array("texts", [&](std::size_t i) { return maker.text_of(example.ids[i]); });
-  array("positions", [&](std::size_t i) { return i; });
+  array("positions", [&](std::size_t i) { return position(example, i); });
   array("mask", [&](std::size_t i) { return is_learnt(example, i) ? 1 : 0; });
   array("weights", [&](std::size_t i) { return is_learnt(example, i) ? 1.0 : 0.0; });
   return json.end_object().text();
@@ -62,6 +69,7 @@ void finetune_render(CommandLine& cl) {
   cl.option("--head", &head, "N", "only the first N samples", at_least(1));
   options.add_to(cl);
   options.parse(cl, false);
+  options.choose_type();
   options.data.check(false);
   FinetuneOptions::Words words = options.open_tokenizer();
   const ExampleMaker maker(*words.tokenizer, options.examples, std::move(words.chat_files),
@@ -69,6 +77,7 @@ void finetune_render(CommandLine& cl) {
   BadLines bad(options.data.on_error, true, options.data.train, cl.log());
   const ExampleSet set = read_examples({.files = options.data.train,
                                         .longest = options.longest_text(),
+                                        .longest_target = options.decoder_seq_length.value_or(0),
                                         .overlong = options.overlong,
                                         .most = head,
                                         .threads = options.run.ranks.threads},

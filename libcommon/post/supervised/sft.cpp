@@ -13,6 +13,7 @@ void finetune_sft(CommandLine& cl) {
                 "--lora-rank", "--save"});
   options.add_to(cl);
   options.parse(cl);
+  options.choose_type();
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {

@@ -2,6 +2,7 @@
 
 #include "base/command.h"
 #include "post/data/packing.h"
+#include "train/options/pretrain_options.h"
 
 namespace mt {
 
@@ -10,7 +11,7 @@ void SftOptions::add_data_to(CommandLine& cl) {
   examples.add_to(cl);
   cl.option("--packing", &packing, "HOW",
             "which texts share a sample; none: each has one of its own; no text sees another, but "
-            "of wrapped, which cuts one text of all",
+            "of wrapped, which cuts one text of all; a T5 has none",
             one_of(packing_names()));
   cl.option("--overlong", &overlong, "WHAT",
             "a text of more tokens than a sample has: drop it, cut it, or split it",
@@ -20,22 +21,54 @@ void SftOptions::add_data_to(CommandLine& cl) {
 
 void SftOptions::add_to(CommandLine& cl) {
   add_data_to(cl);
+  cl.option("--decoder-seq-length", &decoder_seq_length, "N",
+            "t5: tokens of a target; default --seq-length, which is the source's", at_least(1));
+  examples.add_pairs_to(cl);
   cl.section("Objective");
   cl.option("--loss", &loss, "KIND",
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
             "less",
             one_of({"nll", "dft"}));
-  offers_adapters = true;
+  offers_adapters = takes_pairs = true;
   add_run_to(cl);
 }
 
+// A T5 takes one pair a sample: nothing parts several for its encoder.
+static void check_pairs(const SftOptions& o) {
+  const auto refuse = [](const auto&... parts) {
+    fail(Exit::bad_config, parts..., " with --model-type t5");
+  };
+  if (o.packing != "none") refuse("--packing ", o.packing, ": not");
+  if (o.overlong == "split") refuse("--overlong split: not");
+  if (o.loss != "nll") refuse("--loss ", o.loss, ": not");
+  if (o.model.has_adapters()) refuse("--lora-rank: not");
+}
+
+void SftOptions::choose_type() {
+  examples.paired = is_paired();
+  if (model_type == "t5") {
+    check_pairs(*this);
+    if (!decoder_seq_length) decoder_seq_length = seq_length;
+    return encoder.make_t5(model);
+  }
+  const std::string type = "--model-type " + model_type;
+  if (model_type != "gpt") fail(Exit::bad_config, type, ": sft trains models of type gpt or t5");
+  encoder.check_unused(type);
+  examples.check_unpaired(type);
+  if (decoder_seq_length) fail(Exit::usage, "--decoder-seq-length: has no effect with ", type);
+}
+
 void SftOptions::complete() {
-  if (model_type != "gpt")
-    fail(Exit::bad_config, "--model-type ", model_type, ": sft trains models of type gpt");
-  encoder.check_unused("--model-type gpt");
   if (loss == "dft" && model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with --loss dft");
-  FinetuneOptions::complete(true);
+  if (is_paired()) {
+    check_whole_sequences(run, model);
+    check_t5(run, *decoder_seq_length);
+  }
+  FinetuneOptions::complete(!is_paired());
+  if (decoder_seq_length.value_or(0) > model.max_position_embeddings)
+    fail(Exit::bad_config, "--decoder-seq-length ", *decoder_seq_length,
+         ": larger than --max-position-embeddings ", model.max_position_embeddings);
 }
 
 }  // namespace mt

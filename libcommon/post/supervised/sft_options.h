@@ -1,6 +1,8 @@
 // SftOptions: what `mt-finetune sft` can be told.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "post/data/example_maker.h"
@@ -11,10 +13,14 @@ namespace mt {
 struct SftOptions : FinetuneOptions {
   ExampleOptions examples;
   std::string loss = "nll", packing = "mffd", overlong = "drop";
+  std::optional<std::int64_t> decoder_seq_length;  // of a T5
 
   void add_to(CommandLine& cl);
   void add_data_to(CommandLine& cl);  // that part of it
+  // Makes the model one of its type, and checks what such a run cannot do.  Once all is parsed.
+  void choose_type();
   void complete();
+  bool is_paired() const { return model_type == "t5"; }
   std::int64_t longest_text() const {  // in tokens; 0: any number
     return packing == "wrapped" ? 0 : seq_length;
   }

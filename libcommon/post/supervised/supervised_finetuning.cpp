@@ -1,28 +1,54 @@
 #include "post/supervised/supervised_finetuning.h"
 
+#include <algorithm>
+
 #include "data/samples/gpt_dataset.h"
+#include "data/samples/t5_dataset.h"
+#include "post/supervised/paired_samples.h"
 
 namespace mt {
 
 SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
-    : PackedTask(options, std::move(data)), loss_(options.loss), objective_(loss_ == "dft") {}
+    : PackedTask(options, std::move(data)),
+      loss_(options.loss),
+      decoder_seq_length_(options.decoder_seq_length.value_or(0)),
+      objective_(loss_ == "dft") {}
 
-FieldSpecs SupervisedFinetuning::sample_fields() const { return gpt_fields(seq_length(), true); }
+FieldSpecs SupervisedFinetuning::sample_fields() const {
+  return model().family == ModelFamily::t5 ? t5_fields(seq_length(), decoder_seq_length_)
+                                           : gpt_fields(seq_length(), true);
+}
+
+std::unique_ptr<Samples> SupervisedFinetuning::make_samples(
+    std::unique_ptr<PackedSamples> packed) const {
+  if (model().family != ModelFamily::t5) return packed;
+  const SpecialTokens special = tokenizer().special_ids();
+  const std::int32_t pad = std::max(special.pad, 0);
+  return std::make_unique<PairedSamples>(
+      std::move(packed),
+      PairLengths{.source = seq_length(),
+                  .target = decoder_seq_length_,
+                  .start = data().words.start_token.value_or(special.bos >= 0 ? special.bos : pad),
+                  .pad = pad});
+}
 
 std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const {
   SftOptions options;
   options.model = model();
   options.seq_length = seq_length();
   options.loss = loss_;
+  if (decoder_seq_length_ > 0) options.decoder_seq_length = decoder_seq_length_;
   mt::change(options.model, options.seq_length, change);
   return std::make_unique<SupervisedFinetuning>(options);
 }
 
 std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& log) {
-  PackedTask::Data data = read_packed(
-      options, options.examples,
-      {.packing = options.packing, .overlong = options.overlong, .longest = options.longest_text()},
-      log);
+  PackedTask::Data data = read_packed(options, options.examples,
+                                      {.packing = options.packing,
+                                       .overlong = options.overlong,
+                                       .longest = options.longest_text(),
+                                       .longest_target = options.decoder_seq_length.value_or(0)},
+                                      log);
   options.complete();
   return std::make_unique<SupervisedFinetuning>(options, std::move(data));
 }

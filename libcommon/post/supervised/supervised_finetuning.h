@@ -1,5 +1,6 @@
 // SupervisedFinetuning: a language model learns what others wrote: the mean loss over all tokens of
-// a global batch that are learnt.
+// a global batch that are learnt.  A GPT learns packed texts, a T5 what its decoder is to say of
+// what its encoder reads.
 #pragma once
 
 #include <memory>
@@ -21,11 +22,10 @@ class SupervisedFinetuning final : public PackedTask {
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
-  std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples> packed) const override {
-    return packed;
-  }
+  std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples> packed) const override;
 
   std::string loss_;
+  std::int64_t decoder_seq_length_;  // of a T5
   SupervisedObjective objective_;
 };
 

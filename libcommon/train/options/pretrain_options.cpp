@@ -56,10 +56,8 @@ static void check_bert(const RunOptions& run) {
          "weighs the same");
 }
 
-// A T5's decoder has a length of its own.
-static void check_t5(const RunOptions& run, const DataOptions& data) {
+void check_t5(const RunOptions& run, std::int64_t length) {
   const ParallelOptions& parallel = run.ranks.parallel;
-  const std::int64_t length = *data.masks.decoder_seq_length;
   if (parallel.shares_rows() && length % parallel.tensor_model_parallel_size != 0)
     fail(Exit::bad_config, "--decoder-seq-length ", length,
          ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ",
@@ -96,13 +94,17 @@ void complete_model(ModelConfig& model, const DataOptions& data, int tensor_rank
   check("--decoder-seq-length", data.masks.decoder_seq_length.value_or(0));
 }
 
-void PretrainOptions::check_type() const {
-  data.check_type("--model-type " + model_type);
+void check_whole_sequences(const RunOptions& run, const ModelConfig& model) {
   const int context = run.ranks.parallel.context_parallel_size;
   if (const char* why = keeps_sequences_whole(model); context > 1 && why != nullptr)
     fail(Exit::bad_config, "--context-parallel-size ", context, ": ", why);
+}
+
+void PretrainOptions::check_type() const {
+  data.check_type("--model-type " + model_type);
+  check_whole_sequences(run, model);
   if (data.type == SampleType::bert) check_bert(run);
-  if (data.type == SampleType::t5) check_t5(run, data);
+  if (data.type == SampleType::t5) check_t5(run, *data.masks.decoder_seq_length);
 }
 
 void PretrainOptions::complete() {

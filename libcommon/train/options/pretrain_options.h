@@ -26,6 +26,11 @@ struct PretrainOptions : ModelOptions {
   void complete();
 };
 
+// Refuses ranks that share sequences of a model that has them whole.
+void check_whole_sequences(const RunOptions& run, const ModelConfig& model);
+// A T5's decoder has a length of its own.
+void check_t5(const RunOptions& run, std::int64_t decoder_seq_length);
+
 // Completes a model of which so many ranks share every matrix, and which reads this data.
 void complete_model(ModelConfig& model, const DataOptions& data, int tensor_ranks);
 
