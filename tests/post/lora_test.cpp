@@ -1,11 +1,11 @@
 // Adapters of whole runs of sft: layouts, what frozen rows do not take, and what is saved.
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "formats/model_source.h"
 #include "formats/peft/linear_modules.h"
 #include "model/model_table.h"
+#include "tests/post/finetune_layouts.h"
 #include "tests/post/sft_run.h"
 #include "tests/support/host_tensor.h"
 #include "train/plan/plan.h"
@@ -32,59 +32,18 @@ class LoraRun : public SftRun {
   }
 };
 
-struct LoraLayout {
-  int data = 1, tensor = 1, pipeline = 1, context = 1;
-  bool shares_rows = false, distributed = false;
-  const char* sharding = "no_shard";
+class LoraLayouts : public LoraRun, public testing::WithParamInterface<FinetuneLayout> {};
 
-  int ranks() const { return data * tensor * pipeline * context; }
-  std::string name() const {
-    return concat("dp", data, "_tp", tensor, "_pp", pipeline, "_cp", context,
-                  shares_rows ? "_rows" : "", distributed ? "_" : "", distributed ? sharding : "");
-  }
-};
-
-// Every way to divide a run among these; with MT_ALL_LAYOUTS set all are tried, else some.
-std::vector<LoraLayout> lora_layouts() {
-  std::vector<LoraLayout> all;
-  for (const LoraLayout& data :
-       {LoraLayout{}, LoraLayout{.data = 2}, LoraLayout{.data = 2, .distributed = true},
-        LoraLayout{.data = 2, .distributed = true, .sharding = "optim_grads_params"}})
-    for (const auto& [tensor, shares_rows] : {std::pair(1, false), {2, false}, {2, true}})
-      for (const int pipeline : {1, 2})
-        for (const int context : {1, 2}) {
-          LoraLayout layout = data;
-          layout.tensor = tensor;
-          layout.shares_rows = shares_rows;
-          layout.pipeline = pipeline;
-          layout.context = context;
-          if (layout.ranks() > 1) all.push_back(layout);
-        }
-  if (std::getenv("MT_ALL_LAYOUTS") != nullptr) return all;
-  std::vector<LoraLayout> some;
-  for (std::size_t i = 0; i < all.size(); i += 7) some.push_back(all[i]);
-  return some;
-}
-
-class LoraLayouts : public LoraRun, public testing::WithParamInterface<LoraLayout> {};
-
-INSTANTIATE_TEST_SUITE_P(All, LoraLayouts, testing::ValuesIn(lora_layouts()),
+INSTANTIATE_TEST_SUITE_P(All, LoraLayouts, testing::ValuesIn(finetune_layouts(7)),
                          [](const auto& layout) { return layout.param.name(); });
 
 TEST_P(LoraLayouts, AsOneRank) {
-  const auto with = [&](const LoraLayout& layout, bool dora) {
+  const auto with = [&](const FinetuneLayout& layout, bool dora) {
     SftOptions o = adapted();
     o.model.lora_dropout = dora ? 0 : 0.2;
     o.model.use_dora = o.check_layout = dora;
     o.run.compute.dtype = "fp64";
-    o.run.optimizer.use_distributed_optimizer = layout.distributed;
-    o.run.optimizer.sharding_strategy = layout.sharding;
-    o.run.ranks.count = layout.ranks();
-    ParallelOptions& parallel = o.run.ranks.parallel;
-    parallel.tensor_model_parallel_size = layout.tensor;
-    parallel.pipeline_model_parallel_size = layout.pipeline;
-    parallel.context_parallel_size = layout.context;
-    parallel.sequence_parallel = layout.shares_rows;
+    layout.divide(o.run);
     return run_of(o, 3);
   };
   for (const bool dora : {false, true}) {
@@ -127,6 +86,17 @@ TEST_F(LoraRun, FrozenRowsTakeTheirValuesAlone) {
   EXPECT_GT(sent(full), 0.95 * static_cast<double>(bytes(trained_of_full)));
   EXPECT_LT(sent(lora), 1.2 * static_cast<double>(bytes(trained)));
   EXPECT_LT(lora.step.flops, full.step.flops);
+}
+
+// A run of each of them that ended and went on has the bits of the one that did not.
+TEST_P(LoraLayouts, GoesOnToTheBit) {
+  const std::string model = base();
+  goes_on_to_the_bit([&](const std::string& save) {
+    SftOptions o = adapted(save);
+    o.run.checkpoint.pretrained_checkpoint = o.model.lora_base = model;
+    GetParam().divide(o.run);
+    return o;
+  });
 }
 
 // The run that ended and went on has the bits of the one that did not, and its checkpoint, which

@@ -59,12 +59,20 @@ static void read_whole(const ModelSource& source, const Param& row, std::int64_t
       .copy_to(origin_of(row.shape.rank()), out);
 }
 
+// The row as one rank alone has it, which is what a source reads.
+static Param uncut(const Param& row) {
+  Param whole = row;
+  whole.local = row.shape;
+  whole.cuts = {{.extent = row.shape[row.dimension]}};
+  return whole;
+}
+
 void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out) {
   if (!row.is_cut()) return read_whole(source, row, words, out);
   const Buffer buffer(Device::cpu,
                       static_cast<std::size_t>(row.shape.numel()) * size_of(out.dtype()));
   const Tensor whole = buffer.tensor(out.dtype(), row.shape);
-  read_whole(source, row, words, whole);
+  read_whole(source, uncut(row), words, whole);
   copy_part(row, whole, out);
 }
 
