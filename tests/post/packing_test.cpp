@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <random>
+#include <sstream>
+
+#include "base/file.h"
 
 namespace mt {
 namespace {
@@ -30,6 +34,33 @@ TEST(Packing, BestFitIsAsTrlPacks) {
             (Bins{{7, 2}, {0, 6}, {5, 3, 1, 4}}));
   EXPECT_EQ(texts_of(Packing::bfd, {4, 1, 3, 2, 8, 3, 4, 5}, 8),
             (Bins{{4}, {7, 2}, {0, 6}, {5, 3, 1}}));
+}
+
+// Of a thousand conversations by twelve templates in samples of three sizes, and of a hundred small
+// sets (scripts/make-packing-goldens.py).
+TEST(Packing, OfRandomTextsIsAsTrlPacks) {
+  std::istringstream file(read_file(MT_TESTDATA "/trl/packing.golden"));
+  int sets = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    const std::size_t lengths = line.find('|') + 1, bins = line.find('|', lengths) + 1;
+    const auto numbers_of = [](const std::string& text) {
+      std::istringstream words(text);
+      return Lengths{std::istream_iterator<std::int64_t>(words), {}};
+    };
+    Bins expected;
+    std::istringstream all(line.substr(bins));
+    for (std::string bin; std::getline(all, bin, ',');) {
+      const Lengths texts = numbers_of(bin);
+      expected.emplace_back(texts.begin(), texts.end());
+    }
+    ++sets;
+    EXPECT_EQ(texts_of(Packing::bfd, numbers_of(line.substr(lengths, bins - 1 - lengths)),
+                       std::stoll(line)),
+              expected)
+        << "set " << sets;
+  }
+  EXPECT_EQ(sets, 103);
 }
 
 TEST(Packing, KnapsackTakesTheLongestThatFits) {
