@@ -3,6 +3,7 @@
 #include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
 #include "ops/ops.h"
+#include "ops/text_noise.h"
 
 namespace mt {
 
@@ -28,6 +29,14 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
   };
   const Saved read{ids, add(tables_.positions, s.tokens.positions), add(tables_.types, types)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
+  if (noise_ > 0 && s.training)
+    add_text_noise(y, s.tokens.first_key,
+                   {.alpha = noise_,
+                    .key = dropout.key,
+                    .seq_length = dropout.seq_length,
+                    .first_row = dropout.first_row,
+                    .record = s.record},
+                   s.stream);
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   s.show(*tables_.words, "output", y);
   if (saved) *saved = read;

@@ -1,6 +1,7 @@
-// Embedding: y = dropout(E[ids] + P[positions] + T[types]); the tables P of learned positions and T
-// of types are optional.  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E: [vocab,
-// hidden_size], whose rows tensor-parallel ranks share.
+// Embedding: y = dropout(E[ids] + P[positions] + T[types] + noise); the tables P of learned
+// positions and T of types are optional, and so is the noise, which training adds
+// (kernels/text_noise.h).  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E:
+// [vocab, hidden_size], whose rows tensor-parallel ranks share.
 #pragma once
 
 #include "nn/step.h"
@@ -18,7 +19,9 @@ class Embedding {
     const Param* positions = nullptr;
     const Param* types = nullptr;
   };
-  Embedding(const Tables& tables, double dropout) : tables_(tables), dropout_(dropout) {}
+  // noise: its alpha; where there is one, tokens have a first_key.
+  Embedding(const Tables& tables, double dropout, double noise = 0)
+      : tables_(tables), dropout_(dropout), noise_(noise) {}
 
   void forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const;
   void backward(Step& s, Tensor dy,
@@ -28,7 +31,7 @@ class Embedding {
   void look_up(Step& s, Tensor y, ConstTensor ids) const;
 
   Tables tables_;
-  double dropout_;
+  double dropout_, noise_;
 };
 
 }  // namespace mt

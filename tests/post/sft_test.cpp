@@ -66,13 +66,34 @@ TEST_P(SftLayouts, GoesOnToTheBit) {
   goes_on_to_the_bit([&](const std::string& save) { return divided(GetParam(), save); });
 }
 
+// What noise is added to a text depends on no layout, but on the text.
+TEST_F(SftRun, NoiseIsThatOfOneRank) {
+  const auto with = [&](const FinetuneLayout& layout, double noise) {
+    SftOptions o = options();
+    o.run.compute.dtype = "fp64";
+    o.model.neftune_alpha = noise;
+    layout.divide(o.run);
+    return run_of(o, 3);
+  };
+  const LayoutRun expected = with({}, 5);
+  EXPECT_GT(largest_difference(with({}, 0), expected).value, 1e-3);
+  for (const FinetuneLayout& layout :
+       {FinetuneLayout{.data = 2}, FinetuneLayout{.tensor = 2, .shares_rows = true},
+        FinetuneLayout{.data = 2, .tensor = 2, .pipeline = 2, .distributed = true}}) {
+    const LayoutDifference difference = largest_difference(with(layout, 5), expected);
+    EXPECT_LT(difference.value, 1e-9) << layout.name() << ": " << difference.where;
+  }
+}
+
 // Steps, evaluations and the last checkpoint of a run that ended after its second step and went on.
 TEST_F(SftRun, GoesOnToTheBit) {
   SftOptions whole = options("whole");
   whole.data.epochs = 2;
+  whole.model.neftune_alpha = 5;
   train_with(whole);
   SftOptions part = options("parts");
   part.data.epochs = 2;
+  part.model.neftune_alpha = 5;
   part.run.checkpoint.load = part.run.checkpoint.save;
   part.run.length.exit_interval = 2;
   train_with(part);

@@ -42,7 +42,8 @@ void Gpt::add_embedding(ParamTable& table, bool is_shared) {
   const ModelRows rows{table, *config_, part_};
   const Param& words = declare_words(rows, is_shared);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
-  embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout);
+  embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout,
+                     config_->neftune_alpha);
 }
 
 void Gpt::add_head(ParamTable& table) {

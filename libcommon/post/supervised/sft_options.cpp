@@ -29,6 +29,11 @@ void SftOptions::add_to(CommandLine& cl) {
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
             "less",
             one_of({"nll", "dft"}));
+  cl.option(
+      "--neftune", &model.neftune_alpha, "F",
+      "training adds noise to the embeddings of each text, uniform up to this over the square "
+      "root of its tokens times --hidden-size (arXiv:2310.05914); 0: none",
+      at_least(0.0));
   offers_adapters = takes_pairs = true;
   add_run_to(cl);
 }
@@ -42,6 +47,7 @@ static void check_pairs(const SftOptions& o) {
   if (o.overlong == "split") refuse("--overlong split: not");
   if (o.loss != "nll") refuse("--loss ", o.loss, ": not");
   if (o.model.has_adapters()) refuse("--lora-rank: not");
+  if (o.model.neftune_alpha > 0) refuse("--neftune ", o.model.neftune_alpha, ": not");
 }
 
 void SftOptions::choose_type() {
@@ -61,6 +67,9 @@ void SftOptions::choose_type() {
 void SftOptions::complete() {
   if (loss == "dft" && model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with --loss dft");
+  if (model.neftune_alpha > 0 && run.ranks.parallel.context_parallel_size > 1)
+    fail(Exit::bad_config, "--neftune ", model.neftune_alpha,
+         ": not with --context-parallel-size, by which no rank knows how long texts are");
   if (is_paired()) {
     check_whole_sequences(run, model);
     check_t5(run, *decoder_seq_length);
