@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes testdata/sentencepiece: two small models trained on testdata/stories, and what the
-sentencepiece library makes of odd texts with them.
+"""Writes testdata/sentencepiece: small models trained on testdata/stories, and what the sentencepiece
+library makes of odd texts with two of them.
 
   unigram.model  normalised by a few rules of its own, with user-defined and control pieces
   bpe.model      identity, byte fallback, keeps extra white space
+  llama.model    as Llama-2's: identity, byte fallback, no pieces but its own
   cases.txt      a line each: model, text, ids, and what they decode to; text in hex, "-" for nothing
 
 Needs sentencepiece from PyPI (0.2.3):
@@ -82,6 +83,19 @@ def main():
             pad_id=3,
         ),
     )
+    llama = train(
+        stories,
+        dict(
+            model_type="bpe",
+            vocab_size=400,
+            normalization_rule_name="identity",
+            byte_fallback=True,
+            remove_extra_whitespaces=False,
+            allow_whitespace_only_pieces=True,
+            split_digits=True,
+        ),
+    )
+    (folder / "llama.model").write_bytes(llama)
     rng = random.Random(1)
     words = " ".join(stories[:10]).split()
     texts = [t.encode() for t in TEXTS] + BYTES

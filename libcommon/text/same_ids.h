@@ -8,9 +8,10 @@
 
 namespace mt {
 
-// They have as many tokens, the same text of every token, and the same ids of each of these texts,
-// of pairs of them, and of a page of odd scripts, spaces, digits and signs.  A special token's text
-// may be that token to one and letters to the other, and what they put around a text may differ.
+// They have as many tokens, the same text of every token that is no special one, and the same ids
+// of each of these texts, of pairs of them, and of a page of odd scripts, spaces, digits and signs.
+// A special token's text may be that token to one and letters to the other, and what they put
+// around a text may differ.
 bool same_vocabulary(const Tokenizer& a, const Tokenizer& b);
 
 // Likewise, and they put the same tokens around a text, and the same one ends documents.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "tests/base/scratch.h"
 #include "tests/text/hf_files.h"
 #include "text/put_in_front.h"
 
@@ -32,6 +33,20 @@ TEST(SameIds, OfFilesThatAreWrittenOtherwise) {
     EXPECT_NE(one.load().identity(), other.load().identity()) << name;
     EXPECT_TRUE(same_ids(one.load(), other.load())) << name;
   }
+}
+
+// A Llama-2's, as transformers makes it of its model file and as Megatron-LM reads that.
+TEST(SameIds, OfASentencePieceModelAndWhatBecomesOfIt) {
+  const Scratch scratch;
+  const std::string model = kData + "sentencepiece/llama.model";
+  std::filesystem::copy_file(model, scratch.path("tokenizer.model"));
+  write_file_atomically(scratch.path("tokenizer_config.json"),
+                        R"({"tokenizer_class":"LlamaTokenizer"})", false);
+  const auto folder = make_tokenizer({.type = "HuggingFaceTokenizer", .model = scratch.path("")});
+  EXPECT_TRUE(same_ids(*make_tokenizer({.type = "Llama2Tokenizer", .model = model}), *folder));
+  EXPECT_FALSE(same_ids(
+      *make_tokenizer({.type = "Llama2Tokenizer", .model = kData + "sentencepiece/bpe.model"}),
+      *folder));
 }
 
 TEST(SameIds, OfOthersAreOthers) {
