@@ -19,7 +19,7 @@ struct ConvertOptions {
   std::string input, output;  // or, by their options:
   std::string load, save;
   std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
-  std::string transformer_impl;
+  std::string transformer_impl, tokenizer_model;
   ModelSourceOptions source;
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   std::int64_t target_encoder_pipeline_parallel = 0;  // 0: a T5's encoder has no stages of its own

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "base/flag_list.h"
 #include "formats/convert.h"
 
@@ -84,6 +86,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
       between(1, 4096));
   cl.option("--moe-router-topk", &moe_router_topk, "N",
             "with --upcycle, experts that each token goes to", at_least(1));
+  cl.option("--tokenizer-model", &tokenizer_model, "FILE",
+            "of INPUT, whose tokenizer goes along without being named");
   cl.option("--dtype", &dtype, "TYPE",
             "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
             one_of({"fp32", "fp16", "bf16", "q8_0"}));
@@ -156,6 +160,20 @@ static void take_positional(const char* flag, const std::string& positional, std
   option = positional;
 }
 
+// As Megatron's converter is given it: only what lies beside the weights is the model's.
+static void check_tokenizer(const ConvertOptions& o) {
+  if (o.tokenizer_model.empty()) return;
+  const std::filesystem::path file = o.tokenizer_model;
+  std::error_code none;
+  if (!std::filesystem::exists(file, none))
+    fail(Exit::no_input, "--tokenizer-model ", o.tokenizer_model, ": there is no such file");
+  const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  if (!std::filesystem::equivalent(file, o.load, none) &&
+      !std::filesystem::equivalent(parent, o.load, none))
+    fail(Exit::usage, "--tokenizer-model ", o.tokenizer_model, ": is not in ", o.load,
+         ", whose own tokenizer goes along");
+}
+
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
@@ -166,6 +184,7 @@ void ConvertOptions::complete() {
   take_positional("--save-dir", output, save);
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
+  check_tokenizer(*this);
   if (save == "-") fail(Exit::usage, "OUTPUT -: becomes a folder, which stdout cannot be");
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
