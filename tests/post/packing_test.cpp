@@ -77,6 +77,9 @@ TEST(Packing, OthersGoByTheirNames) {
   EXPECT_EQ(texts_of(Packing::concatenative, {4, 3, 2, 6, 8}, 8), (Bins{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(texts_of(Packing::first_fit_decreasing, {3, 5, 2, 6, 1}, 8),
             (Bins{{3, 2}, {1, 0}, {4}}));
+  // Of two lines, of which the first has more than fits.
+  EXPECT_EQ(pack_lines(Lengths{4, 3, 2, 1, 5, 2}, Lengths{0, 0, 0, 0, 1, 1}, 8),
+            (std::vector<Bin>{{{0, 0, 4}, {1, 0, 3}, {2, 0, 1}}, {{4, 0, 5}, {5, 0, 2}}}));
   const std::vector<Bin> wrapped = pack(Packing::wrapped, Lengths{4, 1, 3, 2, 11}, 8);
   EXPECT_EQ(wrapped, (std::vector<Bin>{
                          {{0, 0, 4}, {1, 0, 1}, {2, 0, 3}}, {{3, 0, 2}, {4, 0, 6}}, {{4, 6, 11}}}));

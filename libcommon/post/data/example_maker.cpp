@@ -79,7 +79,10 @@ std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<Lin
   const ChatValue value = chat_value_of_json(line, place);
   if (options_.judged == Judged::no) {
     if (!kind) kind = line_kind_of(value, place);
-    return {of_line(read_line(value, *kind, options_.lines, place), place, checks)};
+    const TrainingLine read = read_line(value, *kind, options_.lines, place);
+    if (options_.splits_at_system && !read.messages.is_none())
+      return of_conversations(read, place, checks);
+    return {of_line(read, place, checks)};
   }
   std::vector<Example> texts;
   bool are_plain = true;
@@ -90,6 +93,24 @@ std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<Lin
   }
   if (are_plain && options_.judged == Judged::pairs) begin_alike(texts[0], texts[1]);
   return texts;
+}
+
+std::vector<Example> ExampleMaker::of_conversations(const TrainingLine& line,
+                                                    std::string_view place, bool checks) const {
+  std::vector<std::vector<ChatValue>> conversations;
+  for (const ChatValue& message : *line.messages.items()) {
+    const ChatValue* const role = message.find("role");
+    const bool begins = role != nullptr && role->text() != nullptr && *role->text() == "system";
+    if (conversations.empty() || begins) conversations.emplace_back();
+    conversations.back().push_back(message);
+  }
+  std::vector<Example> examples;
+  for (std::vector<ChatValue>& messages : conversations) {
+    TrainingLine one = line;
+    one.messages = ChatValue::list(std::move(messages));
+    examples.push_back(of_line(one, place, checks));
+  }
+  return examples;
 }
 
 Example ExampleMaker::of_line(const TrainingLine& line, std::string_view place, bool checks) const {

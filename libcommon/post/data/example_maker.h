@@ -32,7 +32,8 @@ struct ExampleOptions {
   std::string train_on = "all";
   bool mask_reasoning = false;
   LineOptions lines;
-  Judged judged = Judged::no;  // then there are no formats
+  Judged judged = Judged::no;     // then there are no formats
+  bool splits_at_system = false;  // conversations, of which each such turn begins one
   // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
   bool paired = false;
   std::string source_prefix = {};
@@ -61,6 +62,8 @@ class ExampleMaker {
   std::string text_of(std::int32_t id) const;
 
  private:
+  std::vector<Example> of_conversations(const TrainingLine& line, std::string_view place,
+                                        bool checks) const;
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;

@@ -23,15 +23,29 @@ static std::vector<Bin> parted(const std::vector<Bin>& units, const std::vector<
   return bins;
 }
 
+// Examples of one line have a number, and the next line's the next.
+static std::vector<std::int64_t> numbers_of_lines(const std::vector<Example>& examples) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const bool begins = i > 0 && (examples[i].line != examples[i - 1].line ||
+                                  examples[i].file != examples[i - 1].file);
+    numbers.push_back(i == 0 ? 0 : numbers.back() + (begins ? 1 : 0));
+  }
+  return numbers;
+}
+
 Packed Packed::of(std::vector<Example> examples, Packing how, std::int64_t seq_length,
                   std::int64_t together) {
   std::vector<std::int64_t> lengths(examples.size() / static_cast<std::size_t>(together));
   for (std::size_t i = 0; i < examples.size(); ++i)
     lengths[i / static_cast<std::size_t>(together)] += examples[i].size();
   Packed packed{.examples = std::move(examples),
-                .bins = pack(how, lengths, seq_length),
+                .bins = {},
                 .joined = how == Packing::wrapped,
                 .seq_length = seq_length};
+  packed.bins = how == Packing::line
+                    ? pack_lines(lengths, numbers_of_lines(packed.examples), seq_length)
+                    : pack(how, lengths, seq_length);
   if (together > 1)
     packed.bins = parted(packed.bins, packed.examples, static_cast<std::size_t>(together));
   return packed;

@@ -24,6 +24,7 @@ constexpr auto kNames =
                           {"knapsack", Packing::knapsack},
                           {"first_fit_decreasing", Packing::first_fit_decreasing},
                           {"concatenative", Packing::concatenative},
+                          {"line", Packing::line},
                           {"wrapped", Packing::wrapped}});
 
 using Lengths = std::span<const std::int64_t>;
@@ -258,6 +259,22 @@ std::vector<std::string> packing_names() {
 
 Packing packing_of(const std::string& name) {
   return std::ranges::find(kNames, name, &Named::name)->packing;
+}
+
+std::vector<Bin> pack_lines(std::span<const std::int64_t> lengths,
+                            std::span<const std::int64_t> lines, std::int64_t capacity) {
+  std::vector<Bin> bins;
+  std::int64_t room = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (i == 0 || lines[i] != lines[i - 1]) {
+      bins.emplace_back();
+      room = capacity;
+    }
+    const std::int64_t size = std::min(room, lengths[i]);
+    if (size > 0) bins.back().push_back({i, 0, size});
+    room -= size;
+  }
+  return bins;
 }
 
 std::vector<Bin> pack(Packing how, std::span<const std::int64_t> lengths, std::int64_t capacity) {

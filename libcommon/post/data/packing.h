@@ -7,6 +7,7 @@
 //   knapsack       a bin takes the longest that fits, again and again
 //   first_fit_decreasing   the longest first, each into the first bin that has room
 //   concatenative  in order, into the last bin or else a new one
+//   line           those of a line, as Megatron-LM's --sft has it: what is too much is cut
 //   wrapped        one text of all, cut every so many tokens; labels and attention cross its parts
 #pragma once
 
@@ -24,6 +25,7 @@ enum class Packing : std::uint8_t {
   knapsack,
   first_fit_decreasing,
   concatenative,
+  line,
   wrapped
 };
 
@@ -40,7 +42,10 @@ struct Piece {
 };
 using Bin = std::vector<Piece>;
 
-// Texts by their lengths, each 1 to `capacity`; of `wrapped`, of any length.
+// Texts by their lengths, each 1 to `capacity`; of `wrapped`, of any length; `line` is not for it.
 std::vector<Bin> pack(Packing how, std::span<const std::int64_t> lengths, std::int64_t capacity);
+// Texts of any length, a bin for those of each line: lines[i], which do not descend, is text i's.
+std::vector<Bin> pack_lines(std::span<const std::int64_t> lengths,
+                            std::span<const std::int64_t> lines, std::int64_t capacity);
 
 }  // namespace mt

@@ -113,6 +113,7 @@ void finetune_distill(CommandLine& cl) {
                 "--epochs", "--lr", "--save"});
   options.add_to(cl);
   options.parse(cl);
+  options.choose_packing();
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {

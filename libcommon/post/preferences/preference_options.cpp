@@ -103,6 +103,7 @@ void PreferenceOptions::add_to(CommandLine& cl) {
   examples.add_chat_to(cl);
   std::vector<std::string> packings = packing_names();
   std::erase(packings, "wrapped");
+  std::erase(packings, "line");
   cl.option("--packing", &packing, "HOW",
             "which pairs share a sample; none: each has one of its own", one_of(packings));
   cl.option("--overlong", &overlong, "WHAT",

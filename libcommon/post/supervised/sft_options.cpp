@@ -9,10 +9,13 @@ namespace mt {
 void SftOptions::add_data_to(CommandLine& cl) {
   cl.section("Data");
   examples.add_to(cl);
-  cl.option("--packing", &packing, "HOW",
-            "which texts share a sample; none: each has one of its own; no text sees another, but "
-            "of wrapped, which cuts one text of all; a T5 has none",
-            one_of(packing_names()));
+  cl.option(
+      "--packing", &packing, "HOW",
+      "which texts share a sample; none: each has one of its own; line: the conversations of a "
+      "line, as Megatron-LM's --sft has it, each of which a system's turn begins, and what is "
+      "too much is cut; no text sees another, but of wrapped, which cuts one text of all; a T5 "
+      "has none",
+      one_of(packing_names()));
   cl.option("--overlong", &overlong, "WHAT",
             "a text of more tokens than a sample has: drop it, cut it, or split it",
             one_of({"drop", "cut", "split"}));
@@ -50,7 +53,14 @@ static void check_pairs(const SftOptions& o) {
   if (o.model.neftune_alpha > 0) refuse("--neftune ", o.model.neftune_alpha, ": not");
 }
 
+void SftOptions::choose_packing() {
+  if (cuts_texts() && overlong != "drop")
+    fail(Exit::usage, "--overlong ", overlong, ": has no effect with --packing ", packing);
+  examples.splits_at_system = packing == "line";
+}
+
 void SftOptions::choose_type() {
+  choose_packing();
   examples.paired = is_paired();
   if (model_type == "t5") {
     check_pairs(*this);

@@ -20,9 +20,12 @@ struct SftOptions : FinetuneOptions {
   // Makes the model one of its type, and checks what such a run cannot do.  Once all is parsed.
   void choose_type();
   void complete();
+  // Checks what --packing has no use for.  choose_type() does so, too.
+  void choose_packing();
+  bool cuts_texts() const { return packing == "wrapped" || packing == "line"; }
   bool is_paired() const { return model_type == "t5"; }
   std::int64_t longest_text() const {  // in tokens; 0: any number
-    return packing == "wrapped" ? 0 : seq_length;
+    return cuts_texts() ? 0 : seq_length;
   }
 };
 
