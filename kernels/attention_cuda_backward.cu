@@ -10,12 +10,9 @@
 
 #include "kernels/attention_tile.cuh"
 #include "kernels/cuda_check.h"
-#include "kernels/reduce.cuh"
 
 namespace mt::cuda {
 namespace {
-
-constexpr int kBiasThreads = 128;
 
 template <class T>
 struct Tensors {
@@ -191,56 +188,20 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
   if constexpr (kOwnKeys) store(d_second, 1, shared.second, t.dv);
 }
 
-// A block for each element of d_bias, which its threads' queries add up to, in an order of their
-// own.  No tile has the scores of one distance: they are made again, one by one.
-template <class T>
-__global__ void __launch_bounds__(kBiasThreads)
-    bias_kernel(float* d_bias, const Arguments<T> arguments) {
-  const AttentionArguments& a = arguments.a;
-  const Tensors<T>& t = arguments.t;
-  const int head = blockIdx.x / a.sizes.bias_row, group = a.sizes.group(), d = a.sizes.head_dim;
-  const int distance = static_cast<int>(blockIdx.x) % a.sizes.bias_row - a.sizes.bias_row / 2;
-  float sum = 0;
-  for (int sequence = 0; sequence < a.sizes.sequences; ++sequence) {
-    const HeadGroup at(a, sequence * a.sizes.kv_heads + head / group);
-    const std::uint32_t sample = a.dropout ? a.keep.sample(sequence) : 0;
-    for (int query = threadIdx.x; query < at.sizes.q_length; query += kBiasThreads) {
-      const int row = query * group + head % group, key = at.sizes.own(query) + distance;
-      if (key < at.first(row) || key > min(at.last(row), at.sizes.kv_length - 1)) continue;
-      const T *const q = t.q + at.q_place(row), *const k = t.k + at.key_place(key);
-      const T *const d_o = t.d_o + at.o_place(row), *const v = t.v + at.key_place(key);
-      float score = at.bias(row, key), dp = 0, delta = 0;
-      for (int c = 0; c < d; ++c) {
-        score += static_cast<float>(q[c]) * static_cast<float>(k[c]);
-        dp += static_cast<float>(d_o[c]) * static_cast<float>(v[c]);
-        delta += static_cast<float>(d_o[c]) * static_cast<float>(t.o[at.o_place(row) + c]);
-      }
-      const float factor = a.dropout ? at.factor(sample, row, key) : 1;
-      sum += expf(score * a.sizes.scale - t.lse[at.lse_place(row)]) * (factor * dp - delta);
-    }
-  }
-  __shared__ float sums[kBiasThreads / 32];
-  sum = over_block(sum, sums);
-  if (threadIdx.x == 0) d_bias[blockIdx.x] = sum;
-}
-
 // A warp for each row of each head.
 template <class T>
-__global__ void delta_kernel(const Arguments<T> arguments) {
-  const AttentionArguments& a = arguments.a;
-  const AttentionSizes& s = a.sizes;
+__global__ void delta_kernel(float* delta, const T* d_o, const T* o, const AttentionSizes s) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= std::int64_t{s.sequences} * s.q_length * s.heads) return;
-  float delta = 0;
-  for (int c = lane(); c < a.sizes.head_dim; c += 32)
-    delta += static_cast<float>(arguments.t.d_o[i * a.sizes.head_dim + c]) *
-             static_cast<float>(arguments.t.o[i * a.sizes.head_dim + c]);
+  float sum = 0;
+  for (int c = lane(); c < s.head_dim; c += 32)
+    sum += static_cast<float>(d_o[i * s.head_dim + c]) * static_cast<float>(o[i * s.head_dim + c]);
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    delta += __shfl_xor_sync(0xffffffff, delta, distance);
+    sum += __shfl_xor_sync(0xffffffff, sum, distance);
   if (lane() > 0) return;
   const std::int64_t head = i % s.heads, row = i / s.heads;
-  arguments.t.delta[(row / s.q_length * s.heads + head) * s.q_length + row % s.q_length] = delta;
+  delta[(row / s.q_length * s.heads + head) * s.q_length + row % s.q_length] = sum;
 }
 
 template <int kHeadDim, bool kOwnKeys, class T>
@@ -264,6 +225,14 @@ void launch(const Arguments<T>& arguments, cudaStream_t stream) {
 }  // namespace
 
 template <class T>
+void attention_delta(float* delta, const T* d_o, const T* o, const AttentionSizes& s,
+                     cudaStream_t stream) {
+  const std::int64_t rows = std::int64_t{s.sequences} * s.heads * s.q_length;
+  delta_kernel<<<static_cast<unsigned>((rows + 7) / 8), 256, 0, stream>>>(delta, d_o, o, s);
+  check(cudaGetLastError());
+}
+
+template <class T>
 std::size_t attention_backward_work(const AttentionShape& s) {
   const auto rows = static_cast<std::size_t>(s.sequences * s.heads * s.q_length);
   const std::size_t generic = rows * sizeof(float);
@@ -285,38 +254,19 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
     if (arguments.a.whole_units && hopper::attention_fits(s) && hopper_kernels())
       return hopper::attention_backward(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout,
                                         work, stream);
-  const std::int64_t rows = s.sequences * s.heads * s.q_length;
-  delta_kernel<<<static_cast<unsigned>((rows + 7) / 8), 256, 0, stream>>>(arguments);
-  check(cudaGetLastError());
+  attention_delta(arguments.t.delta, d_o, o, arguments.a.sizes, stream);
   with_channels(s.head_dim, [&]<int kHeadDim>() {
     launch<kHeadDim, true>(arguments, stream);
     launch<kHeadDim, false>(arguments, stream);
   });
 }
 
-template <class T>
-void attention_bias_backward(float* d_bias, const T* d_o, const T* o, const float* lse, const T* q,
-                             const T* k, const T* v, const std::int32_t* first_key,
-                             const AttentionShape& s, const Dropout& dropout, cudaStream_t stream) {
-  const Arguments<T> arguments{
-      AttentionArguments(s, first_key, dropout, sizeof(T), d_o, o, q, k, v),
-      {nullptr, nullptr, nullptr, d_o, o, lse, q, k, v, nullptr}};
-  const std::int64_t blocks = s.heads * (2 * s.kv_length - 1);
-  if (blocks == 0) return;
-  bias_kernel<<<static_cast<unsigned>(blocks), kBiasThreads, 0, stream>>>(d_bias, arguments);
-  check(cudaGetLastError());
-}
-
-template void attention_bias_backward(float*, const float*, const float*, const float*,
-                                      const float*, const float*, const float*, const std::int32_t*,
-                                      const AttentionShape&, const Dropout&, cudaStream_t);
-template void attention_bias_backward(float*, const bf16*, const bf16*, const float*, const bf16*,
-                                      const bf16*, const bf16*, const std::int32_t*,
-                                      const AttentionShape&, const Dropout&, cudaStream_t);
-template void attention_bias_backward(float*, const __half*, const __half*, const float*,
-                                      const __half*, const __half*, const __half*,
-                                      const std::int32_t*, const AttentionShape&, const Dropout&,
-                                      cudaStream_t);
+template void attention_delta(float*, const float*, const float*, const AttentionSizes&,
+                              cudaStream_t);
+template void attention_delta(float*, const bf16*, const bf16*, const AttentionSizes&,
+                              cudaStream_t);
+template void attention_delta(float*, const __half*, const __half*, const AttentionSizes&,
+                              cudaStream_t);
 template std::size_t attention_backward_work<float>(const AttentionShape&);
 template std::size_t attention_backward_work<bf16>(const AttentionShape&);
 template std::size_t attention_backward_work<__half>(const AttentionShape&);

@@ -56,6 +56,11 @@ template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
                         const AttentionShape& shape, void* work, cudaStream_t stream);
 
+// delta (attention.h), as lse.
+template <class T>
+void attention_delta(float* delta, const T* d_o, const T* o, const AttentionSizes& sizes,
+                     cudaStream_t stream);
+
 // A key head of a sequence and the query heads that use it.  Their queries are rows: row r is query
 // r / group of the r % group-th of them, so that a tile of rows meets each key once for all heads.
 struct HeadGroup {

@@ -267,6 +267,8 @@ void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, Cons
   Cost cost = moves(d_o, o, lse);
   cost.bytes += bytes_of(heads);
   cost.flops = 2 * product_flops(shape);
+  void* const work = typed_gpu_work(
+      q, stream, [&]<class T>() { return cuda::attention_bias_backward_work<T>(shape); });
   dispatch(
       Family::attention, q, cost, stream,
       [&]<class T>() {
@@ -280,7 +282,7 @@ void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, Cons
         heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
           cuda::attention_bias_backward(d_bias.as<float>(), d_o.as<T>(), o.as<T>(), lse.as<float>(),
                                         queries, keys, values, or_null<std::int32_t>(first_key),
-                                        shape, dropout, stream.handle());
+                                        shape, dropout, work, stream.handle());
         });
       });
 }

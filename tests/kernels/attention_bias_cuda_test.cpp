@@ -108,16 +108,22 @@ Results on_gpu(const Case& c, const Inputs& in, Dropout dropout, const StepRecor
   s.bias = bias.data();
   if (!c.causal) s.kv_lengths = lengths.data();
   const DeviceArray<unsigned char> work(
-      std::max(cuda::attention_forward_work<T>(s), cuda::attention_backward_work<T>(s)));
+      std::max({cuda::attention_forward_work<T>(s), cuda::attention_backward_work<T>(s),
+                cuda::attention_bias_backward_work<T>(s)}));
   cuda::attention_forward<T>(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, s,
                              dropout, work.data(), nullptr);
   cuda::attention_backward<T>(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
                               q.data(), k.data(), v.data(), nullptr, s, dropout, work.data(),
                               nullptr);
   cuda::attention_bias_backward<T>(d_bias.data(), d_o.data(), o.data(), lse.data(), q.data(),
-                                   k.data(), v.data(), nullptr, s, dropout, nullptr);
+                                   k.data(), v.data(), nullptr, s, dropout, work.data(), nullptr);
   cuda::relative_bias_backward<float>(d_table.data(), d_bias.data(), r, nullptr);
   check::check_cuda(cudaDeviceSynchronize());
+  const std::vector<float> first = d_bias.values();
+  cuda::attention_bias_backward<T>(d_bias.data(), d_o.data(), o.data(), lse.data(), q.data(),
+                                   k.data(), v.data(), nullptr, s, dropout, work.data(), nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  EXPECT_EQ(d_bias.values(), first) << "of the same numbers";
   const auto wide = [](const auto& array) {
     std::vector<double> y;
     for (const auto value : array.values()) y.push_back(static_cast<double>(float(value)));
@@ -156,7 +162,8 @@ TEST(AttentionBiasCuda, AgreesWithTheCpu) {
   for (const bool causal : {false, true})
     for (const Case& c :
          {Case{1, 1, 1, 1, 64}, Case{2, 5, 3, 1, 64}, Case{2, 129, 4, 4, 64, false, 0.2},
-          Case{3, 200, 4, 2, 128}, Case{1, 70, 2, 1, 7, false, 0.3}, Case{1, 513, 2, 2, 256}}) {
+          Case{3, 200, 4, 2, 128}, Case{1, 70, 2, 1, 7, false, 0.3}, Case{1, 513, 2, 2, 256},
+          Case{9, 300, 6, 3, 64, false, 0.1}, Case{2, 64, 2, 2, 256, false, 0.1}}) {
       Case masked = c;
       masked.causal = causal;
       expect_as_on_cpu<float>(masked, 2e-6);
