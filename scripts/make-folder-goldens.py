@@ -6,6 +6,11 @@ transformers makes of texts by each. One run for each of its versions, into the 
     python-with-5.24.0 scripts/make-folder-goldens.py testdata/folders/cases.json
 
 Needs also sentencepiece and tiktoken from PyPI. A case that the version cannot load has no ids for it.
+
+    python scripts/make-folder-goldens.py testdata/folders/reported.json FOLDER
+
+writes folders made after public reports: each folder in FOLDER with a tok/ (the tokenizer's files), an input.jsonl
+and an expected.json (the ids of its lines, by transformers, or by tokenizers where there is a tokenizer.json alone).
 """
 
 import base64
@@ -180,6 +185,29 @@ def cases():
     yield "padding-left", folder(dict(bpe, padding={"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "<|im|>"}), fast)
     yield "truncation-left", folder(dict(bpe, truncation={"direction": "Left", "max_length": 3, "strategy": "LongestFirst", "stride": 1}), fast)
 
+    yield "added-tokens-json-suffix", folder(bpe, fast, added_tokens__json={"cats,": 301, "cat": 302, "ats": 303})
+    yield "added-tokens-json-and-decoder", folder(bpe, dict(fast, added_tokens_decoder={"301": im}), added_tokens__json={"<|im|>": 301, "stop": 302})
+    yield "added-tokens-json-and-role", folder(bpe, dict(fast, pad_token="<|im|>"), added_tokens__json={"<|im|>": 301, "now": 302})
+    yield "added-tokens-json-beside-words", folder(word_piece(True), {"tokenizer_class": "BertTokenizer"}, added_tokens__json={"Hello": 130, "<|im|>": 131})
+    yield "map-over-config", folder(bpe, dict(fast, pad_token="<|im|>"), special_tokens_map__json=dict(end, pad_token="<s>"))
+    yield "map-all-roles", folder(bpe, {"tokenizer_class": "PreTrainedTokenizerFast"}, special_tokens_map__json=dict(end, cls_token="<s>", sep_token="</s>", mask_token="<|im|>", unk_token="<|endoftext|>"))
+    yield "split-special-llama-class", folder(llama(), {"tokenizer_class": "LlamaTokenizer", "split_special_tokens": True, "add_eos_token": True})
+    yield "split-special-bert", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "split_special_tokens": True})
+    yield "split-special-gpt2", folder(bpe, dict(end, tokenizer_class="GPT2Tokenizer", split_special_tokens=True))
+    yield "split-special-not-special", folder(bpe, dict(fast, split_special_tokens=True, added_tokens_decoder={"301": token("cats", special=False)}))
+    yield "clean-up-bert", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "clean_up_tokenization_spaces": True})
+    yield "clean-up-bert-not", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "clean_up_tokenization_spaces": False})
+    yield "clean-up-gpt2", folder(bpe, dict(end, tokenizer_class="GPT2Tokenizer", clean_up_tokenization_spaces=True))
+    yield "big-number-fraction", folder(bpe, '{"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1000000000000000019884624838656.0, "eos_token": "<|endoftext|>"}')
+    yield "big-number-64-bits", folder(bpe, '{"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 18446744073709551616, "note": [9223372036854775808, -9223372036854775809], "eos_token": "<|endoftext|>"}')
+    yield "big-number-exponent", folder(bpe, '{"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1e30, "note": {"a": [-1E+300, 1e400, 0.1e-400]}, "eos_token": "<|endoftext|>"}')
+    yield "big-number-in-config", folder(bpe, None, config__json='{"model_type": "gpt2", "n_positions": 100000000000000000000000000000000000}')
+    yield "big-number-in-map", folder(bpe, fast, special_tokens_map__json='{"pad_token": {"content": "<|im|>", "lstrip": false, "rstrip": false, "normalized": false, "single_word": false, "note": 123456789012345678901234567890}}')
+    yield "padding-longest", folder(dict(bpe, padding={"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": 8, "pad_id": 300, "pad_type_id": 0, "pad_token": "<|endoftext|>"}), fast)
+    yield "truncation-words", folder(dict(word_piece(True), truncation={"direction": "Right", "max_length": 4, "strategy": "OnlyFirst", "stride": 0}), {"tokenizer_class": "BertTokenizer"})
+    yield "truncation-and-padding", folder(dict(llama(), truncation={"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}, padding={"strategy": {"Fixed": 16}, "direction": "Left", "pad_to_multiple_of": None, "pad_id": 2, "pad_type_id": 0, "pad_token": "</s>"}), {"tokenizer_class": "LlamaTokenizer"})
+    yield "truncation-of-zero", folder(dict(bpe, truncation={"direction": "Right", "max_length": 0, "strategy": "LongestFirst", "stride": 0}), fast)
+
     # What the class does.
     yield "gpt2-model-type", folder(byte_level(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}), {"model_max_length": 1024}, config__json={"model_type": "gpt2"})
     yield "gpt2-prefix", folder(bpe, {"tokenizer_class": "GPT2TokenizerFast", "add_prefix_space": True})
@@ -202,6 +230,14 @@ def cases():
     yield "bert-accents-gone", folder(word_piece(False), {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": True})
     yield "bert-chinese", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False})
     yield "bert-model-type", folder(word_piece(False), None, config__json={"model_type": "bert"})
+    yield "bert-accents-null", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "strip_accents": None, "do_lower_case": False})
+    yield "bert-accents-cased", folder(word_piece(False), {"tokenizer_class": "DistilBertTokenizerFast", "strip_accents": True, "do_lower_case": True})
+    yield "gemma-eos", folder(dict(llama(), normalizer={"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}), {"tokenizer_class": "GemmaTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_eos_token": True})
+    yield "gemma-no-bos", folder(dict(llama(), normalizer={"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}), {"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "add_bos_token": False})
+    yield "cohere-model-type", folder(byte_level(normalizer={"type": "NFC"}), {"bos_token": "<|endoftext|>"}, config__json={"model_type": "cohere"})
+    yield "cohere-bos-and-eos", folder(byte_level(normalizer={"type": "NFC"}), {"tokenizer_class": "CohereTokenizer", "add_bos_token": True, "add_eos_token": True, "bos_token": "<|endoftext|>", "eos_token": "<|im|>"})
+    yield "cohere-no-bos", folder(bpe, {"tokenizer_class": "CohereTokenizerFast", "add_bos_token": False, "bos_token": "<|endoftext|>"})
+    yield "cohere-no-prefix", folder(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}]}), {"tokenizer_class": "CohereTokenizerFast", "add_prefix_space": False, "bos_token": "<|endoftext|>"})
     yield "distilbert", folder(word_piece(False), {"tokenizer_class": "DistilBertTokenizer"})
     yield "electra-no-lower", folder(word_piece(True), {"tokenizer_class": "ElectraTokenizerFast", "do_lower_case": False})
 
@@ -258,6 +294,11 @@ def cases():
               "vocab": vocab, "special_tokens": [{"rank": i, "token_str": t, "is_control": True} for i, t in enumerate(("<unk>", "<s>", "</s>", "<|im|>"))]}
     yield "files-tekken", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json=tekken)
 
+    yield "files-ranks-roles", folder(None, {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<|im|>"}, tokenizer__model=ranks)
+    yield "files-ranks-added", folder(None, {"tokenizer_class": "PreTrainedTokenizerFast"}, tokenizer__model=ranks, added_tokens__json={"<|im|>": 267})
+    yield "files-tekken-hidden-controls", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json=dict(tekken, special_tokens=[{"rank": i, "token_str": t, "is_control": i != 3} for i, t in enumerate(("<unk>", "<s>", "</s>", "cats"))]))
+    yield "files-tekken-all-special", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json=dict(tekken, config=dict(tekken["config"], default_num_special_tokens=4, default_vocab_size=len(vocab) + 4)))
+    yield "files-tekken-cut", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json=dict(tekken, config=dict(tekken["config"], default_vocab_size=265)))
     yield "files-tekken-old", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json={"config": dict(tekken["config"], default_vocab_size=len(vocab) + 20, default_num_special_tokens=30), "vocab": vocab})
     yield "files-neox", folder(None, {"tokenizer_class": neox, "add_bos_token": True}, **merges_files(bpe))
     yield "files-roberta", folder(None, {"tokenizer_class": "RobertaTokenizer", "cls_token": "<|endoftext|>", "sep_token": "<|endoftext|>"}, **merges_files(bpe))
@@ -307,6 +348,26 @@ def cases():
         "line-ends": r"(?m:.{4})|\N\s|$",
         "single-line": r".+?\s|(?=\d)",
         "zero-width": r"(?=(\d{3})+(?!\d))|(?<=[a-z])(?=[A-Z])",
+        "class-in-class-twice": r"[a-c[d-f[g-z]]]+|[^[^0-9]]+",
+        "class-in-class-negated": r"[^[a-z][A-Z]\s]+|[[\w]&&[^_]]",
+        "class-in-class-posix": r"[[:alpha:][.'][\d]]+",
+        "class-in-class-category": r"[[\p{Lu}][\p{Nd}]$]+|[\P{L}&&[^\s]]",
+        "intersection-three": r"[\w&&[^\d]&&[^_]]+|[\d&&[1-3]]+",
+        "intersection-ranges": r"[a-z&&g-p]+|[\p{L}&&\p{Lu}]",
+        "intersection-negated": r"[^\p{L}&&[a-z]]+|[a-m&&[^aeiou]]",
+        "intersection-of-scripts": r"[\p{Han}\p{Hiragana}&&[^\u304b]]+|[\s\S&&\S]",
+        "scripts-negated": r"\P{Latin}+|\p{^Han}",
+        "scripts-by-other-names": r"\p{han}+|\p{DEVANAGARI}+|\p{Common}",
+        "counts-exact": r"(?:[a-z]{3})+|\d{4}|\s{2,3}",
+        "counts-nested": r"(?:[a-z]{1,2}\s?){2}+|\d{2,}+",
+        "counts-braces": r"x{,}|\{|[a-z]{2,4}?t|\d{0,3}",
+        "counts-lazy": r"\w{2,5}?\s|\S{3}?",
+        "back-references-alternatives": r"(?:(a)|(t)|(o))(?:\1|\2|\3)|(.)\4",
+        "back-references-any-case": r"(?i)([a-z])\1|(s)\2",
+        "back-references-repeated": r"(\w\w?)[ _]?\1+",
+        "words-in-classes": r"[\w']+|[^\w\s]|[\W&&\S]",
+        "anchors-in-groups": r"(?:\A|\s)\w+|\w+\Z|(?:x|\z)",
+        "categories-combined": r"[\p{Ll}\p{Mn}]+|\p{P}+|\p{Sm}|\p{Nd}{1,3}|\p{Lo}\p{Mc}?",
         "named": r"(?<word>[a-z]+)|(?<number>[0-9]+)",
     }.items():
         yield f"regex-{name}", folder(regex(pattern), fast)
@@ -316,6 +377,27 @@ def cases():
 
     # Other parts.
     yield "scripts-pre-tokenizer", folder(with_pre_tokenizer(type="UnicodeScripts"), fast)
+    yield "scripts-after-split", folder(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, {"type": "Digits", "individual_digits": False}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}), fast)
+    yield "scripts-with-prefix", folder(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False}]}), fast)
+    yield "scripts-of-words", folder(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "UnicodeScripts"}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}), fast)
+    yield "scripts-composed", folder(byte_level(normalizer={"type": "NFD"}, pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}), fast)
+    yield "delimiter-wide", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter="\u6f22"), fast)
+    yield "delimiter-line", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter="\n"), fast)
+    yield "delimiter-absent", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter="\u00df"), fast)
+    yield "fixed-length-long", folder(with_pre_tokenizer(type="FixedLength", length=1000), fast)
+    yield "fixed-length-5", folder(with_pre_tokenizer(type="FixedLength", length=5), fast)
+    yield "fixed-length-after-split", folder(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "FixedLength", "length": 2}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}), fast)
+    yield "normalizer-bytes-lower", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "ByteLevel"}]}, pre_tokenizer=None), fast)
+    yield "normalizer-bytes-replaced", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "cat"}, "content": "dog"}, {"type": "ByteLevel"}, {"type": "Replace", "pattern": {"Regex": "\u0120+"}, "content": "\u0120"}]}, pre_tokenizer=None), fast)
+    yield "normalizer-bytes-added", folder(byte_level(normalizer={"type": "ByteLevel"}, pre_tokenizer=None), dict(fast, added_tokens_decoder={"301": token("caf\u00e9", special=False, normalized=True)}))
+    yield "normalizer-nmt-words", folder(dict(word_piece(True), normalizer={"type": "Nmt"}), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "normalizer-nmt-stripped", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Nmt"}]}), fast)
+    yield "normalizer-nmt-bytes", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "ByteLevel"}]}, pre_tokenizer=None), fast)
+    yield "suffix-split", folder(dict(suffixed(), pre_tokenizer={"type": "WhitespaceSplit"}), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "suffix-added", folder(dict(suffixed(), added_tokens=[dict(token("cats", special=False), id=62)]), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "hole-many", folder(changed_model(bpe, vocab={t: 3 * i for t, i in bpe["model"]["vocab"].items()}), dict(fast, pad_token="<|im|>"))
+    yield "added-twice-flags", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(token("cats", special=False, single_word=True), id=301), dict(token("cats", special=False, rstrip=True), id=301)]), fast)
+    yield "added-twice-decoder", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(im, id=301), dict(im, id=301)]), dict(fast, added_tokens_decoder={"301": token("<|im|>", rstrip=True)}))
     yield "delimiter", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter="t"), fast)
     yield "delimiter-space", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter=" "), fast)
     yield "fixed-length", folder(with_pre_tokenizer(type="FixedLength", length=3), fast)
@@ -370,8 +452,23 @@ def kept(shared, index):
     return content
 
 
+def reported(folder):
+    """What expected.json says of both versions, and the texts."""
+    right = json.loads((folder / "expected.json").read_text())
+    others = right.get("transformers 5.24.0 gives")
+    versions = {4: right["ids"], 5: others if isinstance(others, list) else right["ids"]}
+    texts = [json.loads(line)["text"] for line in (folder / "input.jsonl").read_text().splitlines()]
+    return {"texts": texts, **{f"version {n}": {"ids": ids} for n, ids in versions.items()}}
+
+
 def main():
     path = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        stored = {"texts": [], "shared": [], "cases": {}}
+        for folder in sorted(p.parent for p in Path(sys.argv[2]).glob("*/tok")):
+            files = {p.name: json.loads(p.read_text()) if p.suffix == ".json" else p.read_text() for p in sorted((folder / "tok").iterdir())}
+            stored["cases"][folder.name[3:]] = {"files": {name: keep(stored["shared"], content) for name, content in files.items()}, **reported(folder)}
+        return store(path, stored)
     stored = json.loads(path.read_text()) if path.exists() else {"texts": TEXTS, "shared": [], "cases": {}}
     stored["texts"] = TEXTS
     for name, files in cases():
@@ -386,6 +483,10 @@ def main():
         except Exception as error:
             case.pop(f"version {VERSION}", None)
             print(f"{name}: {type(error).__name__}: {str(error)[:150]}", file=sys.stderr)
+    store(path, stored)
+
+
+def store(path, stored):
     lines = [json.dumps(x, ensure_ascii=False) for x in stored["shared"]]
     cases_text = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in stored["cases"].items()]
     texts = json.dumps(stored["texts"], ensure_ascii=False)

@@ -121,6 +121,7 @@ struct Scaling {
   double attention;
 };
 
+// Five of each kind; as transformers 5.24.0 computes them.
 TEST(ConfigMeaning, ScaledRotaryPositions) {
   const Scaling cases[] = {
       {R"("rope_scaling":{"rope_type":"yarn","factor":4.0})",
@@ -150,6 +151,81 @@ TEST(ConfigMeaning, ScaledRotaryPositions) {
        R"("original_max_position_embeddings":64})",
        {1.0, 0.1581139, 0.1, 0.01581139, 0.01, 0.001581139, 0.001, 0.0001581139},
        1.41421356},
+      {R"("rope_scaling":{"rope_type":"yarn","factor":8.0,)"
+       R"("original_max_position_embeddings":32})",
+       {1.0, 0.1778781, 0.0125, 0.003952847, 0.00125, 0.0003952847, 0.000125, 3.952847e-05},
+       1.20794415},
+      {R"("rope_theta":1000000.0,"rope_scaling":{"rope_type":"yarn","factor":40.0,)"
+       R"("mscale":1.0,"mscale_all_dim":0.8})",
+       {1.0, 0.09113682, 0.0007905695, 0.0001405853, 2.5e-05, 4.445698e-06, 7.905694e-07,
+        1.405853e-07},
+       1.05696626},
+      {R"("rope_scaling":{"type":"yarn","factor":2.0,"truncate":false})",
+       {1.0, 0.2377983, 0.05039683, 0.01581139, 0.005, 0.001581139, 0.0005, 0.0001581139},
+       1.06931472},
+      {R"("rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3","factor":8.0,)"
+       R"("low_freq_factor":1.0,"high_freq_factor":4.0,)"
+       R"("original_max_position_embeddings":8192})",
+       {1.0, 0.1939228, 0.03760603, 0.007292665, 0.000524846, 3.428102e-05, 6.64787e-06,
+        1.289173e-06},
+       1},
+      {R"("rope_theta":1000000.0,"rope_scaling":{"type":"llama3","factor":16.0,)"
+       R"("low_freq_factor":1.0,"high_freq_factor":2.0,)"
+       R"("original_max_position_embeddings":128})",
+       {1.0, 0.1778279, 0.001976424, 0.0003514633, 6.25e-05, 1.111425e-05, 1.976423e-06,
+        3.514633e-07},
+       1},
+      {R"("rope_scaling":{"rope_type":"llama3","factor":1.5,"low_freq_factor":3.0,)"
+       R"("high_freq_factor":3.5,"original_max_position_embeddings":1000})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.006666666, 0.002108185, 0.0006666667, 0.0002108185},
+       1},
+      {R"("rope_scaling":{"rope_type":"linear","factor":2.5})",
+       {0.4, 0.1264911, 0.04, 0.01264911, 0.004, 0.001264911, 0.0004, 0.0001264911},
+       1},
+      {R"("rope_theta":500.0,"rope_scaling":{"type":"linear","factor":16.0})",
+       {0.0625, 0.02874145, 0.01321714, 0.006078078, 0.002795085, 0.001285357, 0.0005910885,
+        0.0002718199},
+       1},
+      {R"("rope_scaling":{"rope_type":"linear","factor":1.0})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1},
+      {R"("rope_parameters":{"rope_type":"linear","factor":8.0,"rope_theta":77.0})",
+       {0.125, 0.07262709, 0.04219756, 0.02451749, 0.01424507, 0.008276626, 0.004808858,
+        0.002794027},
+       1},
+      {R"("rope_scaling":{"rope_type":"dynamic","factor":2.0})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1},
+      {R"("rope_theta":300.0,"rope_scaling":{"type":"dynamic","factor":1.5})",
+       {1.0, 0.4901848, 0.2402811, 0.1177822, 0.05773502, 0.02830083, 0.01387264, 0.006800157},
+       1},
+      {R"("rope_parameters":{"rope_type":"dynamic","factor":3.0,"rope_theta":50000.0})",
+       {1.0, 0.2586001, 0.06687403, 0.01729363, 0.004472136, 0.001156495, 0.0002990698,
+        7.733948e-05},
+       1},
+      {R"("rope_scaling":{"type":"dynamic","factor":1.0})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1},
+      {R"("max_position_embeddings":512,"rope_scaling":{"rope_type":"longrope",)"
+       R"("short_factor":[1,1,1,1,1,1,1,1],"long_factor":[9,9,9,9,9,9,9,9],)"
+       R"("original_max_position_embeddings":512})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1},
+      {R"("max_position_embeddings":256,"rope_scaling":{"rope_type":"longrope",)"
+       R"("short_factor":[1,1.5,2,2.5,3,3.5,4,4.5],"long_factor":[9,9,9,9,9,9,9,9],)"
+       R"("factor":4.0,"original_max_position_embeddings":64})",
+       {1.0, 0.2108185, 0.05, 0.01264911, 0.003333333, 0.0009035079, 0.00025, 7.027284e-05},
+       1.15470054},
+      {R"("max_position_embeddings":4096,"rope_scaling":{"rope_type":"longrope",)"
+       R"("short_factor":[2,2,2,2,1,1,1,1],"long_factor":[9,9,9,9,9,9,9,9],)"
+       R"("attention_factor":1.25,"original_max_position_embeddings":64})",
+       {0.5, 0.1581139, 0.05, 0.01581139, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1.25},
+      {R"("max_position_embeddings":1024,"rope_theta":1000.0,)"
+       R"("rope_scaling":{"type":"longrope","short_factor":[1,1,1,1,1,1,1,8],)"
+       R"("long_factor":[9,9,9,9,9,9,9,9],"original_max_position_embeddings":128})",
+       {1.0, 0.4216965, 0.1778279, 0.07498942, 0.03162278, 0.01333521, 0.005623413, 0.0002964217},
+       1.19522861},
   };
   const std::string head = kLlama.substr(0, kLlama.find("\"max_position"));
   for (const Scaling& wanted : cases) {

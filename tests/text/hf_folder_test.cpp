@@ -17,7 +17,9 @@ namespace dom = simdjson::dom;
 
 class HfFolders : public testing::Test {
  protected:
-  HfFolders() { root_ = parser_.load(MT_TESTDATA "/folders/cases.json").value(); }
+  void load(const std::string& name) {
+    root_ = parser_.load(MT_TESTDATA "/folders/" + name).value();
+  }
 
   // A file's content by its number among those that cases share.
   std::string content(std::uint64_t index) const {
@@ -72,6 +74,7 @@ static void expect_same(const HfTokenizer& tokenizer, dom::array texts, dom::ele
 }
 
 TEST_F(HfFolders, GiveTheIdsOfAutoTokenizer) {
+  load("cases.json");
   int compared = 0;
   for (const auto& [key, value] : root_["cases"].get_object()) {
     const Scratch folder;
@@ -88,7 +91,26 @@ TEST_F(HfFolders, GiveTheIdsOfAutoTokenizer) {
       ++compared;
     }
   }
-  EXPECT_GE(compared, 200);
+  EXPECT_GE(compared, 400);
+}
+
+// Made after public reports, each with texts of its own.
+TEST_F(HfFolders, ThatWereReportedGiveTheirIds) {
+  load("reported.json");
+  for (const auto& [key, value] : root_["cases"].get_object()) {
+    const Scratch folder;
+    write(value["files"].get_object(), folder);
+    for (const int version : {4, 5}) {
+      const HfTokenizer tokenizer(folder.path(""), version);
+      std::size_t i = 0;
+      for (const std::string_view text : value["texts"].get_array()) {
+        Ids ids;
+        tokenizer.encode(text, ids);
+        EXPECT_EQ(ids, ids_of(value[concat("version ", version)]["ids"].at(i++).get_array()))
+            << key << ", version " << version << ": " << text;
+      }
+    }
+  }
 }
 
 }  // namespace mt

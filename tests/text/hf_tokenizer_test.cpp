@@ -29,6 +29,7 @@ static std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
   return text;
 }
 
+// As version 5 of transformers has them: the goldens' tokenizers write normalized tokens normalized.
 TEST(HfTokenizer, IdsAndTextsOfHuggingFace) {
   std::map<std::string, HfTokenizer> tokenizers;
   std::ifstream cases(kFolder + "cases.txt");
@@ -37,7 +38,7 @@ TEST(HfTokenizer, IdsAndTextsOfHuggingFace) {
     std::istringstream columns(line);
     std::string kind, hex, list, text;
     columns >> kind >> hex >> list >> text;
-    const auto [place, is_new] = tokenizers.try_emplace(kind, kFolder + kind + ".json");
+    const auto [place, is_new] = tokenizers.try_emplace(kind, kFolder + kind + ".json", 5);
     const Ids ids = from_list(list);
     EXPECT_EQ(encode(place->second, from_hex(hex)), ids) << kind << " " << hex;
     if (list == "-") continue;

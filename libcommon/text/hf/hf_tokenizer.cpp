@@ -162,7 +162,8 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
       continue;
     }
     normalizer_.apply(token.content);
-    vocabulary.tokens[static_cast<std::size_t>(token.id)] = token.content;
+    if (version >= 5)  // whose tokenizers write what they look for
+      vocabulary.tokens[static_cast<std::size_t>(token.id)] = token.content;
     if (!token.content.empty()) normalized.push_back(std::move(token));
   }
   raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
