@@ -417,6 +417,19 @@ def cases():
     yield "added-twice", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(im, id=301), dict(token("<|im|>", lstrip=True), id=301)]), fast)
     yield "added-other-id", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(im, id=350)]), fast)
     yield "added-empty", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(token(""), id=301), dict(im, id=302)]), fast)
+    pairs = [m.split(" ") if isinstance(m, str) else m for m in bpe["model"]["merges"]]
+    yield "merges-pairs", folder(changed_model(bpe, merges=pairs), fast)
+    yield "merges-strings", folder(changed_model(bpe, merges=[" ".join(m) for m in pairs]), fast)
+    yield "merges-none", folder(changed_model(bpe, merges=[]), fast)
+    yield "merges-few", folder(changed_model(bpe, merges=pairs[:7]), {"tokenizer_class": "GPT2Tokenizer"})
+    spaced = dict(llama()["model"])
+    spaced["vocab"] = dict(spaced["vocab"], **{" ": 400, "a ": 401, "a b": 402})
+    yield "merges-with-spaces", folder(dict(llama(), normalizer=None, model=dict(spaced, merges=[["a", " "], ["a ", "b"], ["h", "e"]])), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    two = merges_files(bpe)
+    yield "files-merges-crlf", folder(None, {"tokenizer_class": "GPT2Tokenizer"}, vocab__json=two["vocab.json"], merges__txt=two["merges.txt"].replace("\n", "\r\n"))
+    yield "files-merges-no-version", folder(None, {"tokenizer_class": "GPT2Tokenizer"}, vocab__json=two["vocab.json"], merges__txt="\n".join([two["merges.txt"].splitlines()[-1]] + two["merges.txt"].splitlines()[1:-1]) + "\n")
+    yield "files-merges-no-last-line-end", folder(None, {"tokenizer_class": "GPT2Tokenizer"}, vocab__json=two["vocab.json"], merges__txt=two["merges.txt"].rstrip("\n"))
+    yield "files-merges-blank-end", folder(None, {"tokenizer_class": "Qwen2Tokenizer"}, vocab__json=two["vocab.json"], merges__txt=two["merges.txt"] + "\n")
     yield "ignore-merges", folder(changed_model(bpe, ignore_merges=True, vocab=dict(bpe["model"]["vocab"], cats=300, **{"<|endoftext|>": 301})), fast)
 
 

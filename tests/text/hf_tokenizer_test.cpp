@@ -29,7 +29,7 @@ static std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
   return text;
 }
 
-// As version 5 of transformers has them: the goldens' tokenizers write normalized tokens normalized.
+// As version 5 of transformers has them, whose tokenizers write normalized tokens normalized.
 TEST(HfTokenizer, IdsAndTextsOfHuggingFace) {
   std::map<std::string, HfTokenizer> tokenizers;
   std::ifstream cases(kFolder + "cases.txt");

@@ -24,13 +24,13 @@ std::string name_of(const std::string& path) { return path.substr(path.rfind('/'
 
 // --- vocab.json and merges.txt. ---
 
-// The first line is passed over, as is one without an end behind the last.
-void write_merges(const HfConfigFile& file, JsonWriter& json) {
-  const std::size_t end = file.content.rfind('\n');
-  std::vector<std::string_view> lines =
-      lines_of(std::string_view(file.content).substr(0, end == std::string::npos ? 0 : end + 1));
+// Version 4 passes over the first line, and one without an end behind the last.
+void write_merges(const HfConfigFile& file, int version, JsonWriter& json) {
+  const bool all = version >= 5;
+  const std::size_t end = all ? file.content.size() : file.content.rfind('\n') + 1;
+  std::vector<std::string_view> lines = lines_of(std::string_view(file.content).substr(0, end));
   json.key("merges").begin_array();
-  for (std::size_t i = 1; i < lines.size(); ++i) {
+  for (std::size_t i = all ? 0 : 1; i < lines.size(); ++i) {
     const std::size_t blank = lines[i].find(' ');
     if (lines[i].empty() || lines[i].starts_with("#version")) continue;
     if (blank == std::string_view::npos || lines[i].find(' ', blank + 1) != std::string_view::npos)
@@ -65,7 +65,7 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
   json.key("post_processor").raw(hf_byte_level(true, true));
   json.key("model").begin_object().member("type", "BPE");
   json.key("vocab").raw(simdjson::minify(vocabulary));
-  write_merges(files[1], json);
+  write_merges(files[1], version, json);
   return json.end_object().end_object().text();
 }
 
