@@ -472,7 +472,9 @@ std::string add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Comp
   }
   if (whole.empty()) return problem;
   key_values.text(kGgufHuggingFace, whole);
-  return concat(problem, "; ", kGgufHuggingFace, " has all of it");
+  const bool splits = splits_special(companions);
+  return concat(problem, "; ", kGgufHuggingFace, " has all of it",
+                splits ? " but split_special_tokens, for which GGUF has no place" : "");
 }
 
 }  // namespace mt

@@ -37,7 +37,7 @@ ChatValue value_of(element json) {
     case element_type::INT64:
       return std::int64_t(json);
     case element_type::UINT64:
-      throw ChatFailure{concat("the integer ", std::uint64_t(json), " is beyond 64 bits")};
+      return static_cast<double>(std::uint64_t(json));  // as those that are larger still
     case element_type::DOUBLE:
       return double(json);
     default:
