@@ -12,7 +12,8 @@
 #
 # It runs on x86-64 Linux whose C library is at least as new as that of the machine that made it;
 # which is printed.  A GPU is used where an NVIDIA driver is; without one the programs compute on the
-# CPU.  The programs find the libraries in DIR/lib by their place beside DIR/bin, so DIR can be moved.
+# CPU; mt-retro-index opens the machine's HDF5.  The programs find the libraries in DIR/lib by their
+# place beside DIR/bin, so DIR can be moved.
 # Two libraries are made smaller: of OpenBLAS there is what the programs call, of ICU's data what
 # belongs to no language but the rules of sentences.  Licences of what is added stand in DIR/share/doc.
 # Exit codes: 64 usage; 69 a tool is missing; 73 DIR exists; else that of what failed.

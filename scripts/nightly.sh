@@ -117,6 +117,7 @@ if [[ -n $data ]]; then
     long scripts/compare-$trl.py "$python" scripts/compare-$trl.py --program build/release/cmd/mt-finetune
   done
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
+  long scripts/compare-retro.py "$python" scripts/compare-retro.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd

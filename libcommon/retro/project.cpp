@@ -1,0 +1,124 @@
+#include "retro/project.h"
+
+#include <simdjson.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+// What its readers expect to find.
+constexpr const char* kKeys[] = {"retro_bert_tokenizer_type",
+                                 "retro_bert_vocab_file",
+                                 "retro_block_size",
+                                 "retro_gpt_chunk_length",
+                                 "retro_gpt_data_cache_path",
+                                 "retro_gpt_data_path",
+                                 "retro_gpt_eval_interval",
+                                 "retro_gpt_eval_iters",
+                                 "retro_gpt_global_batch_size",
+                                 "retro_gpt_merge_file",
+                                 "retro_gpt_seed",
+                                 "retro_gpt_seq_length",
+                                 "retro_gpt_split",
+                                 "retro_gpt_tokenizer_model",
+                                 "retro_gpt_tokenizer_type",
+                                 "retro_gpt_train_samples",
+                                 "retro_gpt_vocab_file",
+                                 "retro_neighbor_dirs"};
+
+RetroProject::RetroProject(std::string folder) : folder_(std::move(folder)) {
+  if (!fs::is_directory(path("data")))
+    fail(Exit::no_input, path("data"),
+         ": no such folder, expected a project's token files, or links to them");
+}
+
+std::string RetroProject::path(std::string_view inside) const {
+  return (fs::path(folder_) / inside).string();
+}
+
+RetroProject::Settings RetroProject::settings() const {
+  const std::string file = path("config.json");
+  if (!fs::exists(file)) return {};
+  const std::string text = read_regular_file(file);
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  if (const auto error = parser.parse(text).get(object); error != simdjson::SUCCESS)
+    fail(Exit::bad_data, file, ": ", simdjson::error_message(error));
+  Settings found;
+  for (const auto& [key, value] : object) found[std::string(key)] = simdjson::minify(value);
+  return found;
+}
+
+std::string RetroProject::setting(const std::string& key) const {
+  const Settings all = settings();
+  const auto found = all.find(key);
+  if (found == all.end() || found->second == "null") return {};
+  simdjson::dom::parser parser;
+  std::string_view text;
+  if (parser.parse(found->second).get(text) != simdjson::SUCCESS)
+    fail(Exit::bad_data, path("config.json"), ": ", key, ": is ", found->second,
+         ", expected a text");
+  return std::string(text);
+}
+
+void RetroProject::add_settings(const Settings& settings, bool force) const {
+  const std::string file = path("config.json");
+  const Settings before = this->settings();
+  Settings all = before;
+  for (const char* key : kKeys) all.try_emplace(key, "null");
+  for (const auto& [key, value] : settings) {
+    if (value == "null") continue;
+    std::string& now = all[key];
+    if (now != "null" && now != value && !force)
+      fail(Exit::bad_config, file, ": ", key, ": is ", now, " in this project, and ", value,
+           " now; --force makes it anew");
+    now = value;
+  }
+  if (all == before) return;
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [key, value] : all) json.key(key).raw(value);
+  json.end_object();
+  write_file_atomically(file, indented_json(json.text()), true);
+}
+
+std::string indented_json(std::string_view compact) {
+  std::string text;
+  int depth = 0;
+  bool in_string = false;
+  const auto new_line = [&] {
+    text.append(1, '\n').append(static_cast<std::size_t>(4 * depth), ' ');
+  };
+  for (std::size_t i = 0; i < compact.size(); ++i) {
+    const char c = compact[i];
+    if (in_string || c == '"') {
+      text += c;
+      if (c == '\\') text += compact[++i];
+      if (c == '"') in_string = !in_string;
+      continue;
+    }
+    const bool empty = i + 1 < compact.size() && (compact[i + 1] == '}' || compact[i + 1] == ']');
+    if (c == '{' || c == '[') {
+      text += c;
+      ++depth;
+      if (!empty) new_line();
+    } else if (c == '}' || c == ']') {
+      --depth;
+      if (text.back() != '{' && text.back() != '[') new_line();
+      text += c;
+    } else {
+      text += c;
+      if (c == ',') new_line();
+      if (c == ':') text += ' ';
+    }
+  }
+  return text;
+}
+
+}  // namespace mt

@@ -1,0 +1,42 @@
+// RetroProject: the folder that Retro's preprocessing fills and its training reads, laid out as
+// Megatron-LM core_v0.12.1 does (tools/retro, megatron/core/datasets/retro):
+//   config.json              settings that all stages and the training share, keys retro_...
+//   data/PREFIX.bin, .idx    token files, or links to them
+//   db/                      chunks of the token files (chunk_db.h)
+// Paths of tokenizers that are relative are so to the project.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+class RetroProject {
+ public:
+  explicit RetroProject(std::string folder);  // Exit::no_input where there is none
+
+  std::string path(std::string_view inside) const;  // of a relative path; an absolute one is itself
+  std::string data_prefix(std::string_view prefix) const {
+    return path("data/" + std::string(prefix));
+  }
+  std::string db() const { return path("db"); }
+
+  // Settings by their keys in config.json, each as JSON; "null" is unknown.
+  using Settings = std::map<std::string, std::string>;
+  // One that is a text; empty where it is unknown.
+  std::string setting(const std::string& key) const;
+  // Adds those that are known to config.json, where keys of Megatron's that nobody has set are
+  // null. Exit::bad_config where one has another value there, unless `force` replaces it.
+  void add_settings(const Settings& settings, bool force) const;
+
+ private:
+  Settings settings() const;  // those that are in config.json
+
+  std::string folder_;
+};
+
+// The same JSON as Python's json.dump(..., indent=4) lays it out.
+std::string indented_json(std::string_view compact);
+
+}  // namespace mt
