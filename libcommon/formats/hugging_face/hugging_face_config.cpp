@@ -86,8 +86,8 @@ class ConfigReader {
     else
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h "
-                     "or t5");
+                     "qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h, "
+                     "bamba or t5");
     read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
@@ -602,7 +602,7 @@ class ConfigReader {
   void read_rope(double usual_theta) {
     constexpr const char* kPart = "partial_rotary_factor";
     double theta = real_or("rope_theta", usual_theta);
-    const bool in_part = type_ == "nemotron" || is_glm();
+    const bool in_part = type_ == "nemotron" || type_ == "bamba" || is_glm();
     double part = real_or(kPart, in_part ? 0.5 : 1);
     const std::optional<JsonObject> scaling = find_rope();
     if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
