@@ -45,7 +45,19 @@ const ChatTemplate& ChatPrompts::chat(bool tools) const {
 }
 
 std::string ChatPrompts::text(const ChatValue& line, std::string_view where) const {
-  ChatInput input{.add_generation_prompt = true, .kwargs = kwargs_};
+  ChatInput input{.kwargs = kwargs_};
+  const auto flag = [&](std::string_view name, bool otherwise) {
+    const ChatValue* const value = line.find(name);
+    if (value == nullptr || value->is_none()) return otherwise;
+    if (value->boolean() == nullptr)
+      fail(Exit::bad_data, where, ": \"", name, "\": expected true or false");
+    return *value->boolean();
+  };
+  input.continue_final_message = flag("continue_final_message", false);
+  input.add_generation_prompt = flag("add_generation_prompt", !input.continue_final_message);
+  if (input.add_generation_prompt && input.continue_final_message)
+    fail(Exit::bad_data, where,
+         ": \"add_generation_prompt\" and \"continue_final_message\" exclude each other");
   const auto list = [&](std::string_view name) {
     const ChatValue* const value = line.find(name);
     if (value == nullptr || value->is_none()) return ChatValue();

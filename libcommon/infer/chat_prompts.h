@@ -29,7 +29,8 @@ class ChatPrompts {
   ChatPrompts(const Tokenizer& tokenizer, std::vector<ChatFile> files, std::string place,
               const ChatOptions& options);
 
-  // The text that the model continues, for a line with `messages`, `tools`, `documents` and
+  // The text that the model continues, for a line with `messages`, `tools`, `documents`,
+  // `add_generation_prompt` (true unless it says otherwise), `continue_final_message` and
   // `chat_template_kwargs`, which go before the options'.  Exit::bad_data, beginning with `where`,
   // for messages of which none can be made; may be called from several threads.
   std::string text(const ChatValue& line, std::string_view where) const;
