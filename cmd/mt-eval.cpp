@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/command.h"
 #include "base/input/line_reader.h"
@@ -10,7 +12,12 @@
 #include "eval/guess_report.h"
 #include "eval/guesses.h"
 #include "eval/perplexity.h"
+#include "eval/tasks/compare.h"
+#include "eval/tasks/megatron_tasks.h"
+#include "eval/tasks/task_session.h"
 #include "formats/load_model.h"
+#include "infer/chat_prompts.h"
+#include "infer/continue_texts.h"
 #include "infer/encoder_pass.h"
 #include "infer/score_pass.h"
 #include "infer/span_pass.h"
@@ -21,7 +28,10 @@ namespace {
 
 struct Options {
   std::string load, adapter, task = "perplexity";
-  std::vector<std::string> inputs;
+  mt::TaskOptions tasks;
+  mt::ChatOptions chat;
+  std::vector<std::string> inputs, valid_data;
+  bool strict_lambada = false;
   std::optional<std::int64_t> seq_length, overlapping_eval, decoder_seq_length, seed;
   std::optional<double> mask_prob, short_seq_prob;
   std::int64_t micro_batch_size = 4;
@@ -33,11 +43,11 @@ struct Options {
   void add_to(mt::CommandLine& cl) {
     cl.describe("Measure a trained model.");
     cl.first_run({"--load", "--task", "--seq-length", "--overlapping-eval", "--micro-batch-size",
-                  "--device", "--json"});
+                  "--data", "--num-fewshot", "--limit", "--device", "--json"});
     cl.positionals("INPUT", &inputs,
                    "text, JSON lines, or the prefix of a token file; - is stdin; masked-words and "
-                   "spans: prefixes of token files of sentences",
-                   1);
+                   "spans: prefixes of token files of sentences; tasks: documents, JSON lines",
+                   0);
     cl.section("Model");
     cl.option("--load", &load, "PATH", mt::kLoadedModel);
     cl.option("--adapter", &adapter, "DIR", mt::kLoadedAdapter);
@@ -46,10 +56,14 @@ struct Options {
     tokenizer.add_to(cl);
     tokenizer.add_extra_ids_to(cl);
     cl.section("Evaluation");
-    cl.option("--task", &task, "TASK",
-              "what to measure: perplexity of a GPT; masked-words or pseudo-perplexity of a BERT; "
-              "spans of a T5",
-              mt::one_of({"perplexity", "masked-words", "pseudo-perplexity", "spans"}));
+    cl.option(
+        "--task", &task, "TASK",
+        "what to measure: perplexity of a GPT, Megatron-LM's WIKITEXT103 or LAMBADA, or tasks "
+        "by their names or files, with commas between (mt-eval ls); masked-words or "
+        "pseudo-perplexity of a BERT; spans of a T5");
+    cl.option("--valid-data", &valid_data, "FILE ...", "WIKITEXT103, LAMBADA: INPUT");
+    cl.flag("--strict-lambada", &strict_lambada,
+            "LAMBADA: the last word, instead of the last token");
     cl.option(
         "--seq-length,--encoder-seq-length", &seq_length, "N",
         "tokens of a window or of a sample; default all that the model takes, 2048 at most if it "
@@ -58,7 +72,7 @@ struct Options {
         mt::at_least(1));
     cl.option("--overlapping-eval", &overlapping_eval, "N",
               "tokens by which a window lies behind the one before; default --seq-length: the "
-              "windows do not overlap",
+              "windows do not overlap; of WIKITEXT103 32",
               mt::at_least(1));
     cl.option("--decoder-seq-length", &decoder_seq_length, "N",
               "spans: tokens of what is decoded; default all that the model takes, at most 512",
@@ -68,7 +82,9 @@ struct Options {
               {.low = 0, .high = 1, .above_low = true});
     cl.option("--short-seq-prob", &short_seq_prob, "P",
               "masked-words, spans: part of the samples that is shorter; 0.1", mt::between(0, 1));
-    cl.option("--seed", &seed, "N", "masked-words, spans: seed of the samples and masks; 1234",
+    cl.option("--seed", &seed, "N",
+              "seed of the samples and masks of masked-words and spans, and of tasks' examples; "
+              "1234",
               mt::between(1, 4294967295.0));
     cl.option(
         "--micro-batch-size", &micro_batch_size, "N",
@@ -76,13 +92,15 @@ struct Options {
         mt::between(1, 65536));
     cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core",
               mt::at_least(0));
-    cl.flag("--json", &json, "one JSON object a text, the summary last");
+    cl.flag("--json", &json, "one JSON object a text or document, the summary last");
+    tasks.add_to(cl);
+    chat.add_to(cl);
   }
 };
 
 // Whole lines, as they come: whoever stops the program has all that was scored.
-void print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
     mt::fail_errno("stdout", "cannot write", mt::Exit::io_error);
 }
 
@@ -348,28 +366,227 @@ void spans(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progre
                 [](mt::GuessSamples& s, std::int64_t k) { return s.cut(k); });
 }
 
+// --- Tasks ---------------------------------------------------------------------------------------
+
+// What a run that goes on must have in common with the one before.
+std::string run_settings(const Options& o, const mt::LoadedModel& loaded) {
+  mt::JsonWriter json;
+  json.begin_object()
+      .member("schema", "mt-eval/1")
+      .member("task", o.task)
+      .member("model", loaded.path)
+      .member("adapter", o.adapter)
+      .member("device", o.compute.device_name)
+      .member("dtype", mt::name_of(loaded.model->table().dtype()))
+      .end_object();
+  return json.text();
+}
+
+std::int64_t length_of(const Options& o, const mt::LoadedModel& loaded) {
+  const std::int64_t most = loaded.model->config().max_position_embeddings,
+                     length = o.seq_length.value_or(std::min<std::int64_t>(most, 1 << 20));
+  if (length > most)
+    mt::fail(mt::Exit::bad_config, "--seq-length ", length, ": the model takes at most ", most);
+  return length;
+}
+
+// TaskModel: what tasks need of a model, made when it is asked for.  Stays in its place.
+class TaskModel {
+ public:
+  TaskModel(const Options& options, const mt::LoadedModel& loaded)
+      : options_(options),
+        loaded_(loaded),
+        about_{.tokenizer = *loaded.tokenizer,
+               .vocab_size = loaded.vocab_size(),
+               .end_tokens = loaded.end_tokens} {}
+  TaskModel(const TaskModel&) = delete;
+
+  mt::EvalModel functions() {
+    return {.tokenizer = *loaded_.tokenizer,
+            .vocab_size = loaded_.vocab_size(),
+            .max_length = length_of(options_, loaded_),
+            .score = [this](auto ids, auto nll, auto likeliest) { score(ids, nll, likeliest); },
+            .generate =
+                [this](auto prompts, const mt::EvalGeneration& generation, std::int64_t repeats) {
+                  return generate(prompts, generation, repeats);
+                }};
+  }
+
+ private:
+  void score(std::span<const std::span<const std::int32_t>> ids,
+             std::span<const std::span<double>> nll,
+             std::span<const std::span<std::uint8_t>> likeliest) {
+    if (!scorer_)
+      scorer_.emplace(*loaded_.model, mt::ScorePass::Options{.vocab_size = loaded_.vocab_size(),
+                                                             .window = length_of(options_, loaded_),
+                                                             .batch = options_.micro_batch_size,
+                                                             .threads = options_.threads});
+    if (likeliest.empty())
+      scorer_->score(ids, nll);
+    else
+      scorer_->score(ids, nll, likeliest);
+  }
+
+  std::vector<std::vector<std::string>> generate(std::span<const std::vector<std::int32_t>> prompts,
+                                                 const mt::EvalGeneration& generation,
+                                                 std::int64_t repeats) {
+    if (!engine_)
+      engine_.emplace(*loaded_.model, mt::EngineOptions{.vocab_size = loaded_.vocab_size(),
+                                                        .limits = {.threads = options_.threads}});
+    mt::CompletionOptions asked{.num_tokens = generation.max_gen_toks, .stop = generation.until};
+    asked.sampling.temperature = generation.temperature;
+    asked.sampling.top_k = generation.top_k;
+    asked.sampling.top_p = generation.top_p;
+    asked.sampling.seed = static_cast<std::uint64_t>(options_.seed.value_or(1234));
+    const std::uint32_t first =
+        std::exchange(prompts_, prompts_ + static_cast<std::uint32_t>(std::ssize(prompts)));
+    return mt::continue_texts(*engine_, about_, prompts, asked, repeats, first);
+  }
+
+  const Options& options_;
+  const mt::LoadedModel& loaded_;
+  mt::CompletionModel about_;
+  std::optional<mt::ScorePass> scorer_;
+  std::optional<mt::Engine> engine_;
+  std::uint32_t prompts_ = 0;
+};
+
+void run_tasks(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  const mt::ChatPrompts chat(*loaded.tokenizer, loaded.chat_files, loaded.path, o.chat);
+  const mt::TaskSettings settings{
+      .asked = o.task,
+      .inputs = o.inputs,
+      .options = o.tasks,
+      .seed = static_cast<std::uint64_t>(o.seed.value_or(1234)),
+      .json = o.json,
+      .model = loaded.path,
+      .run = run_settings(o, loaded),
+      .chat = [&](const mt::ChatValue& messages, bool goes_on) {
+        return chat.text(
+            mt::ChatValue::dict({{"messages", messages}, {"continue_final_message", goes_on}}),
+            "--apply-chat-template");
+      }};
+  TaskModel model(o, loaded);
+  mt::run_tasks(mt::TaskPlan(settings), settings, model.functions(), print,
+                [&] { progress.add(1); });
+  progress.finish();
+}
+
+void wikitext103(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  const std::int64_t length = length_of(o, loaded),
+                     stride = std::min(o.overlapping_eval.value_or(32), length);
+  TaskModel model(o, loaded);
+  mt::run_wikitext103(o.inputs.front(), model.functions(), {length, stride}, o.json, print);
+  progress.finish();
+}
+
+void lambada(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  TaskModel model(o, loaded);
+  mt::run_lambada(o.inputs, model.functions(), o.strict_lambada, o.json, print);
+  progress.finish();
+}
+
+// --- Verbs ---------------------------------------------------------------------------------------
+
+void run_ls(mt::CommandLine& cl) {
+  std::string name;
+  cl.describe("list the tasks that --task knows, or show one as a task file",
+              "A task's fields are those of the data set that it names.");
+  cl.optional_positional("TASK", &name, "the task or the group to show");
+  cl.parse();
+  if (name.empty()) {
+    for (const std::string& task : mt::builtin_task_names()) print(task + "\n");
+    for (const std::string& group : mt::builtin_group_names()) print(group + " (group)\n");
+    return;
+  }
+  if (const auto group = mt::builtin_group(name)) {
+    for (const std::string& member : group->members) print(member + "\n");
+    return;
+  }
+  const auto yaml = mt::builtin_task(name);
+  if (!yaml) mt::fail(mt::Exit::usage, name, ": is no task and no group that mt-eval ls lists");
+  print(*yaml);
+}
+
+void run_diff(mt::CommandLine& cl) {
+  std::string a, b;
+  std::optional<double> threshold;
+  bool json = false;
+  cl.describe("compare two models' answers to the same documents",
+              "A and B are lines that mt-eval --json or lm-evaluation-harness wrote; the documents "
+              "whose answers became right or wrong are listed, and each metric is tested in "
+              "pairs.");
+  cl.positional("A", &a, "lines of one model");
+  cl.positional("B", &b, "of another");
+  cl.option("--threshold", &threshold, "X",
+            "exit code 1 where a metric's means differ by more than X", mt::at_least(0));
+  cl.flag("--json", &json, "one JSON object");
+  cl.parse();
+  const mt::Comparison all = mt::compare_items(a, b);
+  print(json ? mt::comparison_json(all) : mt::comparison_text(all));
+  if (!json && all.only_a + all.only_b > 0)
+    cl.log().warn(mt::concat("lines that the other has not: A ", all.only_a, ", B ", all.only_b));
+  if (!threshold) return;
+  for (const mt::ComparedMetric& m : all.metrics)
+    if (std::abs(m.b - m.a) > *threshold)
+      mt::fail(mt::Exit::difference, m.task, " ", m.metric, ": the means differ by ",
+               std::abs(m.b - m.a), ", more than ", *threshold);
+}
+
 // An option of another task would do nothing.
 void check_task(const Options& o) {
   const bool samples = o.task == "masked-words" || o.task == "spans";
+  const bool tasks = mt::names_tasks(o.task),
+             megatron = o.task == "WIKITEXT103" || o.task == "LAMBADA";
   struct Rule {
     bool given, fits;
     const char* name;
   };
   for (const Rule& rule :
-       {Rule{o.overlapping_eval.has_value(), o.task == "perplexity", "--overlapping-eval"},
+       {Rule{o.overlapping_eval.has_value(), o.task == "perplexity" || o.task == "WIKITEXT103",
+             "--overlapping-eval"},
+        Rule{!o.valid_data.empty(), megatron, "--valid-data"},
+        Rule{o.strict_lambada, o.task == "LAMBADA", "--strict-lambada"},
         Rule{o.decoder_seq_length.has_value(), o.task == "spans", "--decoder-seq-length"},
         Rule{o.mask_prob.has_value(), samples, "--mask-prob"},
         Rule{o.short_seq_prob.has_value(), samples, "--short-seq-prob"},
-        Rule{o.seed.has_value(), samples, "--seed"}})
+        Rule{o.seed.has_value(), samples || tasks, "--seed"},
+        Rule{o.tasks.given() != nullptr, tasks, o.tasks.given()},
+        Rule{!o.chat.chat_template.empty(), o.tasks.apply_chat_template, "--chat-template"},
+        Rule{!o.chat.kwargs.empty(), o.tasks.apply_chat_template, "--chat-template-kwargs"}})
     if (rule.given && !rule.fits)
       mt::fail(mt::Exit::usage, rule.name, ": has no effect with --task ", o.task);
 }
 
+// Exit::usage before a model is loaded.
+void check_inputs(const Options& o) {
+  static constexpr std::string_view kOwn[] = {"perplexity", "masked-words", "pseudo-perplexity",
+                                              "spans",      "WIKITEXT103",  "LAMBADA"};
+  if (mt::names_tasks(o.task)) {
+    o.tasks.check();
+    mt::TaskPlan({.asked = o.task, .inputs = o.inputs, .options = o.tasks});
+  } else if (std::ranges::find(kOwn, o.task) == std::end(kOwn)) {
+    mt::fail(mt::Exit::usage, "--task ", o.task,
+             ": expected perplexity, masked-words, pseudo-perplexity, spans, WIKITEXT103, LAMBADA, "
+             "what mt-eval ls lists, or a file NAME.task");
+  } else if (o.inputs.empty()) {
+    mt::fail(mt::Exit::usage, "INPUT: 0 given, expected at least 1 (see mt-eval --help)");
+  } else if (o.task == "WIKITEXT103" && o.inputs.size() > 1) {
+    mt::fail(mt::Exit::usage, "INPUT: WIKITEXT103 is of one file");
+  }
+}
+
 void run(mt::CommandLine& cl) {
+  const std::string verb =
+      cl.verb({{"ls", "list the tasks"}, {"diff", "compare two models' answers"}});
+  if (verb == "ls") return run_ls(cl);
+  if (verb == "diff") return run_diff(cl);
   Options options;
   options.add_to(cl);
   cl.parse();
   check_task(options);
+  options.inputs.insert(options.inputs.end(), options.valid_data.begin(), options.valid_data.end());
+  check_inputs(options);
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   options.compute.complete(true);
   options.compute.warn(cl.log());
@@ -388,13 +605,26 @@ void run(mt::CommandLine& cl) {
                         {"pseudo-perplexity",
                          {{mt::ModelFamily::bert}, "and --task pseudo-perplexity is of a BERT"},
                          pseudo_perplexity},
-                        {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans}};
-  const Task& task = *std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
+                        {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans},
+                        {"WIKITEXT103",
+                         {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral, mt::ModelFamily::mamba},
+                          "and WIKITEXT103 is of a GPT"},
+                         wikitext103},
+                        {"LAMBADA",
+                         {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral, mt::ModelFamily::mamba},
+                          "and LAMBADA is of a GPT"},
+                         lambada},
+                        {"",
+                         {{mt::ModelFamily::gpt, mt::ModelFamily::mixtral, mt::ModelFamily::mamba},
+                          "and tasks are of a GPT"},
+                         run_tasks}};
+  const auto found = std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
+  const Task& task = found == std::end(tasks) ? *std::prev(std::end(tasks)) : *found;
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
                                                 task.use, {.adapter = options.adapter});
   const bool lines_are_read = options.json && ::isatty(STDOUT_FILENO) == 1;
-  mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring", "tokens",
-                        0);
+  mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring",
+                        mt::names_tasks(options.task) ? "documents" : "tokens", 0);
   task.run(options, loaded, progress);
 }
 

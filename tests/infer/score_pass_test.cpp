@@ -72,6 +72,45 @@ TEST_P(ScorePassOf, TheLastTokens) {
   }
 }
 
+// Which tokens are the likeliest, beside the same scores; also where few logits are looked at at a
+// time, and of no tokens.
+TEST_P(ScorePassOf, TheLikeliest) {
+  const auto model = make_gpt(GetParam()());
+  const auto count = static_cast<std::size_t>(model->config().max_position_embeddings);
+  std::vector<std::int32_t> ids = some_tokens(count + 1);
+  CachedPass pass(*model, {.vocab_size = kVocabulary});
+  std::vector<std::uint8_t> expected;
+  for (std::size_t i = 0; i < count; ++i) {
+    pass.start(0);
+    const ConstTensor logits = pass.next_logits(0, std::span(ids).first(i + 1));
+    std::int32_t top = 0;
+    for (std::int32_t t = 1; t < kVocabulary; ++t)
+      if (element(logits, t) > element(logits, top)) top = t;
+    if (i % 3 == 0) ids[i + 1] = top;
+    expected.push_back(ids[i + 1] == top);
+  }
+  ASSERT_GT(std::ranges::count(expected, 1), 0);
+  const std::vector<double> plain = score(*model, {{ids, count}}, 1, 1).at(0);
+  for (const std::int64_t host_logits : {1L, 1L << 20}) {
+    ScorePass scorer(*model, {.vocab_size = kVocabulary,
+                              .window = static_cast<std::int64_t>(count),
+                              .batch = 2,
+                              .host_logits = host_logits});
+    std::vector<double> nll(count), few(2), none;
+    std::vector<std::uint8_t> likeliest(count), of_few(2), of_none;
+    const std::span<const std::int32_t> all(ids);
+    const std::vector<std::span<const std::int32_t>> asked = {all, all.first(5), all.first(3)};
+    const std::vector<std::span<double>> scores = {nll, few, none};
+    const std::vector<std::span<std::uint8_t>> flags = {likeliest, of_few, of_none};
+    scorer.score(asked, scores, flags);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_NEAR(nll[i], plain[i], 1e-12 * plain[i]) << i;
+    EXPECT_EQ(likeliest, expected);
+    EXPECT_EQ(of_few, (std::vector<std::uint8_t>{expected[2], expected[3]}));
+    scorer.score(asked, scores);  // and the scores alone, afterwards
+    EXPECT_EQ(nll, plain);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ScorePassOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 

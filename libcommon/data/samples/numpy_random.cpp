@@ -8,6 +8,25 @@ RandomState::RandomState(std::uint32_t seed) {
     state_[i] = 1812433253U * (state_[i - 1] ^ state_[i - 1] >> 30) + i;
 }
 
+RandomState::RandomState(std::span<const std::uint32_t> key) : RandomState(19650218U) {
+  std::size_t i = 1, j = 0;
+  const auto mixed = [&](std::uint32_t factor) {
+    return state_[i] ^ ((state_[i - 1] ^ state_[i - 1] >> 30) * factor);
+  };
+  const auto advance = [&] {
+    if (++i < kWords) return;
+    state_[0] = state_[kWords - 1];
+    i = 1;
+  };
+  for (std::size_t k = std::max(kWords, key.size()); k > 0; --k, advance()) {
+    state_[i] = mixed(1664525U) + key[j] + static_cast<std::uint32_t>(j);
+    j = j + 1 == key.size() ? 0 : j + 1;
+  }
+  for (std::size_t k = kWords - 1; k > 0; --k, advance())
+    state_[i] = mixed(1566083941U) - static_cast<std::uint32_t>(i);
+  state_[0] = 0x80000000U;
+}
+
 // The recurrence in three runs, in each of which nothing is read that it writes, but for one word.
 void RandomState::refill() {
   constexpr std::size_t kShift = 397;

@@ -18,6 +18,9 @@ namespace mt {
 class RandomState {
  public:
   explicit RandomState(std::uint32_t seed);
+  // numpy.random.RandomState([key[0], ...]), and Python's random.Random() of the integer that these
+  // words are; at least one.
+  explicit RandomState(std::span<const std::uint32_t> key);
 
   std::uint32_t next32() {
     if (next_ == kWords) refill();

@@ -10,6 +10,8 @@
 #include "text/chat/chat_names.h"
 #include "text/chat/chat_sequence_filters.h"
 #include "text/chat/chat_strings.h"
+#include "text/chat/chat_template.h"
+#include "text/python_regex.h"
 
 namespace mt {
 namespace {
@@ -154,6 +156,31 @@ ChatValue rounded(ChatRun&, const ChatValue& value, Arguments arguments) {
   return std::strtod(digits.data(), nullptr);
 }
 
+// What Python prints, as the value that it was; a value that is no text stays.
+ChatValue literal(ChatRun& run, const ChatValue& value, Arguments arguments) {
+  arguments.bind("literal", {});
+  if (!value.is_text()) return value;
+  run.charge(std::ssize(*value.text()) / 16);
+  try {
+    return chat_constant(*value.text(), "literal");
+  } catch (const Error& error) {
+    throw ChatFailure{error.what()};
+  }
+}
+
+ChatValue regex_replace(ChatRun& run, const ChatValue& value, Arguments arguments) {
+  const auto given = arguments.bind("regex_replace", {"pattern", "repl", "count"}, 2);
+  const std::string& text = text_of(value, "regex_replace");
+  run.charge(std::ssize(text) / 16);
+  try {
+    const PythonRegex regex(text_of(*given[0], "regex_replace"));
+    return regex.replace(text, text_of(*given[1], "regex_replace"),
+                         integer_of(given[2], 0, "regex_replace"));
+  } catch (const Error& error) {
+    throw ChatFailure{error.what()};
+  }
+}
+
 ChatValue to_json(ChatRun&, const ChatValue& value, Arguments arguments) {
   const auto given =
       arguments.bind("tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
@@ -219,7 +246,11 @@ constexpr auto kFilters = std::to_array<ChatFilter>({
 
 }  // namespace
 
-const ChatFilter* find_chat_filter(std::string_view name) {
+const ChatFilter* find_chat_filter(std::string_view name, ChatDialect dialect) {
+  static constexpr ChatFilter kOfTasks[] = {{"literal", literal}, {"regex_replace", regex_replace}};
+  if (dialect == ChatDialect::tasks)
+    for (const ChatFilter& filter : kOfTasks)
+      if (filter.name == name) return &filter;
   const auto found = std::ranges::find(kFilters, name, &ChatFilter::name);
   return found == kFilters.end() ? nullptr : &*found;
 }

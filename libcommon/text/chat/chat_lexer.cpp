@@ -20,7 +20,7 @@ bool continues_name(char c) { return begins_name(c) || is_digit(c); }
 
 class Lexer {
  public:
-  explicit Lexer(const std::string& source) : source_(source) {}
+  Lexer(const std::string& source, bool trims) : source_(source), trims_(trims) {}
 
   std::vector<ChatToken> tokens() {
     while (at_ < source_.size()) {
@@ -62,7 +62,8 @@ class Lexer {
     std::string_view data = std::string_view(source_).substr(at_, tag - at_);
     if (stands_at(tag + 2, '-')) {
       data = strip_text(data, Side::right);
-    } else if (tag < source_.size() && !stands_at(tag + 1, '{') && !stands_at(tag + 2, '+')) {
+    } else if (trims_ && tag < source_.size() && !stands_at(tag + 1, '{') &&
+               !stands_at(tag + 2, '+')) {
       const std::size_t line = data.rfind('\n') + 1;  // 0: there is none
       if ((line > 0 || line_starting_) && strip_text(data.substr(line), Side::left).empty())
         data = data.substr(0, line);
@@ -109,7 +110,7 @@ class Lexer {
     if (end != "#}") put(is_block ? Kind::block_end : Kind::output_end, begin);
     if (minus)
       skip_space();
-    else if (is_block && !plus && stands_at(at_, '\n'))
+    else if (trims_ && is_block && !plus && stands_at(at_, '\n'))
       ++at_;
     line_starting_ = source_[at_ - 1] == '\n';
     return true;
@@ -256,6 +257,7 @@ class Lexer {
   }
 
   const std::string& source_;
+  bool trims_;
   std::size_t at_ = 0;
   bool line_starting_ = true;
   std::vector<ChatToken> tokens_;
@@ -263,7 +265,7 @@ class Lexer {
 
 }  // namespace
 
-std::string chat_plain_source(std::string_view source) {
+std::string chat_plain_source(std::string_view source, ChatDialect dialect) {
   std::string plain;
   plain.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -272,18 +274,18 @@ std::string chat_plain_source(std::string_view source) {
     else if (i + 1 == source.size() || source[i + 1] != '\n')
       plain += '\n';
   }
-  if (plain.ends_with('\n')) plain.pop_back();
+  if (dialect == ChatDialect::chats && plain.ends_with('\n')) plain.pop_back();
   return plain;
 }
 
-std::vector<ChatToken> chat_tokens(const std::string& plain_source) {
+std::vector<ChatToken> chat_tokens(const std::string& plain_source, ChatDialect dialect) {
   for (std::size_t at = 0; at < plain_source.size();) {
     const std::size_t begin = at;
     if (next_code_point(plain_source, at) == kReplacement &&
         plain_source.compare(begin, 3, "\xEF\xBF\xBD") != 0)
       throw ChatSyntaxError{begin, "not UTF-8"};
   }
-  return Lexer(plain_source).tokens();
+  return Lexer(plain_source, dialect == ChatDialect::chats).tokens();
 }
 
 }  // namespace mt

@@ -1,5 +1,5 @@
-// The tokens of a chat template's source, as jinja2 3.1.6 makes them with trim_blocks and
-// lstrip_blocks: a newline behind a block goes, and blanks before one that begins a line.
+// The tokens of a chat template's source, as jinja2 3.1.6 makes them: of chats with trim_blocks and
+// lstrip_blocks, by which a newline behind a block goes, and blanks before one that begins a line.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ struct ChatSyntaxError {
   std::string what;
 };
 
-// The source with "\n" as its only line end and without the last of these.
-std::string chat_plain_source(std::string_view source);
+// The source with "\n" as its only line end and, of chats, without the last of these.
+std::string chat_plain_source(std::string_view source, ChatDialect dialect);
 
 // Throws ChatSyntaxError.
-std::vector<ChatToken> chat_tokens(const std::string& plain_source);
+std::vector<ChatToken> chat_tokens(const std::string& plain_source, ChatDialect dialect);
 
 }  // namespace mt

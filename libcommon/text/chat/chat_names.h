@@ -21,8 +21,8 @@ struct ChatMethod {
   ChatValue (*call)(ChatRun& run, const ChatValue& self, const ChatArguments& arguments);
 };
 
-// Null: there is none of the name.
-const ChatFilter* find_chat_filter(std::string_view name);
+// Null: there is none of the name, in templates of this kind.
+const ChatFilter* find_chat_filter(std::string_view name, ChatDialect dialect);
 const ChatTest* find_chat_test(std::string_view name);
 const ChatMethod* find_chat_method(const ChatValue& self, std::string_view name);
 

@@ -355,7 +355,7 @@ Made ChatParser::filter(Made subject) {
   const std::string name = expect_name();
   Made made = make(Expression::filter, at);
   add(*made, std::move(subject));
-  made->filter = find_chat_filter(name);
+  made->filter = find_chat_filter(name, dialect_);
   if (made->filter == nullptr) refuse(at, concat("the filter \"", name, "\" is not supported"));
   if (is_sign("(")) arguments(*made);
   return made;

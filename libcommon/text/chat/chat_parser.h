@@ -16,8 +16,8 @@ class ChatParser {
   using Kind = ChatToken::Kind;
   using Made = std::unique_ptr<ChatExpression>;
 
-  ChatParser(std::vector<ChatToken> tokens, std::vector<std::string>& names)
-      : tokens_(std::move(tokens)), names_(names) {}
+  ChatParser(std::vector<ChatToken> tokens, std::vector<std::string>& names, ChatDialect dialect)
+      : tokens_(std::move(tokens)), names_(names), dialect_(dialect) {}
 
   const ChatToken& token() const { return tokens_[at_]; }
   const ChatToken& next();  // the token, which is passed
@@ -79,6 +79,7 @@ class ChatParser {
 
   std::vector<ChatToken> tokens_;
   std::vector<std::string>& names_;
+  ChatDialect dialect_;
   std::size_t at_ = 0;
   int nested_ = 0;
 };

@@ -22,7 +22,10 @@ void ChatScope::set(int slot, ChatValue value) {
 }
 
 ChatRenderer::ChatRenderer(const ChatSyntax& syntax, const ChatInput& input)
-    : syntax_(syntax), input_(input), run_(input.steps), given_(syntax.names.size()) {
+    : syntax_(syntax),
+      input_(input),
+      run_(input.steps, syntax.dialect),
+      given_(syntax.names.size()) {
   const auto give = [&](std::string_view name, const ChatValue& value) {
     const auto found = std::ranges::find(syntax.names, name);
     if (found != syntax.names.end())
@@ -34,10 +37,12 @@ ChatRenderer::ChatRenderer(const ChatSyntax& syntax, const ChatInput& input)
   if (input.kwargs.is_dict())
     for (const auto& [name, value] : *input.kwargs.pairs())
       if (name.is_text()) give(*name.text(), value);
-  give("messages", input.messages);
-  give("tools", input.tools);
-  give("documents", input.documents);
-  give("add_generation_prompt", input.add_generation_prompt);
+  if (syntax.dialect == ChatDialect::chats) {
+    give("messages", input.messages);
+    give("tools", input.tools);
+    give("documents", input.documents);
+    give("add_generation_prompt", input.add_generation_prompt);
+  }
   const auto loop = std::ranges::find(syntax.names, "loop");
   if (loop != syntax.names.end()) loop_slot_ = static_cast<int>(loop - syntax.names.begin());
 }
@@ -66,6 +71,23 @@ ChatText ChatRenderer::render() {
   return std::move(text_);
 }
 
+// Does nothing of it end with the rendering?
+static bool is_data(const ChatValue& value) {
+  if (value.object() != nullptr) return false;
+  if (const auto* const items = value.items()) return std::ranges::all_of(*items, is_data);
+  if (const ChatValue::Pairs* const pairs = value.pairs())
+    return std::ranges::all_of(*pairs, [](const auto& pair) { return is_data(pair.second); });
+  return true;
+}
+
+ChatValue ChatRenderer::value() {
+  if (syntax_.body.size() != 1 || syntax_.body[0].kind != Kind::output) return render().text;
+  ChatValue value = evaluate(*syntax_.body[0].expression);
+  if (value.is_undefined()) throw ChatFailure{*value.undefined_message()};
+  if (!is_data(value)) throw ChatFailure{"expected a value that is data alone"};
+  return value;
+}
+
 void ChatRenderer::put(std::string_view text) {
   if (out_->size() + text.size() > ChatRun::kOutput)
     throw ChatFailure{"an output of more than 64 MiB"};
@@ -88,6 +110,8 @@ ChatRenderer::Flow ChatRenderer::execute(const ChatStatement& statement) {
     case Kind::output: {
       const ChatValue value = evaluate(*statement.expression);
       place_ = statement.at;
+      if (syntax_.dialect == ChatDialect::tasks && value.is_undefined())
+        throw ChatFailure{*value.undefined_message()};
       put(value.is_text() ? *value.text() : python_text(value));
       return Flow::on;
     }

@@ -28,6 +28,7 @@ class ChatRenderer {
 
   // Throws ChatFailure, with place() where; an Error is what the template raises.
   ChatText render();
+  ChatValue value();  // of what is one output alone, else the text
   std::size_t place() const { return place_; }
 
   // For macros.

@@ -21,7 +21,10 @@ class ChatRun {
   static constexpr int kCalls = 64;     // macros in each other
   static constexpr int kNested = 1500;  // evaluations in each other, which the stack has room for
 
-  explicit ChatRun(std::int64_t steps) : most_(steps), left_(steps) {}
+  ChatRun(std::int64_t steps, ChatDialect dialect)
+      : dialect_(dialect), most_(steps), left_(steps) {}
+
+  ChatDialect dialect() const { return dialect_; }
 
   void charge(std::int64_t steps) {
     left_ -= steps;
@@ -51,6 +54,7 @@ class ChatRun {
   ChatValue generator(std::vector<ChatValue> items);
 
  private:
+  ChatDialect dialect_;
   std::int64_t most_, left_;  // steps
   std::vector<std::unique_ptr<ChatObject>> objects_;
 };

@@ -153,7 +153,8 @@ ChatValue filter_map(ChatRun& run, const ChatValue& value, Arguments arguments) 
   ChatArguments rest = arguments;
   const ChatValue name = rest.positional.front();
   rest.positional.erase(rest.positional.begin());
-  const ChatFilter* const filter = name.is_text() ? find_chat_filter(*name.text()) : nullptr;
+  const ChatFilter* const filter =
+      name.is_text() ? find_chat_filter(*name.text(), run.dialect()) : nullptr;
   if (filter == nullptr) throw ChatFailure{"No filter named " + python_repr(name) + "."};
   for (ChatValue& item : items) item = run.charged(filter->apply(run, item, rest));
   return run.generator(std::move(items));

@@ -15,7 +15,8 @@ using Statement = ChatStatement::Kind;
 class StatementParser {
  public:
   explicit StatementParser(ChatSyntax& syntax)
-      : syntax_(syntax), parser_(chat_tokens(syntax.source), syntax.names) {}
+      : syntax_(syntax),
+        parser_(chat_tokens(syntax.source, syntax.dialect), syntax.names, syntax.dialect) {}
 
   void parse() {
     syntax_.body = body({});
@@ -197,12 +198,11 @@ std::string chat_place(const std::string& source, std::size_t at) {
   return concat(std::ranges::count(before, '\n') + 1, ":", count_points(before.substr(line)) + 1);
 }
 
-ChatSyntax parse_chat_template(std::string_view source) {
+ChatSyntax parse_chat_template(std::string_view source, ChatDialect dialect) {
   constexpr std::size_t kLongest = 1 << 20;
   if (source.size() > kLongest)
     throw ChatSyntaxError{0, concat("a template of ", source.size(), " bytes, at most ", kLongest)};
-  ChatSyntax syntax;
-  syntax.source = chat_plain_source(source);
+  ChatSyntax syntax{.dialect = dialect, .source = chat_plain_source(source, dialect)};
   StatementParser(syntax).parse();
   return syntax;
 }

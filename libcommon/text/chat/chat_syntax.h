@@ -100,9 +100,10 @@ struct ChatStatement {
 };
 
 struct ChatSyntax {
-  std::string source;
-  std::vector<std::string> names;  // by slot
-  ChatBody body;
+  ChatDialect dialect = ChatDialect::chats;
+  std::string source = {};
+  std::vector<std::string> names = {};  // by slot
+  ChatBody body = {};
   bool has_generation = false;
 };
 
@@ -110,6 +111,6 @@ struct ChatSyntax {
 std::string chat_place(const std::string& source, std::size_t at);
 
 // Throws ChatSyntaxError.
-ChatSyntax parse_chat_template(std::string_view source);
+ChatSyntax parse_chat_template(std::string_view source, ChatDialect dialect);
 
 }  // namespace mt

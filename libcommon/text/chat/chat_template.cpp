@@ -11,13 +11,13 @@
 
 namespace mt {
 
-ChatTemplate::ChatTemplate(std::string_view source, std::string name)
+ChatTemplate::ChatTemplate(std::string_view source, std::string name, ChatDialect dialect)
     : name_(std::move(name)), source_(source) {
   try {
-    syntax_ = std::make_unique<const ChatSyntax>(parse_chat_template(source));
+    syntax_ = std::make_unique<const ChatSyntax>(parse_chat_template(source, dialect));
   } catch (const ChatSyntaxError& error) {
-    fail(Exit::bad_config, name_, ":", chat_place(chat_plain_source(source), error.at), ": ",
-         error.what);
+    fail(Exit::bad_config, name_, ":", chat_place(chat_plain_source(source, dialect), error.at),
+         ": ", error.what);
   }
 }
 
@@ -86,6 +86,42 @@ ChatText ChatTemplate::render(const ChatInput& input) const {
     fail(Exit::bad_data, name_, ":", chat_place(syntax_->source, renderer.place()), ": ",
          failure.what);
   }
+}
+
+ChatValue ChatTemplate::value(const ChatInput& input) const {
+  ChatRenderer renderer(*syntax_, input);
+  try {
+    return renderer.value();
+  } catch (const ChatFailure& failure) {
+    fail(Exit::bad_data, name_, ":", chat_place(syntax_->source, renderer.place()), ": ",
+         failure.what);
+  }
+}
+
+static bool is_constant(const ChatExpression& e) {
+  using Kind = ChatExpression::Kind;
+  switch (e.kind) {
+    case Kind::constant:
+    case Kind::list:
+    case Kind::tuple:
+    case Kind::dict:
+    case Kind::negate:
+      return std::ranges::all_of(e.parts, [](const auto& part) { return is_constant(*part); });
+    default:
+      return false;
+  }
+}
+
+ChatValue chat_constant(std::string_view expression, std::string_view place) {
+  try {
+    const ChatSyntax syntax = parse_chat_template(concat("{{", expression, "}}"), {});
+    if (syntax.body.size() == 1 && syntax.body[0].expression &&
+        is_constant(*syntax.body[0].expression))
+      return ChatRenderer(syntax, {}).value();
+  } catch (const ChatSyntaxError&) {
+  } catch (const ChatFailure&) {
+  }
+  fail(Exit::bad_data, place, ": expected constants as Python writes them, such as ['a', 'b']");
 }
 
 }  // namespace mt

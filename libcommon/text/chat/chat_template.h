@@ -52,7 +52,7 @@ class ChatTemplate {
  public:
   // `name`: what errors call the template.  Throws Exit::bad_config, "NAME:LINE:COLUMN: what", for
   // a mistake and for a construct outside the subset, which is named.
-  ChatTemplate(std::string_view source, std::string name);
+  ChatTemplate(std::string_view source, std::string name, ChatDialect dialect = ChatDialect::chats);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
@@ -60,6 +60,9 @@ class ChatTemplate {
   // Throws Exit::bad_data: the message that the template raises by raise_exception() as it is, or
   // "NAME:LINE:COLUMN: what" for what cannot be done with these messages.
   ChatText render(const ChatInput& input) const;
+
+  // The value of a template that is one "{{ expression }}", else the text that it makes.
+  ChatValue value(const ChatInput& input) const;
 
   bool has_generation() const;  // blocks that tell what a model is to learn
   const std::string& name() const { return name_; }
@@ -69,6 +72,10 @@ class ChatTemplate {
   std::string name_, source_;
   std::unique_ptr<const ChatSyntax> syntax_;
 };
+
+// The value of an expression of constants, such as Python prints: "['a', \"it's\"]".  Throws
+// Exit::bad_data, beginning with `place`, for anything else.
+ChatValue chat_constant(std::string_view expression, std::string_view place);
 
 // Messages as a template wants them: members that are null are left out, `arguments` of tool calls
 // that are the JSON of an object become the object, roles have their usual names ("human" is

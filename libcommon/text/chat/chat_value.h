@@ -114,6 +114,14 @@ class ChatValue {
       value_;
 };
 
+// Whose settings of jinja2 a template is rendered with.
+enum class ChatDialect : std::uint8_t {
+  chats,  // transformers'
+  // lm-evaluation-harness's, of its tasks: white space around blocks and at the end stays, there is
+  // a filter regex_replace (and, of ours, literal), and what is undefined cannot be printed.
+  tasks,
+};
+
 // The value of a JSON text.  Throws Exit::bad_data with `place` in front of what is wrong with it.
 ChatValue chat_value_of_json(std::string_view json, std::string_view place);
 
