@@ -16,6 +16,7 @@
 #include "infer/embed.h"
 #include "infer/generate.h"
 #include "infer/talk.h"
+#include "serve/bench.h"
 #include "serve/client.h"
 #include "serve/serve.h"
 
@@ -125,13 +126,28 @@ static void run_client(mt::CommandLine& cl) {
       print);
 }
 
+static void run_bench(mt::CommandLine& cl) {
+  mt::BenchOptions options;
+  cl.describe("Load a server with requests and tell how long they take.",
+              "The server is one of mt-generate serve, or another that speaks OpenAI's API of "
+              "completions.");
+  options.add_to(cl);
+  cl.parse();
+  mt::Progress progress(cl.log(), "asking", "requests",
+                        static_cast<std::uint64_t>(options.requests));
+  mt::bench(options, print, [&] { progress.add(1); });
+  progress.finish();
+}
+
 static void run(mt::CommandLine& cl) {
   const std::string verb = cl.verb({{"serve", "answer requests over HTTP"},
                                     {"chat", "talk with a trained model"},
+                                    {"bench", "measure how fast such a server answers"},
                                     {"client", "have such a server continue prompts"},
                                     {"embed", "make embeddings of texts with a BERT"}});
   if (verb == "serve") return run_server(cl);
   if (verb == "chat") return run_chat(cl);
+  if (verb == "bench") return run_bench(cl);
   if (verb == "client") return run_client(cl);
   if (verb == "embed") return run_embed(cl);
   mt::GenerateOptions options;

@@ -41,8 +41,8 @@ HttpAnswer http_put(const std::string& host, const std::string& port, const std:
   }
 }
 
-// What a server says is a string, or an object with a message; text[0] of its answers.
-static std::string said(const HttpAnswer& answer) {
+// A string, or an object with a message; text[0] of Megatron's answers.
+std::string said(const HttpAnswer& answer) {
   simdjson::dom::parser parser;
   simdjson::dom::element body;
   std::string_view text;
@@ -52,17 +52,24 @@ static std::string said(const HttpAnswer& answer) {
   return answer.body;
 }
 
+std::pair<std::string, std::string> host_and_port(const std::string& server) {
+  const std::size_t colon = server.rfind(':');
+  if (colon == 0 || colon == std::string::npos || colon + 1 == server.size())
+    fail(Exit::usage, server, ": expected HOST:PORT");
+  return {server.substr(0, colon), server.substr(colon + 1)};
+}
+
+std::string read_api_key(const std::string& file) {
+  if (file.empty()) return "";
+  std::string key = read_file(file);
+  key.resize(std::min(key.find_first_of("\r\n"), key.size()));
+  return key;
+}
+
 void talk(const ClientOptions& options, const std::function<bool(std::string& line)>& read,
           const std::function<void(std::string_view)>& print) {
-  const std::size_t colon = options.server.rfind(':');
-  if (colon == 0 || colon == std::string::npos || colon + 1 == options.server.size())
-    fail(Exit::usage, options.server, ": expected HOST:PORT");
-  const std::string host = options.server.substr(0, colon), port = options.server.substr(colon + 1);
-  std::string key;
-  if (!options.api_key_file.empty()) {
-    key = read_file(options.api_key_file);
-    key.resize(std::min(key.find_first_of("\r\n"), key.size()));
-  }
+  const auto [host, port] = host_and_port(options.server);
+  const std::string key = read_api_key(options.api_key_file);
   for (std::string prompt, tokens;;) {
     print("Enter prompt: ");
     if (!read(prompt)) break;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mt {
 
@@ -15,6 +16,14 @@ struct HttpAnswer {
 };
 HttpAnswer http_put(const std::string& host, const std::string& port, const std::string& path,
                     const std::string& body, const std::string& api_key);
+
+// What the answer says for people: its text, or what is wrong.
+std::string said(const HttpAnswer& answer);
+
+// The parts of HOST:PORT; Exit::usage for what has not both.
+std::pair<std::string, std::string> host_and_port(const std::string& server);
+// The first line of a file; of none, none.
+std::string read_api_key(const std::string& file);
 
 struct ClientOptions {
   std::string server;  // HOST:PORT
