@@ -199,11 +199,12 @@ void forward(T* y, const Inputs<T>& in, const ScanEnds<T>& ends, std::int64_t se
     std::ranges::copy(states[static_cast<std::size_t>(h)], end_of(ends.after, h));
 }
 
-// Sums of a sequence: [3, heads], in the order of ScanGradients.
+// Sums of a sequence: [3, heads], in the order of ScanGradients, and in f64: there are as many
+// terms as tokens.
 template <class T>
 class Backward {
  public:
-  Backward(T* d_mixed, T* d_projected, T* sums, const T* dy, const Inputs<T>& in,
+  Backward(T* d_mixed, T* d_projected, double* sums, const T* dy, const Inputs<T>& in,
            std::int64_t sequence, std::int64_t group)
       : d_mixed_(d_mixed),
         d_projected_(d_projected),
@@ -287,8 +288,8 @@ class Backward {
   void steps(const Matrix<T>& state, const Matrix<T>& d_state) {
     const std::int64_t head = chunk_.head(), size = chunk_.size();
     const T a = -std::exp(in_.weights.a_log[head]), skip = in_.weights.d[head];
-    T &d_bias = sums_[head], &d_a_log = sums_[s_.heads + head],
-      &d_skip = sums_[2 * s_.heads + head];
+    double &d_bias = sums_[head], &d_a_log = sums_[s_.heads + head],
+           &d_skip = sums_[2 * s_.heads + head];
     T da = chunk_.carried() *
            sum<T>(std::ssize(state), [&](std::int64_t i) { return d_state[i] * state[i]; });
     for (std::int64_t i = 0; i < size; ++i) da += chunk_.dt(i) * dot(chunk_.x(i), sent_out_.row(i));
@@ -308,7 +309,8 @@ class Backward {
     }
   }
 
-  T *d_mixed_, *d_projected_, *sums_;
+  T *d_mixed_, *d_projected_;
+  double* sums_;
   const T* dy_;
   const Inputs<T>& in_;
   const MambaShape& s_;
@@ -337,15 +339,15 @@ void chunk_scan_backward(T* d_mixed, T* d_projected, const ScanGradients<T>& gra
                          const T* mixed, const T* projected, const ScanWeights<T>& weights,
                          const std::int32_t* first_key, const MambaShape& s) {
   const Inputs<T> in{mixed, projected, weights, first_key, s};
-  Matrix<T> sums(s.sequences, 3 * s.heads);
+  Matrix<double> sums(s.sequences, 3 * s.heads);
   for_groups(s, [&](std::int64_t sequence, std::int64_t group) {
     Backward<T>(d_mixed, d_projected, sums.row(sequence), dy, in, sequence, group).run();
   });
   for (std::int64_t i = 0; i < s.sequences; ++i)
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      gradients.dt_bias[h] += sums.row(i)[h];
-      gradients.a_log[h] += sums.row(i)[s.heads + h];
-      gradients.d[h] += sums.row(i)[2 * s.heads + h];
+      gradients.dt_bias[h] += static_cast<T>(sums.row(i)[h]);
+      gradients.a_log[h] += static_cast<T>(sums.row(i)[s.heads + h]);
+      gradients.d[h] += static_cast<T>(sums.row(i)[2 * s.heads + h]);
     }
 }
 
