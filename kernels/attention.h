@@ -1,5 +1,6 @@
 // kernels/attention.h: attention with grouped queries; no score matrix is stored.
-//   S[i,j] = scale q_i k_j + bias[j - own(i)] for first(i) <= j <= last(i), else -inf
+//   S[i,j] = cap(scale q_i k_j + bias[j - own(i)]) for first(i) <= j <= last(i), else -inf
+//   cap(s) = softcap tanh(s / softcap), or s if softcap is 0
 //   P = softmax_j S
 //   first(i) = first_key[i], but at least own(i) - window
 //   causal:     own(i) = last(i) = i + kv_length - q_length, query i's own key
@@ -7,7 +8,7 @@
 //               without first_key and window it is the last of the sequence's keys
 //   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
 // Backward, with delta_i = sum_c do[i,c] o[i,c]:
-//   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta)
+//   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta) (1 - (S / softcap)^2)
 //   dQ = scale dS K           dK = scale dS^T Q       d_bias[r] = sum of dS[i,j], j - own(i) = r
 // For float over blocks of keys with a running maximum and sum (Milakov, Gimelshein:
 // arXiv:1805.02867; Dao: arXiv:2307.08691).
@@ -91,7 +92,7 @@ struct AttentionShape {
   // With several runs, kv_stride is a multiple of 64, but for T of double of 1.
   std::int64_t kv_runs = 1;
   const void* bias = nullptr;  // see above
-  double scale = 1;
+  double scale = 1, softcap = 0;
   bool packed = false, paired = false;
 
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a key head
@@ -145,7 +146,7 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
                         const T* k, const T* v, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout, void* work,
                         cudaStream_t stream);
-// With dropout, keys come from a multiple of 8 on.
+// Without softcap.  With dropout, keys come from a multiple of 8 on.
 template <class T>
 std::size_t attention_bias_backward_work(const AttentionShape& shape);
 template <class T>

@@ -296,6 +296,7 @@ void attention_bias_backward(float* d_bias, const T* d_o, const T* o, const floa
   const std::int64_t distances = s.heads * (2 * s.kv_length - 1);
   if (s.heads * s.kv_length == 0) return;
   if (rows_of(s) == 0) return check(cudaMemsetAsync(d_bias, 0, distances * sizeof(float), stream));
+  if (s.softcap != 0) fail(Exit::internal, "attention_bias_backward: scores are capped");
   if (dropout.p > 0 && (s.place.key | s.place.key_gap | s.place.chunk) % 8 != 0)
     fail(Exit::internal, "attention_bias_backward: keys from ", s.place.key, " on");
   float* const delta = static_cast<float*>(work);

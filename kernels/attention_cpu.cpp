@@ -23,15 +23,19 @@ T dot(const T* a, const T* b, std::int64_t count) {
   return sum<T>(count, [&](std::int64_t c) { return a[c] * b[c]; });
 }
 
-// s[j] = scale q_i k_j + bias for the keys that query i sees.
+// s[j] = cap(scale q_i k_j + bias) for the keys that query i sees.
 template <class T>
 void scores(T* s, const T* q, const T* k, const AttentionPlace& at, std::int64_t i) {
   const T scale = static_cast<T>(at.shape.scale);
   for (std::int64_t j = at.first(i); j < at.end(i); ++j)
     s[j] = scale * dot(q + at.q_row(i), k + at.kv_row(j), at.shape.head_dim);
-  if (at.shape.bias == nullptr) return;
-  const T* bias = at.bias<T>(i);
-  for (std::int64_t j = at.first(i); j < at.end(i); ++j) s[j] += bias[j];
+  if (at.shape.bias != nullptr) {
+    const T* bias = at.bias<T>(i);
+    for (std::int64_t j = at.first(i); j < at.end(i); ++j) s[j] += bias[j];
+  }
+  if (at.shape.softcap == 0) return;
+  const T cap = static_cast<T>(at.shape.softcap);
+  for (std::int64_t j = at.first(i); j < at.end(i); ++j) s[j] = cap * std::tanh(s[j] / cap);
 }
 
 // factor[j] of P[i,j]: 0 where it is dropped, else 1 / (1 - p).
@@ -89,27 +93,39 @@ struct Backward {  // what attention_backward is given
   const T *d_o, *o, *lse, *q, *k, *v;
 };
 
-// Makes the P and the dropout of query i: p and factor, of kv_length elements; returns delta.
+// What a row of P needs: of kv_length elements each.
 template <class T>
-T forward_again(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
+struct Row {
+  explicit Row(const AttentionShape& s)
+      : p(static_cast<std::size_t>(s.kv_length)), factor(p.size(), T(1)), slope(p.size(), T(1)) {}
+  std::vector<T> p, factor, slope;
+};
+
+// Makes the P, the dropout and the slope of the cap of query i; returns delta.
+template <class T>
+T forward_again(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, Row<T>& row) {
   const std::int64_t first = at.first(i), end = at.end(i);
+  T *const p = row.p.data(), *const factor = row.factor.data();
   scores(p, g.q, g.k, at, i);
+  if (const T cap = static_cast<T>(at.shape.softcap); cap != 0)
+    for (std::int64_t j = first; j < end; ++j) row.slope[j] = 1 - p[j] / cap * (p[j] / cap);
   row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
   return dot(g.d_o + at.o_row(i), g.o + at.o_row(i), at.shape.head_dim);
 }
 
-// What query i adds to dq, dk and dv; p and factor are scratch.
+// What query i adds to dq, dk and dv; row is scratch.
 template <class T>
-void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
+void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, Row<T>& row) {
   const std::int64_t d = at.shape.head_dim;
+  const T *p = row.p.data(), *factor = row.factor.data();
   const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
   T* dq = g.dq + at.q_row(i);
-  const T delta = forward_again(g, at, i, p, factor);
+  const T delta = forward_again(g, at, i, row);
   for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
     const std::int64_t kv = at.kv_row(j);
     const T dp = factor[j] * dot(d_o, g.v + kv, d);
-    const T ds = static_cast<T>(at.shape.scale) * p[j] * (dp - delta);
+    const T ds = static_cast<T>(at.shape.scale) * p[j] * (dp - delta) * row.slope[j];
     add_scaled(g.dv + kv, p[j] * factor[j], d_o, d);
     add_scaled(dq, ds, g.k + kv, d);
     add_scaled(g.dk + kv, ds, q, d);
@@ -118,15 +134,15 @@ void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i
 
 // What one query head adds to dq, dk and dv, which it zeroes first where nothing is so far.
 template <class T>
-void backward_head(const Backward<T>& g, const AttentionPlace& at, AttentionSoFar so_far, T* p,
-                   T* factor) {
+void backward_head(const Backward<T>& g, const AttentionPlace& at, AttentionSoFar so_far,
+                   Row<T>& row) {
   for (std::int64_t j = 0; !so_far.of_keys && j < at.shape.kv_length; ++j) {
     std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, T(0));
     std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, T(0));
   }
   for (std::int64_t i = 0; i < at.shape.q_length; ++i) {
     if (!so_far.of_queries) std::fill_n(g.dq + at.q_row(i), at.shape.head_dim, T(0));
-    backward_row(g, at, i, p, factor);
+    backward_row(g, at, i, row);
   }
 }
 
@@ -162,12 +178,12 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
                                       dropout);
   const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
   parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
-    std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
+    Row<T> row(shape);
     for (std::int64_t n = 0; n < shape.group(); ++n) {
       const std::int64_t head = task % shape.kv_heads * shape.group() + n;
       const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       const AttentionSoFar so_far{.of_queries = false, .of_keys = n > 0};
-      run([&] { backward_head(g, at, so_far, p.data(), factor.data()); });
+      run([&] { backward_head(g, at, so_far, row); });
     }
   });
 }
@@ -179,16 +195,15 @@ void attention_bias_backward(T* d_bias, const T* d_o, const T* o, const T* lse, 
   const Backward<T> g = {nullptr, nullptr, nullptr, d_o, o, lse, q, k, v};
   const std::int64_t span = 2 * shape.kv_length - 1;
   parallel_for(shape.heads, [&](std::int64_t head) {
-    std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
+    Row<T> row(shape);
     std::fill_n(d_bias + head * span, span, T(0));
     for (std::int64_t task = 0; task < shape.sequences * shape.q_length; ++task) {
       const AttentionPlace at{shape, dropout, first_key, task / shape.q_length, head};
       const std::int64_t i = task % shape.q_length;
-      const T delta = forward_again(g, at, i, p.data(), factor.data());
+      const T delta = forward_again(g, at, i, row);
       for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
         const T dp = dot(d_o + at.o_row(i), v + at.kv_row(j), shape.head_dim);
-        d_bias[at.bias_place(i) + j] +=
-            p[static_cast<std::size_t>(j)] * (factor[static_cast<std::size_t>(j)] * dp - delta);
+        d_bias[at.bias_place(i) + j] += row.p[j] * (row.factor[j] * dp - delta) * row.slope[j];
       }
     }
   });
@@ -217,12 +232,12 @@ void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, cons
                              const Dropout& dropout, AttentionSoFar so_far) {
   const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
   parallel_for(shape.kv_heads, [&](std::int64_t kv_head) {
-    std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
+    Row<T> row(shape);
     for (std::int64_t n = 0; n < shape.group(); ++n) {
       const AttentionPlace at{shape, dropout, first_key, 0, kv_head * shape.group() + n, &range};
       const AttentionSoFar before{.of_queries = so_far.of_queries,
                                   .of_keys = so_far.of_keys || n > 0};
-      run([&] { backward_head(g, at, before, p.data(), factor.data()); });
+      run([&] { backward_head(g, at, before, row); });
     }
   });
 }

@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps, kHeadDim == 
     copies_commit();
     w.multiply_keys(shared.q.row(warp * 16), shared.k.row(0));
     if (a.sizes.bias) w.add_bias(n * kKeys);
+    if (a.sizes.softcap > 0) w.cap();
     if (n < begin_all || n >= end_all) w.mask(n * kKeys);
     w.softmax();
     if (a.dropout) w.drop(n * kKeys, sample);

@@ -21,7 +21,7 @@ struct AttentionSizes {
   int sequences, q_length, kv_length, heads, kv_heads, window, head_dim;
   bool causal;
   std::int64_t q_row, q_group, kv_row, kv_head;  // elements
-  float scale;
+  float scale, softcap;
   const std::int32_t* first_key;
   const float* bias;
   int bias_row;  // elements of a head's
@@ -39,6 +39,7 @@ struct AttentionSizes {
         kv_row(s.kv_row()),
         kv_head(s.kv_head()),
         scale(static_cast<float>(s.scale)),
+        softcap(static_cast<float>(s.softcap)),
         first_key(first_keys),
         bias(static_cast<const float*>(s.bias)),
         bias_row(static_cast<int>(2 * s.kv_length - 1)) {}
@@ -51,6 +52,13 @@ struct AttentionSizes {
     return s;
   }
 
+  // Of a product of a query and a key, before it is scaled: what is scaled then; and by how much
+  // that changes with it.
+  __device__ float capped(float product, float& slope) const {
+    const float t = tanhf(product * scale / softcap);
+    slope = 1 - t * t;
+    return t * softcap / scale;
+  }
   __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
   __device__ int own(int query) const { return query + (causal ? kv_length - q_length : 0); }
   // Where bias has what is added to the score of a query and a key; kv_length may be the
@@ -99,7 +107,7 @@ namespace hopper {
 // dropout, keys whose eights share random words come from a multiple of 8 on.
 inline bool attention_fits(const AttentionShape& s) {
   return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths && !s.kv_slots && !s.bias &&
-         (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
+         s.softcap == 0 && (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
 }
 
 std::size_t attention_forward_work(const AttentionShape& shape);

@@ -125,8 +125,10 @@ struct Block {
       float factor = 1;
       if (a.dropout) factor = at.factor(sample, line, key);
       if (a.sizes.bias && sees) p[i] += at.bias(line, key);
+      float slope = 1;
+      if (a.sizes.softcap > 0) p[i] = a.sizes.capped(p[i], slope);
       p[i] = sees ? exp2_approx(fmaf(p[i], scale, -row.lse2)) : 0;
-      ds[i] = p[i] * (factor * ds[i] - row.delta);
+      ds[i] = p[i] * (factor * ds[i] - row.delta) * slope;
       p[i] *= factor;
     }
   }

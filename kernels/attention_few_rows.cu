@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
     if (Memory::kStages == 2 && n + kWarps < end) load(n + kWarps);
     auto& stage = shared.stages[warp][n / kWarps % Memory::kStages];
     rows.multiply_keys(shared.q.row(0), stage.k.row(0));
+    if (a.sizes.softcap > 0) rows.cap();
     if (n < begin_all || n >= end_all) rows.mask(n * kKeys);
     rows.softmax();
     rows.multiply_values(stage.v.row(0), shared.strips[warp]);

@@ -46,6 +46,11 @@ struct WarpRows {
     });
   }
 
+  __device__ void cap() {
+    float slope;
+    for_scores(0, [&](float& score, int, int) { score = at.sizes.capped(score, slope); });
+  }
+
   __device__ void mask(int first) {
     for_scores(first, [&](float& score, int r, int key) {
       if (key < first_key[r] || key > last_key[r]) score = -kInfinity;

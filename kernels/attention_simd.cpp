@@ -335,7 +335,7 @@ void backward_head(const AttentionGradients& g, const AttentionPlace& at, bool f
 
 bool attention_fits(const AttentionShape& shape) {
   return shape.head_dim % kLanes == 0 && shape.q_length >= 4 && shape.bias == nullptr &&
-         (shape.kv_runs == 1 || shape.kv_stride % kSide == 0);
+         shape.softcap == 0 && (shape.kv_runs == 1 || shape.kv_stride % kSide == 0);
 }
 
 void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,

@@ -5,7 +5,7 @@
 
 namespace mt::cpu::simd {
 
-// Whole vectors of channels, enough queries to fill a vector of them, and no bias.
+// Whole vectors of channels, enough queries to fill a vector of them, no bias and no softcap.
 bool attention_fits(const AttentionShape& shape);
 
 void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,

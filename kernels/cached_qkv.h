@@ -7,7 +7,8 @@
 // qkv: [tokens, (heads + 2 groups) head_dim];  q: [tokens, heads, head_dim];  positions: [tokens]
 // keys, values: [slots, capacity, groups, head_dim];  slots: [sequences, runs], or null
 // angles: [tokens, rotary_dim], the cosines and then the sines of a token's position; made by
-// rope_angles from inv_freq, [rotary_dim / 2] f64 of host memory, in f64, rounded once to T.
+// rope_angles from inv_freq, [rotary_dim / 2] f64 of host memory, in f64, times the magnitude, and
+// rounded once to T.
 // T: float or double; on the GPU float, bf16 or fp16, and angles in float.
 #pragma once
 
@@ -24,7 +25,7 @@ struct CachedQkvShape {
 namespace mt::cpu {
 template <class T>
 void rope_angles(T* angles, const double* inv_freq, const std::int32_t* positions,
-                 std::int64_t tokens, std::int64_t rotary_dim);
+                 std::int64_t tokens, std::int64_t rotary_dim, double magnitude);
 template <class T>
 void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
                 const std::int32_t* positions, const std::int32_t* slots,
@@ -35,7 +36,8 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
 // ended (dependent.cuh): that must not be what writes them.
 namespace mt::cuda {
 void rope_angles(float* angles, const double* inv_freq, const std::int32_t* positions,
-                 std::int64_t tokens, std::int64_t rotary_dim, cudaStream_t stream);
+                 std::int64_t tokens, std::int64_t rotary_dim, double magnitude,
+                 cudaStream_t stream);
 template <class T>
 void cached_qkv(T* q, T* keys, T* values, const T* qkv, const float* angles,
                 const std::int32_t* positions, const std::int32_t* slots,

@@ -24,14 +24,14 @@ void turn(T* to, const T* from, const T* angles, const CachedQkvShape& s) {
 
 template <class T>
 void rope_angles(T* angles, const double* inv_freq, const std::int32_t* positions,
-                 std::int64_t tokens, std::int64_t rotary_dim) {
+                 std::int64_t tokens, std::int64_t rotary_dim, double magnitude) {
   const std::int64_t half = rotary_dim / 2;
   for_blocks(tokens, rows_per_block(16 * rotary_dim), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t)
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(positions[t]) * inv_freq[i];
-        angles[t * rotary_dim + i] = static_cast<T>(std::cos(angle));
-        angles[t * rotary_dim + half + i] = static_cast<T>(std::sin(angle));
+        angles[t * rotary_dim + i] = static_cast<T>(magnitude * std::cos(angle));
+        angles[t * rotary_dim + half + i] = static_cast<T>(magnitude * std::sin(angle));
       }
   });
 }
@@ -61,8 +61,10 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
   });
 }
 
-template void rope_angles(float*, const double*, const std::int32_t*, std::int64_t, std::int64_t);
-template void rope_angles(double*, const double*, const std::int32_t*, std::int64_t, std::int64_t);
+template void rope_angles(float*, const double*, const std::int32_t*, std::int64_t, std::int64_t,
+                          double);
+template void rope_angles(double*, const double*, const std::int32_t*, std::int64_t, std::int64_t,
+                          double);
 template void cached_qkv(float*, float*, float*, const float*, const float*, const std::int32_t*,
                          const std::int32_t*, const CachedQkvShape&);
 template void cached_qkv(double*, double*, double*, const double*, const double*,

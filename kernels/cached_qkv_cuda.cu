@@ -17,7 +17,8 @@ struct Frequencies {
 __global__ __launch_bounds__(kThreads) void angles_kernel(float* angles,
                                                           const Frequencies frequencies,
                                                           const std::int32_t* positions,
-                                                          std::int64_t tokens, int half) {
+                                                          std::int64_t tokens, int half,
+                                                          double magnitude) {
   let_next_kernel_begin();
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   const bool exists = i < tokens * half;
@@ -27,8 +28,8 @@ __global__ __launch_bounds__(kThreads) void angles_kernel(float* angles,
   if (exists) sincos(positions[token] * frequencies.of_pair[pair], &sine, &cosine);
   wait_for_kernel_before();
   if (!exists) return;
-  angles[token * 2 * half + pair] = static_cast<float>(cosine);
-  angles[token * 2 * half + half + pair] = static_cast<float>(sine);
+  angles[token * 2 * half + pair] = static_cast<float>(magnitude * cosine);
+  angles[token * 2 * half + half + pair] = static_cast<float>(magnitude * sine);
 }
 
 template <class T>
@@ -73,7 +74,8 @@ __global__ __launch_bounds__(kThreads) void rows_kernel(const Rows<T> rows, cons
 }  // namespace
 
 void rope_angles(float* angles, const double* inv_freq, const std::int32_t* positions,
-                 std::int64_t tokens, std::int64_t rotary_dim, cudaStream_t stream) {
+                 std::int64_t tokens, std::int64_t rotary_dim, double magnitude,
+                 cudaStream_t stream) {
   const std::int64_t half = rotary_dim / 2;
   if (tokens * half == 0) return;
   if (half > kMostPairs)
@@ -82,7 +84,7 @@ void rope_angles(float* angles, const double* inv_freq, const std::int32_t* posi
   Frequencies frequencies = {};
   std::copy_n(inv_freq, half, frequencies.of_pair);
   launch_dependent(angles_kernel, ceil_div(tokens * half, kThreads), kThreads, 0, stream, angles,
-                   frequencies, positions, tokens, static_cast<int>(half));
+                   frequencies, positions, tokens, static_cast<int>(half), magnitude);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 //   angle = position inv_freq[i];  a pair of channels turns by it, i < r/2 = rotary_dim / 2:
 //   (a, b) -> (a cos - b sin, b cos + a sin);  `inverse` turns back, which is the backward pass
 //   pair i is (x[i], x[i + r/2]), or, interleaved, (x[2 i], x[2 i + 1])
+//   both are multiplied by the magnitude, either way
 // x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through, and with a
 // packed_group every so manyth head, the value of a fused projection's group (kernels/qkv.h);
 // inv_freq: [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.  T: float
@@ -20,6 +21,7 @@ struct RopeShape {
   std::int64_t tokens = 0, heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t seq_length = 1, first_position = 0;
   bool interleaved = false;
+  double magnitude = 1;
   std::int64_t packed_group = 0;  // heads of a group, its value included; 0: there are no values
 };
 }  // namespace mt

@@ -18,9 +18,9 @@ std::vector<T> angles(const double* inv_freq, const RopeShape& s, std::int64_t c
     for (std::int64_t p = first; p < last; ++p)
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(s.first_position + p) * inv_freq[i];
-        table[p * s.rotary_dim + i] = static_cast<T>(std::cos(angle));
+        table[p * s.rotary_dim + i] = static_cast<T>(s.magnitude * std::cos(angle));
         table[p * s.rotary_dim + half + i] =
-            static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
+            static_cast<T>(s.magnitude * (inverse ? -std::sin(angle) : std::sin(angle)));
       }
   });
   return table;

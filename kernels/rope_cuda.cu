@@ -12,15 +12,15 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void table_kernel(float* table, const double* inv_freq, std::int64_t first_position,
-                             std::int64_t positions, int half) {
+                             std::int64_t positions, int half, double magnitude) {
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   if (i >= positions * half) return;
   const std::int64_t row = i / half;
   const int pair = static_cast<int>(i % half);
   double sine, cosine;
   sincos(static_cast<double>(first_position + row) * inv_freq[pair], &sine, &cosine);
-  table[row * 2 * half + pair] = static_cast<float>(cosine);
-  table[row * 2 * half + half + pair] = static_cast<float>(sine);
+  table[row * 2 * half + pair] = static_cast<float>(magnitude * cosine);
+  table[row * 2 * half + half + pair] = static_cast<float>(magnitude * sine);
 }
 
 // Where units are.  Heads that turn are numbered without the values in between: of `group` heads
@@ -62,7 +62,8 @@ void rope_table(float* table, const double* inv_freq, const RopeShape& s, cudaSt
   const std::int64_t positions = std::min(s.tokens, s.seq_length), half = s.rotary_dim / 2;
   if (positions * half == 0) return;
   table_kernel<<<static_cast<unsigned>(ceil_div(positions * half, kThreads)), kThreads, 0,
-                 stream>>>(table, inv_freq, s.first_position, positions, static_cast<int>(half));
+                 stream>>>(table, inv_freq, s.first_position, positions, static_cast<int>(half),
+                           s.magnitude);
   check(cudaGetLastError());
 }
 

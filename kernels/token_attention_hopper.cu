@@ -208,7 +208,7 @@ void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn&
 
 bool token_attention_fits(const AttentionShape& s) {
   return hopper_kernels() && s.q_length == 1 && few_rows(s) && s.head_dim <= 256 && s.causal &&
-         s.kv_lengths && s.kv_slots;
+         s.kv_lengths && s.kv_slots && s.softcap == 0;
 }
 
 template <class T>

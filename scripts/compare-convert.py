@@ -67,7 +67,7 @@ MODELS = {
                                            head_dim=16, state_size=8, n_groups=2, tie_word_embeddings=True),
 }
 # Model types that mt-generate does not run, or whose texts compare-experts.py compares.
-TENSORS_ONLY = ("mixtral", "qwen2_moe", "qwen3_moe", "gemma", "megatron-bert", "mamba2")
+TENSORS_ONLY = ("mixtral", "qwen2_moe", "qwen3_moe", "megatron-bert", "mamba2")
 MEGATRON = ("gpt2", "llama with query groups", "llama, tied", "qwen2")  # that its local specification computes
 TEXTS = ["The quick brown fox", "12 + 30 = 42, and so on", "def f(x): return x"]
 def tensors_in(folder):

@@ -7,8 +7,12 @@ for which the places where the library forces float32 (rotary angles, RMSNorm) a
 unchanged float32 model must agree with that to 2e-6.
 
 Needs from PyPI: torch, transformers (made with the versions that stand in the files).
-Command: python scripts/make-model-goldens.py testdata/model
+Command: python scripts/make-model-goldens.py testdata/model [NAME...]
 """
+import contextlib
+import importlib
+import json
+import math
 import sys
 
 import torch
@@ -42,6 +46,31 @@ MODELS = {
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
                          "partial_rotary_factor": 0.5})),
 }
+# Families whose files hold their config.json, too: three heads over one, widths that nothing divides.
+ODD = dict(vocab_size=VOCAB, hidden_size=18, num_hidden_layers=LAYERS, num_attention_heads=3, num_key_value_heads=1,
+           intermediate_size=37, max_position_embeddings=LENGTH, pad_token_id=None, bos_token_id=None, eos_token_id=None)
+WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
+DENSE = {
+    "gemma": transformers.GemmaConfig(**ODD, head_dim=10),
+    "gemma2": transformers.Gemma2Config(**ODD, **WINDOWS, head_dim=10, query_pre_attn_scalar=7,
+                                        attn_logit_softcapping=0.9, final_logit_softcapping=1.7),
+    "gemma3_text": transformers.Gemma3TextConfig(
+        **ODD, **WINDOWS, head_dim=10, query_pre_attn_scalar=10, rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0}}),
+    "olmo2": transformers.Olmo2Config(**ODD),
+    "phi3": transformers.Phi3Config(**ODD | dict(max_position_embeddings=2 * LENGTH),
+                                    original_max_position_embeddings=LENGTH, sliding_window=5, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.7, "short_factor": [1.5, 1.25],
+        "long_factor": [2.0, 3.0], "original_max_position_embeddings": LENGTH}),
+    "granite": transformers.GraniteConfig(**ODD, embedding_multiplier=3.5, residual_multiplier=0.22, logits_scaling=6.0,
+                                          attention_multiplier=0.3, attention_bias=True, mlp_bias=True),
+    "smollm3": transformers.SmolLM3Config(**ODD, no_rope_layers=[1, 0]),
+    "cohere": transformers.CohereConfig(**ODD, logit_scale=0.3),
+    "cohere2": transformers.Cohere2Config(**ODD, **WINDOWS, logit_scale=0.3),
+}
+MODELS |= DENSE
+ZERO_CENTERED = ("nemotron", "gemma", "gemma2", "gemma3_text")
 # Weights whose whole gradient is printed.
 WHOLE = {
     "gpt2": ["transformer.h.1.attn.c_attn.bias", "transformer.h.0.ln_1.weight", "transformer.wpe.weight"],
@@ -100,6 +129,45 @@ def rotary_f64(self, x, position_ids, **_):
     return angles.cos(), angles.sin()
 
 
+# The same of the families above, whose modules are left to compute in float64 otherwise.
+@torch.no_grad()
+def dense_rotary_f64(self, x, position_ids, layer_type=None):
+    rope = self.config.rope_parameters[layer_type] if layer_type else self.config.rope_parameters
+    heads = getattr(self.config, "head_dim", None) or self.config.hidden_size // self.config.num_attention_heads
+    dim = int(heads * rope.get("partial_rotary_factor", 1))
+    inv_freq = rope["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    magnitude = 1.0
+    if rope["rope_type"] == "linear":
+        inv_freq = inv_freq / rope["factor"]
+    if rope["rope_type"] == "longrope":
+        inv_freq = inv_freq / torch.tensor(rope["short_factor"], dtype=torch.float64)
+        trained = rope["original_max_position_embeddings"]
+        magnitude = math.sqrt(1 + math.log(self.config.max_position_embeddings / trained) / math.log(trained))
+    angles = position_ids[..., None].double() * inv_freq
+    cohere = self.config.model_type.startswith("cohere")
+    angles = angles.repeat_interleave(2, -1) if cohere else torch.cat((angles, angles), dim=-1)
+    return angles.cos() * magnitude, angles.sin() * magnitude
+
+
+@contextlib.contextmanager
+def nothing_in_float32(model_type):
+    to, as_float, softmax = torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax
+    module = importlib.import_module(f"transformers.models.{model_type.removesuffix('_text')}.modeling_"
+                                     f"{model_type.removesuffix('_text')}")
+    rotary = next(c for n, c in vars(module).items() if n.endswith("RotaryEmbedding"))
+    forward = rotary.forward
+    f64 = lambda x: x.dtype == torch.float64
+    torch.Tensor.to = lambda x, *a, **k: x if f64(x) and torch.float32 in (*a, *k.values()) else to(x, *a, **k)
+    torch.Tensor.float = lambda x: x if f64(x) else as_float(x)
+    torch.nn.functional.softmax = lambda x, dim, dtype=None: softmax(x, dim, dtype=None if f64(x) else dtype)
+    rotary.forward = dense_rotary_f64
+    try:
+        yield
+    finally:
+        torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax = to, as_float, softmax
+        rotary.forward = forward
+
+
 PATCHES = {  # to be set in float64, and put back
     modeling_llama.LlamaRMSNorm: rms_norm_f64,
     modeling_mistral.MistralRMSNorm: rms_norm_f64,
@@ -114,15 +182,21 @@ PATCHES = {  # to be set in float64, and put back
 
 
 def run(config, dtype, ids):
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(dtype)
+    kind = "eager" if config.model_type in DENSE else "sdpa"  # which alone caps
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=kind).to(dtype)
     with torch.no_grad():
+        for module in model.modules():
+            if hasattr(module, "scalar_embed_scale"):
+                module.embed_scale.fill_(module.scalar_embed_scale)
         for name, parameter in model.named_parameters():
-            parameter.copy_(weight(name, parameter.shape, config.model_type == "nemotron"))
+            parameter.copy_(weight(name, parameter.shape, config.model_type in ZERO_CENTERED))
     originals = {cls: cls.forward for cls in PATCHES}
     if dtype == torch.float64:
         for cls, forward in PATCHES.items():
             cls.forward = forward
-    logits = model(input_ids=ids[:, :-1], use_cache=False).logits
+    exact = config.model_type in DENSE and dtype == torch.float64
+    with nothing_in_float32(config.model_type) if exact else contextlib.nullcontext():
+        logits = model(input_ids=ids[:, :-1], use_cache=False).logits
     loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), ids[:, 1:].reshape(-1))
     loss.backward()
     for cls, forward in originals.items():
@@ -141,9 +215,11 @@ def agree(single, double):
         raise SystemExit(f"float32 and float64 differ by {error}")
 
 
-def main(folder):
+def main(folder, *only):
     ids = ((uniform("ids", SEQUENCES * (LENGTH + 1)) + 1) / 2 * VOCAB).long().reshape(SEQUENCES, LENGTH + 1)
     for name, config in MODELS.items():
+        if only and name not in only:
+            continue
         logits, loss, gradients = run(config, torch.float64, ids)
         for a, b in zip(run(config, torch.float32, ids), (logits, loss, gradients)):
             if isinstance(a, dict):
@@ -154,6 +230,8 @@ def main(folder):
         with open(f"{folder}/{name}.golden", "w") as out:
             print(f"# scripts/make-model-goldens.py; torch {torch.__version__}, transformers "
                   f"{transformers.__version__}, float64", file=out)
+            if name in DENSE:
+                print("config", json.dumps(json.loads(config.to_json_string())), file=out)
             print("ids", " ".join(str(i) for i in ids.reshape(-1).tolist()), file=out)
             print("loss", text(loss), file=out)
             for row in logits.reshape(-1, VOCAB):
@@ -162,7 +240,7 @@ def main(folder):
             for key, g in gradients.items():
                 along = g.reshape(-1) @ uniform(key + ".direction", g.numel())
                 print("gradient", key, text(torch.stack((along, g.norm()))), file=out)
-            for key in WHOLE[name]:
+            for key in WHOLE.get(name, []):
                 print("whole", key, text(gradients[key]), file=out)
 
 

@@ -31,6 +31,7 @@ WORDS = 320
 LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom for a horse",
          "whoever reads this slowly will notice that nothing happens in between",
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
+LATER = ("gemma", "olmo2", "phi", "granite", "smollm3", "command-r")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -41,7 +42,7 @@ LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_fac
 
 def of(family, **settings):
     config = getattr(transformers, family + "Config")(**{**SHAPE, **settings})
-    return getattr(transformers, family + "ForCausalLM"), config
+    return getattr(transformers, family.removesuffix("Text") + "ForCausalLM"), config
 
 
 def llama(**settings):
@@ -53,6 +54,7 @@ def gpt2(**settings):
     return transformers.GPT2LMHeadModel, transformers.GPT2Config(**{**sizes, **settings})
 
 
+WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 CASES = {
     "llama": lambda: llama(),
     "llama-tied": lambda: llama(tie_word_embeddings=True),
@@ -82,6 +84,29 @@ CASES = {
     "nemotron": lambda: of("Nemotron"),
     "nemotron-quarter": lambda: of("Nemotron", partial_rotary_factor=0.25, head_dim=32, attention_bias=True,
                                    mlp_bias=True),
+    "gemma": lambda: of("Gemma", head_dim=26),
+    "gemma2": lambda: of("Gemma2", **WINDOWS, head_dim=26, query_pre_attn_scalar=17, attn_logit_softcapping=0.9,
+                         final_logit_softcapping=2.5, tie_word_embeddings=True),
+    "gemma2-without-caps": lambda: of("Gemma2", head_dim=20, attn_logit_softcapping=None, final_logit_softcapping=None),
+    "gemma3": lambda: of("Gemma3Text", **WINDOWS, head_dim=26, query_pre_attn_scalar=26, rope_parameters=dict(
+        sliding_attention=dict(rope_type="default", rope_theta=100.0),
+        full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0))),
+    "olmo2": lambda: of("Olmo2"),
+    "olmo2-mha": lambda: of("Olmo2", num_key_value_heads=3),
+    "phi3": lambda: of("Phi3", pad_token_id=0),
+    "phi3-window": lambda: of("Phi3", pad_token_id=0, num_key_value_heads=3, sliding_window=5),
+    "phi4-mini": lambda: of("Phi3", pad_token_id=0, original_max_position_embeddings=48, tie_word_embeddings=True,
+                            rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.7,
+                                                 short_factor=[1 + i / 7 for i in range(7)],
+                                                 long_factor=[1 + i / 5 for i in range(7)],
+                                                 original_max_position_embeddings=48)),
+    "granite": lambda: of("Granite", embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=6.0,
+                          attention_multiplier=0.0625),
+    "granite-biases": lambda: of("Granite", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "smollm3": lambda: of("SmolLM3", no_rope_layers=[1, 0], pad_token_id=0),
+    "smollm3-all-turn": lambda: of("SmolLM3", no_rope_layers=[1, 1], pad_token_id=0),
+    "command-r": lambda: of("Cohere", logit_scale=0.3, tie_word_embeddings=True),
+    "command-r7b": lambda: of("Cohere2", **WINDOWS, logit_scale=0.0625, tie_word_embeddings=True),
     "gpt2": lambda: gpt2(),
     "llama-scaled-by-hand": lambda: llama(),
     "llama-beside-an-index": lambda: llama(),
@@ -230,9 +255,10 @@ def compare(programs, only=""):
     """Of each whose name has `only` in it: name, differences, whether all is well."""
     mt = Programs(programs)
     for name in CASES:
-        # An older PyTorch has not Nemotron's norm, an older transformers no Qwen 3.
+        # An older PyTorch has not Nemotron's norm, an older transformers no Qwen 3 and none of these names.
         absent = (name.startswith("nemotron") and torch.__version__ < "2") or (
-            name.startswith("qwen3") and not hasattr(transformers, "Qwen3Config"))
+            name.startswith("qwen3") and not hasattr(transformers, "Qwen3Config")) or (
+            name.startswith(LATER) and transformers.__version__ < "5")
         if only not in name or absent:
             continue
         with tempfile.TemporaryDirectory() as scratch:

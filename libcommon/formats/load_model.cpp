@@ -21,8 +21,6 @@ const char* name_of(ModelFamily family) {
       return "a GPT";
     case ModelFamily::mixtral:
       return "a Mixtral";
-    case ModelFamily::gemma:
-      return "a Gemma";
     case ModelFamily::bert:
       return "a BERT";
     case ModelFamily::mamba:

@@ -241,7 +241,6 @@ static void add_extra_states(std::vector<std::string>& keys, const ModelConfig& 
 static std::vector<const char*> modules_behind(ModelFamily family) {
   switch (family) {
     case ModelFamily::gpt:
-    case ModelFamily::gemma:
     case ModelFamily::mixtral:
       return {"decoder.final_layernorm"};
     case ModelFamily::bert:

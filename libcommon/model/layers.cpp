@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/error.h"
 #include "model/config/model_config.h"
@@ -13,7 +14,7 @@ namespace mt {
 
 // The kinds of branches: each is defined in its module's file in model/layers, and named here
 // alone.
-extern const BranchKind kAttention, kCrossAttention, kMamba, kMlp, kExperts;
+extern const BranchKind kAttention, kCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
 
 constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp};
 
@@ -27,7 +28,8 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
                                                        bool has_experts) {
   switch (c.family) {
     case ModelFamily::gpt:
-    case ModelFamily::gemma:
+      if (c.parallel_block) return {&kParallelBlock};
+      [[fallthrough]];
     case ModelFamily::bert:
       return {&kAttention, &kMlp};
     case ModelFamily::mixtral:
@@ -80,7 +82,7 @@ std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageR
   return runs;
 }
 
-Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq,
+Stack make_stack(const ModelRows& rows, const StageRange& range, const Rotary& rotary,
                  const std::optional<RelativeBias>& bias) {
   const std::vector<LayerPlan> plans = layers_of(rows.config);
   std::vector<Stack::Layer> layers;
@@ -90,8 +92,7 @@ Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv
     layer.number = plan.number;
     layer.rows = make_unit(rows.table, [&] {
       const std::int64_t of_stack = std::ranges::count(plans, plan.stack, &LayerPlan::stack);
-      const LayerRows of_layer{rows,         plan.stack, plan.number, of_stack,
-                               plan.stacked, inv_freq,   bias};
+      const LayerRows of_layer{rows, plan.stack, plan.number, of_stack, plan.stacked, rotary, bias};
       for (const BranchKind* kind : plan.branches) {
         std::optional<Branch> branch = kind->make(of_layer);
         if (!branch)
@@ -103,13 +104,18 @@ Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv
   return {std::move(layers), rows.config.recompute.runs(range.end - range.begin)};
 }
 
-ConstTensor make_inv_freq(const ModelConfig& config, Buffer& storage) {
-  const std::vector<double> frequencies = config.rotary_frequencies();
+Rotary make_rotary(const ModelConfig& config, Buffer& storage) {
+  std::vector<double> frequencies = config.rotary_frequencies();
   if (frequencies.empty()) return {};
+  const std::int64_t pairs = std::ssize(frequencies);
+  std::ranges::copy(config.window_frequencies(config.head_dim()), std::back_inserter(frequencies));
   storage = Buffer(Device::cpu, frequencies.size() * sizeof(double));
-  const Tensor table = storage.tensor(DType::f64, {std::ssize(frequencies)});
+  const Tensor table = storage.tensor(DType::f64, {2 * pairs});
   std::ranges::copy(frequencies, table.as<double>());
-  return table;
+  Rotary rotary{.inv_freq = {table.rows(0, pairs)}, .interleaved = config.rotary_interleaved};
+  if (config.rotary_base_window != 0) rotary.inv_freq[1] = table.rows(pairs, 2 * pairs);
+  if (config.turns_in_part()) rotary.magnitude = config.rope_attention_factor;
+  return rotary;
 }
 
 }  // namespace mt

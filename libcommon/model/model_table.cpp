@@ -10,22 +10,11 @@
 #include "model/stage_range.h"
 
 namespace mt {
-namespace {
-
-// The settings, with the gates that a Gemma has by its family.
-ModelConfig as_gpt(const ModelConfig& c) {
-  ModelConfig like = c;
-  like.swiglu |= c.family == ModelFamily::gemma;
-  return like;
-}
-
-}  // namespace
 
 static std::unique_ptr<Model> make_family(const ModelConfig& config, const StageRanges& stages,
                                           const TensorPart& part) {
   switch (config.family) {
     case ModelFamily::gpt:
-    case ModelFamily::gemma:
     case ModelFamily::mixtral:
     case ModelFamily::mamba:
       return std::make_unique<Gpt>(config, stages, part);
@@ -48,8 +37,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
 }
 
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
-  const ModelConfig like = as_gpt(c);
-  return std::move(make_model(like, {{.end = std::ssize(layers_of(c))}}, part)->table());
+  return std::move(make_model(c, {{.end = std::ssize(layers_of(c))}}, part)->table());
 }
 
 // The sum, over the matrices of a stack's layers, or of all, of their elements times what `each`

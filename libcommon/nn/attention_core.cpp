@@ -10,12 +10,16 @@
 
 namespace mt {
 
-void find_angles(Step& s, ConstTensor inv_freq, bool interleaved) {
-  if (s.past.cache == nullptr || !inv_freq) return;
-  const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq.numel()});
-  rope_angles(angles, inv_freq, s.tokens.positions, s.stream);
-  s.past.angles = angles;
-  s.past.interleaved = interleaved;
+void find_angles(Step& s, const Rotary& rotary) {
+  if (s.past.cache == nullptr) return;
+  s.past.interleaved = rotary.interleaved;
+  for (std::size_t i = 0; i < rotary.inv_freq.size(); ++i) {
+    const ConstTensor& inv_freq = rotary.inv_freq[i];
+    if (!inv_freq) continue;
+    const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq.numel()});
+    rope_angles(angles, inv_freq, s.tokens.positions, rotary.magnitude, s.stream);
+    s.past.angles[i] = angles;
+  }
 }
 
 AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
@@ -33,7 +37,8 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .kv_lengths = or_null<std::int32_t>(keys.lengths),
           .kv_slots = or_null<std::int32_t>(keys.slots),
           .bias = keys.bias.data(),
-          .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim))};
+          .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim)),
+          .softcap = options_.softcap};
 }
 
 Dropout AttentionCore::dropout(const Step& s) const {
@@ -87,7 +92,7 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .qkv = rows,
                     .positions = s.tokens.positions,
                     .slots = past.pages,
-                    .angles = past.angles,
+                    .angles = options_.angles ? past.angles[*options_.angles] : ConstTensor(),
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,
                     .shape = attended},

@@ -1,10 +1,13 @@
 // AttentionCore: what queries find among keys, between the projections that make both and the one
 // that reads it (kernels/attention.h).
-//   o = dropout(softmax(scale q k^T / sqrt(head_dim) + bias)) v
+//   o = dropout(softmax(cap(scale q k^T / sqrt(head_dim) + bias))) v
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
 // (context_parallel.h), or of a memory's, as many as Keys say, or, with a past in the Step, those
 // of a cache, where the tokens' own are put at the Step's positions.
 #pragma once
+
+#include <array>
+#include <optional>
 
 #include "kernels/attention.h"
 #include "nn/step.h"
@@ -34,9 +37,18 @@ struct Keys {
                           // sequences
 };
 
+// Rotary: how the tokens of a model's layers turn.
+struct Rotary {
+  // [rotated channels / 2] f64 of host memory, of layers that see all tokens and of those with a
+  // window, which may have the same; empty: there are none.
+  std::array<ConstTensor, 2> inv_freq = {};
+  double magnitude = 1;  // kernels/rope.h, as the next
+  bool interleaved = false;
+};
+
 // Tells the attentions of the Step's past, if it has one, by which angles its tokens turn; in
-// `layer`.  inv_freq: as of SelfAttention.
-void find_angles(Step& s, ConstTensor inv_freq, bool interleaved);
+// `layer`.
+void find_angles(Step& s, const Rotary& rotary);
 
 class AttentionCore {
  public:
@@ -47,6 +59,8 @@ class AttentionCore {
     double dropout = 0;
     Purpose purpose = Purpose::attention_dropout;  // of its random numbers
     double scale = 1;                              // of the scores, beside 1 / sqrt(head_dim)
+    double softcap = 0;                            // kernels/attention.h
+    std::optional<std::size_t> angles = 0;         // which of Rotary's tables; none: nothing turns
     bool recompute = false;                        // the backward makes what was found again
   };
   struct Saved {

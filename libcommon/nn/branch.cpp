@@ -2,40 +2,91 @@
 
 #include <type_traits>
 
+#include "nn/context_parallel.h"
+#include "ops/ops.h"
+
 namespace mt {
 
 ConstTensor Branch::first_weight() const {
   return std::visit([](const auto& module) { return module.first_weight(); }, module_);
 }
 
-void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor ahead) const {
-  const auto run = [&]<class M>(const M& module) {
+Dropout Branch::dropout(const Step& s) const {
+  return s.dropout(behind_.dropout, behind_.layer, behind_.purpose);
+}
+
+// y = residual + f(norm(x)); residual may be empty.
+void Branch::run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+                 ConstTensor ahead) const {
+  const auto forward = [&]<class M>(const M& module) {
     // Without backward the norm goes with the product that reads it.
-    if (saved == nullptr) return module.forward(s, y, x, x, nullptr, &norm_, ahead);
-    const Tensor normed = s.kept(recompute_norm_ ? nullptr : saved, x.shape());
-    norm_.forward(s, normed, x, &saved->norm);
-    module.forward(s, y, x, normed, &saved->module.template emplace<typename M::Saved>());
-    saved->normed = recompute_norm_ ? Tensor() : normed;
+    if (saved == nullptr)
+      return module.forward(s, y, residual, x, nullptr, norm_ ? &*norm_ : nullptr, ahead);
+    ConstTensor read = x;
+    if (norm_) {
+      const Tensor normed = s.kept(recompute_norm_ ? nullptr : saved, x.shape());
+      norm_->forward(s, normed, x, &saved->norm);
+      saved->normed = recompute_norm_ ? Tensor() : normed;
+      read = normed;
+    }
+    module.forward(s, y, residual, read, &saved->module.template emplace<typename M::Saved>());
   };
-  std::visit(run, module_);
+  std::visit(forward, module_);
+}
+
+void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor ahead) const {
+  if (!behind_.is_anything()) return run(s, y, x, x, saved, ahead);
+  const ArenaScope scope(s.layer);
+  const bool keeps = saved != nullptr && behind_.norm;
+  const Tensor made = y || keeps ? s.kept(keeps ? saved : nullptr, x.shape()) : Tensor();
+  run(s, made, {}, x, saved, ahead);
+  if (keeps) saved->made = made;
+  if (!made) return;
+  Tensor added = made;
+  if (behind_.norm) {
+    added = s.scratch(x.shape());
+    behind_.norm->forward(s, added, made, keeps ? &saved->post : nullptr);
+  }
+  if (!y) return;
+  if (behind_.multiplier != 1) scale(added, added, behind_.multiplier, s.stream);
+  add_dropout(s, y, x, added, {}, dropout(s));
 }
 
 ConstTensor Branch::normed(Step& s, ConstTensor x, const Saved& saved) const {
+  if (!norm_) return x;
   if (saved.normed) return saved.normed;
   const Tensor again = s.gradient(x.shape());
-  norm_.forward(s, again, x, nullptr);
+  norm_->forward(s, again, x, nullptr);
   return again;
+}
+
+// The gradient of what the module makes.
+Tensor Branch::gradient_behind(Step& s, ConstTensor dy, const Saved& v) const {
+  const Tensor made = s.gradient(dy.shape());
+  const ArenaScope scope(s.layer);
+  ConstTensor added = dropped_gradient(s, dy, dropout(s));
+  if (behind_.multiplier != 1) {
+    const Tensor scaled = behind_.norm ? s.scratch(dy.shape()) : made;
+    scale(scaled, added, behind_.multiplier, s.stream);
+    added = scaled;
+  }
+  if (behind_.norm) behind_.norm->backward(s, made, added, v.made, v.post);
+  return made;
 }
 
 void Branch::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const Tensor dn = s.scratch(dy.shape());
+  const ConstTensor of_module = behind_.is_anything() ? gradient_behind(s, dy, v) : dy;
   const auto run = [&]<class M>(const M& module) {
-    const ArenaScope of_module(s.layer);
-    module.backward(s, dn, dy, normed(s, x, v), std::get<typename M::Saved>(v.module));
+    const ArenaScope of_its_own(s.layer);
+    module.backward(s, dn, of_module, normed(s, x, v), std::get<typename M::Saved>(v.module));
   };
   std::visit(run, module_);
-  norm_.backward(s, dx, dn, x, v.norm, dy);
+  if (norm_)
+    norm_->backward(s, dx, dn, x, v.norm, dy);
+  else
+    add(dx, dn, dy, s.stream);
 }
 
 }  // namespace mt

@@ -1,30 +1,47 @@
 // Branch: one residual branch of a layer.  x, y: [rows, hidden_size].
 //   y = x + dropout(f(norm(x)))
-// f is a module, which adds the residual itself.
+//   y = x + dropout(multiplier post(f(norm(x))))
+// f is a module, which drops and adds the residual itself where nothing is between.  Either norm
+// may be absent.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "nn/cross_attention.h"
 #include "nn/experts.h"
 #include "nn/mamba.h"
 #include "nn/mlp.h"
+#include "nn/parallel_block.h"
 #include "nn/self_attention.h"
 
 namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, CrossAttention, Mlp, Experts, Mamba>;
+  using Module = std::variant<SelfAttention, CrossAttention, Mlp, ParallelBlock, Experts, Mamba>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
     std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved,
-                 Experts::Saved, Mamba::Saved>
+                 ParallelBlock::Saved, Experts::Saved, Mamba::Saved>
         module;
+    Tensor made;  // by the module, for the norm behind it
+    Norm::Saved post;
   };
-  Branch(Norm norm, Module module, bool recompute_norm = false)
-      : norm_(norm), module_(std::move(module)), recompute_norm_(recompute_norm) {}
+  // Behind: what becomes of what the module makes.  With a norm, the module drops nothing.
+  struct Behind {
+    std::optional<Norm> norm = {};
+    double multiplier = 1;
+    double dropout = 0;  // with a norm
+    Purpose purpose = Purpose::hidden_dropout1;
+    std::int64_t layer = 0;
+    bool is_anything() const { return norm || multiplier != 1; }
+  };
+  Branch(std::optional<Norm> norm, Module module, bool recompute_norm = false)
+      : Branch(norm, std::move(module), recompute_norm, Behind{}) {}
+  Branch(std::optional<Norm> norm, Module module, bool recompute_norm, const Behind& behind)
+      : norm_(norm), module_(std::move(module)), recompute_norm_(recompute_norm), behind_(behind) {}
 
   // The first of its weights, for the branch before to read ahead; not to be multiplied with.
   ConstTensor first_weight() const;
@@ -36,10 +53,15 @@ class Branch {
 
  private:
   ConstTensor normed(Step& s, ConstTensor x, const Saved& saved) const;
+  Dropout dropout(const Step& s) const;
+  void run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+           ConstTensor ahead) const;
+  Tensor gradient_behind(Step& s, ConstTensor dy, const Saved& saved) const;
 
-  Norm norm_;
+  std::optional<Norm> norm_;
   Module module_;
   bool recompute_norm_;
+  Behind behind_;
 };
 
 }  // namespace mt

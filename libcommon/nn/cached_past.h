@@ -2,6 +2,7 @@
 // own are put.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -24,9 +25,9 @@ struct CachedPast {
   // The slot of one sequence alone, which has `longest` tokens and a memory of `longest_memory`,
   // instead of slots and lengths.
   std::optional<std::int64_t> slot = {};
-  // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
-  // embedding.
-  ConstTensor angles = {};
+  // [tokens, rotary dimension]: rope_angles() of the Step's positions, for each of the model's
+  // tables of frequencies (Rotary).
+  std::array<ConstTensor, 2> angles = {};
   bool interleaved = false;  // which channels an angle turns (kernels/rope.h)
 };
 

@@ -29,10 +29,11 @@ void LmHead::distill(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Co
   const ArenaScope scope(s.layer);
   s.show(*weight_, "input", x);
   x = all_rows(s, x);
-  const ConstTensor hidden = all_rows(s, teaching.hidden);
+  const ConstTensor hidden = all_rows(s, teaching.hidden), read = multiplied(s, x);
   const Tensor dx = saved ? part_of_sum(s, saved->dx) : Tensor();
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()}), taught = s.scratch({some, columns()});
+  const Tensor tanhs = scaling_.softcap != 0 ? s.scratch(buffer.shape()) : Tensor();
   const Tensor own = s.scratch_sums({kDistillSums * some}),
                all = s.scratch_sums({ranks * kDistillSums * some}),
                parts = s.scratch_sums({2 * some}), losses = s.scratch_sums({2 * some}),
@@ -43,8 +44,10 @@ void LmHead::distill(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Co
     teaching.head->logits(s, taught.rows(0, rows), hidden.rows(begin, end));
     const ConstTensor b = bias(s, columns()), w = s.weight(*weight_);
     const Tensor logits = buffer.rows(0, rows);
-    matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
+    matmul({.out = logits, .a = read.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
            s.stream);
+    const Tensor tanh = tanhs ? tanhs.rows(0, rows) : Tensor();
+    if (tanh) cap(s, logits, tanh);
     DistillPart part{.logits = logits,
                      .taught = taught.rows(0, rows),
                      .labels = labels.rows(begin, end),
@@ -71,9 +74,12 @@ void LmHead::distill(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Co
       copy(loss.rows(i * tokens + begin, i * tokens + end), said.rows(i, i + 1).reshape({rows}),
            s.stream);
     if (!saved) continue;
-    matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
+    if (tanh) tanh_backward(logits, logits, tanh, s.stream);
+    const Tensor d_rows = dx.rows(begin, end);
+    matmul({.out = d_rows, .a = logits, .b = w}, s.stream);
+    if (scaling_.multiplier != 1) scale(d_rows, d_rows, scaling_.multiplier, s.stream);
     s.weight_grads.accumulate(
-        {.weight = weight_, .bias = bias_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
+        {.weight = weight_, .bias = bias_, .dy = logits, .x = read.rows(begin, end)}, s.stream);
   }
   s.done(*weight_);
   if (teaching.of_hidden != HiddenLoss::none) {

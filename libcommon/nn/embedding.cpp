@@ -4,6 +4,7 @@
 #include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 #include "ops/text_noise.h"
+#include "tensor/half.h"
 
 namespace mt {
 
@@ -17,9 +18,17 @@ void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
   sum_parts(s, y, part).wait();
 }
 
+double Embedding::multiplier(DType dtype) const {
+  const auto as_float = static_cast<float>(options_.multiplier);
+  return dtype == DType::bf16  ? static_cast<float>(Bf16(as_float))
+         : dtype == DType::f16 ? static_cast<float>(Fp16(as_float))
+                               : options_.multiplier;
+}
+
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
   look_up(s, y, ids);
   s.done(*tables_.words);
+  if (options_.multiplier != 1) scale(y, y, multiplier(y.dtype()), s.stream);
   const auto add = [&](const Param* table, ConstTensor of_tokens) {
     if (table == nullptr) return ConstTensor();
     const ConstTensor rows = of_tokens.rows(s.first_row(), s.first_row() + s.rows());
@@ -29,9 +38,9 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
   };
   const Saved read{ids, add(tables_.positions, s.tokens.positions), add(tables_.types, types)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
-  if (noise_ > 0 && s.training)
+  if (options_.noise > 0 && s.training)
     add_text_noise(y, s.tokens.first_key,
-                   {.alpha = noise_,
+                   {.alpha = options_.noise,
                     .key = dropout.key,
                     .seq_length = dropout.seq_length,
                     .first_row = dropout.first_row,
@@ -47,11 +56,17 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
-  ConstTensor of_all = dy;
+  ConstTensor of_words = dy;
+  if (options_.multiplier != 1) {
+    const Tensor scaled = s.scratch(dy.shape());
+    scale(scaled, dy, multiplier(dy.dtype()), s.stream);
+    of_words = scaled;
+  }
+  ConstTensor of_all = of_words;
   Pending gathered;
   if (s.shares_rows() && words.trainable) {
     const Tensor all = s.scratch({s.tokens.count(), dy.shape()[1]});
-    gathered = gather_rows(s, all, dy);
+    gathered = gather_rows(s, all, of_words);
     of_all = all;
   }
   const auto add_to = [&](const Param* table, ConstTensor rows) {

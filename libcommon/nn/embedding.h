@@ -1,7 +1,8 @@
-// Embedding: y = dropout(E[ids] + P[positions] + T[types] + noise); the tables P of learned
+// Embedding: y = dropout(m E[ids] + P[positions] + T[types] + noise); the tables P of learned
 // positions and T of types are optional, and so is the noise, which training adds
 // (kernels/text_noise.h).  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E:
-// [vocab, hidden_size], whose rows tensor-parallel ranks share.
+// [vocab, hidden_size], whose rows tensor-parallel ranks share.  m, the multiplier, is rounded to
+// y's type.
 #pragma once
 
 #include "nn/step.h"
@@ -19,9 +20,13 @@ class Embedding {
     const Param* positions = nullptr;
     const Param* types = nullptr;
   };
-  // noise: its alpha; where there is one, tokens have a first_key.
-  Embedding(const Tables& tables, double dropout, double noise = 0)
-      : tables_(tables), dropout_(dropout), noise_(noise) {}
+  struct Options {
+    double multiplier = 1;
+    double noise = 0;  // its alpha; where there is one, tokens have a first_key
+  };
+  Embedding(const Tables& tables, double dropout, const Options& options)
+      : tables_(tables), dropout_(dropout), options_(options) {}
+  Embedding(const Tables& tables, double dropout) : Embedding(tables, dropout, Options{}) {}
 
   void forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const;
   void backward(Step& s, Tensor dy,
@@ -29,9 +34,11 @@ class Embedding {
 
  private:
   void look_up(Step& s, Tensor y, ConstTensor ids) const;
+  double multiplier(DType dtype) const;
 
   Tables tables_;
-  double dropout_, noise_;
+  double dropout_;
+  Options options_;
 };
 
 }  // namespace mt

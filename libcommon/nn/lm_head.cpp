@@ -33,6 +33,21 @@ ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
   return b;
 }
 
+// m x, of which logits are made in training; or x where m is 1.
+ConstTensor LmHead::multiplied(Step& s, ConstTensor x) const {
+  if (scaling_.multiplier == 1) return x;
+  const Tensor scaled = s.scratch(x.shape());
+  scale(scaled, x, scaling_.multiplier, s.stream);
+  return scaled;
+}
+
+// tanh: what the gradient needs, may be logits.
+void LmHead::cap(Step& s, Tensor logits, Tensor tanh) const {
+  scale(logits, logits, 1 / scaling_.softcap, s.stream);
+  tanh_forward(tanh, logits, s.stream);
+  scale(logits, tanh, scaling_.softcap, s.stream);
+}
+
 void LmHead::find_hits(Step& s, Tensor hits, ConstTensor logits, ConstTensor labels) const {
   const ArenaScope scope(s.layer);
   const std::int64_t rows = logits.shape()[0];
@@ -77,9 +92,11 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     gather_rows(s, all, x).wait();
     x = all;
   }
+  x = multiplied(s, x);
   const Tensor dx = saved ? part_of_sum(s, saved->dx) : Tensor();
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()});
+  const Tensor tanhs = scaling_.softcap != 0 ? s.scratch(buffer.shape()) : Tensor();
   const ConstTensor b = bias(s, columns()), w = s.weight(*weight_);
   Pending summed;
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
@@ -87,16 +104,20 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     const Tensor logits = buffer.rows(0, end - begin);
     matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
            s.stream);
+    const Tensor tanh = tanhs ? tanhs.rows(0, end - begin) : Tensor();
+    if (tanh) cap(s, logits, tanh);
     if (hits) find_hits(s, hits.rows(begin, end), logits, labels.rows(begin, end));
     losses_of(s, loss.rows(begin, end), logits, labels.rows(begin, end),
               saved ? row_weight.rows(begin, end) : ConstTensor());
     if (!saved) continue;
+    if (tanh) tanh_backward(logits, logits, tanh, s.stream);
     matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
     if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
     s.weight_grads.accumulate(
         {.weight = weight_, .bias = bias_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
   }
   summed.wait();
+  if (saved && scaling_.multiplier != 1) scale(saved->dx, saved->dx, scaling_.multiplier, s.stream);
   s.done(*weight_);
   s.show(*weight_, "loss", loss);
   if (saved) s.show(*weight_, "gradient of its input", saved->dx);
@@ -109,6 +130,8 @@ void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) con
   Matmul product{.out = logits, .a = x, .b = w, .transpose_b = true, .bias = b};
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
+  if (scaling_.multiplier != 1) scale(logits, logits, scaling_.multiplier, s.stream);
+  if (scaling_.softcap != 0) cap(s, logits, logits);
   s.done(*weight_);
 }
 

@@ -1,6 +1,7 @@
 // LmHead: logits of the next token, and their cross-entropy with the labels, some rows at a time so
 // that the logits of a micro-batch are never stored.
-//   logits = x W^T + b      loss[t] = cross-entropy(logits[t], labels[t])
+//   logits = cap(m (x W^T + b))      loss[t] = cross-entropy(logits[t], labels[t])
+//   cap(l) = softcap tanh(l / softcap), or l if softcap is 0
 // Tensor-parallel ranks share the vocabulary: each has its columns of the logits, and all the
 // losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  b: [vocab] or none;  labels:
 // [tokens] i32;  loss, row_weight: [tokens].  Rows of W behind the first vocab_size pad it: no loss
@@ -20,10 +21,19 @@ class LmHead {
   struct Saved {
     Tensor dx;
   };
+  // What becomes of logits; not with a bias.
+  struct Scaling {
+    double multiplier = 1, softcap = 0;
+  };
   // In training, labels are smoothed (kernels/cross_entropy.h).
   LmHead(const Param& weight, std::int64_t vocab_size, double label_smoothing = 0,
          const Param* bias = nullptr)
       : weight_(&weight), bias_(bias), vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
+  LmHead(const Param& weight, std::int64_t vocab_size, double label_smoothing,
+         const Scaling& scaling)
+      : LmHead(weight, vocab_size, label_smoothing) {
+    scaling_ = scaling;
+  }
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
@@ -46,6 +56,8 @@ class LmHead {
   ConstTensor bias(Step& s, std::int64_t tokens) const;
   static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size);  // of logits
   std::int64_t columns() const { return weight_->local[0]; }                // of this rank's logits
+  ConstTensor multiplied(Step& s, ConstTensor x) const;
+  void cap(Step& s, Tensor logits, Tensor tanh) const;
   void find_hits(Step& s, Tensor hits, ConstTensor logits, ConstTensor labels) const;
   void losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                  ConstTensor row_weight) const;
@@ -54,6 +66,7 @@ class LmHead {
   const Param* bias_;
   std::int64_t vocab_size_;
   double label_smoothing_;
+  Scaling scaling_ = {};
 };
 
 // Teaching: what another model says of the same tokens, the words of which are the same, too.

@@ -1,5 +1,5 @@
 // Mlp: the feed-forward part of a layer, and the residual around it.
-//   y = residual + dropout(W_2 act(W_1 x + b_1) + b_2)
+//   y = residual + dropout(W_2 act(W_1 x + b_1) + b_2), where residual may be empty
 // x, y, residual: [rows, hidden_size].  A gated activation halves what W_1 makes.
 #pragma once
 

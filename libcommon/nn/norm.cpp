@@ -5,11 +5,10 @@
 
 namespace mt {
 
-Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered)
-    : kind_(kind), eps_(eps), zero_centered_(zero_centered) {
-  weight.init = {zero_centered ? Initializer::Kind::zeros : Initializer::Kind::ones};
+Norm::Norm(ParamTable& table, Param weight, const Options& options) : options_(options) {
+  weight.init = {options.zero_centered ? Initializer::Kind::zeros : Initializer::Kind::ones};
   weight_ = &table.add(std::move(weight));
-  if (kind_ == NormKind::rms) return;
+  if (options.kind == NormKind::rms || !options.has_bias) return;
   Param bias = *weight_;
   bias.place.param = weight_->place.param == "weight" ? "bias" : "layer_norm_bias";
   bias.init = {};
@@ -19,11 +18,19 @@ Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero
 // What rows are multiplied by, in `layer` if it is not the weight itself.
 ConstTensor Norm::scale(Step& s) const {
   const ConstTensor w = s.weight(*weight_);
-  if (!zero_centered_) return w;
+  if (!options_.zero_centered) return w;
   const Tensor sum = s.scratch(weight_->shape);
   fill(sum, 1, s.stream);
   add(sum, sum, w, s.stream);
   return sum;
+}
+
+// What is added to a LayerNorm's rows, in `layer` if there is no bias.
+ConstTensor Norm::shift(Step& s) const {
+  if (bias_ != nullptr) return s.weight(*bias_);
+  const Tensor none = s.scratch(weight_->shape);
+  set_zero(none, s.stream);
+  return none;
 }
 
 void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
@@ -31,12 +38,12 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
   const Tensor rstd = s.kept_sums(saved, {x.shape()[0]});
   const ConstTensor w = scale(s);
   Tensor mean;
-  if (kind_ == NormKind::rms) {
-    rms_norm_forward(y, rstd, x, w, eps_, s.stream);
+  if (options_.kind == NormKind::rms) {
+    rms_norm_forward(y, rstd, x, w, options_.eps, s.stream);
   } else {
     mean = s.kept_sums(saved, {x.shape()[0]});
-    layer_norm_forward(y, mean, rstd, x, w, s.weight(*bias_), eps_, s.stream);
-    s.done(*bias_);
+    layer_norm_forward(y, mean, rstd, x, w, shift(s), options_.eps, s.stream);
+    if (bias_ != nullptr) s.done(*bias_);
   }
   s.done(*weight_);
   s.show(*weight_, "input", x);
@@ -47,9 +54,9 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
 RowNorm Norm::row_norm(const Step& s) const {
   return {.weight = s.weight(*weight_),
           .bias = bias_ != nullptr ? s.weight(*bias_) : ConstTensor(),
-          .eps = eps_,
-          .offset = zero_centered_ ? 1.0 : 0.0,
-          .centred = kind_ == NormKind::layer};
+          .eps = options_.eps,
+          .offset = options_.zero_centered ? 1.0 : 0.0,
+          .centred = options_.kind == NormKind::layer};
 }
 
 void Norm::put_before(Step& s, Matmul& product, bool along) const {
@@ -62,23 +69,23 @@ void Norm::put_before(Step& s, Matmul& product, bool along) const {
   product.a = normed;
 }
 
-// Where a gradient is added: a frozen parameter's is thrown away, and is of the type that the other
-// one's gradient has.
-static Tensor gradient_of(Step& s, const Param& param, const Param& other) {
-  if (param.trainable) return s.gradient_of(param);
-  return s.layer.alloc(other.trainable ? other.grad.dtype() : sum_dtype(s.dtype), param.shape);
+// Where a gradient is added: that of none, or of a frozen parameter, is thrown away, and is of the
+// type that the other one's gradient has.
+static Tensor gradient_of(Step& s, const Param* param, const Param& other) {
+  if (param != nullptr && param->trainable) return s.gradient_of(*param);
+  return s.layer.alloc(other.trainable ? other.grad.dtype() : sum_dtype(s.dtype), other.shape);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
                     ConstTensor residual) const {
   const ArenaScope scope(s.layer);
   const ConstTensor w = scale(s);
-  const Tensor dw = gradient_of(s, *weight_, bias_ != nullptr ? *bias_ : *weight_);
-  if (kind_ == NormKind::rms)
+  const Tensor dw = gradient_of(s, weight_, bias_ != nullptr ? *bias_ : *weight_);
+  if (options_.kind == NormKind::rms)
     rms_norm_backward(dx, dw, residual, dy, x, v.rstd, w, s.stream);
   else
-    layer_norm_backward(dx, dw, gradient_of(s, *bias_, *weight_), residual, dy, x, v.mean, v.rstd,
-                        w, s.stream);
+    layer_norm_backward(dx, dw, gradient_of(s, bias_, *weight_), residual, dy, x, v.mean, v.rstd, w,
+                        s.stream);
   s.done(*weight_);
   s.show(*weight_, "gradient of its input", dx);
 }

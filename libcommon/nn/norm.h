@@ -19,10 +19,16 @@ class Norm {
   struct Saved {
     Tensor mean, rstd;  // [rows]; an RMSNorm has no mean
   };
+  struct Options {
+    NormKind kind = NormKind::layer;
+    double eps = 1e-5;
+    bool zero_centered = false;
+    bool has_bias = true;  // of a LayerNorm
+  };
   // With `zero_centered` the scale is 1 + weight, and the weight begins at 0 (Megatron's
   // --apply-layernorm-1p).  `weight` describes the scale, a module's weight or its
   // layer_norm_weight; a LayerNorm's shift stands beside it as bias or layer_norm_bias.
-  Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
+  Norm(ParamTable& table, Param weight, const Options& options);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
   // norm(a) takes the place of the product's a, made in the product where it takes norms along and
@@ -35,9 +41,8 @@ class Norm {
  private:
   ConstTensor scale(Step& s) const;
   RowNorm row_norm(const Step& s) const;
-  NormKind kind_;
-  double eps_;
-  bool zero_centered_;
+  ConstTensor shift(Step& s) const;
+  Options options_;
   const Param* weight_;
   const Param* bias_ = nullptr;
 };

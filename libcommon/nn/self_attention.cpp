@@ -31,11 +31,15 @@ void SelfAttention::turn(Step& s, Tensor x, bool inverse) const {
               {.inv_freq = options_.inv_freq,
                .interleaved = options_.rotary_interleaved,
                .seq_length = s.tokens.length,
-               .packed_group = packed(s) ? options_.core.heads / options_.core.kv_heads + 2 : 0},
+               .packed_group = packed(s) ? options_.core.heads / options_.core.kv_heads + 2 : 0,
+               .magnitude = options_.rotary_magnitude},
               inverse);
 }
 
-static Shape rows_of_heads(const Shape& x) { return {x[0] * x[1], x[2]}; }
+// What a norm takes as rows of [tokens, heads, head_dim].
+static Shape rows_of_norm(const Shape& x, bool whole) {
+  return whole ? Shape{x[0], x[1] * x[2]} : Shape{x[0] * x[1], x[2]};
+}
 
 // [tokens, heads, head_dim] -> [tokens, channels]
 static Tensor joined(const Tensor& heads) {
@@ -46,7 +50,7 @@ static Tensor joined(const Tensor& heads) {
 // y = rope(norm(x)): of queries or of keys; without a norm y is x.
 void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                                   Norm::Saved* saved) const {
-  const Shape rows = rows_of_heads(y.shape());
+  const Shape rows = rows_of_norm(y.shape(), options_.norms_of_all);
   if (norm) norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
   turn(s, y, false);
 }
@@ -57,7 +61,7 @@ Tensor SelfAttention::norm_and_turn_backward(Step& s, Tensor dy, const std::opti
   turn(s, dy, true);
   if (!norm) return dy;
   const Tensor dx = s.scratch(dy.shape());
-  const Shape rows = rows_of_heads(dy.shape());
+  const Shape rows = rows_of_norm(dy.shape(), options_.norms_of_all);
   norm->backward(s, dx.reshape(rows), dy.reshape(rows), raw.x.reshape(rows), raw.norm);
   return dx;
 }

@@ -1,11 +1,12 @@
 // SelfAttention: attention of tokens to tokens of their own sequence, with grouped queries, and the
 // residual around it.
-//   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o)
-// x, y, residual: [rows, hidden_size].  The norms are of each head's channels, of queries and of
-// keys.  A bias of relative positions may be added to the scores.  With a past in the Step, keys
-// and values of the tokens before come from its cache, and those of x are put there, at the Step's
-// positions.  The Step's first_key parts the documents of a sequence.  Without a past, rotary
-// positions are those in the sequence, whatever the Step's positions are, as in Megatron.
+//   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o), where residual may be empty
+// x, y, residual: [rows, hidden_size].  The norms are of each head's channels, or of all heads'
+// together, of queries and of keys.  A bias of relative positions may be added to the scores.  With
+// a past in the Step, keys and values of the tokens before come from its cache, and those of x are
+// put there, at the Step's positions.  The Step's first_key parts the documents of a sequence.
+// Without a past, rotary positions are those in the sequence, whatever the Step's positions are, as
+// in Megatron.
 #pragma once
 
 #include <optional>
@@ -25,6 +26,8 @@ class SelfAttention {
     double hidden_dropout = 0;
     ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
     bool rotary_interleaved = false;
+    double rotary_magnitude = 1;  // kernels/rope.h
+    bool norms_of_all = false;    // the norms are of all heads together
     std::optional<RelativeBias> bias = {};
   };
   struct HeadNorms {  // both or none

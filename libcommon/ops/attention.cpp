@@ -16,24 +16,31 @@ namespace mt {
 // than before.
 static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& shape,
                                Stream& stream) {
-  GpuLibrary& kept = gpu_library(stream);
+  std::vector<GpuLibrary::RopeTable>& tables = gpu_library(stream).rope_tables;
   const std::span<const double> frequencies = inv_freq.span<double>();
+  auto found = std::ranges::find_if(tables, [&](const GpuLibrary::RopeTable& table) {
+    return std::ranges::equal(table.frequencies, frequencies) && table.magnitude == shape.magnitude;
+  });
+  if (found == tables.end())
+    found = tables.insert(found, {.frequencies = {frequencies.begin(), frequencies.end()},
+                                  .magnitude = shape.magnitude});
+  GpuLibrary::RopeTable& kept = *found;
   const std::int64_t end = shape.first_position + std::min(shape.tokens, shape.seq_length);
-  if (!std::ranges::equal(kept.frequencies, frequencies) || kept.positions < end) {
+  if (kept.positions < end) {
     stream.synchronize();  // the old one may be in use
-    kept.frequencies.assign(frequencies.begin(), frequencies.end());
     kept.positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end)));
-    kept.rope_table = Buffer(
+    kept.table = Buffer(
         Device::cuda, static_cast<std::size_t>(kept.positions * shape.rotary_dim) * sizeof(float));
     void* const work = stream.work(inv_freq.bytes());
     device::copy(work, inv_freq.data(), inv_freq.bytes(), stream.handle());
-    cuda::rope_table(
-        static_cast<float*>(kept.rope_table.data()), static_cast<const double*>(work),
-        {.tokens = kept.positions, .rotary_dim = shape.rotary_dim, .seq_length = kept.positions},
-        stream.handle());
+    cuda::rope_table(static_cast<float*>(kept.table.data()), static_cast<const double*>(work),
+                     {.tokens = kept.positions,
+                      .rotary_dim = shape.rotary_dim,
+                      .seq_length = kept.positions,
+                      .magnitude = shape.magnitude},
+                     stream.handle());
   }
-  return static_cast<const float*>(kept.rope_table.data()) +
-         shape.first_position * shape.rotary_dim;
+  return static_cast<const float*>(kept.table.data()) + shape.first_position * shape.rotary_dim;
 }
 
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
@@ -44,6 +51,7 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .seq_length = rope.seq_length,
                            .first_position = rope.first_position,
                            .interleaved = rope.interleaved,
+                           .magnitude = rope.magnitude,
                            .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
@@ -86,18 +94,19 @@ void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& 
       });
 }
 
-void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream) {
+void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, double magnitude,
+                 Stream& stream) {
   const std::int64_t tokens = positions.numel(), rotary_dim = 2 * inv_freq.numel();
   check_shape("rope_angles", "angles", angles, {tokens, rotary_dim});
   dispatch(
       Family::attention, angles, moves(angles), stream,
       [&]<class T>() {
         cpu::rope_angles(angles.as<T>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
-                         tokens, rotary_dim);
+                         tokens, rotary_dim, magnitude);
       },
       [&]<class T>() {
         cuda::rope_angles(angles.as<float>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
-                          tokens, rotary_dim, stream.handle());
+                          tokens, rotary_dim, magnitude, stream.handle());
       });
 }
 

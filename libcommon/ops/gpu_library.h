@@ -12,10 +12,15 @@ namespace mt {
 struct GpuLibrary : Stream::Kept {
   cuda::GemmLibrary gemm;
 
-  // Sines and cosines of positions from 0 on (kernels/rope.h), for the frequencies last used.
-  std::vector<double> frequencies;
-  std::int64_t positions = 0;
-  Buffer rope_table;
+  // Sines and cosines of positions from 0 on (kernels/rope.h), for each set of frequencies that was
+  // used: a model has at most two.
+  struct RopeTable {
+    std::vector<double> frequencies;
+    double magnitude = 1;
+    std::int64_t positions = 0;
+    Buffer table = {};
+  };
+  std::vector<RopeTable> rope_tables;
 
   Buffer number;  // for the host
 };

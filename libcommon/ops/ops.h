@@ -109,7 +109,8 @@ struct Rope {
   ConstTensor inv_freq;
   bool interleaved = false;
   std::int64_t seq_length = 0;
-  std::int64_t packed_group = 0;  // kernels/rope.h
+  std::int64_t packed_group = 0;  // kernels/rope.h, as the next
+  double magnitude = 1;
   std::int64_t first_position = 0;
 };
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
@@ -119,7 +120,8 @@ void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& 
 
 // Generation.  angles: [tokens, rotary dimension] of the sum_dtype, made from inv_freq, as of Rope,
 // and positions, [tokens] i32.
-void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream);
+void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, double magnitude,
+                 Stream& stream);
 
 // Tokens that follow those in a cache: their keys and values go there (kernels/cached_qkv.h), and o
 // is what their queries find (attention.h).  keys, values: [slots, capacity, kv heads, head_dim];

@@ -22,10 +22,14 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
         assert(shape[0] % step.period == 0);
         shape = Shape(shape.extents().subspan(1)).with_front(shape[0] / step.period * step.count);
         break;
+      case Rearrange::Kind::sort:
+        assert(shape[0] % step.period == 0);
+        break;
       case Rearrange::Kind::exchange:
         assert(shape[0] % (step.outer * step.inner) == 0);
         break;
       case Rearrange::Kind::scale:
+      case Rearrange::Kind::shift:
         break;
     }
   }
@@ -65,7 +69,9 @@ static Runs runs_of(const Rearrange& step, const Shape& source) {
               .j_stride = step.inner * run};
     }
     case Rearrange::Kind::scale:
+    case Rearrange::Kind::shift:
       return {.length = source.numel()};
+    case Rearrange::Kind::sort:
     case Rearrange::Kind::transpose:
       break;
   }
@@ -143,8 +149,33 @@ static void multiply(const Tensor& tensor, double factor) {
   }
 }
 
+// What fits no more is rounded.
+static void add_to_all(const Tensor& tensor, double by) {
+  if (tensor.dtype() != DType::f32)
+    fail(Exit::internal, name_of(tensor.dtype()), " is not shifted");
+  for (float& value :
+       std::span(static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.numel())))
+    value += static_cast<float>(by);
+}
+
+static void take_sorted(Way way, const Rearrange& step, const Tensor& result,
+                        const Tensor& source) {
+  const std::int64_t runs = source.shape()[0] / step.period;
+  std::int64_t begin = 0, at = 0;
+  for (const std::int64_t count : {step.first, step.count, step.period - step.first - step.count}) {
+    copy(way, runs_of(pick_rows(step.period, begin, count), source.shape()),
+         result.rows(at, at + runs * count), source);
+    begin += count;
+    at += runs * count;
+  }
+}
+
 static void take(Way way, const Rearrange& step, const Tensor& result, const Tensor& source) {
+  if (step.kind == Rearrange::Kind::sort) return take_sorted(way, step, result, source);
   copy(way, runs_of(step, source.shape()), result, source);
+  const bool back = way == Way::back;
+  if (step.kind == Rearrange::Kind::shift)
+    return add_to_all(back ? source : result, back ? -step.factor : step.factor);
   if (step.kind != Rearrange::Kind::scale) return;
   multiply(way == Way::forward ? result : source,
            way == Way::forward ? step.factor : 1 / step.factor);

@@ -1,8 +1,11 @@
 // Transform: how a weight of ours becomes a weight of another library, and back: a list of steps.
 //   rows        of every run of `period` rows, the `count` rows from `first` on
+//   sort        of every run of `period` rows the first `first`, of all the next `count`, then the
+//               rest of all
 //   exchange    rows [outer, inner, rest] become rows [inner, outer, rest]
 //   transpose   exchanges the two axes
 //   scale       every element times `factor`: a power of two, by which nothing is rounded
+//   shift       `factor` is added to every element, and what does not fit is rounded
 // With `rows` theirs is a part of ours; the inverse writes exactly that part.
 #pragma once
 
@@ -16,10 +19,17 @@
 namespace mt {
 
 struct Rearrange {
-  enum class Kind : std::uint8_t { rows, exchange, transpose, scale } kind = Kind::transpose;
-  std::int64_t period = 0, first = 0, count = 0;  // rows
+  enum class Kind : std::uint8_t {
+    rows,
+    sort,
+    exchange,
+    transpose,
+    scale,
+    shift
+  } kind = Kind::transpose;
+  std::int64_t period = 0, first = 0, count = 0;  // rows, sort
   std::int64_t outer = 0, inner = 0;              // exchange
-  double factor = 1;                              // scale
+  double factor = 1;                              // scale, shift
 };
 
 using Transform = std::vector<Rearrange>;
@@ -27,11 +37,15 @@ using Transform = std::vector<Rearrange>;
 inline Rearrange pick_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
   return {.kind = Rearrange::Kind::rows, .period = period, .first = first, .count = count};
 }
+inline Rearrange sort_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
+  return {.kind = Rearrange::Kind::sort, .period = period, .first = first, .count = count};
+}
 inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
   return {.kind = Rearrange::Kind::exchange, .outer = outer, .inner = inner};
 }
 inline Rearrange transpose() { return {}; }
 inline Rearrange scale(double factor) { return {.kind = Rearrange::Kind::scale, .factor = factor}; }
+inline Rearrange shift(double by) { return {.kind = Rearrange::Kind::shift, .factor = by}; }
 
 // The shape that a tensor of `shape` has after `transform`.
 Shape transformed_shape(const Transform& transform, Shape shape);

@@ -95,11 +95,56 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_router_topk = 2;
     c.moe_shared_expert_intermediate_size = 24;
   }
-  if (name == "gemma") {
-    c.family = ModelFamily::gemma;
+  if (name == "gemma" || name == "gemma2" || name == "gemma3_text") {
     c.swiglu = false;
-    c.apply_layernorm_1p = true;
+    c.gated_gelu = c.apply_layernorm_1p = true;
+    c.embedding_mult = 4;
     c.untie_embeddings_and_output_weights = false;
+  }
+  if (name == "gemma2" || name == "gemma3_text") {
+    c.post_layernorm = true;
+    c.window_size = "3,0";
+    c.window_attn_skip_freq = {1, 0};
+  }
+  if (name == "gemma2") {
+    c.attn_logit_softcapping = 2.5;
+    c.final_logit_softcapping = 1.5;
+  }
+  if (name == "gemma3_text") {
+    c.qk_layernorm = true;
+    c.num_layers = 6;
+    c.window_attn_skip_freq = {1, 1, 1, 1, 1, 0};
+    c.rotary_base = 1000000;
+    c.rotary_base_window = 10000;
+    c.rotary_interpolation = 8;
+  }
+  if (name == "olmo2") {
+    c.qk_layernorm = c.qk_layernorm_whole = c.post_layernorm = true;
+    c.pre_layernorm = false;
+  }
+  if (name == "phi3") {
+    c.rotary_percent = 0.5;
+    c.window_size = "3,0";
+  }
+  if (name == "granite") {
+    c.embedding_mult = 12;
+    c.residual_mult = 0.22;
+    c.logit_scale = 1.0 / 6;
+    c.softmax_scale = 0.3;
+  }
+  if (name == "smollm3" || name == "cohere2") {
+    c.num_layers = 4;
+    c.no_rope_freq = {0, 0, 0, 1};
+  }
+  if (name.starts_with("cohere")) {
+    c.normalization = "LayerNorm";
+    c.norm_bias = c.untie_embeddings_and_output_weights = false;
+    c.parallel_block = c.rotary_interleaved = true;
+    c.logit_scale = 0.0625;
+  }
+  if (name == "cohere2") {
+    c.window_size = "3,0";
+    c.window_attn_skip_freq = {1, 1, 1, 0};
   }
   if (name == "bert") {
     c.family = ModelFamily::bert;

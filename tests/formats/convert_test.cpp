@@ -28,10 +28,12 @@ INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
                                          "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense",
-                                         "glm4_moe", "gemma", "bert", "mamba", "hybrid",
-                                         "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
-                                         "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                                         "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+                                         "glm4_moe", "gemma", "gemma2", "gemma3_text", "olmo2",
+                                         "phi3", "granite", "smollm3", "cohere", "cohere2", "bert",
+                                         "mamba", "hybrid", "hybrid_wide", "bamba", "t5",
+                                         "t5_gated", "t5_not_scaled", "bert_of_labels",
+                                         "bert_of_numbers", "bert_of_choices", "gpt2_of_labels",
+                                         "llama_of_labels", "qwen3_of_numbers"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -403,9 +405,9 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "model_type \"xlm-roberta\" has its norms behind what they are in front of in Megatron's "
        "BERT, megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
-       "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h, bamba "
-       "or t5"},
+       "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
+       "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
+       "qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h, bamba or t5"},
       {R"({"model_type":"glm4_moe","n_group":2})",
        "\"topk_group\" is 1 for 8 experts, expected half as many: a group's score is the sum of "
        "its "
@@ -478,8 +480,21 @@ TEST(HuggingFaceConfigTest, ModelsThatTransformersHasNotAreRefused) {
             "78 --rotary-interleaved" + end);
   EXPECT_EQ(refusal([](ModelConfig& c) { c.position_embedding_type = "none"; }),
             "78 --position-embedding-type none" + end);
-  EXPECT_EQ(refusal([](ModelConfig& c) { c.rotary_percent = 0.5; }),
-            "78 --rotary-percent with --swiglu" + end);
+  EXPECT_EQ(refusal([](ModelConfig& c) {
+              c.rotary_percent = 0.5;
+              c.qk_layernorm = true;
+            }),
+            "78 --qk-layernorm: no phi3 of transformers has that");
+  EXPECT_EQ(refusal([](ModelConfig& c) {
+              c = config_named("gemma2");
+              c.embedding_mult = 5;
+            }),
+            "78 --embedding-mult: no gemma2 of transformers has that");
+  EXPECT_EQ(refusal([](ModelConfig& c) {
+              c = config_named("nemotron");
+              c.final_logit_softcapping = 5;
+            }),
+            "78 --final-logit-softcapping" + end);
   EXPECT_EQ(refusal([](ModelConfig& c) { c.position_embedding_type = "learned_absolute"; }),
             "78 learned positions without GeLU" + end);
   EXPECT_EQ(refusal([](ModelConfig& c) { c.swiglu = false; }),

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -37,6 +39,7 @@ class GgufModels : public Convert {
     config_.hidden_size = 32;
     config_.kv_channels = 8;
     config_.ffn_hidden_size = 64;
+    if (config_.gated_gelu) config_.embedding_mult = std::sqrt(32.0);  // a Gemma's
     if (family == "scaled") config_.rotary_base = 5'000'000;  // one channel is as slow as they get
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_, dtype);
@@ -106,7 +109,13 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"mixtral", DType::f16},
                                       {"qwen2_moe", DType::bf16},
                                       {"qwen3_moe", DType::f32},
-                                      {"scaled", DType::bf16}}) {
+                                      {"scaled", DType::bf16},
+                                      {"phi3", DType::f16},
+                                      {"olmo2", DType::bf16},
+                                      {"granite", DType::f32},
+                                      {"smollm3", DType::bf16},
+                                      {"cohere", DType::bf16},
+                                      {"cohere2", DType::bf16}}) {
     write(family, dtype);
     make("hf", "gguf", "gguf");
     const ConvertReport report = make("gguf", "core", "core");
@@ -121,7 +130,8 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
 
 TEST_F(GgufModels, SettingsAreTheModels) {
   for (const char* family :
-       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "scaled"}) {
+       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "scaled", "gemma", "gemma2",
+        "gemma3_text", "phi3", "olmo2", "granite", "smollm3", "cohere", "cohere2"}) {
     write(family, DType::bf16);
     make("hf", "gguf", "gguf");
     const auto found = open_model(scratch_.path("gguf"));
@@ -591,13 +601,14 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   EXPECT_EQ(refusal(), "65 has no tensor blk.1.ffn_up.weight");
   const GgufKeyValues other = [] {
     GgufKeyValues to;
-    to.text("general.architecture", "gemma3");
+    to.text("general.architecture", "gptneox");
     return to;
   }();
   GgufWriter(scratch_.path("made.gguf"), other, {}).close();
   EXPECT_EQ(refusal(),
-            "78 is of architecture \"gemma3\", expected gpt2, llama, qwen2, "
-            "qwen2moe, qwen3 or qwen3moe");
+            "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
+            "qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, command-r, "
+            "cohere2, nemotron");
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

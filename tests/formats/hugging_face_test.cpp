@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/names/hugging_face.h"
 #include "tests/model/support.h"
 
@@ -39,6 +40,7 @@ struct Golden {
     std::istringstream words(line);
     std::string what, name;
     words >> what;
+    if (what == "config") config = line.substr(what.size() + 1);
     if (what == "gradient" || what == "whole") words >> name;
     std::vector<double> numbers;
     for (double number; words >> number;) numbers.push_back(number);
@@ -51,6 +53,7 @@ struct Golden {
   struct Gradient {
     double along, norm;  // <g, uniform(name.direction)> and |g|
   };
+  std::string config;  // config.json, or empty
   std::vector<double> ids;
   double loss = 0;
   std::vector<std::vector<double>> logits;
@@ -59,6 +62,12 @@ struct Golden {
 };
 
 ModelConfig config_of(const std::string& name) {
+  if (const std::string json = Golden(name).config; !json.empty()) {
+    ModelConfig config = parse_hugging_face_config(json, name).model;
+    config.make_vocab_size_divisible_by = 8;
+    config.complete();
+    return config;
+  }
   ModelConfig config = name == "gpt2" ? tiny_gpt2() : tiny_llama();
   config.add_qkv_bias = name == "qwen2";
   if (name == "qwen3") {
@@ -112,7 +121,7 @@ class HuggingFace : public testing::TestWithParam<Case> {
       for (const ForeignName& foreign : names_of(row)) {
         const HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
         fill_with(theirs, [&](std::int64_t i) {
-          return golden_weight(foreign.name, i, GetParam().name == "nemotron");
+          return golden_weight(foreign.name, i, config_.apply_layernorm_1p);
         });
         apply_inverse(foreign.transform, row.value, theirs.view());
       }
@@ -126,7 +135,7 @@ class HuggingFace : public testing::TestWithParam<Case> {
   }
 
   std::vector<ForeignName> names_of(const Param& row) const {
-    return hugging_face_names(config_of(GetParam().name), row);
+    return hugging_face_names(config_, row);
   }
 
   // A gradient of ours as theirs.
@@ -137,10 +146,23 @@ class HuggingFace : public testing::TestWithParam<Case> {
   }
 
   const Golden golden_{GetParam().name};
+  const ModelConfig config_ = config_of(GetParam().name);
   const DType dtype_ = GetParam().dtype;
   const double tolerance_ = GetParam().tolerance;
-  ModelBench bench_{config_of(GetParam().name), GetParam().dtype};
+  ModelBench bench_{config_, GetParam().dtype};
 };
+
+std::vector<Case> dense_cases() {
+  std::vector<Case> cases;
+  for (const char* name : {"gemma", "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3",
+                           "cohere", "cohere2"}) {
+    cases.push_back({name, DType::f32, 1e-5});
+    cases.push_back({name, DType::f64, 1e-12});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(OfDenseFamilies, HuggingFace, testing::ValuesIn(dense_cases()),
+                         name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Agrees, HuggingFace,

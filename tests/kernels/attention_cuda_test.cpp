@@ -21,6 +21,7 @@ struct Case {
   std::int64_t cached = 0;   // tokens before the queries
   bool own_lengths = false;  // sequence b has b tokens less than that
   bool causal = true;
+  double softcap = 0;
 };
 
 // The same without the causal mask; `cached` is then how many keys there are more than queries.
@@ -35,7 +36,8 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.sequences << " x " << c.length << ", heads " << c.heads << "/" << c.kv_heads << " of "
        << c.head_dim << ", documents to " << c.longest_document << ", window " << c.window
        << ", dropout " << c.dropout << ", " << c.cached << " cached"
-       << (c.own_lengths ? " at most" : "") << (c.causal ? "" : ", not causal");
+       << (c.own_lengths ? " at most" : "") << (c.causal ? "" : ", not causal") << ", softcap "
+       << c.softcap;
 }
 
 AttentionShape shape_of(const Case& c) {
@@ -49,7 +51,8 @@ AttentionShape shape_of(const Case& c) {
           .first_head = 3,
           .window = c.window,
           .causal = c.causal,
-          .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
+          .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
+          .softcap = c.softcap};
 }
 
 std::vector<std::int32_t> lengths_of(const Case& c) {
@@ -304,6 +307,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 4, 3, 1, 192, 0, 100, 0, 3000},
                     Case{70, 1, 4, 4, 64, 0, -1, 0, 400, true},
                     Case{4, 3, 6, 3, 64, 100, 50, 0, 250, true}));
+
+// The same with scores that are held below this.
+Case capped(Case c, double softcap) {
+  c.softcap = softcap;
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(Capped, AttentionCuda,
+                         testing::Values(capped({2, 127, 3, 3, 64}, 1.5),
+                                         capped({1, 1000, 2, 1, 128, 0, 100}, 5),
+                                         capped({2, 400, 4, 2, 256, 90, 64, 0.1}, 2),
+                                         capped({1, 97, 2, 1, 33}, 3),
+                                         capped({2, 33, 4, 2, 256, 40, 20, 0, 65}, 2),
+                                         capped({3, 1, 8, 2, 128, 0, -1, 0, 500, true}, 2),
+                                         capped({1, 5, 4, 2, 96, 0, 30, 0, 700}, 0.7)));
 
 INSTANTIATE_TEST_SUITE_P(
     NotCausal, AttentionCuda,

@@ -108,7 +108,9 @@ void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& drop
         s.bias == nullptr
             ? 0
             : static_cast<const T*>(s.bias)[h * (2 * s.kv_length - 1) + s.kv_length - 1 + j - own];
-    total += p[j] = std::exp(s.scale * score + bias);
+    score = s.scale * score + bias;
+    if (s.softcap != 0) score = s.softcap * std::tanh(score / s.softcap);
+    total += p[j] = std::exp(score);
   }
   for (std::int64_t j = 0; j < s.kv_length; ++j)
     for (std::int64_t c = 0; c < d; ++c)
@@ -409,6 +411,22 @@ TYPED_TEST(AttentionTest, Bias) {
   const auto bias = bias_of<TypeParam>(cached);
   cached.bias = bias.data();
   check_forward<TypeParam>(cached, kNone);
+}
+
+// --- Softcaps -----------------------------------------------------------------------------------
+
+TYPED_TEST(AttentionTest, Softcap) {
+  AttentionShape s = shape_of(2, 70, 70, 4, 2, 16);
+  s.softcap = 0.7;
+  check_forward<TypeParam>(s, kNone);
+  s.window = 20;
+  check_forward<TypeParam>(s, kSome, documents(s, 30));
+}
+
+TEST(Attention, DerivativesWithSoftcap) {
+  AttentionShape s = shape_of(2, 33, 33, 4, 2, 6);
+  s.softcap = 0.7;
+  for (const Dropout& dropout : {kNone, kSome}) check_derivatives(s, dropout);
 }
 
 template <class T>

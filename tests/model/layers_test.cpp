@@ -37,7 +37,6 @@ std::string text_of(const std::vector<LayerPlan>& layers) {
 
 TEST(Layers, OfEveryFamily) {
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 3))), "decoder: *- *- *-");
-  EXPECT_EQ(text_of(layers_of(of(ModelFamily::gemma, 1))), "decoder: *-");
   EXPECT_EQ(text_of(layers_of(of(ModelFamily::mixtral, 2))), "decoder: *E *E");
   ModelConfig some = of(ModelFamily::mixtral, 5);
   some.moe_layer_freq = "2";

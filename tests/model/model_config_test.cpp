@@ -186,6 +186,33 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
          c.window_size = std::string("3,0");
          c.window_attn_skip_freq = {0};
        }},
+      {"--no-rope-freq 3: does not divide 2 layers", [](ModelConfig& c) { c.no_rope_freq = {3}; }},
+      {"--no-rope-freq: 3 numbers for 2 layers",
+       [](ModelConfig& c) {
+         c.no_rope_freq = {0, 1, 1};
+       }},
+      {"--no-rope-freq: needs --position-embedding-type rope",
+       [](ModelConfig& c) {
+         c.position_embedding_type = "none";
+         c.no_rope_freq = {2};
+       }},
+      {"--rotary-base-window: needs --window-size",
+       [](ModelConfig& c) { c.rotary_base_window = 100; }},
+      {"--qk-layernorm-whole: needs --qk-layernorm",
+       [](ModelConfig& c) { c.qk_layernorm_whole = true; }},
+      {"--disable-norm-bias: an RMSNorm has none", [](ModelConfig& c) { c.norm_bias = false; }},
+      {"--no-pre-layernorm: needs --post-layernorm",
+       [](ModelConfig& c) { c.pre_layernorm = false; }},
+      {"--parallel-block: has one norm, in front",
+       [](ModelConfig& c) { c.parallel_block = c.post_layernorm = true; }},
+      {"--gated-linear-unit: excludes --swiglu", [](ModelConfig& c) { c.gated_gelu = true; }},
+      {"--post-layernorm: of a GPT alone",
+       [](ModelConfig& c) {
+         c.family = ModelFamily::bert;
+         c.post_layernorm = true;
+       }},
+      {"--softmax-scale 0: ", [](ModelConfig& c) { c.softmax_scale = 0; }},
+      {"--attn-logit-softcapping -1: ", [](ModelConfig& c) { c.attn_logit_softcapping = -1; }},
       // What options cannot say but a damaged checkpoint can.
       {"--num-layers -1: ", [](ModelConfig& c) { c.num_layers = -1; }},
       {"--num-layers 9223372036854775807: ",

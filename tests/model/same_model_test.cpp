@@ -75,7 +75,7 @@ TEST(SameModel, ARunThatBeginsAnewMayReachFurther) {
   EXPECT_EQ(error_of([&] { check_same_model(run, stored, "ckpt", true); }),
             "78 ckpt: --rotary-interleaved is off in the checkpoint and on here" + kWayOut);
   run = stored;
-  run.family = ModelFamily::gemma;
+  run.family = ModelFamily::mixtral;
   EXPECT_EQ(error_of([&] { check_same_model(stored, run, "ckpt", true); }),
             "78 ckpt: is a model of another family than this run trains");
 }

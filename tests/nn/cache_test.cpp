@@ -43,7 +43,7 @@ class CachedAttention : public testing::TestWithParam<Sight> {
                 .longest = end,
                 .pages = of_pages.view(),
                 .slot = 0,
-                .angles = angles.view()};
+                .angles = {angles.view()}};
     const Tensor x = x_.view().rows(begin, end);
     attention_.forward(s, y.rows(begin, end), x, x, nullptr);
   }
@@ -51,7 +51,7 @@ class CachedAttention : public testing::TestWithParam<Sight> {
   static HostTensor angles_of(const HostTensor& positions) {
     Stream stream(Device::cpu);
     HostTensor angles(DType::f64, {positions.view().numel(), 4});
-    rope_angles(angles, ConstTensor(kFrequencies, DType::f64, {2}), positions.view(), stream);
+    rope_angles(angles, ConstTensor(kFrequencies, DType::f64, {2}), positions.view(), 1, stream);
     return angles;
   }
 
@@ -137,7 +137,7 @@ TEST_P(CachedAttention, SequencesOfDifferentLengths) {
             .longest = kTokens,
             .pages = of_slots.view(),
             .lengths = of_lengths.view(),
-            .angles = angles.view()};
+            .angles = {angles.view()}};
   attention_.forward(s, y, x.view(), x.view(), nullptr);
   for (std::int64_t i = 0; i < 3; ++i) {
     const std::int64_t row = positions[static_cast<std::size_t>(i)];

@@ -50,9 +50,7 @@ Norm norm(ParamTable& table, const std::string& name, NormKind kind, std::int64_
           bool zero_centered = false) {
   return {table,
           {.place = {.module = name, .param = "weight"}, .shape = {width}},
-          kind,
-          1e-5,
-          zero_centered};
+          {.kind = kind, .zero_centered = zero_centered}};
 }
 
 // Modules with forward(s, y, x, saved) and backward(s, dx, dy, x, saved).
@@ -150,6 +148,8 @@ struct AttentionForm {
   bool rotary_interleaved = false;
   std::optional<NormKind> head_norms = {};
   std::int64_t buckets = 0;  // of relative positions; 0: no bias
+  double softcap = 0, magnitude = 1;
+  bool norms_of_all = false;
 };
 
 ConstTensor inv_freq(std::int64_t rotary_dim) {
@@ -159,8 +159,11 @@ ConstTensor inv_freq(std::int64_t rotary_dim) {
 
 SelfAttention::HeadNorms head_norms(ParamTable& table, const AttentionForm& f) {
   if (!f.head_norms) return {};
-  return {.q = norm(table, "q_norm", *f.head_norms, f.head_dim),
-          .k = norm(table, "k_norm", *f.head_norms, f.head_dim)};
+  const auto width = [&](std::int64_t heads) {
+    return f.norms_of_all ? heads * f.head_dim : f.head_dim;
+  };
+  return {.q = norm(table, "q_norm", *f.head_norms, width(f.heads)),
+          .k = norm(table, "k_norm", *f.head_norms, width(f.kv_heads))};
 }
 
 std::optional<RelativeBias> relative_bias(ParamTable& table, const AttentionForm& f) {
@@ -177,11 +180,14 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
                     .kv_heads = f.kv_heads,
                     .head_dim = f.head_dim,
                     .dropout = f.dropout,
+                    .softcap = f.softcap,
                     .recompute = f.recompute},
            .window = f.window,
            .hidden_dropout = f.dropout / 2,
            .inv_freq = inv_freq(f.rotary_dim),
            .rotary_interleaved = f.rotary_interleaved,
+           .rotary_magnitude = f.magnitude,
+           .norms_of_all = f.norms_of_all,
            .bias = relative_bias(table, f)},
           head_norms(table, f)};
 }
@@ -342,6 +348,25 @@ Branch branch_of(ParamTable& table, NormKind kind, const AttentionForm& form,
           form.recompute};
 }
 
+// What it makes goes through a norm of its own, or is only multiplied.
+Branch branch_behind(ParamTable& table, bool norm_before, bool norm_behind, double dropout,
+                     bool recompute) {
+  std::optional<Norm> before;
+  if (norm_before) before = norm(table, "norm", NormKind::rms);
+  const Mlp module = mlp(table, Activation::geglu, true, norm_behind ? 0 : dropout, recompute);
+  Branch::Behind behind{.multiplier = 0.7, .purpose = Purpose::hidden_dropout2, .layer = 3};
+  if (norm_behind) {
+    behind.norm = norm(table, "behind", NormKind::rms);
+    behind.dropout = dropout;
+  }
+  return {before, module, recompute, behind};
+}
+
+ParallelBlock parallel_block(ParamTable& table, const AttentionForm& f) {
+  const SelfAttention attended = attention(table, f);
+  return {attended, mlp(table, Activation::swiglu, false, f.dropout, f.recompute)};
+}
+
 // Layers of an attention and an MLP, or of either alone.
 struct StackForm {
   NormKind norm = NormKind::layer;
@@ -393,11 +418,11 @@ NamedSubject of_stack(const std::string& name, const StackForm& form) {
 
 class EmbeddingSubject : public Subject {
  public:
-  EmbeddingSubject(bool positions, bool types, double dropout)
+  EmbeddingSubject(bool positions, bool types, double dropout, double multiplier = 1)
       : module_({.words = &table.add(weight("words", kVocab, kHidden)),
                  .positions = positions ? &table.add(weight("positions", 5, kHidden)) : nullptr,
                  .types = types ? &table.add(weight("types", 2, kHidden)) : nullptr},
-                dropout) {
+                dropout, {.multiplier = multiplier, .noise = 0}) {
     x = {0};
     y = {kTokens, kHidden};
     allocate();
@@ -425,6 +450,15 @@ class HeadSubject : public Subject {
         row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
         module_(table.add(weight("words", kVocab, kHidden)), kWords, smoothing,
                 bias ? &table.add(bias_of("words", kVocab)) : nullptr) {
+    begin(seq_length);
+  }
+  HeadSubject(std::int64_t seq_length, const LmHead::Scaling& scaling)
+      : labels_(DType::i32, {2 * seq_length}),
+        row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
+        module_(table.add(weight("words", kVocab, kHidden)), kWords, 0, scaling) {
+    begin(seq_length);
+  }
+  void begin(std::int64_t seq_length) {
     sizes.seq_length = seq_length;
     x = {2 * seq_length, kHidden};
     y = {2 * seq_length};
@@ -447,6 +481,49 @@ class HeadSubject : public Subject {
   LmHead module_;
   LmHead::Saved saved_;
 };
+
+// y: distances from a teacher, cross-entropies, and distances of hidden states.  As of HeadSubject.
+class TaughtHeadSubject : public Subject {
+ public:
+  explicit TaughtHeadSubject(const LmHead::Scaling& scaling)
+      : hidden_(random_tensor(DType::f64, {kTokens, kHidden}, 5, -1, 1)),
+        row_weight_(random_tensor(DType::f64, {3 * kTokens}, 4, 0, 0.1)),
+        module_(table.add(weight("words", kVocab, kHidden)), kVocab - 2, 0, scaling),
+        teacher_(teachers_.add(weight("taught", kVocab, kHidden)), kVocab - 2) {
+    teachers_.allocate(Device::cpu, DType::f64, false);
+    fill_uniform(teachers_.rows()[0].value, 7, -0.5, 0.5);
+    sizes.seq_length = kTokens / 2;
+    x = {kTokens, kHidden};
+    y = {3 * kTokens};
+    dy = row_weight_.view();
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    module_.distill(s, out, in, labels_.view(), row_weight_.view(),
+                    {.head = &teacher_,
+                     .hidden = hidden_.view(),
+                     .distance = {.temperature = 1.5, .beta = 0.4},
+                     .of_hidden = HiddenLoss::squared},
+                    save ? &saved_ : nullptr);
+  }
+  void backward(Step&, Tensor dx, ConstTensor, ConstTensor) override {
+    std::memcpy(dx.data(), saved_.dx.data(), dx.bytes());
+  }
+
+ private:
+  const HostTensor labels_{{kTokens}, {3, 0, 3, 1, 1, 1, 2, 3, 0, 2}};
+  HostTensor hidden_, row_weight_;
+  ParamTable teachers_;
+  LmHead module_, teacher_;
+  LmHead::Saved saved_;
+};
+
+NamedSubject of_branch_behind(const std::string& name, bool before, bool behind, double dropout,
+                              bool recompute) {
+  return plain<Branch>(name, kHidden, kHidden, [=](ParamTable& table) {
+    return branch_behind(table, before, behind, dropout, recompute);
+  });
+}
 
 // y: the losses of five rows that are asked of, one of them not needed, and of the orders of two
 // sequences.
@@ -551,6 +628,14 @@ std::vector<NamedSubject> all_subjects() {
                    {.heads = 4, .kv_heads = 2, .rotary_dim = 4, .head_norms = NormKind::rms}),
       of_attention("recomputed_attention_with_rms_normed_heads",
                    recomputed({.rotary_dim = 4, .head_norms = NormKind::rms})),
+      of_attention("attention_with_norms_of_all_heads", {.heads = 4,
+                                                         .kv_heads = 2,
+                                                         .rotary_dim = 4,
+                                                         .head_norms = NormKind::rms,
+                                                         .norms_of_all = true}),
+      of_attention("attention_of_capped_scores", {.rotary_dim = 4, .softcap = 0.6}),
+      of_attention("attention_with_a_magnitude",
+                   {.heads = 3, .kv_heads = 1, .rotary_dim = 2, .magnitude = 1.4}),
       of_attention("attention_in_a_window", {.window = 2}),
       of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
       of_attention("attention_to_both_sides", {.rotary_dim = 4}, 0, false),
@@ -586,6 +671,22 @@ std::vector<NamedSubject> all_subjects() {
                     branch_with(NormKind::rms, recomputed(llama))),
       plain<Branch>("recomputed_mlp_branch", kHidden, kHidden,
                     branch_with(NormKind::rms, recomputed(llama), Activation::swiglu)),
+      plain<Norm>("layer_norm_without_bias", kHidden, kHidden,
+                  [](ParamTable& table) {
+                    return Norm(
+                        table, {.place = {.module = "norm", .param = "weight"}, .shape = {kHidden}},
+                        {.has_bias = false});
+                  }),
+      of_branch_behind("branch_with_a_norm_behind", true, true, 0, false),
+      of_branch_behind("branch_with_a_norm_behind_alone", false, true, 0, false),
+      of_branch_behind("branch_with_a_norm_behind_and_dropout", true, true, 0.3, false),
+      of_branch_behind("branch_with_a_multiplier_and_dropout", true, false, 0.3, false),
+      of_branch_behind("recomputed_branch_with_a_norm_behind", true, true, 0, true),
+      {"parallel_block",
+       [=] {
+         return std::make_unique<WithResidual<ParallelBlock>>(
+             [&](Subject& subject) { return parallel_block(subject.table, llama); });
+       }},
       of_stack("layer_of_gpt2_with_dropout", {.attention = with_dropout({})}),
       of_stack("layer_of_llama", of_llama),
       of_stack("recomputed_layer_of_gpt2_with_dropout",
@@ -599,6 +700,17 @@ std::vector<NamedSubject> all_subjects() {
       {"embedding_with_types", [] { return std::make_unique<EmbeddingSubject>(true, true, 0.0); }},
       {"embedding_with_dropout",
        [] { return std::make_unique<EmbeddingSubject>(true, true, 0.3); }},
+      {"embedding_with_a_multiplier_and_dropout",
+       [] { return std::make_unique<EmbeddingSubject>(true, false, 0.3, 2.5); }},
+      {"lm_head_of_scaled_and_capped_logits",
+       [] {
+         return std::make_unique<HeadSubject>(5, LmHead::Scaling{0.4, 0.8});
+       }},
+      {"taught_lm_head", [] { return std::make_unique<TaughtHeadSubject>(LmHead::Scaling{}); }},
+      {"taught_lm_head_of_scaled_and_capped_logits",
+       [] {
+         return std::make_unique<TaughtHeadSubject>(LmHead::Scaling{0.4, 0.8});
+       }},
       {"lm_head", [] { return std::make_unique<HeadSubject>(5); }},
       {"lm_head_with_smoothing", [] { return std::make_unique<HeadSubject>(5, 0.2); }},
       {"lm_head_with_bias", [] { return std::make_unique<HeadSubject>(5, 0.0, true); }},

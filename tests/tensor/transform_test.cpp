@@ -35,7 +35,17 @@ Matrix reference(const Rearrange& step, const Matrix& x) {
           for (std::size_t r = 0; r < rest; ++r) y.push_back(x[(o * inner + i) * rest + r]);
       break;
     }
+    case Rearrange::Kind::sort: {
+      const auto period = static_cast<std::size_t>(step.period);
+      const std::size_t ends[] = {0, static_cast<std::size_t>(step.first),
+                                  static_cast<std::size_t>(step.first + step.count), period};
+      for (std::size_t part = 0; part < 3; ++part)
+        for (std::size_t start = 0; start < x.size(); start += period)
+          for (std::size_t i = ends[part]; i < ends[part + 1]; ++i) y.push_back(x[start + i]);
+      break;
+    }
     case Rearrange::Kind::scale:
+    case Rearrange::Kind::shift:
       break;  // of floating-point numbers: see below
   }
   return y;
@@ -65,6 +75,8 @@ std::vector<Case> cases() {
       {"queries", {pick_rows(16, 0, 8)}, 48, 3},
       {"values_transposed", {pick_rows(16, 12, 4), transpose()}, 48, 3},
       {"of_rows_of_rows", {pick_rows(6, 2, 4), pick_rows(4, 1, 2)}, 12, 3},
+      {"sorted", {sort_rows(4, 2, 1)}, 12, 3},
+      {"sorted_then_picked", {sort_rows(6, 3, 2), pick_rows(3, 1, 2)}, 12, 2},
       {"exchanged", {exchange(2, 3)}, 6, 4},
       {"exchanged_runs", {exchange(4, 3)}, 60, 2},
       {"exchanged_back", {exchange(4, 3), exchange(3, 4)}, 60, 2},
@@ -157,6 +169,19 @@ TEST(Transform, ScalesWithoutRounding) {
     apply_inverse({scale(0x1p15)}, one, more);
     EXPECT_EQ(static_cast<std::uint8_t*>(one.view().data())[top],
               dtype == DType::f16 ? 0x3c : 0x3f);
+  }
+}
+
+TEST(Transform, ShiftsAndRounds) {
+  const HostTensor ours = random_tensor(DType::f32, {6}, 1), theirs(DType::f32, {2}),
+                   again(DType::f32, {6});
+  const Transform transform{pick_rows(3, 2, 1), shift(1)};
+  apply(transform, theirs, ours);
+  apply_inverse(transform, again, theirs);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const float shifted = ours.span<float>()[3 * i + 2] + 1;
+    EXPECT_EQ(theirs.span<float>()[i], shifted);
+    EXPECT_EQ(again.span<float>()[3 * i + 2], shifted - 1);
   }
 }
 

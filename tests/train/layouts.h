@@ -20,7 +20,7 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, bert, t5, experts, hybrid };
+enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -48,6 +48,8 @@ struct TrainedLayout {
     return concat(
         style == Style::gpt       ? std::string("gpt")
         : style == Style::llama   ? "llama"
+        : style == Style::gemma   ? "gemma"
+        : style == Style::command ? "command"
         : style == Style::bert    ? "bert"
         : style == Style::experts ? "experts"
         : style == Style::hybrid  ? "hybrid"
@@ -136,7 +138,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.model.attention_dropout = o.model.hidden_dropout = 0.1;
     o.model.untie_embeddings_and_output_weights = !layout.tied;
     o.model.init_method_std = 0.1;  // so that every gradient counts
-    if (layout.style == Style::llama || layout.style == Style::experts) {
+    if (layout.style == Style::llama || layout.style == Style::gemma ||
+        layout.style == Style::command || layout.style == Style::experts) {
       o.model.position_embedding_type = "rope";
       o.model.normalization = "RMSNorm";
       o.model.swiglu = true;
@@ -144,6 +147,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.qk_layernorm = true;
       o.model.group_query_attention = true;
       o.model.num_query_groups = 4;
+      if (layout.style == Style::gemma) make_gemma(o.model);
+      if (layout.style == Style::command) make_command(o.model);
     } else {
       o.model.label_smoothing = 0.1;
     }
@@ -206,6 +211,28 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       make_t5(o, path("sentences"));
     }
     return o;
+  }
+
+  // Norms before and behind branches, caps, and two kinds of layers.
+  static void make_gemma(ModelConfig& c) {
+    c.swiglu = false;
+    c.gated_gelu = c.apply_layernorm_1p = c.post_layernorm = true;
+    c.embedding_mult = 3;
+    c.residual_mult = 0.8;
+    c.softmax_scale = 0.3;
+    c.attn_logit_softcapping = 0.9;
+    c.final_logit_softcapping = 2;
+    c.window_size = "5,0";
+    c.window_attn_skip_freq = {2};
+    c.rotary_base_window = 100;
+  }
+  // Attention beside the MLP, and layers that do not turn.
+  static void make_command(ModelConfig& c) {
+    c.normalization = "LayerNorm";
+    c.norm_bias = c.qk_layernorm = false;
+    c.parallel_block = c.rotary_interleaved = true;
+    c.no_rope_freq = {2};
+    c.logit_scale = 0.3;
   }
 
   LayoutRun run(PretrainOptions o) const {

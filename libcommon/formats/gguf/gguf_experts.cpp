@@ -1,21 +1,11 @@
 #include "formats/gguf/gguf_experts.h"
 
-#include <algorithm>
-
 #include "model/config/model_config.h"
 
 namespace mt {
 namespace {
 
 using enum PartOfRow;
-
-struct Architecture {
-  std::string_view model_type;
-  const char* name;
-  bool of_all;  // the softmax is of all experts' logits, not of the chosen alone
-};
-constexpr Architecture kArchitectures[] = {
-    {"mixtral", "llama", false}, {"qwen2_moe", "qwen2moe", true}, {"qwen3_moe", "qwen3moe", false}};
 
 constexpr ModuleName kRouters[] = {
     {"mlp.router", "ffn_gate_inp"},
@@ -30,69 +20,42 @@ constexpr ModuleName kExperts[] = {
 };
 constexpr const char* kGate = "ffn_gate_inp_shexp.weight";
 
-const Architecture* named(std::string_view name) {
-  const auto* const found = std::ranges::find(kArchitectures, name, &Architecture::name);
-  return found == std::end(kArchitectures) ? nullptr : found;
-}
-
 }  // namespace
 
-const char* gguf_architecture_of_experts(std::string_view model_type) {
-  const auto* const found =
-      std::ranges::find(kArchitectures, model_type, &Architecture::model_type);
-  return found == std::end(kArchitectures) ? nullptr : found->name;
-}
-
-void check_gguf_experts(const ModelConfig& c, std::string_view architecture) {
-  const Architecture& known = *named(architecture);
-  if (c.moe_router_pre_softmax != known.of_all)
+void check_gguf_experts(const ModelConfig& c, const GgufArchitecture& known) {
+  const bool of_all = known.experts == GgufExperts::all;
+  if (c.moe_router_pre_softmax != of_all)
     fail(Exit::bad_config, "--moe-router-pre-softmax: llama.cpp computes ", known.name,
-         known.of_all ? " with it" : " without it");
+         of_all ? " with it" : " without it");
   if (c.has_dense_layers(c.num_layers))
     fail(Exit::bad_config, "--moe-layer-freq ", c.moe_layer_freq, ": all layers of llama.cpp's ",
          known.name, " have experts");
 }
 
-void add_gguf_experts(GgufKeyValues& to, const ModelConfig& c, const std::string& architecture) {
+void add_gguf_experts(GgufKeyValues& to, const ModelConfig& c, const GgufArchitecture& known) {
   const auto size = [&](const char* key, std::int64_t value) {
-    to.integer(concat(architecture, ".", key), static_cast<std::uint32_t>(value));
+    to.integer(concat(known.name, ".", key), static_cast<std::uint32_t>(value));
   };
   size("expert_count", c.num_experts);
   size("expert_used_count", c.moe_router_topk);
-  if (architecture == "llama") return;
+  if (known.model_type == "mixtral") return;
   size("expert_feed_forward_length", c.expert_ffn());
   if (c.moe_shared_expert_gate)
     size("expert_shared_feed_forward_length", c.moe_shared_expert_intermediate_size);
 }
 
-std::optional<std::string_view> model_type_of_experts(const GgufReader& file,
-                                                      const std::string& architecture) {
-  const std::string key = architecture + ".expert_count";
-  const Architecture* const known = named(architecture);
-  if (file.find_value(key) == nullptr ||
-      file.value(key).as_integer(concat(file.path(), ": ", key)) == 0) {
-    if (known != nullptr && architecture != "llama")
-      fail(Exit::bad_data, file.path(), ": ", key, ": is none, expected a number of experts");
-    return {};
-  }
-  if (known == nullptr)
-    fail(Exit::bad_config, file.path(), ": ", key, ": is of architecture ", architecture,
-         ", of which no experts are read");
-  return known->model_type;
-}
-
-void read_gguf_experts(JsonWriter& json, const GgufReader& file, const std::string& architecture) {
+void read_gguf_experts(JsonWriter& json, const GgufReader& file, const GgufArchitecture& known) {
   const auto size = [&](const char* name) {
-    const std::string key = concat(architecture, ".", name);
+    const std::string key = concat(known.name, ".", name);
     return file.value(key).as_integer(concat(file.path(), ": ", key));
   };
-  const bool mixtral = architecture == "llama";
+  const bool mixtral = known.model_type == "mixtral";
   json.member(mixtral ? "num_local_experts" : "num_experts", size("expert_count"));
   json.member("num_experts_per_tok", size("expert_used_count"));
   if (mixtral) return;
   json.member("moe_intermediate_size", size("expert_feed_forward_length"));
-  json.member("norm_topk_prob", !named(architecture)->of_all);
-  if (architecture != "qwen2moe") return;
+  json.member("norm_topk_prob", known.experts != GgufExperts::all);
+  if (known.model_type != "qwen2_moe") return;
   json.member("shared_expert_intermediate_size", size("expert_shared_feed_forward_length"));
   json.member("qkv_bias", file.find("blk.0.attn_q.bias") != nullptr);
 }

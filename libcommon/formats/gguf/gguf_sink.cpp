@@ -1,6 +1,5 @@
-// A folder with a model.gguf for llama.cpp (formats/names/gguf.h): GPT-2, Llama, Mistral, Qwen 2
-// and 3, and models of experts (formats/gguf/gguf_experts.h).  Vectors, positions and routers are
-// float32 in files of any type; rows that blocks of q8_0 do not divide are float16.
+// A folder with a model.gguf for llama.cpp, of what formats/names/gguf.h names.  Vectors, positions
+// and routers are float32 in files of any type; rows that blocks of q8_0 do not divide are float16.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
 #include "formats/gguf/gguf_experts.h"
+#include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
@@ -45,42 +45,38 @@ std::uint32_t file_type(GgufType type) {
   return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : type == GgufType::q8_0 ? 7 : 32;
 }
 
-// llama.cpp's name of a model that config.json calls so.
-std::string architecture_of(const ModelConfig& c, const std::string& config) {
+// What llama.cpp has for a model that config.json calls so.
+const GgufArchitecture& architecture_of(const ModelConfig& c, const std::string& config) {
   simdjson::dom::parser parser;
   const JsonObject object(parser.parse(config).value(), kConfig);
   const std::string_view model_type = object.text("model_type");
-  if (model_type == "gpt2") {
-    if (c.activation() != Activation::gelu_tanh)
-      fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
-    return "gpt2";
-  }
-  if (const char* const of_experts = gguf_architecture_of_experts(model_type)) {
-    check_gguf_experts(c, of_experts);
-    return of_experts;
-  }
-  const bool llama = model_type == "llama" || model_type == "mistral";
-  if (!llama && model_type != "qwen2" && model_type != "qwen3")
-    fail(Exit::bad_config,
-         "--saver gguf: of gpt2, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3 "
-         "and qwen3_moe, not of ",
-         model_type);
-  if (!llama && has_frequency_factors(c))
+  const GgufArchitecture* const found = gguf_architecture_of(model_type);
+  if (found == nullptr)
+    fail(Exit::bad_config, "--saver gguf: llama.cpp's models that are written are ",
+         gguf_architectures(), ", and there is none for ", model_type);
+  if (found->name == "gpt2" && c.activation() != Activation::gelu_tanh)
+    fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
+  if (found->name != "llama" && found->name != "phi3" && has_frequency_factors(c))
     fail(Exit::bad_config, c.use_rope_scaling ? "--use-rope-scaling" : "--rope-frequency-factors",
-         ": llama.cpp has that for Llamas only");
-  return llama ? "llama" : std::string(model_type);
+         ": llama.cpp has that for Llamas and Phi-3 only");
+  if (found->experts != GgufExperts::none) check_gguf_experts(c, *found);
+  check_gguf_family(c, *found);
+  return *found;
 }
 
-// Up to so many tokens no window of the model matters; llama.cpp has none for these families.
-std::int64_t context_length(const ModelConfig& c) {
+// Up to so many tokens no window of the model matters, where llama.cpp has none for the family.
+std::int64_t context_length(const ModelConfig& c, const GgufArchitecture& architecture) {
   std::int64_t length = c.max_position_embeddings;
+  const std::string_view name = architecture.name;
+  if (name != "llama" && name != "qwen2" && name != "qwen3") return length;
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     if (const std::int64_t window = c.window(layer); window >= 0)
       length = std::min(length, window + 1);
   return length;
 }
 
-void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& name) {
+void add_settings(GgufKeyValues& to, const ModelConfig& c, const GgufArchitecture& architecture) {
+  const std::string name(architecture.name);
   const auto size = [&](const char* key, std::int64_t value) {
     to.integer(concat(name, ".", key), static_cast<std::uint32_t>(value));
   };
@@ -88,14 +84,16 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& na
     to.real(concat(name, ".", key), static_cast<float>(value));
   };
   size("block_count", c.num_layers);
-  size("context_length", context_length(c));
+  size("context_length", context_length(c, architecture));
   size("embedding_length", c.hidden_size);
   size("feed_forward_length", c.ffn());
   size("vocab_size", c.vocab_size);
   size("attention.head_count", c.num_attention_heads);
   size("attention.head_count_kv", c.kv_heads());
-  if (name == "gpt2") return real("attention.layer_norm_epsilon", c.norm_epsilon);
-  real("attention.layer_norm_rms_epsilon", c.norm_epsilon);
+  real(
+      architecture.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+      c.norm_epsilon);
+  if (name == "gpt2") return;
   size("attention.key_length", c.head_dim());
   size("attention.value_length", c.head_dim());
   size("rope.dimension_count", c.rotary_dim());
@@ -105,7 +103,15 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& na
     real("rope.scaling.factor", *c.rotary_interpolation);
   }
   if (c.rope_attention_factor != 1) real("rope.scaling.attn_factor", c.rope_attention_factor);
-  if (c.num_experts > 0) add_gguf_experts(to, c, name);
+  if (architecture.experts != GgufExperts::none) add_gguf_experts(to, c, architecture);
+  add_gguf_family(to, c, architecture);
+}
+
+// Where a file has by how much channels turn slower: once, or for texts of any length apart.
+std::vector<std::string> names_of_factors(const ModelConfig& c, std::string_view architecture) {
+  if (!has_frequency_factors(c)) return {};
+  if (architecture != "phi3") return {kGgufFrequencies};
+  return {std::begin(kGgufFactors), std::end(kGgufFactors)};
 }
 
 // --- Files --------------------------------------------------------------------------------------
@@ -129,10 +135,9 @@ class GgufSink : public ModelSink {
   }
 
   std::string finish() override {
-    if (has_frequency_factors(target_.config)) {
-      const std::vector<float> factors = frequency_factors(target_.config);
-      writer_.write(kGgufFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
-    }
+    const std::vector<float> factors = frequency_factors(target_.config);
+    for (const std::string& name : names_of_factors(target_.config, architecture_))
+      writer_.write(name, {factors.data(), DType::f32, {std::ssize(factors)}});
     writer_.close();
     return save_.folder();
   }
@@ -145,7 +150,8 @@ class GgufSink : public ModelSink {
   GgufKeyValues settings() {
     const ModelConfig& c = target_.config;
     const std::string config = hugging_face_config(target_);
-    architecture_ = architecture_of(c, config);
+    const GgufArchitecture& architecture = architecture_of(c, config);
+    architecture_ = architecture.name;
     GgufKeyValues to;
     to.text("general.architecture", architecture_);
     to.text("general.type", "model");
@@ -153,7 +159,7 @@ class GgufSink : public ModelSink {
     to.integer("general.file_type",
                file_type(target_.quantized ? GgufType::q8_0 : type_of(target_.dtype)));
     to.integer("general.quantization_version", 2);
-    add_settings(to, c, architecture_);
+    add_settings(to, c, architecture);
     const auto tokenizer = readable_tokenizer(target_.source);
     const std::string problem =
         add_gguf_tokenizer(to, target_.source.companions(), tokenizer.get(), config, c.vocab_size);
@@ -170,8 +176,8 @@ class GgufSink : public ModelSink {
         const bool quantized = target_.quantized && is_gguf_quantized(row);
         entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
       }
-    if (has_frequency_factors(target_.config))
-      entries.push_back({kGgufFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
+    for (const std::string& name : names_of_factors(target_.config, architecture_))
+      entries.push_back({name, GgufType::f32, {target_.config.rotary_dim() / 2}});
     return entries;
   }
 
@@ -182,6 +188,10 @@ class GgufSink : public ModelSink {
   FolderSave save_;
   GgufWriter writer_;
 };
+
+std::string architecture_name(const ModelTarget& target) {
+  return std::string(architecture_of(target.config, hugging_face_config(target)).name);
+}
 
 bool is_single(const Param& row) {
   return row.shape.rank() == 1 || row.place.module == "position_embeddings" ||
@@ -202,8 +212,7 @@ DType gguf_dtype(const Param& row, DType stored, bool quantized) {
 
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
   std::vector<std::string> names;
-  for (const ForeignName& name : gguf_tensors(
-           architecture_of(target.config, hugging_face_config(target)), target.config, row))
+  for (const ForeignName& name : gguf_tensors(architecture_name(target), target.config, row))
     names.push_back(name.name);
   return names;
 }
@@ -251,7 +260,7 @@ std::span<const float> floats(ConstTensor tensor) {
 
 void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
                        ConstTensor value) {
-  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
+  const std::string architecture = architecture_name(target);
   const ConstTensor expected =
       row.is_vocabulary() ? value.rows(0, target.config.vocab_size) : value;
   const Buffer buffer(Device::cpu, expected.bytes());
@@ -264,6 +273,14 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
     const Transform& transform = name.transform;
     const Stored stored(file, name, expected.dtype());
     if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
+    const bool rounds = std::ranges::any_of(
+        transform, [](const Rearrange& step) { return step.kind == Rearrange::Kind::shift; });
+    if (rounds) {  // there is no way back to all bits
+      apply(transform, ours, expected);
+      if (std::memcmp(ours.data(), stored.tensor.data(), ours.bytes()) != 0) differ(theirs);
+      std::memcpy(ours.data(), expected.data(), expected.bytes());
+      continue;
+    }
     if (file.at(theirs).dtype_name != kGgufQuantized) {
       apply_inverse(transform, ours, stored.tensor);
       continue;
@@ -279,17 +296,16 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
 
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
                         const GgufReader& file) {
-  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
+  const std::string architecture = architecture_name(target);
   std::set<std::string> names;
   for (const Param& row : table.rows())
     for (const ForeignName& name : gguf_tensors(architecture, target.config, row))
       names.insert(name.name);
-  if (has_frequency_factors(target.config)) {
-    names.insert(kGgufFrequencies);
-    const Stored factors(file, {kGgufFrequencies}, DType::f32);
+  for (const std::string& name : names_of_factors(target.config, architecture)) {
+    names.insert(name);
+    const Stored factors(file, {name}, DType::f32);
     if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))
-      fail(Exit::difference, file.path(), ": ", kGgufFrequencies, ": differs from ",
-           target.source.path());
+      fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
   }
   for (const auto& [name, tensor] : file.tensors())
     if (!names.contains(name))

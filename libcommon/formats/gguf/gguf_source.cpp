@@ -11,8 +11,10 @@
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_experts.h"
+#include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -46,12 +48,15 @@ class Settings {
  public:
   explicit Settings(const GgufReader& file) : file_(file) {
     architecture_ = file_.value("general.architecture").as_text(where("general.architecture"));
-    of_experts_ = model_type_of_experts(file, architecture_);
-    const bool known = of_experts_ || architecture_ == "gpt2" || architecture_ == "llama" ||
-                       architecture_ == "qwen2" || architecture_ == "qwen3";
-    if (!known)
+    const bool experts =
+        file_.find_value(own("expert_count")) != nullptr && size("expert_count") > 0;
+    known_ = find_gguf_architecture(architecture_, experts);
+    if (known_ == nullptr && find_gguf_architecture(architecture_, !experts) != nullptr)
+      fail(Exit::bad_config, where(own("expert_count")), ": is ", size_or("expert_count", 0),
+           ", but llama.cpp's ", architecture_, experts ? " is read without" : " has", " experts");
+    if (known_ == nullptr)
       fail(Exit::bad_config, file.path(), ": is of architecture ", json_quoted(architecture_),
-           ", expected gpt2, llama, qwen2, qwen2moe, qwen3 or qwen3moe");
+           ", expected one of ", gguf_architectures());
   }
 
   const std::string& architecture() const { return architecture_; }
@@ -130,9 +135,8 @@ class Settings {
 
   // Llama's architecture with a window is Mistral's.
   std::string model_type() const {
-    if (of_experts_) return std::string(*of_experts_);
-    const bool window = architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0;
-    return window ? "mistral" : architecture_;
+    const bool window = size_or("attention.sliding_window", 0) > 0;
+    return window && known_->model_type == "llama" ? "mistral" : std::string(known_->model_type);
   }
 
   void add_gpt2(JsonWriter& json) const {
@@ -150,8 +154,11 @@ class Settings {
     if (heads < 1 || channels < 1 || heads > std::numeric_limits<int>::max() / channels)
       fail(Exit::bad_data, where(own("attention.head_count")), ": is ", heads, " of ", channels,
            " channels");
+    const std::int64_t turned = size_or("rope.dimension_count", channels);
+    const bool in_part = architecture_ == "phi3" || architecture_ == "nemotron";
     for (const char* name : {"attention.value_length", "rope.dimension_count"})
-      if (size_or(name, channels) != channels)
+      if (size_or(name, channels) != channels &&
+          (!in_part || name == std::string_view("attention.value_length")))
         fail(Exit::bad_config, where(own(name)), ": is ", size(name), ", expected ", channels,
              " as of all channels of a head");
     json.member("num_hidden_layers", size("block_count")).member("hidden_size", width);
@@ -159,15 +166,24 @@ class Settings {
     json.member("num_key_value_heads", size_or("attention.head_count_kv", heads));
     json.member("intermediate_size", size("feed_forward_length"));
     json.member("max_position_embeddings", size("context_length"));
-    add_real(json, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    if (known_->layer_norm)
+      add_real(json, architecture_ == "nemotron" ? "norm_eps" : "layer_norm_eps",
+               "attention.layer_norm_epsilon");
+    else
+      add_real(json, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    if (in_part)
+      json.member("partial_rotary_factor",
+                  static_cast<double>(turned) / static_cast<double>(channels));
     if (architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0)
       json.member("sliding_window", size("attention.sliding_window"));
-    if (of_experts_) read_gguf_experts(json, file_, architecture_);
-    if (model_type() == "llama")
+    if (known_->experts != GgufExperts::none) read_gguf_experts(json, file_, *known_);
+    if (model_type() == "llama" || architecture_ == "granite" || architecture_ == "smollm3" ||
+        architecture_ == "nemotron")
       json.member("attention_bias", in_first_layer("attn_output.bias"))
           .member("mlp_bias", in_first_layer("ffn_up.bias"));
     if (file_.find_value(own("rope.freq_base")) != nullptr)
       add_real(json, "rope_theta", "rope.freq_base");
+    read_gguf_family(json, file_, *known_, {size("block_count"), width, heads, channels});
     add_scaling(json);
   }
 
@@ -178,6 +194,7 @@ class Settings {
     if (kind != "none" && kind != "linear" && kind != "yarn")
       fail(Exit::bad_config, where(key), ": is ", json_quoted(kind),
            ", expected none, linear or yarn");
+    if (architecture_ == "phi3") return add_factors(json);
     const bool slowed = file_.find(kGgufFrequencies) != nullptr;
     if (kind != "none" && slowed)
       fail(Exit::bad_config, where(key), ": is ", kind, ", but channels are slowed by ",
@@ -192,6 +209,22 @@ class Settings {
     } else {
       add_real(json, "factor", "rope.scaling.factor");
       if (kind == "yarn") add_yarn(json);
+    }
+    json.end_object();
+  }
+
+  // Those of texts of few tokens and of many; by what both are multiplied comes with them.
+  void add_factors(JsonWriter& json) const {
+    if (file_.find(kGgufFactors[0]) == nullptr) return;
+    json.member("original_max_position_embeddings",
+                size_or("rope.scaling.original_context_length", size("context_length")));
+    json.key("rope_scaling").begin_object().member("rope_type", "longrope");
+    json.member("attention_factor", attention_factor());
+    for (const auto& [member, name] :
+         {std::pair("short_factor", kGgufFactors[0]), {"long_factor", kGgufFactors[1]}}) {
+      json.key(member).begin_array();
+      for (const float factor : floats_of(file_, name)) json.value(factor);
+      json.end_array();
     }
     json.end_object();
   }
@@ -212,11 +245,19 @@ class Settings {
 
   const GgufReader& file_;
   std::string architecture_;
-  std::optional<std::string_view> of_experts_;  // the model_type of such a file
+  const GgufArchitecture* known_ = nullptr;
 };
 
-// Whether a narrower type has all numbers of a tensor of float32.
-bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype) {
+// By how much a tensor's numbers are more than ours.
+float shift_of(const Transform& transform) {
+  for (const Rearrange& step : transform)
+    if (step.kind == Rearrange::Kind::shift) return static_cast<float>(step.factor);
+  return 0;
+}
+
+// Whether a narrower type has all numbers of a tensor of float32, or those from which, once they
+// are shifted, it was rounded.
+bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype, float shift) {
   constexpr std::int64_t kBlock = 1 << 16;
   bool all = true;
   for_each_block(tensor.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
@@ -225,9 +266,15 @@ bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype) {
     const Buffer buffer(Device::cpu, count * size_of(dtype));
     const Tensor narrow = buffer.tensor(dtype, shape);
     file.read_original(tensor.key, offset, {numbers.data(), DType::f32, shape});
-    file.read_original(tensor.key, offset, narrow);
+    const Buffer shifted(Device::cpu, count * sizeof(float));
+    const Tensor ours = shifted.tensor(DType::f32, shape);
+    for (std::size_t i = 0; i < count; ++i) ours.as<float>()[i] = numbers[i] - shift;
+    dense(DType::f32, shape, {static_cast<const std::byte*>(ours.data()), ours.bytes()})
+        .copy_to(origin_of(shape.rank()), narrow);
     dense(dtype, shape, {static_cast<const std::byte*>(narrow.data()), narrow.bytes()})
         .copy_to(origin_of(shape.rank()), {back.data(), DType::f32, shape});
+    if (shift != 0)
+      for (float& number : back) number += shift;
     all = all && std::memcmp(numbers.data(), back.data(), count * sizeof(float)) == 0;
   });
   return all;
@@ -264,18 +311,24 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   if (!tokenizer.problem.empty())
     notes_.push_back(concat(tokenizer.problem, ": OUTPUT is left without its tokenizer"));
   tensors_ = std::move(reader);
+  std::set<std::string> shifted;  // what is 1 + our weight
+  for (const ParamTable rows = model_rows(*config_); const Param& row : rows.rows())
+    for (const ForeignName& name : names_of(row))
+      if (shift_of(name.transform) != 0) shifted.insert(name.name);
   std::int64_t quantized = 0;
   for (const auto& [name, tensor] : tensors_->tensors()) {
     quantized += tensor.dtype_name == kGgufQuantized;
     const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_router(name);
     if (tensor.dtype == dtype_ ||
-        (single && tensor.dtype == DType::f32 && fits(*tensors_, tensor, dtype_)))
+        (single && tensor.dtype == DType::f32 &&
+         fits(*tensors_, tensor, dtype_, shifted.contains(name) ? 1.0F : 0.0F)))
       exact_.insert(name);
   }
   if (quantized > 0)
     notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
                             " are dequantized: they stay as near as their blocks are"));
   const double attention_factor = settings.attention_factor();
+  if (architecture_ == "phi3") return;  // which says it with its factors
   if (config_->use_rope_scaling)
     take_frequencies(attention_factor);
   else if (attention_factor != 1 && config_->has_rope())
@@ -305,6 +358,24 @@ DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
   const DType stored = HuggingFaceSource::dtype_of(row, state);
   const auto exact = [&](const ForeignName& name) { return exact_.contains(name.name); };
   return dtype_ == DType::f32 || std::ranges::all_of(names_of(row), exact) ? dtype_ : stored;
+}
+
+// What is shifted is shifted back before it is rounded to what it was of.
+void GgufSource::read(const Param& row, const std::string& state, Tensor out) const {
+  const std::vector<ForeignName> names = names_of(row);
+  const bool shifts = names.size() == 1 && shift_of(names[0].transform) != 0;
+  if (!shifts) return HuggingFaceSource::read(row, state, out);
+  const Buffer buffer(Device::cpu, 2 * static_cast<std::size_t>(out.numel()) * sizeof(float));
+  const Tensor wide = buffer.tensor(DType::f32, out.shape());
+  const DType dtype = dtype_of(row, state);
+  const Tensor narrow{wide.as<float>() + wide.numel(), dtype, out.shape()};
+  HuggingFaceSource::read(row, state, wide);
+  const auto copy = [&](const Tensor& to, const Tensor& from) {
+    dense(from.dtype(), out.shape(), {static_cast<const std::byte*>(from.data()), from.bytes()})
+        .copy_to(origin_of(out.shape().rank()), to);
+  };
+  copy(narrow, wide);
+  copy(out, narrow);
 }
 
 // The companions hold what a folder of Hugging Face's would.

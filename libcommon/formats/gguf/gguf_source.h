@@ -1,7 +1,6 @@
-// A model in a GGUF file of llama.cpp's (formats/names/gguf.h, formats/gguf/gguf_experts.h), as a
-// ModelSource.  What is q8_0 there is read as float32.  Vectors, positions and routers, which are
-// float32 there whatever the matrices are, count as of the matrices' type where that has all their
-// numbers.
+// A model in a GGUF file of llama.cpp's, of what formats/names/gguf.h names, as a ModelSource. What
+// is q8_0 there is read as float32.  Vectors, positions and routers, which are float32 there
+// whatever the matrices are, count as of the matrices' type where that has all their numbers.
 #pragma once
 
 #include <optional>
@@ -22,6 +21,7 @@ class GgufSource : public HuggingFaceSource {
   GgufSource(const std::string& path, const ModelSourceOptions& options);
 
   DType dtype_of(const Param& row, const std::string& state) const override;
+  void read(const Param& row, const std::string& state, Tensor out) const override;
   // Exit::bad_config for one that is there but has a problem.
   std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const override;
 

@@ -10,7 +10,9 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/rope_scaling.h"
+#include "formats/names/hugging_face.h"
 #include "model/config/ranges.h"
 
 namespace mt {
@@ -36,6 +38,16 @@ constexpr Defaults kDefaults[] = {
     {"mixtral", 32000, 32, 4096, 32, 8, 0, 14336, 131072, 1e-5, 1e6},
     {"gemma", 256000, 28, 3072, 16, 16, 256, 24576, 8192, 1e-6, 10000, 0.02, "gelu_pytorch_tanh",
      true},
+    {"gemma2", 256000, 26, 2304, 8, 4, 256, 9216, 8192, 1e-6, 10000, 0.02, "gelu_pytorch_tanh",
+     true},
+    {"gemma3_text", 262208, 26, 2304, 8, 4, 256, 9216, 131072, 1e-6, 1e6, 0.02, "gelu_pytorch_tanh",
+     true},
+    {"olmo2", 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5},
+    {"phi3", 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
+    {"granite", 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"smollm3", 128256, 36, 2048, 16, 4, 0, 11008, 32768, 1e-6, 2e6, 0.02, "silu", true},
+    {"cohere", 256000, 40, 8192, 64, 0, 0, 22528, 8192, 1e-5, 500000, 0.02, "silu", true},
+    {"cohere2", 256000, 40, 8192, 64, 0, 0, 22528, 8192, 1e-5, 10000, 0.02, "silu", true},
     {"qwen2", 151936, 32, 4096, 32, 32, 0, 22016, 32768},
     {"qwen3", 151936, 32, 4096, 32, 32, 128, 22016, 32768},
     {"qwen2_moe", 151936, 24, 2048, 16, 16, 0, 5632, 32768},
@@ -43,6 +55,12 @@ constexpr Defaults kDefaults[] = {
     {"glm4_moe", 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"nemotron", 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000, 0.0134, "relu2"},
 };
+
+std::string types_with_defaults() {
+  std::string types;
+  for (const Defaults& usual : kDefaults) types += concat(types.empty() ? "" : ", ", usual.type);
+  return types;
+}
 
 // The names that transformers has for what are three activations.
 bool is_erf_gelu(std::string_view name) { return name == "gelu" || name == "gelu_python"; }
@@ -66,8 +84,7 @@ class ConfigReader {
   void read_model() {
     if (type_ == "gpt2")
       read_gpt2();
-    else if (type_ == "llama" || type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" ||
-             is_qwen() || is_qwen_moe() || is_glm() || type_ == "nemotron")
+    else if (std::ranges::find(kDefaults, type_, &Defaults::type) != std::end(kDefaults))
       read_llama();
     else if (type_ == "megatron-bert")
       read_bert();
@@ -84,10 +101,8 @@ class ConfigReader {
                      " has its norms behind what they are in front of in Megatron's BERT, "
                      "megatron-bert: one does not become the other");
     else
-      object_.refuse("model_type ", json_quoted(type_),
-                     " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "qwen2_moe, qwen3_moe, glm4_moe, nemotron, megatron-bert, mamba2, nemotron_h, "
-                     "bamba or t5");
+      object_.refuse("model_type ", json_quoted(type_), " is not known; expected gpt2, ",
+                     types_with_defaults(), ", megatron-bert, mamba2, nemotron_h, bamba or t5");
     read_task_head();
     if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
@@ -211,27 +226,33 @@ class ConfigReader {
     if (is_qwen_moe()) read_qwen_experts();
     if (is_glm()) read_glm_experts();
     if (is_qwen()) read_qwen_windows();
+    read_dense_family(object_, model_);
+    if (is_dense_family(type_) && hugging_face_type(model_) != type_) model_.hf_model_type = type_;
   }
 
   void read_kind(const Defaults& usual) {
-    const bool nemotron = type_ == "nemotron", gemma = type_ == "gemma";
+    const bool nemotron = type_ == "nemotron", gemma = is_gemma(type_), cohere = is_cohere(type_);
     read_activation(usual);
-    if (gemma) model_.family = ModelFamily::gemma;
     model_.swiglu = !nemotron && !gemma;
     model_.squared_relu = nemotron;
+    model_.gated_gelu = gemma;
     model_.apply_layernorm_1p = nemotron || gemma;
     model_.bias_gelu_fusion = false;
-    model_.normalization = nemotron ? "LayerNorm" : "RMSNorm";
-    model_.norm_epsilon = real_or(nemotron ? "norm_eps" : "rms_norm_eps", usual.epsilon);
-    model_.qk_layernorm = type_ == "qwen3" || type_ == "qwen3_moe" ||
-                          (is_glm() && object_.flag_or("use_qk_norm", false));
+    model_.normalization = nemotron || cohere ? "LayerNorm" : "RMSNorm";
+    model_.norm_epsilon = real_or(nemotron ? "norm_eps"
+                                  : cohere ? "layer_norm_eps"
+                                           : "rms_norm_eps",
+                                  usual.epsilon);
+    model_.qk_layernorm = type_ == "qwen3" || type_ == "qwen3_moe" || type_ == "gemma3_text" ||
+                          type_ == "olmo2" || (is_glm() && object_.flag_or("use_qk_norm", false));
   }
 
   // Gemma's hidden_activation goes before its hidden_act, whose "gelu" is the tanh form: the first
-  // releases had meant that.
+  // releases had meant that.  Later Gemmas have no hidden_act.
   void read_activation(const Defaults& usual) const {
     const bool gemma = type_ == "gemma";
-    if (gemma && object_.has("hidden_activation")) {
+    if (!gemma && is_gemma(type_) && !object_.has("hidden_activation")) return;
+    if (is_gemma(type_) && object_.has("hidden_activation")) {
       if (!is_tanh_gelu(object_.text("hidden_activation")))
         expect_text("hidden_activation", usual.activation);
       return;
@@ -244,8 +265,10 @@ class ConfigReader {
 
   void read_biases() {
     // Classes that have no such flag pass over one that is there.
-    const bool has_both = type_ == "llama" || type_ == "nemotron";
-    if (type_ == "gemma" || type_ == "qwen3" || type_ == "qwen3_moe")
+    const bool has_both =
+        type_ == "llama" || type_ == "nemotron" || type_ == "granite" || type_ == "smollm3";
+    if (is_gemma(type_) || is_cohere(type_) || type_ == "qwen3" || type_ == "qwen3_moe" ||
+        type_ == "olmo2")
       expect_flag("attention_bias", false);
     const bool attention = has_both && object_.flag_or("attention_bias", false),
                mlp = has_both && object_.flag_or("mlp_bias", false);
@@ -599,15 +622,26 @@ class ConfigReader {
     return {};
   }
 
+  // A Gemma 3 has one for each kind of its layers.
+  std::optional<JsonObject> find_rope_of_all() const {
+    std::optional<JsonObject> rope = find_rope();
+    constexpr const char* kFull = "full_attention";
+    if (type_ != "gemma3_text" || !rope) return rope;
+    for (const std::string_view name : rope->names())
+      if (name == kFull || name == "sliding_attention")
+        return rope->has(kFull) ? std::optional(rope->object(kFull)) : std::nullopt;
+    return rope;
+  }
+
   void read_rope(double usual_theta) {
     constexpr const char* kPart = "partial_rotary_factor";
     double theta = real_or("rope_theta", usual_theta);
-    const bool in_part = type_ == "nemotron" || type_ == "bamba" || is_glm();
-    double part = real_or(kPart, in_part ? 0.5 : 1);
-    const std::optional<JsonObject> scaling = find_rope();
+    const bool in_half = type_ == "nemotron" || type_ == "bamba" || is_glm();
+    double part = real_or(kPart, in_half ? 0.5 : 1);
+    const std::optional<JsonObject> scaling = find_rope_of_all();
     if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
     if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
-    if (in_part)
+    if (in_half || type_ == "phi3")
       model_.rotary_percent = part;
     else if (part != 1)
       notes_.push_back(concat(object_.where(), ": ", json_quoted(kPart), " is passed over, as by ",
@@ -633,7 +667,8 @@ class ConfigReader {
     for (const std::string_view name : rope.names())
       if (std::ranges::find(kKnown, name) == std::end(kKnown))
         rope.refuse(json_quoted(name), " is not supported");
-    const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+    std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+    if (type_ == "phi3" && kind == "yarn") kind = "longrope";  // what it was called at first
     if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels();
     const RopeScaling scaling(rope, object_, model_);
     if (kind == "linear") {

@@ -5,7 +5,9 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
+#include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/hugging_face_config.h"
+#include "formats/names/hugging_face.h"
 #include "nn/mlp.h"
 
 namespace mt {
@@ -130,6 +132,11 @@ void check_glm(const ModelConfig& c) {
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   if (!std::ranges::is_sorted(experts)) refuse("--moe-layer-freq with dense layers behind others");
 }
+constexpr Kind kDense[] = {{"gemma", "GemmaForCausalLM"},        {"gemma2", "Gemma2ForCausalLM"},
+                           {"gemma3_text", "Gemma3ForCausalLM"}, {"olmo2", "Olmo2ForCausalLM"},
+                           {"phi3", "Phi3ForCausalLM"},          {"granite", "GraniteForCausalLM"},
+                           {"smollm3", "SmolLM3ForCausalLM"},    {"cohere", "CohereForCausalLM"},
+                           {"cohere2", "Cohere2ForCausalLM"}};
 
 Kind kind_of(const ModelConfig& c) {
   if (c.family == ModelFamily::t5) {
@@ -146,7 +153,10 @@ Kind kind_of(const ModelConfig& c) {
     if (c.is_hybrid()) return {"nemotron_h", "NemotronHForCausalLM"};
     return {"mamba2", "Mamba2ForCausalLM"};
   }
-  if (c.family == ModelFamily::gemma) return {"gemma", "GemmaForCausalLM"};
+  const std::string_view type = hugging_face_type(c);
+  for (const Kind& kind : kDense)
+    if (kind.type == type) return kind;
+  if (const char* const flag = c.later_setting()) refuse(flag);
   if (c.position_embedding_type == "learned_absolute") {
     check_gpt2(c);
     return {"gpt2", "GPT2LMHeadModel"};
@@ -297,6 +307,9 @@ void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.end_array();
 }
 
+bool is_any_dense(std::string_view type) {
+  return std::ranges::any_of(kDense, [&](const Kind& kind) { return kind.type == type; });
+}
 bool is_qwen_moe(std::string_view type) { return type == "qwen2_moe" || type == "qwen3_moe"; }
 
 void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
@@ -307,19 +320,24 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
   if (!is_qwen_moe(type))
     json.member("intermediate_size", type == "mixtral" ? c.expert_ffn() : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
-  json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
-  json.member("hidden_act", type == "nemotron" ? "relu2"
-                            : type == "gemma"  ? "gelu_pytorch_tanh"
-                                               : "silu");
+  json.member(type == "nemotron" ? "norm_eps"
+              : is_cohere(type)  ? "layer_norm_eps"
+                                 : "rms_norm_eps",
+              c.norm_epsilon);
+  const bool later_gemma = is_gemma(type) && type != "gemma";
+  json.member(later_gemma ? "hidden_activation" : "hidden_act", type == "nemotron" ? "relu2"
+                                                                : is_gemma(type)
+                                                                    ? "gelu_pytorch_tanh"
+                                                                    : "silu");
   json.member("attention_dropout", c.attention_dropout);
-  if (type == "llama" || type == "nemotron")
+  if (type == "llama" || type == "nemotron" || type == "granite" || type == "smollm3")
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
-  if (type == "qwen3" || type == "qwen3_moe" || type == "gemma")
+  else if (type == "qwen3" || type == "qwen3_moe" || (is_any_dense(type) && type != "phi3"))
     json.member("attention_bias", false);
   if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
   write_rope(json, c, kept);
-  if (type != "llama" && !is_qwen_moe(type) && type != "glm4_moe" && type != "nemotron" &&
-      type != "gemma")
+  if (is_any_dense(type)) return write_dense_family(json, c, type);
+  if (type != "llama" && !is_qwen_moe(type) && type != "glm4_moe" && type != "nemotron")
     write_windows(json, c, type);
 }
 
@@ -545,9 +563,34 @@ bool is_ours(std::string_view name) {
                                                "is_encoder_decoder",
                                                "scale_decoder_outputs",
                                                "max_window_layers",
+                                               "hidden_activation",
+                                               "query_pre_attn_scalar",
+                                               "attn_logit_softcapping",
+                                               "final_logit_softcapping",
+                                               "rope_local_base_freq",
+                                               "sliding_window_pattern",
+                                               "_sliding_window_pattern",
+                                               "use_bidirectional_attention",
+                                               "logit_scale",
+                                               "use_qk_norm",
+                                               "embedding_multiplier",
+                                               "residual_multiplier",
+                                               "logits_scaling",
+                                               "attention_multiplier",
+                                               "no_rope_layers",
+                                               "no_rope_layer_interval",
                                                "id2label",
                                                "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
+}
+
+// These families have many settings, and most of what those may be has no model there.
+void check_reads_back(const ModelConfig& model, const std::string& json, std::string_view type) {
+  ModelConfig back = parse_hugging_face_config(json, "config.json").model;
+  back.padded_vocab_size = model.padded_vocab_size;
+  back.complete();
+  if (const char* const setting = differing_setting(model, back))
+    fail(Exit::bad_config, setting, ": no ", type, " of transformers has that");
 }
 
 // Llama's mathematics under Mistral's name, where that is what the model was called.
@@ -624,7 +667,12 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (special != nullptr && model.task_head == kScoreHead && is_said("eos_token_id") &&
       !is_said("pad_token_id"))
     json.member("pad_token_id", special->pad >= 0 ? special->pad : special->eos);
-  return json.end_object().text() + "\n";
+  // It goes before the scaling's own.
+  if (type == "phi3" && !is_said("original_max_position_embeddings"))
+    json.member("original_max_position_embeddings", model.max_position_embeddings);
+  std::string text = json.end_object().text() + "\n";
+  if (is_any_dense(type)) check_reads_back(model, text, type);
+  return text;
 }
 
 }  // namespace mt

@@ -281,7 +281,8 @@ std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std:
 // Tensors that a model of transformers computes, or passes over, and may have saved; of a GGUF file
 // its frequencies.
 static bool is_computed(const std::string& name, const std::string& format) {
-  if (format == kGgufFormat) return name == kGgufFrequencies;
+  if (format == kGgufFormat)
+    return name == kGgufFrequencies || name == kGgufFactors[0] || name == kGgufFactors[1];
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
          name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";

@@ -88,6 +88,7 @@ void check_legacy(const ModelConfig& c) {
             "are converted of GPT and BERT, which is what convert.py's legacy saver knows");
   refuse_if(c.task_head == kScoreHead, "have no GPT with the head of a task");
   refuse_if(c.qk_layernorm, "have no --qk-layernorm");
+  if (const char* const flag = c.later_setting()) refuse_if(true, concat("have no ", flag).c_str());
   refuse_if(!c.window_size.empty(), "have no --window-size");
   refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,
             "have no --apply-layernorm-1p with RMSNorm");

@@ -39,7 +39,8 @@ static std::optional<Transform> transform_of(PartOfRow part, const ModelConfig& 
     case PartOfRow::values:
       return Transform{pick_rows(period, (per_group + 1) * d, d)};
     case PartOfRow::by_kind:
-      return Transform{exchange(c.num_attention_heads, 3)};
+      return per_group == 1 ? Transform{exchange(c.num_attention_heads, 3)}
+                            : Transform{sort_rows(period, per_group * d, d)};
     case PartOfRow::cross_keys:
       return Transform{pick_rows(2 * d, 0, d)};
     case PartOfRow::cross_values:

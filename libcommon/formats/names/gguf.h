@@ -1,9 +1,11 @@
 // What llama.cpp calls the tensors of a model in a GGUF file (ckpt/gguf.h).  Values are
-// those of Hugging Face's, but that matrices of GPT-2 are [out, in], and that in Llama's queries
-// and keys channel i of a head, which is rotated with channel i + d / 2, stands beside it.
+// those of Hugging Face's, but that matrices of GPT-2 are [out, in], that in Llama's queries
+// and keys channel i of a head, which is rotated with channel i + d / 2, stands beside it, and that
+// norms whose scale is 1 + weight have that scale.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/names/foreign_name.h"
@@ -14,6 +16,26 @@ struct ModelConfig;
 
 inline constexpr const char* kGgufFormat = "gguf";
 inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
+// The same of texts of few tokens and of many, of a Phi-3.
+inline constexpr const char* kGgufFactors[] = {"rope_factors_short.weight",
+                                               "rope_factors_long.weight"};
+
+// Of whose logits the softmax of a router is: of the chosen experts or of all.
+enum class GgufExperts { none, chosen, all };
+
+// GgufArchitecture: what llama.cpp computes for a model_type of transformers.
+struct GgufArchitecture {
+  std::string_view name, model_type;
+  bool turned = false;      // queries and keys are in Meta's order
+  bool layer_norm = false;  // its epsilon is called so
+  bool has_output = true;   // of its own, if the model has
+  GgufExperts experts = GgufExperts::none;
+};
+// Null: there is none.
+const GgufArchitecture* find_gguf_architecture(std::string_view name, bool experts);
+const GgufArchitecture* gguf_architecture_of(std::string_view model_type);
+// All their names, with commas between them.
+std::string gguf_architectures();
 
 // The tensors of a row in a file of this architecture, "llama" say.  Exit::bad_config for a row
 // that has no place there.

@@ -44,6 +44,17 @@ constexpr ModuleName kLlama[] = {
 };
 
 constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
+// Where branches have norms behind them.
+constexpr ModuleName kPostNorms[] = {
+    {"self_attention.linear_proj.post_layernorm", "post_attention_layernorm"},
+    {"pre_mlp_layernorm", "pre_feedforward_layernorm"},
+    {"mlp.linear_fc2.post_layernorm", "post_feedforward_layernorm"},
+};
+
+constexpr ModuleName kPhi3[] = {
+    {"self_attention.linear_qkv", "self_attn.qkv_proj", by_kind},
+    {"mlp.linear_fc1", "mlp.gate_up_proj"},
+};
 
 constexpr ModuleName kMixtralExpert[] = {
     {"experts.linear_fc1", "w1", gate},
@@ -186,7 +197,12 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   if (row.place.module.starts_with("mlp.shared_experts."))
     return c.moe_shared_expert_gate ? names_in(kQwenShared, c, row, layer)
                                     : names_in(kGlmShared, c, row, layer);
-  if (!row.place.expert) return names_in(kLlama, c, row, layer);
+  if (!row.place.expert) {
+    Names names;
+    if (c.post_layernorm) names = names_in(kPostNorms, c, row, layer);
+    if (hugging_face_type(c) == "phi3") names = names_in(kPhi3, c, row, layer);
+    return names.empty() ? names_in(kLlama, c, row, layer) : names;
+  }
   const std::string expert = concat("experts.", *row.place.expert, ".");
   return qwen ? names_in(kQwenExpert, c, row, layer + "mlp." + expert)
               : names_in(kMixtralExpert, c, row, layer + "block_sparse_moe." + expert);
@@ -242,7 +258,6 @@ Names t5_names(const ModelConfig& c, const Param& row) {
 Names names_of(const ModelConfig& c, const Param& row) {
   switch (c.family) {
     case ModelFamily::gpt:
-    case ModelFamily::gemma:
     case ModelFamily::mixtral:
       return c.position_embedding_type == "learned_absolute" ? gpt2_names(c, row)
                                                              : llama_names(c, row);
@@ -257,6 +272,20 @@ Names names_of(const ModelConfig& c, const Param& row) {
 }
 
 }  // namespace
+
+std::string_view hugging_face_type(const ModelConfig& c) {
+  if (!c.hf_model_type.empty()) return c.hf_model_type;
+  if (c.family != ModelFamily::gpt || !c.has_rope()) return {};
+  if (c.parallel_block)
+    return c.window_size.empty() && c.no_rope_freq.empty() ? "cohere" : "cohere2";
+  if (c.gated_gelu) return !c.post_layernorm ? "gemma" : c.qk_layernorm ? "gemma3_text" : "gemma2";
+  if (!c.pre_layernorm) return "olmo2";
+  if (c.embedding_mult != 1 || c.residual_mult != 1 || c.logit_scale != 1 || c.softmax_scale)
+    return "granite";
+  if (!c.no_rope_freq.empty()) return "smollm3";
+  if (c.swiglu && c.rotary_percent != 1) return "phi3";
+  return {};
+}
 
 std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Param& row) {
   const bool zero = config.family == ModelFamily::t5 && row.place.stack == "lm_head" &&

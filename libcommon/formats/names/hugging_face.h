@@ -2,6 +2,7 @@
 // [in, out], Llama and those like it, Mixtral, Megatron's BERT, nemotron_h and T5.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "formats/names/foreign_name.h"
@@ -11,6 +12,10 @@ namespace mt {
 struct ModelConfig;
 
 inline constexpr const char* kHuggingFaceFormat = "hf";
+
+// The model_type of a decoder that no GPT-2, Llama, Mistral, Mixtral, Qwen or Nemotron is; empty:
+// it may be one of these, or of another family.
+std::string_view hugging_face_type(const ModelConfig& config);
 
 // Returns the tensors that a row consists of; none if their model computes as if it were zero.  A
 // row that has no place there is Exit::bad_data.

@@ -42,9 +42,8 @@ constexpr Share kOfLayer[] = {
     {"ffn_norm.weight", MetaShare::all}};
 
 bool is_like_llama(const ModelConfig& c) {
-  const bool dense = c.family == ModelFamily::gpt || c.family == ModelFamily::gemma;
-  return (dense || c.family == ModelFamily::mixtral) &&
-         c.position_embedding_type != "learned_absolute";
+  return (c.family == ModelFamily::gpt || c.family == ModelFamily::mixtral) &&
+         c.position_embedding_type != "learned_absolute" && c.later_setting() == nullptr;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
       // A part's rows are those of their layer; and a matrix of GPT-2's is transposed, but its
       // adapter is not.
       for (const Rearrange& step : names[i].transform)
-        if (step.kind == Rearrange::Kind::exchange || step.kind == Rearrange::Kind::scale)
+        if (step.kind == Rearrange::Kind::sort || step.kind == Rearrange::Kind::exchange ||
+            step.kind == Rearrange::Kind::scale)
           module.of_outputs.push_back(step);
       modules.push_back(std::move(module));
     }

@@ -1,4 +1,4 @@
-// AttentionConfig: heads, and which tokens they see.
+// AttentionConfig: heads, which tokens they see, and what becomes of their scores.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,8 @@ struct AttentionConfig {
   bool add_qkv_bias = false;
   std::string window_size;  // "A,B": tokens before and after itself that a token sees; A -1: all
   std::vector<std::int64_t> window_attn_skip_freq;  // see window()
+  std::optional<double> softmax_scale;  // of products of queries and keys; by default 1 / sqrt(d)
+  double attn_logit_softcapping = 0;    // C: scores s become C tanh(s / C); 0: they stay
 
   void check(std::int64_t layers) const;
 

@@ -1,6 +1,7 @@
 #include "model/config/megatron_args.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "model/config/settings.h"
@@ -55,6 +56,8 @@ class ArgsWriter {
       set(arg, c_.fuses_bias_and_gelu());
     else if (arg == "add_qkv_bias")
       set(arg, c_.has_qkv_bias());
+    else if (arg == "embedding_mult" && c_.gated_gelu && c_.family == ModelFamily::gpt)
+      set(arg, py(value));  // see read_family()
     else if (!is_left_out(arg, py(value), s))
       set(arg, py(value));
     add_behind(arg);
@@ -103,7 +106,6 @@ class ArgsWriter {
   }
 
   void add_family() const {
-    if (c_.family == ModelFamily::gemma) set("gated_linear_unit", true);
     if (c_.family != ModelFamily::mamba) return;
     set("is_hybrid_model", true);
     set("hybrid_attention_ratio", 0.0);
@@ -144,7 +146,6 @@ class ArgsReader {
     for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
       if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
         return ModelFamily::t5;
-    if (is_on("gated_linear_unit") && !is_on("swiglu")) return ModelFamily::gemma;
     const bool bert = has_tensor("lm_head.dense.weight") ||
                       has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
     return bert ? ModelFamily::bert : ModelFamily::gpt;
@@ -155,14 +156,18 @@ class ArgsReader {
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
       read_ratios(c);
     if (c.family == ModelFamily::t5) read_t5(c);
+    if (c.swiglu) c.gated_gelu = false;
+    // Megatron says the latter by its model's class alone, of which there is Gemma's.
+    if (c.family == ModelFamily::gpt && c.gated_gelu && given("embedding_mult") == nullptr)
+      c.embedding_mult = std::sqrt(static_cast<double>(c.hidden_size));
   }
 
   // Settings that change the mathematics in a way that this family lacks.
   void refuse_others(ModelFamily family) const {
     if (family == ModelFamily::gpt)
-      for (const char* name : {"num_experts", "is_hybrid_model", "gated_linear_unit"}) refuse(name);
+      for (const char* name : {"num_experts", "is_hybrid_model"}) refuse(name);
     for (const char* name :
-         {"multi_latent_attention", "mtp_num_layers", "no_rope_freq", "qk_l2_norm", "quick_geglu",
+         {"multi_latent_attention", "mtp_num_layers", "qk_l2_norm", "quick_geglu",
           "glu_linear_offset", "activation_func_clamp_value", "attention_output_gate", "use_mup"})
       refuse(name);
   }
@@ -221,7 +226,6 @@ class ArgsReader {
       c.relu = *activation == PyValue("relu");
       refuse_if(!c.relu, "activation_func");
     }
-    if (c.swiglu) c.gated_gelu = false;
   }
 
   // Null where it is absent or None.

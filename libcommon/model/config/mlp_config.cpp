@@ -7,6 +7,9 @@ namespace mt {
 
 void MlpConfig::check() const {
   if (squared_relu && swiglu) fail(Exit::bad_config, "--squared-relu: excludes --swiglu");
+  if (gated_gelu && (swiglu || squared_relu))
+    fail(Exit::bad_config, "--gated-linear-unit: excludes ",
+         swiglu ? "--swiglu" : "--squared-relu");
   if (squared_relu && fuses_bias_and_gelu())
     fail(Exit::bad_config,
          "--squared-relu: needs --no-bias-gelu-fusion or --disable-bias-linear, as in Megatron-LM");

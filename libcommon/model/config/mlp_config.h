@@ -11,7 +11,8 @@ enum class Activation : std::uint8_t;  // nn/mlp.h
 struct MlpConfig {
   std::optional<std::int64_t> ffn_hidden_size;  // by default ffn(hidden_size)
   bool swiglu = false, squared_relu = false;
-  bool relu = false, gated_gelu = false;  // T5's
+  bool relu = false;        // T5's
+  bool gated_gelu = false;  // GeLU in its tanh form
   bool bias_gelu_fusion =
       true;  // only chooses the GeLU's form: tanh if on and there are biases, else erf
   bool add_bias_linear = true;

@@ -75,6 +75,22 @@ void check_t5(const ModelConfig& c) {
               between(static_cast<double>(c.relative_attention_num_buckets / 2 + 1), 1 << 30));
 }
 
+// How norms, and layers of them, fit together.
+void check_norms(const ModelConfig& c, std::int64_t ranks) {
+  if (c.qk_layernorm_whole && !c.qk_layernorm)
+    fail(Exit::bad_config, "--qk-layernorm-whole: needs --qk-layernorm");
+  if (c.qk_layernorm_whole && ranks > 1)
+    fail(Exit::bad_config,
+         "--qk-layernorm-whole: not with --tensor-model-parallel-size, whose ranks have some heads "
+         "each");
+  if (!c.norm_bias && c.normalization != "LayerNorm")
+    fail(Exit::bad_config, "--disable-norm-bias: an RMSNorm has none");
+  if (!c.pre_layernorm && !c.post_layernorm)
+    fail(Exit::bad_config, "--no-pre-layernorm: needs --post-layernorm");
+  if (c.parallel_block && (c.post_layernorm || !c.pre_layernorm))
+    fail(Exit::bad_config, "--parallel-block: has one norm, in front");
+}
+
 void check_bert(const ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
@@ -125,6 +141,8 @@ void ModelConfig::add_to(CommandLine& cl) {
   const auto declare = [&](Section section) { visit_settings(*this, Declaring{cl, section}); };
   cl.section("Model");
   for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
+  cl.section("Layers of some families");
+  declare(Section::layers);
   cl.section("Positions and windows");
   declare(Section::positions);
   cl.section("Dropout and initial weights");
@@ -149,17 +167,46 @@ void ModelConfig::complete(int tensor_ranks) {
          ": 8/3 of it hold no multiple of 64 for --swiglu; give --ffn-hidden-size");
   AttentionConfig::check(num_layers);
   MlpConfig::check();
-  PositionConfig::check(head_dim());
+  PositionConfig::check(head_dim(), num_layers);
+  if (rotary_base_window != 0 && window_size.empty())
+    fail(Exit::bad_config, "--rotary-base-window: needs --window-size");
+  if (rotary_base_window != 0 && rope_attention_factor != 1 && turns_in_part())
+    fail(Exit::bad_config,
+         "--rotary-base-window: not with --rope-attention-factor and channels that do not turn");
   pad_vocabulary(tensor_ranks);
   if (family == ModelFamily::mixtral) complete_experts(*this);
   check_shares(*this, tensor_ranks);
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
+  check_norms(*this, tensor_ranks);
+  if (const char* const flag = later_setting(); flag != nullptr && family != ModelFamily::gpt)
+    fail(Exit::bad_config, flag, ": of a GPT alone");
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   check_task_head(*this);
   if (family == ModelFamily::mixtral) check_mixtral(*this);
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
+}
+
+const char* ModelConfig::later_setting() const {
+  const std::pair<bool, const char*> settings[] = {
+      {softmax_scale.has_value(), "--softmax-scale"},
+      {attn_logit_softcapping != 0, "--attn-logit-softcapping"},
+      {!no_rope_freq.empty(), "--no-rope-freq"},
+      {rotary_base_window != 0, "--rotary-base-window"},
+      {qk_layernorm_whole, "--qk-layernorm-whole"},
+      {!norm_bias, "--disable-norm-bias"},
+      {!pre_layernorm, "--no-pre-layernorm"},
+      {post_layernorm, "--post-layernorm"},
+      {parallel_block, "--parallel-block"},
+      {embedding_mult != 1, "--embedding-mult"},
+      {residual_mult != 1, "--residual-mult"},
+      {logit_scale != 1, "--logit-scale"},
+      {final_logit_softcapping != 0, "--final-logit-softcapping"},
+      {gated_gelu && family != ModelFamily::t5, "--gated-linear-unit"}};
+  const auto* const found =
+      std::ranges::find_if(settings, [](const auto& setting) { return setting.first; });
+  return found == std::end(settings) ? nullptr : found->second;
 }
 
 void Sizes::pad_vocabulary(int tensor_ranks) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,13 +33,13 @@ class CommandLine;
 enum class ModelFamily : std::uint8_t {
   gpt,
   mixtral,  // a Mistral whose MLPs are experts
-  gemma,    // a Llama with GeGLU, RMSNorm of 1 + weight, and scaled embeddings
   bert,     // Megatron's: pre-norm, with pooler and binary head
   mamba,    // Mamba-2, or a hybrid of its layers with others
   t5,       // an encoder, and a decoder that attends to what it makes of another text
 };
 
 struct ModelConfig : Sizes,
+                     Multipliers,
                      AttentionConfig,
                      PositionConfig,  // a T5's position_embedding_type may be relative, too
                      MlpConfig,
@@ -50,12 +51,20 @@ struct ModelConfig : Sizes,
                      HeadConfig,
                      AdapterConfig {
   ModelFamily family = ModelFamily::gpt;
+  // Attention and MLP of a layer read the same norm, and are added to what it had read.
+  bool parallel_block = false;
+  // What transformers calls it (model_type), where that does not follow from the other settings.
+  std::string hf_model_type;
   RecomputeOptions recompute;
 
   void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
   // Checks what must fit together, naming the option that is wrong, and derives the padded
   // vocabulary, of a model whose matrices so many ranks share.
   void complete(int tensor_ranks = 1);
+
+  // The flag of a setting that neither GPT-2, Llama nor Qwen has, nor any other family; null: it
+  // has none.
+  const char* later_setting() const;
 
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
@@ -65,6 +74,18 @@ struct ModelConfig : Sizes,
   }
   std::int64_t rotary_dim() const { return rotated(head_dim()); }
   std::vector<double> rotary_frequencies() const { return frequencies(head_dim()); }
+  // Whether some of a head's channels do not turn: a factor of those that do is no factor of
+  // scores.
+  bool turns_in_part() const {
+    return (has_rope() && rotary_dim() != head_dim()) || !no_rope_freq.empty();
+  }
+  // Whether a layer turns by the frequencies of layers with a window.
+  bool turns_by_window(std::int64_t layer) const {
+    return rotary_base_window != 0 && window(layer) >= 0;
+  }
+  double score_scale() const {
+    return softmax_scale ? *softmax_scale : 1 / std::sqrt(static_cast<double>(head_dim()));
+  }
   bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
 };
 
@@ -73,6 +94,9 @@ struct ModelConfig : Sizes,
 // another base and scaling of rotary positions and other windows; what differs of these is told.
 std::string check_same_model(const ModelConfig& run, const ModelConfig& stored,
                              const std::string& where, bool begins_anew = false);
+
+// The first setting in which two models of as many layers compute something else; null: none.
+const char* differing_setting(const ModelConfig& a, const ModelConfig& b);
 
 // Whether numbers can be multiplied by the square root without rounding.
 inline bool is_power_of_four(std::int64_t n) {

@@ -1,4 +1,4 @@
-// NormConfig: the norms before a layer's branches and of its heads.
+// NormConfig: the norms before a layer's branches, behind them, and of its heads.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,9 @@ struct NormConfig {
   std::string normalization = "LayerNorm";  // or RMSNorm
   double norm_epsilon = 1e-5;
   bool apply_layernorm_1p = false, qk_layernorm = false;
+  bool qk_layernorm_whole = false;  // over all heads' channels of a token, not over each head's
+  bool norm_bias = true;            // of a LayerNorm
+  bool pre_layernorm = true, post_layernorm = false;  // of each branch
 
   NormKind norm_kind() const;
 };

@@ -25,7 +25,7 @@ static std::vector<double> numbers_of(const std::string& list) {
 }
 
 // Refuses what would be without effect, and what Megatron-LM rejects.
-void PositionConfig::check(std::int64_t head_dim) const {
+void PositionConfig::check(std::int64_t head_dim, std::int64_t layers) const {
   const std::int64_t channels = rotated(head_dim);
   if (has_rope() && (channels == 0 || channels % 2 != 0))
     fail(Exit::bad_config, "--rotary-percent ", rotary_percent, ": rotates ", channels, " of ",
@@ -35,22 +35,34 @@ void PositionConfig::check(std::int64_t head_dim) const {
          "--no-position-embedding: is ignored by Megatron-Core's models; use "
          "--position-embedding-type none or rope");
   const bool factors = !rope_frequency_factors.empty() || rope_attention_factor != 1;
-  const bool rotary = rotary_interleaved || rotary_interpolation || use_rope_scaling || factors;
+  const bool rotary = rotary_interleaved || rotary_interpolation || use_rope_scaling || factors ||
+                      rotary_base_window != 0 || !no_rope_freq.empty();
   if (rotary && !has_rope())
     fail(Exit::bad_config,
          rotary_interleaved     ? "--rotary-interleaved"
          : rotary_interpolation ? "--rotary-seq-len-interpolation-factor"
          : use_rope_scaling     ? "--use-rope-scaling"
-                                : "--rope-frequency-factors",
+         : rotary_base_window   ? "--rotary-base-window"
+         : factors              ? "--rope-frequency-factors"
+                                : "--no-rope-freq",
          ": needs --position-embedding-type rope");
   if (!has_rope()) return;
   if (const auto pairs = std::ssize(numbers_of(rope_frequency_factors));
       !rope_frequency_factors.empty() && pairs != channels / 2)
     fail(Exit::bad_config, "--rope-frequency-factors: are ", pairs, ", expected one for each of ",
          channels / 2, " pairs of channels, with commas between them, each above 0");
-  if (rope_attention_factor != 1 && channels != head_dim)
-    fail(Exit::bad_config, "--rope-attention-factor ", rope_attention_factor,
-         ": with --rotary-percent ", rotary_percent, ", which is not supported");
+  if (no_rope_freq.size() == 1 && (no_rope_freq[0] < 1 || layers % no_rope_freq[0] != 0))
+    fail(Exit::bad_config, "--no-rope-freq ", no_rope_freq[0], ": does not divide ", layers,
+         " layers");
+  if (no_rope_freq.size() > 1 && std::ssize(no_rope_freq) != layers)
+    fail(Exit::bad_config, "--no-rope-freq: ", no_rope_freq.size(), " numbers for ", layers,
+         " layers");
+}
+
+bool PositionConfig::turns(std::int64_t layer) const {
+  if (!has_rope() || no_rope_freq.empty()) return has_rope();
+  return no_rope_freq.size() == 1 ? (layer + 1) % no_rope_freq[0] != 0
+                                  : no_rope_freq[static_cast<std::size_t>(layer)] == 0;
 }
 
 // Llama 3.1's: wavelengths beyond 8192 tokens, which it had been trained with, are stretched,
@@ -79,6 +91,15 @@ std::vector<double> PositionConfig::frequencies(std::int64_t head_dim) const {
                           rotary_interpolation.value_or(1));
   }
   return frequencies;
+}
+
+std::vector<double> PositionConfig::window_frequencies(std::int64_t head_dim) const {
+  if (rotary_base_window == 0) return frequencies(head_dim);
+  PositionConfig plain;
+  plain.position_embedding_type = position_embedding_type;
+  plain.rotary_percent = rotary_percent;
+  plain.rotary_base = rotary_base_window;
+  return plain.frequencies(head_dim);
 }
 
 }  // namespace mt

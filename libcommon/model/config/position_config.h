@@ -23,14 +23,21 @@ struct PositionConfig {
   // are multiplied by the second.
   std::string rope_frequency_factors;
   double rope_attention_factor = 1;
+  // Layers that have a window turn by frequencies of this base, and no scaling; 0: as the others.
+  std::int64_t rotary_base_window = 0;
+  std::vector<std::int64_t> no_rope_freq;  // see turns()
 
-  void check(std::int64_t head_dim) const;
+  void check(std::int64_t head_dim, std::int64_t layers) const;
 
   bool has_rope() const { return position_embedding_type == "rope"; }
   bool has_positions() const { return position_embedding_type == "learned_absolute"; }
   std::int64_t rotated(std::int64_t head_dim) const;  // channels of a head; 0 without rope
+  // Whether a layer, from 0, has rotary positions: not every N-th of one number N, and of several
+  // those that are 0.
+  bool turns(std::int64_t layer) const;
   // By how much a pair of channels turns from a position to the next: rotated() / 2 of them.
   std::vector<double> frequencies(std::int64_t head_dim) const;
+  std::vector<double> window_frequencies(std::int64_t head_dim) const;  // of layers with a window
 };
 
 }  // namespace mt

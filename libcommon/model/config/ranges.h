@@ -21,6 +21,7 @@ inline Range count_to(double most) { return {at_least(1), between(1, most)}; }
 inline Range count() { return {at_least(1), at_least(1)}; }
 inline Range part_to(double most) { return {between(0, most), between(0, most)}; }
 inline Range positive() { return {greater_than(0), greater_than(0)}; }
+inline Range not_negative() { return {at_least(0), at_least(0)}; }
 inline Range choice(const std::vector<std::string>& choices) {
   return {one_of(choices), one_of(choices)};
 }

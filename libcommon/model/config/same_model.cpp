@@ -43,6 +43,7 @@ struct Describing {
     if (flag == "--moe-ffn-hidden-size") facts.push_back({name, c.expert_ffn()});
     if (flag == "--num-query-groups") facts.push_back({name, c.kv_heads()});
     if (flag == "--kv-channels") facts.push_back({name, c.head_dim()});
+    if (flag == "--softmax-scale") facts.push_back({name, c.score_scale()});
     if (flag == "--rotary-seq-len-interpolation-factor")
       facts.push_back({name, c.rotary_interpolation.value_or(1), true});
   }
@@ -53,6 +54,8 @@ Facts facts_of(const ModelConfig& c) {
   visit_settings(c, Describing{c, facts});
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     facts.push_back({"the window of a layer (--window-size)", c.window(layer), true});
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    facts.push_back({"rotary positions of a layer (--no-rope-freq)", on_off(c.turns(layer))});
   facts.push_back({"a bias in the QKV projection", on_off(c.has_qkv_bias())});
   facts.push_back({"GeLU in its tanh form", on_off(c.activation() == Activation::gelu_tanh)});
   if (c.has_positions()) facts.push_back({"--max-position-embeddings", c.max_position_embeddings});
@@ -60,6 +63,13 @@ Facts facts_of(const ModelConfig& c) {
 }
 
 }  // namespace
+
+const char* differing_setting(const ModelConfig& a, const ModelConfig& b) {
+  const Facts ours = facts_of(a), theirs = facts_of(b);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    if (ours[i].value != theirs.at(i).value) return ours[i].name;
+  return nullptr;
+}
 
 std::string check_same_model(const ModelConfig& run, const ModelConfig& stored,
                              const std::string& where, bool begins_anew) {

@@ -14,7 +14,15 @@ namespace mt {
 
 // Where --help has an option: the options of a section come in the order of the table, which is
 // that of Megatron's args.
-enum class Section : std::uint8_t { sizes, model, padding, positions, training, no_option };
+enum class Section : std::uint8_t {
+  sizes,
+  model,
+  padding,
+  layers,  // what those of some families are made of
+  positions,
+  training,
+  no_option
+};
 
 enum class Effect : std::uint8_t {
   model,    // what the model computes: a run must have its checkpoint's
@@ -98,7 +106,6 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.relative_attention_max_distance,
           stored("--relative-attention-max-distance", kModel, count_to(1 << 30)));
     visit(c.relu, {"--relu", Section::no_option, kModel, nullptr, nullptr, any_value(), kNoArg});
-    visit(c.gated_gelu, rare(stored("--gated-linear-unit", kModel)));
     visit(c.scale_decoder_outputs, rare(stored("--scale-decoder-outputs", kModel)));
   }
 }
@@ -165,6 +172,14 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.rope_attention_factor,
         rare({"--rope-attention-factor", positions, kReach,
               "rotary queries and keys are multiplied by this", "F", positive()}));
+  visit(c.no_rope_freq, rare({"--no-rope-freq", positions, kPart,
+                              "every Nth layer has no rotary positions; or a 1 (none) or 0 for "
+                              "each layer",
+                              "N", as_given(at_least(0))}));
+  visit(c.rotary_base_window, rare({"--rotary-base-window", positions, kReach,
+                                    "base of the rotary frequencies of layers with a window, which "
+                                    "no scaling changes; 0: as of the others",
+                                    "N", not_negative()}));
   visit(c.window_size,
         {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});
@@ -172,6 +187,13 @@ void visit_settings(Config& c, const Visit& visit) {
         {"--window-attn-skip-freq", positions, kPart,
          "every Nth layer has no window; or a 1 (window) or 0 for each layer", "N",
          as_given(at_least(0))});
+  visit(c.softmax_scale,
+        rare({"--softmax-scale", layers, kPart,
+              "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
+              "F", positive()}));
+  visit(c.attn_logit_softcapping,
+        rare({"--attn-logit-softcapping", layers, kModel,
+              "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
   visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
                           choice({"LayerNorm", "RMSNorm"})});
   visit(c.norm_epsilon, {"--norm-epsilon", model, kModel, "added to a norm's variance", "F",
@@ -180,8 +202,34 @@ void visit_settings(Config& c, const Visit& visit) {
                                "norms multiply by 1 + their weight, which begins at 0"});
   visit(c.qk_layernorm,
         {"--qk-layernorm", model, kModel, "norms of each query and key head, before the rotation"});
+  visit(c.qk_layernorm_whole,
+        rare({"--qk-layernorm-whole", layers, kModel,
+              "these norms are of all query and of all key heads of a token together"}));
+  visit(c.norm_bias, rare({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
+                           any_value(), "norm_bias"}));
+  visit(c.pre_layernorm,
+        rare({"--no-pre-layernorm", layers, kModel, "no norm in front of attention and MLP", kOff,
+              any_value(), "pre_layernorm"}));
+  visit(c.post_layernorm, rare({"--post-layernorm", layers, kModel,
+                                "a norm of what attention and MLP each add to a layer"}));
+  visit(c.parallel_block,
+        rare({"--parallel-block", layers, kModel,
+              "attention and MLP read one norm of a layer's input, and both are added to that"}));
+  visit(c.embedding_mult, rare({"--embedding-mult", layers, kModel,
+                                "embeddings of words are multiplied by this", "F", positive()}));
+  visit(c.residual_mult, rare({"--residual-mult", layers, kModel,
+                               "what attention and MLP each add to a layer is multiplied by this",
+                               "F", positive()}));
+  visit(c.logit_scale,
+        rare({"--logit-scale", layers, kModel, "logits are multiplied by this", "F", positive()}));
+  visit(c.final_logit_softcapping,
+        rare({"--final-logit-softcapping", layers, kModel,
+              "logits l, once they are scaled, become F tanh(l / F); 0: they stay", "F",
+              not_negative()}));
   visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
   visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
+  visit(c.gated_gelu, rare({"--gated-linear-unit", model, kModel,
+                            "GeLU, in its tanh form, gates the other half of the MLP"}));
   visit(c.bias_gelu_fusion,
         {"--no-bias-gelu-fusion", model, kPart, "the erf form of GeLU instead of tanh", kOff,
          any_value(), "bias_gelu_fusion"});
@@ -217,6 +265,7 @@ void visit_settings(Config& c, const Visit& visit) {
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
   visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));
   visit(c.label_names, rare(stored("--label-names", kTraining)));
+  visit(c.hf_model_type, rare(stored("--hf-model-type", kTraining)));
   visit(c.lora_rank, rare(stored("--lora-rank", kTraining, part_to(kWide))));
   visit(c.lora_alpha, rare(stored("--lora-alpha", kTraining, positive())));
   visit(c.lora_dropout, rare(stored("--lora-dropout", kTraining, part_to(0.99))));

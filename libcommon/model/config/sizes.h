@@ -1,4 +1,5 @@
-// Sizes: how many layers a model has, how wide it is, and its vocabulary.
+// Sizes: how many layers a model has, how wide it is, and its vocabulary.  Multipliers: numbers
+// that it multiplies hidden states and logits with.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,13 @@ struct Sizes {
   bool untie_embeddings_and_output_weights = false;
 
   void pad_vocabulary(int tensor_ranks);  // and checks that it holds the tokenizer's
+};
+
+struct Multipliers {
+  double embedding_mult = 1;           // of words, before the layers
+  double residual_mult = 1;            // of what each branch adds
+  double logit_scale = 1;              // of logits, which then
+  double final_logit_softcapping = 0;  // C: become C tanh(logit / C); 0: stay
 };
 
 }  // namespace mt

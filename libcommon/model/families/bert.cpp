@@ -11,13 +11,13 @@ namespace mt {
 Bert::Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
     : config_(std::make_unique<ModelConfig>(config)), part_(part) {
   table_.divide(part.rank, part.ranks);
-  inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
+  rotary_ = make_rotary(*config_, rotary_storage_);
   const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_heads = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first)
       embedding_rows_ = make_unit(table_, [&] { add_embedding(tied && !has_heads); });
-    chunks_.push_back({range, make_stack({table_, *config_, part_}, range, inv_freq_)});
+    chunks_.push_back({range, make_stack({table_, *config_, part_}, range, rotary_)});
     if (range.last) head_rows_ = make_unit(table_, [&] { add_heads(); });
   }
 }

@@ -58,8 +58,8 @@ class Bert : public Model {
 
   std::unique_ptr<const ModelConfig> config_;
   TensorPart part_;
-  Buffer inv_freq_storage_;
-  ConstTensor inv_freq_;
+  Buffer rotary_storage_;
+  Rotary rotary_;
   RowRange embedding_rows_, head_rows_;
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;

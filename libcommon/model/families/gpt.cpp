@@ -18,7 +18,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
-  find_angles(s, inv_freq_, config_->rotary_interleaved);
+  find_angles(s, rotary_);
   x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
   if (!chunk(s).range.last) {
     out.hidden() = x;

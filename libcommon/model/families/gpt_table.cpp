@@ -27,13 +27,13 @@ Gpt::Gpt(ParamTable& table, const ModelConfig& config, const StageRanges& ranges
 }
 
 void Gpt::add_rows(ParamTable& table, const StageRanges& ranges) {
-  inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
+  rotary_ = make_rotary(*config_, rotary_storage_);
   const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first)
       embedding_rows_ = make_unit(table, [&] { add_embedding(table, tied && !has_head); });
-    chunks_.push_back({range, make_stack({table, *config_, part_}, range, inv_freq_)});
+    chunks_.push_back({range, make_stack({table, *config_, part_}, range, rotary_)});
     if (range.last) head_rows_ = make_unit(table, [&] { add_head(table); });
   }
 }
@@ -43,7 +43,7 @@ void Gpt::add_embedding(ParamTable& table, bool is_shared) {
   const Param& words = declare_words(rows, is_shared);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
   embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout,
-                     config_->neftune_alpha);
+                     Embedding::Options{config_->embedding_mult, config_->neftune_alpha});
 }
 
 void Gpt::add_head(ParamTable& table) {
@@ -56,7 +56,8 @@ void Gpt::add_head(ParamTable& table) {
   head_.emplace(config_->untie_embeddings_and_output_weights ? declare_output(rows)
                 : embedding_                                 ? table.rows()[embedding_rows_.begin]
                                                              : declare_words(rows, true, true),
-                config_->vocab_size, config_->label_smoothing);
+                config_->vocab_size, config_->label_smoothing,
+                LmHead::Scaling{config_->logit_scale, config_->final_logit_softcapping});
 }
 
 }  // namespace mt

@@ -58,7 +58,7 @@ void T5::decode(Step& s, Wire& out, const Wire& in, const Fields& batch, const E
     embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
-  find_angles(s, inv_freq_, config_->rotary_interleaved);
+  find_angles(s, rotary_);
   x = own.decoder.forward(s, x, saved ? &saved->decoder : nullptr);
   if (!own.range.last) {
     out.hidden() = x;

@@ -79,8 +79,8 @@ class T5 : public Model {
   std::unique_ptr<const ModelConfig> config_;
   TensorPart part_;
   std::int64_t encoders_ = 0, layers_ = 0;  // of the encoder, of both
-  Buffer inv_freq_storage_;
-  ConstTensor inv_freq_;
+  Buffer rotary_storage_;
+  Rotary rotary_;
   RowRange embedding_rows_, encoder_norm_rows_, head_rows_, relative_rows_[2];
   const Param* words_ = nullptr;
   std::optional<RelativeBias> relative_[2];  // of the encoder, of the decoder

@@ -15,7 +15,7 @@ T5::T5(const ModelConfig& config, const StageRanges& ranges, const TensorPart& p
   table_.divide(part.rank, part.ranks);
   encoders_ = config_->encoder_num_layers;
   layers_ = encoders_ + config_->num_layers;
-  inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
+  rotary_ = make_rotary(*config_, rotary_storage_);
   add_shared_tables(ranges);
   const ModelRows rows{table_, *config_, part_};
   for (const StageRange& range : ranges) {
@@ -94,7 +94,7 @@ Stack T5::stack_of(const StageRange& range, std::int64_t begin, std::int64_t end
                    const std::optional<RelativeBias>& bias) {
   const StageRange own{.begin = std::clamp(range.begin, begin, end),
                        .end = std::clamp(range.end, begin, end)};
-  return make_stack({table_, *config_, part_}, own, inv_freq_, bias);
+  return make_stack({table_, *config_, part_}, own, rotary_, bias);
 }
 
 // What a rank's first chunk that uses a table leaves in its gradient is all that a micro-batch

@@ -1,25 +1,36 @@
 // The rows of a layer's self-attention: linear_qkv, with the norm in front of it, norms of heads,
 // and linear_proj; and those of its cross-attention.
+#include <cmath>
+
 #include "model/layers/layer_rows.h"
 #include "nn/kv_cache.h"
 
 namespace mt {
 
 static SelfAttention::HeadNorms make_head_norms(const LayerRows& layer) {
-  const auto head_norm = [&](const char* module) {
-    Param scale = layer.row(module, "weight", {layer.config.head_dim()}, {});
+  const bool whole = layer.config.qk_layernorm_whole;
+  const auto head_norm = [&](const char* module, std::int64_t heads) {
+    Param scale = layer.row(module, "weight", {(whole ? heads : 1) * layer.config.head_dim()}, {});
     if (layer.part.ranks > 1) scale.summed_over = SummedOver::tp;  // each rank has other heads
     return layer.make_norm(std::move(scale));
   };
-  return {.q = head_norm("self_attention.q_layernorm"),
-          .k = head_norm("self_attention.k_layernorm")};
+  return {.q = head_norm("self_attention.q_layernorm", layer.config.num_attention_heads),
+          .k = head_norm("self_attention.k_layernorm", layer.config.kv_heads())};
 }
 
-static std::optional<Branch> make_attention(const LayerRows& layer) {
+// Beside 1 / sqrt(head width).  Where all channels turn, what multiplies queries and keys does so
+// to scores.
+static double scale_of_scores(const ModelConfig& c, bool windowed) {
+  const double turned = c.turns_in_part() || windowed ? 1 : c.rope_attention_factor;
+  const double scale =
+      c.softmax_scale ? *c.softmax_scale * std::sqrt(static_cast<double>(c.head_dim())) : 1;
+  return turned * turned * scale;
+}
+
+SelfAttention make_self_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      groups = c.kv_heads(), qkv_rows = (heads + 2 * groups) * d;
-  const Norm norm = layer.make_branch_norm("self_attention.linear_qkv", "layer_norm_weight");
   const Linear qkv = layer.make_linear(
       layer.row(
           "self_attention.linear_qkv", "weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
@@ -31,6 +42,8 @@ static std::optional<Branch> make_attention(const LayerRows& layer) {
       layer.row("self_attention.linear_proj", "weight", {h, heads * d}, layer.output_init(),
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}}),
       c.add_bias_linear, Purpose::proj_adapter_dropout);
+  const bool windowed = c.turns_by_window(layer.layer), turns = c.turns(layer.layer);
+  const std::size_t table = windowed ? 1 : 0;
   const SelfAttention::Options options{
       .core = {.layer = layer.layer,
                .heads = heads / layer.part.ranks,
@@ -38,38 +51,52 @@ static std::optional<Branch> make_attention(const LayerRows& layer) {
                .head_dim = d,
                .first_head = layer.part.rank * (heads / layer.part.ranks),
                .dropout = c.attention_dropout,
-               .scale = c.rope_attention_factor * c.rope_attention_factor,
+               .scale = scale_of_scores(c, windowed),
+               .softcap = c.attn_logit_softcapping,
+               .angles = turns ? std::optional(table) : std::nullopt,
                .recompute = c.recompute.part("core_attn")},
       .window = c.window(layer.layer),
-      .hidden_dropout = c.hidden_dropout,
-      .inv_freq = layer.inv_freq,
+      .hidden_dropout = c.post_layernorm ? 0 : c.hidden_dropout,
+      .inv_freq = turns ? layer.rotary.inv_freq[table] : ConstTensor(),
       .rotary_interleaved = c.rotary_interleaved,
+      .rotary_magnitude = layer.rotary.magnitude,
+      .norms_of_all = c.qk_layernorm_whole,
       .bias = layer.bias};
-  return Branch(norm, SelfAttention(qkv, proj, options, head_norms), c.recompute.part("layernorm"));
+  return {qkv, proj, options, head_norms};
 }
 
-extern const BranchKind kAttention{
-    .letter = '*',
-    .make = make_attention,
-    .extra_states =
-        [](const ModelConfig& c) {
-          std::vector<ExtraState> states{{"self_attention.linear_qkv"},
-                                         {"self_attention.linear_proj"},
-                                         {"self_attention.core_attention"}};
-          if (c.qk_layernorm)
-            for (const char* norm : {"self_attention.q_layernorm", "self_attention.k_layernorm"})
-              states.push_back({norm, ExtraState::Turn::end_of_layer});
-          return states;
-        },
-    // Scores and what is attended to: half of all pairs, as model_flops() has it.
-    .flops =
-        [](const ModelConfig& c, double length, double /*memory*/) {
-          return 6 * length * static_cast<double>(c.num_attention_heads * c.head_dim());
-        },
-    .keep =
-        [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-          shape.keys = {room.pages, room.page_tokens, c.kv_heads(), c.head_dim()};
-        }};
+static std::optional<Branch> make_attention(const LayerRows& layer) {
+  const std::optional<Norm> norm =
+      layer.make_pre_norm("self_attention.linear_qkv", "layer_norm_weight");
+  const SelfAttention attention = make_self_attention(layer);
+  return Branch(norm, attention, layer.config.recompute.part("layernorm"),
+                layer.make_behind("self_attention.linear_proj", Purpose::hidden_dropout1));
+}
+
+std::vector<ExtraState> extra_states_of_attention(const ModelConfig& c) {
+  std::vector<ExtraState> states{{"self_attention.linear_qkv"},
+                                 {"self_attention.linear_proj"},
+                                 {"self_attention.core_attention"}};
+  if (c.qk_layernorm)
+    for (const char* norm : {"self_attention.q_layernorm", "self_attention.k_layernorm"})
+      states.push_back({norm, ExtraState::Turn::end_of_layer});
+  return states;
+}
+
+// Scores and what is attended to: half of all pairs, as model_flops() has it.
+double flops_of_attention(const ModelConfig& c, double length, double /*memory*/) {
+  return 6 * length * static_cast<double>(c.num_attention_heads * c.head_dim());
+}
+
+void keep_of_attention(CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
+  shape.keys = {room.pages, room.page_tokens, c.kv_heads(), c.head_dim()};
+}
+
+extern const BranchKind kAttention{.letter = '*',
+                                   .make = make_attention,
+                                   .extra_states = extra_states_of_attention,
+                                   .flops = flops_of_attention,
+                                   .keep = keep_of_attention};
 
 // --- Cross-attention ----------------------------------------------------------------------------
 

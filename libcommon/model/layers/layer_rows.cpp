@@ -17,8 +17,12 @@ Param ModelRows::norm_row(RowPlace place) const {
 }
 
 Norm ModelRows::make_norm(Param scale) const {
-  return {table, std::move(scale), config.norm_kind(), config.norm_epsilon,
-          config.apply_layernorm_1p};
+  return {table,
+          std::move(scale),
+          {.kind = config.norm_kind(),
+           .eps = config.norm_epsilon,
+           .zero_centered = config.apply_layernorm_1p,
+           .has_bias = config.norm_bias}};
 }
 
 Param LayerRows::row(std::string module, std::string_view param, Shape shape, Initializer init,
@@ -35,6 +39,19 @@ Norm LayerRows::make_branch_norm(std::string module, std::string_view param) con
       norm_row({.stack = stack, .layer = layer, .module = std::move(module), .param = param});
   scale.layers = stacked ? layers : 0;
   return make_norm(std::move(scale));
+}
+
+std::optional<Norm> LayerRows::make_pre_norm(std::string module, std::string_view param) const {
+  if (!config.pre_layernorm) return {};
+  return make_branch_norm(std::move(module), param);
+}
+
+Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout) const {
+  Branch::Behind behind{.multiplier = config.residual_mult, .purpose = dropout, .layer = layer};
+  if (!config.post_layernorm) return behind;
+  behind.norm = make_branch_norm(module + ".post_layernorm", "weight");
+  behind.dropout = config.hidden_dropout;
+  return behind;
 }
 
 Linear LayerRows::make_linear(Param weight, bool has_bias, Purpose adapter_dropout) const {

@@ -39,10 +39,10 @@ Initializer matrix_init(const ModelConfig& config, const Shape& shape);
 // LayerRows: the same for a layer of a stack.
 struct LayerRows : ModelRows {
   std::string_view stack;
-  std::int64_t layer, layers;  // its number, and how many the stack has
-  bool stacked = true;         // LayerPlan's
-  ConstTensor inv_freq = {};   // SelfAttention::Options's, as is the next
-  std::optional<RelativeBias> bias = {};
+  std::int64_t layer, layers;             // its number, and how many the stack has
+  bool stacked = true;                    // LayerPlan's
+  Rotary rotary = {};                     // of all layers
+  std::optional<RelativeBias> bias = {};  // SelfAttention::Options's
 
   // Describes a row of this layer.
   Param row(std::string module, std::string_view param, Shape shape, Initializer init,
@@ -50,6 +50,9 @@ struct LayerRows : ModelRows {
   // Adds the norm in front of a branch.  Its scale is the weight of a module of its own, or the
   // layer_norm_weight of a linear one that is fused with it.
   Norm make_branch_norm(std::string module, std::string_view param) const;
+  // What stands in front of a branch and behind it: the latter is a row of its last linear module.
+  std::optional<Norm> make_pre_norm(std::string module, std::string_view param) const;
+  Branch::Behind make_behind(const std::string& module, Purpose dropout) const;
   // Adds a linear module with this weight, and the adapters that it is to have.
   Linear make_linear(Param weight, bool has_bias, Purpose adapter_dropout) const;
   // The initialiser of a matrix that ends a residual branch.
@@ -82,15 +85,21 @@ struct BranchKind {
   void (*keep)(CacheShape& shape, const ModelConfig& config, const CacheRoom& room) = nullptr;
 };
 
+// The modules of a layer without the norm in front of them, and what is known of them.
+SelfAttention make_self_attention(const LayerRows& layer);
+Mlp make_mlp_module(const LayerRows& layer);
+std::vector<ExtraState> extra_states_of_attention(const ModelConfig& config);
+double flops_of_attention(const ModelConfig& config, double length, double memory);
+void keep_of_attention(CacheShape& shape, const ModelConfig& config, const CacheRoom& room);
+
 // Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and
 // returns the stack of them.  Exit::internal where one is of a kind that is converted alone.
-// inv_freq, bias: LayerRows's.
-Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq,
+// rotary, bias: LayerRows's.
+Stack make_stack(const ModelRows& rows, const StageRange& range, const Rotary& rotary,
                  const std::optional<RelativeBias>& bias = {});
 
-// Returns what make_stack() is told of rotary positions, in memory of `storage`;
-// empty without them.
-ConstTensor make_inv_freq(const ModelConfig& config, Buffer& storage);
+// Returns what make_stack() is told of rotary positions, in memory of `storage`.
+Rotary make_rotary(const ModelConfig& config, Buffer& storage);
 
 // Adds rows that are used together, and returns which these are.
 template <class Add>

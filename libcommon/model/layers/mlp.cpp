@@ -4,13 +4,12 @@
 
 namespace mt {
 
-static std::optional<Branch> make_mlp(const LayerRows& layer) {
+Mlp make_mlp_module(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.is_gated() ? 2 * f : f;
   std::vector<Segment> fc1_segments;
   if (c.is_gated()) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
   fc1_segments.push_back({"up", f, 0, ShardAxis::tp});
-  const Norm norm = layer.make_branch_norm("mlp.linear_fc1", "layer_norm_weight");
   const Linear fc1 = layer.make_linear(layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
                                                  matrix_init(c, {fc1_rows, h}), fc1_segments),
                                        c.add_bias_linear, Purpose::fc1_adapter_dropout);
@@ -18,9 +17,19 @@ static std::optional<Branch> make_mlp(const LayerRows& layer) {
       layer.make_linear(layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
                                   {{"up", f, 1, ShardAxis::tp}}),
                         c.add_bias_linear, Purpose::fc2_adapter_dropout);
-  return Branch(
-      norm, Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
-      c.recompute.part("layernorm"));
+  return {fc1,
+          fc2,
+          c.activation(),
+          layer.layer,
+          c.post_layernorm ? 0 : c.hidden_dropout,
+          c.recompute.part("mlp")};
+}
+
+static std::optional<Branch> make_mlp(const LayerRows& layer) {
+  const std::optional<Norm> norm = layer.make_pre_norm("mlp.linear_fc1", "layer_norm_weight");
+  const Mlp mlp = make_mlp_module(layer);
+  return Branch(norm, mlp, layer.config.recompute.part("layernorm"),
+                layer.make_behind("mlp.linear_fc2", Purpose::hidden_dropout2));
 }
 
 extern const BranchKind kMlp{

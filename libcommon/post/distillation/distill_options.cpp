@@ -63,7 +63,7 @@ void DistillOptions::take_teacher() {
   const auto refuse = [&](const auto&... why) {
     fail(Exit::bad_config, "--teacher ", teacher, ": ", why...);
   };
-  if (teacher_model.family != ModelFamily::gpt && teacher_model.family != ModelFamily::gemma)
+  if (teacher_model.family != ModelFamily::gpt)
     refuse("is of another family than models of type gpt");
   if (teacher_model.has_task_head())
     refuse("has the head of a task, ", teacher_model.task_head, ", and says no words");

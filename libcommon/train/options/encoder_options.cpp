@@ -19,8 +19,6 @@ void EncoderOptions::add_to(CommandLine& cl) {
   cl.option("--relative-attention-max-distance", &relative_attention_max_distance, "N",
             "t5: the distance from which on all are in the last bucket", between(1, 1 << 30));
   cl.flag("--relu", &relu, "t5: ReLU instead of GeLU, as in T5 1.0");
-  cl.flag("--gated-linear-unit", &gated_linear_unit,
-          "t5: the tanh form of GeLU as a gate, as in T5 1.1");
 }
 
 // Exit::usage where one of them is not what it is by itself, which does nothing in such a run.
@@ -47,14 +45,13 @@ void EncoderOptions::make_t5(ModelConfig& model) const {
   model.relative_attention_num_buckets = relative_attention_num_buckets;
   model.relative_attention_max_distance = relative_attention_max_distance;
   model.relu = relu;
-  model.gated_gelu = gated_linear_unit;
 }
 
 void EncoderOptions::check_unused(const std::string& type_option) const {
   for (const auto& [says, name] :
        {std::pair{encoder_num_layers.has_value(), "--encoder-num-layers"},
         std::pair{decoder_num_layers.has_value(), "--decoder-num-layers"},
-        std::pair{relu, "--relu"}, std::pair{gated_linear_unit, "--gated-linear-unit"}})
+        std::pair{relu, "--relu"}})
     if (says) fail(Exit::usage, name, ": has no effect with ", type_option);
   refuse_relative(*this, type_option);
 }

@@ -16,7 +16,7 @@ struct EncoderOptions {
   std::optional<std::int64_t> encoder_num_layers, decoder_num_layers;
   std::int64_t relative_attention_num_buckets = EncoderConfig().relative_attention_num_buckets,
                relative_attention_max_distance = EncoderConfig().relative_attention_max_distance;
-  bool relu = false, gated_linear_unit = false;
+  bool relu = false;
 
   void add_to(CommandLine& cl);
   // Makes the model a T5 with these layers; --num-layers says how many where nothing else does.

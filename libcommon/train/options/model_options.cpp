@@ -102,9 +102,8 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
-                         flag == "--gated-linear-unit" || flag == "--num-experts" ||
-                         flag.starts_with("--moe-") || flag == "--hybrid-override-pattern" ||
-                         flag.starts_with("--mamba-");
+                         flag == "--num-experts" || flag.starts_with("--moe-") ||
+                         flag == "--hybrid-override-pattern" || flag.starts_with("--mamba-");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }

@@ -1,0 +1,28 @@
+// What config.json says of Gemmas, Phi-3, OLMo 2, Granite, SmolLM3 and Cohere's Command R beside
+// what it says of a Llama: windows and positions of some layers, norms behind branches, multipliers
+// and caps.
+#pragma once
+
+#include <string_view>
+
+#include "base/json.h"
+#include "base/json_object.h"
+
+namespace mt {
+
+struct ModelConfig;
+
+inline bool is_gemma(std::string_view type) {
+  return type == "gemma" || type == "gemma2" || type == "gemma3_text";
+}
+inline bool is_cohere(std::string_view type) { return type == "cohere" || type == "cohere2"; }
+// Whether the type is one of these families'.
+bool is_dense_family(std::string_view type);
+
+// Completes a model that is read as a Llama's; others stay.
+void read_dense_family(const JsonObject& object, ModelConfig& model);
+
+// The reverse.
+void write_dense_family(JsonWriter& json, const ModelConfig& model, std::string_view type);
+
+}  // namespace mt

@@ -1,0 +1,110 @@
+// What config.json says of Gemmas, Phi-3, OLMo 2, Granite, SmolLM3 and Command R: defaults of their
+// classes (transformers 5.24), both generations' words, and what is refused.
+#include "formats/hugging_face/dense_families.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/formats/convert_support.h"
+
+namespace mt {
+namespace {
+
+ModelConfig model_of(const std::string& type, const std::string& more = "") {
+  ModelConfig c =
+      parse_hugging_face_config(concat(R"({"model_type":")", type, '"', more, "}"), "c").model;
+  c.complete();
+  return c;
+}
+
+std::string refusal(const std::string& type, const std::string& more) {
+  return error_of([&] { model_of(type, more); });
+}
+
+TEST(DenseFamilies, DefaultsOfTheClasses) {
+  const ModelConfig gemma2 = model_of("gemma2");
+  EXPECT_EQ(gemma2.attn_logit_softcapping, 50);
+  EXPECT_EQ(gemma2.final_logit_softcapping, 30);
+  EXPECT_EQ(gemma2.window(0), 4095);
+  EXPECT_EQ(gemma2.window(1), -1);
+  EXPECT_EQ(gemma2.score_scale(), 1.0 / 16);
+  EXPECT_EQ(gemma2.embedding_mult, 48);
+  const ModelConfig gemma3 = model_of("gemma3_text");
+  EXPECT_EQ(gemma3.final_logit_softcapping, 0);
+  EXPECT_EQ(gemma3.window(4), 4095);
+  EXPECT_EQ(gemma3.window(5), -1);
+  EXPECT_EQ(gemma3.rotary_base, 1000000);
+  EXPECT_EQ(gemma3.rotary_base_window, 10000);
+  const ModelConfig smollm3 = model_of("smollm3");
+  EXPECT_TRUE(smollm3.turns(2));
+  EXPECT_FALSE(smollm3.turns(3));
+  EXPECT_FALSE(smollm3.untie_embeddings_and_output_weights);
+  const ModelConfig command = model_of("cohere"), r7b = model_of("cohere2");
+  EXPECT_EQ(command.logit_scale, 0.0625);
+  EXPECT_EQ(command.rotary_base, 500000);
+  EXPECT_TRUE(command.turns(3) && command.window_size.empty());
+  EXPECT_TRUE(r7b.turns(2) && r7b.window(2) == 4095);
+  EXPECT_FALSE(r7b.turns(3) || r7b.window(3) >= 0);
+  EXPECT_EQ(model_of("granite").score_scale(), 1);
+  EXPECT_EQ(model_of("phi3").window(0), -1);
+  EXPECT_EQ(model_of("olmo2").norm_epsilon, 1e-5);
+  EXPECT_TRUE(model_of("olmo2").qk_layernorm_whole);
+}
+
+TEST(DenseFamilies, BothGenerationsWords) {
+  const ModelConfig old = model_of(
+      "gemma3_text",
+      R"(,"rope_theta":500.0,"rope_local_base_freq":20.0,"sliding_window_pattern":2,"head_dim":8,)"
+      R"("rope_scaling":{"rope_type":"linear","factor":8.0},"sliding_window":7)");
+  const ModelConfig now =
+      model_of("gemma3_text",
+               R"(,"sliding_window":7,"head_dim":8,"num_hidden_layers":2,"layer_types":)"
+               R"(["sliding_attention","full_attention"],"rope_parameters":{"sliding_attention":)"
+               R"({"rope_type":"default","rope_theta":20.0},"full_attention":)"
+               R"({"rope_type":"linear","factor":8.0,"rope_theta":500.0}})");
+  for (const ModelConfig* c : {&old, &now}) {
+    EXPECT_EQ(c->rotary_base, 500);
+    EXPECT_EQ(c->rotary_base_window, 20);
+    EXPECT_EQ(c->rotary_interpolation, 8);
+    EXPECT_EQ(c->window(0), 6);
+    EXPECT_EQ(c->window(1), -1);
+  }
+  EXPECT_EQ(model_of("gemma2", R"(,"final_logit_softcapping":null)").final_logit_softcapping, 0);
+  EXPECT_EQ(model_of("gemma2", R"(,"sliding_window":null)").window(0), -1);
+  EXPECT_TRUE(model_of("smollm3", R"(,"no_rope_layer_interval":2)").turns(0));
+  EXPECT_FALSE(model_of("smollm3", R"(,"no_rope_layer_interval":2)").turns(1));
+  const ModelConfig windows = model_of(
+      "smollm3", R"(,"num_hidden_layers":2,"no_rope_layers":[0,1],"use_sliding_window":true,)"
+                 R"("sliding_window":5)");
+  EXPECT_TRUE(windows.window(0) == 4 && !windows.turns(0));
+  EXPECT_TRUE(windows.window(1) == -1 && windows.turns(1));
+  // A type that does not follow from what is computed stays the model's.
+  EXPECT_EQ(model_of("phi3").hf_model_type, "phi3");
+  EXPECT_EQ(model_of("smollm3", R"(,"no_rope_layer_interval":1000)").hf_model_type, "smollm3");
+  EXPECT_EQ(model_of("gemma2").hf_model_type, "");
+}
+
+TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
+  EXPECT_EQ(refusal("gemma3_text", R"(,"use_bidirectional_attention":true)"),
+            "65 c: \"use_bidirectional_attention\" is true, which is not supported");
+  EXPECT_EQ(refusal("cohere", R"(,"use_qk_norm":true)"),
+            "65 c: \"use_qk_norm\" is true, which is not supported");
+  EXPECT_EQ(refusal("granite", R"(,"logits_scaling":0)"),
+            "65 c: \"logits_scaling\" is 0, expected more than 0");
+  EXPECT_EQ(refusal("gemma2", R"(,"sliding_window":0)"),
+            "65 c: \"sliding_window\" is 0, expected at least 1");
+  EXPECT_EQ(refusal("gemma2", R"(,"layer_types":["full_attention"])"),
+            "65 c: \"layer_types\": expected one for each layer");
+  EXPECT_EQ(refusal("gemma2", R"(,"attn_logit_softcapping":-1)"),
+            "65 c: \"attn_logit_softcapping\" is -1, expected more than 0");
+  EXPECT_EQ(refusal("smollm3", R"(,"num_hidden_layers":1,"no_rope_layers":[2])"),
+            "65 c: \"no_rope_layers\": expected 0 or 1");
+  EXPECT_EQ(refusal("cohere2", R"(,"sliding_window_pattern":0)"),
+            "65 c: \"sliding_window_pattern\" is 0, expected at least 1");
+  EXPECT_EQ(refusal("gemma3_text", R"(,"rope_local_base_freq":0.5)"),
+            "65 c: the base of layers with a window is 0.5, expected a whole number");
+  EXPECT_EQ(refusal("phi3", R"(,"hidden_act":"gelu")"),
+            "65 c: \"hidden_act\" is \"gelu\", expected \"silu\"");
+}
+
+}  // namespace
+}  // namespace mt
