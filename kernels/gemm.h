@@ -32,6 +32,8 @@ struct Gemm {
   GemmThen then = GemmThen::store;
   T* at = nullptr;              // [m, n]
   const C* residual = nullptr;  // [m, n]
+  // m, or k where a is transposed, is another at most calls: no algorithm is searched for.
+  bool rows_vary = false;
 };
 }  // namespace mt
 

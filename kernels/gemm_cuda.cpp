@@ -68,6 +68,9 @@ struct Plan {
   bool may_be_slow = false;  // it was searched for in haste
 };
 
+// Of products whose rows vary in number, those of up to the next multiple take the same algorithm.
+constexpr std::int64_t kVaryingRows = 128;
+
 // Operands: the matrices of one product.  c may be `added`, which beta multiplies.
 struct Operands {
   const void *a, *b, *added, *bias;
@@ -390,8 +393,30 @@ struct GemmLibrary::State {
     plan.algorithm = algorithm;
     return true;
   }
+  // cuBLASLt's own choice for about so many rows: to time others of a number that seldom comes
+  // again would take longer than they save.
+  const cublasLtMatmulAlgo_t& usual(Shape shape) {
+    std::int64_t& rows = shape.transpose_a ? shape.k : shape.m;
+    rows = (rows + kVaryingRows - 1) / kVaryingRows * kVaryingRows;
+    const auto found = usual_ones.find(shape);
+    if (found != usual_ones.end()) return found->second;
+    return usual_ones.emplace(shape, first_of(shape, describe_plan(shape))).first->second;
+  }
+  cublasLtMatmulAlgo_t first_of(const Shape& shape, const Plan& plan) const {
+    return candidates(library, shape, plan, 1).front();
+  }
+  // Once: a plan of one call.
+  void multiply_once(const Shape& shape, const Operands& operands, void* work,
+                     cudaStream_t stream) {
+    const Plan plan = describe_plan(shape);
+    if (multiply(library, plan, operands, usual(shape), work, stream) == CUBLAS_STATUS_SUCCESS)
+      return;
+    check_library(multiply(library, plan, operands, first_of(shape, plan), work, stream),
+                  "a product");
+  }
   cublasLtHandle_t library = nullptr;
   std::map<Shape, Plan> plans;
+  std::map<Shape, cublasLtMatmulAlgo_t> usual_ones;
   std::optional<GemmCache> cache;  // of a library that searches
   bool patient = false;
 };
@@ -421,19 +446,20 @@ void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
                           .c = p.c,
                           .at = p.at,
                           .beta = adds ? 1.0F : 0.0F};
-  const Plan& plan = state_->plan({.in = kTypeOf<T>,
-                                   .out = kTypeOf<C>,
-                                   .m = p.m,
-                                   .n = p.n,
-                                   .k = p.k,
-                                   .transpose_a = p.transpose_a,
-                                   .transpose_b = p.transpose_b,
-                                   .accumulate = adds,
-                                   .epilogue = epilogue_of(p),
-                                   .align_a = alignment_of(p.a),
-                                   .align_b = alignment_of(p.b),
-                                   .align_c = std::min(alignment_of(p.c), alignment_of(added))},
-                                  operands, work, stream);
+  const Shape shape = {.in = kTypeOf<T>,
+                       .out = kTypeOf<C>,
+                       .m = p.m,
+                       .n = p.n,
+                       .k = p.k,
+                       .transpose_a = p.transpose_a,
+                       .transpose_b = p.transpose_b,
+                       .accumulate = adds,
+                       .epilogue = epilogue_of(p),
+                       .align_a = alignment_of(p.a),
+                       .align_b = alignment_of(p.b),
+                       .align_c = std::min(alignment_of(p.c), alignment_of(added))};
+  if (p.rows_vary) return state_->multiply_once(shape, operands, work, stream);
+  const Plan& plan = state_->plan(shape, operands, work, stream);
   check_library(multiply(state_->library, plan, operands, plan.algorithm, work, stream),
                 "a product");
 }

@@ -126,7 +126,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
             .b = s.weight(*expert.fc1),
             .transpose_b = true,
             .then = Matmul::Then::swiglu,
-            .at = v.h.rows(begin, end)},
+            .at = v.h.rows(begin, end),
+            .rows_vary = true},
            s.stream);
     s.done(*expert.fc1);
   });
@@ -141,7 +142,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     matmul({.out = out.rows(begin, end),
             .a = v.weighed.rows(begin, end),
             .b = s.weight(*expert.fc2),
-            .transpose_b = true},
+            .transpose_b = true,
+            .rows_vary = true},
            s.stream);
     s.done(*expert.fc2);
   });
@@ -170,19 +172,26 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   dispatch_.there(s, d_out, d_sum, v.arrived);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dy_rows = d_out.rows(begin, end);
-    matmul({.out = da.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2)}, s.stream);
+    matmul(
+        {.out = da.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2), .rows_vary = true},
+        s.stream);
     s.done(*expert.fc2);
-    s.weight_grads.push({.weight = expert.fc2, .dy = dy_rows, .x = v.weighed.rows(begin, end)},
-                        s.stream);
+    s.weight_grads.push(
+        {.weight = expert.fc2, .dy = dy_rows, .x = v.weighed.rows(begin, end), .rows_vary = true},
+        s.stream);
   });
   row_dots(d_weight, da, v.a, s.stream);
   scale_rows(da, da, v.weight, s.stream);
   swiglu_backward(dh, da, v.h, s.stream);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dh_rows = dh.rows(begin, end);
-    matmul({.out = d_x.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1)}, s.stream);
+    matmul(
+        {.out = d_x.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1), .rows_vary = true},
+        s.stream);
     s.done(*expert.fc1);
-    s.weight_grads.push({.weight = expert.fc1, .dy = dh_rows, .x = v.x.rows(begin, end)}, s.stream);
+    s.weight_grads.push(
+        {.weight = expert.fc1, .dy = dh_rows, .x = v.x.rows(begin, end), .rows_vary = true},
+        s.stream);
   });
   dispatch_.back(s, dx, d_x, v.arrived);
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);

@@ -18,7 +18,8 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
-            .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew)},
+            .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
+            .rows_vary = record.rows_vary},
            stream);
     written_[row] = true;
   }

@@ -18,6 +18,7 @@ struct WeightGrad {
   const Param* weight = nullptr;
   const Param* bias = nullptr;  // or null
   ConstTensor dy, x;            // [tokens, out], [tokens, in]
+  bool rows_vary = false;       // as Matmul's
 };
 
 class WeightGrads {

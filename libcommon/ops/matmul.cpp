@@ -43,7 +43,8 @@ static Gemm<T, C> problem_of(const Matmul& p, const Tensor& out, std::int64_t k)
           .transpose_a = p.transpose_a,
           .transpose_b = p.transpose_b,
           .accumulate = p.accumulate,
-          .bias = p.residual ? nullptr : or_null<T>(p.bias)};
+          .bias = p.residual ? nullptr : or_null<T>(p.bias),
+          .rows_vary = p.rows_vary};
 }
 
 template <class T, class C>

@@ -54,6 +54,8 @@ struct Matmul {
   // What is read next, where nothing else is until then: a GPU's product of few rows brings the
   // first of it near meanwhile.  Changes no result.
   ConstTensor ahead = {};
+  // How many rows a has is another at most calls: on GPUs no algorithm is searched for.
+  bool rows_vary = false;
 };
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);

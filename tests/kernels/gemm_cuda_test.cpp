@@ -123,6 +123,34 @@ TEST_F(GemmCuda, SearchAddsOnce) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// Rows that vary in number: the product is right, twice the same, and no search is made.
+TEST_F(GemmCuda, RowsThatVaryAreNotSearchedFor) {
+  constexpr std::int64_t kMost = 300, kN = 256, kK = 192;
+  const Input<bf16> a(kMost * kK, 1), b(kMost * kN, 2);
+  const DeviceArray<unsigned char> work(cuda::kGemmWork);
+  cuda::GemmLibrary library, plain;
+  library.search();
+  for (const bool transposed : {false, true})
+    for (const std::int64_t rows : {1, 17, 128, 129, 255, 300}) {
+      const auto result = [&](cuda::GemmLibrary& by, bool vary) {
+        Gemm<bf16> p{.a = a.data(), .b = b.data(), .m = rows, .n = kN, .k = kK, .rows_vary = vary};
+        if (transposed) p.transpose_a = true, p.m = kK, p.k = rows;
+        if (!transposed) p.transpose_b = true;
+        const Numbers<bf16> c(p.m * p.n);
+        p.c = c.data();
+        by.gemm(p, work.data(), nullptr);
+        return c.values();
+      };
+      const std::vector<double> expected = result(plain, false), got = result(library, true);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(got[i], expected[i], 0.02 * (1 + std::abs(expected[i])))
+            << rows << " rows, transposed " << transposed << ", element " << i;
+      EXPECT_EQ(result(library, true), got);
+    }
+  EXPECT_FALSE(library.search_again());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path("cache/mt")));
+}
+
 // Of whole numbers, of which f32 has every sum: each element is rounded as it should be, all alike.
 TEST_F(GemmCuda, RoundsWhatItAddsToBf16OnceOrBeforeAndAfter) {
   struct Case {
