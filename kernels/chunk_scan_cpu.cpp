@@ -305,7 +305,8 @@ class Backward {
       d_projected_[chunk_.token(i) * s_.projected() + s_.dt_of_projected() + head] = raw;
       d_bias += raw;
       d_a_log += a * dt * da;
-      d_skip += dot(out, x);
+      d_skip += sum<double>(s_.head_dim,
+                            [&](std::int64_t p) { return static_cast<double>(out[p]) * x[p]; });
     }
   }
 

@@ -23,6 +23,8 @@ void check_range(const char* name, double value, const Check& check) {
     fail(Exit::bad_config, name, " ", value, ": expected a positive number");
   if (check.high && !(value >= *check.low && value <= *check.high))
     fail(Exit::bad_config, name, " ", value, ": expected ", *check.low, " to ", *check.high);
+  if (!check.high && !(value >= *check.low && std::isfinite(value)))
+    fail(Exit::bad_config, name, " ", value, ": expected ", *check.low, " or more");
 }
 
 void check_range(const char* name, const std::string& value, const Check& check) {
