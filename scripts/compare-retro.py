@@ -29,7 +29,6 @@ sys.modules.setdefault("faiss", types.ModuleType("faiss"))  # which a database d
 import h5py  # noqa: E402
 from megatron.core.datasets.retro import utils as retro_utils  # noqa: E402
 from megatron.core.datasets.retro.db import build, utils as db_utils  # noqa: E402
-from transformers import BertTokenizer, GPT2Tokenizer  # noqa: E402
 
 TESTDATA = Path(__file__).parent.parent / "testdata"
 GPT2 = ["vocab.json", "merges.txt"]
