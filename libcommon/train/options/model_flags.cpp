@@ -20,10 +20,7 @@ static void add_mixture_flags(CommandLine& cl) {
 
 static void add_implied_mixture_flags(CommandLine& cl) {
   imply(cl, "how experts are computed changes no number",
-        {{"--moe-grouped-gemm"},
-         {"--moe-pad-expert-input-to-capacity"},
-         {"--moe-permute-fusion"},
-         {"--moe-use-legacy-grouped-gemm"}});
+        {{"--moe-grouped-gemm"}, {"--moe-permute-fusion"}, {"--moe-use-legacy-grouped-gemm"}});
 }
 
 static void add_decoder_flags(CommandLine& cl) {

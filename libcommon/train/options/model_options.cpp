@@ -48,6 +48,8 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "an expert keeps so many times its share of the tokens of a rank's micro-batch, and "
             "drops others; 0: it keeps all",
             at_least(0));
+  cl.flag("--moe-pad-expert-input-to-capacity", &pads_to_capacity,
+          "with --moe-expert-capacity-factor: accepted; it changes no number");
   cl.option("--moe-token-drop-policy", &model.moe_token_drop_policy, "WHICH",
             "tokens that an expert keeps: those of largest weight (probs), or the first (position)",
             one_of({"probs", "position"}));
@@ -62,6 +64,9 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
 }
 
 void ModelOptions::make_experts() {
+  if (pads_to_capacity && model.moe_expert_capacity_factor == 0)
+    fail(Exit::bad_config,
+         "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");
   if (!num_experts) {
     if (static_cast<const ExpertConfig&>(model) != ExpertConfig())
       fail(Exit::usage, "--moe-...: what routers do has no effect without --num-experts");

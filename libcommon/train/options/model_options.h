@@ -23,6 +23,7 @@ struct ModelOptions {
   MambaOptions mamba;
   bool takes_mamba = false;                 // the program has its options
   std::optional<std::int64_t> num_experts;  // of a layer, in the place of its MLP
+  bool pads_to_capacity = false;            // it changes no number here
   std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
 
   // Declares the options of experts.
