@@ -146,7 +146,8 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
                         const T* k, const T* v, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout, void* work,
                         cudaStream_t stream);
-// Without softcap.  With dropout, keys come from a multiple of 8 on.
+// The gradient of the bias is that of scores which are not capped; with dropout, keys come from a
+// multiple of 8 on.
 template <class T>
 std::size_t attention_bias_backward_work(const AttentionShape& shape);
 template <class T>

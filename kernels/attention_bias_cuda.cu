@@ -25,7 +25,8 @@ struct Tiling {
   static_assert(kQueries % kKeys == 0);  // a tile of keys begins before the first key or at its own
 };
 
-// The diagonals of a shape: from first_diagonal kKeys on, in steps of kKeys.
+// Diagonals: those of a shape begin at distances from first kKeys on, in steps of kKeys; `parts`
+// blocks share the sequences of each.
 struct Diagonals {
   int first, count, parts;
   template <class Tiling>
@@ -75,7 +76,7 @@ struct Shared : Tiling<T, kChannels> {
   __device__ Pair& gradients() { return pairs[kStages - 1]; }
 };
 
-// The pairs that a block meets, one after the other.
+// Walk: the pairs that a block meets, one after the other.
 template <class Memory>
 struct Walk {
   const AttentionArguments& a;
@@ -153,7 +154,7 @@ struct Block {
   __device__ static int row_of(int i) { return threadIdx.x / 32 * 16 + lane() / 4 + i / 2 % 2 * 8; }
   __device__ static int column_of(int i) { return i / 4 * 8 + lane() % 4 * 2 + i % 2; }
 
-  // From S and dP of this warp's 16 queries, which is dropped.
+  // Adds dS to the sums, from S and dP of this warp's 16 queries; drops dP in place.
   __device__ void add(const float (&scores)[kKeys / 2], float (&dp)[kKeys / 2],
                       const Walk<Memory>& w) {
     if (x.a.dropout) {
@@ -178,7 +179,7 @@ struct Block {
     }
   }
 
-  // The sums of each distance, by way of the tiles' memory.
+  // Writes the sum of each distance, by way of the tiles' memory.
   __device__ void store(float* to) {
     constexpr int kStride = kKeys + 1;
     static_assert(kQueries * kStride * sizeof(float) <= sizeof(shared.pairs));
@@ -249,7 +250,7 @@ __global__ void __launch_bounds__(32 * Tiling<T, kHeadDim>::kWarps)
   block.store(x.sums + std::int64_t{blockIdx.x} * Memory::kDistances);
 }
 
-// d_bias from the sums of all parts and of the diagonals that have its distance.
+// Makes d_bias of the sums of all parts and of the diagonals that have its distance.
 template <class Tiling>
 __global__ void sum_kernel(float* d_bias, const float* sums, const AttentionSizes sizes,
                            const Diagonals diagonals) {

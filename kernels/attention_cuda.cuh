@@ -52,8 +52,8 @@ struct AttentionSizes {
     return s;
   }
 
-  // Of a product of a query and a key, before it is scaled: what is scaled then; and by how much
-  // that changes with it.
+  // Returns what takes the place of a product of a query and a key, neither of which is scaled yet,
+  // so that the score is capped; slope becomes the derivative of the one by the other.
   __device__ float capped(float product, float& slope) const {
     const float t = tanhf(product * scale / softcap);
     slope = 1 - t * t;

@@ -56,7 +56,7 @@ template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
                         const AttentionShape& shape, void* work, cudaStream_t stream);
 
-// delta (attention.h), as lse.
+// Makes delta (attention.h), which lies as lse does.
 template <class T>
 void attention_delta(float* delta, const T* d_o, const T* o, const AttentionSizes& sizes,
                      cudaStream_t stream);

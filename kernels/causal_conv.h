@@ -23,7 +23,7 @@ namespace mt {
 
 inline constexpr std::int64_t kMostTaps = 8;
 
-// ConvRows: where the rows of x lie that a token's sum is of.
+// ConvRows: where the rows of x lie that a token's sum is made of.
 template <class T>
 struct ConvRows {
   const T *cache, *projected;
@@ -50,7 +50,7 @@ struct ConvRows {
 }  // namespace mt
 
 namespace mt::cpu {
-// cache: null, or in the slots and brought up to date.
+// The cache, unless null, is read and brought up to date.
 template <class T>
 void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, const T* b,
                          const std::int32_t* first_key, const CacheSlots& slots,

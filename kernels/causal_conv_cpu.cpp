@@ -12,7 +12,7 @@ namespace {
 // Tokens whose sums of dw and db are added up by themselves.
 constexpr std::int64_t kTokens = 256;
 
-// u of a sequence's t-th token.
+// Makes u of a sequence's t-th token.
 template <class T>
 void sums(T* u, const ConvRows<T>& x, const T* w, const T* b, std::int64_t sequence,
           std::int64_t t) {

@@ -23,7 +23,7 @@
 // [tokens, inner];  dt_bias, A_log, D and their gradients: [heads];  first_key: [tokens] i32, where
 // each token's document begins in its sequence, or null.  T: float or double.  On the GPU float,
 // bf16 or fp16, sums and states in f32; gradients of what heads have are f32, or bf16 if T is, and
-// are added up over chunks in order.
+// are added up over chunks in order.  The CPU adds them up in f64.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ namespace mt {
 
 inline constexpr std::int64_t kMostChunk = 256;
 
-// Weights of heads.
+// ScanWeights: what each head has: [heads].
 template <class T>
 struct ScanWeights {
   const T *dt_bias, *a_log, *d;
@@ -45,8 +45,8 @@ struct ScanGradients {
   G *dt_bias, *a_log, *d;
 };
 
-// What a scan begins with, and where it puts what it ends with, which may be the same place: null,
-// or states in the slots of a cache, [slots, heads, head_dim, state_dim].
+// ScanEnds: what a scan begins with, and where it puts what it ends with, which may be the same
+// place: null, or states in the slots of a cache, [slots, heads, head_dim, state_dim].
 template <class Sum>
 struct ScanEnds {
   const Sum* before = nullptr;
@@ -61,7 +61,7 @@ template <class T>
 void chunk_scan_forward(T* y, const T* mixed, const T* projected, const ScanWeights<T>& weights,
                         const std::int32_t* first_key, const ScanEnds<T>& ends,
                         const MambaShape& shape);
-// Of a scan without ends.
+// Goes back over a scan that had no ends.
 template <class T>
 void chunk_scan_backward(T* d_mixed, T* d_projected, const ScanGradients<T>& gradients, const T* dy,
                          const T* mixed, const T* projected, const ScanWeights<T>& weights,

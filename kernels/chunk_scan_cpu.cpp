@@ -60,12 +60,11 @@ class Chunk {
     for (std::int64_t i = 0; i < size_; ++i) {
       const std::int64_t key =
           in_.first_key != nullptr ? in_.first_key[sequence_ * s_.length + begin_ + i] : 0;
-      // Of what came before the chunk, or the sequence, a token sees all or nothing.
       first_[static_cast<std::size_t>(i)] =
           key < std::max<std::int64_t>(begin_, 1) ? -1 : key - begin_;
     }
   }
-  // C B^T of all pairs.
+  // Makes C B^T of all pairs.
   void multiply_pairs() {
     block_product<T>(products_.out(), c(), b(true), size_, size_, s_.state_dim, 1, 0);
   }
@@ -142,7 +141,7 @@ class Chunk {
         of_c, [&](auto i) { return c_row(i); }, [&](auto i) { return from_before(i); }, n);
     block_product<T>(v.out(), of_c.in(), state.in(true), size_, p, n, 1, 1);
   }
-  // The state that goes out in place of that which comes in.  of_x: scratch.
+  // Makes the state that comes in the one that goes out.  of_x: scratch.
   void pass(Matrix<T>& state, Matrix<T>& of_x) const {
     scale(
         of_x, [&](auto j) { return x(j); }, [&](auto j) { return to_end(j) * dt(j); }, s_.head_dim);
@@ -154,7 +153,8 @@ class Chunk {
   const Inputs<T>& in_;
   const MambaShape& s_;
   std::int64_t sequence_, group_, begin_ = 0, size_ = 0, head_ = 0;
-  std::vector<std::int64_t> first_;  // of each token's document, in the chunk; -1: before it
+  // Where in the chunk each token's document begins; -1: it sees all that came before the chunk.
+  std::vector<std::int64_t> first_;
   Matrix<T> products_, decayed_;
   std::vector<T> dt_, a_;
 };
@@ -199,8 +199,8 @@ void forward(T* y, const Inputs<T>& in, const ScanEnds<T>& ends, std::int64_t se
     std::ranges::copy(states[static_cast<std::size_t>(h)], end_of(ends.after, h));
 }
 
-// Sums of a sequence: [3, heads], in the order of ScanGradients, and in f64: there are as many
-// terms as tokens.
+// Backward: of a group of a sequence.  sums: [3, heads] of the sequence, in the order of
+// ScanGradients, and in f64: there are as many terms as tokens.
 template <class T>
 class Backward {
  public:
@@ -305,6 +305,7 @@ class Backward {
       d_projected_[chunk_.token(i) * s_.projected() + s_.dt_of_projected() + head] = raw;
       d_bias += raw;
       d_a_log += a * dt * da;
+      // The norm behind makes dy orthogonal to a group's y, most of which D x may be: these cancel.
       d_skip += sum<double>(s_.head_dim,
                             [&](std::int64_t p) { return static_cast<double>(out[p]) * x[p]; });
     }

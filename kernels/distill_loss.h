@@ -28,7 +28,7 @@ struct Distance {
 };
 inline constexpr std::int64_t kDistillSums = 6;
 
-// The same columns of both.
+// DistillRows: rows of both, of which a rank has the same columns.
 template <class X, class T>
 struct DistillRows {
   X* x;
@@ -39,7 +39,7 @@ struct DistillRows {
   Distance distance;
 };
 
-// What follows from a row's sums over all ranks.
+// DistillRow: what follows from a row's sums over all ranks.
 template <class T>
 struct DistillRow {
   T inverse;                 // 1 / T

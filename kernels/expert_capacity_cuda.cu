@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kThreads = 1024, kWarps = kThreads / 32;
 
-// The order of a weight that is not below 0 among all of its expert, more than 0.
+// Returns a number above 0 that is the larger the larger a weight is, which is not below 0; no
+// number counts as 0.
 __device__ unsigned order_of(const float* weight, std::int64_t i) {
   if (weight == nullptr) return 1;
   const float value = weight[i];
@@ -21,7 +22,7 @@ __global__ __launch_bounds__(kThreads) void keep_kernel(std::int32_t* kept,
   __shared__ int before[kWarps + 1];
   const std::int64_t slots = s.tokens * s.chosen;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const auto order = [&](std::int64_t i) {  // 0: of another expert
+  const auto order = [&](std::int64_t i) {  // 0 where slot i is of another expert
     return i < slots && expert[i] == static_cast<std::int32_t>(blockIdx.x) ? order_of(weight, i)
                                                                            : 0;
   };
@@ -31,7 +32,8 @@ __global__ __launch_bounds__(kThreads) void keep_kernel(std::int32_t* kept,
     __syncthreads();
     return over_block(count, shared);
   };
-  unsigned least = 1;  // the largest of which there are as many as it keeps, or 1
+  // Becomes the largest order that as many slots reach as the expert keeps; 1 where it keeps all.
+  unsigned least = 1;
   if (count_from(1) > s.capacity) {
     least = 0;
     for (int bit = 31; bit >= 0; --bit)

@@ -32,7 +32,7 @@ struct Gemm {
   GemmThen then = GemmThen::store;
   T* at = nullptr;              // [m, n]
   const C* residual = nullptr;  // [m, n]
-  // m, or k where a is transposed, is another at most calls: no algorithm is searched for.
+  // The rows of a, m or k, are another number at most calls: no algorithm is searched for.
   bool rows_vary = false;
 };
 }  // namespace mt

@@ -68,7 +68,7 @@ struct Plan {
   bool may_be_slow = false;  // it was searched for in haste
 };
 
-// Of products whose rows vary in number, those of up to the next multiple take the same algorithm.
+// Products whose rows vary in number take the algorithm of the next multiple of so many rows.
 constexpr std::int64_t kVaryingRows = 128;
 
 // Operands: the matrices of one product.  c may be `added`, which beta multiplies.
@@ -393,8 +393,8 @@ struct GemmLibrary::State {
     plan.algorithm = algorithm;
     return true;
   }
-  // cuBLASLt's own choice for about so many rows: to time others of a number that seldom comes
-  // again would take longer than they save.
+  // Returns cuBLASLt's own choice for about so many rows: to time others of a number that seldom
+  // comes again would take longer than they save.
   const cublasLtMatmulAlgo_t& usual(Shape shape) {
     std::int64_t& rows = shape.transpose_a ? shape.k : shape.m;
     rows = (rows + kVaryingRows - 1) / kVaryingRows * kVaryingRows;
@@ -405,7 +405,8 @@ struct GemmLibrary::State {
   cublasLtMatmulAlgo_t first_of(const Shape& shape, const Plan& plan) const {
     return candidates(library, shape, plan, 1).front();
   }
-  // Once: a plan of one call.
+  // Multiplies by a plan of its own, which is not kept; an algorithm that was chosen for about so
+  // many rows may not do for these.
   void multiply_once(const Shape& shape, const Operands& operands, void* work,
                      cudaStream_t stream) {
     const Plan plan = describe_plan(shape);

@@ -3,7 +3,7 @@
 //   angle = position inv_freq[i];  a pair of channels turns by it, i < r/2 = rotary_dim / 2:
 //   (a, b) -> (a cos - b sin, b cos + a sin);  `inverse` turns back, which is the backward pass
 //   pair i is (x[i], x[i + r/2]), or, interleaved, (x[2 i], x[2 i + 1])
-//   both are multiplied by the magnitude, either way
+//   cos and sin are multiplied by `magnitude`, whichever way pairs turn
 // x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through, and with a
 // packed_group every so manyth head, the value of a fused projection's group (kernels/qkv.h);
 // inv_freq: [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.  T: float

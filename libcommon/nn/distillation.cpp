@@ -9,7 +9,7 @@
 
 namespace mt {
 
-// All tokens' rows, of what this rank has.
+// Gathers the rows of all tokens, of which ranks may have some each.
 static ConstTensor all_rows(Step& s, ConstTensor own) {
   if (!s.shares_rows()) return own;
   const Tensor all = s.scratch({s.tokens.count(), own.shape()[1]});

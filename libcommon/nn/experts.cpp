@@ -77,7 +77,7 @@ void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const 
 
 // --- Room of experts ----------------------------------------------------------------------------
 
-// The experts that tokens go to and that have room for them, of the others -1.
+// Returns the experts that tokens go to, with -1 for one that has no room for a token.
 ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const {
   if (options_.capacity_factor == 0) return expert;
   const std::int64_t experts = router_->shape[0];

@@ -50,7 +50,7 @@ class KvCache {
                          .convolved = take(layer.convolved, dtype),
                          .states = take(layer.states, sum_dtype(dtype))});
   }
-  // Of layers that keep keys and values alone, of this shape.
+  // All layers keep keys and values alone, of this shape.
   KvCache(Device device, DType dtype, std::int64_t layers, const Shape& keys)
       : KvCache(device, dtype,
                 std::vector<CacheShape>(static_cast<std::size_t>(layers), {.keys = keys})) {}

@@ -41,7 +41,7 @@ ConstTensor LmHead::multiplied(Step& s, ConstTensor x) const {
   return scaled;
 }
 
-// tanh: what the gradient needs, may be logits.
+// Caps logits; tanh, which may be logits, becomes what the gradient needs.
 void LmHead::cap(Step& s, Tensor logits, Tensor tanh) const {
   scale(logits, logits, 1 / scaling_.softcap, s.stream);
   tanh_forward(tanh, logits, s.stream);

@@ -20,7 +20,7 @@ Dropout Mamba::hidden_dropout(const Step& s) const {
   return s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout1);
 }
 
-// What the sequences have in the cache of one of the two.
+// What the sequences have in a cache, which is the convolution's or the scan's.
 static SequencePast past_in(const Step& s, const Tensor& cache) {
   return {.cache = cache,
           .positions = s.tokens.positions,
@@ -28,7 +28,7 @@ static SequencePast past_in(const Step& s, const Tensor& cache) {
           .slot = s.past.slot.value_or(0)};
 }
 
-// In `layer`.
+// Returns the rows of `mixed`, which are in `layer`.
 Tensor Mamba::convolve(Step& s, ConstTensor projected, const SequencePast& past) const {
   const Tensor mixed = s.scratch({projected.shape()[0], options_.shape.mixed()});
   causal_conv_forward(mixed, projected, s.weight(*params_.conv_weight),

@@ -18,7 +18,7 @@ class ParallelBlock {
 
   ConstTensor first_weight() const { return attention_.first_weight(); }
 
-  // As SelfAttention's.
+  // Both are as SelfAttention's.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                const Norm* norm = nullptr, ConstTensor ahead = {}) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;

@@ -13,7 +13,8 @@ struct GpuLibrary : Stream::Kept {
   cuda::GemmLibrary gemm;
 
   // Sines and cosines of positions from 0 on (kernels/rope.h), for each set of frequencies that was
-  // used: a model has at most two.
+  // used.  None is ever given up: a model has at most two, which it uses in every pass, and its
+  // teacher as many.
   struct RopeTable {
     std::vector<double> frequencies;
     double magnitude = 1;

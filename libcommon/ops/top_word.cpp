@@ -1,7 +1,7 @@
-#include "kernels/top_word.h"
-
-#include "ops/check.h"
 #include "ops/top_word.h"
+
+#include "kernels/top_word.h"
+#include "ops/check.h"
 
 namespace mt {
 

@@ -149,7 +149,7 @@ static void multiply(const Tensor& tensor, double factor) {
   }
 }
 
-// What fits no more is rounded.
+// Adds a number to every element; a sum that does not fit is rounded.
 static void add_to_all(const Tensor& tensor, double by) {
   if (tensor.dtype() != DType::f32)
     fail(Exit::internal, name_of(tensor.dtype()), " is not shifted");

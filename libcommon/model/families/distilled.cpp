@@ -26,7 +26,7 @@ static std::string_view teachers_stack(std::string_view own) {
   fail(Exit::internal, own, ": is no stack of a teacher");
 }
 
-// Those of a teacher's layers that run beside these of so many.
+// The stages of a teacher that run beside these: each has the same part of all layers.
 static StageRanges teachers_stages(const StageRanges& stages, std::int64_t layers,
                                    std::int64_t teachers) {
   StageRanges beside = stages;

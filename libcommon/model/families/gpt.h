@@ -32,7 +32,7 @@ class Gpt : public Model {
   };
   explicit Gpt(const ModelConfig& config);  // all of it
   Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
-  // With its rows in the table of another model.
+  // Puts its rows into the table of another model.
   Gpt(ParamTable& table, const ModelConfig& config, const StageRanges& ranges,
       const TensorPart& part);
 

@@ -37,7 +37,7 @@ class Task {
   // Some stages of a model, as one of the ranks that share every matrix has them.
   virtual std::unique_ptr<Model> make_model(const StageRanges& stages,
                                             const TensorPart& part) const = 0;
-  // Those of the whole model that are saved, as one rank alone has it.
+  // The rows of the whole model that are saved, as one rank alone has them.
   virtual ParamTable rows() const;
   // What the rows of a teacher in the model (model/families/distilled.h) are read from; null: it
   // has none.
