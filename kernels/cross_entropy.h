@@ -26,7 +26,7 @@ struct VocabularyPart {
   int ranks = 1;
 
   // Returns how many of these columns are words.
-  std::int64_t words() const {
+  constexpr std::int64_t words() const {
     const std::int64_t left = vocab > first ? vocab - first : 0;
     return left < cols ? left : cols;
   }

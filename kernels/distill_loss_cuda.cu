@@ -13,9 +13,7 @@ struct Largest {
 // Calls body(c) for this thread's words of a row.
 template <class Body>
 __device__ void for_words(const VocabularyPart& part, const Body& body) {
-  const std::int64_t left = part.vocab > part.first ? part.vocab - part.first : 0,
-                     words = left < part.cols ? left : part.cols;
-  for (std::int64_t c = threadIdx.x; c < words; c += kThreads) body(c);
+  for (std::int64_t c = threadIdx.x; c < part.words(); c += kThreads) body(c);
 }
 
 template <class X>  // one block a row
@@ -41,7 +39,7 @@ __global__ __launch_bounds__(kThreads) void sums_kernel(float* sums, DistillRows
   sum_y = over_block(sum_y, shared[4]);
   if (threadIdx.x != 0) return;
   const std::int64_t label = rows.labels[blockIdx.x] - rows.part.first;
-  const bool is_here = label >= 0 && label < rows.part.cols;
+  const bool is_here = label >= 0 && label < rows.part.words();
   const float all[kDistillSums] = {top,   sum,   plain,
                                    top_y, sum_y, is_here ? to_float(x[label]) : 0.0F};
   for (std::int64_t i = 0; i < kDistillSums; ++i) sums[i * rows.part.rows + blockIdx.x] = all[i];
@@ -81,14 +79,13 @@ __global__ __launch_bounds__(kThreads) void gradient_kernel(float* loss, const f
   const float of_distance = weight[r] * row.inverse, of_nll = weight[count + r],
               slope = parts[count + r];
   const std::int64_t label = rows.labels[r] - rows.part.first;
-  const std::int64_t left =
-      rows.part.vocab > rows.part.first ? rows.part.vocab - rows.part.first : 0;
+  const std::int64_t words = rows.part.words();
   for (std::int64_t c = threadIdx.x; c < rows.part.cols; c += kThreads) {
     const float value = to_float(x[c]);
     const auto word = row.word(value, to_float(y[c]));
     const float gradient = of_distance * (word.slope - word.p * slope) +
                            of_nll * (expf(value - row.plain) - (c == label ? 1.0F : 0.0F));
-    x[c] = static_cast<X>(c < left ? gradient : 0.0F);
+    x[c] = static_cast<X>(c < words ? gradient : 0.0F);
   }
 }
 
