@@ -20,20 +20,24 @@ Check greater_than(double low) { return {.low = low, .above_low = true}; }
 Check between(double low, double high) { return {.low = low, .high = high}; }
 Check one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
-// --- One value of each type: from a text, to a text, to JSON. ---
-
-static bool within(double number, const Check& check) {
+bool Check::allows(double number) const {
   if (std::isnan(number)) return false;
-  if (check.low && (check.above_low ? number <= *check.low : number < *check.low)) return false;
-  return !check.high || number <= *check.high;
+  if (low && (above_low ? number <= *low : number < *low)) return false;
+  return !high || number <= *high;
 }
+
+bool Check::allows(const std::string& text) const {
+  return choices.empty() || std::ranges::find(choices, text) != choices.end();
+}
+
+// --- One value of each type: from a text, to a text, to JSON. ---
 
 template <class Number>
 requires std::is_arithmetic_v<Number>
 static bool parse(const std::string& text, const Check& check, Number& value) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end && within(static_cast<double>(value), check);
+  return error == std::errc() && stop == end && check.allows(static_cast<double>(value));
 }
 
 static bool parse(const std::string& text, const Check&, bool& value) {
@@ -43,7 +47,7 @@ static bool parse(const std::string& text, const Check&, bool& value) {
 
 static bool parse(const std::string& text, const Check& check, std::string& value) {
   value = text;
-  return check.choices.empty() || std::ranges::find(check.choices, text) != check.choices.end();
+  return check.allows(text);
 }
 
 static std::string print(const std::string& value) { return value; }
@@ -168,7 +172,7 @@ bool Option::unset() const {
         if constexpr (kIsOptional<T>)
           return !variable->has_value();
         else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
-          return !within(static_cast<double>(*variable), check);
+          return !check.allows(static_cast<double>(*variable));
         else
           return false;
       },

@@ -1,34 +1,33 @@
 #include "model/config/ranges.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 
 namespace mt {
 
+template <class Number>
+static void check_number(const char* name, Number value, const Check& check) {
+  const auto number = static_cast<double>(value);
+  if (check.allows(number) && std::isfinite(number)) return;
+  if (check.low && check.high)
+    fail(Exit::bad_config, name, " ", value, ": expected ", static_cast<Number>(*check.low), " to ",
+         static_cast<Number>(*check.high));
+  const std::string limits = check.above_low ? "a positive number" : check.expected();
+  fail(Exit::bad_config, name, " ", value, ": expected ",
+       limits.empty() ? "a finite number" : limits);
+}
+
 void check_range(const char* name, std::int64_t value, const Check& check) {
-  if (!check.low) return;
-  const auto low = static_cast<std::int64_t>(*check.low),
-             high = check.high ? static_cast<std::int64_t>(*check.high)
-                               : std::numeric_limits<std::int64_t>::max();
-  if (value < low || value > high)
-    fail(Exit::bad_config, name, " ", value, ": expected ", low, " to ", high);
+  check_number(name, value, check);
 }
 
 void check_range(const char* name, double value, const Check& check) {
-  if (!check.low) return;
-  if (check.above_low && !(value > *check.low && std::isfinite(value)))
-    fail(Exit::bad_config, name, " ", value, ": expected a positive number");
-  if (check.high && !(value >= *check.low && value <= *check.high))
-    fail(Exit::bad_config, name, " ", value, ": expected ", *check.low, " to ", *check.high);
-  if (!check.high && !(value >= *check.low && std::isfinite(value)))
-    fail(Exit::bad_config, name, " ", value, ": expected ", *check.low, " or more");
+  check_number(name, value, check);
 }
 
 void check_range(const char* name, const std::string& value, const Check& check) {
-  if (!check.choices.empty() && std::ranges::find(check.choices, value) == check.choices.end())
+  if (!check.allows(value))
     fail(Exit::bad_config, name, " ", value, ": expected ", check.expected());
 }
 
