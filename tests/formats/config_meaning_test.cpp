@@ -302,6 +302,17 @@ TEST(ConfigMeaning, ActivationsOfT5AreSaidTwice) {
     EXPECT_NE(of(wrong), "") << wrong;
 }
 
+// They are refused before anything is made for each of them.
+TEST(ConfigMeaning, TooManyLayersTakeNoMemory) {
+  for (const char* const type : {"qwen2", "qwen2_moe", "gemma2", "cohere2", "smollm3"})
+    EXPECT_EQ(error_of([&] {
+                model_of(concat(R"("model_type":")", type,
+                                R"(","use_sliding_window":true,"num_hidden_layers":2147483647)"));
+              }),
+              "78 --num-layers 2147483647: expected 1 to 4096")
+        << type;
+}
+
 TEST(ConfigMeaning, Gpt2TakesTheNamesOfOthers) {
   const ModelConfig model = model_of(
       R"("model_type":"gpt2","hidden_size":12,"num_attention_heads":3,"num_hidden_layers":2,)"

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "model/config/model_config.h"
+#include "formats/hugging_face/config_families.h"
 
 namespace mt {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<int>::max();
-constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
+constexpr const char* kSliding = "sliding_attention";
 
 // --- Reading ------------------------------------------------------------------------------------
 
 class FamilyReader {
  public:
-  FamilyReader(const JsonObject& object, ModelConfig& model)
-      : object_(object), type_(object.text("model_type")), model_(model) {}
+  FamilyReader(const ConfigJson& json, ModelConfig& model)
+      : json_(json), type_(json.model_type()), model_(model) {}
 
   void read() {
     if (is_gemma(type_)) read_gemma();
@@ -28,66 +26,35 @@ class FamilyReader {
       model_.pre_layernorm = false;
     }
     if (type_ == "granite") read_granite();
-    if (type_ == "phi3" && object_.has("sliding_window")) set_window(layers(true));
+    if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
     if (type_ == "smollm3") read_smollm3();
   }
 
  private:
   using Layers = std::vector<bool>;
   Layers layers(bool all) const { return Layers(static_cast<std::size_t>(model_.num_layers), all); }
-  bool is_given(std::string_view name) const {
-    return std::ranges::count(object_.names(), name) > 0;
-  }
-  double real_or(const char* name, double other) const {
-    return object_.has(name) ? object_.real(name) : other;
-  }
   // Above 0; 0 where it is null.
   double cap(const char* name, double usual) const {
-    const double value = is_given(name) ? real_or(name, 0) : usual;
-    if (object_.has(name) && !(value > 0 && std::isfinite(value)))
-      object_.refuse(json_quoted(name), " is ", value, ", expected more than 0");
-    return value;
-  }
-  double above_zero(const char* name, double usual) const {
-    const double value = real_or(name, usual);
-    if (!(value > 0 && std::isfinite(value)))
-      object_.refuse(json_quoted(name), " is ", value, ", expected more than 0");
-    return value;
-  }
-  void expect_off(const char* name) const {
-    if (object_.flag_or(name, false))
-      object_.refuse(json_quoted(name), " is true, which is not supported");
+    return json_.is_null(name) ? 0 : json_.positive_or(name, usual);
   }
 
-  // The layers that have a window: as they are listed, or all but every so manyth.
+  // All but every so manyth.
+  Layers but_every(std::int64_t period) const {
+    Layers found = layers(true);
+    for (std::size_t i = static_cast<std::size_t>(period) - 1; i < found.size();
+         i += static_cast<std::size_t>(period))
+      found[i] = false;
+    return found;
+  }
+  // The layers that have a window: as they are listed, or by their period.
   Layers windowed(std::int64_t period) const {
-    Layers found = layers(false);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      found[i] = (static_cast<std::int64_t>(i) + 1) % period != 0;
-    if (!object_.has("layer_types")) return found;
-    simdjson::dom::array types;
-    if (object_.member("layer_types").get(types) || types.size() != found.size())
-      object_.refuse("\"layer_types\": expected one for each layer");
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      std::string_view kind;
-      if (types.at(i).get(kind) || (kind != kSliding && kind != kFull))
-        object_.refuse("\"layer_types\": expected sliding_attention or full_attention");
-      found[i] = kind == kSliding;
-    }
-    return found;
-  }
-  std::int64_t period(const char* name, std::int64_t usual) const {
-    const std::int64_t found = object_.has(name) ? object_.number(name, kMost) : usual;
-    if (found < 1) object_.refuse(json_quoted(name), " is ", found, ", expected at least 1");
-    return found;
+    return json_.sliding_layers(model_.num_layers).value_or(but_every(period));
   }
 
-  void set_window(const Layers& windowed, std::int64_t usual = 0) {
-    const std::int64_t tokens =
-        object_.has("sliding_window") ? object_.number("sliding_window", kMost) : usual;
-    if (tokens < 1) object_.refuse("\"sliding_window\" is ", tokens, ", expected at least 1");
+  void set_window(const Layers& windowed) {
+    const std::string window = json_.window_size();
     if (std::ranges::count(windowed, true) == 0) return;
-    model_.window_size = concat(tokens - 1, ",0");
+    model_.window_size = window;
     if (std::ranges::count(windowed, false) > 0)
       model_.window_attn_skip_freq.assign(windowed.begin(), windowed.end());
   }
@@ -95,35 +62,34 @@ class FamilyReader {
     if (std::ranges::count(turning, false) == 0) return;
     for (const bool turns : turning) model_.no_rope_freq.push_back(turns ? 0 : 1);
   }
-  // A window that is null is none.
-  bool has_window() const { return !is_given("sliding_window") || object_.has("sliding_window"); }
+  bool has_window() const { return !json_.is_null("sliding_window"); }
 
   void read_gemma() {
     model_.embedding_mult = std::sqrt(static_cast<double>(model_.hidden_size));
-    expect_off("use_bidirectional_attention");
+    json_.expect_flag("use_bidirectional_attention", false);
     if (type_ == "gemma") return;
     const bool third = type_ == "gemma3_text";
     model_.post_layernorm = true;
-    const double scalar = above_zero("query_pre_attn_scalar", 256);
+    const double scalar = json_.positive_or("query_pre_attn_scalar", 256);
     if (scalar != static_cast<double>(model_.head_dim()))
       model_.softmax_scale = 1 / std::sqrt(scalar);
     model_.attn_logit_softcapping = cap("attn_logit_softcapping", third ? 0 : 50);
     model_.final_logit_softcapping = cap("final_logit_softcapping", third ? 0 : 30);
-    if (has_window()) set_window(windowed(third ? period("sliding_window_pattern", 6) : 2), 4096);
+    if (has_window()) set_window(windowed(third ? json_.count_or("sliding_window_pattern", 6) : 2));
     if (third && !model_.window_size.empty()) read_base_of_windows();
   }
 
   void read_base_of_windows() {
-    double base = real_or("rope_local_base_freq", 10000);
-    if (object_.has("rope_parameters"))
-      if (const JsonObject rope = object_.object("rope_parameters"); rope.has(kSliding.data())) {
-        const JsonObject sliding = rope.object(kSliding.data());
+    double base = json_.real_or("rope_local_base_freq", 10000);
+    if (json_.has("rope_parameters"))
+      if (const JsonObject rope = json_.object("rope_parameters"); rope.has(kSliding)) {
+        const JsonObject sliding = rope.object(kSliding);
         if (sliding.text_or("rope_type", "default") != "default")
           sliding.refuse("\"rope_type\": expected default of layers with a window");
         if (sliding.has("rope_theta")) base = sliding.real("rope_theta");
       }
     if (!(base >= 1 && base < 0x1p62) || base != std::floor(base))
-      object_.refuse("the base of layers with a window is ", base, ", expected a whole number");
+      json_.refuse("the base of layers with a window is ", base, ", expected a whole number");
     model_.rotary_base_window = static_cast<std::int64_t>(base);
     if (model_.window_frequencies(model_.head_dim()) == model_.rotary_frequencies())
       model_.rotary_base_window = 0;
@@ -132,52 +98,49 @@ class FamilyReader {
   void read_cohere() {
     model_.parallel_block = model_.rotary_interleaved = true;
     model_.norm_bias = false;
-    model_.logit_scale = above_zero("logit_scale", 0.0625);
-    expect_off("use_qk_norm");
+    model_.logit_scale = json_.positive_or("logit_scale", 0.0625);
+    json_.expect_flag("use_qk_norm", false);
     if (type_ == "cohere") return;
     model_.kv_channels.reset();  // its class has them follow from the others
     Layers turning = layers(false);
     if (has_window()) {
-      turning = windowed(period("sliding_window_pattern", 4));
-      set_window(turning, 4096);
+      turning = windowed(json_.count_or("sliding_window_pattern", 4));
+      set_window(turning);
     }
     set_turning(turning);
   }
 
   void read_granite() {
-    model_.embedding_mult = above_zero("embedding_multiplier", 1);
-    model_.residual_mult = above_zero("residual_multiplier", 1);
-    model_.logit_scale = 1 / above_zero("logits_scaling", 1);
-    model_.softmax_scale = above_zero("attention_multiplier", 1);
+    model_.embedding_mult = json_.positive_or("embedding_multiplier", 1);
+    model_.residual_mult = json_.positive_or("residual_multiplier", 1);
+    model_.logit_scale = 1 / json_.positive_or("logits_scaling", 1);
+    model_.softmax_scale = json_.positive_or("attention_multiplier", 1);
   }
 
   void read_smollm3() {
     Layers turning = windowed_list("no_rope_layers");
     set_turning(turning);
-    if (!object_.flag_or("use_sliding_window", false) || !object_.has("sliding_window")) return;
+    if (!json_.flag_or("use_sliding_window", false) || !json_.has("sliding_window")) return;
     turning.flip();
-    set_window(object_.has("layer_types") ? windowed(1) : turning);
+    set_window(json_.has("layer_types") ? windowed(1) : turning);
   }
   // 1 for each layer that turns, or all but every so manyth.
   Layers windowed_list(const char* name) const {
-    Layers found = layers(true);
-    const std::int64_t every = period("no_rope_layer_interval", 4);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      found[i] = (static_cast<std::int64_t>(i) + 1) % every != 0;
-    if (!object_.has(name)) return found;
+    Layers found = but_every(json_.count_or("no_rope_layer_interval", 4));
+    if (!json_.has(name)) return found;
     simdjson::dom::array list;
-    if (object_.member(name).get(list) || list.size() != found.size())
-      object_.refuse(json_quoted(name), ": expected one for each layer");
+    if (json_.member(name).get(list) || list.size() != found.size())
+      json_.refuse(json_quoted(name), ": expected one for each layer");
     for (std::size_t i = 0; i < found.size(); ++i) {
       std::int64_t number = 0;
       if (list.at(i).get(number) || number < 0 || number > 1)
-        object_.refuse(json_quoted(name), ": expected 0 or 1");
+        json_.refuse(json_quoted(name), ": expected 0 or 1");
       found[i] = number == 1;
     }
     return found;
   }
 
-  const JsonObject& object_;
+  const ConfigJson& json_;
   std::string_view type_;
   ModelConfig& model_;
 };
@@ -198,23 +161,12 @@ void write_number_or_null(JsonWriter& json, const char* name, double value) {
     json.null();
 }
 
-void write_layer_types(JsonWriter& json, const ModelConfig& c) {
-  json.key("sliding_window");
-  if (const std::int64_t before = c.tokens_before(); before >= 0)
-    json.value(before + 1);
-  else
-    json.null();
-  json.key("layer_types").begin_array();
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
-    json.value(c.window(layer) < 0 ? kFull : kSliding);
-  json.end_array();
-}
-
 void write_gemma(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   const double scalar = 1 / (c.score_scale() * c.score_scale());
   json.member("query_pre_attn_scalar", static_cast<std::int64_t>(std::llround(scalar)));
   write_number_or_null(json, "attn_logit_softcapping", c.attn_logit_softcapping);
   write_number_or_null(json, "final_logit_softcapping", c.final_logit_softcapping);
+  write_sliding_window(json, c);
   write_layer_types(json, c);
   if (type == "gemma3_text")
     json.member("rope_local_base_freq",
@@ -224,38 +176,36 @@ void write_gemma(JsonWriter& json, const ModelConfig& c, std::string_view type) 
 }  // namespace
 
 bool is_dense_family(std::string_view type) {
-  return (is_gemma(type) && type != "gemma") || is_cohere(type) || type == "olmo2" ||
-         type == "phi3" || type == "granite" || type == "smollm3";
+  return is_gemma(type) || is_cohere(type) || type == "olmo2" || type == "phi3" ||
+         type == "granite" || type == "smollm3";
 }
 
-void read_dense_family(const JsonObject& object, ModelConfig& model) {
-  FamilyReader(object, model).read();
+void read_dense_family(const ConfigJson& json, ModelConfig& model) {
+  FamilyReader(json, model).read();
 }
 
 void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   if (type == "gemma2" || type == "gemma3_text") write_gemma(json, c, type);
   if (is_cohere(type)) json.member("logit_scale", c.logit_scale);
   if (type == "cohere") json.member("use_qk_norm", false);
-  if (type == "cohere2") write_layer_types(json, c);
+  if (type == "cohere2") {
+    write_sliding_window(json, c);
+    write_layer_types(json, c);
+  }
   if (type == "granite") {
     json.member("embedding_multiplier", c.embedding_mult);
     json.member("residual_multiplier", c.residual_mult);
     json.member("logits_scaling", reciprocal(c.logit_scale));
     json.member("attention_multiplier", c.score_scale());
   }
-  if (type == "phi3") {
-    json.key("sliding_window");
-    if (const std::int64_t before = c.tokens_before(); before >= 0)
-      json.value(before + 1);
-    else
-      json.null();
-  }
+  if (type == "phi3") write_sliding_window(json, c);
   if (type != "smollm3") return;
   json.key("no_rope_layers").begin_array();
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     json.value(std::int64_t{c.turns(layer)});
   json.end_array();
   json.member("use_sliding_window", !c.window_size.empty());
+  write_sliding_window(json, c);
   write_layer_types(json, c);
 }
 

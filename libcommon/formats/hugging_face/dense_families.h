@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "base/json_object.h"
+#include "formats/hugging_face/config_json.h"
 
 namespace mt {
 
@@ -20,7 +20,7 @@ inline bool is_cohere(std::string_view type) { return type == "cohere" || type =
 bool is_dense_family(std::string_view type);
 
 // Completes a model that is read as a Llama's; others stay.
-void read_dense_family(const JsonObject& object, ModelConfig& model);
+void read_dense_family(const ConfigJson& json, ModelConfig& model);
 
 // The reverse.
 void write_dense_family(JsonWriter& json, const ModelConfig& model, std::string_view type);

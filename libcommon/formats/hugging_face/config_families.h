@@ -1,0 +1,82 @@
+// What config.json says of each model_type: how it is read into settings of ours, and written from
+// them.  A decoder that is a Llama but for some settings is a row of decoder_families.cpp; a model
+// with words of its own is a line below, with functions in a file of its family.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "formats/hugging_face/config_json.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/rope_config.h"
+
+namespace mt {
+
+// Throws Exit::bad_config: transformers has no model with such settings.
+[[noreturn]] void refuse_setting(const char* what);
+
+// --- Models with words of their own -------------------------------------------------------------
+
+void read_gpt2(const ConfigJson& json, HuggingFaceConfig& config);
+void read_bert(const ConfigJson& json, HuggingFaceConfig& config);
+void read_mamba2(const ConfigJson& json, HuggingFaceConfig& config);
+void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config);
+void read_bamba(const ConfigJson& json, HuggingFaceConfig& config);
+void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
+
+void write_gpt2(JsonWriter& json, const ModelConfig& model);
+void write_bert(JsonWriter& json, const ModelConfig& model);
+void write_mamba2(JsonWriter& json, const ModelConfig& model);
+void write_nemotron_h(JsonWriter& json, const ModelConfig& model);
+void write_bamba(JsonWriter& json, const ModelConfig& model);
+void write_t5(JsonWriter& json, const ModelConfig& model);
+
+struct ConfigFamily {
+  std::string_view type, architecture;
+  void (*read)(const ConfigJson&, HuggingFaceConfig&);
+  void (*write)(JsonWriter&, const ModelConfig&);
+};
+inline constexpr ConfigFamily kConfigFamilies[] = {
+    {"gpt2", "GPT2LMHeadModel", read_gpt2, write_gpt2},
+    {"megatron-bert", "MegatronBertForPreTraining", read_bert, write_bert},
+    {"mamba2", "Mamba2ForCausalLM", read_mamba2, write_mamba2},
+    {"nemotron_h", "NemotronHForCausalLM", read_nemotron_h, write_nemotron_h},
+    {"bamba", "BambaForCausalLM", read_bamba, write_bamba},
+    {"t5", "T5ForConditionalGeneration", read_t5, write_t5}};
+const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
+
+// Throws Exit::bad_config where a model of the family is none of transformers'.
+void check_gpt2(const ModelConfig& model);
+void check_bert(const ModelConfig& model);
+void check_mamba(const ModelConfig& model);
+void check_t5(const ModelConfig& model);
+
+// --- Decoders like Llama ------------------------------------------------------------------------
+
+// The class of a decoder; empty: there is none of this model_type.
+std::string_view decoder_architecture(std::string_view type);
+// All their types, with commas between them.
+std::string decoder_types();
+// The model_type of a GPT, or of experts, with rotary positions, which is none of
+// dense_families.h.  Exit::bad_config: none has that.
+std::string_view decoder_type(const ModelConfig& model);
+
+void read_decoder(const ConfigJson& json, HuggingFaceConfig& config);
+void write_decoder(JsonWriter& json, const ModelConfig& model, std::string_view type,
+                   const std::optional<KeptPositions>& kept);
+void write_sliding_window(JsonWriter& json, const ModelConfig& model);
+void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which have a window
+
+// --- Of decoders with experts, what is said of these --------------------------------------------
+
+inline bool is_qwen_moe(std::string_view type) {
+  return type == "qwen2_moe" || type == "qwen3_moe";
+}
+void check_glm(const ModelConfig& model);
+std::string_view expert_type(const ModelConfig& model);  // of those that a softmax chooses
+void read_experts(const ConfigJson& json, HuggingFaceConfig& config);
+void write_experts(JsonWriter& json, const ModelConfig& model, std::string_view type);
+
+}  // namespace mt

@@ -1,0 +1,76 @@
+#include "formats/hugging_face/config_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mt {
+
+bool ConfigJson::is_null(std::string_view name) const {
+  return !has(name) && std::ranges::count(names(), name) > 0;
+}
+
+std::int64_t ConfigJson::size_or(const char* name, std::int64_t other) const {
+  return has(name) ? size(name) : other;
+}
+
+std::int64_t ConfigJson::count_or(const char* name, std::int64_t other) const {
+  const std::int64_t count = size_or(name, other);
+  if (count < 1) refuse(json_quoted(name), " is ", count, ", expected at least 1");
+  return count;
+}
+
+double ConfigJson::real_or(const char* name, double other) const {
+  return has(name) ? real(name) : other;
+}
+
+double ConfigJson::positive_or(const char* name, double other) const {
+  const double value = real_or(name, other);
+  if (has(name) && !(value > 0 && std::isfinite(value)))
+    refuse(json_quoted(name), " is ", value, ", expected more than 0");
+  return value;
+}
+
+void ConfigJson::expect_text(const char* name, std::string_view expected) const {
+  if (text_or(name, expected) != expected)
+    refuse(json_quoted(name), " is ", json_quoted(text(name)), ", expected ",
+           json_quoted(expected));
+}
+
+void ConfigJson::expect_flag(const char* name, bool expected) const {
+  if (flag_or(name, expected) != expected)
+    refuse(json_quoted(name), " is ", expected ? "false" : "true", ", which is not supported");
+}
+
+void ConfigJson::expect_number(const char* name, std::int64_t expected) const {
+  if (has(name) && size(name) != expected)
+    refuse(json_quoted(name), " is ", size(name), ", expected ", expected);
+}
+
+std::string ConfigJson::window_size() const {
+  return concat(count_or("sliding_window", 4096) - 1, ",0");
+}
+
+std::optional<std::vector<bool>> ConfigJson::sliding_layers(std::int64_t layers) const {
+  constexpr const char* kName = "layer_types";
+  simdjson::dom::array types;
+  if (!has(kName)) return {};
+  if (member(kName).get(types) || std::ssize(types) != layers)
+    refuse(json_quoted(kName), ": expected one for each layer");
+  std::vector<bool> sliding;
+  for (const simdjson::dom::element entry : types) {
+    std::string_view kind;
+    if (entry.get(kind) || (kind != "sliding_attention" && kind != "full_attention"))
+      refuse(json_quoted(kName), ": expected sliding_attention or full_attention");
+    sliding.push_back(kind == "sliding_attention");
+  }
+  return sliding;
+}
+
+bool is_erf_gelu(std::string_view name) { return name == "gelu" || name == "gelu_python"; }
+bool is_tanh_gelu(std::string_view name) {
+  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" ||
+         name == "gelu_fast" || name == "gelu_accurate";
+}
+bool is_silu(std::string_view name) { return name == "silu" || name == "swish"; }
+
+}  // namespace mt

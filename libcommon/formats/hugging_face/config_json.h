@@ -1,0 +1,52 @@
+// ConfigJson: a config.json as the readers of families ask for its members.  What a member that is
+// absent or null stands for is the reader's to say; one that is something else than a model of ours
+// can have is Exit::bad_data, by name.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_object.h"
+
+namespace mt {
+
+// The most that a size may be; as many positions has a model that knows none.
+inline constexpr std::int64_t kMostSize = std::numeric_limits<int>::max();
+
+class ConfigJson : public JsonObject {
+ public:
+  explicit ConfigJson(const JsonObject& object) : JsonObject(object), type_(text("model_type")) {}
+
+  std::string_view model_type() const { return type_; }
+  bool is(std::string_view type) const { return type_ == type; }
+  bool is_null(std::string_view name) const;  // it is there, as null
+
+  std::int64_t size(const char* name) const { return number(name, kMostSize); }
+  std::int64_t size_or(const char* name, std::int64_t other) const;
+  std::int64_t count_or(const char* name, std::int64_t other) const;  // at least 1
+  double real_or(const char* name, double other) const;
+  double positive_or(const char* name, double other) const;  // above 0 and finite
+
+  void expect_text(const char* name, std::string_view expected) const;
+  void expect_flag(const char* name, bool expected) const;
+  void expect_number(const char* name, std::int64_t expected) const;
+
+  // What sliding_window, by default 4096, is to --window-size.
+  std::string window_size() const;
+  // Of each layer whether layer_types says that it has a window; none where nothing is said.
+  std::optional<std::vector<bool>> sliding_layers(std::int64_t layers) const;
+
+ private:
+  std::string_view type_;
+};
+
+// The names that transformers has for what are three activations.
+bool is_erf_gelu(std::string_view name);
+bool is_tanh_gelu(std::string_view name);
+bool is_silu(std::string_view name);
+
+}  // namespace mt

@@ -1,0 +1,276 @@
+#include <algorithm>
+
+#include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/dense_families.h"
+#include "formats/names/hugging_face.h"
+#include "model/config/ranges.h"
+
+namespace mt {
+namespace {
+
+// What becomes of attention_bias and mlp_bias: classes that have none of them pass over them.
+enum class Biases : std::uint8_t { none, flags, refused };
+using enum Biases;
+
+// What a class of transformers' takes where config.json says nothing.
+struct Decoder {
+  std::string_view type, architecture;
+  Biases biases;
+  std::int64_t vocab_size, layers, hidden_size, heads, kv_heads, head_dim, ffn, positions;
+  double epsilon = 1e-6, theta = 10000, init = 0.02;
+  std::string_view activation = "silu";
+  bool tied = false;
+};
+// kv_heads 0: as many as heads; head_dim 0: hidden_size / heads.
+constexpr Decoder kDecoders[] = {
+    {"llama", "LlamaForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"mistral", "MistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
+    {"mixtral", "MixtralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072, 1e-5, 1e6},
+    {"gemma", "GemmaForCausalLM", refused, 256000, 28, 3072, 16, 16, 256, 24576, 8192, 1e-6, 10000,
+     0.02, "gelu_pytorch_tanh", true},
+    {"gemma2", "Gemma2ForCausalLM", refused, 256000, 26, 2304, 8, 4, 256, 9216, 8192, 1e-6, 10000,
+     0.02, "gelu_pytorch_tanh", true},
+    {"gemma3_text", "Gemma3ForCausalLM", refused, 262208, 26, 2304, 8, 4, 256, 9216, 131072, 1e-6,
+     1e6, 0.02, "gelu_pytorch_tanh", true},
+    {"olmo2", "Olmo2ForCausalLM", refused, 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5},
+    {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
+    {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"smollm3", "SmolLM3ForCausalLM", flags, 128256, 36, 2048, 16, 4, 0, 11008, 32768, 1e-6, 2e6,
+     0.02, "silu", true},
+    {"cohere", "CohereForCausalLM", refused, 256000, 40, 8192, 64, 0, 0, 22528, 8192, 1e-5, 500000,
+     0.02, "silu", true},
+    {"cohere2", "Cohere2ForCausalLM", refused, 256000, 40, 8192, 64, 0, 0, 22528, 8192, 1e-5, 10000,
+     0.02, "silu", true},
+    {"qwen2", "Qwen2ForCausalLM", none, 151936, 32, 4096, 32, 32, 0, 22016, 32768},
+    {"qwen3", "Qwen3ForCausalLM", refused, 151936, 32, 4096, 32, 32, 128, 22016, 32768},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", none, 151936, 24, 2048, 16, 16, 0, 5632, 32768},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
+    {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
+    {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
+     0.0134, "relu2"},
+};
+
+const Decoder* find_decoder(std::string_view type) {
+  const auto* const found = std::ranges::find(kDecoders, type, &Decoder::type);
+  return found == std::end(kDecoders) ? nullptr : found;
+}
+
+bool is_qwen3(std::string_view type) { return type == "qwen3" || type == "qwen3_moe"; }
+
+const char* epsilon_name(std::string_view type) {
+  return type == "nemotron" ? "norm_eps" : is_cohere(type) ? "layer_norm_eps" : "rms_norm_eps";
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+class DecoderReader {
+ public:
+  DecoderReader(const ConfigJson& json, HuggingFaceConfig& config, const Decoder& usual)
+      : json_(json), config_(config), model_(config.model), usual_(usual) {}
+
+  void read() {
+    model_.position_embedding_type = "rope";
+    read_sizes();
+    model_.init_method_std = usual_.init;
+    model_.attention_dropout = json_.real_or("attention_dropout", 0);
+    model_.hidden_dropout = 0;
+    model_.untie_embeddings_and_output_weights = !json_.flag_or("tie_word_embeddings", usual_.tied);
+    read_kind();
+    read_biases();
+    read_rope(json_, config_, usual_.theta);
+    if (model_.num_layers > kMany) return;  // which is refused, before anything of so many
+    read_experts(json_, config_);
+    read_windows();
+    read_dense_family(json_, model_);
+    if (is_dense_family(usual_.type) && hugging_face_type(model_) != usual_.type)
+      model_.hf_model_type = usual_.type;
+  }
+
+ private:
+  void read_sizes() {
+    model_.vocab_size = json_.size_or("vocab_size", usual_.vocab_size);
+    model_.num_layers = json_.size_or("num_hidden_layers", usual_.layers);
+    model_.hidden_size = json_.size_or("hidden_size", usual_.hidden_size);
+    model_.num_attention_heads = json_.size_or("num_attention_heads", usual_.heads);
+    model_.ffn_hidden_size = json_.size_or("intermediate_size", usual_.ffn);
+    model_.max_position_embeddings = json_.size_or("max_position_embeddings", usual_.positions);
+    if (json_.has("head_dim"))
+      model_.kv_channels = json_.size("head_dim");
+    else if (usual_.head_dim > 0 && !json_.is_null("head_dim"))
+      model_.kv_channels = usual_.head_dim;
+    const std::int64_t heads = model_.num_attention_heads;
+    const bool as_heads = usual_.kv_heads == 0 || json_.is_null("num_key_value_heads");
+    model_.num_query_groups =
+        json_.size_or("num_key_value_heads", as_heads ? heads : usual_.kv_heads);
+    model_.group_query_attention = model_.num_query_groups != heads;
+  }
+
+  void read_kind() {
+    const std::string_view type = usual_.type;
+    const bool nemotron = type == "nemotron", gemma = is_gemma(type);
+    read_activation();
+    model_.swiglu = !nemotron && !gemma;
+    model_.squared_relu = nemotron;
+    model_.gated_gelu = gemma;
+    model_.apply_layernorm_1p = nemotron || gemma;
+    model_.bias_gelu_fusion = false;
+    model_.normalization = nemotron || is_cohere(type) ? "LayerNorm" : "RMSNorm";
+    model_.norm_epsilon = json_.real_or(epsilon_name(type), usual_.epsilon);
+    model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || type == "olmo2" ||
+                          (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
+  }
+
+  // Gemma's hidden_activation goes before its hidden_act, whose "gelu" is the tanh form: the first
+  // releases had meant that.  Later Gemmas have no hidden_act.
+  void read_activation() const {
+    const bool first = usual_.type == "gemma";
+    if (is_gemma(usual_.type) && json_.has("hidden_activation")) {
+      if (!is_tanh_gelu(json_.text("hidden_activation")))
+        json_.expect_text("hidden_activation", usual_.activation);
+      return;
+    }
+    if (is_gemma(usual_.type) && !first) return;
+    const std::string_view name = json_.text_or("hidden_act", usual_.activation);
+    const bool same =
+        first ? is_tanh_gelu(name) || name == "gelu" : is_silu(usual_.activation) && is_silu(name);
+    if (!same) json_.expect_text("hidden_act", usual_.activation);
+  }
+
+  void read_biases() {
+    if (usual_.biases == refused) json_.expect_flag("attention_bias", false);
+    const bool has_both = usual_.biases == flags;
+    const bool attention = has_both && json_.flag_or("attention_bias", false),
+               mlp = has_both && json_.flag_or("mlp_bias", false);
+    model_.add_bias_linear = attention || mlp;
+    config_.lacking.attention = mlp && !attention;
+    config_.lacking.mlp = attention && !mlp;
+    if (attention != mlp)
+      config_.notes.push_back(
+          concat(json_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
+                 " alone: the biases of the ", mlp ? "attention" : "MLP", " become zeros"));
+    model_.add_qkv_bias = usual_.type == "qwen2" ||
+                          (usual_.type == "glm4_moe" && json_.flag_or("attention_bias", false)) ||
+                          (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
+  }
+
+  void read_windows() {
+    const std::string_view type = usual_.type;
+    if ((type == "mistral" && !json_.is_null("sliding_window")) ||
+        (type == "mixtral" && json_.has("sliding_window")))
+      model_.window_size = json_.window_size();
+    if (type == "qwen2" || type == "qwen3") read_qwen_windows();
+    if (is_qwen_moe(type)) json_.expect_flag("use_sliding_window", false);
+  }
+
+  // Layers from max_window_layers on have a window, unless layer_types says which.
+  void read_qwen_windows() {
+    if (!json_.flag_or("use_sliding_window", false)) return;
+    model_.window_size = json_.window_size();
+    const std::int64_t full = json_.size_or("max_window_layers", 28);
+    if (const auto sliding = json_.sliding_layers(model_.num_layers))
+      model_.window_attn_skip_freq.assign(sliding->begin(), sliding->end());
+    else
+      for (std::int64_t layer = 0; layer < model_.num_layers; ++layer)
+        model_.window_attn_skip_freq.push_back(layer >= full);
+  }
+
+  const ConfigJson& json_;
+  HuggingFaceConfig& config_;
+  ModelConfig& model_;
+  const Decoder& usual_;
+};
+
+// --- Writing ------------------------------------------------------------------------------------
+
+void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+  write_sliding_window(json, c);
+  if (type == "mistral" || type == "mixtral") return;
+  json.member("use_sliding_window", c.tokens_before() >= 0);
+  write_layer_types(json, c);
+}
+
+}  // namespace
+
+std::string_view decoder_architecture(std::string_view type) {
+  const Decoder* const decoder = find_decoder(type);
+  return decoder ? decoder->architecture : std::string_view();
+}
+
+std::string decoder_types() {
+  std::string types;
+  for (const Decoder& decoder : kDecoders) types += concat(types.empty() ? "" : ", ", decoder.type);
+  return types;
+}
+
+std::string_view decoder_type(const ModelConfig& c) {
+  if (c.position_embedding_type != "rope") refuse_setting("--position-embedding-type none");
+  if (c.rotary_interleaved) refuse_setting("--rotary-interleaved");
+  const bool windows = !c.window_size.empty(), qkv_only = c.has_qkv_bias() && !c.add_bias_linear;
+  if (c.squared_relu && c.normalization == "LayerNorm" && c.apply_layernorm_1p) {
+    if (qkv_only || windows || c.qk_layernorm)
+      refuse_setting("--squared-relu with --add-qkv-bias, --window-size or --qk-layernorm");
+    return "nemotron";
+  }
+  if (!c.swiglu || c.normalization != "RMSNorm" || c.apply_layernorm_1p)
+    refuse_setting("rotary positions without --swiglu and plain RMSNorm");
+  const bool experts = c.family == ModelFamily::mixtral;
+  if (experts && c.moe_router_score_function == "sigmoid") {
+    check_glm(c);
+    return "glm4_moe";
+  }
+  if (c.rotary_percent != 1) refuse_setting("--rotary-percent with --swiglu");
+  if (c.add_bias_linear && (windows || c.qk_layernorm))
+    refuse_setting("biases with --window-size or --qk-layernorm");
+  if (c.qk_layernorm && qkv_only) refuse_setting("--qk-layernorm with --add-qkv-bias");
+  if (experts) return expert_type(c);
+  if (c.qk_layernorm) return "qwen3";
+  if (qkv_only) return "qwen2";
+  if (!windows) return "llama";
+  if (!c.window_attn_skip_freq.empty()) refuse_setting("--window-attn-skip-freq");
+  return "mistral";
+}
+
+void read_decoder(const ConfigJson& json, HuggingFaceConfig& config) {
+  DecoderReader(json, config, *find_decoder(json.model_type())).read();
+}
+
+void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type,
+                   const std::optional<KeptPositions>& kept) {
+  const Decoder& usual = *find_decoder(type);
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads);
+  json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
+  if (!is_qwen_moe(type))
+    json.member("intermediate_size", type == "mixtral" ? c.expert_ffn() : c.ffn());
+  json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
+  json.member(epsilon_name(type), c.norm_epsilon);
+  const bool later_gemma = is_gemma(type) && type != "gemma";
+  json.member(later_gemma ? "hidden_activation" : "hidden_act", usual.activation);
+  json.member("attention_dropout", c.attention_dropout);
+  if (usual.biases == flags)
+    json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
+  if (usual.biases == refused) json.member("attention_bias", false);
+  if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
+  write_rope(json, c, kept);
+  if (is_dense_family(type)) write_dense_family(json, c, type);
+  if (type == "mistral" || type == "mixtral" || type == "qwen2" || type == "qwen3")
+    write_windows(json, c, type);
+  write_experts(json, c, type);
+}
+
+void write_sliding_window(JsonWriter& json, const ModelConfig& c) {
+  json.key("sliding_window");
+  if (const std::int64_t before = c.tokens_before(); before >= 0)
+    json.value(before + 1);
+  else
+    json.null();
+}
+
+void write_layer_types(JsonWriter& json, const ModelConfig& c) {
+  json.key("layer_types").begin_array();
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    json.value(c.window(layer) < 0 ? "full_attention" : "sliding_attention");
+  json.end_array();
+}
+
+}  // namespace mt

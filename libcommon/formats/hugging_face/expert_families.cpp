@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <set>
+
+#include "base/json.h"
+#include "formats/hugging_face/config_families.h"
+
+namespace mt {
+
+// --- Reading ------------------------------------------------------------------------------------
+
+static void read_mixtral(const ConfigJson& json, ModelConfig& c) {
+  c.family = ModelFamily::mixtral;
+  c.num_experts = json.size_or("num_local_experts", 8);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 2);
+  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+}
+
+template <class HasExperts>
+static void set_layers(ModelConfig& c, const HasExperts& has_experts) {
+  std::string layers;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    layers += has_experts(layer) ? ",1" : ",0";
+  if (layers.find('0') != layers.npos)
+    c.moe_layer_freq = concat("[", std::string_view(layers).substr(1), "]");
+}
+
+// Every decoder_sparse_step-th layer has experts, but for some that are named.
+static void read_qwen_layers(const ConfigJson& json, ModelConfig& c) {
+  const std::int64_t step = json.count_or("decoder_sparse_step", 1);
+  std::set<std::int64_t> dense;
+  simdjson::dom::array named;
+  if (json.has("mlp_only_layers")) {
+    if (json.member("mlp_only_layers").get(named))
+      json.refuse("\"mlp_only_layers\": expected a list of layers");
+    for (const simdjson::dom::element element : named) {
+      std::int64_t layer = 0;
+      if (element.get(layer)) json.refuse("\"mlp_only_layers\": expected a list of layers");
+      dense.insert(layer);
+    }
+  }
+  set_layers(c,
+             [&](std::int64_t layer) { return (layer + 1) % step == 0 && !dense.contains(layer); });
+}
+
+static void read_qwen_experts(const ConfigJson& json, ModelConfig& c) {
+  const bool second = json.is("qwen2_moe");
+  c.family = ModelFamily::mixtral;
+  c.num_experts = json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts",
+                               second ? 60 : 128);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", second ? 4 : 8);
+  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1408 : 768);
+  c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", false);
+  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  c.moe_shared_expert_gate = second;
+  if (second)
+    c.moe_shared_expert_intermediate_size = json.size_or("shared_expert_intermediate_size", 5632);
+  read_qwen_layers(json, c);
+}
+
+static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
+  const std::int64_t groups = json.size_or("n_group", 1), kept = json.size_or("topk_group", 1);
+  if (groups == 1) return;
+  if (c.moe_router_topk != 2 * kept)
+    json.refuse("\"topk_group\" is ", kept, " for ", c.moe_router_topk,
+                " experts, expected half as many: a group's score is the sum of its best two");
+  c.moe_router_num_groups = groups;
+  c.moe_router_group_topk = kept;
+}
+
+// Sigmoids with biases choose experts behind some dense layers.
+static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) {
+  ModelConfig& c = config.model;
+  c.family = ModelFamily::mixtral;
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "n_routed_experts", 128);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
+  const std::int64_t width = json.size_or("moe_intermediate_size", 1408);
+  c.moe_ffn_hidden_size = width;
+  c.moe_shared_expert_intermediate_size = json.size_or("n_shared_experts", 1) * width;
+  c.moe_router_score_function = "sigmoid";
+  c.moe_router_enable_expert_bias = true;
+  if (const double factor = json.real_or("routed_scaling_factor", 1); factor != 1)
+    c.moe_router_topk_scaling_factor = factor;
+  json.expect_flag("norm_topk_prob", true);
+  if (c.moe_router_topk == 1)
+    json.refuse("\"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
+  read_glm_groups(json, c);
+  const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
+  set_layers(c, [&](std::int64_t layer) { return layer >= dense; });
+  config.passed_over = concat("layers.", c.num_layers, ".");
+}
+
+void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
+  if (json.is("mixtral")) read_mixtral(json, config.model);
+  if (is_qwen_moe(json.model_type())) read_qwen_experts(json, config.model);
+  if (json.is("glm4_moe")) read_glm_experts(json, config);
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+// Experts behind dense layers, chosen by sigmoids with biases.
+void check_glm(const ModelConfig& c) {
+  if (!c.moe_router_enable_expert_bias)
+    refuse_setting("--moe-router-score-function sigmoid without --moe-router-enable-expert-bias");
+  if (c.moe_router_topk == 1) refuse_setting("--moe-router-topk 1 with sigmoids");
+  if (c.moe_router_num_groups > 0 && c.moe_router_topk != 2 * c.moe_router_group_topk)
+    refuse_setting("--moe-router-group-topk other than half of --moe-router-topk");
+  const std::int64_t shared = c.moe_shared_expert_intermediate_size;
+  if (shared == 0 || shared % c.expert_ffn() != 0 || c.moe_shared_expert_gate)
+    refuse_setting("sigmoids without shared experts, or with a gate or another width");
+  if (!c.window_size.empty()) refuse_setting("--num-experts with sigmoids and --window-size");
+  if (c.moe_expert_capacity_factor != 0) refuse_setting("--moe-expert-capacity-factor");
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  if (!std::ranges::is_sorted(experts))
+    refuse_setting("--moe-layer-freq with dense layers behind others");
+}
+
+std::string_view expert_type(const ModelConfig& c) {
+  const bool windows = !c.window_size.empty();
+  if (c.moe_expert_capacity_factor != 0) refuse_setting("--moe-expert-capacity-factor");
+  if (c.moe_router_num_groups > 0 || c.moe_router_topk_scaling_factor != 0)
+    refuse_setting("softmaxes with groups or --moe-router-topk-scaling-factor");
+  const bool shared = c.moe_shared_expert_intermediate_size > 0;
+  if (!c.window_attn_skip_freq.empty())
+    refuse_setting("--num-experts with --window-attn-skip-freq");
+  if (shared && c.moe_shared_expert_gate && !c.qk_layernorm && !windows) return "qwen2_moe";
+  if (shared)
+    refuse_setting("shared experts without a gate, or with --qk-layernorm or --window-size");
+  if (c.has_qkv_bias() && !c.add_bias_linear) refuse_setting("--num-experts with --add-qkv-bias");
+  if (c.qk_layernorm && windows)
+    refuse_setting("--num-experts with both --qk-layernorm and --window-size");
+  if (c.qk_layernorm) return "qwen3_moe";
+  if (c.moe_router_pre_softmax) refuse_setting("--moe-router-pre-softmax without --qk-layernorm");
+  if (c.has_dense_layers(c.num_layers)) refuse_setting("--moe-layer-freq without --qk-layernorm");
+  return "mixtral";
+}
+
+// transformers takes no integer here.
+static void write_fraction(JsonWriter& json, std::string_view name, double value) {
+  const std::string text = JsonWriter().value(value).text();
+  json.key(name).raw(text.find_first_of(".e") == text.npos ? text + ".0" : text);
+}
+
+static void write_mixtral(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+}
+
+static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
+  json.member("intermediate_size", c.ffn());
+  json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member("norm_topk_prob", !c.moe_router_pre_softmax).member("decoder_sparse_step", 1);
+  json.key("mlp_only_layers").begin_array();
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  for (std::size_t layer = 0; layer < experts.size(); ++layer)
+    if (!experts[layer]) json.value(layer);
+  json.end_array();
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  if (!c.moe_shared_expert_gate) return;
+  json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
+  json.member("qkv_bias", c.has_qkv_bias());
+}
+
+static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
+  const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
+  json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member("n_shared_experts", c.moe_shared_expert_intermediate_size / c.expert_ffn());
+  json.member("first_k_dense_replace", std::ranges::count(experts, false));
+  const double factor = c.moe_router_topk_scaling_factor;
+  write_fraction(json, "routed_scaling_factor", factor == 0 ? 1 : factor);
+  const bool groups = c.moe_router_num_groups > 0;
+  json.member("n_group", groups ? c.moe_router_num_groups : 1);
+  json.member("topk_group", groups ? c.moe_router_group_topk : 1);
+  json.member("norm_topk_prob", true).member("use_qk_norm", c.qk_layernorm);
+  if (c.rotary_percent == 1) write_fraction(json, "partial_rotary_factor", 1);
+  json.member("num_nextn_predict_layers", 0);
+}
+
+void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+  if (type == "mixtral") write_mixtral(json, c);
+  if (is_qwen_moe(type)) write_qwen_experts(json, c);
+  if (type == "glm4_moe") write_glm_experts(json, c);
+}
+
+}  // namespace mt

@@ -1,0 +1,186 @@
+#include "formats/hugging_face/rope_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/rope_scaling.h"
+
+namespace mt {
+
+// --- Reading ------------------------------------------------------------------------------------
+
+// The older of its two names, which people add by hand, goes before what was saved under the
+// newer.
+static std::optional<JsonObject> find_rope(const ConfigJson& json) {
+  for (const char* const name : {"rope_scaling", "rope_parameters"})
+    if (json.has(name))
+      if (const JsonObject rope = json.object(name); !rope.names().empty()) return rope;
+  return {};
+}
+
+// A Gemma 3 has one for each kind of its layers.
+static std::optional<JsonObject> find_rope_of_all(const ConfigJson& json) {
+  std::optional<JsonObject> rope = find_rope(json);
+  constexpr const char* kFull = "full_attention";
+  if (!json.is("gemma3_text") || !rope) return rope;
+  for (const std::string_view name : rope->names())
+    if (name == kFull || name == "sliding_attention")
+      return rope->has(kFull) ? std::optional(rope->object(kFull)) : std::nullopt;
+  return rope;
+}
+
+// A scaling has a factor for each pair of channels, before the model is complete.
+static void check_channels(const ConfigJson& json, const ModelConfig& c) {
+  constexpr std::int64_t kMostChannels = 1 << 16;
+  if (c.num_attention_heads < 1)
+    json.refuse("\"num_attention_heads\" is ", c.num_attention_heads, ", expected at least 1");
+  if (c.head_dim() > kMostChannels)
+    json.refuse("heads of ", c.head_dim(), " channels, expected at most ", kMostChannels);
+  if (!(c.rotary_percent > 0 && c.rotary_percent <= 1))
+    json.refuse("\"partial_rotary_factor\" is ", c.rotary_percent,
+                ", expected more than 0 and at most 1");
+}
+
+// As transformers' modeling_rope_utils.py computes them.
+static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
+                         const JsonObject& rope) {
+  ModelConfig& c = config.model;
+  static constexpr std::string_view kKnown[] = {
+      "rope_type",        "type",
+      "rope_theta",       "partial_rotary_factor",
+      "factor",           "low_freq_factor",
+      "high_freq_factor", "original_max_position_embeddings",
+      "attention_factor", "beta_fast",
+      "beta_slow",        "mscale",
+      "mscale_all_dim",   "truncate",
+      "finetuned",        "short_factor",
+      "long_factor"};
+  for (const std::string_view name : rope.names())
+    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+      rope.refuse(json_quoted(name), " is not supported");
+  std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+  if (json.is("phi3") && kind == "yarn") kind = "longrope";  // what it was called at first
+  if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels(json, c);
+  const RopeScaling scaling(rope, json, c);
+  if (kind == "linear") {
+    c.rotary_interpolation = rope.real("factor");
+  } else if (kind == "llama3") {
+    c.use_rope_scaling = scaling.is_llama3();
+    if (c.use_rope_scaling)
+      c.rope_scaling_factor = rope.real("factor");
+    else
+      scaling.set_llama3(c);
+  } else if (kind == "yarn") {
+    scaling.set_yarn(c);
+  } else if (kind == "longrope" || kind == "su") {
+    scaling.set_longrope(c);
+    if (const std::int64_t positions = scaling.original_positions();
+        positions < c.max_position_embeddings) {
+      config.notes.push_back(concat(rope.where(),
+                                    ": longrope has other frequencies for texts of more "
+                                    "than ",
+                                    positions,
+                                    " tokens; ours are those of shorter ones, and "
+                                    "--max-position-embeddings is ",
+                                    positions));
+      c.max_position_embeddings = positions;
+    }
+  } else if (kind != "default" && kind != "dynamic") {  // dynamic: none within its positions
+    rope.refuse("rope_type ", json_quoted(kind),
+                ": expected default, linear, dynamic, llama3, yarn or longrope");
+  }
+  if (!(c.rope_attention_factor > 0) || std::isinf(c.rope_attention_factor))
+    rope.refuse("multiplies queries and keys by ", c.rope_attention_factor,
+                ", expected more than 0");
+}
+
+void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_theta) {
+  ModelConfig& c = config.model;
+  constexpr const char* kPart = "partial_rotary_factor";
+  double theta = json.real_or("rope_theta", usual_theta);
+  const bool in_half = json.is("nemotron") || json.is("bamba") || json.is("glm4_moe");
+  double part = json.real_or(kPart, in_half ? 0.5 : 1);
+  const std::optional<JsonObject> scaling = find_rope_of_all(json);
+  if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
+  if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
+  if (in_half || json.is("phi3"))
+    c.rotary_percent = part;
+  else if (part != 1)
+    config.notes.push_back(concat(json.where(), ": ", json_quoted(kPart), " is passed over, as by ",
+                                  json.model_type(), " of transformers"));
+  if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
+    json.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
+  c.rotary_base = static_cast<std::int64_t>(theta);
+  if (scaling) read_scaling(json, config, *scaling);
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+static bool are_same_positions(const ModelConfig& a, const ModelConfig& b) {
+  return a.max_position_embeddings == b.max_position_embeddings && a.has_rope() && b.has_rope() &&
+         a.rotary_base == b.rotary_base && a.rotary_percent == b.rotary_percent &&
+         a.rotary_interpolation == b.rotary_interpolation &&
+         a.use_rope_scaling == b.use_rope_scaling &&
+         a.rope_scaling_factor == b.rope_scaling_factor &&
+         a.rope_frequency_factors == b.rope_frequency_factors &&
+         a.rope_attention_factor == b.rope_attention_factor;
+}
+
+std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
+                                          const ModelConfig& c) {
+  const char* const name = before.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!c.has_rope() || !before.has(name)) return {};
+  const JsonObject rope = before.object(name);
+  const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+  const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
+  const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;
+  if (ours || !are_same_positions(stored, c)) return {};
+  const bool given = before.has("max_position_embeddings");
+  return KeptPositions{
+      simdjson::minify(before.member(name)),
+      given ? before.number("max_position_embeddings", kMostSize) : c.max_position_embeddings};
+}
+
+// A factor for each pair, which transformers calls longrope, of texts of any length.
+static void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
+  if (c.use_rope_scaling || c.rotary_interpolation)
+    refuse_setting("--rope-frequency-factors with another scaling");
+  json.begin_object().member("rope_type", "longrope").member("factor", 1.0);
+  json.member("attention_factor", c.rope_attention_factor);
+  json.member("original_max_position_embeddings", c.max_position_embeddings);
+  std::string factors = c.rope_frequency_factors;
+  if (factors.empty())
+    for (std::int64_t pair = 0; pair < c.rotary_dim() / 2; ++pair) factors += pair ? ",1.0" : "1.0";
+  for (const char* name : {"short_factor", "long_factor"}) json.key(name).raw('[' + factors + ']');
+  json.end_object();
+}
+
+void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept) {
+  json.member("rope_theta", c.rotary_base);
+  if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
+  json.key("rope_scaling");
+  if (c.use_rope_scaling && c.rotary_interpolation)
+    refuse_setting("--use-rope-scaling with --rotary-seq-len-interpolation-factor");
+  if (kept)
+    json.raw(kept->scaling);
+  else if (!c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
+    write_frequency_factors(json, c);
+  else if (c.use_rope_scaling)
+    json.begin_object()
+        .member("rope_type", "llama3")
+        .member("factor", c.rope_scaling_factor)
+        .member("low_freq_factor", 1.0)
+        .member("high_freq_factor", 4.0)
+        .member("original_max_position_embeddings", 8192)
+        .end_object();
+  else if (c.rotary_interpolation)
+    json.begin_object()
+        .member("rope_type", "linear")
+        .member("factor", *c.rotary_interpolation)
+        .end_object();
+  else
+    json.null();
+}
+
+}  // namespace mt

@@ -1,0 +1,31 @@
+// How a config.json says what turns by positions: rope_theta, partial_rotary_factor and
+// rope_scaling, or rope_parameters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "formats/hugging_face/config_json.h"
+#include "formats/hugging_face/hugging_face_config.h"
+
+namespace mt {
+
+// The model's heads, positions and attention are read already.
+void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_theta);
+
+// How a model's positions are said where the config.json that it was once read from said it in
+// words that no setting of ours stands for.
+struct KeptPositions {
+  std::string scaling;
+  std::int64_t positions = 0;
+};
+// `before` is what `original` says; none: our own words do.
+std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
+                                          const ModelConfig& model);
+
+void write_rope(JsonWriter& json, const ModelConfig& model,
+                const std::optional<KeptPositions>& kept);
+
+}  // namespace mt
