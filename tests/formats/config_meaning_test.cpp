@@ -123,6 +123,8 @@ struct Scaling {
 
 // Five of each kind; as transformers 5.24.0 computes them.
 TEST(ConfigMeaning, ScaledRotaryPositions) {
+  const std::vector<double> plain = {1.0,  0.3162278,   0.1,   0.03162278,
+                                     0.01, 0.003162278, 0.001, 0.0003162278};
   const Scaling cases[] = {
       {R"("rope_scaling":{"rope_type":"yarn","factor":4.0})",
        {1.0, 0.2371708, 0.05, 0.007905695, 0.0025, 0.0007905695, 0.00025, 7.905695e-05},
@@ -143,9 +145,7 @@ TEST(ConfigMeaning, ScaledRotaryPositions) {
       {R"("rope_scaling":{"type":"linear","factor":4.0})",
        {0.25, 0.07905694, 0.025, 0.007905695, 0.0025, 0.0007905694, 0.00025, 7.905695e-05},
        1},
-      {R"("rope_scaling":{"type":"dynamic","factor":4.0})",
-       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
-       1},
+      {R"("rope_scaling":{"type":"dynamic","factor":4.0})", plain, 1},
       {R"("max_position_embeddings":4096,"rope_scaling":{"type":"longrope",)"
        R"("short_factor":[1,2,1,2,1,2,1,2],"long_factor":[9,9,9,9,9,9,9,9],)"
        R"("original_max_position_embeddings":64})",
@@ -186,16 +186,12 @@ TEST(ConfigMeaning, ScaledRotaryPositions) {
        {0.0625, 0.02874145, 0.01321714, 0.006078078, 0.002795085, 0.001285357, 0.0005910885,
         0.0002718199},
        1},
-      {R"("rope_scaling":{"rope_type":"linear","factor":1.0})",
-       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
-       1},
+      {R"("rope_scaling":{"rope_type":"linear","factor":1.0})", plain, 1},
       {R"("rope_parameters":{"rope_type":"linear","factor":8.0,"rope_theta":77.0})",
        {0.125, 0.07262709, 0.04219756, 0.02451749, 0.01424507, 0.008276626, 0.004808858,
         0.002794027},
        1},
-      {R"("rope_scaling":{"rope_type":"dynamic","factor":2.0})",
-       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
-       1},
+      {R"("rope_scaling":{"rope_type":"dynamic","factor":2.0})", plain, 1},
       {R"("rope_theta":300.0,"rope_scaling":{"type":"dynamic","factor":1.5})",
        {1.0, 0.4901848, 0.2402811, 0.1177822, 0.05773502, 0.02830083, 0.01387264, 0.006800157},
        1},
@@ -203,14 +199,11 @@ TEST(ConfigMeaning, ScaledRotaryPositions) {
        {1.0, 0.2586001, 0.06687403, 0.01729363, 0.004472136, 0.001156495, 0.0002990698,
         7.733948e-05},
        1},
-      {R"("rope_scaling":{"type":"dynamic","factor":1.0})",
-       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
-       1},
+      {R"("rope_scaling":{"type":"dynamic","factor":1.0})", plain, 1},
       {R"("max_position_embeddings":512,"rope_scaling":{"rope_type":"longrope",)"
        R"("short_factor":[1,1,1,1,1,1,1,1],"long_factor":[9,9,9,9,9,9,9,9],)"
        R"("original_max_position_embeddings":512})",
-       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
-       1},
+       plain, 1},
       {R"("max_position_embeddings":256,"rope_scaling":{"rope_type":"longrope",)"
        R"("short_factor":[1,1.5,2,2.5,3,3.5,4,4.5],"long_factor":[9,9,9,9,9,9,9,9],)"
        R"("factor":4.0,"original_max_position_embeddings":64})",

@@ -13,7 +13,7 @@
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_tokenizer.h"
-#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/config_families.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -166,19 +166,16 @@ class Settings {
     json.member("num_key_value_heads", size_or("attention.head_count_kv", heads));
     json.member("intermediate_size", size("feed_forward_length"));
     json.member("max_position_embeddings", size("context_length"));
-    if (known_->layer_norm)
-      add_real(json, architecture_ == "nemotron" ? "norm_eps" : "layer_norm_eps",
-               "attention.layer_norm_epsilon");
-    else
-      add_real(json, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    add_real(
+        json, epsilon_name(model_type()),
+        known_->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
     if (in_part)
       json.member("partial_rotary_factor",
                   static_cast<double>(turned) / static_cast<double>(channels));
     if (architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0)
       json.member("sliding_window", size("attention.sliding_window"));
     if (known_->experts != GgufExperts::none) read_gguf_experts(json, file_, *known_);
-    if (model_type() == "llama" || architecture_ == "granite" || architecture_ == "smollm3" ||
-        architecture_ == "nemotron")
+    if (has_bias_flags(model_type()))
       json.member("attention_bias", in_first_layer("attn_output.bias"))
           .member("mlp_bias", in_first_layer("ffn_up.bias"));
     if (file_.find_value(own("rope.freq_base")) != nullptr)

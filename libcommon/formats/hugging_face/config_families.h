@@ -57,6 +57,9 @@ void check_t5(const ModelConfig& model);
 
 // The class of a decoder; empty: there is none of this model_type.
 std::string_view decoder_architecture(std::string_view type);
+// What the class calls its norms' epsilon; and whether it has attention_bias and mlp_bias.
+const char* epsilon_name(std::string_view type);
+bool has_bias_flags(std::string_view type);
 // All their types, with commas between them.
 std::string decoder_types();
 // The model_type of a GPT, or of experts, with rotary positions, which is none of

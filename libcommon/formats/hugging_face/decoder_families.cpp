@@ -57,10 +57,6 @@ const Decoder* find_decoder(std::string_view type) {
 
 bool is_qwen3(std::string_view type) { return type == "qwen3" || type == "qwen3_moe"; }
 
-const char* epsilon_name(std::string_view type) {
-  return type == "nemotron" ? "norm_eps" : is_cohere(type) ? "layer_norm_eps" : "rms_norm_eps";
-}
-
 // --- Reading ------------------------------------------------------------------------------------
 
 class DecoderReader {
@@ -194,6 +190,15 @@ void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type
 std::string_view decoder_architecture(std::string_view type) {
   const Decoder* const decoder = find_decoder(type);
   return decoder ? decoder->architecture : std::string_view();
+}
+
+const char* epsilon_name(std::string_view type) {
+  return type == "nemotron" ? "norm_eps" : is_cohere(type) ? "layer_norm_eps" : "rms_norm_eps";
+}
+
+bool has_bias_flags(std::string_view type) {
+  const Decoder* const decoder = find_decoder(type);
+  return decoder && decoder->biases == flags;
 }
 
 std::string decoder_types() {

@@ -43,7 +43,6 @@ constexpr ModuleName kLlama[] = {
     {"mlp.linear_fc2", "mlp.down_proj"},
 };
 
-constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
 // Where branches have norms behind them.
 constexpr ModuleName kPostNorms[] = {
     {"self_attention.linear_proj.post_layernorm", "post_attention_layernorm"},
@@ -56,6 +55,8 @@ constexpr ModuleName kPhi3[] = {
     {"mlp.linear_fc1", "mlp.gate_up_proj"},
 };
 
+constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
+
 constexpr ModuleName kMixtralExpert[] = {
     {"experts.linear_fc1", "w1", gate},
     {"experts.linear_fc1", "w3", up},
@@ -64,16 +65,11 @@ constexpr ModuleName kMixtralExpert[] = {
 
 constexpr ModuleName kQwenRouter[] = {{"mlp.router", "mlp.gate"}};
 
-constexpr ModuleName kQwenShared[] = {
-    {"mlp.shared_experts.linear_fc1", "mlp.shared_expert.gate_proj", gate},
-    {"mlp.shared_experts.linear_fc1", "mlp.shared_expert.up_proj", up},
-    {"mlp.shared_experts.linear_fc2", "mlp.shared_expert.down_proj"},
-};
-
-constexpr ModuleName kGlmShared[] = {
-    {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.gate_proj", gate},
-    {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.up_proj", up},
-    {"mlp.shared_experts.linear_fc2", "mlp.shared_experts.down_proj"},
+// Of Qwen's one shared expert and of GLM's several.
+constexpr ModuleName kShared[] = {
+    {"mlp.shared_experts.linear_fc1", "gate_proj", gate},
+    {"mlp.shared_experts.linear_fc1", "up_proj", up},
+    {"mlp.shared_experts.linear_fc2", "down_proj"},
 };
 
 constexpr ModuleName kQwenExpert[] = {
@@ -195,8 +191,9 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   if (row.place.module == "mlp.router")
     return names_in(qwen ? kQwenRouter : kMixtralRouter, c, row, layer);
   if (row.place.module.starts_with("mlp.shared_experts."))
-    return c.moe_shared_expert_gate ? names_in(kQwenShared, c, row, layer)
-                                    : names_in(kGlmShared, c, row, layer);
+    return names_in(
+        kShared, c, row,
+        layer + (c.moe_shared_expert_gate ? "mlp.shared_expert." : "mlp.shared_experts."));
   if (!row.place.expert) {
     Names names;
     if (c.post_layernorm) names = names_in(kPostNorms, c, row, layer);

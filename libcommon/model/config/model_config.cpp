@@ -1,7 +1,10 @@
 #include "model/config/model_config.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "base/command.h"
 #include "kernels/relative_bias.h"
@@ -128,6 +131,18 @@ void check_mixtral(const ModelConfig& c) {
     fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
 }
 
+using Value = std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
+                           std::optional<double>, std::vector<std::int64_t>>;
+
+// Flags and values of the settings that only a GPT has.
+std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c) {
+  std::vector<std::pair<const char*, Value>> settings;
+  visit_settings(c, [&](const auto& value, const Setting& s) {
+    if (s.later) settings.emplace_back(s.flag, value);
+  });
+  return settings;
+}
+
 }  // namespace
 
 std::string Setting::arg_name() const {
@@ -189,24 +204,11 @@ void ModelConfig::complete(int tensor_ranks) {
 }
 
 const char* ModelConfig::later_setting() const {
-  const std::pair<bool, const char*> settings[] = {
-      {softmax_scale.has_value(), "--softmax-scale"},
-      {attn_logit_softcapping != 0, "--attn-logit-softcapping"},
-      {!no_rope_freq.empty(), "--no-rope-freq"},
-      {rotary_base_window != 0, "--rotary-base-window"},
-      {qk_layernorm_whole, "--qk-layernorm-whole"},
-      {!norm_bias, "--disable-norm-bias"},
-      {!pre_layernorm, "--no-pre-layernorm"},
-      {post_layernorm, "--post-layernorm"},
-      {parallel_block, "--parallel-block"},
-      {embedding_mult != 1, "--embedding-mult"},
-      {residual_mult != 1, "--residual-mult"},
-      {logit_scale != 1, "--logit-scale"},
-      {final_logit_softcapping != 0, "--final-logit-softcapping"},
-      {gated_gelu && family != ModelFamily::t5, "--gated-linear-unit"}};
-  const auto* const found =
-      std::ranges::find_if(settings, [](const auto& setting) { return setting.first; });
-  return found == std::end(settings) ? nullptr : found->second;
+  ModelConfig plain;
+  plain.family = family;
+  const auto here = later_settings(*this), usual = later_settings(plain);
+  const auto [found, other] = std::ranges::mismatch(here, usual);
+  return found == here.end() ? nullptr : found->first;
 }
 
 void Sizes::pad_vocabulary(int tensor_ranks) {

@@ -40,6 +40,7 @@ struct Setting {
   Range range = {};
   const char* arg = nullptr;  // its name in Megatron's args, where that is not the flag's
   bool rare = false;          // the args have it only where it is not its default
+  bool later = false;         // neither GPT-2, Llama nor Qwen has it, nor any family but a GPT
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
   std::string arg_name() const;
@@ -56,6 +57,12 @@ inline Setting stored(const char* flag, Effect effect, Range range = {}) {
 inline Setting rare(Setting setting) {
   setting.rare = true;
   return setting;
+}
+
+// Makes one of those of which layers of later GPTs are made.
+inline Setting later(Setting setting) {
+  setting.later = true;
+  return rare(std::move(setting));
 }
 
 // Visits the settings that the config's family has beside those of a GPT.
@@ -172,14 +179,15 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.rope_attention_factor,
         rare({"--rope-attention-factor", positions, kReach,
               "rotary queries and keys are multiplied by this", "F", positive()}));
-  visit(c.no_rope_freq, rare({"--no-rope-freq", positions, kPart,
-                              "every Nth layer has no rotary positions; or a 1 (none) or 0 for "
-                              "each layer",
-                              "N", as_given(at_least(0))}));
-  visit(c.rotary_base_window, rare({"--rotary-base-window", positions, kReach,
-                                    "base of the rotary frequencies of layers with a window, which "
-                                    "no scaling changes; 0: as of the others",
-                                    "N", not_negative()}));
+  visit(c.no_rope_freq, later({"--no-rope-freq", positions, kPart,
+                               "every Nth layer has no rotary positions; or a 1 (none) or 0 for "
+                               "each layer",
+                               "N", as_given(at_least(0))}));
+  visit(c.rotary_base_window,
+        later({"--rotary-base-window", positions, kReach,
+               "base of the rotary frequencies of layers with a window, which "
+               "no scaling changes; 0: as of the others",
+               "N", not_negative()}));
   visit(c.window_size,
         {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});
@@ -188,12 +196,12 @@ void visit_settings(Config& c, const Visit& visit) {
          "every Nth layer has no window; or a 1 (window) or 0 for each layer", "N",
          as_given(at_least(0))});
   visit(c.softmax_scale,
-        rare({"--softmax-scale", layers, kPart,
-              "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
-              "F", positive()}));
+        later({"--softmax-scale", layers, kPart,
+               "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
+               "F", positive()}));
   visit(c.attn_logit_softcapping,
-        rare({"--attn-logit-softcapping", layers, kModel,
-              "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
+        later({"--attn-logit-softcapping", layers, kModel,
+               "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
   visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
                           choice({"LayerNorm", "RMSNorm"})});
   visit(c.norm_epsilon, {"--norm-epsilon", model, kModel, "added to a norm's variance", "F",
@@ -203,33 +211,35 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.qk_layernorm,
         {"--qk-layernorm", model, kModel, "norms of each query and key head, before the rotation"});
   visit(c.qk_layernorm_whole,
-        rare({"--qk-layernorm-whole", layers, kModel,
-              "these norms are of all query and of all key heads of a token together"}));
-  visit(c.norm_bias, rare({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
-                           any_value(), "norm_bias"}));
+        later({"--qk-layernorm-whole", layers, kModel,
+               "these norms are of all query and of all key heads of a token together"}));
+  visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
+                            any_value(), "norm_bias"}));
   visit(c.pre_layernorm,
-        rare({"--no-pre-layernorm", layers, kModel, "no norm in front of attention and MLP", kOff,
-              any_value(), "pre_layernorm"}));
-  visit(c.post_layernorm, rare({"--post-layernorm", layers, kModel,
-                                "a norm of what attention and MLP each add to a layer"}));
+        later({"--no-pre-layernorm", layers, kModel, "no norm in front of attention and MLP", kOff,
+               any_value(), "pre_layernorm"}));
+  visit(c.post_layernorm, later({"--post-layernorm", layers, kModel,
+                                 "a norm of what attention and MLP each add to a layer"}));
   visit(c.parallel_block,
-        rare({"--parallel-block", layers, kModel,
-              "attention and MLP read one norm of a layer's input, and both are added to that"}));
-  visit(c.embedding_mult, rare({"--embedding-mult", layers, kModel,
-                                "embeddings of words are multiplied by this", "F", positive()}));
-  visit(c.residual_mult, rare({"--residual-mult", layers, kModel,
-                               "what attention and MLP each add to a layer is multiplied by this",
-                               "F", positive()}));
+        later({"--parallel-block", layers, kModel,
+               "attention and MLP read one norm of a layer's input, and both are added to that"}));
+  visit(c.embedding_mult, later({"--embedding-mult", layers, kModel,
+                                 "embeddings of words are multiplied by this", "F", positive()}));
+  visit(c.residual_mult, later({"--residual-mult", layers, kModel,
+                                "what attention and MLP each add to a layer is multiplied by this",
+                                "F", positive()}));
   visit(c.logit_scale,
-        rare({"--logit-scale", layers, kModel, "logits are multiplied by this", "F", positive()}));
+        later({"--logit-scale", layers, kModel, "logits are multiplied by this", "F", positive()}));
   visit(c.final_logit_softcapping,
-        rare({"--final-logit-softcapping", layers, kModel,
-              "logits l, once they are scaled, become F tanh(l / F); 0: they stay", "F",
-              not_negative()}));
+        later({"--final-logit-softcapping", layers, kModel,
+               "logits l, once they are scaled, become F tanh(l / F); 0: they stay", "F",
+               not_negative()}));
   visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
   visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
-  visit(c.gated_gelu, rare({"--gated-linear-unit", model, kModel,
-                            "GeLU, in its tanh form, gates the other half of the MLP"}));
+  Setting gated = rare({"--gated-linear-unit", model, kModel,
+                        "GeLU, in its tanh form, gates the other half of the MLP"});
+  gated.later = c.family != ModelFamily::t5;  // which may have it, too
+  visit(c.gated_gelu, gated);
   visit(c.bias_gelu_fusion,
         {"--no-bias-gelu-fusion", model, kPart, "the erf form of GeLU instead of tanh", kOff,
          any_value(), "bias_gelu_fusion"});
