@@ -1,6 +1,6 @@
 // What a config.json means to transformers, beyond what it says: other words for the same, defaults
 // of its classes, and what scales rotary positions.  The frequencies are those that transformers
-// 4.45.2 computes in float32.
+// 5.24.0 computes in float32.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -121,7 +121,7 @@ struct Scaling {
   double attention;
 };
 
-// Five of each kind; as transformers 5.24.0 computes them.
+// Five of each kind.
 TEST(ConfigMeaning, ScaledRotaryPositions) {
   const std::vector<double> plain = {1.0,  0.3162278,   0.1,   0.03162278,
                                      0.01, 0.003162278, 0.001, 0.0003162278};
