@@ -93,12 +93,7 @@ Stack make_stack(const ModelRows& rows, const StageRange& range, const Rotary& r
     layer.rows = make_unit(rows.table, [&] {
       const std::int64_t of_stack = std::ranges::count(plans, plan.stack, &LayerPlan::stack);
       const LayerRows of_layer{rows, plan.stack, plan.number, of_stack, plan.stacked, rotary, bias};
-      for (const BranchKind* kind : plan.branches) {
-        std::optional<Branch> branch = kind->make(of_layer);
-        if (!branch)
-          fail(Exit::internal, "layer ", plan.number, ": no module for its kind of branch");
-        layer.branches.push_back(*std::move(branch));
-      }
+      for (const BranchKind* kind : plan.branches) layer.branches.push_back(kind->make(of_layer));
     });
   }
   return {std::move(layers), rows.config.recompute.runs(range.end - range.begin)};

@@ -3,8 +3,8 @@
 // the settings of all parts once.
 //
 // GPT-2 is the default kind; `--position-embedding-type rope --normalization RMSNorm --swiglu
-// --disable-bias-linear --untie-embeddings-and-output-weights` makes a Llama.  Families without
-// modules of their own are converted, not computed with.
+// --disable-bias-linear --untie-embeddings-and-output-weights` makes a Llama, and a Gemma or a
+// Granite is made of further ones.
 #pragma once
 
 #include <bit>

@@ -65,7 +65,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
   return {qkv, proj, options, head_norms};
 }
 
-static std::optional<Branch> make_attention(const LayerRows& layer) {
+static Branch make_attention(const LayerRows& layer) {
   const std::optional<Norm> norm =
       layer.make_pre_norm("self_attention.linear_qkv", "layer_norm_weight");
   const SelfAttention attention = make_self_attention(layer);
@@ -101,7 +101,7 @@ extern const BranchKind kAttention{.letter = '*',
 // --- Cross-attention ----------------------------------------------------------------------------
 
 // It stands between the attention and the MLP of a T5's decoder.
-static std::optional<Branch> make_cross_attention(const LayerRows& layer) {
+static Branch make_cross_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      inner = heads * d, own_heads = heads / layer.part.ranks;

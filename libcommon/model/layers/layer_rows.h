@@ -1,6 +1,6 @@
 // Models are put together of kinds of branches and of these functions.  Each adds the rows of one
 // module to a model's table, and no other place knows them; those called make_ return the module,
-// too.  Modules that are converted and not computed with have a declare_ alone.
+// too, and those called declare_ the row.
 #pragma once
 
 #include <cstdint>
@@ -74,9 +74,8 @@ struct CacheShape;
 
 // BranchKind: all that is known of a kind of branch, which its module's file defines.
 struct BranchKind {
-  char letter;  // in patterns of layers
-  // Adds its rows.  Returns it unless its module is one of those that are converted alone.
-  std::optional<Branch> (*make)(const LayerRows& layer);
+  char letter;                             // in patterns of layers
+  Branch (*make)(const LayerRows& layer);  // adds its rows, too
   std::vector<ExtraState> (*extra_states)(const ModelConfig& config);
   // FLOPs of a training step for a token of a sequence of this length, whose memory is of so many
   // tokens, beside those of its matrices; null: none.
@@ -93,8 +92,7 @@ double flops_of_attention(const ModelConfig& config, double length, double memor
 void keep_of_attention(CacheShape& shape, const ModelConfig& config, const CacheRoom& room);
 
 // Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and
-// returns the stack of them.  Exit::internal where one is of a kind that is converted alone.
-// rotary, bias: LayerRows's.
+// returns the stack of them.  rotary, bias: LayerRows's.
 Stack make_stack(const ModelRows& rows, const StageRange& range, const Rotary& rotary,
                  const std::optional<RelativeBias>& bias = {});
 

@@ -16,7 +16,7 @@ static MambaShape shape_of(const ModelConfig& c, int ranks) {
           .taps = kMambaConv};
 }
 
-static std::optional<Branch> make_mamba(const LayerRows& layer) {
+static Branch make_mamba(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, inner = c.mamba_inner(), states = c.mamba_states(),
                      heads = c.mamba_num_heads, projected = 2 * inner + 2 * states + heads;

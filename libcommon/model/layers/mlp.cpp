@@ -25,7 +25,7 @@ Mlp make_mlp_module(const LayerRows& layer) {
           c.recompute.part("mlp")};
 }
 
-static std::optional<Branch> make_mlp(const LayerRows& layer) {
+static Branch make_mlp(const LayerRows& layer) {
   const std::optional<Norm> norm = layer.make_pre_norm("mlp.linear_fc1", "layer_norm_weight");
   const Mlp mlp = make_mlp_module(layer);
   return Branch(norm, mlp, layer.config.recompute.part("layernorm"),
@@ -83,7 +83,7 @@ static const Param* make_expert_bias(const LayerRows& layer) {
 }
 
 // A Mixtral's router and experts take the place of an MLP.
-static std::optional<Branch> make_experts(const LayerRows& layer) {
+static Branch make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.expert_ffn(), count = c.num_experts;
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");

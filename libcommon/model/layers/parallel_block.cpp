@@ -3,7 +3,7 @@
 
 namespace mt {
 
-static std::optional<Branch> make_parallel_block(const LayerRows& layer) {
+static Branch make_parallel_block(const LayerRows& layer) {
   const Norm norm = layer.make_branch_norm("self_attention.linear_qkv", "layer_norm_weight");
   const SelfAttention attention = make_self_attention(layer);
   return Branch(norm, ParallelBlock(attention, make_mlp_module(layer)),
