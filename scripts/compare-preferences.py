@@ -17,7 +17,6 @@ Needs from PyPI: trl, peft, transformers, torch (tried with 1.16.0, 0.21.2, 5.24
 Run:  scripts/compare-preferences.py --program build/release/cmd/mt-finetune
       scripts/compare-preferences.py --keep testdata/trl
 """
-import argparse
 import json
 import os
 import pathlib
@@ -35,7 +34,7 @@ import trl
 from datasets import Dataset
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
-from trl_recording import in_order
+from trl_recording import arguments, in_order
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 MODELS = REPOSITORY / "testdata/trl"
@@ -170,13 +169,7 @@ def by_program(program, loss, folder, lines):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program")
-    parser.add_argument("--keep")
-    parser.add_argument("--only", choices=LOSSES)
-    args = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(1)  # which such models are fastest with
+    args = arguments(__doc__, only={"choices": LOSSES})
     differs = False
     with tempfile.TemporaryDirectory() as top:
         keep = pathlib.Path(args.keep or f"{top}/keep")

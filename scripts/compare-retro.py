@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy
 import torch
-from transformers import BertTokenizer, GPT2Tokenizer
 
 sys.modules.setdefault("faiss", types.ModuleType("faiss"))  # which a database does not need
 import h5py  # noqa: E402

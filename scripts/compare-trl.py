@@ -16,7 +16,6 @@ Needs from PyPI: trl, transformers, torch (tried with 1.16.0, 5.24.0, 2.15.0).
 Run:  scripts/compare-trl.py --program build/release/cmd/mt-finetune
       scripts/compare-trl.py --keep testdata/trl
 """
-import argparse
 import json
 import os
 import pathlib
@@ -30,7 +29,7 @@ import torch
 import transformers
 import trl
 from datasets import Dataset
-from trl_recording import in_order
+from trl_recording import arguments, in_order
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 STEPS, BATCH, LENGTH, SHORT = 20, 4, 128, 32
@@ -147,12 +146,7 @@ def differ(what, steps, got, expected):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program")
-    parser.add_argument("--keep")
-    args = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(1)  # which such models are fastest with
+    args = arguments(__doc__)
     differs = False
     with tempfile.TemporaryDirectory() as top:
         keep = pathlib.Path(args.keep or f"{top}/keep")
