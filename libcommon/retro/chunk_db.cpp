@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -26,17 +26,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kColumns = 4;            // of chunks
+constexpr std::int64_t kColumns = 4;            // of an array of chunks (chunk_db.h)
 constexpr std::int64_t kAtATime = 256;          // documents between two looks at signals
 constexpr std::int64_t kRowsAtATime = 1 << 16;  // of a merged array
 
 // --- Documents -----------------------------------------------------------------------------------
 
-// Rows of kColumns.
+// The chunks of some documents: rows of kColumns numbers, one behind the other.
 struct Chunks {
   std::vector<std::uint32_t> valid, invalid;
 };
 
+// Cuts documents of a token file into chunks.
 struct Cutter {
   const IndexedDataset& data;
   const Tokenizer& gpt;
@@ -153,7 +154,7 @@ Build::Build(const ChunkDbOptions& options, const RunContext& context)
 }
 
 StageFiles Build::open_stage() const {
-  train_fraction();  // or it is refused
+  train_fraction();  // refuses a split that has none
   if (options_.seq_length && *options_.seq_length % options_.chunk_length != 0)
     fail(Exit::bad_config, "--retro-gpt-seq-length ", *options_.seq_length,
          ": expected a multiple of the ", options_.chunk_length, " tokens of a chunk");
@@ -161,7 +162,7 @@ StageFiles Build::open_stage() const {
   return {project_.db(), options_.force};
 }
 
-// What training and other stages take from config.json.
+// Writes to config.json what training and other stages take from it.
 void Build::write_settings() const {
   const auto text = [](const std::string& value) {
     return value.empty() ? std::string("null") : JsonWriter().value(value).text();
@@ -279,7 +280,7 @@ void Build::make_block(const Source& source, const RetroBlock& block, Progress& 
   ++summary_.made;
 }
 
-// --- All of it -----------------------------------------------------------------------------------
+// --- The database --------------------------------------------------------------------------------
 
 // Calls use(numbers) for these rows of a dataset's valid chunks, some at a time.
 template <class Use>
@@ -371,7 +372,7 @@ void Build::merge(const std::string& name, bool with_documents) {
   ++summary_.made;
 }
 
-// Of the documents for training.
+// Writes `doc_offsets` of the documents for training, of all datasets.
 void Build::merge_documents(Hdf5Writer& writer) {
   std::int64_t documents = 0;
   for (const ChunkDbSummary::Dataset& info : summary_.datasets) documents += info.train_documents;
