@@ -24,14 +24,6 @@ struct Probe {
   std::int64_t layers = 0;
 };
 
-void check_is_computed(const std::string& path, const ModelSourceOptions& source) {
-  const std::unique_ptr<ModelSource> model = open_model(path, source);
-  const ModelFamily family = model->config().family;
-  if (family == ModelFamily::mamba)
-    fail(Exit::bad_config, path,
-         ": is of a family of which no logits are computed; --no-probe merges it without them");
-}
-
 // The logits of random tokens, or the scores that a task's head gives them, in f32 on the CPU.
 Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   constexpr std::int64_t kSequences = 16, kLength = 12;
@@ -109,7 +101,6 @@ void finetune_merge(CommandLine& cl) {
   options.complete();
   if (options.source.adapter.empty()) adapter_folder(options.load);  // which must be there
   run_until_signal(cl, [&](const RunContext& context) {
-    if (probes) check_is_computed(options.load, options.source);
     double difference = 0;
     if (probes)
       options.try_written = [&](const std::string& written) {
