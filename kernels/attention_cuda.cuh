@@ -22,7 +22,7 @@ struct AttentionSizes {
   bool causal;
   std::int64_t q_row, q_group, kv_row, kv_head;  // elements
   float scale, softcap;
-  const std::int32_t* first_key;
+  const std::int32_t *first_key, *kv_lengths;
   const float* bias;
   int bias_row;  // elements of a head's
   explicit AttentionSizes(const AttentionShape& s, const std::int32_t* first_keys)
@@ -41,14 +41,17 @@ struct AttentionSizes {
         scale(static_cast<float>(s.scale)),
         softcap(static_cast<float>(s.softcap)),
         first_key(first_keys),
+        kv_lengths(s.kv_lengths),
         bias(static_cast<const float*>(s.bias)),
         bias_row(static_cast<int>(2 * s.kv_length - 1)) {}
 
-  // With a mask that is known when a kernel is compiled.
+  // Of one sequence, with a mask that is known when a kernel is compiled; sequences have their own
+  // lengths only if not causal.
   template <bool kCausal>
-  __device__ AttentionSizes masked() const {
+  __device__ AttentionSizes masked(int sequence) const {
     AttentionSizes s = *this;
     s.causal = kCausal;
+    if (!kCausal && kv_lengths) s.kv_length = kv_lengths[sequence];
     return s;
   }
 
@@ -65,6 +68,17 @@ struct AttentionSizes {
   // sequence's.
   __device__ std::int64_t bias_place(int head, int query, int key) const {
     return std::int64_t{head} * bias_row + bias_row / 2 + key - own(query);
+  }
+  // The same of the queries and keys of a tile, some of which may not be there: what a query's own
+  // key gets, and what one so many places behind it does.
+  struct HeadBias {
+    const float* own;
+    int least, most;
+    __device__ float at(int places) const { return __ldg(own + min(max(places, least), most)); }
+  };
+  __device__ HeadBias head_bias(int head) const {
+    const int own = bias_row / 2;
+    return {bias + std::int64_t{head} * bias_row + own, -own, own};
   }
   // The first key that a query sees; it does not fall with the query.  Past the end as at it.
   __device__ int first(int sequence, int query) const {
@@ -106,8 +120,8 @@ namespace hopper {
 // Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes; with
 // dropout, keys whose eights share random words come from a multiple of 8 on.
 inline bool attention_fits(const AttentionShape& s) {
-  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths && !s.kv_slots && !s.bias &&
-         s.softcap == 0 && (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
+  return s.head_dim <= (s.bias ? 128 : 256) && s.head_dim % 8 == 0 && !(s.kv_lengths && s.causal) &&
+         !s.kv_slots && s.softcap == 0 && (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
 }
 
 std::size_t attention_forward_work(const AttentionShape& shape);

@@ -14,9 +14,9 @@
 namespace mt::cuda {
 namespace {
 
-template <int kChannels, int kTileKeys, int kWarpGroups, bool kLastIsOwn>
+template <int kChannels, int kTileKeys, int kWarpGroups, bool kLastIsOwn, bool kHasBias>
 struct Shared {
-  static constexpr bool kCausal = kLastIsOwn;
+  static constexpr bool kCausal = kLastIsOwn, kBiased = kHasBias;
   static constexpr int kHeadDim = kChannels, kKeys = kTileKeys, kConsumers = kWarpGroups;
   static constexpr int kQueries = 64 * kConsumers, kStages = 2;
   static constexpr bool kOwnOutput = kHeadDim <= 128;  // else o takes the place of Q
@@ -61,9 +61,9 @@ struct KeyTiles {
 template <class Memory>
 __device__ KeyTiles key_tiles(const Arguments& a, int tile) {
   const auto [m, head] = a.order.at(tile);
-  const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
   const int first_query = (a.order.per_head - 1 - m) * Memory::kQueries;  // the longest first
-  const int sequence = head / s.heads;
+  const int sequence = head / a.sizes.heads;
+  const AttentionSizes s = a.sizes.masked<Memory::kCausal>(sequence);
   const int last = min(s.last(sequence, first_query + Memory::kQueries - 1), s.kv_length - 1);
   return {s.first(sequence, first_query) / Memory::kKeys, last / Memory::kKeys + 1, sequence,
           head % s.heads, first_query};
@@ -181,10 +181,31 @@ struct Consumer {
     return __uint_as_float(below);
   }
 
+  // What scores are still to be multiplied with.
+  __device__ float scale() const { return Memory::kBiased ? 1 : a.sizes.scale; }
+
+  // Scores become scaled, with their bias added: the same in the second row as in the first of a
+  // key eight places before.
+  __device__ void add_bias(int n, int head) {
+    const auto bias = a.sizes.head_bias(head);
+    const int first = n * kKeys + lane % 4 * 2 - a.sizes.masked<Memory::kCausal>(sequence).own(row);
+    float before[2] = {bias.at(first - 8), bias.at(first - 7)};
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        const float here = bias.at(first + 8 * j + x);
+        scores[4 * j + x] = fmaf(scores[4 * j + x], a.sizes.scale, here);
+        scores[4 * j + 2 + x] = fmaf(scores[4 * j + 2 + x], a.sizes.scale, before[x]);
+        before[x] = here;
+      }
+  }
+
   // Scores become exp(score - max) with the rows' new maxima; what was summed before has to be
   // multiplied with `rescale`.
-  __device__ void softmax() {
-    const float scale = a.sizes.scale * kLog2e;
+  __device__ void softmax(int n, int head) {
+    if constexpr (Memory::kBiased) add_bias(n, head);
+    const float scale = this->scale() * kLog2e;
     float base[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -221,7 +242,7 @@ struct Consumer {
   }
 
   __device__ void start(const KeyTiles& t) {
-    const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
+    const AttentionSizes s = a.sizes.masked<Memory::kCausal>(t.sequence);
     sequence = t.sequence;
     row = t.first_query + number * 64 + warp * 16 + lane / 4;
 #pragma unroll
@@ -246,7 +267,7 @@ struct Consumer {
       const std::int64_t at =
           (std::int64_t{t.sequence} * a.sizes.heads + t.head) * a.sizes.q_length + row + 8 * r;
       if (lane % 4 == 0 && row + 8 * r < a.sizes.q_length)
-        a.lse[at] = max[r] * a.sizes.scale + logf(total);
+        a.lse[at] = max[r] * scale() + logf(total);
     }
     constexpr int kTile = Memory::kQueries * 64;  // elements, of 64 channels
     bf16* const out = shared.o() + number * 64 * 64;
@@ -305,11 +326,11 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
     shared.k_empty[ring.stage].arrive_by_warps();
     int n = t.end - 1;
     c.mask(n);
-    c.softmax();
+    c.softmax(n, t.head);
     c.template pack<kDropout>(n, t.head);
     // Tiles [begin_all, end_all) hold only keys that every query of this consumer sees.
     const int top = t.first_query + number * 64;
-    const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
+    const AttentionSizes s = a.sizes.masked<Memory::kCausal>(t.sequence);
     const int end_all = (min(s.last(t.sequence, top), s.kv_length - 1) + 1) / kKeys;
     const int begin_all = (s.first(t.sequence, top + 63) + kKeys - 1) / kKeys;
     for (--n; n >= t.begin; --n) {
@@ -325,7 +346,7 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
       pin(c.scores);
       shared.k_empty[ring.stage].arrive_by_warps();
       if (n < begin_all || n >= end_all) c.mask(n);
-      c.softmax();
+      c.softmax(n, t.head);
       wgmma_wait<0>();
       pin(c.o);
       shared.v_empty[before.stage].arrive_by_warps();
@@ -396,14 +417,16 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
                                const std::int32_t* first_key, const AttentionShape& s,
                                const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
-  const auto with = [&]<int kChannels, int kKeys, int kConsumers>() {
+  const auto with = [&]<int kChannels, int kKeys, int kConsumers, bool kBiased = false>() {
     const auto with_mask = [&]<bool kCausal>() {
-      launch<Shared<kChannels, kKeys, kConsumers, kCausal>>(o, lse, q, k, v, first_key, s, dropout,
-                                                            work, stream);
+      launch<Shared<kChannels, kKeys, kConsumers, kCausal, kBiased>>(o, lse, q, k, v, first_key, s,
+                                                                     dropout, work, stream);
     };
     if (s.causal) return with_mask.template operator()<true>();
     with_mask.template operator()<false>();
   };
+  if (s.bias && s.head_dim > 64) return with.template operator()<128, 128, 2, true>();
+  if (s.bias) return with.template operator()<64, 128, 2, true>();
   if (s.head_dim <= 64) {
     // Three consumers waste less of the producer's work, two less of the last tile of a short row.
     const auto padded = [&](std::int64_t rows) { return (s.q_length + rows - 1) / rows * rows; };
@@ -413,7 +436,7 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
   if (s.head_dim > 192) return with.template operator()<256, 80, 2>();
   if (s.head_dim > 128) return with.template operator()<192, 112, 2>();
   // Wider tiles of keys need more of them to fill the machine.
-  if (s.kv_length < 4096) return with.template operator()<128, 128, 2>();
+  if (s.kv_length < 4096 || s.kv_lengths) return with.template operator()<128, 128, 2>();
   with.template operator()<128, 160, 2>();
 }
 

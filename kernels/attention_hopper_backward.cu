@@ -17,9 +17,9 @@ namespace {
 constexpr int kKeys = BackwardWork::keys(128), kHalf = kKeys / 2;  // of a block, of a consumer
 constexpr int kPiece = BackwardWork::kPiece;
 
-template <int kChannels, bool kLastIsOwn>
+template <int kChannels, bool kLastIsOwn, bool kHasBias>
 struct Shared {
-  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = kLastIsOwn;
+  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = kLastIsOwn, kBiased = kHasBias;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
@@ -217,7 +217,7 @@ struct Consumer : BackwardRows<Memory> {
     const int largest_first_key = first_key[kQueries - 1];
     wgmma_wait<1>();
     pin(p);
-    this->probabilities(p, t, m, shared.lse2[ring.stage], first_key, largest_first_key);
+    this->probabilities(p, t, head, m, shared.lse2[ring.stage], first_key, largest_first_key);
     wgmma_wait<0>();
     pin(ds);
     gradients<kDropout>(p, ds, t, head, m);
@@ -370,10 +370,13 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
   const BackwardTensors tensors{dq, dk, dv, d_o, o, lse, q, k, v, first_key};
   if (s.head_dim > 128) return attention_backward_wide(tensors, s, dropout, work, stream);
   const auto with = [&]<int kChannels, bool kCausal>() {
-    using Memory = Shared<kChannels, kCausal>;
-    launch_backward<Memory>(
-        dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
-        dropout, work, stream);
+    const auto with_bias = [&]<bool kBiased>() {
+      using Memory = Shared<kChannels, kCausal, kBiased>;
+      launch_backward<Memory>(
+          dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors,
+          s, dropout, work, stream);
+    };
+    s.bias ? with_bias.template operator()<true>() : with_bias.template operator()<false>();
   };
   const bool narrow = s.head_dim <= 64;
   if (s.causal)

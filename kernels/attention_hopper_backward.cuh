@@ -102,7 +102,7 @@ __device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
                 a.work.end_block[sequence * a.order.per_head + n], n, sequence,
                 head % a.sizes.kv_heads};
   if constexpr (!Memory::kCausal) {
-    const AttentionSizes s = a.sizes.masked<false>();
+    const AttentionSizes s = a.sizes.masked<false>(sequence);
     t.begin = s.first(sequence, n * Memory::kKeys) / Memory::kQueries;
     t.whole_from = s.first(sequence, (n + 1) * Memory::kKeys - 1);
     if (a.parts > 1) {
@@ -117,7 +117,7 @@ __device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
 // How many blocks of keys before this one meet the m-th queries.
 template <class Memory>
 __device__ int key_blocks_before(const BackwardArguments& a, const QueryBlocks& t, int m) {
-  const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
+  const AttentionSizes s = a.sizes.masked<Memory::kCausal>(t.sequence);
   return t.key_block - s.first(t.sequence, m * Memory::kQueries) / Memory::kKeys;
 }
 
@@ -233,11 +233,30 @@ struct BackwardRows {
   }
   __device__ int query_of(int i) const { return i / 4 * 8 + lane % 4 * 2 + i % 2; }
 
+  // S^T with its bias: the same in the second row as in the first of a query eight places before.
+  __device__ void add_bias(float (&p)[kQueries / 2], const QueryBlocks& t, int head, int m) {
+    const auto bias = a.sizes.head_bias(head);
+    const int key = t.key_block * kKeys + first_row + warp * 16 + lane / 4;
+    const int first =
+        key - a.sizes.masked<Memory::kCausal>(t.sequence).own(m * kQueries + query_of(0));
+    float before[2] = {bias.at(first + 8), bias.at(first + 7)};
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j)
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        const float here = bias.at(first - 8 * j - x);
+        p[4 * j + x] = fmaf(p[4 * j + x], a.sizes.scale, here);
+        p[4 * j + 2 + x] = fmaf(p[4 * j + 2 + x], a.sizes.scale, before[x]);
+        before[x] = here;
+      }
+  }
+
   // P^T from S^T.  first_key: of the block's queries.
-  __device__ void probabilities(float (&p)[kQueries / 2], const QueryBlocks& t, int m,
+  __device__ void probabilities(float (&p)[kQueries / 2], const QueryBlocks& t, int head, int m,
                                 const float* lse2, const std::int32_t* first_key,
                                 int largest_first_key) {
-    const float scale = a.sizes.scale * kLog2e;
+    if constexpr (Memory::kBiased) add_bias(p, t, head, m);
+    const float scale = (Memory::kBiased ? 1 : a.sizes.scale) * kLog2e;
     for_elements(
         [&](int i, int, int query) { p[i] = exp2_approx(fmaf(p[i], scale, -lse2[query])); });
     // Does every query of the block see all of the keys?
@@ -257,10 +276,9 @@ struct BackwardRows {
       else
         mask([&](int key, int query) { return key < first_key[query]; });
     } else {
-      if (first + 64 <= a.sizes.kv_length && first >= largest_first_key &&
-          m * kQueries >= t.whole_from)
+      const AttentionSizes s = a.sizes.masked<false>(t.sequence);
+      if (first + 64 <= s.kv_length && first >= largest_first_key && m * kQueries >= t.whole_from)
         return;
-      const AttentionSizes s = a.sizes.masked<false>();
       for_elements([&](int i, int key_in_block, int query) {
         const int key = t.key_block * kKeys + key_in_block;
         if (key >= s.kv_length || key < first_key[query] ||

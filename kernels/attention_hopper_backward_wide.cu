@@ -17,7 +17,7 @@ constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels, bool kLastIsOwn>
 struct Shared {
-  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = false;
+  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = false, kBiased = false;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   // Pieces of 64 channels of dQ that the first warp group makes, and the second.
@@ -174,7 +174,7 @@ struct Consumer : BackwardRows<Memory> {
     this->multiply_rows(p, shared.k, shared.q[ring.stage]);
     wgmma_wait<0>();
     pin(p);
-    this->probabilities(p, t, m, shared.lse2[ring.stage], first_key, largest_first_key);
+    this->probabilities(p, t, head, m, shared.lse2[ring.stage], first_key, largest_first_key);
     shared.q_empty[ring.stage].arrive();
     shared.p_empty.wait(p_parity);
     p_parity ^= 1;

@@ -14,8 +14,10 @@ run=("$bin/mt-pretrain" --gpus 2 --bf16 --quiet --num-layers 4 --hidden-size 256
      --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 1 --eval-interval 2)
 
 steps() { sed -n 's/.*"event":"\(step\|eval\)".*"iteration":\([0-9]*\),.*"loss":\([^,}]*\).*/\1 \2 \3/p' "$1/run.jsonl"; }
-failed=0
-same() {  # OPTION…
+jobs=()
+compare() {  # OPTION…
+  mkdir "${#jobs[@]}"
+  cd "${#jobs[@]}"
   "${run[@]}" "$@" --save whole
   until [[ -d parts/iter_0000007 ]]; do "${run[@]}" "$@" --save parts --load parts --exit-interval 4; done
   (($(steps whole | wc -l) == 12)) || { echo "$*: $(steps whole)"; exit 1; }
@@ -23,9 +25,12 @@ same() {  # OPTION…
     echo "$*: same"
   else
     echo "$*: differs"
-    failed=1
+    exit 1
   fi
-  rm -r whole parts
+}
+same() {  # OPTION…: begins a comparison, which goes on beside the others
+  compare "$@" &
+  jobs+=($!)
 }
 sharded=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather)
 same --overlap-grad-reduce
@@ -34,4 +39,6 @@ same "${sharded[@]}" --data-parallel-sharding-strategy optim_grads_params
 same --tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap
 same --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
 same --context-parallel-size 2
+failed=0
+for job in "${jobs[@]}"; do wait "$job" || failed=1; done
 exit $failed

@@ -16,7 +16,7 @@ fail() { echo "steps_gpu_test: $*"; exit 1; }
 count() { grep -c "$1" steps || true; }
 # Of both outputs, without times and the options; and what was saved.
 told() { sed -E '/"event":"start"/d; s/"(tokens_per_second|step_seconds|seconds)":[-+0-9.e]+//g' "$1/steps"; }
-said() { sed -E 's/^ \[[^]]*\]//; s/elapsed time per iteration \(ms\): [0-9.]+//; /memory|seconds/d' "$1/messages"; }
+said() { sed -E 's/^ \[[^]]*\]//; s/elapsed time per iteration \(ms\): [0-9.]+//; /memory|seconds|tokens\/s/d' "$1/messages"; }
 train() {  # FOLDER OPTION…: 12 steps; a check of large gradients waits for each
   local to=$1
   shift
