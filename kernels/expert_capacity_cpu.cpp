@@ -23,6 +23,10 @@ void keep_tokens(std::int32_t* kept, const std::int32_t* expert, const T* weight
   }
 }
 
+void add_dropped(double* sum, const std::int32_t* kept, std::int64_t count) {
+  *sum += static_cast<double>(std::count(kept, kept + count, -1));
+}
+
 template void keep_tokens(std::int32_t*, const std::int32_t*, const float*, const CapacityShape&);
 template void keep_tokens(std::int32_t*, const std::int32_t*, const double*, const CapacityShape&);
 

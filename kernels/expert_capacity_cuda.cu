@@ -59,12 +59,26 @@ __global__ __launch_bounds__(kThreads) void keep_kernel(std::int32_t* kept,
   }
 }
 
+__global__ __launch_bounds__(kThreads) void dropped_kernel(double* sum, const std::int32_t* kept,
+                                                           std::int64_t count) {
+  __shared__ double shared[kWarps];
+  double dropped = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) dropped += kept[i] < 0;
+  dropped = over_block(dropped, shared);
+  if (threadIdx.x == 0) *sum += dropped;
+}
+
 }  // namespace
 
 void keep_tokens(std::int32_t* kept, const std::int32_t* expert, const float* weight,
                  const CapacityShape& s, cudaStream_t stream) {
   if (s.tokens == 0 || s.experts == 0) return;
   keep_kernel<<<static_cast<unsigned>(s.experts), kThreads, 0, stream>>>(kept, expert, weight, s);
+  check(cudaGetLastError());
+}
+
+void add_dropped(double* sum, const std::int32_t* kept, std::int64_t count, cudaStream_t stream) {
+  dropped_kernel<<<1, kThreads, 0, stream>>>(sum, kept, count);
   check(cudaGetLastError());
 }
 

@@ -14,12 +14,16 @@
 
 namespace mt {
 
+// Of a layer: what kernels/router_losses.h sums, 2 + experts, and behind that how many of the
+// tokens' choices were dropped.
+constexpr std::int64_t router_sums(std::int64_t experts) { return experts + 3; }
+
 // RouterLosses: what a step adds to its objective for its routers, and what it finds of them.
 struct RouterLosses {
   double weight = 1;  // in the objective, of those of a micro-batch
   ConstTensor scale =
       {};            // [1] f64 on the device: what else they are multiplied by; empty: nothing
-  Tensor sums = {};  // [layers, 2 + experts] f64: see kernels/router_losses.h
+  Tensor sums = {};  // [layers, router_sums(experts)] f64
 };
 
 class ExpertParallel {

@@ -27,6 +27,11 @@ bool Experts::has_losses(const Step& s) const {
   return s.experts != nullptr && s.experts->losses();
 }
 
+Tensor Experts::sums_of_layer(const Step& s) const {
+  const Tensor all = s.experts->losses()->sums;
+  return all.rows(options_.layer, options_.layer + 1).reshape({all.shape()[1]});
+}
+
 // Rows of a sequence that several ranks share lie one after another on the tensor-parallel ones.
 RouterGroups Experts::groups(const Step& s) const {
   const bool whole = !options_.balance_sequences;
@@ -61,9 +66,9 @@ void Experts::count(Step& s, const Saved& v) const {
   if (s.again) return;
   const Tensor balance = s.layer.alloc(DType::f64, {s.rows()}),
                square = s.layer.alloc(DType::f64, {s.rows()}),
-               sums = s.experts->losses()->sums.rows(options_.layer, options_.layer + 1);
+               sums = sums_of_layer(s).rows(0, 2 + router_->shape[0]);
   router_losses(balance, square, v.logits, v.counts, groups(s), s.stream);
-  add_router_sums(sums.reshape({sums.numel()}), balance, square, own, factors(s), s.stream);
+  add_router_sums(sums, balance, square, own, factors(s), s.stream);
 }
 
 void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const {
@@ -85,6 +90,10 @@ ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const
   const Tensor kept = s.layer.alloc(DType::i32, expert.shape());
   keep_tokens(kept, expert, options_.keeps_first ? ConstTensor() : p, experts,
               static_cast<std::int64_t>(std::ceil(share * options_.capacity_factor)), s.stream);
+  if (has_losses(s) && !s.again) {
+    const Tensor sums = sums_of_layer(s);
+    add_dropped(sums.rows(sums.numel() - 1, sums.numel()), kept, s.stream);
+  }
   return kept;
 }
 

@@ -61,6 +61,7 @@ class Experts {
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool has_losses(const Step& s) const;
+  Tensor sums_of_layer(const Step& s) const;  // RouterLosses's
   RouterGroups groups(const Step& s) const;
   RouterFactors factors(const Step& s) const;  // of what a rank adds to a micro-batch's losses
   void count(Step& s, const Saved& v) const;

@@ -30,4 +30,16 @@ void keep_tokens(Tensor kept, ConstTensor expert, ConstTensor weight, std::int64
   });
 }
 
+void add_dropped(Tensor sum, ConstTensor kept, Stream& stream) {
+  check_shape("add_dropped", "sum", sum, {1});
+  if (kept.device() == Device::meta) return stream.count(moves(kept), Family::elementwise);
+  const Stream::Working working(stream, Family::elementwise);
+  auto* const to = sum.as<double>();
+  const auto* const from = kept.as<std::int32_t>();
+  if constexpr (kWithCuda)
+    if (kept.device() == Device::cuda)
+      return cuda::add_dropped(to, from, kept.numel(), stream.handle());
+  stream.run([&] { cpu::add_dropped(to, from, kept.numel()); });
+}
+
 }  // namespace mt

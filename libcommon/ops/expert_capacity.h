@@ -9,5 +9,7 @@ namespace mt {
 // kept, expert: [tokens, chosen] i32;  weight: likewise, of the sum_dtype, or empty.
 void keep_tokens(Tensor kept, ConstTensor expert, ConstTensor weight, std::int64_t experts,
                  std::int64_t capacity, Stream& stream);
+// sum: [1] f64, to which the number of -1 in kept is added.
+void add_dropped(Tensor sum, ConstTensor kept, Stream& stream);
 
 }  // namespace mt

@@ -115,6 +115,11 @@ TEST_F(ExpertCapacityCuda, KeepsAsTheCpu) {
         cuda::keep_tokens(result.data(), there.data(), by_weight ? weights.data() : none, s,
                           nullptr);
         EXPECT_EQ(result.values(), kept) << tokens << ' ' << capacity << ' ' << by_weight;
+        DeviceArray<double> sum(std::vector<double>{3});
+        cuda::add_dropped(sum.data(), result.data(), slots, nullptr);
+        double expected = 3;
+        cpu::add_dropped(&expected, kept.data(), slots);
+        EXPECT_EQ(sum.values()[0], expected) << tokens << ' ' << capacity << ' ' << by_weight;
       }
 }
 

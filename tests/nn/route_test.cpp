@@ -186,6 +186,12 @@ TEST(Route, ExpertsKeepSomeOfTheirTokens) {
   EXPECT_EQ(kept(false, 3), (Experts{0, 3, 0, 2, 0, 1, -1, 3, -1, 3, -1, -1}));
   EXPECT_EQ(kept(true, 6), routed.experts());
   EXPECT_EQ(kept(false, 0), Experts(12, -1));
+  HostTensor sum(DType::f64, {1}), some(DType::i32, {6, 2});
+  fill_with(sum, [](std::int64_t) { return 2.0; });
+  std::ranges::copy(kept(false, 3), some.view().as<std::int32_t>());
+  Stream stream(Device::cpu);
+  add_dropped(sum.view(), some.view(), stream);
+  EXPECT_EQ(sum.view().as<double>()[0], 2 + 5);
 }
 
 }  // namespace

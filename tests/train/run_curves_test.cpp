@@ -25,6 +25,15 @@ TEST(RunCurves, TakesStepsAndValidation) {
   EXPECT_TRUE(run.of("grad_norm").validation.empty());
 }
 
+TEST(RunCurves, OneOfAListIsAMetric) {
+  RunCurves run("log", {"loads.1", "loads.2", "loads.x", "a.1"});
+  run.take(event(R"("event":"step","iteration":1,"loads":[2,3],"a.1":7)"));
+  EXPECT_EQ(run.of("loads.1").steps, (std::map<std::int64_t, double>{{1, 3}}));
+  EXPECT_TRUE(run.of("loads.2").steps.empty());
+  EXPECT_TRUE(run.of("loads.x").steps.empty());
+  EXPECT_EQ(run.of("a.1").steps, (std::map<std::int64_t, double>{{1, 7}}));
+}
+
 TEST(RunCurves, WhatIsNoRunLogIsNamed) {
   const auto error = [](const std::string& line) {
     return error_of([&] {

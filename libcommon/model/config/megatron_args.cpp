@@ -152,7 +152,7 @@ class ArgsReader {
   }
 
   void read_family(ModelConfig& c) const {
-    if (c.family == ModelFamily::mixtral) refuse_of_experts();
+    if (c.family == ModelFamily::mixtral) read_experts(c);
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
       read_ratios(c);
     if (c.family == ModelFamily::t5) read_t5(c);
@@ -208,7 +208,9 @@ class ArgsReader {
     for (const PyValue& item : v.as_items(path)) values.push_back(item.as_integer(path));
   }
 
-  void refuse_of_experts() const {
+  void read_experts(ModelConfig& c) const {
+    double& factor = c.moe_expert_capacity_factor;
+    if (factor < 0) factor = 0;  // as None
     // By it a model computes otherwise, and not in training alone.
     refuse_if(given("moe_router_dtype") != nullptr, "moe_router_dtype");
   }

@@ -46,8 +46,7 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "what a step adds to an expert's bias or takes from it", between(0, 1));
   cl.option("--moe-expert-capacity-factor", &model.moe_expert_capacity_factor, "F",
             "an expert keeps so many times its share of the tokens of a rank's micro-batch, and "
-            "drops others; 0: it keeps all",
-            at_least(0));
+            "drops others; 0, or less: it keeps all");
   cl.flag("--moe-pad-expert-input-to-capacity", &pads_to_capacity,
           "with --moe-expert-capacity-factor: accepted; it changes no number");
   cl.option("--moe-token-drop-policy", &model.moe_token_drop_policy, "WHICH",
@@ -64,6 +63,8 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
 }
 
 void ModelOptions::make_experts() {
+  double& factor = model.moe_expert_capacity_factor;
+  if (factor < 0) factor = 0;  // as Megatron-LM's None
   if (pads_to_capacity && model.moe_expert_capacity_factor == 0)
     fail(Exit::bad_config,
          "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");

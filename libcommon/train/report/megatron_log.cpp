@@ -56,6 +56,10 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   for (const TermValue& sum : sums_.losses)
     if (const double loss = sum.value / sums_.advanced; loss > 0)
       line += formatted(" %s: %.6E |", sum.name, loss);
+  if (!r.experts.empty())
+    line +=
+        formatted(" expert load: %.3f | expert drop: %.4f |", most(r.experts, &ExpertReport::load),
+                  most(r.experts, &ExpertReport::dropped));
   line += formatted(" loss scale: %.1f |", r.loss_scale);
   if (!r.skipped) line += formatted(" grad norm: %.3f |", r.grad_norm);
   if (r.num_zeros) line += formatted(" num zeros: %lld.0 |", wide(*r.num_zeros));
@@ -87,6 +91,9 @@ void MegatronLog::step_event(const StepReport& r) const {
   for (TermValue& loss : losses) loss.value /= sums_.advanced;
   const std::vector<std::string> names = add_losses(losses, fields);
   if (losses.empty()) fields.emplace_back("loss", NAN);  // all steps were skipped
+  if (!r.experts.empty())
+    fields.insert(fields.end(), {{"expert_load", most(r.experts, &ExpertReport::load)},
+                                 {"expert_drop", most(r.experts, &ExpertReport::dropped)}});
   if (options_.log_throughput) fields.emplace_back("tflops", tflops);
   if (options_.peak_tflops) fields.emplace_back("mfu", tflops / *options_.peak_tflops);
   fields.insert(fields.end(), {{"grad_norm", r.grad_norm}, {"loss_scale", r.loss_scale}});

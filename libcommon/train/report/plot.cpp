@@ -19,7 +19,7 @@ void PlotOptions::add_to(CommandLine& cl) {
   cl.section("Plot");
   cl.option("--metric", &metrics, "NAME",
             "members of the log's steps, a panel for each: loss, lr, grad_norm, tokens_per_second, "
-            "step_seconds, ...");
+            "step_seconds, ..., expert_loads.3 (the fourth of a list)");
   cl.option("--svg,-o", &svg, "FILE", "an SVG image instead of characters; - is stdout");
   cl.flag("--force", &force, "overwrite an existing file");
   cl.option("--columns", &columns, "N", "width in characters; 0: that of the terminal, or 80",

@@ -75,6 +75,14 @@ void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory)
   if (r.skipped_samples > 0) curve("skipped-train-samples", static_cast<double>(r.skipped_samples));
   both("batch-size", static_cast<double>(r.global_batch_size));
   for (const TermValue& loss : r.losses) both(loss.name, loss.value);
+  if (!r.experts.empty()) {
+    both("expert_load", most(r.experts, &ExpertReport::load));
+    both("expert_drop", most(r.experts, &ExpertReport::dropped));
+  }
+  for (const ExpertReport& one : r.experts) {
+    curve(concat("moe/expert_load_layer_", one.layer), one.load);
+    curve(concat("moe/expert_drop_layer_", one.layer), one.dropped);
+  }
   if (o.loss_scale_to_tensorboard) both("loss-scale", r.loss_scale);
   if (o.world_size_to_tensorboard) both("world-size", ranks_.size());
   if (!r.skipped) both("grad-norm", r.grad_norm);

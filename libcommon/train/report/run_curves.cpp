@@ -2,11 +2,27 @@
 
 #include <simdjson.h>
 
+#include <charconv>
+
 #include "base/error.h"
 
 namespace mt {
 
 namespace dom = simdjson::dom;
+
+// The member that a metric names: "expert_loads.3" the fourth of an array's, from 0.
+static simdjson::simdjson_result<dom::element> member_at(const dom::object& object,
+                                                         std::string_view metric) {
+  const std::size_t dot = metric.rfind('.');
+  dom::array array;
+  std::size_t place = 0;
+  if (dot == metric.npos || object[metric.substr(0, dot)].get(array) != simdjson::SUCCESS)
+    return object[metric];
+  const char* const end = metric.data() + metric.size();
+  const auto [last, error] = std::from_chars(metric.data() + dot + 1, end, place);
+  if (error != std::errc() || last != end) return object[metric];
+  return array.at(place);
+}
 
 RunCurves::RunCurves(std::string name, const std::vector<std::string>& metrics)
     : name_(std::move(name)) {
@@ -35,7 +51,7 @@ void RunCurves::take(std::string_view line) {
   for (auto& [metric, curve] : curves_) {
     if (eval && metric != "loss") continue;
     dom::element value;
-    if (object[metric].get(value) != simdjson::SUCCESS) continue;
+    if (member_at(object, metric).get(value) != simdjson::SUCCESS) continue;
     if (value.is_null()) continue;  // not finite
     double number = 0;
     if (value.get(number) != simdjson::SUCCESS) refuse(metric, " is not a number");

@@ -14,8 +14,9 @@ struct Curve {
   std::map<std::int64_t, double> validation;  // of the loss
 };
 
-// Takes a log line by line.  Lines of other events are passed over; what is not JSON, not of the
-// schema mt-pretrain/1, or has no number where one belongs is Exit::bad_data with the line's
+// Takes a log line by line.  A metric is a member of its steps, or one of an array:
+// "expert_loads.3" is the fourth.  Lines of other events are passed over; what is not JSON, not of
+// the schema mt-pretrain/1, or has no number where one belongs is Exit::bad_data with the line's
 // number.
 class RunCurves {
  public:

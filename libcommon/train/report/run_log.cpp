@@ -1,6 +1,5 @@
 #include "train/report/run_log.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -38,12 +37,14 @@ void RunLog::step(const StepReport& r) {
   JsonWriter json = event("step");
   json.member("iteration", r.iteration).member("consumed_samples", r.consumed_samples);
   write_losses(r.losses, json);
-  if (!r.expert_loads.empty()) {
-    json.member("expert_load", *std::ranges::max_element(r.expert_loads));
-    json.key("expert_loads").begin_array();
-    for (const double load : r.expert_loads) json.value(load);
+  const auto of_experts = [&](const char* worst, const char* all, double ExpertReport::*number) {
+    if (r.experts.empty()) return;
+    json.member(worst, most(r.experts, number)).key(all).begin_array();
+    for (const ExpertReport& one : r.experts) json.value(one.*number);
     json.end_array();
-  }
+  };
+  of_experts("expert_load", "expert_loads", &ExpertReport::load);
+  of_experts("expert_drop", "expert_drops", &ExpertReport::dropped);
   json.member("lr", r.learning_rate).member("grad_norm", r.grad_norm);
   if (r.num_zeros) json.member("num_zeros", *r.num_zeros);
   json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)

@@ -5,8 +5,9 @@
 //   {"schema":…,"event":"step","iteration":…,"consumed_samples":…,"loss":…,"lr":…,"grad_norm":…,
 //    "tokens_per_second":…,"step_seconds":…}
 //    of a model of experts expert_loads, of each layer how often the expert that is chosen most
-//    often is, over the mean, and expert_load, the largest of these; and each further loss under
-//    its name, as in "sop_loss", and of skipped, loss_scale, skipped_samples, num_zeros,
+//    often is, over the mean, and expert_load, the largest of these; expert_drops, of each layer
+//    the part of all choices of experts that had no room, and expert_drop; and each further loss
+//    under its name, as in "sop_loss", and of skipped, loss_scale, skipped_samples, num_zeros,
 //    params_norm, tflops, mfu what there is to say; step_seconds by train/run/step_clock.h, and
 //    tokens_per_second is the step's tokens over them
 //   {"schema":…,"event":"eval","split":"valid","set":…,"iteration":…,"loss":…}

@@ -1,6 +1,7 @@
 // What a training step, an evaluation and a save have to tell.  The same on every rank.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,14 +13,23 @@
 
 namespace mt {
 
+// Of a layer's experts: how often the one that is chosen most often is, over the mean of all; and
+// the part of all choices that were dropped, as their expert had no room.
+struct ExpertReport {
+  std::int64_t layer = 0;
+  double load = 0, dropped = 0;
+};
+
+inline double most(const std::vector<ExpertReport>& layers, double ExpertReport::*number) {
+  return (*std::ranges::max_element(layers, {}, number)).*number;
+}
+
 struct StepReport {
   std::int64_t iteration = 0, consumed_samples = 0, skipped_samples = 0;
   std::int64_t global_batch_size = 0, tokens = 0;
   double flops = 0;  // of the model, by Megatron's formula
   TermValues losses = {};
-  // Each layer with experts has here how often the expert that is chosen most often is, over the
-  // mean of all.
-  std::vector<double> expert_loads = {};
+  std::vector<ExpertReport> experts = {};  // of each layer that has some
   double grad_norm = 0;
   double learning_rate = 0;       // of this step
   double next_learning_rate = 0;  // after it, which is what Megatron prints

@@ -71,8 +71,8 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
     if (row.place.param != "expert_bias") continue;
-    const std::span<const double> counts =
-        routers.subspan(static_cast<std::size_t>(*row.place.layer) * (2 + experts) + 2, experts);
+    const std::span<const double> counts = routers.subspan(
+        static_cast<std::size_t>(*row.place.layer * router_sums(config.num_experts)) + 2, experts);
     const double mean =
         std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     with_float_type(row.value.dtype(), [&]<class T>() {
@@ -94,16 +94,19 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
   const auto experts = static_cast<std::size_t>(parts_.task.model().num_experts);
   const double micro_batches =
       static_cast<double>(begun.asked.micro_batches) * parts_.world.data().size();
+  const auto stride = static_cast<std::size_t>(router_sums(parts_.task.model().num_experts));
   double balance = 0, z = 0, layers = 0;
-  for (std::size_t at = 0; at < begun.routers.size(); at += 2 + experts) {
+  for (std::size_t at = 0; at < begun.routers.size(); at += stride) {
     const std::span<const double> counts = std::span(begun.routers).subspan(at + 2, experts);
     const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
     if (sum == 0) continue;
     balance += begun.routers[at] / micro_batches;
     z += begun.routers[at + 1] / micro_batches;
     ++layers;
-    result.expert_loads.push_back(*std::ranges::max_element(counts) * static_cast<double>(experts) /
-                                  sum);
+    result.experts.push_back(
+        {.layer = static_cast<std::int64_t>(at / stride),
+         .load = *std::ranges::max_element(counts) * static_cast<double>(experts) / sum,
+         .dropped = begun.routers[at + stride - 1] / sum});
   }
   if (layers == 0) return;
   if (parts_.task.model().moe_router_load_balancing_type != "none")

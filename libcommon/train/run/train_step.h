@@ -38,9 +38,9 @@ class TrainStep {
     StepRates rates_after_skipped = {};  // if the step before has not ended, and is skipped
   };
   struct Result {
-    TermValues losses = {};                 // of all ranks
-    double loss = 0;                        // the objective's value
-    std::vector<double> expert_loads = {};  // as in StepReport
+    TermValues losses = {};                  // of all ranks
+    double loss = 0;                         // the objective's value
+    std::vector<ExpertReport> experts = {};  // as in StepReport
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
     double seconds = 0;  // by StepClock

@@ -212,7 +212,7 @@ void Trainer::end_step() {
   const TrainStep::Result result = step_.end();
   ended_at_ = report.iteration;
   report.losses = result.losses;
-  report.expert_loads = result.expert_loads;
+  report.experts = result.experts;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;
   report.loss_scale = result.update.loss_scale;
