@@ -5,6 +5,7 @@
 #include "nn/context_attention.h"
 #include "nn/context_parallel.h"
 #include "nn/kv_cache.h"
+#include "ops/attention_sink.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -21,6 +22,35 @@ void find_angles(Step& s, const Rotary& rotary) {
     s.past.angles[i] = angles;
   }
 }
+
+// --- Sinks --------------------------------------------------------------------------------------
+
+void Sink::add(Step& s, Tensor o, Tensor lse, const SinkShape& heads,
+               std::int64_t first_head) const {
+  if (!is_there) return;
+  ConstTensor own;
+  if (scores != nullptr) own = s.weight(*scores).rows(first_head, first_head + heads.heads);
+  add_sink(o, lse, own, heads, s.stream);
+  if (scores != nullptr) s.done(*scores);
+}
+
+void Sink::backward(Step& s, ConstTensor d_o, ConstTensor o, ConstTensor lse,
+                    const SinkShape& heads, std::int64_t first_head) const {
+  if (scores == nullptr || !scores->trainable) return;
+  const std::int64_t end = first_head + heads.heads;
+  sink_backward(s.gradient_of(*scores).rows(first_head, end), d_o, o, lse,
+                s.weight(*scores).rows(first_head, end), heads, s.stream);
+  s.done(*scores);
+}
+
+SinkShape AttentionCore::sink_shape(const Step& s) const {
+  return {.sequences = s.tokens.sequences,
+          .q_length = s.tokens.length,
+          .heads = options_.heads,
+          .head_dim = options_.head_dim};
+}
+
+// --- The core -----------------------------------------------------------------------------------
 
 AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
   const std::int64_t count = keys.count > 0 ? keys.count : s.tokens.length;
@@ -95,17 +125,19 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .angles = options_.angles ? past.angles[*options_.angles] : ConstTensor(),
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,
-                    .shape = attended},
+                    .shape = attended,
+                    .needs_lse = options_.sink.is_there},
                    s.stream);
+  options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
 }
 
 void AttentionCore::attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const {
   if (s.past.cache != nullptr && keys.count == 0) return attend_past(s, found, heads, keys);
   if (s.context != nullptr)
-    return context_attention_forward(s, found, heads, keys, shape(s, keys), dropout(s),
-                                     options_.layer);
+    return context_attention_forward(s, found, heads, keys, shape(s, keys), dropout(s), options_);
   attention_forward(found.o, found.lse, heads.q, heads.k, heads.v, keys.first_key, shape(s, keys),
                     dropout(s), s.stream);
+  options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
 }
 
 Tensor AttentionCore::forward(Step& s, const Qkv& heads, const Keys& keys, Saved* saved) const {
@@ -128,9 +160,10 @@ void AttentionCore::backward(Step& s, const Qkv& gradients, ConstTensor d_o, con
                              const Qkv& heads, const Keys& keys) const {
   if (s.context != nullptr)
     return context_attention_backward(s, gradients, d_o, found, heads, keys, shape(s, keys),
-                                      dropout(s), options_.layer);
+                                      dropout(s), options_);
   attention_backward(gradients.q, gradients.k, gradients.v, d_o, found.o, found.lse, heads.q,
                      heads.k, heads.v, keys.first_key, shape(s, keys), dropout(s), s.stream);
+  options_.sink.backward(s, d_o, found.o, found.lse, sink_shape(s), 0);
 }
 
 Tensor AttentionCore::bias_gradient(Step& s, ConstTensor d_o, const Saved& found, const Qkv& heads,

@@ -1,6 +1,7 @@
 // AttentionCore: what queries find among keys, between the projections that make both and the one
 // that reads it (kernels/attention.h).
 //   o = dropout(softmax(cap(scale q k^T / sqrt(head_dim) + bias))) v
+// where a head may have a sink, a score that is no key's (kernels/attention_sink.h).
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
 // (context_parallel.h), or of a memory's, as many as Keys say, or, with a past in the Step, those
 // of a cache, where the tokens' own are put at the Step's positions.
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include "kernels/attention.h"
+#include "kernels/attention_sink.h"
 #include "nn/step.h"
 
 namespace mt {
@@ -50,6 +52,18 @@ struct Rotary {
 // `layer`.
 void find_angles(Step& s, const Rotary& rotary);
 
+// Sink: what a layer's heads see beside keys.
+struct Sink {
+  bool is_there = false;
+  const Param* scores = nullptr;  // [heads] of this rank; null: 0 of each
+
+  // o and lse, of some of this rank's heads from first_head on, become those with it.
+  void add(Step& s, Tensor o, Tensor lse, const SinkShape& heads, std::int64_t first_head) const;
+  // Adds to the gradient of its scores.
+  void backward(Step& s, ConstTensor d_o, ConstTensor o, ConstTensor lse, const SinkShape& heads,
+                std::int64_t first_head) const;
+};
+
 class AttentionCore {
  public:
   struct Options {
@@ -60,8 +74,9 @@ class AttentionCore {
     Purpose purpose = Purpose::attention_dropout;  // of its random numbers
     double scale = 1;                              // of the scores, beside 1 / sqrt(head_dim)
     double softcap = 0;                            // kernels/attention.h
-    std::optional<std::size_t> angles = 0;         // which of Rotary's tables; none: nothing turns
-    bool recompute = false;                        // the backward makes what was found again
+    Sink sink = {};
+    std::optional<std::size_t> angles = 0;  // which of Rotary's tables; none: nothing turns
+    bool recompute = false;                 // the backward makes what was found again
   };
   struct Saved {
     Tensor o, lse;  // [tokens, heads, head_dim], [sequences, heads, length]
@@ -88,6 +103,7 @@ class AttentionCore {
   Dropout dropout(const Step& s) const;
   Shape shape_of_o(const Step& s) const;
   Shape shape_of_lse(const Step& s) const;
+  SinkShape sink_shape(const Step& s) const;
   void attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
   void attend_past(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
 

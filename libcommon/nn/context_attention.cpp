@@ -250,6 +250,9 @@ struct SharedAttention {
     shape.first_head += ranks.rank() * shape.heads;
   }
   RingAttention around(Step& s) const { return {s, ring, passes, first_key, shape, dropout}; }
+  SinkShape sink_shape() const {
+    return {shape.sequences, shape.q_length, shape.heads, shape.head_dim};
+  }
   Shape lse_shape() const { return {shape.sequences, shape.heads, shape.q_length}; }
 
   HeadExchange heads;
@@ -264,9 +267,9 @@ struct SharedAttention {
 
 void context_attention_forward(Step& s, const AttentionCore::Saved& found, const Qkv& own,
                                const Keys& seen, const AttentionShape& shape,
-                               const Dropout& dropout, std::int64_t layer) {
+                               const Dropout& dropout, const AttentionCore::Options& of) {
   const ArenaScope scope(s.layer);
-  SharedAttention shared(s, seen, shape, dropout, layer);
+  SharedAttention shared(s, seen, shape, dropout, of.layer);
   const ConstTensor queries = shared.heads.to_heads(own.q), keys = shared.heads.to_heads(own.k),
                     values = shared.heads.to_heads(own.v);
   const Tensor out = shared.heads.room(found.o);
@@ -275,15 +278,16 @@ void context_attention_forward(Step& s, const AttentionCore::Saved& found, const
   else
     attention_forward(out, found.lse.reshape(shared.lse_shape()), queries, keys, values,
                       shared.first_key, shared.shape, dropout, s.stream);
+  of.sink.add(s, out, found.lse, shared.sink_shape(), shared.shape.first_head - of.first_head);
   shared.heads.to_tokens(found.o, out);
 }
 
 void context_attention_backward(Step& s, const Qkv& gradients, ConstTensor d_o,
                                 const AttentionCore::Saved& found, const Qkv& own, const Keys& seen,
                                 const AttentionShape& shape, const Dropout& dropout,
-                                std::int64_t layer) {
+                                const AttentionCore::Options& of) {
   const ArenaScope scope(s.layer);
-  SharedAttention shared(s, seen, shape, dropout, layer);
+  SharedAttention shared(s, seen, shape, dropout, of.layer);
   HeadExchange& heads = shared.heads;
   const ConstTensor queries = heads.to_heads(own.q), keys = heads.to_heads(own.k),
                     values = heads.to_heads(own.v), out = heads.to_heads(found.o),
@@ -297,6 +301,8 @@ void context_attention_backward(Step& s, const Qkv& gradients, ConstTensor d_o,
     attention_backward(d_queries, d_keys, d_values, d_out, out,
                        found.lse.reshape(shared.lse_shape()), queries, keys, values,
                        shared.first_key, shared.shape, dropout, s.stream);
+  of.sink.backward(s, d_out, out, found.lse, shared.sink_shape(),
+                   shared.shape.first_head - of.first_head);
   heads.to_tokens(gradients.q, d_queries);
   heads.to_tokens(gradients.k, d_keys);
   heads.to_tokens(gradients.v, d_values);

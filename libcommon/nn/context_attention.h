@@ -10,10 +10,10 @@ namespace mt {
 // elements as there, in an order of its own.
 void context_attention_forward(Step& s, const AttentionCore::Saved& found, const Qkv& heads,
                                const Keys& keys, const AttentionShape& shape,
-                               const Dropout& dropout, std::int64_t layer);
+                               const Dropout& dropout, const AttentionCore::Options& of);
 void context_attention_backward(Step& s, const Qkv& gradients, ConstTensor d_o,
                                 const AttentionCore::Saved& found, const Qkv& heads,
                                 const Keys& keys, const AttentionShape& shape,
-                                const Dropout& dropout, std::int64_t layer);
+                                const Dropout& dropout, const AttentionCore::Options& of);
 
 }  // namespace mt

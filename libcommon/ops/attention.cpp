@@ -360,7 +360,7 @@ static void join_slots(const Tensor& joined, const Tensor& slots, const ConstTen
 void cached_attention(const CachedAttention& p, Stream& stream) {
   const CachedQkvShape shape = check_cached(p);
   if constexpr (kWithCuda && cuda::kHopper)
-    if (p.o.device() == Device::cuda && cuda::token_attention_fits(p.shape))
+    if (p.o.device() == Device::cuda && !p.needs_lse && cuda::token_attention_fits(p.shape))
       return token_attention(p, stream);
   cached_qkv(p, shape, stream);
   const bool joins = bool(p.joined_keys);

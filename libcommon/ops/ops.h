@@ -140,6 +140,7 @@ struct CachedAttention {
   ConstTensor first_key = {};
   bool interleaved = false;
   AttentionShape shape = {};
+  bool needs_lse = false;  // otherwise lse may stay as it is
 };
 void cached_attention(const CachedAttention& problem, Stream& stream);
 

@@ -150,6 +150,7 @@ struct AttentionForm {
   std::int64_t buckets = 0;  // of relative positions; 0: no bias
   double softcap = 0, magnitude = 1;
   bool norms_of_all = false;
+  bool sink = false, sink_of_zeros = false;
 };
 
 ConstTensor inv_freq(std::int64_t rotary_dim) {
@@ -172,6 +173,11 @@ std::optional<RelativeBias> relative_bias(ParamTable& table, const AttentionForm
                       RelativeBuckets(f.buckets, 4, f.buckets % 4 == 0), 1, f.heads);
 }
 
+Sink sink(ParamTable& table, const AttentionForm& f) {
+  if (!f.sink) return {.is_there = f.sink_of_zeros};
+  return {true, &table.add({.place = {.module = "core", .param = "offset"}, .shape = {f.heads}})};
+}
+
 SelfAttention attention(ParamTable& table, const AttentionForm& f) {
   return {linear(table, "qkv", (f.heads + 2 * f.kv_heads) * f.head_dim, kHidden, f.qkv_bias),
           linear(table, "proj", kHidden, f.heads * f.head_dim, f.proj_bias),
@@ -181,6 +187,7 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
                     .head_dim = f.head_dim,
                     .dropout = f.dropout,
                     .softcap = f.softcap,
+                    .sink = sink(table, f),
                     .recompute = f.recompute},
            .window = f.window,
            .hidden_dropout = f.dropout / 2,
@@ -637,6 +644,12 @@ std::vector<NamedSubject> all_subjects() {
       of_attention("attention_with_a_magnitude",
                    {.heads = 3, .kv_heads = 1, .rotary_dim = 2, .magnitude = 1.4}),
       of_attention("attention_in_a_window", {.window = 2}),
+      of_attention("attention_with_sinks",
+                   {.heads = 4, .kv_heads = 2, .rotary_dim = 4, .sink = true}),
+      of_attention("attention_with_sinks_of_zeros", {.sink_of_zeros = true}),
+      of_attention("recomputed_attention_with_sinks_a_window_and_dropout",
+                   {.window = 2, .dropout = 0.2, .recompute = true, .sink = true}),
+      of_attention("attention_with_sinks_of_documents", {.sink = true}, 2),
       of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
       of_attention("attention_to_both_sides", {.rotary_dim = 4}, 0, false),
       of_attention("attention_of_documents_to_both_sides", {.window = 2}, 3, false),

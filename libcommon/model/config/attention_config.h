@@ -18,12 +18,15 @@ struct AttentionConfig {
   std::vector<std::int64_t> window_attn_skip_freq;  // see window()
   std::optional<double> softmax_scale;  // of products of queries and keys; by default 1 / sqrt(d)
   double attn_logit_softcapping = 0;    // C: scores s become C tanh(s / C); 0: they stay
+  // Whether a head sees a score that is no key's: vanilla, none; off-by-one, 0; learnable, its own.
+  std::string softmax_type = "vanilla";
 
   void check(std::int64_t layers) const;
 
   std::int64_t kv_heads() const {
     return group_query_attention ? num_query_groups : num_attention_heads;
   }
+  bool has_sinks() const { return softmax_type != "vanilla"; }
   std::int64_t tokens_before() const;  // A of window_size; -1 without one
   // tokens_before() for the layers, from 0, that have a window, else -1.
   std::int64_t window(std::int64_t layer) const;

@@ -71,6 +71,7 @@ void check_t5(const ModelConfig& c) {
          "--relu, --gated-linear-unit, --swiglu, --squared-relu: a T5 has one activation");
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a T5, whose encoder sees both ways");
+  if (c.has_sinks()) fail(Exit::bad_config, "--softmax-type ", c.softmax_type, ": not of a T5");
   if (c.position_embedding_type != "relative") return;
   check_range("--relative-attention-num-buckets", c.relative_attention_num_buckets,
               between(4, kMostRelativeBuckets));
@@ -134,11 +135,12 @@ void check_mixtral(const ModelConfig& c) {
 using Value = std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
                            std::optional<double>, std::vector<std::int64_t>>;
 
-// Flags and values of the settings that only a GPT has.
-std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c) {
+// Flags and values of the settings that only a GPT has, or only that and models of experts.
+std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c,
+                                                          bool but_with_experts) {
   std::vector<std::pair<const char*, Value>> settings;
   visit_settings(c, [&](const auto& value, const Setting& s) {
-    if (s.later) settings.emplace_back(s.flag, value);
+    if (s.later && !(but_with_experts && s.with_experts)) settings.emplace_back(s.flag, value);
   });
   return settings;
 }
@@ -194,7 +196,8 @@ void ModelConfig::complete(int tensor_ranks) {
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
   check_norms(*this, tensor_ranks);
-  if (const char* const flag = later_setting(); flag != nullptr && family != ModelFamily::gpt)
+  if (const char* const flag = later_setting(family == ModelFamily::mixtral);
+      flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
@@ -203,10 +206,11 @@ void ModelConfig::complete(int tensor_ranks) {
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
 }
 
-const char* ModelConfig::later_setting() const {
+const char* ModelConfig::later_setting(bool but_with_experts) const {
   ModelConfig plain;
   plain.family = family;
-  const auto here = later_settings(*this), usual = later_settings(plain);
+  const auto here = later_settings(*this, but_with_experts),
+             usual = later_settings(plain, but_with_experts);
   const auto [found, other] = std::ranges::mismatch(here, usual);
   return found == here.end() ? nullptr : found->first;
 }

@@ -63,8 +63,8 @@ struct ModelConfig : Sizes,
   void complete(int tensor_ranks = 1);
 
   // The flag of a setting that neither GPT-2, Llama nor Qwen has, nor any other family; null: it
-  // has none.
-  const char* later_setting() const;
+  // has none.  With true those that models of experts may have are passed over.
+  const char* later_setting(bool but_with_experts = false) const;
 
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }

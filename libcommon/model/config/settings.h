@@ -41,6 +41,7 @@ struct Setting {
   const char* arg = nullptr;  // its name in Megatron's args, where that is not the flag's
   bool rare = false;          // the args have it only where it is not its default
   bool later = false;         // neither GPT-2, Llama nor Qwen has it, nor any family but a GPT
+  bool with_experts = false;  // of a later one: but for models of experts
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
   std::string arg_name() const;
@@ -63,6 +64,12 @@ inline Setting rare(Setting setting) {
 inline Setting later(Setting setting) {
   setting.later = true;
   return rare(std::move(setting));
+}
+
+// Makes it one that models of experts may have, too.
+inline Setting with_experts(Setting setting) {
+  setting.with_experts = true;
+  return setting;
 }
 
 // Visits the settings that the config's family has beside those of a GPT.
@@ -202,6 +209,12 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.attn_logit_softcapping,
         later({"--attn-logit-softcapping", layers, kModel,
                "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
+  visit(c.softmax_type,
+        with_experts(later(
+            {"--softmax-type", layers, kModel,
+             "what a head sees beside keys: vanilla, nothing; off-by-one, a score of 0; learnable, "
+             "one of its own",
+             "TYPE", choice({"vanilla", "off-by-one", "learnable"})})));
   visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
                           choice({"LayerNorm", "RMSNorm"})});
   visit(c.norm_epsilon, {"--norm-epsilon", model, kModel, "added to a norm's variance", "F",
@@ -211,8 +224,9 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.qk_layernorm,
         {"--qk-layernorm", model, kModel, "norms of each query and key head, before the rotation"});
   visit(c.qk_layernorm_whole,
-        later({"--qk-layernorm-whole", layers, kModel,
-               "these norms are of all query and of all key heads of a token together"}));
+        with_experts(
+            later({"--qk-layernorm-whole", layers, kModel,
+                   "these norms are of all query and of all key heads of a token together"})));
   visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
                             any_value(), "norm_bias"}));
   visit(c.pre_layernorm,

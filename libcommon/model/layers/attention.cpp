@@ -27,6 +27,18 @@ static double scale_of_scores(const ModelConfig& c, bool windowed) {
   return turned * turned * scale;
 }
 
+static Sink make_sink(const LayerRows& layer) {
+  const ModelConfig& c = layer.config;
+  Sink sink{.is_there = c.has_sinks()};
+  if (c.softmax_type != "learnable") return sink;
+  const std::int64_t heads = c.num_attention_heads;
+  sink.scores =
+      &layer.table.add(layer.row("self_attention.core_attention", "softmax_offset", {heads},
+                                 {Initializer::Kind::normal, c.init_method_std},
+                                 {{"heads", heads, 0, ShardAxis::tp, heads / c.kv_heads()}}));
+  return sink;
+}
+
 SelfAttention make_self_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
@@ -42,6 +54,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
       layer.row("self_attention.linear_proj", "weight", {h, heads * d}, layer.output_init(),
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}}),
       c.add_bias_linear, Purpose::proj_adapter_dropout);
+  const Sink sink = make_sink(layer);
   const bool windowed = c.turns_by_window(layer.layer), turns = c.turns(layer.layer);
   const std::size_t table = windowed ? 1 : 0;
   const SelfAttention::Options options{
@@ -53,6 +66,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
                .dropout = c.attention_dropout,
                .scale = scale_of_scores(c, windowed),
                .softcap = c.attn_logit_softcapping,
+               .sink = sink,
                .angles = turns ? std::optional(table) : std::nullopt,
                .recompute = c.recompute.part("core_attn")},
       .window = c.window(layer.layer),
