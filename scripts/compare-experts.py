@@ -56,6 +56,10 @@ MODELS = {
     "glm4_moe": lambda: transformers.Glm4MoeForCausalLM(transformers.Glm4MoeConfig(
         **COMMON, n_routed_experts=5, moe_intermediate_size=37, intermediate_size=41, n_shared_experts=2, attention_bias=True,
         use_qk_norm=True, routed_scaling_factor=1.5, first_k_dense_replace=1)),
+    "olmoe": lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(
+        **COMMON, num_experts=5, intermediate_size=37)),
+    "olmoe, softmax behind": lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(
+        **COMMON, num_experts=5, intermediate_size=37, norm_topk_prob=True)),
     "qwen3_moe, softmax before": lambda: qwen(norm_topk_prob=False),
 }
 

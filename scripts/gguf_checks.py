@@ -12,7 +12,8 @@ from convert_checks import LLAMA, T, TESTDATA, VOCAB, build, fail, run
 GGUF_TYPES = {"fp32": (0, gguf.GGMLQuantizationType.F32), "fp16": (1, gguf.GGMLQuantizationType.F16),
               "bf16": (32, gguf.GGMLQuantizationType.BF16), "q8_0": (7, gguf.GGMLQuantizationType.Q8_0)}
 GGUF_ARCHITECTURES = {"gpt2": "gpt2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
-                      "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+                      "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
+                      "olmoe": "olmoe"}
 GGUF_TOKENIZERS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2": "qwen2", "nemo": "tekken", "o200k": "gpt-4o",
                    "mistral": None, "llama2": None}
 
@@ -59,7 +60,7 @@ def gguf_settings(config, architecture, vocab):
                "rope.freq_base": c.rope_parameters["rope_theta"]}
         if c.rope_parameters["rope_type"] == "linear":
             kv |= {"rope.scaling.type": "linear", "rope.scaling.factor": c.rope_parameters["factor"]}
-    if c.model_type in ("mixtral", "qwen2_moe", "qwen3_moe"):
+    if c.model_type in ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe"):
         kv |= {"expert_count": c.num_local_experts if c.model_type == "mixtral" else c.num_experts,
                "expert_used_count": c.num_experts_per_tok}
     if c.model_type in ("qwen2_moe", "qwen3_moe"):

@@ -88,6 +88,14 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_router_group_topk = 1;
     c.moe_router_topk_scaling_factor = 1.5;
   }
+  if (name.starts_with("olmoe")) {
+    c.family = ModelFamily::mixtral;
+    c.qk_layernorm = c.qk_layernorm_whole = true;
+    c.num_experts = 5;
+    c.moe_router_topk = 2;
+    c.moe_router_pre_softmax = name == "olmoe";
+    c.moe_aux_loss_coeff = 0.25;
+  }
   if (name == "qwen2_moe") {
     c.family = ModelFamily::mixtral;
     c.add_qkv_bias = c.moe_router_pre_softmax = c.moe_shared_expert_gate = true;

@@ -109,6 +109,7 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"mixtral", DType::f16},
                                       {"qwen2_moe", DType::bf16},
                                       {"qwen3_moe", DType::f32},
+                                      {"olmoe", DType::bf16},
                                       {"scaled", DType::bf16},
                                       {"phi3", DType::f16},
                                       {"olmo2", DType::bf16},
@@ -130,14 +131,16 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
 
 TEST_F(GgufModels, SettingsAreTheModels) {
   for (const char* family :
-       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "scaled", "gemma", "gemma2",
-        "gemma3_text", "phi3", "olmo2", "granite", "smollm3", "cohere", "cohere2"}) {
+       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "olmoe", "scaled", "gemma",
+        "gemma2", "gemma3_text", "phi3", "olmo2", "granite", "smollm3", "cohere", "cohere2"}) {
     write(family, DType::bf16);
     make("hf", "gguf", "gguf");
     const auto found = open_model(scratch_.path("gguf"));
     const ModelConfig usual;  // what no GGUF file says
     config_.init_method_std = usual.init_method_std;
-    if (config_.num_experts > 0) config_.moe_aux_loss_coeff = 0.001;  // transformers' usual one
+    if (config_.num_experts > 0)
+      config_.moe_aux_loss_coeff =
+          std::string_view(family) == "olmoe" ? 0.01 : 0.001;  // usual ones
     if (config_.position_embedding_type == "learned_absolute")
       config_.attention_dropout = config_.hidden_dropout = usual.hidden_dropout;
     EXPECT_EQ(found->dtype(), DType::bf16);
@@ -605,10 +608,11 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
     return to;
   }();
   GgufWriter(scratch_.path("made.gguf"), other, {}).close();
-  EXPECT_EQ(refusal(),
-            "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
-            "qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, command-r, "
-            "cohere2, nemotron");
+  EXPECT_EQ(
+      refusal(),
+      "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
+      "qwen3, qwen3moe, olmoe, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, command-r, "
+      "cohere2, nemotron");
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

@@ -287,6 +287,7 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
   for (const auto& [family, expected] :
        {std::pair("qwen3_moe_pre",
                   "--moe-router-pre-softmax: llama.cpp computes qwen3moe without it"),
+        {"olmoe_post", "--moe-router-pre-softmax: llama.cpp computes olmoe with it"},
         {"qwen3_moe_dense",
          "--moe-layer-freq [0,1]: all layers of llama.cpp's qwen3moe have experts"},
         {"glm4_moe", "there is none for glm4_moe"},

@@ -20,6 +20,11 @@ constexpr ModuleName kExperts[] = {
 };
 constexpr const char* kGate = "ffn_gate_inp_shexp.weight";
 
+// Whose experts are as wide as an MLP.
+bool is_as_wide(const GgufArchitecture& known) {
+  return known.model_type == "mixtral" || known.model_type == "olmoe";
+}
+
 }  // namespace
 
 void check_gguf_experts(const ModelConfig& c, const GgufArchitecture& known) {
@@ -38,7 +43,7 @@ void add_gguf_experts(GgufKeyValues& to, const ModelConfig& c, const GgufArchite
   };
   size("expert_count", c.num_experts);
   size("expert_used_count", c.moe_router_topk);
-  if (known.model_type == "mixtral") return;
+  if (is_as_wide(known)) return;
   size("expert_feed_forward_length", c.expert_ffn());
   if (c.moe_shared_expert_gate)
     size("expert_shared_feed_forward_length", c.moe_shared_expert_intermediate_size);
@@ -52,7 +57,7 @@ void read_gguf_experts(JsonWriter& json, const GgufReader& file, const GgufArchi
   const bool mixtral = known.model_type == "mixtral";
   json.member(mixtral ? "num_local_experts" : "num_experts", size("expert_count"));
   json.member("num_experts_per_tok", size("expert_used_count"));
-  if (mixtral) return;
+  if (is_as_wide(known)) return;
   json.member("moe_intermediate_size", size("expert_feed_forward_length"));
   json.member("norm_topk_prob", known.experts != GgufExperts::all);
   if (known.model_type != "qwen2_moe") return;

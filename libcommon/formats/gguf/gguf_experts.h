@@ -1,6 +1,6 @@
-// What llama.cpp knows of models of experts: Mixtral, which it calls a llama, Qwen2-MoE and
-// Qwen3-MoE.  A tensor has all experts of a layer.  Which softmax weighs them is written into its
-// code.
+// What llama.cpp knows of models of experts: Mixtral, which it calls a llama, Qwen2-MoE,
+// Qwen3-MoE and OLMoE.  A tensor has all experts of a layer.  Which softmax weighs them is written
+// into its code.
 #pragma once
 
 #include <string>

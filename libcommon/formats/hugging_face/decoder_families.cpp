@@ -46,6 +46,7 @@ constexpr Decoder kDecoders[] = {
     {"qwen2_moe", "Qwen2MoeForCausalLM", none, 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
+    {"olmoe", "OlmoeForCausalLM", refused, 50304, 16, 2048, 16, 0, 0, 2048, 4096, 1e-5},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
      0.0134, "relu2"},
 };
@@ -55,6 +56,7 @@ const Decoder* find_decoder(std::string_view type) {
   return found == std::end(kDecoders) ? nullptr : found;
 }
 
+bool is_olmo(std::string_view type) { return type == "olmo2" || type == "olmoe"; }
 bool is_qwen3(std::string_view type) { return type == "qwen3" || type == "qwen3_moe"; }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class DecoderReader {
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron || is_cohere(type) ? "LayerNorm" : "RMSNorm";
     model_.norm_epsilon = json_.real_or(epsilon_name(type), usual_.epsilon);
-    model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || type == "olmo2" ||
+    model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || is_olmo(type) ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -246,7 +248,8 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
   if (!is_qwen_moe(type))
-    json.member("intermediate_size", type == "mixtral" ? c.expert_ffn() : c.ffn());
+    json.member("intermediate_size",
+                type == "mixtral" || type == "olmoe" ? c.expert_ffn() : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(epsilon_name(type), c.norm_epsilon);
   const bool later_gemma = is_gemma(type) && type != "gemma";

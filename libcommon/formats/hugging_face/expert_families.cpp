@@ -57,6 +57,19 @@ static void read_qwen_experts(const ConfigJson& json, ModelConfig& c) {
   read_qwen_layers(json, c);
 }
 
+// An MLP's width is an expert's.
+static void read_olmoe(const ConfigJson& json, ModelConfig& c) {
+  c.family = ModelFamily::mixtral;
+  c.qk_layernorm_whole = true;
+  c.num_experts =
+      json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts", 64);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
+  c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", false);
+  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.01);
+  if (json.has("clip_qkv"))
+    json.refuse("\"clip_qkv\": expected null: no bound is known of queries");
+}
+
 static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
   const std::int64_t groups = json.size_or("n_group", 1), kept = json.size_or("topk_group", 1);
   if (groups == 1) return;
@@ -93,6 +106,7 @@ static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) 
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("mixtral")) read_mixtral(json, config.model);
   if (is_qwen_moe(json.model_type())) read_qwen_experts(json, config.model);
+  if (json.is("olmoe")) read_olmoe(json, config.model);
   if (json.is("glm4_moe")) read_glm_experts(json, config);
 }
 
@@ -162,6 +176,12 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   json.member("qkv_bias", c.has_qkv_bias());
 }
 
+static void write_olmoe(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("norm_topk_prob", !c.moe_router_pre_softmax);
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+}
+
 static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
@@ -181,6 +201,7 @@ static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
 void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   if (type == "mixtral") write_mixtral(json, c);
   if (is_qwen_moe(type)) write_qwen_experts(json, c);
+  if (type == "olmoe") write_olmoe(json, c);
   if (type == "glm4_moe") write_glm_experts(json, c);
 }
 

@@ -48,7 +48,8 @@ std::string_view type_of(const ModelConfig& c) {
     check_mamba(c);
     return !c.is_hybrid() ? "mamba2" : c.swiglu ? "bamba" : "nemotron_h";
   }
-  if (const std::string_view type = hugging_face_type(c); is_dense_family(type)) return type;
+  if (const std::string_view type = hugging_face_type(c); type == "olmoe" || is_dense_family(type))
+    return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
   if (c.position_embedding_type != "learned_absolute") return decoder_type(c);
   check_gpt2(c);
@@ -252,7 +253,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (type == "phi3" && !is_said("original_max_position_embeddings"))
     json.member("original_max_position_embeddings", model.max_position_embeddings);
   std::string text = json.end_object().text() + "\n";
-  if (is_dense_family(type)) check_reads_back(model, text, type);
+  if (type == "olmoe" || is_dense_family(type)) check_reads_back(model, text, type);
   return text;
 }
 

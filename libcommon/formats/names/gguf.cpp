@@ -49,6 +49,7 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "qwen2moe", .model_type = "qwen2_moe", .experts = GgufExperts::all},
     {.name = "qwen3", .model_type = "qwen3"},
     {.name = "qwen3moe", .model_type = "qwen3_moe", .experts = GgufExperts::chosen},
+    {.name = "olmoe", .model_type = "olmoe", .experts = GgufExperts::all},
     {.name = "gemma", .model_type = "gemma", .has_output = false},
     {.name = "gemma2", .model_type = "gemma2", .has_output = false},
     {.name = "gemma3", .model_type = "gemma3_text"},

@@ -272,6 +272,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
 
 std::string_view hugging_face_type(const ModelConfig& c) {
   if (!c.hf_model_type.empty()) return c.hf_model_type;
+  if (c.family == ModelFamily::mixtral && c.has_rope() && c.qk_layernorm_whole) return "olmoe";
   if (c.family != ModelFamily::gpt || !c.has_rope()) return {};
   if (c.parallel_block)
     return c.window_size.empty() && c.no_rope_freq.empty() ? "cohere" : "cohere2";
