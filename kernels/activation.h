@@ -6,9 +6,12 @@
 //   relu^2     y = max(x, 0)^2                                (So et al.: arXiv:2109.08668)
 //   swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))
 //   geglu      y = gelu(gate) up,  in its tanh form           (Shazeer: arXiv:2002.05202)
+//   clamped    y = g sigmoid(1.702 g) (u + offset),  g = min(gate, limit), u = up between -limit
+//   and
+//              limit                                        (OpenAI: arXiv:2508.10925, section 2.3)
 //   tanh       y = tanh x
 // gelu, relu, relu^2, tanh: x, y, dx, dy: [count].
-// swiglu, geglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
+// swiglu, geglu, clamped: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
 // Backward takes the input x, but tanh's the output y.  T: float or double; on the GPU float, bf16
 // or fp16.
 #pragma once
@@ -19,7 +22,11 @@
 
 namespace mt {
 enum class GeluForm : std::uint8_t { tanh, erf };
-}
+inline constexpr double kQuickGelu = 1.702;
+struct ClampedGate {
+  double limit = 0, offset = 0;  // 0: no limit
+};
+}  // namespace mt
 
 namespace mt::cpu {
 template <class T>
@@ -46,6 +53,11 @@ template <class T>
 void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>
 void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols);
+template <class T>
+void clamped_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, const ClampedGate& of);
+template <class T>
+void clamped_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                      const ClampedGate& of);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
@@ -76,4 +88,10 @@ void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaS
 template <class T>
 void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
                     cudaStream_t stream);
+template <class T>
+void clamped_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, const ClampedGate& of,
+                     cudaStream_t stream);
+template <class T>
+void clamped_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                      const ClampedGate& of, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -154,6 +154,39 @@ void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int6
   });
 }
 
+template <class T>
+void clamped_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols,
+                     const ClampedGate& of) {
+  const T limit = of.limit > 0 ? static_cast<T>(of.limit) : std::numeric_limits<T>::infinity();
+  const T slope = static_cast<T>(kQuickGelu), offset = static_cast<T>(of.offset);
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const T gate = std::min(x[2 * r * cols + c], limit),
+                up = std::clamp(x[(2 * r + 1) * cols + c], -limit, limit);
+        y[r * cols + c] = gate * sigmoid(slope * gate) * (up + offset);
+      }
+  });
+}
+
+template <class T>
+void clamped_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                      const ClampedGate& of) {
+  const T limit = of.limit > 0 ? static_cast<T>(of.limit) : std::numeric_limits<T>::infinity();
+  const T slope = static_cast<T>(kQuickGelu), offset = static_cast<T>(of.offset);
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const T at_gate = x[2 * r * cols + c], at_up = x[(2 * r + 1) * cols + c],
+                d = dy[r * cols + c], gate = std::min(at_gate, limit),
+                up = std::clamp(at_up, -limit, limit), s = sigmoid(slope * gate);
+        dx[2 * r * cols + c] =
+            at_gate <= limit ? d * (up + offset) * s * (1 + slope * gate * (1 - s)) : T(0);
+        dx[(2 * r + 1) * cols + c] = -limit <= at_up && at_up <= limit ? d * gate * s : T(0);
+      }
+  });
+}
+
 template void gelu_forward(float*, const float*, std::int64_t, GeluForm);
 template void gelu_backward(float*, const float*, const float*, std::int64_t, GeluForm);
 template void relu_forward(float*, const float*, std::int64_t);
@@ -171,12 +204,19 @@ template void tanh_backward(double*, const double*, const double*, std::int64_t)
 template void swiglu_forward(float*, const float*, std::int64_t, std::int64_t);
 template void swiglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
 template void geglu_forward(float*, const float*, std::int64_t, std::int64_t);
+template void clamped_forward(float*, const float*, std::int64_t, std::int64_t, const ClampedGate&);
+template void clamped_backward(float*, const float*, const float*, std::int64_t, std::int64_t,
+                               const ClampedGate&);
 template void geglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
 template void gelu_forward(double*, const double*, std::int64_t, GeluForm);
 template void gelu_backward(double*, const double*, const double*, std::int64_t, GeluForm);
 template void swiglu_forward(double*, const double*, std::int64_t, std::int64_t);
 template void swiglu_backward(double*, const double*, const double*, std::int64_t, std::int64_t);
 template void geglu_forward(double*, const double*, std::int64_t, std::int64_t);
+template void clamped_forward(double*, const double*, std::int64_t, std::int64_t,
+                              const ClampedGate&);
+template void clamped_backward(double*, const double*, const double*, std::int64_t, std::int64_t,
+                               const ClampedGate&);
 template void geglu_backward(double*, const double*, const double*, std::int64_t, std::int64_t);
 
 }  // namespace mt::cpu

@@ -132,7 +132,68 @@ void gated_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int6
   check(cudaGetLastError());
 }
 
+// An element's place in x, where its row's gates and then its ups lie.
+__device__ std::int64_t place_of_gate(std::int64_t i, std::int64_t cols) {
+  return i / cols * cols + i;
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void clamped_forward_kernel(T* y, const T* x,
+                                                                   std::int64_t count,
+                                                                   std::int64_t cols, float limit,
+                                                                   float offset) {
+  const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  if (i >= count) return;
+  const std::int64_t at = place_of_gate(i, cols);
+  const float gate = fminf(to_float(x[at]), limit),
+              up = fminf(fmaxf(to_float(x[at + cols]), -limit), limit);
+  y[i] = static_cast<T>(gate / (1 + expf(-float{kQuickGelu} * gate)) * (up + offset));
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void clamped_backward_kernel(T* dx, const T* dy, const T* x,
+                                                                    std::int64_t count,
+                                                                    std::int64_t cols, float limit,
+                                                                    float offset) {
+  const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  if (i >= count) return;
+  const std::int64_t at = place_of_gate(i, cols);
+  const float at_gate = to_float(x[at]), at_up = to_float(x[at + cols]), d = to_float(dy[i]);
+  const float gate = fminf(at_gate, limit), up = fminf(fmaxf(at_up, -limit), limit);
+  const float s = 1 / (1 + expf(-float{kQuickGelu} * gate));
+  const bool gate_moves = at_gate <= limit, up_moves = -limit <= at_up && at_up <= limit;
+  dx[at] = static_cast<T>(
+      gate_moves ? d * (up + offset) * s * (1 + float{kQuickGelu} * gate * (1 - s)) : 0);
+  dx[at + cols] = static_cast<T>(up_moves ? d * gate * s : 0);
+}
+
+unsigned blocks_of(std::int64_t count) {
+  return static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads}));
+}
+
+float limit_of(const ClampedGate& of) {
+  return of.limit > 0 ? static_cast<float>(of.limit) : INFINITY;
+}
+
 }  // namespace
+
+template <class T>
+void clamped_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, const ClampedGate& of,
+                     cudaStream_t stream) {
+  if (rows * cols == 0) return;
+  clamped_forward_kernel<<<blocks_of(rows * cols), kThreads, 0, stream>>>(
+      y, x, rows * cols, cols, limit_of(of), static_cast<float>(of.offset));
+  check(cudaGetLastError());
+}
+
+template <class T>
+void clamped_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                      const ClampedGate& of, cudaStream_t stream) {
+  if (rows * cols == 0) return;
+  clamped_backward_kernel<<<blocks_of(rows * cols), kThreads, 0, stream>>>(
+      dx, dy, x, rows * cols, cols, limit_of(of), static_cast<float>(of.offset));
+  check(cudaGetLastError());
+}
 
 template <class T>
 void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form, cudaStream_t stream) {
@@ -216,7 +277,11 @@ void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int6
   template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);            \
   template void swiglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t); \
   template void geglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);             \
-  template void geglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
+  template void geglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t);  \
+  template void clamped_forward(T*, const T*, std::int64_t, std::int64_t, const ClampedGate&,      \
+                                cudaStream_t);                                                     \
+  template void clamped_backward(T*, const T*, const T*, std::int64_t, std::int64_t,               \
+                                 const ClampedGate&, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

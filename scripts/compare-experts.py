@@ -60,6 +60,10 @@ MODELS = {
         **COMMON, num_experts=5, intermediate_size=37)),
     "olmoe, softmax behind": lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(
         **COMMON, num_experts=5, intermediate_size=37, norm_topk_prob=True)),
+    "gpt_oss": lambda: transformers.GptOssForCausalLM(transformers.GptOssConfig(**COMMON | dict(
+        sliding_window=9, num_local_experts=5, intermediate_size=37, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=8.0, beta_slow=1.0, truncate=False,
+            original_max_position_embeddings=32)))),
     "qwen3_moe, softmax before": lambda: qwen(norm_topk_prob=False),
 }
 
@@ -108,7 +112,9 @@ def gradients(model):
     for name, weights in model.named_parameters():
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
-        if name.endswith("gate_up_proj"):
+        if isinstance(model, transformers.GptOssForCausalLM):  # whose files have what it has
+            yield name, weights.grad
+        elif name.endswith("gate_up_proj"):
             for expert, both in enumerate(weights.grad):
                 for part, half in zip((gate, up), both.chunk(2)):
                     yield name.replace("gate_up_proj", f"{expert}.{part}.weight"), half

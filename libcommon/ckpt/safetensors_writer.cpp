@@ -116,6 +116,17 @@ void SafetensorsWriter::write(const std::string& name, ConstTensor tensor) {
   if (tensor.bytes() >= kLarge) files_[place.file].write_back();
 }
 
+void SafetensorsWriter::write_part(const std::string& name, std::int64_t part, ConstTensor tensor) {
+  const Place& place = places_.at(name);
+  const Shape expected(place.shape.extents().subspan(1));
+  if (tensor.dtype() != place.dtype || !(tensor.shape() == expected) || part >= place.shape[0])
+    fail(Exit::internal, name, ": part ", part, " is ", name_of(tensor.dtype()), tensor.shape(),
+         ", expected ", name_of(place.dtype), expected);
+  files_[place.file].write_at(place.offset + static_cast<std::uint64_t>(part) * tensor.bytes(),
+                              {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
+  if (tensor.bytes() >= kLarge) files_[place.file].write_back();
+}
+
 void SafetensorsWriter::close() {
   for (File& file : files_) {
     file.sync();

@@ -1,6 +1,7 @@
 #include "nn/experts.h"
 
 #include <cmath>
+#include <utility>
 
 #include "nn/context_parallel.h"
 #include "nn/expert_parallel.h"
@@ -99,6 +100,24 @@ ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const
 
 // --- Forward and backward -----------------------------------------------------------------------
 
+static ConstTensor value_of(Step& s, const Param* param) {
+  return param != nullptr ? s.weight(*param) : ConstTensor();
+}
+
+// out = W_2 x + b_2 of each row's expert.
+void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+    matmul({.out = out.rows(begin, end),
+            .a = x.rows(begin, end),
+            .b = s.weight(*expert.fc2),
+            .transpose_b = true,
+            .bias = value_of(s, expert.fc2_bias),
+            .rows_vary = true},
+           s.stream);
+    s.done(*expert.fc2);
+  });
+}
+
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                       const Norm* norm, ConstTensor) const {
   const ArenaScope scope(s.layer);
@@ -111,11 +130,15 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   Saved v;
   v.logits = s.kept(saved, {tokens, router_->shape[0]});
   v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
-  matmul({.out = v.logits, .a = x, .b = s.weight(*router_), .transpose_b = true}, s.stream);
+  matmul({.out = v.logits,
+          .a = x,
+          .b = s.weight(*router_),
+          .transpose_b = true,
+          .bias = value_of(s, options_.logit_bias)},
+         s.stream);
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
-  const ConstTensor bias = options_.bias != nullptr ? s.weight(*options_.bias) : ConstTensor();
-  choose_experts(v.expert, p, v.logits, bias, options_.rules, s.stream);
+  choose_experts(v.expert, p, v.logits, value_of(s, options_.bias), options_.rules, s.stream);
   if (has_losses(s)) {
     v.counts = s.kept_sums(saved, {groups(s).groups, router_->shape[0]});
     count(s, v);
@@ -126,36 +149,38 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
   v.h = s.kept(saved, {room, 2 * ffn()}).rows(0, rows);
   v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
-  v.weighed = s.kept(saved, {room, ffn()}).rows(0, rows);
+  v.weighed = s.kept(saved, {room, has_biases() ? width : ffn()}).rows(0, rows);
   dispatch_.there(s, v.x, x, v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    matmul({.out = v.a.rows(begin, end),
-            .a = v.x.rows(begin, end),
-            .b = s.weight(*expert.fc1),
-            .transpose_b = true,
-            .then = Matmul::Then::swiglu,
-            .at = v.h.rows(begin, end),
-            .rows_vary = true},
-           s.stream);
+    Matmul problem{.out = v.h.rows(begin, end),
+                   .a = v.x.rows(begin, end),
+                   .b = s.weight(*expert.fc1),
+                   .transpose_b = true,
+                   .bias = value_of(s, expert.fc1_bias),
+                   .rows_vary = true};
+    if (!options_.clamped) {
+      problem.at = std::exchange(problem.out, v.a.rows(begin, end));
+      problem.then = Matmul::Then::swiglu;
+    }
+    matmul(problem, s.stream);
     s.done(*expert.fc1);
   });
-  scale_rows(v.weighed, v.a, v.weight, s.stream);
+  if (options_.clamped) clamped_forward(v.a, v.h, *options_.clamped, s.stream);
+  if (has_biases())
+    multiply_second(s, v.weighed, v.a, v);
+  else
+    scale_rows(v.weighed, v.a, v.weight, s.stream);
   if (!y) {
     if (options_.shared) options_.shared->forward(s, {}, {}, x, saved ? &v.shared : nullptr);
     if (saved) *saved = v;
     return;
   }
   const Tensor out = s.scratch({room, width}).rows(0, rows), sum = s.scratch({tokens, width});
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    matmul({.out = out.rows(begin, end),
-            .a = v.weighed.rows(begin, end),
-            .b = s.weight(*expert.fc2),
-            .transpose_b = true,
-            .rows_vary = true},
-           s.stream);
-    s.done(*expert.fc2);
-  });
+  if (has_biases())
+    scale_rows(out, v.weighed, v.weight, s.stream);
+  else
+    multiply_second(s, out, v.weighed, v);
   dispatch_.back(s, sum, out, v.arrived);
   Tensor all = sum;
   if (options_.shared) {
@@ -179,28 +204,45 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
                d_weight = s.scratch_sums({room}).rows(0, rows),
                dp = s.scratch_sums(v.expert.shape());
   dispatch_.there(s, d_out, d_sum, v.arrived);
+  const bool behind = has_biases();  // p multiplies what the second product makes
+  if (behind) {
+    row_dots(d_weight, d_out, v.weighed, s.stream);
+    scale_rows(d_out, d_out, v.weight, s.stream);
+  }
+  const ConstTensor read = behind ? v.a : v.weighed;
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dy_rows = d_out.rows(begin, end);
     matmul(
         {.out = da.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2), .rows_vary = true},
         s.stream);
     s.done(*expert.fc2);
-    s.weight_grads.push(
-        {.weight = expert.fc2, .dy = dy_rows, .x = v.weighed.rows(begin, end), .rows_vary = true},
-        s.stream);
+    s.weight_grads.push({.weight = expert.fc2,
+                         .bias = expert.fc2_bias,
+                         .dy = dy_rows,
+                         .x = read.rows(begin, end),
+                         .rows_vary = true},
+                        s.stream);
   });
-  row_dots(d_weight, da, v.a, s.stream);
-  scale_rows(da, da, v.weight, s.stream);
-  swiglu_backward(dh, da, v.h, s.stream);
+  if (!behind) {
+    row_dots(d_weight, da, v.a, s.stream);
+    scale_rows(da, da, v.weight, s.stream);
+  }
+  if (options_.clamped)
+    clamped_backward(dh, da, v.h, *options_.clamped, s.stream);
+  else
+    swiglu_backward(dh, da, v.h, s.stream);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dh_rows = dh.rows(begin, end);
     matmul(
         {.out = d_x.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1), .rows_vary = true},
         s.stream);
     s.done(*expert.fc1);
-    s.weight_grads.push(
-        {.weight = expert.fc1, .dy = dh_rows, .x = v.x.rows(begin, end), .rows_vary = true},
-        s.stream);
+    s.weight_grads.push({.weight = expert.fc1,
+                         .bias = expert.fc1_bias,
+                         .dy = dh_rows,
+                         .x = v.x.rows(begin, end),
+                         .rows_vary = true},
+                        s.stream);
   });
   dispatch_.back(s, dx, d_x, v.arrived);
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
@@ -208,7 +250,8 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   if (v.counts) add_losses(s, d_logits, v);
   matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
   s.done(*router_);
-  s.weight_grads.push({.weight = router_, .dy = d_logits, .x = x}, s.stream);
+  s.weight_grads.push({.weight = router_, .bias = options_.logit_bias, .dy = d_logits, .x = x},
+                      s.stream);
   if (!options_.shared) return;
   const Tensor of_shared = s.scratch(dx.shape());
   options_.shared->backward(s, of_shared, d_sum, x, v.shared);

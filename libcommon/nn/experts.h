@@ -1,13 +1,14 @@
 // Experts: MLPs of which each token goes to a few, in the place of an Mlp, and the residual around
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
-// to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
-// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts may have
-// room for so many of a rank's tokens alone (kernels/expert_capacity.h).
-// x, y, residual: [rows, hidden_size].  This rank has some of the layer's experts, or parts of them
-// (nn/expert_parallel.h).
+// or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) + b_2e), to which shared experts
+// may add what they make of all tokens (nn/shared_experts.h), and where a router chooses by the
+// logits W_r x, and gives p (kernels/experts.h).  Experts may have room for so many of a rank's
+// tokens alone (kernels/expert_capacity.h). x, y, residual: [rows, hidden_size].  This rank has
+// some of the layer's experts, or parts of them (nn/expert_parallel.h).
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/experts.h"
 #include "kernels/router_losses.h"
 #include "nn/norm.h"
@@ -23,11 +24,13 @@ class Experts {
     Tensor counts;                 // of experts that were chosen, where there are losses of routers
     TokenDispatch::Saved arrived;  // and what came of all ranks', by experts:
     Tensor x, weight;              // rows, and their p
-    Tensor h, a, weighed;          // W_1 x, its swiglu, and that times p
+    Tensor h, a;                   // W_1 x, and what the activation makes of it
+    Tensor weighed;                // that times p, or, with biases, W_2 a + b_2
     SharedExperts::Saved shared;
   };
   struct Expert {
-    const Param *fc1, *fc2;
+    const Param *fc1, *fc2, *fc1_bias = nullptr,
+                            *fc2_bias = nullptr;  // all have both biases or none
   };
   struct Options {
     RouterRules rules = {};
@@ -37,6 +40,8 @@ class Experts {
     double capacity_factor = 0;   // of the tokens that are an expert's share; 0: of all
     bool keeps_first = false;     // not those of largest p
     const Param* bias = nullptr;  // of the keys that experts are chosen by
+    const Param* logit_bias = nullptr;
+    std::optional<ClampedGate> clamped = {};  // instead of swiglu
     // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
     // or over those of each sequence, and that of its logits.
     double balance = 0, z = 0;
@@ -58,6 +63,8 @@ class Experts {
                 const Saved& saved) const;  // without the residual
 
  private:
+  bool has_biases() const { return experts_[0].fc2_bias != nullptr; }
+  void multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const;
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool has_losses(const Step& s) const;

@@ -125,4 +125,28 @@ void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
       });
 }
 
+void clamped_forward(Tensor y, ConstTensor x, const ClampedGate& of, Stream& stream) {
+  const std::int64_t rows = row_count(y), cols = columns(y);
+  check_shape("clamped_forward", "x", x, {rows, 2 * cols});
+  dispatch(
+      Family::activation, x, moves(x, y), stream,
+      [&]<class T>() { cpu::clamped_forward(y.as<T>(), x.as<T>(), rows, cols, of); },
+      [&]<class T>() {
+        cuda::clamped_forward(y.as<T>(), x.as<T>(), rows, cols, of, stream.handle());
+      });
+}
+
+void clamped_backward(Tensor dx, ConstTensor dy, ConstTensor x, const ClampedGate& of,
+                      Stream& stream) {
+  const std::int64_t rows = row_count(dy), cols = columns(dy);
+  check_shape("clamped_backward", "x", x, {rows, 2 * cols});
+  check_shape("clamped_backward", "dx", dx, x.shape());
+  dispatch(
+      Family::activation, x, moves(x, dy, dx), stream,
+      [&]<class T>() { cpu::clamped_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols, of); },
+      [&]<class T>() {
+        cuda::clamped_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols, of, stream.handle());
+      });
+}
+
 }  // namespace mt

@@ -90,6 +90,9 @@ void tanh_forward(Tensor y, ConstTensor x, Stream& stream);
 void tanh_backward(Tensor dx, ConstTensor dy, ConstTensor y, Stream& stream);
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
+void clamped_forward(Tensor y, ConstTensor x, const ClampedGate& of, Stream& stream);
+void clamped_backward(Tensor dx, ConstTensor dy, ConstTensor x, const ClampedGate& of,
+                      Stream& stream);
 void geglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 

@@ -96,6 +96,11 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_router_pre_softmax = name == "olmoe";
     c.moe_aux_loss_coeff = 0.25;
   }
+  if (name == "gpt_oss") {
+    c = tiny_gpt_oss();
+    c.num_experts = 4;
+    c.moe_aux_loss_coeff = 0.25;
+  }
   if (name == "qwen2_moe") {
     c.family = ModelFamily::mixtral;
     c.add_qkv_bias = c.moe_router_pre_softmax = c.moe_shared_expert_gate = true;
@@ -215,7 +220,8 @@ inline void write_hugging_face(const std::string& folder, const ModelConfig& con
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows())
     for (const ForeignName& name : hugging_face_names(config, row))
-      entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
+      if (name.part == 0)
+        entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
   SafetensorsWriter writer(folder, entries, 1 << 30);
   unsigned seed = 1;
   for (const auto& entry : entries) {

@@ -28,9 +28,9 @@ INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
                                          "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense",
-                                         "glm4_moe", "olmoe", "olmoe_post", "gemma", "gemma2",
-                                         "gemma3_text", "olmo2", "phi3", "granite", "smollm3",
-                                         "cohere", "cohere2", "bert", "mamba", "hybrid",
+                                         "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
+                                         "gemma2", "gemma3_text", "olmo2", "phi3", "granite",
+                                         "smollm3", "cohere", "cohere2", "bert", "mamba", "hybrid",
                                          "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
                                          "bert_of_labels", "bert_of_numbers", "bert_of_choices",
                                          "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
@@ -407,11 +407,15 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
-       "qwen3_moe, glm4_moe, olmoe, nemotron, megatron-bert, mamba2, nemotron_h, bamba or t5"},
+       "qwen3_moe, glm4_moe, olmoe, gpt_oss, nemotron, megatron-bert, mamba2, nemotron_h, bamba or "
+       "t5"},
       {R"({"model_type":"glm4_moe","n_group":2})",
        "\"topk_group\" is 1 for 8 experts, expected half as many: a group's score is the sum of "
        "its "
        "best two"},
+      {R"({"model_type":"gpt_oss","swiglu_alpha":1.5})", "\"swiglu_alpha\" is 1.5, expected 1.702"},
+      {R"({"model_type":"gpt_oss","attention_bias":false})",
+       "\"attention_bias\" is false, which is not supported"},
       {R"({"model_type":"olmoe","clip_qkv":8.0})",
        "\"clip_qkv\": expected null: no bound is known of queries"},
       {R"({"model_type":"glm4_moe","norm_topk_prob":false})",

@@ -90,6 +90,21 @@ TYPED_TEST(ActivationCuda, Tanh) {
   }
 }
 
+TYPED_TEST(ActivationCuda, Clamped) {
+  using T = TypeParam;
+  for (const ClampedGate& of : {ClampedGate{3, 1}, ClampedGate{0, 0.5}})
+    for (const Size& s : kSizes)
+      expect_agreement<T>(
+          s, 2, [&](T* y, const T* x) { cuda::clamped_forward(y, x, s.rows, s.cols, of, nullptr); },
+          [&](T* dx, const T* dy, const T* x) {
+            cuda::clamped_backward(dx, dy, x, s.rows, s.cols, of, nullptr);
+          },
+          [&](double* y, const double* x) { cpu::clamped_forward(y, x, s.rows, s.cols, of); },
+          [&](double* dx, const double* dy, const double* x) {
+            cpu::clamped_backward(dx, dy, x, s.rows, s.cols, of);
+          });
+}
+
 TYPED_TEST(ActivationCuda, Swiglu) {
   using T = TypeParam;
   for (const Size& s : kSizes)

@@ -157,6 +157,26 @@ TEST(Activation, Tanh) {
       dx, [&](const auto& at) { return check::dot(dy, f(at)); }, x, 3);
 }
 
+// families.md's numbers, of gpt-oss; and none moves whose gate or partner is beyond its bound.
+TEST(Activation, Clamped) {
+  const ClampedGate of{7, 1};
+  const std::vector<double> x{1.5, 9, -3, .2, -.5, 8, -9, 7.5}, dy{1, 1, 1, 1};
+  std::vector<double> y(4), dx(8);
+  cpu::clamped_forward(y.data(), x.data(), 1, 4, of);
+  EXPECT_TRUE(check::near(y, std::vector<double>{.695831, 55.999625, .108428, .934860}, 1e-6));
+  cpu::clamped_backward(dx.data(), dy.data(), x.data(), 1, 4, of);
+  for (const std::size_t still : {1, 5, 6, 7}) EXPECT_EQ(dx[still], 0) << still;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto sum = [&](double step) {
+      std::vector<double> at = x;
+      at[i] += step;
+      cpu::clamped_forward(y.data(), at.data(), 1, 4, of);
+      return y[0] + y[1] + y[2] + y[3];
+    };
+    EXPECT_NEAR(dx[i], (sum(1e-6) - sum(-1e-6)) / 2e-6, 1e-8) << i;
+  }
+}
+
 TEST(Activation, Swiglu) {
   for (const std::int64_t rows : {0, 1, 31, 33})
     for (const std::int64_t cols : {0, 1, 31, 33, 700}) {

@@ -51,6 +51,7 @@ std::vector<NamedConfig> configs() {
           {"llama", tiny_llama()},
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
+          {"gpt_oss", tiny_gpt_oss()},
           {"mamba", tiny_hybrid("MM")},
           {"hybrid_with_dropout", with_dropout(hybrid)},
           {"llama_without_positions", without_positions}};

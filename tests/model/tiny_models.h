@@ -42,6 +42,21 @@ inline ModelConfig tiny_mixtral() {
   return c;
 }
 
+// Experts with biases and gates of their own, sinks in heads, and a window in every other layer.
+inline ModelConfig tiny_gpt_oss() {
+  ModelConfig c = tiny_mixtral();
+  c.swiglu = false;
+  c.quick_geglu = c.add_bias_linear = true;
+  c.bias_gelu_fusion = false;
+  c.glu_linear_offset = 1;
+  c.activation_func_clamp_value = 7;
+  c.softmax_type = "learnable";
+  c.window_size = "2,0";
+  c.window_attn_skip_freq = {1, 0};
+  c.complete();
+  return c;
+}
+
 // A layer for each letter.
 inline ModelConfig tiny_hybrid(const char* pattern = "M*-M") {
   ModelConfig c = tiny_llama();

@@ -47,6 +47,7 @@ constexpr Decoder kDecoders[] = {
     {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"olmoe", "OlmoeForCausalLM", refused, 50304, 16, 2048, 16, 0, 0, 2048, 4096, 1e-5},
+    {"gpt_oss", "GptOssForCausalLM", none, 201088, 36, 2880, 64, 8, 64, 2880, 131072, 1e-5, 150000},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
      0.0134, "relu2"},
 };
@@ -107,7 +108,7 @@ class DecoderReader {
     const std::string_view type = usual_.type;
     const bool nemotron = type == "nemotron", gemma = is_gemma(type);
     read_activation();
-    model_.swiglu = !nemotron && !gemma;
+    model_.swiglu = !nemotron && !gemma && type != "gpt_oss";
     model_.squared_relu = nemotron;
     model_.gated_gelu = gemma;
     model_.apply_layernorm_1p = nemotron || gemma;
@@ -248,8 +249,9 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
   if (!is_qwen_moe(type))
-    json.member("intermediate_size",
-                type == "mixtral" || type == "olmoe" ? c.expert_ffn() : c.ffn());
+    json.member("intermediate_size", type == "mixtral" || type == "olmoe" || type == "gpt_oss"
+                                         ? c.expert_ffn()
+                                         : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(epsilon_name(type), c.norm_epsilon);
   const bool later_gemma = is_gemma(type) && type != "gemma";
@@ -259,7 +261,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
   if (usual.biases == refused) json.member("attention_bias", false);
   if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
-  write_rope(json, c, kept);
+  write_rope(json, c, kept, type == "gpt_oss");
   if (is_dense_family(type)) write_dense_family(json, c, type);
   if (type == "mistral" || type == "mixtral" || type == "qwen2" || type == "qwen3")
     write_windows(json, c, type);

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "formats/hugging_face/config_families.h"
+#include "kernels/activation.h"
 
 namespace mt {
 
@@ -70,6 +71,31 @@ static void read_olmoe(const ConfigJson& json, ModelConfig& c) {
     json.refuse("\"clip_qkv\": expected null: no bound is known of queries");
 }
 
+// Experts with biases and gates of their own, and a sink in each head; every other layer has a
+// window.
+static void read_gpt_oss(const ConfigJson& json, ModelConfig& c) {
+  c.family = ModelFamily::mixtral;
+  c.add_bias_linear = c.quick_geglu = true;
+  c.softmax_type = "learnable";
+  c.glu_linear_offset = 1;
+  c.activation_func_clamp_value = json.positive_or("swiglu_limit", 7);
+  if (json.real_or("swiglu_alpha", kQuickGelu) != kQuickGelu)
+    json.refuse("\"swiglu_alpha\" is ", json.real("swiglu_alpha"), ", expected ", kQuickGelu);
+  json.expect_flag("attention_bias", true);
+  c.num_experts = json.size_or(json.has("num_experts") ? "num_experts" : "num_local_experts", 128);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 4);
+  if (c.moe_router_topk == 1) json.refuse("\"num_experts_per_tok\" is 1, expected more");
+  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  if (json.is_null("sliding_window")) return;
+  std::vector<bool> sliding;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) sliding.push_back(layer % 2 == 0);
+  sliding = json.sliding_layers(c.num_layers).value_or(sliding);
+  if (std::ranges::count(sliding, true) == 0) return;
+  c.window_size = concat(json.count_or("sliding_window", 128) - 1, ",0");
+  if (std::ranges::count(sliding, false) > 0)
+    c.window_attn_skip_freq.assign(sliding.begin(), sliding.end());
+}
+
 static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
   const std::int64_t groups = json.size_or("n_group", 1), kept = json.size_or("topk_group", 1);
   if (groups == 1) return;
@@ -107,6 +133,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("mixtral")) read_mixtral(json, config.model);
   if (is_qwen_moe(json.model_type())) read_qwen_experts(json, config.model);
   if (json.is("olmoe")) read_olmoe(json, config.model);
+  if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe")) read_glm_experts(json, config);
 }
 
@@ -182,6 +209,14 @@ static void write_olmoe(JsonWriter& json, const ModelConfig& c) {
   write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
 }
 
+static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("swiglu_limit", c.activation_func_clamp_value).member("attention_bias", true);
+  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_sliding_window(json, c);
+  write_layer_types(json, c);
+}
+
 static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
@@ -202,6 +237,7 @@ void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (type == "mixtral") write_mixtral(json, c);
   if (is_qwen_moe(type)) write_qwen_experts(json, c);
   if (type == "olmoe") write_olmoe(json, c);
+  if (type == "gpt_oss") write_gpt_oss(json, c);
   if (type == "glm4_moe") write_glm_experts(json, c);
 }
 

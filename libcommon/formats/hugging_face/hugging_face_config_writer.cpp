@@ -35,6 +35,11 @@ void write_labels(JsonWriter& json, const ModelConfig& c) {
   json.end_object();
 }
 
+// Families of which a setting that none of them has shows once their config.json is read.
+bool is_read_back(std::string_view type) {
+  return type == "olmoe" || type == "gpt_oss" || is_dense_family(type);
+}
+
 std::string_view type_of(const ModelConfig& c) {
   if (c.family == ModelFamily::t5) {
     check_t5(c);
@@ -48,8 +53,7 @@ std::string_view type_of(const ModelConfig& c) {
     check_mamba(c);
     return !c.is_hybrid() ? "mamba2" : c.swiglu ? "bamba" : "nemotron_h";
   }
-  if (const std::string_view type = hugging_face_type(c); type == "olmoe" || is_dense_family(type))
-    return type;
+  if (const std::string_view type = hugging_face_type(c); is_read_back(type)) return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
   if (c.position_embedding_type != "learned_absolute") return decoder_type(c);
   check_gpt2(c);
@@ -173,6 +177,9 @@ bool is_ours(std::string_view name) {
                                                "attention_multiplier",
                                                "no_rope_layers",
                                                "no_rope_layer_interval",
+                                               "swiglu_limit",
+                                               "swiglu_alpha",
+                                               "quantization_config",
                                                "id2label",
                                                "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
@@ -253,7 +260,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (type == "phi3" && !is_said("original_max_position_embeddings"))
     json.member("original_max_position_embeddings", model.max_position_embeddings);
   std::string text = json.end_object().text() + "\n";
-  if (type == "olmoe" || is_dense_family(type)) check_reads_back(model, text, type);
+  if (is_read_back(type)) check_reads_back(model, text, type);
   return text;
 }
 

@@ -24,7 +24,9 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows())
     for (const ForeignName& name : hugging_face_names(target.config, row))
-      entries.push_back({name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
+      if (name.part == 0)
+        entries.push_back(
+            {name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
   return entries;
 }
 
@@ -66,8 +68,13 @@ class HuggingFaceSink : public ModelSink {
     const std::vector<ForeignName> names = hugging_face_names(target_.config, row);
     if (names.empty() && !is_zero(value))
       fail(Exit::bad_config, row.name(), ": is not zero, and has no place in Hugging Face's model");
-    for (const ForeignName& name : names)
-      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
+    for (const ForeignName& name : names) {
+      const ForeignValue theirs(row, name, value, target_.config.vocab_size);
+      if (name.parts > 0)
+        writer_.write_part(name.name, name.part, theirs.tensor());
+      else
+        writer_.write(name.name, theirs.tensor());
+    }
   }
 
   std::string finish() override {

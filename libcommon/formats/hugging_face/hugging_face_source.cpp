@@ -8,6 +8,7 @@
 #include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
+#include "formats/hugging_face/mxfp4_tensors.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
@@ -107,6 +108,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_->vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
+  if (Mxfp4Tensors::are_in(*tensors_))
+    tensors_ = std::make_unique<Mxfp4Tensors>(std::move(tensors_));
   const ParamTable rows = model_rows(*config_);
   const Param& words = rows.rows().front();
   find_prefix(words, options.prefix);

@@ -113,6 +113,15 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
     json.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
   c.rotary_base = static_cast<std::int64_t>(theta);
   if (scaling) read_scaling(json, config, *scaling);
+  if (scaling || !json.is("gpt_oss")) return;
+  simdjson::dom::parser parser;  // what its class takes
+  read_scaling(json, config,
+               JsonObject(parser
+                              .parse(std::string_view(
+                                  R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,)"
+                                  R"("truncate":false,"original_max_position_embeddings":4096})"))
+                              .value(),
+                          json.where()));
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -156,7 +165,8 @@ static void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
   json.end_object();
 }
 
-void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept) {
+void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept,
+                bool scaled_by_default) {
   json.member("rope_theta", c.rotary_base);
   if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
   json.key("rope_scaling");
@@ -179,6 +189,8 @@ void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<Kept
         .member("rope_type", "linear")
         .member("factor", *c.rotary_interpolation)
         .end_object();
+  else if (scaled_by_default)
+    json.begin_object().member("rope_type", "default").end_object();
   else
     json.null();
 }

@@ -25,7 +25,8 @@ struct KeptPositions {
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
                                           const ModelConfig& model);
 
+// scaled_by_default: the class scales where nothing is said.
 void write_rope(JsonWriter& json, const ModelConfig& model,
-                const std::optional<KeptPositions>& kept);
+                const std::optional<KeptPositions>& kept, bool scaled_by_default = false);
 
 }  // namespace mt

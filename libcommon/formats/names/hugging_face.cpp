@@ -78,6 +78,19 @@ constexpr ModuleName kQwenExpert[] = {
     {"experts.linear_fc2", "down_proj"},
 };
 
+// A tensor has all experts of a layer, of which each is transposed, a gate's column before each
+// other.
+Names gpt_oss_experts(const Param& row, const std::string& layer) {
+  const bool first = row.place.module == "linear_fc1", bias = row.place.param == "bias";
+  ForeignName name{
+      concat(layer, "mlp.experts.", first ? "gate_up_proj" : "down_proj", bias ? "_bias" : "")};
+  name.part = *row.place.expert;
+  name.parts = row.experts;
+  if (first) name.transform.push_back(exchange(2, row.shape[0] / 2));
+  if (!bias) name.transform.push_back(transpose());
+  return {name};
+}
+
 constexpr ModuleName kBert[] = {
     {"embedding.word_embeddings", "bert.embeddings.word_embeddings"},
     {"embedding.position_embeddings", "bert.embeddings.position_embeddings"},
@@ -186,6 +199,10 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "model.layers.");
   // Of models of experts Mixtral has names of its own.
   const bool qwen = c.qk_layernorm || c.moe_shared_expert_intermediate_size > 0;
+  if (row.place.param == "softmax_offset") return {{layer + "self_attn.sinks"}};
+  if (c.quick_geglu && row.place.expert) return gpt_oss_experts(row, layer);
+  if (c.quick_geglu && row.place.module == "mlp.router")
+    return {{concat(layer, "mlp.router.", row.place.param)}};
   if (row.place.param == "gate_weight") return {{layer + "mlp.shared_expert_gate.weight"}};
   if (row.place.param == "expert_bias") return {{layer + "mlp.gate.e_score_correction_bias"}};
   if (row.place.module == "mlp.router")
@@ -272,6 +289,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
 
 std::string_view hugging_face_type(const ModelConfig& c) {
   if (!c.hf_model_type.empty()) return c.hf_model_type;
+  if (c.family == ModelFamily::mixtral && c.has_rope() && c.quick_geglu) return "gpt_oss";
   if (c.family == ModelFamily::mixtral && c.has_rope() && c.qk_layernorm_whole) return "olmoe";
   if (c.family != ModelFamily::gpt || !c.has_rope()) return {};
   if (c.parallel_block)

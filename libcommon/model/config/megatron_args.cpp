@@ -166,9 +166,8 @@ class ArgsReader {
   void refuse_others(ModelFamily family) const {
     if (family == ModelFamily::gpt)
       for (const char* name : {"num_experts", "is_hybrid_model"}) refuse(name);
-    for (const char* name :
-         {"multi_latent_attention", "mtp_num_layers", "qk_l2_norm", "quick_geglu",
-          "glu_linear_offset", "activation_func_clamp_value", "attention_output_gate", "use_mup"})
+    for (const char* name : {"multi_latent_attention", "mtp_num_layers", "qk_l2_norm",
+                             "attention_output_gate", "use_mup"})
       refuse(name);
   }
 

@@ -10,6 +10,14 @@ void MlpConfig::check() const {
   if (gated_gelu && (swiglu || squared_relu))
     fail(Exit::bad_config, "--gated-linear-unit: excludes ",
          swiglu ? "--swiglu" : "--squared-relu");
+  if (quick_geglu && (swiglu || squared_relu || gated_gelu))
+    fail(Exit::bad_config, "--quick-geglu: excludes ",
+         swiglu         ? "--swiglu"
+         : squared_relu ? "--squared-relu"
+                        : "--gated-linear-unit");
+  if (!quick_geglu && (activation_func_clamp_value != 0 || glu_linear_offset != 0))
+    fail(Exit::bad_config,
+         "--activation-func-clamp-value, --glu-linear-offset: need --quick-geglu");
   if (squared_relu && fuses_bias_and_gelu())
     fail(Exit::bad_config,
          "--squared-relu: needs --no-bias-gelu-fusion or --disable-bias-linear, as in Megatron-LM");

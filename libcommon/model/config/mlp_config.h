@@ -13,6 +13,9 @@ struct MlpConfig {
   bool swiglu = false, squared_relu = false;
   bool relu = false;        // T5's
   bool gated_gelu = false;  // GeLU in its tanh form
+  // x sigmoid(1.702 x) gates: kernels/activation.h's clamped, with this limit and this offset.
+  bool quick_geglu = false;
+  double activation_func_clamp_value = 0, glu_linear_offset = 0;
   bool bias_gelu_fusion =
       true;  // only chooses the GeLU's form: tanh if on and there are biases, else erf
   bool add_bias_linear = true;
@@ -21,7 +24,7 @@ struct MlpConfig {
 
   std::int64_t ffn(std::int64_t hidden_size) const;  // 4 h, or int(4 h 2/3 / 64) 64 with SwiGLU
   bool fuses_bias_and_gelu() const { return bias_gelu_fusion && add_bias_linear; }
-  bool is_gated() const { return swiglu || gated_gelu; }
+  bool is_gated() const { return swiglu || gated_gelu || quick_geglu; }
   Activation activation() const;
 };
 

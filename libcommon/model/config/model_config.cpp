@@ -126,8 +126,12 @@ void complete_experts(ModelConfig& c) {
 
 void check_mixtral(const ModelConfig& c) {
   c.ExpertConfig::check(c.num_layers);
-  if (c.add_bias_linear || !c.swiglu)
-    fail(Exit::bad_config, "--num-experts: needs --swiglu and --disable-bias-linear");
+  if (!c.swiglu && !c.quick_geglu)
+    fail(Exit::bad_config, "--num-experts: needs --swiglu or --quick-geglu");
+  const bool shared = c.moe_shared_expert_intermediate_size > 0;
+  if ((c.add_bias_linear || c.quick_geglu) && (shared || c.has_dense_layers(c.num_layers)))
+    fail(Exit::bad_config, c.quick_geglu ? "--quick-geglu" : "biases of experts",
+         ": not beside shared experts or layers without experts");
   if (c.recompute.part("mlp") && !c.has_dense_layers(c.num_layers))
     fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
 }
@@ -202,6 +206,8 @@ void ModelConfig::complete(int tensor_ranks) {
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   check_task_head(*this);
+  if (quick_geglu && family != ModelFamily::mixtral)
+    fail(Exit::bad_config, "--quick-geglu: needs --num-experts");
   if (family == ModelFamily::mixtral) check_mixtral(*this);
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
 }

@@ -250,6 +250,17 @@ void visit_settings(Config& c, const Visit& visit) {
                not_negative()}));
   visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
   visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
+  visit(c.quick_geglu,
+        with_experts(later({"--quick-geglu", layers, kModel,
+                            "x sigmoid(1.702 x) gates the other half of an expert"})));
+  visit(c.activation_func_clamp_value,
+        with_experts(later({"--activation-func-clamp-value", layers, kModel,
+                            "with --quick-geglu: gates are F at most, and what they gate lies "
+                            "between -F and F; 0: no bound",
+                            "F", not_negative()})));
+  visit(c.glu_linear_offset, with_experts(later({"--glu-linear-offset", layers, kModel,
+                                                 "with --quick-geglu: added to what is gated", "F",
+                                                 between(-kWide, kWide)})));
   Setting gated = rare({"--gated-linear-unit", model, kModel,
                         "GeLU, in its tanh form, gates the other half of the MLP"});
   gated.later = c.family != ModelFamily::t5;  // which may have it, too

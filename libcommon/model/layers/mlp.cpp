@@ -82,6 +82,19 @@ static const Param* make_expert_bias(const LayerRows& layer) {
   return &layer.table.add(std::move(bias));
 }
 
+// A bias beside the weight of a router, or of an expert's module.
+static const Param* make_bias(const LayerRows& layer, const Param& weight) {
+  if (!layer.config.add_bias_linear) return nullptr;
+  Param bias = layer.row(weight.place.module, "bias", {weight.shape[0]}, {});
+  bias.place.expert = weight.place.expert;
+  bias.experts = weight.experts;
+  bias.copies = weight.copies;
+  bias.summed_over = weight.summed_over;
+  for (const Segment& segment : weight.segments)
+    if (segment.dimension == 0) bias.segments.push_back(segment);
+  return &layer.table.add(std::move(bias));
+}
+
 // A Mixtral's router and experts take the place of an MLP.
 static Branch make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
@@ -90,6 +103,7 @@ static Branch make_experts(const LayerRows& layer) {
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
   const Param& gate = layer.table.add(std::move(router));
+  const Param* const logit_bias = make_bias(layer, gate);
   const Param* const bias = make_expert_bias(layer);
   const Share& share = layer.part.experts;
   const std::int64_t here = count / share.ranks, first = here * share.rank;
@@ -106,22 +120,29 @@ static Branch make_experts(const LayerRows& layer) {
     const Param* const fc1 =
         add("linear_fc1", {2 * f, h}, matrix_init(c, {2 * f, h}),
             {{"gate", f, 0, ShardAxis::expert_tp}, {"up", f, 0, ShardAxis::expert_tp}});
-    experts.push_back({fc1, add("linear_fc2", {h, f}, layer.output_init(),
-                                {{"up", f, 1, ShardAxis::expert_tp}})});
+    const Param* const fc1_bias = make_bias(layer, *fc1);
+    const Param* const fc2 =
+        add("linear_fc2", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::expert_tp}});
+    experts.push_back({fc1, fc2, fc1_bias, make_bias(layer, *fc2)});
   }
-  return Branch(norm,
-                Experts(gate, std::move(experts),
-                        {.rules = router_rules(c),
-                         .layer = layer.layer,
-                         .hidden_dropout = c.hidden_dropout,
-                         .shared = make_shared_experts(layer),
-                         .capacity_factor = c.moe_expert_capacity_factor,
-                         .keeps_first = c.moe_token_drop_policy == "position",
-                         .bias = bias,
-                         .balance = c.moe_aux_loss_coeff,
-                         .z = c.moe_z_loss_coeff,
-                         .balance_sequences = c.moe_router_load_balancing_type == "seq_aux_loss"}),
-                c.recompute.part("layernorm"));
+  return Branch(
+      norm,
+      Experts(gate, std::move(experts),
+              {.rules = router_rules(c),
+               .layer = layer.layer,
+               .hidden_dropout = c.hidden_dropout,
+               .shared = make_shared_experts(layer),
+               .capacity_factor = c.moe_expert_capacity_factor,
+               .keeps_first = c.moe_token_drop_policy == "position",
+               .bias = bias,
+               .logit_bias = logit_bias,
+               .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
+                                                                    c.glu_linear_offset})
+                                        : std::nullopt,
+               .balance = c.moe_aux_loss_coeff,
+               .z = c.moe_z_loss_coeff,
+               .balance_sequences = c.moe_router_load_balancing_type == "seq_aux_loss"}),
+      c.recompute.part("layernorm"));
 }
 
 extern const BranchKind kExperts{

@@ -93,6 +93,9 @@ void RankOptions::check_experts(const ModelConfig& model) const {
   if (model.expert_ffn() % tensor != 0)
     fail(Exit::bad_config, "--moe-ffn-hidden-size ", model.expert_ffn(),
          ": must be a multiple of --expert-tensor-parallel-size ", tensor);
+  if (model.add_bias_linear && tensor > 1)
+    fail(Exit::bad_config, "--expert-tensor-parallel-size ", tensor,
+         ": 1 of experts with biases, which one rank adds");
   if (parallel.tensor_model_parallel_size > 1 && !parallel.sequence_parallel)
     fail(
         Exit::bad_config,
