@@ -19,7 +19,7 @@
 namespace mt {
 struct SinkShape {
   std::int64_t sequences = 0, q_length = 0, heads = 0, head_dim = 0;
-  std::int64_t rows() const { return sequences * q_length; }
+  constexpr std::int64_t rows() const { return sequences * q_length; }
 };
 }  // namespace mt
 

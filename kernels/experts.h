@@ -25,14 +25,15 @@ namespace mt {
 //   softmax_of_chosen   z                   softmax over the chosen
 //   softmax_of_all      softmax over all    the same
 //   sigmoid             sigmoid(z) + bias   sigmoid(z) over the sum of the chosen, if they are many
-// times `scale`.  Of groups of experts that lie one after another those `kept_groups` are kept
-// whose best chosen / kept_groups keys have the largest sums.
+// or keys_given.  Times `scale`.  Of groups of experts that lie one after another those
+// `kept_groups` are kept whose best chosen / kept_groups keys have the largest sums.
 enum class RouterScores : std::uint8_t { softmax_of_chosen, softmax_of_all, sigmoid };
 struct RouterRules {
   std::int64_t tokens = 0, experts = 0, chosen = 0;
   RouterScores scores = RouterScores::softmax_of_chosen;
   std::int64_t groups = 1, kept_groups = 1;
   double scale = 1;
+  bool keys_given = false;  // what else is a bias is the keys themselves
 };
 inline constexpr double kLeastScoreSum = 1e-20;  // what is added to a sum of sigmoids
 
@@ -43,7 +44,7 @@ struct PlaceShape {
 }  // namespace mt
 
 namespace mt::cpu {
-// bias: [experts], or null.
+// bias: [experts], or null, or, where keys are given, [tokens, experts].
 template <class T>
 void choose(std::int32_t* expert, T* weight, const T* logits, const T* bias,
             const RouterRules& rules);

@@ -49,10 +49,11 @@ class Router {
  public:
   Router(const T* bias, const RouterRules& shape) : bias_(bias), s_(shape) {}
 
-  void choose(std::int32_t* expert, T* weight, const T* logits) const {
+  void choose(std::int64_t token, std::int32_t* expert, T* weight, const T* logits) const {
     const std::vector<T> scores = scores_of(logits);
     std::vector<T> keys = scores;
-    for (std::int64_t e = 0; bias_ != nullptr && e < s_.experts; ++e)
+    if (s_.keys_given) keys.assign(bias_ + token * s_.experts, bias_ + (token + 1) * s_.experts);
+    for (std::int64_t e = 0; !s_.keys_given && bias_ != nullptr && e < s_.experts; ++e)
       keys[static_cast<std::size_t>(e)] += bias_[e];
     const auto is_nan = [](T one) { return std::isnan(one); };
     std::ranges::replace_if(keys, is_nan, -std::numeric_limits<T>::infinity());
@@ -125,7 +126,7 @@ template <class T>
 void choose(std::int32_t* expert, T* weight, const T* logits, const T* bias, const RouterRules& s) {
   const Router<T> router(bias, s);
   for (std::int64_t t = 0; t < s.tokens; ++t)
-    router.choose(expert + t * s.chosen, weight + t * s.chosen, logits + t * s.experts);
+    router.choose(t, expert + t * s.chosen, weight + t * s.chosen, logits + t * s.experts);
 }
 
 template <class T>

@@ -105,6 +105,7 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
   const Scores<T> scores(logits + t * s.experts, s);
   const std::int64_t size = s.experts / s.groups;
   const auto key = [&](std::int64_t e) {
+    if (s.keys_given) return bias[t * s.experts + e];
     const float score = scores(e);
     return bias != nullptr ? score + bias[e] : score;
   };

@@ -25,8 +25,8 @@ void find_angles(Step& s, const Rotary& rotary) {
 
 // --- Sinks --------------------------------------------------------------------------------------
 
-void Sink::add(Step& s, Tensor o, Tensor lse, const SinkShape& heads,
-               std::int64_t first_head) const {
+void HeadSink::add(Step& s, Tensor o, Tensor lse, const SinkShape& heads,
+                   std::int64_t first_head) const {
   if (!is_there) return;
   ConstTensor own;
   if (scores != nullptr) own = s.weight(*scores).rows(first_head, first_head + heads.heads);
@@ -34,8 +34,8 @@ void Sink::add(Step& s, Tensor o, Tensor lse, const SinkShape& heads,
   if (scores != nullptr) s.done(*scores);
 }
 
-void Sink::backward(Step& s, ConstTensor d_o, ConstTensor o, ConstTensor lse,
-                    const SinkShape& heads, std::int64_t first_head) const {
+void HeadSink::backward(Step& s, ConstTensor d_o, ConstTensor o, ConstTensor lse,
+                        const SinkShape& heads, std::int64_t first_head) const {
   if (scores == nullptr || !scores->trainable) return;
   const std::int64_t end = first_head + heads.heads;
   sink_backward(s.gradient_of(*scores).rows(first_head, end), d_o, o, lse,

@@ -52,8 +52,8 @@ struct Rotary {
 // `layer`.
 void find_angles(Step& s, const Rotary& rotary);
 
-// Sink: what a layer's heads see beside keys.
-struct Sink {
+// HeadSink: what a layer's heads see beside keys.
+struct HeadSink {
   bool is_there = false;
   const Param* scores = nullptr;  // [heads] of this rank; null: 0 of each
 
@@ -74,7 +74,7 @@ class AttentionCore {
     Purpose purpose = Purpose::attention_dropout;  // of its random numbers
     double scale = 1;                              // of the scores, beside 1 / sqrt(head_dim)
     double softcap = 0;                            // kernels/attention.h
-    Sink sink = {};
+    HeadSink sink = {};
     std::optional<std::size_t> angles = 0;  // which of Rotary's tables; none: nothing turns
     bool recompute = false;                 // the backward makes what was found again
   };

@@ -9,6 +9,7 @@
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
 #include "ops/router_losses.h"
+#include "ops/sinkhorn.h"
 
 namespace mt {
 
@@ -104,6 +105,21 @@ static ConstTensor value_of(Step& s, const Param* param) {
   return param != nullptr ? s.weight(*param) : ConstTensor();
 }
 
+Jitter Experts::jitter_of(const Step& s) const {
+  return {s.dropout(options_.jitter, options_.layer, Purpose::router_jitter)};
+}
+
+void Experts::choose(Step& s, Tensor p, const Saved& v) const {
+  if (!options_.sinkhorn || !s.training)
+    return choose_experts(v.expert, p, v.logits, value_of(s, options_.bias), options_.rules,
+                          s.stream);
+  const Tensor keys = s.scratch_sums(v.logits.shape());
+  sinkhorn(keys, s.scratch_sums({keys.shape()[0] + 2 * keys.shape()[1]}), v.logits, s.stream);
+  RouterRules rules = options_.rules;
+  rules.keys_given = true;
+  choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
+}
+
 // out = W_2 x + b_2 of each row's expert.
 void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
@@ -130,15 +146,21 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   Saved v;
   v.logits = s.kept(saved, {tokens, router_->shape[0]});
   v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
+  ConstTensor read = x;
+  if (varies(s)) {
+    const Tensor varied = s.scratch(x.shape());
+    jitter(varied, x, jitter_of(s), s.stream);
+    read = varied;
+  }
   matmul({.out = v.logits,
-          .a = x,
+          .a = read,
           .b = s.weight(*router_),
           .transpose_b = true,
           .bias = value_of(s, options_.logit_bias)},
          s.stream);
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
-  choose_experts(v.expert, p, v.logits, value_of(s, options_.bias), options_.rules, s.stream);
+  choose(s, p, v);
   if (has_losses(s)) {
     v.counts = s.kept_sums(saved, {groups(s).groups, router_->shape[0]});
     count(s, v);
@@ -248,9 +270,19 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
   choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);
   if (v.counts) add_losses(s, d_logits, v);
-  matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
+  ConstTensor routed = x;
+  if (varies(s)) {
+    const Tensor varied = s.gradient(x.shape()), d_varied = s.scratch(dx.shape());
+    jitter(varied, x, jitter_of(s), s.stream);
+    routed = varied;
+    matmul({.out = d_varied, .a = d_logits, .b = s.weight(*router_)}, s.stream);
+    jitter(d_varied, d_varied, jitter_of(s), s.stream);
+    add(dx, dx, d_varied, s.stream);
+  } else {
+    matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
+  }
   s.done(*router_);
-  s.weight_grads.push({.weight = router_, .bias = options_.logit_bias, .dy = d_logits, .x = x},
+  s.weight_grads.push({.weight = router_, .bias = options_.logit_bias, .dy = d_logits, .x = routed},
                       s.stream);
   if (!options_.shared) return;
   const Tensor of_shared = s.scratch(dx.shape());

@@ -11,6 +11,7 @@
 #include "kernels/activation.h"
 #include "kernels/experts.h"
 #include "kernels/router_losses.h"
+#include "kernels/sinkhorn.h"
 #include "nn/norm.h"
 #include "nn/shared_experts.h"
 #include "nn/token_dispatch.h"
@@ -41,6 +42,8 @@ class Experts {
     bool keeps_first = false;     // not those of largest p
     const Param* bias = nullptr;  // of the keys that experts are chosen by
     const Param* logit_bias = nullptr;
+    bool sinkhorn = false;  // training chooses by keys of all a rank's rows (kernels/sinkhorn.h)
+    double jitter = 0;      // by how much, at most, training varies what the router reads
     std::optional<ClampedGate> clamped = {};  // instead of swiglu
     // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
     // or over those of each sequence, and that of its logits.
@@ -68,7 +71,10 @@ class Experts {
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool has_losses(const Step& s) const;
-  Tensor sums_of_layer(const Step& s) const;  // RouterLosses's
+  bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
+  Jitter jitter_of(const Step& s) const;
+  void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
+  Tensor sums_of_layer(const Step& s) const;             // RouterLosses's
   RouterGroups groups(const Step& s) const;
   RouterFactors factors(const Step& s) const;  // of what a rank adds to a micro-batch's losses
   void count(Step& s, const Saved& v) const;

@@ -37,7 +37,8 @@ enum class Purpose : std::uint32_t {
   qkv_adapter_dropout,
   proj_adapter_dropout,
   fc1_adapter_dropout,
-  fc2_adapter_dropout
+  fc2_adapter_dropout,
+  router_jitter
 };
 
 class ContextParallel;

@@ -24,7 +24,10 @@ void choose_experts(Tensor expert, Tensor weight, ConstTensor logits, ConstTenso
   const RouterRules s = of(rules, logits, expert);
   check_shape("choose_experts", "expert", expert, {s.tokens, s.chosen});
   check_shape("choose_experts", "weight", weight, expert.shape());
-  if (bias) check_shape("choose_experts", "bias", bias, {s.experts});
+  if (rules.keys_given)
+    check_shape("choose_experts", "keys", bias, logits.shape());
+  else if (bias)
+    check_shape("choose_experts", "bias", bias, {s.experts});
   auto* const chosen = expert.as<std::int32_t>();
   dispatch(
       Family::elementwise, logits, moves(logits, weight, expert), stream,

@@ -97,7 +97,8 @@ void geglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
 // Which experts tokens go to, and the way there and back (kernels/experts.h).  expert, place:
-// [rows, chosen] i32; weight: as they, bias: [experts], dots: [rows], of the sum_dtype; ends: i32,
+// [rows, chosen] i32; weight: as they, bias: [experts], or keys as the
+// logits, dots: [rows], of the sum_dtype; ends: i32,
 // of the experts from the first on.  The rules need not have the sizes that the tensors have.
 void choose_experts(Tensor expert, Tensor weight, ConstTensor logits, ConstTensor bias,
                     const RouterRules& rules, Stream& stream);

@@ -173,7 +173,7 @@ std::optional<RelativeBias> relative_bias(ParamTable& table, const AttentionForm
                       RelativeBuckets(f.buckets, 4, f.buckets % 4 == 0), 1, f.heads);
 }
 
-Sink sink(ParamTable& table, const AttentionForm& f) {
+HeadSink sink(ParamTable& table, const AttentionForm& f) {
   if (!f.sink) return {.is_there = f.sink_of_zeros};
   return {true, &table.add({.place = {.module = "core", .param = "offset"}, .shape = {f.heads}})};
 }

@@ -131,6 +131,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
       {"--dataloader-type", "single"},        // there too, in the end
       {"--initial-loss-scale", ""},           // what it is there without --fp16
       {"--moe-expert-capacity-factor", "0"},  // as None there
+      {"--moe-input-jitter-eps", "0"},
       {"--moe-router-group-topk", "0"},
       {"--moe-router-num-groups", "0"},
       {"--moe-router-topk-scaling-factor", "0"},

@@ -141,6 +141,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
 
 // Experts behind dense layers, chosen by sigmoids with biases.
 void check_glm(const ModelConfig& c) {
+  if (c.add_bias_linear) refuse_setting("experts with biases, but for gpt-oss");
   if (!c.moe_router_enable_expert_bias)
     refuse_setting("--moe-router-score-function sigmoid without --moe-router-enable-expert-bias");
   if (c.moe_router_topk == 1) refuse_setting("--moe-router-topk 1 with sigmoids");
@@ -157,6 +158,8 @@ void check_glm(const ModelConfig& c) {
 }
 
 std::string_view expert_type(const ModelConfig& c) {
+  if (c.add_bias_linear) refuse_setting("experts with biases, but for gpt-oss");
+  if (c.has_sinkhorn()) refuse_setting("--moe-router-load-balancing-type sinkhorn");
   const bool windows = !c.window_size.empty();
   if (c.moe_expert_capacity_factor != 0) refuse_setting("--moe-expert-capacity-factor");
   if (c.moe_router_num_groups > 0 || c.moe_router_topk_scaling_factor != 0)

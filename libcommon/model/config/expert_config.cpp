@@ -162,8 +162,24 @@ std::string ExpertConfig::shortest_freq(std::int64_t layers) const {
 
 // --- Checks -------------------------------------------------------------------------------------
 
+// It has a weight of its own for what it chooses, and needs no other help to be even.
+void ExpertConfig::check_sinkhorn() const {
+  constexpr const char* kWith = ": not with --moe-router-load-balancing-type sinkhorn";
+  const auto refuse_if = [&](bool wrong, const char* flag) {
+    if (wrong) fail(Exit::bad_config, flag, kWith);
+  };
+  refuse_if(moe_aux_loss_coeff != 0, "--moe-aux-loss-coeff");
+  refuse_if(moe_router_score_function != "softmax", "--moe-router-score-function");
+  refuse_if(moe_router_pre_softmax, "--moe-router-pre-softmax");
+  refuse_if(moe_router_num_groups != 0 || moe_router_group_topk != 0, "--moe-router-num-groups");
+  refuse_if(moe_router_topk_scaling_factor != 0, "--moe-router-topk-scaling-factor");
+  refuse_if(moe_router_enable_expert_bias, "--moe-router-enable-expert-bias");
+  refuse_if(moe_expert_capacity_factor != 0, "--moe-expert-capacity-factor");
+}
+
 void ExpertConfig::check_router() const {
   const bool sigmoid = moe_router_score_function == "sigmoid";
+  if (has_sinkhorn()) return check_sinkhorn();
   if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
     fail(Exit::bad_config,
          "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");

@@ -21,10 +21,12 @@ struct ExpertConfig {
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 1e-3;
   std::string moe_router_load_balancing_type = "aux_loss";
+  double moe_input_jitter_eps = 0;
   double moe_aux_loss_coeff = 0, moe_z_loss_coeff = 0;
   double moe_expert_capacity_factor = 0;  // of the tokens that are an expert's share; 0: of all
   std::string moe_token_drop_policy = "probs";
 
+  bool has_sinkhorn() const { return moe_router_load_balancing_type == "sinkhorn"; }
   void check(std::int64_t layers) const;
   // Of each layer whether it has experts: moe_layer_freq is N, by which every Nth from the first
   // does, or a list as Python has it, [0]*3+[1]*29 say.  Exit::bad_config where it is neither.
@@ -36,6 +38,7 @@ struct ExpertConfig {
 
  private:
   void check_router() const;
+  void check_sinkhorn() const;
 };
 
 }  // namespace mt

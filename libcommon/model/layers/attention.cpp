@@ -27,9 +27,9 @@ static double scale_of_scores(const ModelConfig& c, bool windowed) {
   return turned * turned * scale;
 }
 
-static Sink make_sink(const LayerRows& layer) {
+static HeadSink make_sink(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  Sink sink{.is_there = c.has_sinks()};
+  HeadSink sink{.is_there = c.has_sinks()};
   if (c.softmax_type != "learnable") return sink;
   const std::int64_t heads = c.num_attention_heads;
   sink.scores =
@@ -54,7 +54,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
       layer.row("self_attention.linear_proj", "weight", {h, heads * d}, layer.output_init(),
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}}),
       c.add_bias_linear, Purpose::proj_adapter_dropout);
-  const Sink sink = make_sink(layer);
+  const HeadSink sink = make_sink(layer);
   const bool windowed = c.turns_by_window(layer.layer), turns = c.turns(layer.layer);
   const std::size_t table = windowed ? 1 : 0;
   const SelfAttention::Options options{

@@ -41,9 +41,9 @@ extern const BranchKind kMlp{
 
 static RouterRules router_rules(const ModelConfig& c) {
   RouterRules rules{.chosen = c.moe_router_topk};
-  if (c.moe_router_score_function == "sigmoid")
+  if (c.moe_router_score_function == "sigmoid" || (c.has_sinkhorn() && c.moe_router_topk == 1))
     rules.scores = RouterScores::sigmoid;
-  else if (c.moe_router_pre_softmax)
+  else if (c.moe_router_pre_softmax || c.has_sinkhorn())
     rules.scores = RouterScores::softmax_of_all;
   if (c.moe_router_num_groups > 0) {
     rules.groups = c.moe_router_num_groups;
@@ -136,6 +136,8 @@ static Branch make_experts(const LayerRows& layer) {
                .keeps_first = c.moe_token_drop_policy == "position",
                .bias = bias,
                .logit_bias = logit_bias,
+               .sinkhorn = c.has_sinkhorn(),
+               .jitter = c.moe_input_jitter_eps,
                .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
                                                                     c.glu_linear_offset})
                                         : std::nullopt,

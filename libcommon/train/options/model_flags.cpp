@@ -13,7 +13,6 @@ static void add_mixture_flags(CommandLine& cl) {
           {"--moe-extended-tp"},
           {"--moe-use-upcycling"},
           {"--moe-router-dtype"},
-          {"--moe-input-jitter-eps"},
           {"--moe-per-layer-logging"},
           {"--moe-enable-deepep"}});
 }

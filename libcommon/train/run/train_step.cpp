@@ -109,7 +109,8 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
          .dropped = begun.routers[at + stride - 1] / sum});
   }
   if (layers == 0) return;
-  if (parts_.task.model().moe_router_load_balancing_type != "none")
+  if (const std::string& type = parts_.task.model().moe_router_load_balancing_type;
+      type != "none" && type != "sinkhorn")
     result.losses.push_back({"load_balancing_loss", balance / layers});
   if (parts_.task.model().moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
 }
