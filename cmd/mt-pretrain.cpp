@@ -6,6 +6,7 @@
 
 #include "base/command.h"
 #include "formats/convert.h"
+#include "retro/training_project.h"
 #include "train/check/self_test.h"
 #include "train/options/pretrain_options.h"
 #include "train/report/plot.h"
@@ -69,6 +70,7 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
     options.take_stored(cl, options.run.checkpoint, options.plan);
+    mt::take_project(cl, options);
     const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
@@ -92,6 +94,7 @@ static void run_show_batch(mt::CommandLine& cl) {
   const auto [stop, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   if (error != std::errc() || stop != step.data() + step.size())
     mt::fail(mt::Exit::usage, "STEP ", step, ": expected an integer");
+  mt::open_neighbors(options);
   mt::Pretraining task = mt::open_pretraining(options);
   mt::show_batch(options.run, task, number, cl.log(), std::cout);
 }
@@ -147,6 +150,7 @@ static void run(mt::CommandLine& cl) {
   if (options.plan.wanted || options.plan.search) return print_plan(options, cl.log());
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
   mt::run_training(cl, options.run, options.check_layout, [&] {
+    mt::open_neighbors(options);
     return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
   });
 }

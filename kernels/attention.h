@@ -30,8 +30,8 @@
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
 // Element (sample, head, i, j) of P is dropped iff the j % 8-th of the eight 16-bit halves, a
 // word's low one first, of philox<7>({j / 8, i, 1 + first_head + head, sample}, key) is less than
-// t, where sample = record->first_sample + sequence, and t / 2^16 is p, rounded, but never to 0
-// (HalfThreshold); kept ones are divided by 1 - t / 2^16.
+// t, where sample = record->first_sample * of_sample + sequence, and t / 2^16 is p, rounded, but
+// never to 0 (HalfThreshold); kept ones are divided by 1 - t / 2^16.
 // Gradients are overwritten, summed in an order that depends on the shape alone, and on a GPU on
 // whether there is a first_key.
 #pragma once

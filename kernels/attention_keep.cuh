@@ -14,7 +14,7 @@ struct KeepRule {
   std::uint32_t threshold;
   float factor;
   const StepRecord* record;
-  std::uint32_t first_head, first_sequence;
+  std::uint32_t first_head, first_sequence, of_sample;
   int first_query, first_key, query_gap, key_gap, chunk;  // an AttentionRange
   KeepRule(const Dropout& d, const AttentionShape& s)
       : key(d.key),
@@ -23,6 +23,7 @@ struct KeepRule {
         record(d.record),
         first_head(static_cast<std::uint32_t>(s.first_head)),
         first_sequence(static_cast<std::uint32_t>(s.place.sequence)),
+        of_sample(static_cast<std::uint32_t>(d.of_sample)),
         first_query(static_cast<int>(s.place.query)),
         first_key(static_cast<int>(s.place.key)),
         query_gap(static_cast<int>(s.place.query_gap)),
@@ -30,7 +31,8 @@ struct KeepRule {
         chunk(static_cast<int>(s.place.chunk)) {}
 
   __device__ std::uint32_t sample(int sequence) const {
-    return static_cast<std::uint32_t>(record->first_sample + sequence) + first_sequence;
+    return static_cast<std::uint32_t>(record->first_sample) * of_sample +
+           static_cast<std::uint32_t>(sequence) + first_sequence;
   }
   __device__ int position(int key_index) const {
     return first_key + key_index + (key_index >= chunk ? key_gap : 0);

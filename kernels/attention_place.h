@@ -86,7 +86,7 @@ struct AttentionPlace {
     return words[position % 8 / 2] >> position % 2 * 16 & 0xffff;
   }
   std::int64_t sample() const {
-    return dropout.record->first_sample + (range ? range->sequence : sequence);
+    return dropout.record->first_sample * dropout.of_sample + (range ? range->sequence : sequence);
   }
 
  private:

@@ -23,6 +23,7 @@ struct Dropout {
   std::int64_t first_row = 0;  // among the micro-batch's
   std::int64_t first_channel = 0;
   const StepRecord* record = nullptr;
+  std::int64_t of_sample = 1;  // sequences of a sample that attention has (attention.h)
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
 };
 }  // namespace mt

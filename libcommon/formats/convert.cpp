@@ -67,6 +67,9 @@ struct Plan {
            ": does not divide ", target.config.num_experts, " experts");
     if (options.moe_grouped_gemm && target.config.num_experts == 0)
       fail(Exit::bad_config, "--moe-grouped-gemm: ", source->path(), " has no experts");
+    if (target.config.family == ModelFamily::retro && by_stages && target.pipeline_parallel > 1)
+      fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
+           ": Megatron-LM's Retro has one stage");
     if (target.config.family == ModelFamily::t5)
       check_t5(options);
     else if (options.target_encoder_pipeline_parallel > 0)

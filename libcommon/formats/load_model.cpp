@@ -25,6 +25,8 @@ const char* name_of(ModelFamily family) {
       return "a BERT";
     case ModelFamily::mamba:
       return "a Mamba";
+    case ModelFamily::retro:
+      return "a Retro";
     case ModelFamily::t5:
       break;
   }

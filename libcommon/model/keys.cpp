@@ -33,12 +33,20 @@ RowPlace dense_norm_place(const RowPlace& place) {
 
 }  // namespace
 
+std::size_t inner_layer(std::string_view module) {
+  constexpr std::string_view kLayers = ".layers.";
+  const std::size_t at = module.find(kLayers);
+  return at == module.npos ? 0 : module.find('.', at + kLayers.size()) + 1;
+}
+
 RowPlace local_spec_place(const RowPlace& place) {
+  const std::size_t inside = inner_layer(place.module);
+  const std::string_view module = std::string_view(place.module).substr(inside);
   for (const NormModule& norm : kNorms)
     for (const NormParam& param : kNormParams)
-      if (place.module == norm.linear && place.param == param.fused) {
+      if (module == norm.linear && place.param == param.fused) {
         RowPlace own = place;
-        own.module = norm.own;
+        own.module = concat(place.module.substr(0, inside), norm.own);
         own.param = param.own;
         return own;
       }
@@ -247,6 +255,8 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
       return {"encoder.final_layernorm", "output_layer"};
     case ModelFamily::mamba:
       return {"decoder.final_norm", "output_layer"};
+    case ModelFamily::retro:
+      return {};
     case ModelFamily::t5:
       return {"encoder.final_layernorm", "decoder.final_layernorm", "lm_head.output_layer",
               "output_layer"};

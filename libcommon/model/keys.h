@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/param.h"
@@ -16,6 +17,10 @@
 namespace mt {
 
 struct ModelConfig;
+
+// Returns how much of a module's name says in which layer it is of a stack that stands in a module
+// of a layer, as a Retro's encoder does: all of "cross_attention.encoder.layers.0.".  0: in none.
+std::size_t inner_layer(std::string_view module);
 
 // Returns the place that a row has in models of the local specification, without Transformer
 // Engine: there the norms in front of linear_qkv and linear_fc1 are modules of their own,

@@ -14,7 +14,8 @@ namespace mt {
 
 // The kinds of branches: each is defined in its module's file in model/layers, and named here
 // alone.
-extern const BranchKind kAttention, kCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
+extern const BranchKind kAttention, kCrossAttention, kChunkedCrossAttention,
+    kEncodingCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
 
 constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp};
 
@@ -36,6 +37,12 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
       return {&kAttention, has_experts ? &kExperts : &kMlp};
     case ModelFamily::t5:
       return {&kAttention, &kCrossAttention, &kMlp};
+    case ModelFamily::retro:
+      if (!is_retro_layer(layer, c.num_layers)) return {&kAttention, &kMlp};
+      return {&kAttention,
+              layer == first_retro_layer(c.num_layers) ? &kEncodingCrossAttention
+                                                       : &kChunkedCrossAttention,
+              &kMlp};
     case ModelFamily::mamba:
       break;
   }
@@ -51,8 +58,9 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {&kAttention, &kMlp}});
   const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
-  // No two of a hybrid's layers need be alike, nor where some have experts.
-  const bool stacked = c.family != ModelFamily::mamba && c.moe_layer_freq == "1";
+  // No two of a hybrid's or a Retro's layers need be alike, nor where some have experts.
+  const bool stacked =
+      c.family != ModelFamily::mamba && c.family != ModelFamily::retro && c.moe_layer_freq == "1";
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   for (std::int64_t i = 0; i < c.num_layers; ++i)
     layers.push_back(

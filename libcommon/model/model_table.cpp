@@ -4,6 +4,7 @@
 
 #include "model/families/bert.h"
 #include "model/families/gpt.h"
+#include "model/families/retro.h"
 #include "model/families/t5.h"
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
@@ -20,6 +21,8 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
       return std::make_unique<Gpt>(config, stages, part);
     case ModelFamily::bert:
       return std::make_unique<Bert>(config, stages, part);
+    case ModelFamily::retro:
+      return std::make_unique<Retro>(config, stages, part);
     case ModelFamily::t5:
       break;
   }
@@ -65,6 +68,8 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
       return "a BERT's heads are asked of tokens all over a sequence";
     case ModelFamily::t5:
       return "a T5's decoder attends to all of the encoder's tokens";
+    case ModelFamily::retro:
+      return "a Retro's chunks attend to neighbours, which are of whole sequences";
     case ModelFamily::mamba:
       return "a Mamba's states pass on from the first token of a sequence to the last";
     default:

@@ -20,16 +20,17 @@ void Branch::run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* 
                  ConstTensor ahead) const {
   const auto forward = [&]<class M>(const M& module) {
     // Without backward the norm goes with the product that reads it.
-    if (saved == nullptr)
+    if (saved == nullptr && !behind_.to_normed)
       return module.forward(s, y, residual, x, nullptr, norm_ ? &*norm_ : nullptr, ahead);
     ConstTensor read = x;
     if (norm_) {
       const Tensor normed = s.kept(recompute_norm_ ? nullptr : saved, x.shape());
-      norm_->forward(s, normed, x, &saved->norm);
-      saved->normed = recompute_norm_ ? Tensor() : normed;
+      norm_->forward(s, normed, x, saved ? &saved->norm : nullptr);
+      if (saved) saved->normed = recompute_norm_ ? Tensor() : normed;
       read = normed;
     }
-    module.forward(s, y, residual, read, &saved->module.template emplace<typename M::Saved>());
+    module.forward(s, y, behind_.to_normed ? read : residual, read,
+                   saved ? &saved->module.template emplace<typename M::Saved>() : nullptr);
   };
   std::visit(forward, module_);
 }
@@ -83,6 +84,10 @@ void Branch::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const S
     module.backward(s, dn, of_module, normed(s, x, v), std::get<typename M::Saved>(v.module));
   };
   std::visit(run, module_);
+  if (behind_.to_normed) {
+    add(dn, dn, dy, s.stream);
+    return norm_->backward(s, dx, dn, x, v.norm);
+  }
   if (norm_)
     norm_->backward(s, dx, dn, x, v.norm, dy);
   else

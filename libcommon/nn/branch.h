@@ -1,6 +1,7 @@
 // Branch: one residual branch of a layer.  x, y: [rows, hidden_size].
 //   y = x + dropout(f(norm(x)))
 //   y = x + dropout(multiplier post(f(norm(x))))
+//   y = norm(x) + dropout(f(norm(x)))
 // f is a module, which drops and adds the residual itself where nothing is between.  Either norm
 // may be absent.
 #pragma once
@@ -8,7 +9,7 @@
 #include <optional>
 #include <variant>
 
-#include "nn/cross_attention.h"
+#include "nn/chunked_cross_attention.h"
 #include "nn/experts.h"
 #include "nn/mamba.h"
 #include "nn/mlp.h"
@@ -19,12 +20,14 @@ namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, CrossAttention, Mlp, ParallelBlock, Experts, Mamba>;
+  using Module = std::variant<SelfAttention, CrossAttention, ChunkedCrossAttention, Mlp,
+                              ParallelBlock, Experts, Mamba>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
-    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved,
-                 ParallelBlock::Saved, Experts::Saved, Mamba::Saved>
+    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved,
+                 ChunkedCrossAttention::Saved, Mlp::Saved, ParallelBlock::Saved, Experts::Saved,
+                 Mamba::Saved>
         module;
     Tensor made;  // by the module, for the norm behind it
     Norm::Saved post;
@@ -36,6 +39,7 @@ class Branch {
     double dropout = 0;  // with a norm
     Purpose purpose = Purpose::hidden_dropout1;
     std::int64_t layer = 0;
+    bool to_normed = false;  // it is added to what the norm in front made; nothing else is
     bool is_anything() const { return norm || multiplier != 1; }
   };
   Branch(std::optional<Norm> norm, Module module, bool recompute_norm = false)

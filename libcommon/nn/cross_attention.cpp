@@ -53,9 +53,23 @@ Tensor CrossAttention::keys_and_values(Step& s, const Saved* saved) const {
   return kv;
 }
 
-void CrossAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+// The Step's tokens as so many sequences as the memory has.  Without positions it is all one
+// whether tokens that see the same are of one sequence.
+static Step as_many(const Step& s) {
+  Tokens together = s.tokens;
+  const std::int64_t sequences = s.memory.tokens.sequences;
+  if (s.past.cache == nullptr && sequences != together.sequences) {
+    together.of_sample = together.of_sample * sequences / together.sequences;
+    together.length = together.count() / sequences;
+    together.sequences = sequences;
+  }
+  return s.over(together);
+}
+
+void CrossAttention::forward(Step& own, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                              const Norm* norm, ConstTensor ahead) const {
-  const ArenaScope scope(s.layer);
+  const ArenaScope scope(own.layer);
+  Step s = as_many(own);
   const AttentionCore::Options& core = options_.core;
   Saved made{
       .q = s.kept(saved, {s.tokens.count(), core.heads, core.head_dim}), .kv = {}, .core = {}};
@@ -67,9 +81,10 @@ void CrossAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTenso
   if (y) proj_.forward_add(s, y, residual, joined(o), hidden_dropout(s), ahead);
 }
 
-void CrossAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+void CrossAttention::backward(Step& own, Tensor dx, ConstTensor dy, ConstTensor x,
                               const Saved& v) const {
-  const ArenaScope scope(s.layer);
+  const ArenaScope scope(own.layer);
+  Step s = as_many(own);
   const ConstTensor dout = dropped_gradient(s, dy, hidden_dropout(s));
   const Qkv heads = heads_of(v.q, v.kv);
   const AttentionCore::Saved found = core_.found(s, heads, keys_of(s, v.kv), v.core);

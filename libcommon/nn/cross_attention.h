@@ -2,7 +2,8 @@
 // and the residual around it.
 //   y = residual + dropout(W_o attend(W_q x, W_kv memory) + b_o)
 // x, y, residual: [rows, hidden_size];  W_kv: of each head the rows of its key, then of its value.
-// Nothing turns, and each sequence's tokens see all of its memory's.  With a past in the Step, its
+// Nothing turns, and each sequence's tokens see all of its memory's.  Where the memory has fewer
+// sequences, as many that follow each other see the same one of it.  With a past in the Step, its
 // cache keeps W_kv memory: what the Step has of a memory is put there.
 #pragma once
 

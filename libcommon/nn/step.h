@@ -52,9 +52,10 @@ struct Tokens {
   std::int64_t sequences = 0, length = 0;  // of each sequence
   ConstTensor positions;                   // [count()] i32
   ConstTensor first_key = {};              // [count()] i32: see Field; empty: 0 for all
-  ConstTensor lengths = {};  // [sequences] i32: tokens before a sequence's padding; empty: length
-  bool causal = true;        // no token sees those behind it
-  std::uint32_t stack = 0;   // below 256; part of the key of every random number
+  ConstTensor lengths = {};    // [sequences] i32: tokens before a sequence's padding; empty: length
+  bool causal = true;          // no token sees those behind it
+  std::uint32_t stack = 0;     // below 256; part of the key of every random number
+  std::int64_t of_sample = 1;  // sequences that each sample of the micro-batch has
   std::int64_t count() const { return sequences * length; }
 };
 
@@ -64,6 +65,15 @@ struct Memory {
   Tokens tokens;
   ConstTensor hidden;  // [rows, hidden_size]
   Tensor gradient;     // as hidden; each cross-attention's backward adds to it
+};
+
+// Neighbours: texts that a layer of the stack itself encodes, and that it and layers behind it
+// attend to (nn/chunked_cross_attention.h); of each chunk of the Step's tokens as many.  A layer
+// that encodes reads `embedded`, fills `encoded`, and in its backward fills `d_embedded`.
+struct Neighbours {
+  Tokens tokens;                 // of the encoder's
+  Tensor embedded, encoded;      // [rows, hidden_size]
+  Tensor d_embedded, d_encoded;  // gradients; each cross-attention's backward adds to the latter
 };
 
 struct Step {
@@ -80,6 +90,7 @@ struct Step {
   bool again = false;     // a forward that is repeated for its backward
   Tokens tokens;
   Memory memory = {};
+  Neighbours neighbours = {};
   CachedPast past = {};            // generation: what the sequences follow
   Probe* probe = nullptr;          // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
@@ -136,9 +147,10 @@ struct Step {
             .key = RandomKey::make(seed, (tokens.stack << 24) +
                                              static_cast<std::uint32_t>(layer_number) * 16 +
                                              static_cast<std::uint32_t>(purpose)),
-            .seq_length = tokens.length,
+            .seq_length = tokens.length * tokens.of_sample,
             .first_row = first_row(),
-            .record = record};
+            .record = record,
+            .of_sample = tokens.of_sample};
   }
 };
 

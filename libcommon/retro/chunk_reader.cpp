@@ -83,6 +83,16 @@ std::string ChunkReader::text(const RetroChunk& chunk) const {
   return gpt_.tokenizer->decode_text(tokens);
 }
 
+void ChunkReader::tokens(const RetroChunk& chunk, std::span<std::int32_t> padded) const {
+  if (chunk.tokens.size() > std::ssize(padded))
+    fail(Exit::bad_data, path_, ": a chunk of ", chunk.tokens.size(), " tokens, expected at most ",
+         padded.size());
+  const auto count = static_cast<std::size_t>(chunk.tokens.size());
+  datasets_[static_cast<std::size_t>(chunk.dataset)].read(chunk.document, chunk.tokens.begin,
+                                                          padded.first(count));
+  std::ranges::fill(padded.subspan(count), gpt_.tokenizer->eod());
+}
+
 void ShowChunksOptions::add_to(CommandLine& cl) {
   cl.section("Chunks");
   cl.option("--retro-project-dir", &project, "DIR", "the project's folder");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct RetroChunk {
   std::int64_t bert_length = 0;  // tokens that a BERT has of its text
 };
 
-// Not thread-safe but for text().
+// Not thread-safe but for text() and tokens().
 class ChunkReader {
  public:
   // `name`: sampled, train or valid.
@@ -33,6 +34,8 @@ class ChunkReader {
   std::vector<RetroChunk> read(ItemRange chunks) const;
   const std::string& prefix(const RetroChunk& chunk) const;  // of its token file, in data
   std::string text(const RetroChunk& chunk) const;
+  // Its tokens, and behind them as many ends of document as there is room for.
+  void tokens(const RetroChunk& chunk, std::span<std::int32_t> padded) const;
 
  private:
   std::string path_;

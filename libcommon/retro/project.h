@@ -3,6 +3,7 @@
 //   config.json              settings that all stages and the training share, keys retro_...
 //   data/PREFIX.bin, .idx    token files, or links to them
 //   db/                      chunks of the token files (chunk_db.h)
+//   query/                   neighbours of the training's chunks (neighbors.h)
 // Paths of tokenizers that are relative are so to the project.
 #pragma once
 
@@ -24,6 +25,7 @@ class RetroProject {
 
   // Settings by their keys in config.json, each as JSON; "null" is unknown.
   using Settings = std::map<std::string, std::string>;
+  Settings settings() const;  // those that are in config.json
   // One that is a text; empty where it is unknown.
   std::string setting(const std::string& key) const;
   // Adds those that are known to config.json, where keys of Megatron's that nobody has set are
@@ -31,8 +33,6 @@ class RetroProject {
   void add_settings(const Settings& settings, bool force) const;
 
  private:
-  Settings settings() const;  // those that are in config.json
-
   std::string folder_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cassert>
+#include <concepts>
 #include <new>
 #include <utility>
 
@@ -57,14 +58,22 @@ Handle access() {
   return list;
 }
 
-hid_t stored(Hdf5Type type) { return type == Hdf5Type::u32 ? H5T_STD_U32LE : H5T_STD_U64LE; }
+hid_t stored(Hdf5Type type) {
+  return type == Hdf5Type::u32   ? H5T_STD_U32LE
+         : type == Hdf5Type::u64 ? H5T_STD_U64LE
+                                 : H5T_STD_I64LE;
+}
 
 template <class T>
 hid_t in_memory() {
-  return sizeof(T) == 4 ? H5T_NATIVE_UINT32 : H5T_NATIVE_UINT64;
+  return sizeof(T) == 4              ? H5T_NATIVE_UINT32
+         : std::unsigned_integral<T> ? H5T_NATIVE_UINT64
+                                     : H5T_NATIVE_INT64;
 }
 template <class T>
-constexpr Hdf5Type kTypeOf = sizeof(T) == 4 ? Hdf5Type::u32 : Hdf5Type::u64;
+constexpr Hdf5Type kTypeOf = sizeof(T) == 4              ? Hdf5Type::u32
+                             : std::unsigned_integral<T> ? Hdf5Type::u64
+                                                         : Hdf5Type::i64;
 
 struct Sizes {
   std::array<hsize_t, 2> dims;
@@ -136,6 +145,7 @@ void Hdf5Writer::append(std::span<const T> numbers) {
 }
 template void Hdf5Writer::append(std::span<const std::uint32_t>);
 template void Hdf5Writer::append(std::span<const std::uint64_t>);
+template void Hdf5Writer::append(std::span<const std::int64_t>);
 
 void Hdf5Writer::end_array() {
   State& s = *state_;
@@ -179,9 +189,10 @@ std::int64_t Hdf5Reader::rows(const std::string& name, Hdf5Type type, std::int64
   const Handle dataset = open_array(path_, state_->file.id(), name);
   const Handle kind(::H5Dget_type(dataset.id()), ::H5Tclose);
   if (!kind || ::H5Tget_class(kind.id()) != H5T_INTEGER ||
-      ::H5Tget_sign(kind.id()) != H5T_SGN_NONE ||
+      ::H5Tget_sign(kind.id()) != (type == Hdf5Type::i64 ? H5T_SGN_2 : H5T_SGN_NONE) ||
       ::H5Tget_size(kind.id()) != ::H5Tget_size(stored(type)))
-    fail(Exit::bad_data, path_, ": ", name, ": expected unsigned integers of ",
+    fail(Exit::bad_data, path_, ": ", name, ": expected ",
+         type == Hdf5Type::i64 ? "signed" : "unsigned", " integers of ",
          8 * ::H5Tget_size(stored(type)), " bits");
   const Handle space(::H5Dget_space(dataset.id()), ::H5Sclose);
   Sizes sizes = {{0, 0}, space ? ::H5Sget_simple_extent_ndims(space.id()) : -1};
@@ -193,6 +204,15 @@ std::int64_t Hdf5Reader::rows(const std::string& name, Hdf5Type type, std::int64
     fail(Exit::bad_data, path_, ": ", name, ": expected ",
          columns == 0 ? std::string("one dimension") : concat("two dimensions, rows of ", columns));
   return found;
+}
+
+std::int64_t Hdf5Reader::columns(const std::string& name) const {
+  const Handle dataset = open_array(path_, state_->file.id(), name);
+  const Handle space(::H5Dget_space(dataset.id()), ::H5Sclose);
+  Sizes sizes = {{0, 0}, space ? ::H5Sget_simple_extent_ndims(space.id()) : -1};
+  if (sizes.rank != 2) return 0;
+  ::H5Sget_simple_extent_dims(space.id(), sizes.dims.data(), nullptr);
+  return static_cast<std::int64_t>(sizes.dims[1]);
 }
 
 template <Hdf5Number T>
@@ -217,5 +237,7 @@ template std::vector<std::uint32_t> Hdf5Reader::read(const std::string&, std::in
                                                      std::int64_t) const;
 template std::vector<std::uint64_t> Hdf5Reader::read(const std::string&, std::int64_t,
                                                      std::int64_t) const;
+template std::vector<std::int64_t> Hdf5Reader::read(const std::string&, std::int64_t,
+                                                    std::int64_t) const;
 
 }  // namespace mt

@@ -24,9 +24,10 @@
 
 namespace mt {
 
-enum class Hdf5Type { u32, u64 };
+enum class Hdf5Type { u32, u64, i64 };
 template <class T>
-concept Hdf5Number = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
+concept Hdf5Number = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t> ||
+    std::same_as<T, std::int64_t>;
 
 struct Hdf5Array {
   Hdf5Type type = Hdf5Type::u32;
@@ -73,6 +74,8 @@ class Hdf5Reader {
 
   // The array's sizes; it must have this type, and so many columns.
   std::int64_t rows(const std::string& name, Hdf5Type type, std::int64_t columns) const;
+  // How many columns a row has; 0: the array has one dimension.
+  std::int64_t columns(const std::string& name) const;
   // Rows [begin, begin + count) of an array that rows() has seen.
   template <Hdf5Number T>
   std::vector<T> read(const std::string& name, std::int64_t begin, std::int64_t count) const;

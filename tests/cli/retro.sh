@@ -1,6 +1,8 @@
 # For the cases of mt-retro-index: `. "$(dirname "$0")/../../retro.sh"` gives
 #   retro_project   makes wiki, a project of the stories in testdata and a corpus of few letters
 #   build_db        mt-retro-index build-db of it, with more options; in place of its shell if exec_db is exec
+#   retro_data      makes it, with neighbours, for a training of ten steps
+#   retro_config    changes its config.json by a filter of jq
 . "$(dirname "${BASH_SOURCE[0]}")/tiny.sh"
 
 retro_project() {
@@ -16,3 +18,16 @@ build_db() {
     --retro-gpt-split 90,10,0 --retro-bert-tokenizer-type BertWordPieceLowerCase --retro-bert-vocab-file bert.txt \
     --retro-index-ntrain 20 --retro-doc-block-size 50 "$@"
 }
+
+# Samples of four chunks, and the neighbours in testdata.
+retro_data() {
+  retro_project
+  build_db --quiet --retro-gpt-chunk-length 8 --retro-gpt-seq-length 32 --retro-gpt-train-samples 40 \
+    --retro-gpt-global-batch-size 4 --retro-gpt-eval-interval 10 --retro-gpt-eval-iters 1 --retro-gpt-seed 7
+  mkdir -p wiki/query/train wiki/query/valid
+  cp "$TESTDATA/retro/train.hdf5" wiki/query/train/0000-0160.hdf5
+  cp "$TESTDATA/retro/valid.hdf5" wiki/query/valid/000-032.hdf5
+  retro_config '.retro_neighbor_dirs = {"train": "train", "valid": "valid", "test": null}'
+}
+
+retro_config() { jq "$1" wiki/config.json > edited && mv edited wiki/config.json; }

@@ -4,15 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <sstream>
-
 #include "comm/world.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "optim/optimizer.h"
+#include "tests/model/golden.h"
 #include "tests/support/derivative.h"
 #include "tests/support/workbench.h"
 
@@ -127,77 +123,19 @@ class BertBench {
   std::unique_ptr<Model::Saved> saved_;
 };
 
-// The name of a row in Megatron-Core's local layers, whose norms are modules of their own.
-std::string local_name(const Param& row) {
-  std::string name = row.name();
-  const auto replace = [&](const std::string& fused, const std::string& apart) {
-    if (const std::size_t at = name.find(fused); at != std::string::npos)
-      name.replace(at, fused.size(), apart);
-  };
-  replace("self_attention.linear_qkv.layer_norm_", "input_layernorm.");
-  replace("mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm.");
-  return name;
-}
-
-// Values that are functions of the places of rows in the order of their names, and of elements.
-void fill_in_order(ParamTable& table, double c) {
-  std::map<std::string, Param*> sorted;
-  for (Param& row : table.rows()) sorted.emplace(local_name(row), &row);
-  int t = 0;
-  for (const auto& [name, row] : sorted) {
-    const bool scale = name.find("norm") != std::string::npos && name.ends_with("weight");
-    fill_with(row->value, [&](std::int64_t i) {
-      const double wave = std::sin(0.7 * static_cast<double>(i + 1) + 0.9 * t);
-      return scale ? 1 + c / 2 * wave : c * wave;
-    });
-    ++t;
-  }
-}
-
-// testdata/model/bert.golden: what megatron-core 0.12.1 computes in fp32 (see testdata/README.md).
-struct Golden {
-  std::map<std::string, std::vector<double>> numbers;  // by the name in front of them
-  std::vector<std::vector<double>> steps;
-};
-
-Golden read_golden() {
-  Golden golden;
-  std::ifstream file(MT_TESTDATA "/model/bert.golden");
-  std::string line, name, row;
-  std::getline(file, line);  // versions
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    words >> name;
-    if (name == "gradient") words >> name;
-    const std::vector<double> numbers{std::istream_iterator<double>(words), {}};
-    if (name == "step")
-      golden.steps.push_back(numbers);
-    else
-      golden.numbers[name] = numbers;
-  }
-  return golden;
-}
-
+// testdata/model/bert.golden: what megatron-core 0.12.1 computes in fp32.
 TEST(Bert, HasMegatronsLossesAndGradients) {
   BertBench bench(tiny_bert());
   fill_in_order(bench.table(), 0.2);
   bench.forward_and_backward();
-  const Golden golden = read_golden();
+  const Golden golden = read_golden("bert");
   const std::vector<double>&losses = golden.numbers.at("losses"),
         &classes = golden.numbers.at("classes");
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_NEAR(bench.loss(i), losses[i], 1e-5);
   EXPECT_NEAR(bench.loss(3), std::log1p(std::exp(classes[1] - classes[0])), 1e-5);
   EXPECT_NEAR(bench.loss(4), std::log1p(std::exp(classes[2] - classes[3])), 1e-5);
   EXPECT_EQ(golden.numbers.size(), bench.table().rows().size() + 2);
-  for (const Param& row : bench.table().rows()) {
-    const std::vector<double>& expected = golden.numbers.at(local_name(row));
-    ASSERT_EQ(expected.size(), static_cast<std::size_t>(row.grad.numel())) << row.name();
-    const double largest_one =
-        std::abs(*std::ranges::max_element(expected, {}, [](double x) { return std::abs(x); }));
-    for (std::int64_t i = 0; i < row.grad.numel(); ++i)
-      ASSERT_NEAR(element(row.grad, i), expected[static_cast<std::size_t>(i)], 1e-5 * largest_one)
-          << row.name() << " " << i;
-  }
+  expect_gradients(bench.table(), golden, 1e-5);
 }
 
 TEST(Bert, LearnsAsMegatronsDoes) {
@@ -209,7 +147,7 @@ TEST(Bert, LearnsAsMegatronsDoes) {
   Stream stream(Device::cpu);
   Optimizer optimizer(bench.table(), Device::cpu, DType::f64, options, world);
   fill_in_order(bench.table(), 0.2);
-  const Golden golden = read_golden();
+  const Golden golden = read_golden("bert");
   ASSERT_EQ(golden.steps.size(), 20U);
   for (const std::vector<double>& step : golden.steps) {
     bench.forward_and_backward();

@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "tests/train/bert_run.h"
+#include "tests/train/retro_run.h"
 #include "tests/train/t5_run.h"
 #include "tests/train/training_run.h"
 #include "train/check/layout_check.h"
 
 namespace mt {
 
-enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid };
+enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, retro };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -39,26 +40,27 @@ struct TrainedLayout {
   std::int64_t bucket = 0;  // parameters in one; 0: nothing overlaps
   bool documents = false;   // attention stays within them
   bool per_token_loss = false;
-  const char* positions = "";  // of a T5
+  const char* positions = "";  // of a T5 or a Retro
   bool packed = false;         // a BERT's samples
   bool capacity = false;       // of experts, for the tokens of a rank's micro-batch
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
-    return concat(
-        style == Style::gpt       ? std::string("gpt")
-        : style == Style::llama   ? "llama"
-        : style == Style::gemma   ? "gemma"
-        : style == Style::command ? "command"
-        : style == Style::bert    ? "bert"
-        : style == Style::experts ? "experts"
-        : style == Style::hybrid  ? "hybrid"
-                                  : concat("t5_", std::string_view(positions).substr(0, 4)),
-        tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
-        hidden_size == 32 ? "" : concat("_h", hidden_size),
-        seq_length == 16 ? "" : concat("_s", seq_length), dtype == DType::f64 ? "" : "_f32",
-        documents ? "_documents" : "", per_token_loss ? "_per_token" : "", packed ? "_packed" : "",
-        capacity ? "_capacity" : "");
+    return concat(style == Style::gpt       ? std::string("gpt")
+                  : style == Style::llama   ? "llama"
+                  : style == Style::gemma   ? "gemma"
+                  : style == Style::command ? "command"
+                  : style == Style::bert    ? "bert"
+                  : style == Style::experts ? "experts"
+                  : style == Style::hybrid  ? "hybrid"
+                                            : concat(style == Style::t5 ? "t5_" : "retro_",
+                                                    std::string_view(positions).substr(0, 4)),
+                  tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
+                  hidden_size == 32 ? "" : concat("_h", hidden_size),
+                  seq_length == 16 ? "" : concat("_s", seq_length),
+                  dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
+                  per_token_loss ? "_per_token" : "", packed ? "_packed" : "",
+                  capacity ? "_capacity" : "");
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -209,6 +211,10 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));
       o.model.position_embedding_type = layout.positions;
       make_t5(o, path("sentences"));
+    }
+    if (layout.style == Style::retro) {
+      o.model.position_embedding_type = layout.positions;
+      make_retro(o, layout.tied ? 8 : 4);
     }
     return o;
   }

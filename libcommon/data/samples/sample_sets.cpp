@@ -218,4 +218,11 @@ void SampleSets::build(const SampleKind& kind, const DataSources& sources,
   }
 }
 
+void SampleSets::replace(
+    const std::function<std::unique_ptr<Samples>(Split, std::unique_ptr<Samples>)>& with) {
+  for (std::size_t i = 0; i < sets_.size(); ++i)
+    for (const auto& set : sets_[i])
+      set->samples = with(static_cast<Split>(i), std::move(set->samples));
+}
+
 }  // namespace mt

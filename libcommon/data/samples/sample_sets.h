@@ -66,6 +66,10 @@ class SampleSets {
       const SampleKind& kind, const DataSources& sources, const SetRequest& request, const Log& log,
       const std::function<void()>& poll = [] {});
 
+  // Puts others in the place of each set's samples.
+  void replace(
+      const std::function<std::unique_ptr<Samples>(Split, std::unique_ptr<Samples>)>& with);
+
   // The sets of a split: one of training; none, one or several of validation; none or one of test.
   std::span<const std::unique_ptr<SampleSet>> of(Split which) const {
     return sets_[static_cast<std::size_t>(which)];

@@ -37,7 +37,9 @@ FieldSpecs sample_fields(const DataOptions& options) {
                        masks.texts_of_row());
   if (options.type == SampleType::t5)
     return t5_fields(options.seq_length, *masks.decoder_seq_length);
-  return gpt_fields(options.seq_length, options.reset_attention_mask);
+  FieldSpecs fields = gpt_fields(options.seq_length, options.reset_attention_mask);
+  if (options.retro) add_retro_fields(fields, options.seq_length, *options.retro);
+  return fields;
 }
 
 void DataOptions::add_validation_to(CommandLine& cl) {
@@ -140,6 +142,16 @@ void TrainData::build(const TrainingLength& length, std::uint64_t seed,
                .cache_path = options_.cache_path,
                .threads = options_.threads},
               log, poll);
+  if (!options_.retro) return;
+  RetroSampleOptions retro = *options_.retro;
+  retro.reset_position_ids = options_.reset_position_ids;
+  retro.eod_id = eod();
+  const auto asked = target_samples(length);
+  sets_.replace([&](Split which, std::unique_ptr<Samples> samples) {
+    const std::int64_t count = asked[static_cast<std::size_t>(which)].value_or(samples->size());
+    return std::make_unique<RetroSamples>(std::move(samples), which, count, options_.seq_length,
+                                          retro);
+  });
 }
 
 }  // namespace mt

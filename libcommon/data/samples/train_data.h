@@ -11,6 +11,7 @@
 #include "data/files/tokenizer_source.h"
 #include "data/samples/masking.h"
 #include "data/samples/mock_tokens.h"
+#include "data/samples/retro_samples.h"
 #include "data/samples/sample_kinds.h"
 #include "data/samples/sample_options.h"
 #include "data/samples/sample_sets.h"
@@ -22,6 +23,7 @@ struct DataOptions {
   DataSourceOptions sources;
   std::int64_t seq_length = 0;
   MaskOptions masks;
+  std::optional<RetroSampleOptions> retro = {};  // with what was retrieved for a GPT's samples
   bool reset_position_ids = false, reset_attention_mask = false, eod_mask_loss = false;
   bool attention_mask_in_dataloader = true;
   std::string cache_path;

@@ -128,7 +128,8 @@ struct Registration {
 };
 
 // In a layer modules come as in the table; but a module's own parameters stand before those of
-// modules in it, and an attention's linear_proj, which its base class makes, before the others.
+// modules in it, and an attention's linear_proj, which its base class makes, before the others.  An
+// encoder in a module has layers of its own.
 // Experts that are modules stand one behind the other, those of a grouped module by its parameters.
 class Registrations {
  public:
@@ -138,7 +139,8 @@ class Registrations {
     const RowPlace at = names_.local_spec ? local_spec_place(row.place) : row.place;
     Registration found{.stack = place_in(kModelModules, at.stack)};
     if (!at.layer) return found;
-    const std::string module = at.expert ? "mlp" : at.module.substr(0, at.module.find('.'));
+    const std::string module =
+        at.expert ? "mlp" : at.module.substr(0, at.module.find('.', inner_layer(at.module)));
     const auto first = [&](const std::string& name) {
       return first_.try_emplace({at.stack, *at.layer, name}, row.index).first->second;
     };

@@ -281,6 +281,8 @@ Names names_of(const ModelConfig& c, const Param& row) {
       return c.swiglu && c.is_hybrid() ? bamba_names(c, row) : nemotron_names(c, row);
     case ModelFamily::t5:
       return t5_names(c, row);
+    case ModelFamily::retro:  // of which they have no class
+      break;
   }
   return {};
 }

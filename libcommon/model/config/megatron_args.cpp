@@ -106,6 +106,7 @@ class ArgsWriter {
   }
 
   void add_family() const {
+    if (c_.family == ModelFamily::retro) set("retro_add_retriever", true);
     if (c_.family != ModelFamily::mamba) return;
     set("is_hybrid_model", true);
     set("hybrid_attention_ratio", 0.0);
@@ -143,6 +144,7 @@ class ArgsReader {
     if (is_on("is_hybrid_model")) return ModelFamily::mamba;  // whose pattern tells of experts
     if (const PyValue* const experts = given("num_experts"))
       if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
+    if (is_on("retro_add_retriever")) return ModelFamily::retro;
     for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
       if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
         return ModelFamily::t5;

@@ -79,6 +79,19 @@ void check_t5(const ModelConfig& c) {
               between(static_cast<double>(c.relative_attention_num_buckets / 2 + 1), 1 << 30));
 }
 
+void check_retro(const ModelConfig& c) {
+  if (const std::int64_t first = first_retro_layer(c.num_layers); c.num_layers <= first)
+    fail(Exit::bad_config, "--num-layers ", c.num_layers,
+         ": a Retro of so many retrieves from the ", first + 1, "th on");
+  if (c.kv_heads() != c.num_attention_heads)
+    fail(Exit::bad_config, "--num-query-groups: Retro's cross-attention has as many as heads");
+  if (!c.window_size.empty())
+    fail(Exit::bad_config, "--window-size: not of a Retro, whose encoder sees both ways");
+  if (c.has_positions() && c.retrieved_length() > c.max_position_embeddings)
+    fail(Exit::bad_config, "--max-position-embeddings ", c.max_position_embeddings,
+         ": a neighbour has ", c.retrieved_length(), " tokens");
+}
+
 // How norms, and layers of them, fit together.
 void check_norms(const ModelConfig& c, std::int64_t ranks) {
   if (c.qk_layernorm_whole && !c.qk_layernorm)
@@ -205,6 +218,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, flag, ": of a GPT alone");
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
+  if (family == ModelFamily::retro) check_retro(*this);
   check_task_head(*this);
   if (quick_geglu && family != ModelFamily::mixtral)
     fail(Exit::bad_config, "--quick-geglu: needs --num-experts");

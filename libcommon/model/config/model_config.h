@@ -24,6 +24,7 @@
 #include "model/config/norm_config.h"
 #include "model/config/position_config.h"
 #include "model/config/recompute.h"
+#include "model/config/retro_config.h"
 #include "model/config/sizes.h"
 
 namespace mt {
@@ -36,6 +37,7 @@ enum class ModelFamily : std::uint8_t {
   bert,     // Megatron's: pre-norm, with pooler and binary head
   mamba,    // Mamba-2, or a hybrid of its layers with others
   t5,       // an encoder, and a decoder that attends to what it makes of another text
+  retro,    // a GPT some of whose layers attend to neighbours that were retrieved
 };
 
 struct ModelConfig : Sizes,
@@ -48,6 +50,7 @@ struct ModelConfig : Sizes,
                      ExpertConfig,
                      MambaConfig,
                      EncoderConfig,
+                     RetroConfig,
                      HeadConfig,
                      AdapterConfig {
   ModelFamily family = ModelFamily::gpt;

@@ -124,6 +124,21 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.relu, {"--relu", Section::no_option, kModel, nullptr, nullptr, any_value(), kNoArg});
     visit(c.scale_decoder_outputs, rare(stored("--scale-decoder-outputs", kModel)));
   }
+  if (c.family == ModelFamily::retro) {
+    // Megatron-LM calls the flag --retro-encoder-layers, which does not reach its model.
+    visit(c.retro_encoder_num_layers,
+          rare(stored("--retro-encoder-num-layers", kModel, count_to(kMany))));
+    visit(c.retro_encoder_hidden_dropout,
+          stored("--retro-encoder-hidden-dropout", kTraining, part_to(0.99)));
+    visit(c.retro_encoder_attention_dropout,
+          stored("--retro-encoder-attention-dropout", kTraining, part_to(0.99)));
+    visit(c.retro_num_neighbors, stored("--retro-num-neighbors", kTraining, count_to(kMany)));
+    visit(c.retro_num_retrieved_chunks,
+          stored("--retro-num-retrieved-chunks", kTraining, count_to(kMany)));
+    visit(c.retro_chunk_length, stored("--retro-chunk-length", kModel, count_to(kWide)));
+    visit(c.retro_final_layernorm, rare(stored("--retro-final-layernorm", kModel)));
+    visit(c.retro_zero_init, rare(stored("--retro-zero-init", kTraining)));
+  }
 }
 
 // Calls visit(variable, setting) for each setting of a GPT and of the config's family.

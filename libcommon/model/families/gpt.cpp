@@ -35,7 +35,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     return;
   }
   if (ends.hidden && !ends.rows) return final_norm_->forward(s, ends.hidden, x, nullptr);
-  if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
+  if (ends.rows) return answer(s, ends, x, batch[Field::labels], &*final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   if (saved) saved->y = x;

@@ -114,24 +114,24 @@ extern const BranchKind kAttention{.letter = '*',
 
 // --- Cross-attention ----------------------------------------------------------------------------
 
-// It stands between the attention and the MLP of a T5's decoder.
-static Branch make_cross_attention(const LayerRows& layer) {
+CrossAttention make_cross_attention_module(const LayerRows& layer, const std::string& module,
+                                           const Initializer& output_init) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      inner = heads * d, own_heads = heads / layer.part.ranks;
-  const Norm norm = layer.make_branch_norm("pre_cross_attn_layernorm", "weight");
-  const auto add = [&](const char* module, const Shape& shape, const Initializer& init,
+  const auto add = [&](const char* linear, const Shape& shape, const Initializer& init,
                        Segment segment) {
     segment.axis = ShardAxis::tp;
-    return Linear(layer.table, layer.row(module, "weight", shape, init, {std::move(segment)}),
+    return Linear(layer.table,
+                  layer.row(module + linear, "weight", shape, init, {std::move(segment)}),
                   c.add_bias_linear);
   };
   const Shape of_q{inner, h}, of_kv{2 * inner, h}, of_proj{h, inner};
-  const Linear q = add("cross_attention.linear_q", of_q, matrix_init(c, of_q),
+  const Linear q = add(".linear_q", of_q, matrix_init(c, of_q),
                        {.name = "q", .extent = inner, .granularity = d});
-  const Linear kv = add("cross_attention.linear_kv", of_kv, matrix_init(c, of_kv),
+  const Linear kv = add(".linear_kv", of_kv, matrix_init(c, of_kv),
                         {.name = "kv", .extent = 2 * inner, .granularity = 2 * d});
-  const Linear proj = add("cross_attention.linear_proj", of_proj, layer.output_init(),
+  const Linear proj = add(".linear_proj", of_proj, output_init,
                           {.name = "heads", .extent = inner, .dimension = 1, .granularity = d});
   const CrossAttention::Options options{.core = {.layer = layer.layer,
                                                  .heads = own_heads,
@@ -142,7 +142,14 @@ static Branch make_cross_attention(const LayerRows& layer) {
                                                  .purpose = Purpose::cross_attention_dropout,
                                                  .recompute = c.recompute.part("core_attn")},
                                         .hidden_dropout = c.hidden_dropout};
-  return Branch(norm, CrossAttention(q, kv, proj, options), c.recompute.part("layernorm"));
+  return {q, kv, proj, options};
+}
+
+// It stands between the attention and the MLP of a T5's decoder.
+static Branch make_cross_attention(const LayerRows& layer) {
+  const Norm norm = layer.make_branch_norm("pre_cross_attn_layernorm", "weight");
+  return Branch(norm, make_cross_attention_module(layer, "cross_attention", layer.output_init()),
+                layer.config.recompute.part("layernorm"));
 }
 
 extern const BranchKind kCrossAttention{

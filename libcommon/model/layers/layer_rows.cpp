@@ -25,9 +25,15 @@ Norm ModelRows::make_norm(Param scale) const {
            .has_bias = config.norm_bias}};
 }
 
+RowPlace LayerRows::place(std::string module, std::string_view param) const {
+  if (!inside) return {.stack = stack, .layer = layer, .module = std::move(module), .param = param};
+  return {
+      .stack = stack, .layer = inside->layer, .module = inside->module + module, .param = param};
+}
+
 Param LayerRows::row(std::string module, std::string_view param, Shape shape, Initializer init,
                      std::vector<Segment> segments) const {
-  return {.place = {.stack = stack, .layer = layer, .module = std::move(module), .param = param},
+  return {.place = place(std::move(module), param),
           .shape = shape,
           .init = init,
           .segments = std::move(segments),
@@ -35,8 +41,7 @@ Param LayerRows::row(std::string module, std::string_view param, Shape shape, In
 }
 
 Norm LayerRows::make_branch_norm(std::string module, std::string_view param) const {
-  Param scale =
-      norm_row({.stack = stack, .layer = layer, .module = std::move(module), .param = param});
+  Param scale = norm_row(place(std::move(module), param));
   scale.layers = stacked ? layers : 0;
   return make_norm(std::move(scale));
 }

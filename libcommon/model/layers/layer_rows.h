@@ -43,7 +43,15 @@ struct LayerRows : ModelRows {
   bool stacked = true;                    // LayerPlan's
   Rotary rotary = {};                     // of all layers
   std::optional<RelativeBias> bias = {};  // SelfAttention::Options's
+  // Of a layer that stands in a module of another of the stack: which one, and the module,
+  // "cross_attention.encoder.layers.0." say (keys.h: inner_layer()).
+  struct Inside {
+    std::int64_t layer = 0;
+    std::string module;
+  };
+  std::optional<Inside> inside = {};
 
+  RowPlace place(std::string module, std::string_view param) const;
   // Describes a row of this layer.
   Param row(std::string module, std::string_view param, Shape shape, Initializer init,
             std::vector<Segment> segments = {}) const;
@@ -64,7 +72,7 @@ struct LayerRows : ModelRows {
 struct ExtraState {
   // Where it stands in a file: among the others of its layer, behind them, or behind all layers.
   enum class Turn : std::uint8_t { in_layer, end_of_layer, behind_layers };
-  std::string_view module;
+  std::string module;
   Turn turn = Turn::in_layer;
   bool of_experts = false;  // each expert has one
 };
@@ -86,6 +94,9 @@ struct BranchKind {
 
 // The modules of a layer without the norm in front of them, and what is known of them.
 SelfAttention make_self_attention(const LayerRows& layer);
+// `module`: "cross_attention", or where its rows stand otherwise; the last matrix begins so.
+CrossAttention make_cross_attention_module(const LayerRows& layer, const std::string& module,
+                                           const Initializer& output_init);
 Mlp make_mlp_module(const LayerRows& layer);
 std::vector<ExtraState> extra_states_of_attention(const ModelConfig& config);
 double flops_of_attention(const ModelConfig& config, double length, double memory);

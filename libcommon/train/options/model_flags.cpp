@@ -49,17 +49,9 @@ static void add_encoder_flags(CommandLine& cl) {
 }
 
 static void add_retrieval_flags(CommandLine& cl) {
-  refuse(cl, "models that retrieve (Retro) are not supported",
-         {{"--retro-project-dir"},
-          {"--retro-add-retriever"},
-          {"--retro-cyclic-train-iters"},
-          {"--retro-encoder-layers", only(2)},
-          {"--retro-encoder-hidden-dropout", only(0.1)},
-          {"--retro-encoder-attention-dropout", only(0.1)},
-          {"--retro-num-neighbors", only(2)},
-          {"--retro-num-retrieved-chunks", only(2)},
-          {"--retro-attention-gate", only(1.)},
-          {"--retro-no-verify-neighbor-count"}});
+  refuse(cl, "a run has as many samples as neighbours are known for",
+         {{"--retro-cyclic-train-iters"}});
+  refuse(cl, "Megatron-Core's Retro has no gate", {{"--retro-attention-gate", only(1.)}});
   refuse(cl, "biencoders for retrieval (ICT, REALM) are not supported",
          {{"--ict-head-size"},
           {"--ict-load"},

@@ -109,10 +109,12 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   const std::string_view flag = s.flag;
   if (family == ModelFamily::t5 && flag == "--num-layers") return "--decoder-num-layers";
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
+  if (flag == "--retro-encoder-num-layers") return "--retro-encoder-layers";
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
                          flag == "--num-experts" || flag.starts_with("--moe-") ||
-                         flag == "--hybrid-override-pattern" || flag.starts_with("--mamba-");
+                         flag == "--hybrid-override-pattern" || flag.starts_with("--mamba-") ||
+                         (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -135,7 +137,10 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
   if (family == ModelFamily::mamba && !takes_mamba)
     fail(Exit::bad_config, stored->where, ": is a Mamba, which mt-pretrain alone trains");
+  if (family == ModelFamily::retro && !takes_mamba)
+    fail(Exit::bad_config, stored->where, ": is a Retro, which mt-pretrain alone trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
+  if (family == ModelFamily::retro) cl.fallback("--retro-add-retriever", {"true"}, from);
   const bool over_flags = checkpoint.use_args;
   std::set<std::string> unset;  // flags for what the checkpoint has not
   const auto take = [&](const std::string& flag, const std::vector<std::string>& texts) {

@@ -7,6 +7,7 @@
 #include "model/config/model_config.h"
 #include "train/options/encoder_options.h"
 #include "train/options/mamba_options.h"
+#include "train/options/retro_options.h"
 #include "train/run/to_load.h"
 
 namespace mt {
@@ -21,7 +22,8 @@ struct ModelOptions {
   ModelConfig model;
   EncoderOptions encoder;
   MambaOptions mamba;
-  bool takes_mamba = false;                 // the program has its options
+  RetroOptions retro;
+  bool takes_mamba = false;                 // the program has its options, and a Retro's
   std::optional<std::int64_t> num_experts;  // of a layer, in the place of its MLP
   bool pads_to_capacity = false;            // it changes no number here
   std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()

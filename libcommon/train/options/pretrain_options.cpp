@@ -16,6 +16,7 @@ void PretrainOptions::add_to(CommandLine& cl) {
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
+  retro.add_to(cl);
   takes_mamba = true;
   add_experts_to(cl);
   model.recompute.add_to(cl);
@@ -41,6 +42,13 @@ void PretrainOptions::choose_type() {
     mamba.make_mamba(model);
   else
     mamba.check_unused(type_option);
+  if (model_type != "gpt")
+    retro.check_unused(type_option);
+  else if (num_experts)
+    retro.check_unused("--num-experts");
+  else if (!retro.add_retriever)
+    retro.check_unused("a GPT without --retro-add-retriever");
+  retro.make_retro(model, data.retro);
   if (data.type == SampleType::t5) return encoder.make_t5(model);
   encoder.check_unused(type_option);
   if (data.type != SampleType::bert) return;
@@ -69,6 +77,17 @@ void check_t5(const RunOptions& run, std::int64_t length) {
          parallel.pipeline_model_parallel_size,
          " may have layers of both stacks; use torch_dist, "
          "and mt-convert --target-encoder-pipeline-parallel-size");
+}
+
+// As many whole chunks as neighbours are known for.
+static void check_retro(const DataOptions& data, const RunOptions& run) {
+  if (data.seq_length % data.retro->chunk_length != 0)
+    fail(Exit::bad_config, "--seq-length ", data.seq_length, ": expected a multiple of the ",
+         data.retro->chunk_length, " tokens of the project's chunks");
+  if (const int stages = run.ranks.parallel.pipeline_model_parallel_size;
+      run.checkpoint.format == "torch" && stages > 1)
+    fail(Exit::bad_config, "--ckpt-format torch: Megatron-LM's Retro has one stage, not ", stages,
+         "; use torch_dist");
 }
 
 bool PretrainOptions::names_a_vocabulary() const {
@@ -104,6 +123,7 @@ void PretrainOptions::check_type() const {
   data.check_type("--model-type " + model_type);
   check_whole_sequences(run, model);
   if (data.type == SampleType::bert) check_bert(run);
+  if (data.retro) check_retro(data, run);
   if (data.type == SampleType::t5) check_t5(run, *data.masks.decoder_seq_length);
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -147,7 +148,8 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 
 // The rows of what is loaded, a model with these settings; and which of a task's model it has:
 // where a run begins anew, all but the head of a task that it lacks or has with other labels, and
-// adapters that it lacks, which then keep their initial weights.
+// adapters that it lacks, which then keep their initial weights; of a Retro that begins as a GPT
+// what is the GPT's.
 class LoadedRows {
  public:
   LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
@@ -155,25 +157,45 @@ class LoadedRows {
     const bool same =
         stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
     has_adapters_ = stored.has_adapters();
-    table_ = same && has_adapters_ == wanted.has_adapters() ? task.rows() : model_rows(stored);
+    fits_gpt_ = wanted.family == ModelFamily::retro && stored.family == ModelFamily::gpt;
+    table_ = same && has_adapters_ == wanted.has_adapters() && !fits_gpt_ ? task.rows()
+                                                                          : model_rows(stored);
+    loses_norm_ = fits_gpt_ && !wanted.retro_final_layernorm;
     if (begins_anew && !same) drawn_ = wanted.task_head;
   }
   const ParamTable& table() const { return table_; }
   ParamTable take_table() { return std::move(table_); }
   bool has(const Param& row) const {
     return (drawn_.empty() || row.place.stack != drawn_) &&
-           (has_adapters_ || !is_adapter(row.place));
+           (has_adapters_ || !is_adapter(row.place)) && (!fits_gpt_ || in_table(row) != nullptr);
+  }
+  // A row of the model as it stands in what is loaded.
+  Param as_stored(const Param& row) const {
+    Param stored = row;
+    if (fits_gpt_) stored.layers = in_table(row)->layers;
+    return stored;
   }
   void tell(const std::string& where, const Log& log) const {
     if (!drawn_.empty())
       log.warn(
           concat(where, ": could not find ", drawn_, " in the checkpoint, initializing to random"));
+    if (fits_gpt_) log.note(concat(where, ": is a GPT; what attends to neighbours begins anew"));
+    if (loses_norm_)
+      log.warn(concat(where,
+                      ": its final norm is left out, as by Megatron-LM; "
+                      "--retro-final-layernorm keeps it"));
   }
 
  private:
+  const Param* in_table(const Param& row) const {
+    const auto& rows = table_.rows();
+    const auto found = std::ranges::find(rows, row.place, &Param::place);
+    return found == rows.end() ? nullptr : &*found;
+  }
+
   ParamTable table_;
   std::string drawn_;  // the stack of the head
-  bool has_adapters_ = false;
+  bool has_adapters_ = false, fits_gpt_ = false, loses_norm_ = false;
 };
 
 // A run goes on with the adapters that are stored.
@@ -202,8 +224,10 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
     for (const std::string& note : source->notes()) log.note(note);
   if (first && source->common().is(PyValue::Kind::dict))
     log.note(concat(source->path(), ": its weights are taken, and nothing else of its run"));
-  const std::string changed =
-      check_same_model(state.task.model(), source->config(), source->path(), true);
+  ModelConfig wanted = state.task.model();
+  if (wanted.family == ModelFamily::retro && source->config().family == ModelFamily::gpt)
+    wanted.family = ModelFamily::gpt;  // which it begins as
+  const std::string changed = check_same_model(wanted, source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
   check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
                   options.checkpoint.resize_embeddings, [&] { return source->make_tokenizer({}); });
@@ -224,7 +248,7 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
         if (is_drawn)
           read_magnitudes(*source, state.task.model(), row, here.tensor());
         else
-          read_part(*source, row, state.task.model().vocab_size, here.tensor());
+          read_part(*source, rows.as_stored(row), state.task.model().vocab_size, here.tensor());
         check_finite(source->path(), row, here.tensor());
         here.upload();
       },
@@ -250,6 +274,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   // A run that trains adapters begins from a model, and one that trains none from a merged one.
   const bool adapted = found.place && is_peft_folder(found.place->folder);
   if (found.place && adapted != task.model().has_adapters()) found.foreign = found.place->folder;
+  // A Retro may begin as a GPT.
+  const bool is_retro = task.model().family == ModelFamily::retro;
+  if (is_retro && found.place && (found.begins_anew || found.place->release))
+    found.foreign = found.place->folder;
   if (!found.foreign.empty()) {
     load_foreign(found.foreign, options, state, ranks.rank() == 0, log);
     return Loaded::lasting;
@@ -260,6 +288,9 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = checkpoint->where();
   const PyValue common = checkpoint->common(), &args = common.at("args", where);
+  const PyValue* const retrieves = args.find("retro_add_retriever");
+  if (is_retro && (retrieves == nullptr || !(*retrieves == PyValue(true))))
+    fail(Exit::bad_config, place->folder, ": is no Retro; a GPT becomes one with --finetune");
   const ModelConfig stored = model_config_of(args, task.model().family, where);
   const std::string changed =
       check_same_model(task.model(), stored, place->folder, found.begins_anew);
