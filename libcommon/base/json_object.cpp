@@ -1,8 +1,10 @@
 #include "base/json_object.h"
 
+#include <optional>
 #include <set>
 
 #include "base/json.h"
+#include "base/whole_number.h"
 
 namespace mt {
 
@@ -55,10 +57,16 @@ bool JsonObject::flag_or(std::string_view name, bool other) const {
 }
 
 std::int64_t JsonObject::number(std::string_view name, std::int64_t most) const {
-  std::int64_t value = 0;
-  if (member(name).get(value) || value < 0 || value > most)
+  const element value = member(name);
+  double real = 0;
+  std::optional<std::int64_t> whole;
+  if (std::int64_t number = 0; !value.get(number))
+    whole = number;
+  else if (!value.get(real))
+    whole = whole_number(real);
+  if (!whole || *whole < 0 || *whole > most)
     refuse(json_quoted(name), ": expected a number from 0 to ", most);
-  return value;
+  return *whole;
 }
 
 double JsonObject::real(std::string_view name) const {

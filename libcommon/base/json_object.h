@@ -27,7 +27,7 @@ class JsonObject {
   std::string_view text_or(std::string_view name, std::string_view other) const;
   bool flag(std::string_view name) const;
   bool flag_or(std::string_view name, bool other) const;
-  std::int64_t number(std::string_view name, std::int64_t most) const;  // 0 to `most`
+  std::int64_t number(std::string_view name, std::int64_t most) const;  // 0 to `most`, 4.0 is 4
   double real(std::string_view name) const;
   JsonObject object(std::string_view name) const;
   std::vector<JsonObject> objects(std::string_view name) const;  // of an array

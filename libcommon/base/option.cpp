@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <concepts>
 #include <limits>
 #include <numeric>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/whole_number.h"
 
 namespace mt {
 
@@ -61,8 +61,8 @@ static std::string print(double value) {
 
 // A bound in all its digits: 4294967295, 0.5
 static std::string bound(double value) {
-  const bool whole = value == std::floor(value) && std::abs(value) < 0x1p53;
-  return whole ? print(static_cast<std::int64_t>(value)) : print(value);
+  const auto whole = whole_number(value);
+  return whole ? print(*whole) : print(value);
 }
 
 std::string Check::expected() const {

@@ -100,6 +100,53 @@ TEST(ConfigMeaning, TypesOfNumbers) {
   EXPECT_EQ(parse(kLlama + R"(,"dtype":"bfloat16")").dtype, DType::bf16);
 }
 
+// Python says 4096.0 of what it has computed, and 1 of what is a real number.
+TEST(ConfigMeaning, WholeNumbersAndRealOnesInEitherForm) {
+  const auto with = [](const std::string& members) { return model_of(kLlama + members); };
+  for (const char* const size : {"64", "64.0", "6.4e1", "640E-1"}) {
+    const ModelConfig c = model_of(concat(
+        R"("model_type":"mistral","hidden_size":)", size, R"(,"max_position_embeddings":)", size,
+        R"(,"sliding_window":)", size, R"(,"vocab_size":)", size, R"(,"intermediate_size":)", size,
+        R"(,"num_key_value_heads":8.0,"num_hidden_layers":2e0)"));
+    for (const std::int64_t found :
+         {c.hidden_size, c.max_position_embeddings, c.window(0) + 1, c.vocab_size, c.ffn()})
+      EXPECT_EQ(found, 64) << size;
+    EXPECT_EQ(c.kv_heads(), 8) << size;
+    EXPECT_EQ(c.num_layers, 2) << size;
+  }
+  for (const char* const one : {"1", "1.0", "1e0", "10E-1"})
+    EXPECT_EQ(with(concat(R"(,"rms_norm_eps":)", one)).norm_epsilon, 1) << one;
+  EXPECT_EQ(with(R"(,"attention_dropout":0)").attention_dropout, 0);
+  EXPECT_EQ(with(R"(,"rope_scaling":{"type":"linear","factor":2})").rotary_interpolation, 2);
+  for (const char* const wrong : {"64.5", "-64.0", "1e10", "1e300", "\"64\"", "true"})
+    EXPECT_NE(error_of([&] { with(concat(R"(,"num_key_value_heads":)", wrong)); }), "") << wrong;
+}
+
+TEST(ConfigMeaning, BasesOfRotaryPositions) {
+  struct Base {
+    const char* text;
+    double number;
+  };
+  for (const Base& base :
+       {Base{"10000", 1e4}, Base{"1e6", 1e6}, Base{"500000.0", 5e5}, Base{"10000.5", 10000.5},
+        Base{"1", 1}, Base{"11293.722", 11293.722}, Base{"1e20", 1e20}}) {
+    for (const std::string& members :
+         {concat(R"(,"rope_theta":)", base.text),
+          concat(R"(,"rope_parameters":{"rope_type":"default","rope_theta":)", base.text, "}"),
+          concat(R"(,"rope_scaling":{"type":"linear","factor":1.0,"rope_theta":)", base.text,
+                 "}")}) {
+      const ModelConfig model = model_of(kLlama + members);
+      EXPECT_EQ(model.rotary_base, base.number) << members;
+      const std::string written = hugging_face_config(model, DType::f32, "");
+      const ModelConfig again = parse_hugging_face_config(written, "again").model;
+      EXPECT_EQ(again.rotary_base, base.number) << written;
+      EXPECT_EQ(again.rotary_frequencies(), model.rotary_frequencies()) << written;
+    }
+  }
+  for (const char* const wrong : {"0", "0.5", "-10000", "\"10000\"", "[10000]"})
+    EXPECT_NE(error_of([&] { model_of(concat(kLlama, R"(,"rope_theta":)", wrong)); }), "") << wrong;
+}
+
 TEST(ConfigMeaning, BiasesOfSomeLayersAlone) {
   const HuggingFaceConfig attention = parse(kLlama + R"(,"attention_bias":true)"),
                           mlp = parse(kLlama + R"(,"mlp_bias":true)"),

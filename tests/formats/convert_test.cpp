@@ -426,7 +426,9 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "\"mlp_only_layers\": expected a list of layers"},
       {R"({})", "no \"model_type\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},
-      {R"(,"rope_theta":10000.5})", "\"rope_theta\" is 10000.5, expected a whole number"},
+      {R"(,"rope_theta":0.5})", "\"rope_theta\" is 0.5, expected at least 1"},
+      {R"(,"num_key_value_heads":1.5})",
+       "\"num_key_value_heads\": expected a number from 0 to 2147483647"},
       {R"(,"rope_scaling":{"type":"ntk","factor":2}})",
        "rope_scaling: rope_type \"ntk\": expected default, linear, dynamic, llama3, yarn or "
        "longrope"},

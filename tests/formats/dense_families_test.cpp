@@ -101,7 +101,7 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
   EXPECT_EQ(refusal("cohere2", R"(,"sliding_window_pattern":0)"),
             "65 c: \"sliding_window_pattern\" is 0, expected at least 1");
   EXPECT_EQ(refusal("gemma3_text", R"(,"rope_local_base_freq":0.5)"),
-            "65 c: the base of layers with a window is 0.5, expected a whole number");
+            "65 c: the base of layers with a window is 0.5, expected at least 1");
   EXPECT_EQ(refusal("phi3", R"(,"hidden_act":"gelu")"),
             "65 c: \"hidden_act\" is \"gelu\", expected \"silu\"");
 }

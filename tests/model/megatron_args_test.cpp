@@ -43,9 +43,14 @@ std::vector<ModelConfig> different_configs() {
   relu.window_attn_skip_freq = {0, 1};
   ModelConfig skipping = rotary;
   skipping.window_attn_skip_freq = {2};
-  return {
-      tiny_gpt2(), with_dropout(tiny_gpt2()), tiny_llama(), odd, erf, without_bias, rotary, relu,
-      skipping};
+  ModelConfig fraction = skipping;
+  fraction.rotary_base = 10000.5;
+  fraction.rotary_base_window = 123.25;
+  return {tiny_gpt2(),  with_dropout(tiny_gpt2()),
+          tiny_llama(), odd,
+          erf,          without_bias,
+          rotary,       relu,
+          skipping,     fraction};
 }
 
 TEST(GptArgs, ThereAndBackIsTheSameModel) {
@@ -83,6 +88,22 @@ TEST(GptArgs, ThereAndBackIsTheSameModel) {
     EXPECT_EQ(again.init_method_std, config.init_method_std);
     EXPECT_EQ(again.vocab_size, config.vocab_size);
     EXPECT_EQ(again.padded_vocab_size, config.padded_vocab_size);
+  }
+}
+
+// Megatron's --rotary-base is an integer.
+TEST(GptArgs, BasesAreIntegersUnlessTheyHaveAFraction) {
+  ModelConfig config = tiny_llama();
+  for (const double base : {10000.0, 1e6, 500000.0, 1.0, 123456789.0}) {
+    config.rotary_base = base;
+    EXPECT_EQ(*args_of(config).find("rotary_base"), PyValue(static_cast<std::int64_t>(base)));
+  }
+  config.rotary_base = 10000.5;
+  EXPECT_EQ(*args_of(config).find("rotary_base"), PyValue(10000.5));
+  PyValue args = args_of(config);
+  for (const PyValue& base : {PyValue(std::int64_t{77}), PyValue(77.0)}) {
+    args.set_item("rotary_base", base);
+    EXPECT_EQ(model_config_of(args, ModelFamily::gpt, "common.pt").rotary_base, 77);
   }
 }
 

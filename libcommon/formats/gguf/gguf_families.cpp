@@ -9,7 +9,7 @@ namespace mt {
 namespace {
 
 constexpr std::int64_t kLayersOf27B = 46, kLayersOfThird27B = 62;
-constexpr std::int64_t kBaseOfWindows = 10000;
+constexpr double kBaseOfWindows = 10000;
 
 // Which layers have no window, or do not turn: every so manyth.
 std::int64_t period_of(std::string_view name) {

@@ -97,7 +97,7 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const GgufArchitectur
   size("attention.key_length", c.head_dim());
   size("attention.value_length", c.head_dim());
   size("rope.dimension_count", c.rotary_dim());
-  real("rope.freq_base", static_cast<double>(c.rotary_base));
+  real("rope.freq_base", c.rotary_base);
   if (c.rotary_interpolation) {
     to.text(name + ".rope.scaling.type", "linear");
     real("rope.scaling.factor", *c.rotary_interpolation);

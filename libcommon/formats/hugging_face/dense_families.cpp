@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/rope_config.h"
 
 namespace mt {
 namespace {
@@ -88,9 +89,9 @@ class FamilyReader {
           sliding.refuse("\"rope_type\": expected default of layers with a window");
         if (sliding.has("rope_theta")) base = sliding.real("rope_theta");
       }
-    if (!(base >= 1 && base < 0x1p62) || base != std::floor(base))
-      json_.refuse("the base of layers with a window is ", base, ", expected a whole number");
-    model_.rotary_base_window = static_cast<std::int64_t>(base);
+    if (!(base >= 1 && std::isfinite(base)))
+      json_.refuse("the base of layers with a window is ", base, ", expected at least 1");
+    model_.rotary_base_window = base;
     if (model_.window_frequencies(model_.head_dim()) == model_.rotary_frequencies())
       model_.rotary_base_window = 0;
   }
@@ -169,8 +170,8 @@ void write_gemma(JsonWriter& json, const ModelConfig& c, std::string_view type) 
   write_sliding_window(json, c);
   write_layer_types(json, c);
   if (type == "gemma3_text")
-    json.member("rope_local_base_freq",
-                c.rotary_base_window != 0 ? c.rotary_base_window : c.rotary_base);
+    write_base(json, "rope_local_base_freq",
+               c.rotary_base_window != 0 ? c.rotary_base_window : c.rotary_base);
 }
 
 }  // namespace

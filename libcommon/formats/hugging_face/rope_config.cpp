@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/whole_number.h"
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/rope_scaling.h"
 
@@ -109,9 +110,9 @@ void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_t
   else if (part != 1)
     config.notes.push_back(concat(json.where(), ": ", json_quoted(kPart), " is passed over, as by ",
                                   json.model_type(), " of transformers"));
-  if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
-    json.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
-  c.rotary_base = static_cast<std::int64_t>(theta);
+  if (!(theta >= 1 && std::isfinite(theta)))
+    json.refuse("\"rope_theta\" is ", theta, ", expected at least 1");
+  c.rotary_base = theta;
   if (scaling) read_scaling(json, config, *scaling);
   if (scaling || !json.is("gpt_oss")) return;
   simdjson::dom::parser parser;  // what its class takes
@@ -165,9 +166,16 @@ static void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
   json.end_object();
 }
 
+void write_base(JsonWriter& json, std::string_view name, double base) {
+  if (const auto whole = whole_number(base))
+    json.member(name, *whole);
+  else
+    json.member(name, base);
+}
+
 void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept,
                 bool scaled_by_default) {
-  json.member("rope_theta", c.rotary_base);
+  write_base(json, "rope_theta", c.rotary_base);
   if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
   json.key("rope_scaling");
   if (c.use_rope_scaling && c.rotary_interpolation)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "formats/hugging_face/config_json.h"
@@ -25,6 +26,8 @@ struct KeptPositions {
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
                                           const ModelConfig& model);
 
+// A base as an integer, if it is one.
+void write_base(JsonWriter& json, std::string_view name, double base);
 // scaled_by_default: the class scales where nothing is said.
 void write_rope(JsonWriter& json, const ModelConfig& model,
                 const std::optional<KeptPositions>& kept, bool scaled_by_default = false);

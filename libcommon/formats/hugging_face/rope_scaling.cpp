@@ -69,7 +69,7 @@ void RopeScaling::set_yarn(ModelConfig& model) const {
       "attention_factor", mscale != 0 && of_all != 0 ? scale(mscale) / scale(of_all) : scale(1));
   const auto dimension = [&](double turns) {
     return dim * std::log(double(original_positions()) / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(double(model.rotary_base)));
+           (2 * std::log(model.rotary_base));
   };
   const auto given = [&](const char* name, double usual) {
     const double value = real_or(name, usual);

@@ -1,7 +1,6 @@
 #include "formats/megatron/run_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
@@ -110,7 +109,7 @@ class Model {
                          "Qwen 2's or 3's"));
   }
 
-  // Numbers, truths, texts and lists; a whole number may be written as a real one.
+  // Numbers, truths, texts and lists.
   void copy(const PyValue* from, PyValue& args) const {
     if (from == nullptr) return;
     const std::vector<PyValue>& entries = from->entries(where_);
@@ -119,15 +118,8 @@ class Model {
       const PyValue& value = entries[i + 1];
       if (value.is(PyValue::Kind::dict) || name == "gated_linear_unit" || name.starts_with('_'))
         continue;
-      args.set_item(name, name == "rotary_base" && value.is(PyValue::Kind::real)
-                              ? whole(value.as_real(where_))
-                              : value);
+      args.set_item(name, value);
     }
-  }
-  PyValue whole(double number) const {
-    if (!(std::fabs(number) < 1e15) || number != std::floor(number))
-      refuse("rotary_base", "is no whole number");
-    return static_cast<std::int64_t>(number);
   }
 
   std::string dtype() const {

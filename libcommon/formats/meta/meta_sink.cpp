@@ -67,7 +67,7 @@ std::string params_of(const ModelConfig& c) {
       .member("n_kv_heads", c.kv_heads())
       .member("vocab_size", c.vocab_size)
       .member("norm_eps", c.norm_epsilon)
-      .member("rope_theta", static_cast<double>(c.rotary_base));
+      .member("rope_theta", c.rotary_base);
   add_ffn(json, c);
   if (c.use_rope_scaling) json.member("use_scaled_rope", true);
   if (c.use_rope_scaling && c.rope_scaling_factor != meta_scaling_factor(c))

@@ -1,7 +1,6 @@
 #include "formats/meta/meta_source.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -203,17 +202,14 @@ ModelConfig config_of(const JsonObject& params, std::vector<std::string>& notes)
   c.group_query_attention = c.num_query_groups != c.num_attention_heads;
   if (params.has("head_dim")) c.kv_channels = params.number("head_dim", kMost);
   c.norm_epsilon = real_or("norm_eps", 1e-5);
-  const double theta = real_or("rope_theta", 10000);
-  if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
-    params.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
-  c.rotary_base = static_cast<std::int64_t>(theta);
+  c.rotary_base = real_or("rope_theta", 10000);
   c.use_rope_scaling = params.flag_or("use_scaled_rope", false);
   read_scaling(params, c, notes);
   read_window(params, c);
   c.max_position_embeddings = params.has("max_seq_len") ? params.number("max_seq_len", kMost)
                               : c.use_rope_scaling      ? 131072
                               : !c.window_size.empty()  ? 32768
-                              : theta == 500000         ? 8192
+                              : c.rotary_base == 500000 ? 8192
                                                         : 4096;
   c.position_embedding_type = "rope";
   c.normalization = "RMSNorm";

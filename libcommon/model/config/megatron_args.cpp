@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/whole_number.h"
 #include "model/config/settings.h"
 
 namespace mt {
@@ -59,7 +60,7 @@ class ArgsWriter {
     else if (arg == "embedding_mult" && c_.gated_gelu && c_.family == ModelFamily::gpt)
       set(arg, py(value));  // see read_family()
     else if (!is_left_out(arg, py(value), s))
-      set(arg, py(value));
+      set(arg, arg.starts_with("rotary_base") ? base_of(py(value)) : py(value));
     add_behind(arg);
   }
 
@@ -69,6 +70,12 @@ class ArgsWriter {
   bool is_left_out(std::string_view arg, const PyValue& value, const Setting& s) const {
     if (arg == "mamba_num_heads") return c_.mamba_inner() == 2 * c_.hidden_size;  // the default
     return s.rare && value == defaults_.at(arg, "settings");
+  }
+
+  // An integer, as Megatron's --rotary-base is, unless it has a fraction.
+  static PyValue base_of(const PyValue& value) {
+    const auto whole = whole_number(value.as_real("rotary_base"));
+    return whole ? PyValue(*whole) : value;
   }
 
   // A number, or a list of each layer's 0 or 1.

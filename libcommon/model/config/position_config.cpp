@@ -84,8 +84,7 @@ std::vector<double> PositionConfig::frequencies(std::int64_t head_dim) const {
   const std::vector<double> factors = numbers_of(rope_frequency_factors);
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
-    const double f = std::pow(static_cast<double>(rotary_base),
-                              -static_cast<double>(i) / static_cast<double>(half));
+    const double f = std::pow(rotary_base, -static_cast<double>(i) / static_cast<double>(half));
     const double factor = factors.empty() ? 1 : factors[static_cast<std::size_t>(i)];
     frequencies.push_back((use_rope_scaling ? llama3_scaled(f, rope_scaling_factor) : f) / factor /
                           rotary_interpolation.value_or(1));

@@ -13,7 +13,7 @@ struct PositionConfig {
   std::string position_embedding_type = "learned_absolute";  // or rope, none
   bool use_rotary_position_embeddings = false;               // another word for rope
   bool position_embedding = true;                            // --no-position-embedding: see check()
-  std::int64_t rotary_base = 10000;
+  double rotary_base = 10000;
   double rotary_percent = 1;
   bool rotary_interleaved = false;
   std::optional<double> rotary_interpolation;  // positions are divided by this
@@ -24,7 +24,7 @@ struct PositionConfig {
   std::string rope_frequency_factors;
   double rope_attention_factor = 1;
   // Layers that have a window turn by frequencies of this base, and no scaling; 0: as the others.
-  std::int64_t rotary_base_window = 0;
+  double rotary_base_window = 0;
   std::vector<std::int64_t> no_rope_freq;  // see turns()
 
   void check(std::int64_t head_dim, std::int64_t layers) const;

@@ -179,7 +179,7 @@ void visit_settings(Config& c, const Visit& visit) {
          "deprecated; accepted where --position-embedding-type is rope or none", kOff, any_value(),
          kNoArg});
   visit(c.rotary_base,
-        {"--rotary-base", positions, kReach, "base of the rotary frequencies", "N", count()});
+        {"--rotary-base", positions, kReach, "base of the rotary frequencies", "F", count()});
   visit(c.rotary_percent, {"--rotary-percent", positions, kModel,
                            "part of a head's channels that is rotated", "F", part_to(1)});
   visit(c.rotary_interleaved,
@@ -211,7 +211,7 @@ void visit_settings(Config& c, const Visit& visit) {
         later({"--rotary-base-window", positions, kReach,
                "base of the rotary frequencies of layers with a window, which "
                "no scaling changes; 0: as of the others",
-               "N", not_negative()}));
+               "F", not_negative()}));
   visit(c.window_size,
         {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});
