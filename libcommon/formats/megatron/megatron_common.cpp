@@ -1,6 +1,7 @@
 #include "formats/megatron/megatron_common.h"
 
 #include <filesystem>
+#include <limits>
 
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/names/gguf.h"
@@ -58,13 +59,15 @@ static PyValue merged(PyValue first, const PyValue& second) {
 
 // What loading reads of a run's settings where the source knows of none.
 static PyValue unknown_run(const ModelConfig& config) {
+  const std::int64_t most = config.max_position_embeddings;
+  const bool endless = most == std::numeric_limits<int>::max();  // a model that knows no positions
   return PyValue::dict({{"context_parallel_size", 1},
                         {"data_parallel_size", 1},
                         {"use_distributed_optimizer", false},
                         {"ckpt_fully_parallel_save", false},
                         {"async_save", false},
                         {"data_parallel_random_init", false},
-                        {"seq_length", config.max_position_embeddings},
+                        {"seq_length", endless ? PyValue() : PyValue(most)},
                         {"consumed_train_samples", 0},
                         {"skipped_train_samples", 0},
                         {"consumed_valid_samples", 0}});
