@@ -180,9 +180,10 @@ void ParamSchedule::merge(const Values& stored, const std::string& where) {
   if (override_checkpoint) return;
   const auto take = [&](auto& ours, const auto& theirs, const char* name) {
     if (!use_checkpoint && ours != theirs)
-      fail(Exit::bad_config, where, ": ", name, " is ", theirs, " in the checkpoint and ", ours,
-           " here; --override-opt_param-scheduler takes this one, "
-           "--use-checkpoint-opt_param-scheduler that one");
+      fail(
+          Exit::bad_config, where, ": ", name, " is ", theirs, " in the checkpoint and ", ours,
+          " here; --override-opt_param-scheduler takes this one, "
+          "--use-checkpoint-opt_param-scheduler that one; --finetune begins anew from its weights");
     ours = theirs;
   };
   Values& v = values_;

@@ -83,6 +83,8 @@ void finetune_merge(CommandLine& cl) {
   bool json = false, probes = true;
   cl.describe("Put an adapter into the weights of its model.",
               "--load alone may be the adapter, of PEFT's or of a run, which names its model.");
+  cl.first_run(
+      {"--load", "--adapter", "--save", "--saver", "--dtype", "--no-probe", "--force", "--json"});
   cl.option("--load", &options.load, "PATH", "the model, or an adapter that names it");
   cl.option("--adapter", &options.source.adapter, "DIR",
             "the adapter: a folder of PEFT's, or a run's");

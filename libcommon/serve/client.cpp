@@ -53,10 +53,15 @@ std::string said(const HttpAnswer& answer) {
 }
 
 std::pair<std::string, std::string> host_and_port(const std::string& server) {
-  const std::size_t colon = server.rfind(':');
-  if (colon == 0 || colon == std::string::npos || colon + 1 == server.size())
+  const std::size_t colon = std::min(server.rfind(':'), server.size());
+  const std::string host = server.substr(0, colon);
+  const std::string port = server.substr(std::min(colon + 1, server.size()));
+  int number = 0;
+  const char* const end = port.data() + port.size();
+  const auto read = std::from_chars(port.data(), end, number);
+  if (host.empty() || read.ec != std::errc() || read.ptr != end || number < 1 || number > 65535)
     fail(Exit::usage, server, ": expected HOST:PORT");
-  return {server.substr(0, colon), server.substr(colon + 1)};
+  return {host, port};
 }
 
 std::string read_api_key(const std::string& file) {

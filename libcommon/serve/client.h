@@ -20,7 +20,7 @@ HttpAnswer http_put(const std::string& host, const std::string& port, const std:
 // What the answer says for people: its text, or what is wrong.
 std::string said(const HttpAnswer& answer);
 
-// The parts of HOST:PORT; Exit::usage for what has not both.
+// The parts of HOST:PORT; Exit::usage for what has not both, or no port from 1 to 65535.
 std::pair<std::string, std::string> host_and_port(const std::string& server);
 // The first line of a file; of none, none.
 std::string read_api_key(const std::string& file);

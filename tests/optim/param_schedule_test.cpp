@@ -149,10 +149,11 @@ TEST(ParamSchedule, ACheckpointsValuesMustBeEqual) {
   ParamSchedule::Values stored = schedule.values();
   schedule.merge(stored, "ckpt");
   stored.decay = 6400;
-  EXPECT_EQ(error_of(Exit::bad_config, [&] { schedule.merge(stored, "ckpt"); }),
-            "ckpt: the learning rate's decay in samples is 6400 in the checkpoint and 3200 here; "
-            "--override-opt_param-scheduler takes this one, "
-            "--use-checkpoint-opt_param-scheduler that one");
+  EXPECT_EQ(
+      error_of(Exit::bad_config, [&] { schedule.merge(stored, "ckpt"); }),
+      "ckpt: the learning rate's decay in samples is 6400 in the checkpoint and 3200 here; "
+      "--override-opt_param-scheduler takes this one, "
+      "--use-checkpoint-opt_param-scheduler that one; --finetune begins anew from its weights");
   schedule.override_checkpoint = true;
   schedule.merge(stored, "ckpt");
   EXPECT_EQ(schedule.values().decay, 3200);

@@ -343,7 +343,8 @@ TEST_F(OptimizerTraining, AnotherScheduleThanTheCheckpoints) {
             concat("78 ", iteration_folder(longer.run.checkpoint.load, 5),
                    ": the learning rate's decay in samples is 80 in the checkpoint and 160 here; "
                    "--override-opt_param-scheduler takes this one, "
-                   "--use-checkpoint-opt_param-scheduler that one"));
+                   "--use-checkpoint-opt_param-scheduler that one; --finetune begins anew from its "
+                   "weights"));
   longer.run.schedule.use_checkpoint = true;
   longer.run.length.train_iters = 10;
   longer.run.schedule.lr = 0.5;

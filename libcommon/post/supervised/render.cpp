@@ -65,6 +65,7 @@ void finetune_render(CommandLine& cl) {
   SftOptions options;
   std::int64_t head = 0;
   cl.describe("Print which tokens of each sample are learnt.", "Takes the options of sft.");
+  cl.first_run({"--load", "--train-data", "--seq-length", "--head", "--json"});
   cl.section("Data");
   cl.option("--head", &head, "N", "only the first N samples", at_least(1));
   options.add_to(cl);
