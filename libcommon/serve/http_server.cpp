@@ -1,431 +1,23 @@
 #include "serve/http_server.h"
 
-#include <poll.h>
-
-#include <algorithm>
-#include <atomic>
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <condition_variable>
-#include <ctime>
-#include <deque>
-#include <mutex>
 #include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "serve/http_connection.h"
 
 namespace mt {
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-auto or_error(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
-
-// What all connections and their exchanges share.
-struct Shared {
-  HttpLimits limits;
-  HttpServer::Handler handler;
-  HttpServer::Wanted wanted;
-  HttpServer::ErrorBody error_body;
-  std::atomic<bool> draining = false;
-  std::size_t connections = 0;  // of the server's thread
-  std::mutex mutex;
-  std::condition_variable idle;
-  std::size_t open = 0;    // requests that are not answered yet
-  asio::io_context io{1};  // last: what waits in it counts with the others
-};
-
-constexpr std::size_t kMostQueued = std::size_t{16} << 20;  // bytes for a client that reads slowly
-constexpr std::chrono::milliseconds kLook{100};             // how often a client is looked for
-
-// One that is not answered yet.
-class Open {
- public:
-  explicit Open(Shared& shared) : shared_(shared) {
-    const std::lock_guard lock(shared_.mutex);
-    ++shared_.open;
-  }
-  Open(const Open&) = delete;
-  ~Open() {
-    const std::lock_guard lock(shared_.mutex);
-    if (--shared_.open == 0) shared_.idle.notify_all();
-  }
-
- private:
-  Shared& shared_;
-};
-
-}  // namespace
-
-// --- One request --------------------------------------------------------------------------------
-
-struct Exchange::Impl {
-  Impl(Shared& of, HttpRequest asked) : shared(of), request(std::move(asked)), news(of.io) {}
-
-  Shared& shared;
-  HttpRequest request;
-  std::mutex mutex;  // of the next
-  int status = 0;    // 0: nothing is said yet
-  std::string type;
-  Headers headers;
-  std::string ping;
-  std::deque<std::string> pieces;
-  std::size_t queued = 0;  // bytes of them
-  bool stream = false, ended = false, whole = true, gone = false;
-  std::function<void()> left;
-  asio::steady_timer news;  // of the server's thread: its wait ends where there is something to do
-
-  void leave() {
-    std::function<void()> call;
-    {
-      const std::lock_guard lock(mutex);
-      if (std::exchange(gone, true)) return;
-      call = std::exchange(left, nullptr);
-    }
-    if (call) call();
-    news.cancel();
-  }
-};
-
-Exchange::Exchange(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Exchange::~Exchange() = default;
-
-const HttpRequest& Exchange::request() const { return impl_->request; }
-
-void Exchange::tell() {
-  asio::post(impl_->shared.io, [self = shared_from_this()] { self->impl_->news.cancel(); });
-}
-
-void Exchange::answer(int status, std::string_view type, std::string body, Headers headers) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->status != 0) fail(Exit::internal, "a request is answered twice");
-    impl_->status = status;
-    impl_->type = type;
-    impl_->headers = std::move(headers);
-    impl_->pieces.push_back(std::move(body));
-    impl_->ended = true;
-  }
-  tell();
-}
-
-void Exchange::begin_stream(std::string_view type, Headers headers, std::string_view ping) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->status != 0) fail(Exit::internal, "a request is answered twice");
-    impl_->status = 200;
-    impl_->type = type;
-    impl_->headers = std::move(headers);
-    impl_->ping = ping;
-    impl_->stream = true;
-  }
-  tell();
-}
-
-void Exchange::send(std::string piece) {
-  if (piece.empty()) return;
-  bool reads = true;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->gone) return;
-    impl_->queued += piece.size();
-    impl_->pieces.push_back(std::move(piece));
-    reads = impl_->queued <= kMostQueued;
-  }
-  if (reads) return tell();
-  asio::post(impl_->shared.io, [self = shared_from_this()] { self->impl_->leave(); });
-}
-
-void Exchange::end_stream(bool whole) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->ended = true;
-    impl_->whole = whole;
-  }
-  tell();
-}
-
-void Exchange::when_gone(std::function<void()> left) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (!impl_->gone) {
-      impl_->left = std::move(left);
-      return;
-    }
-  }
-  left();
-}
-
-// --- One connection -----------------------------------------------------------------------------
-
-namespace {
-
-std::string http_date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[64];
-  std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &utc);
-  return text;
-}
-
-std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
-
-class Connection : public std::enable_shared_from_this<Connection> {
- public:
-  Connection(Shared& shared, tcp::socket socket) : shared_(shared), stream_(std::move(socket)) {
-    ++shared_.connections;
-    error_code error;
-    stream_.socket().set_option(tcp::no_delay(true), error);
-    const tcp::endpoint peer = stream_.socket().remote_endpoint(error);
-    if (!error) peer_ = peer.address().to_string();
-  }
-  ~Connection() { --shared_.connections; }
-
-  // Reads requests and answers them, until one of the two sides closes.
-  static asio::awaitable<void> run(std::shared_ptr<Connection> self) {
-    for (bool first = true;; first = false)
-      if (!co_await self->converse(first)) break;
-    error_code error;
-    self->stream_.socket().shutdown(tcp::socket::shutdown_both, error);
-    self->stream_.close();
-  }
-
- private:
-  using Parser = http::request_parser<http::string_body>;
-
-  asio::awaitable<bool> converse(bool first) {
-    error_code error;
-    if (buffer_.size() == 0) {
-      stream_.expires_after(first ? shared_.limits.header_time : shared_.limits.idle_time);
-      const std::size_t bytes =
-          co_await stream_.async_read_some(buffer_.prepare(4096), or_error(error));
-      if (error) co_return false;
-      buffer_.commit(bytes);
-    }
-    if (shared_.draining) co_return false;
-    Parser parser;
-    parser.header_limit(static_cast<std::uint32_t>(shared_.limits.header));
-    parser.body_limit(shared_.limits.body);
-    stream_.expires_after(shared_.limits.header_time);
-    co_await http::async_read_header(stream_, buffer_, parser, or_error(error));
-    // What would be refused anyhow needs no body.
-    if (!error && !shared_.wanted(request_of(parser.get()))) {
-      stream_.expires_never();
-      co_await respond(parser.release(), false);
-      co_await read_rest();
-      co_return false;
-    }
-    if (!error && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-      co_await asio::async_write(stream_, asio::buffer(kGoOn), or_error(error));
-    }
-    if (!error) {
-      stream_.expires_after(shared_.limits.body_time);
-      co_await http::async_read(stream_, buffer_, parser, or_error(error));
-    }
-    stream_.expires_never();
-    if (error) {
-      co_await refuse(error);
-      co_return false;
-    }
-    co_return co_await respond(parser.release(), true);
-  }
-
-  // What came is no request that is taken; if it is none at all, nothing is said.
-  asio::awaitable<void> refuse(error_code of) {
-    int status = 400;
-    std::string text = "malformed request";
-    if (of == http::error::header_limit) {
-      status = 431;
-      text = concat("the header is larger than ", shared_.limits.header, " bytes");
-    } else if (of == http::error::body_limit) {
-      status = 413;
-      text = concat("the body is larger than ", shared_.limits.body, " bytes");
-    } else if (of == http::error::end_of_stream || of == http::error::partial_message ||
-               of.category() != http::make_error_code(http::error::bad_method).category()) {
-      co_return;
-    }
-    error_code error;
-    co_await write_whole(status, "application/json", shared_.error_body(status, text), {}, 11,
-                         false, false, error);
-    co_await read_rest();
-  }
-
-  // A client that still writes would see a reset instead of the answer: read on for a moment.
-  asio::awaitable<void> read_rest() {
-    error_code error;
-    stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-    stream_.expires_after(std::chrono::seconds(2));
-    for (std::size_t bytes = 0; bytes < std::size_t{64} << 20 && !error;)
-      bytes += co_await stream_.async_read_some(buffer_.prepare(1 << 16), or_error(error));
-  }
-
-  HttpRequest request_of(const http::request<http::string_body>& request) const {
-    const beast::string_view target = request.target();
-    const bool head = request.method() == http::verb::head;
-    return {.method = head ? "GET" : text_of(request.method_string()),
-            .path = text_of(target.substr(0, target.find('?'))),
-            .body = {},
-            .authorization = text_of(request[http::field::authorization]),
-            .peer = peer_};
-  }
-
-  // Whether the connection may go on.
-  asio::awaitable<bool> respond(http::request<http::string_body> request, bool whole) {
-    const bool keep = whole && request.keep_alive();
-    const bool head = request.method() == http::verb::head;
-    HttpRequest asked = request_of(request);
-    asked.body = std::move(request.body());
-    const Open open(shared_);
-    const auto exchange =
-        std::make_shared<Exchange>(std::make_unique<Exchange::Impl>(shared_, std::move(asked)));
-    try {
-      shared_.handler(exchange);
-    } catch (...) {
-      fail_with(*exchange);
-    }
-    const bool more = co_await send_answer(exchange->impl(), request.version(), keep, head);
-    if (!more) exchange->impl().leave();
-    co_return more && !shared_.draining;
-  }
-
-  // A handler that threw has nothing to say, or not all of it.
-  void fail_with(Exchange& exchange) {
-    bool unsaid = false;
-    {
-      const std::lock_guard lock(exchange.impl().mutex);
-      unsaid = exchange.impl().status == 0;
-    }
-    if (unsaid)
-      exchange.answer(500, "application/json", shared_.error_body(500, "the server failed"));
-    else
-      exchange.end_stream(false);
-  }
-
-  // A client that closes while its answer is made does not want it any more.
-  bool has_left() {
-    pollfd at{.fd = stream_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
-    return ::poll(&at, 1, 0) > 0;
-  }
-
-  // Whether the connection may go on.
-  asio::awaitable<bool> send_answer(Exchange::Impl& of, unsigned version, bool keep, bool head) {
-    error_code error;
-    bool begun = false;
-    for (;;) {
-      std::deque<std::string> pieces;
-      bool ended = false, has_status = false;
-      {
-        const std::lock_guard lock(of.mutex);
-        if (of.gone) co_return false;
-        has_status = of.status != 0;
-        ended = of.ended;
-        pieces = std::exchange(of.pieces, {});
-        of.queued = 0;
-      }
-      const bool chunked = version >= 11;
-      if (has_status && !of.stream) {
-        co_await write_whole(of.status, of.type, std::move(pieces.front()), of.headers, version,
-                             keep, head, error);
-        co_return !error && keep;
-      }
-      if (has_status && !begun) {
-        begun = true;
-        http::response<http::empty_body> start =
-            begin<http::empty_body>(of.status, of.type, of.headers, version, keep && chunked);
-        if (chunked) start.chunked(true);
-        http::response_serializer<http::empty_body> serializer(start);
-        stream_.expires_after(shared_.limits.write_time);
-        co_await http::async_write_header(stream_, serializer, or_error(error));
-      }
-      for (const std::string& piece : pieces) {
-        if (error || head) break;
-        stream_.expires_after(shared_.limits.write_time);
-        if (chunked)
-          co_await asio::async_write(stream_, http::make_chunk(asio::buffer(piece)),
-                                     or_error(error));
-        else
-          co_await asio::async_write(stream_, asio::buffer(piece), or_error(error));
-      }
-      if (error) co_return false;
-      if (ended) {
-        if (!of.whole) co_return false;
-        if (chunked && !head) {
-          stream_.expires_after(shared_.limits.write_time);
-          co_await asio::async_write(stream_, http::make_chunk_last(), or_error(error));
-        }
-        stream_.expires_never();
-        co_return !error && keep && chunked;
-      }
-      stream_.expires_never();
-      const auto pings = std::chrono::steady_clock::now() + shared_.limits.ping_time;
-      while (!has_news(of, begun)) {
-        error_code woken;
-        of.news.expires_after(kLook);
-        co_await of.news.async_wait(or_error(woken));
-        if (!woken && has_left()) co_return false;
-        if (begun && std::chrono::steady_clock::now() >= pings) ping(of);
-      }
-    }
-  }
-
-  static void ping(Exchange::Impl& of) {
-    const std::lock_guard lock(of.mutex);
-    if (!of.ping.empty() && !of.ended) of.pieces.push_back(of.ping);
-  }
-
-  static bool has_news(Exchange::Impl& of, bool begun) {
-    const std::lock_guard lock(of.mutex);
-    return of.gone || of.ended || !of.pieces.empty() || (of.status != 0 && !begun);
-  }
-
-  template <class Body>
-  static http::response<Body> begin(int status, const std::string& type,
-                                    const Exchange::Headers& headers, unsigned version, bool keep) {
-    http::response<Body> response(static_cast<http::status>(status), version);
-    response.set(http::field::server, "mt");
-    response.set(http::field::date, http_date());
-    response.set(http::field::content_type, type);
-    for (const auto& [name, value] : headers) response.set(name, value);
-    response.keep_alive(keep);
-    return response;
-  }
-
-  asio::awaitable<void> write_whole(int status, const std::string& type, std::string body,
-                                    const Exchange::Headers& headers, unsigned version, bool keep,
-                                    bool head, error_code& error) {
-    auto response = begin<http::string_body>(status, type, headers, version, keep);
-    response.content_length(body.size());
-    if (!head) response.body() = std::move(body);
-    stream_.expires_after(shared_.limits.write_time);
-    co_await http::async_write(stream_, response, or_error(error));
-    stream_.expires_never();
-  }
-
-  Shared& shared_;
-  beast::tcp_stream stream_;
-  beast::flat_buffer buffer_;
-  std::string peer_;
-};
-
 // Accepts connections; where there are too many, or no file descriptors, they wait.
-asio::awaitable<void> accept(Shared& shared, tcp::acceptor& acceptor) {
+asio::awaitable<void> accept(HttpShared& shared, tcp::acceptor& acceptor) {
   asio::steady_timer pause(shared.io);
   for (;;) {
     error_code error;
@@ -433,8 +25,7 @@ asio::awaitable<void> accept(Shared& shared, tcp::acceptor& acceptor) {
       tcp::socket socket = co_await acceptor.async_accept(or_error(error));
       if (error == asio::error::operation_aborted) co_return;
       if (!error) {
-        auto connection = std::make_shared<Connection>(shared, std::move(socket));
-        asio::co_spawn(shared.io, Connection::run(std::move(connection)), asio::detached);
+        asio::co_spawn(shared.io, serve_connection(shared, std::move(socket)), asio::detached);
         continue;
       }
     }
@@ -446,10 +37,8 @@ asio::awaitable<void> accept(Shared& shared, tcp::acceptor& acceptor) {
 
 }  // namespace
 
-// --- The server ---------------------------------------------------------------------------------
-
 struct HttpServer::Impl {
-  Shared shared;
+  HttpShared shared;
   tcp::acceptor acceptor{shared.io};
   asio::executor_work_guard<asio::io_context::executor_type> works{shared.io.get_executor()};
   std::thread thread;
@@ -458,7 +47,7 @@ struct HttpServer::Impl {
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler,
                        ErrorBody error_body, Wanted wanted)
     : impl_(std::make_unique<Impl>()) {
-  Shared& shared = impl_->shared;
+  HttpShared& shared = impl_->shared;
   allow_open_files(limits.connections);
   shared.limits = limits;
   shared.handler = std::move(handler);
@@ -502,7 +91,7 @@ void HttpServer::drain() {
 }
 
 bool HttpServer::wait_idle(std::chrono::milliseconds most) {
-  Shared& shared = impl_->shared;
+  HttpShared& shared = impl_->shared;
   std::unique_lock lock(shared.mutex);
   return shared.idle.wait_for(lock, most, [&] { return shared.open == 0; });
 }

@@ -1,0 +1,294 @@
+#include "serve/http_connection.h"
+
+#include <poll.h>
+
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <ctime>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::chrono::milliseconds kLook{100};  // how often a client is looked for
+
+// One that is not answered yet.
+class Open {
+ public:
+  explicit Open(HttpShared& shared) : shared_(shared) {
+    const std::lock_guard lock(shared_.mutex);
+    ++shared_.open;
+  }
+  Open(const Open&) = delete;
+  ~Open() {
+    const std::lock_guard lock(shared_.mutex);
+    if (--shared_.open == 0) shared_.idle.notify_all();
+  }
+
+ private:
+  HttpShared& shared_;
+};
+
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[64];
+  std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  return text;
+}
+
+std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(HttpShared& shared, tcp::socket socket) : shared_(shared), stream_(std::move(socket)) {
+    ++shared_.connections;
+    error_code error;
+    stream_.socket().set_option(tcp::no_delay(true), error);
+    const tcp::endpoint peer = stream_.socket().remote_endpoint(error);
+    if (!error) peer_ = peer.address().to_string();
+  }
+  ~Connection() { --shared_.connections; }
+
+  static asio::awaitable<void> run(std::shared_ptr<Connection> self) {
+    for (bool first = true;; first = false)
+      if (!co_await self->converse(first)) break;
+    error_code error;
+    self->stream_.socket().shutdown(tcp::socket::shutdown_both, error);
+    self->stream_.close();
+  }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+
+  asio::awaitable<bool> converse(bool first) {
+    error_code error;
+    if (buffer_.size() == 0) {
+      stream_.expires_after(first ? shared_.limits.header_time : shared_.limits.idle_time);
+      const std::size_t bytes =
+          co_await stream_.async_read_some(buffer_.prepare(4096), or_error(error));
+      if (error) co_return false;
+      buffer_.commit(bytes);
+    }
+    if (shared_.draining) co_return false;
+    Parser parser;
+    parser.header_limit(static_cast<std::uint32_t>(shared_.limits.header));
+    parser.body_limit(shared_.limits.body);
+    stream_.expires_after(shared_.limits.header_time);
+    co_await http::async_read_header(stream_, buffer_, parser, or_error(error));
+    // What would be refused anyhow needs no body.
+    if (!error && !shared_.wanted(request_of(parser.get()))) {
+      stream_.expires_never();
+      co_await respond(parser.release(), false);
+      co_await read_rest();
+      co_return false;
+    }
+    if (!error && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+      co_await asio::async_write(stream_, asio::buffer(kGoOn), or_error(error));
+    }
+    if (!error) {
+      stream_.expires_after(shared_.limits.body_time);
+      co_await http::async_read(stream_, buffer_, parser, or_error(error));
+    }
+    stream_.expires_never();
+    if (error) {
+      co_await refuse(error);
+      co_return false;
+    }
+    co_return co_await respond(parser.release(), true);
+  }
+
+  // What came is no request that is taken; if it is none at all, nothing is said.
+  asio::awaitable<void> refuse(error_code of) {
+    int status = 400;
+    std::string text = "malformed request";
+    if (of == http::error::header_limit) {
+      status = 431;
+      text = concat("the header is larger than ", shared_.limits.header, " bytes");
+    } else if (of == http::error::body_limit) {
+      status = 413;
+      text = concat("the body is larger than ", shared_.limits.body, " bytes");
+    } else if (of == http::error::end_of_stream || of == http::error::partial_message ||
+               of.category() != http::make_error_code(http::error::bad_method).category()) {
+      co_return;
+    }
+    error_code error;
+    co_await write_whole(status, "application/json", shared_.error_body(status, text), {}, 11,
+                         false, false, error);
+    co_await read_rest();
+  }
+
+  // A client that still writes would see a reset instead of the answer: read on for a moment.
+  asio::awaitable<void> read_rest() {
+    error_code error;
+    stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+    stream_.expires_after(std::chrono::seconds(2));
+    for (std::size_t bytes = 0; bytes < std::size_t{64} << 20 && !error;)
+      bytes += co_await stream_.async_read_some(buffer_.prepare(1 << 16), or_error(error));
+  }
+
+  HttpRequest request_of(const http::request<http::string_body>& request) const {
+    const beast::string_view target = request.target();
+    const bool head = request.method() == http::verb::head;
+    return {.method = head ? "GET" : text_of(request.method_string()),
+            .path = text_of(target.substr(0, target.find('?'))),
+            .body = {},
+            .authorization = text_of(request[http::field::authorization]),
+            .peer = peer_};
+  }
+
+  // Whether the connection may go on.
+  asio::awaitable<bool> respond(http::request<http::string_body> request, bool whole) {
+    const bool keep = whole && request.keep_alive();
+    const bool head = request.method() == http::verb::head;
+    HttpRequest asked = request_of(request);
+    asked.body = std::move(request.body());
+    const Open open(shared_);
+    const auto exchange =
+        std::make_shared<Exchange>(std::make_unique<Exchange::Impl>(shared_, std::move(asked)));
+    try {
+      shared_.handler(exchange);
+    } catch (...) {
+      fail_with(*exchange);
+    }
+    const bool more = co_await send_answer(exchange->impl(), request.version(), keep, head);
+    if (!more) exchange->impl().leave();
+    co_return more && !shared_.draining;
+  }
+
+  // A handler that threw has nothing to say, or not all of it.
+  void fail_with(Exchange& exchange) {
+    bool unsaid = false;
+    {
+      const std::lock_guard lock(exchange.impl().mutex);
+      unsaid = exchange.impl().status == 0;
+    }
+    if (unsaid)
+      exchange.answer(500, "application/json", shared_.error_body(500, "the server failed"));
+    else
+      exchange.end_stream(false);
+  }
+
+  // A client that closes while its answer is made does not want it any more.
+  bool has_left() {
+    pollfd at{.fd = stream_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&at, 1, 0) > 0;
+  }
+
+  // Whether the connection may go on.
+  asio::awaitable<bool> send_answer(Exchange::Impl& of, unsigned version, bool keep, bool head) {
+    error_code error;
+    bool begun = false;
+    for (;;) {
+      std::deque<std::string> pieces;
+      bool ended = false, has_status = false;
+      {
+        const std::lock_guard lock(of.mutex);
+        if (of.gone) co_return false;
+        has_status = of.status != 0;
+        ended = of.ended;
+        pieces = std::exchange(of.pieces, {});
+        of.queued = 0;
+      }
+      const bool chunked = version >= 11;
+      if (has_status && !of.stream) {
+        co_await write_whole(of.status, of.type, std::move(pieces.front()), of.headers, version,
+                             keep, head, error);
+        co_return !error && keep;
+      }
+      if (has_status && !begun) {
+        begun = true;
+        http::response<http::empty_body> start =
+            begin<http::empty_body>(of.status, of.type, of.headers, version, keep && chunked);
+        if (chunked) start.chunked(true);
+        http::response_serializer<http::empty_body> serializer(start);
+        stream_.expires_after(shared_.limits.write_time);
+        co_await http::async_write_header(stream_, serializer, or_error(error));
+      }
+      for (const std::string& piece : pieces) {
+        if (error || head) break;
+        stream_.expires_after(shared_.limits.write_time);
+        if (chunked)
+          co_await asio::async_write(stream_, http::make_chunk(asio::buffer(piece)),
+                                     or_error(error));
+        else
+          co_await asio::async_write(stream_, asio::buffer(piece), or_error(error));
+      }
+      if (error) co_return false;
+      if (ended) {
+        if (!of.whole) co_return false;
+        if (chunked && !head) {
+          stream_.expires_after(shared_.limits.write_time);
+          co_await asio::async_write(stream_, http::make_chunk_last(), or_error(error));
+        }
+        stream_.expires_never();
+        co_return !error && keep && chunked;
+      }
+      stream_.expires_never();
+      const auto pings = std::chrono::steady_clock::now() + shared_.limits.ping_time;
+      while (!has_news(of, begun)) {
+        error_code woken;
+        of.news.expires_after(kLook);
+        co_await of.news.async_wait(or_error(woken));
+        if (!woken && has_left()) co_return false;
+        if (begun && std::chrono::steady_clock::now() >= pings) ping(of);
+      }
+    }
+  }
+
+  static void ping(Exchange::Impl& of) {
+    const std::lock_guard lock(of.mutex);
+    if (!of.ping.empty() && !of.ended) of.pieces.push_back(of.ping);
+  }
+
+  static bool has_news(Exchange::Impl& of, bool begun) {
+    const std::lock_guard lock(of.mutex);
+    return of.gone || of.ended || !of.pieces.empty() || (of.status != 0 && !begun);
+  }
+
+  template <class Body>
+  static http::response<Body> begin(int status, const std::string& type,
+                                    const Exchange::Headers& headers, unsigned version, bool keep) {
+    http::response<Body> response(static_cast<http::status>(status), version);
+    response.set(http::field::server, "mt");
+    response.set(http::field::date, http_date());
+    response.set(http::field::content_type, type);
+    for (const auto& [name, value] : headers) response.set(name, value);
+    response.keep_alive(keep);
+    return response;
+  }
+
+  asio::awaitable<void> write_whole(int status, const std::string& type, std::string body,
+                                    const Exchange::Headers& headers, unsigned version, bool keep,
+                                    bool head, error_code& error) {
+    auto response = begin<http::string_body>(status, type, headers, version, keep);
+    response.content_length(body.size());
+    if (!head) response.body() = std::move(body);
+    stream_.expires_after(shared_.limits.write_time);
+    co_await http::async_write(stream_, response, or_error(error));
+    stream_.expires_never();
+  }
+
+  HttpShared& shared_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_;
+  std::string peer_;
+};
+
+}  // namespace
+
+asio::awaitable<void> serve_connection(HttpShared& shared, tcp::socket socket) {
+  return Connection::run(std::make_shared<Connection>(shared, std::move(socket)));
+}
+
+}  // namespace mt
