@@ -3,7 +3,7 @@
 
 The tiny T5 of testdata/models learns lines of testdata/post/pairs: sentences and their words from the last to the first.
 transformers' T5ForConditionalGeneration gets the tokenizer's ids of prefix and source, and those of the target as labels;
-losses are the means over all tokens of a batch's labels.  What transformers' T5 multiplies its queries and its decoder's
+losses are the means over all tokens of a batch's labels, of dft times what the model holds for likely, which has no gradient.  What transformers' T5 multiplies its queries and its decoder's
 output with is in the weights here, so it learns these weights there, too.  Losses must agree to 1e-9, gradient norms to 1e-8.
 
   --program PATH   also run mt-finetune, and compare
@@ -68,7 +68,7 @@ def norm_in_double(self, x):
     return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
 
 
-def steps_of_transformers(folder):
+def steps_of_transformers(folder, dft):
     # In whatever type the model is, these are in float32 there.
     torch.Tensor.float = lambda tensor: tensor
     T5LayerNorm.forward = norm_in_double
@@ -94,17 +94,21 @@ def steps_of_transformers(folder):
         targets = [words.encode(pair["ne"]).ids for pair in batch]
         said = model(input_ids=padded(sources, 0), attention_mask=padded([[1] * len(ids) for ids in sources], 0),
                      labels=padded(targets, -100))
+        labels = padded(targets, -100)
+        loss = said.loss
+        if dft:
+            logs = said.logits.log_softmax(-1).gather(-1, labels.clamp(min=0)[..., None])[..., 0][labels >= 0]
+            loss = -(logs.exp().detach() * logs).mean()
         optimizer.zero_grad()
-        said.loss.backward()
+        loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        labels = padded(targets, -100)
         hits = (said.logits.argmax(-1) == labels)[labels >= 0].double().mean()
-        yield said.loss.item(), norm.item(), hits.item()
+        yield loss.item(), norm.item(), hits.item()
 
 
-def steps_of_program(program, folder, data):
-    out = subprocess.run([os.path.abspath(program), "sft", "--load", folder, "--train-data", data, *OPTIONS, "--device", "cpu"],
+def steps_of_program(program, folder, data, loss):
+    out = subprocess.run([os.path.abspath(program), "sft", "--load", folder, "--train-data", data, *OPTIONS, "--loss", loss, "--device", "cpu"],
                          check=True, capture_output=True, text=True).stdout
     events = (json.loads(line) for line in out.splitlines())
     return [(e["loss"], e["grad_norm"], e["token_accuracy"]) for e in events if e["event"] == "step"]
@@ -123,18 +127,21 @@ def main():
         (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer", "extra_ids": 3}')
         data = (args.keep or pathlib.Path(scratch)) / "pairs.jsonl"
         data.write_text("".join(json.dumps(line) + "\n" for line in lines()))
-        expected = list(steps_of_transformers(folder))
-        if args.keep:
-            head = f"# transformers {transformers.__version__}, torch {torch.__version__}: scripts/compare-pairs.py --keep\n"
-            (args.keep / "t5.golden").write_text(
-                head + "# loss, gradient norm, token accuracy\n" + "".join("%.12g %.12g %.9g\n" % row for row in expected))
-        if not args.program:
-            return 0
-        got = steps_of_program(args.program, folder, data)
-    apart = [max(abs(a[i] - b[i]) for a, b in zip(expected, got, strict=True)) for i in range(3)]
-    print(f"t5: {STEPS} steps, losses {expected[0][0]:.4f} to {expected[-1][0]:.4f}; largest differences: losses "
-          f"{apart[0]:.1e}, norms {apart[1]:.1e}, token accuracy {apart[2]:.1e}")
-    return 0 if apart[0] <= 1e-9 and apart[1] <= 1e-8 and apart[2] <= 1e-6 else 1
+        failed = 0
+        for loss, name in (("nll", "t5"), ("dft", "t5-dft")):
+            expected = list(steps_of_transformers(folder, loss == "dft"))
+            if args.keep:
+                head = f"# transformers {transformers.__version__}, torch {torch.__version__}: scripts/compare-pairs.py --keep\n"
+                (args.keep / f"{name}.golden").write_text(
+                    head + "# loss, gradient norm, token accuracy\n" + "".join("%.12g %.12g %.9g\n" % row for row in expected))
+            if not args.program:
+                continue
+            got = steps_of_program(args.program, folder, data, loss)
+            apart = [max(abs(a[i] - b[i]) for a, b in zip(expected, got, strict=True)) for i in range(3)]
+            print(f"{name}: {STEPS} steps, losses {expected[0][0]:.4f} to {expected[-1][0]:.4f}; largest differences: losses "
+                  f"{apart[0]:.1e}, norms {apart[1]:.1e}, token accuracy {apart[2]:.1e}")
+            failed |= not (apart[0] <= 1e-9 and apart[1] <= 1e-8 and apart[2] <= 1e-6)
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,17 @@ void TaskData::check(bool processes) const {
            " -: is of one process, and every rank reads all lines; give a file");
 }
 
+// What says nothing beside other options.
+static void check_no_effect(const CommandLine& cl) {
+  const auto refuse = [&](const char* name, std::initializer_list<const char*> beside) {
+    for (const char* const other : beside)
+      if (cl.given(name) && cl.given(other))
+        fail(Exit::usage, name, ": has no effect with ", other);
+  };
+  refuse("--valid-split", {"--valid-data"});
+  refuse("--epochs", {"--train-iters", "--train-samples"});
+}
+
 FinetuneOptions::FinetuneOptions() {
   run.batch.micro_batch_size = 1;
   run.batch.calculate_per_token_loss = true;
@@ -110,6 +121,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
       cl.fallback("--min-lr", {JsonWriter().value(run.schedule.lr / 10).text()}, "a tenth of --lr");
   });
   cl.parse();
+  if (!data.train.empty()) check_no_effect(cl);
   make_experts();
   if (offers_adapters) lora.note(cl);
   has_full_validation = !cl.given("--eval-iters");

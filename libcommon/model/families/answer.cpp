@@ -25,4 +25,17 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
   if (ends.scores) head.score(s, ends.scores, normed, labels, ends.vocab);
 }
 
+// What the objective makes of the losses of all tokens is known once all are; in training they are
+// then made again, each with the weight that it turned out to have.
+void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+                 const LmHead& head, LmHead::Saved* saved) {
+  const ConstTensor labels = batch[Field::labels];
+  if (!ends.criterion)
+    return head.loss(s, ends.loss, normed, labels, ends.weight, saved, ends.hits);
+  const Tensor said = s.scratch_sums(labels.shape());
+  head.loss(s, said, normed, labels, {}, nullptr, ends.hits);
+  ends.criterion->judge(ends.loss, said, batch, saved ? ends.weight : ConstTensor(), s.stream);
+  if (saved) head.loss(s, s.scratch_sums(labels.shape()), normed, labels, said, saved);
+}
+
 }  // namespace mt

@@ -1,4 +1,4 @@
-// answer: what a model with an LM head says of some tokens.
+// What models with an LM head say of tokens.
 #pragma once
 
 #include "model/model.h"
@@ -11,5 +11,10 @@ namespace mt {
 // hidden states and scores.  The head has the whole vocabulary.
 void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const Norm* final_norm,
             const LmHead& head);
+
+// Fills the losses of all tokens, of which the final norm gave `normed`, as the ends' criterion has
+// them, or as they are.  With `saved`, for a backward.
+void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+                 const LmHead& head, LmHead::Saved* saved);
 
 }  // namespace mt

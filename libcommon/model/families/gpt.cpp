@@ -42,20 +42,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   if (ends.teaching)
     return head_->distill(s, ends.loss, normed, batch[Field::labels], ends.weight, *ends.teaching,
                           saved ? &saved->head : nullptr);
-  if (ends.criterion) return judge(s, ends, normed, batch, saved);
-  head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
-              saved ? &saved->head : nullptr, ends.hits);
-}
-
-// What the objective makes of the losses of all tokens is known once all are; in training they are
-// then made again, each with the weight that it turned out to have.
-void Gpt::judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
-                Saved* saved) const {
-  const ConstTensor labels = batch[Field::labels];
-  const Tensor said = s.scratch_sums(labels.shape());
-  head_->loss(s, said, normed, labels, {}, nullptr, ends.hits);
-  ends.criterion->judge(ends.loss, said, batch, saved ? ends.weight : ConstTensor(), s.stream);
-  if (saved) head_->loss(s, s.scratch_sums(labels.shape()), normed, labels, said, &saved->head);
+  find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr);
 }
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {

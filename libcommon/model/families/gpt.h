@@ -48,8 +48,6 @@ class Gpt : public Model {
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
  private:
-  void judge(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
-             Saved* saved) const;
   void add_rows(ParamTable& table, const StageRanges& ranges);
   void add_embedding(ParamTable& table, bool is_shared);
   void add_head(ParamTable& table);

@@ -67,8 +67,7 @@ void T5::decode(Step& s, Wire& out, const Wire& in, const Fields& batch, const E
   if (ends.rows) return answer(s, ends, x, batch[Field::labels], &*final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
-  head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
-              saved ? &saved->head : nullptr, ends.hits);
+  find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr);
   if (saved) saved->y = x;
 }
 

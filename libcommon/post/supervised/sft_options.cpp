@@ -48,7 +48,6 @@ static void check_pairs(const SftOptions& o) {
   };
   if (o.packing != "none") refuse("--packing ", o.packing, ": not");
   if (o.overlong == "split") refuse("--overlong split: not");
-  if (o.loss != "nll") refuse("--loss ", o.loss, ": not");
   if (o.model.has_adapters()) refuse("--lora-rank: not");
   if (o.model.neftune_alpha > 0) refuse("--neftune ", o.model.neftune_alpha, ": not");
 }
