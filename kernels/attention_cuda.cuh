@@ -45,8 +45,8 @@ struct AttentionSizes {
         bias(static_cast<const float*>(s.bias)),
         bias_row(static_cast<int>(2 * s.kv_length - 1)) {}
 
-  // Of one sequence, with a mask that is known when a kernel is compiled; sequences have their own
-  // lengths only if not causal.
+  // Returns the sizes of one sequence, under a mask that is known when a kernel is compiled.
+  // Sequences have lengths of their own only if not causal.
   template <bool kCausal>
   __device__ AttentionSizes masked(int sequence) const {
     AttentionSizes s = *this;
@@ -69,8 +69,8 @@ struct AttentionSizes {
   __device__ std::int64_t bias_place(int head, int query, int key) const {
     return std::int64_t{head} * bias_row + bias_row / 2 + key - own(query);
   }
-  // The same of the queries and keys of a tile, some of which may not be there: what a query's own
-  // key gets, and what one so many places behind it does.
+  // HeadBias is one head's bias: at(places) is what is added to the score of a key that stands so
+  // many places behind a query's own.  A tile may ask for places that no query and key have.
   struct HeadBias {
     const float* own;
     int least, most;

@@ -21,7 +21,7 @@
 namespace mt {
 inline constexpr double kSinkhornTolerance = 1e-4, kLeastSinkhornSum = 1e-8;
 inline constexpr int kMostSinkhornRounds = 1000;
-// Of whose places the rows are; its p is eps.
+// Jitter says from which sample and position on the rows are, and by its p how large eps is.
 struct Jitter {
   Dropout places;
 };

@@ -57,7 +57,7 @@ class SafetensorsWriter {
 
   // Each of the entries once, in any order, from several threads at a time.
   void write(const std::string& name, ConstTensor tensor);
-  // The same of all parts of one of the entries, which its first axis counts.
+  // Writes a part of one of the entries, whose first axis counts them; all parts come once.
   void write_part(const std::string& name, std::int64_t part, ConstTensor tensor);
   void close();  // all files synced to the disk
 

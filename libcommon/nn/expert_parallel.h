@@ -14,8 +14,8 @@
 
 namespace mt {
 
-// Of a layer: what kernels/router_losses.h sums, 2 + experts, and behind that how many of the
-// tokens' choices were dropped.
+// Returns how many numbers a layer's router sums: those of kernels/router_losses.h, 2 + experts,
+// and behind them how many of the tokens' choices were dropped.
 constexpr std::int64_t router_sums(std::int64_t experts) { return experts + 3; }
 
 // RouterLosses: what a step adds to its objective for its routers, and what it finds of them.

@@ -14,8 +14,8 @@
 #include "model/model_table.h"
 #include "optim/optimizer.h"
 #include "tests/model/golden.h"
+#include "tests/model/model_bench.h"
 #include "tests/support/derivative.h"
-#include "tests/support/workbench.h"
 
 namespace mt {
 namespace {
@@ -50,18 +50,16 @@ ModelConfig tiny_llama_retro() {
 }
 
 // A model or a stage of one, its memory, and two sequences of eight tokens with their neighbours.
-class Bench {
+class Bench : public ModelBench<Retro> {
  public:
   static constexpr std::int64_t kSequences = 2, kLength = 8, kTokens = kSequences * kLength;
 
   Bench(const ModelConfig& config, const StageRange& range, bool deferring = false)
-      : model_(config, StageRanges{range}),
-        bench_({.sequences = kSequences, .seq_length = kLength, .deferring = deferring}),
+      : ModelBench(config, range,
+                   {.sequences = kSequences, .seq_length = kLength, .deferring = deferring}),
         neighbours_(DType::i32, {kSequences * config.neighbor_tokens(kLength)}),
         neighbour_positions_(DType::i32, neighbours_.view().shape()) {
-    model_.table().allocate(Device::cpu, DType::f64, true);
-    model_.initialize(7, bench_.stream());
-    fill_with(weight_, [](std::int64_t) { return 1.0 / kTokens; });
+    fill_with(weight(), [](std::int64_t) { return 1.0 / kTokens; });
     const auto set = [](HostTensor& tensor, const auto& of) {
       for (std::int64_t i = 0; i < tensor.view().numel(); ++i)
         tensor.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(of(i));
@@ -75,44 +73,11 @@ class Bench {
   explicit Bench(const ModelConfig& config, bool deferring = false)
       : Bench(config, {0, config.num_layers, true, true}, deferring) {}
 
-  ParamTable& table() { return model_.table(); }
-  const HostTensor& loss() const { return loss_; }
   HostTensor& ids() { return ids_; }
   HostTensor& neighbours() { return neighbours_; }
-  double objective() const { return dot_of(weight_, loss_); }
-  double evaluate() {
-    forward({}, false);
-    return objective();
-  }
-  Wire forward(const Wire& in, bool save = true) {
-    Step s = bench_.step();
-    for (Arena* arena : {&s.keep, &s.layer, &s.deferred}) arena->rewind(0);
-    saved_ = model_.make_saved();
-    Wire out;
-    model_.forward(s, out, in, batch(), {.loss = loss_, .weight = weight_},
-                   save ? saved_.get() : nullptr);
-    if (save) s.layer.rewind(0);
-    return out;
-  }
-  Wire backward(const Wire& dout) {
-    Step s = bench_.step();
-    Wire din;
-    model_.backward(s, din, dout, *saved_);
-    bench_.run_weight_grads();
-    return din;
-  }
-  void clear_gradients() {  // before a forward, in which those of the head come
-    for (Param& row : table().rows()) fill_with(row.grad, [](std::int64_t) { return 0; });
-  }
-  void forward_and_backward() {
-    clear_gradients();
-    forward({});
-    backward({});
-  }
-  WireShapes wire(Model::Side side) { return model_.wire(bench_.step(), batch(), side); }
 
  private:
-  Fields batch() const {
+  Fields batch() const override {
     Fields batch;
     batch[Field::ids] = ids_;
     batch[Field::labels] = labels_;
@@ -121,11 +86,8 @@ class Bench {
     return batch;
   }
 
-  Retro model_;
-  Workbench bench_;
   HostTensor ids_{DType::i32, {kTokens}}, labels_{DType::i32, {kTokens}}, neighbours_,
-      neighbour_positions_, weight_{DType::f64, {kTokens}}, loss_{DType::f64, {kTokens}};
-  std::unique_ptr<Model::Saved> saved_;
+      neighbour_positions_;
 };
 
 struct NamedConfig {

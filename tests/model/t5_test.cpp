@@ -12,8 +12,8 @@
 #include "model/layers.h"
 #include "model/model_table.h"
 #include "model/sharing_stages.h"
+#include "tests/model/model_bench.h"
 #include "tests/support/derivative.h"
-#include "tests/support/workbench.h"
 
 namespace mt {
 namespace {
@@ -43,59 +43,19 @@ std::int64_t all_layers(const ModelConfig& c) { return c.encoder_num_layers + c.
 
 // A model or a stage of one, its memory, and the micro-batch of families.md 16.4: two sequences of
 // eight tokens for the encoder and of six for the decoder, of which the first have six and four.
-class Bench {
+class Bench : public ModelBench<T5> {
  public:
   Bench(const ModelConfig& config, const StageRange& range, bool deferring = false)
-      : model_(config, StageRanges{range}),
-        bench_({.sequences = 2, .seq_length = 6, .deferring = deferring}) {
-    model_.table().allocate(Device::cpu, DType::f64, true);
-    model_.initialize(7, bench_.stream());
+      : ModelBench(config, range, {.sequences = 2, .seq_length = 6, .deferring = deferring}) {
     for (std::int64_t i = 0; i < 16; ++i)
       encoder_positions_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 8);
-    for (std::int64_t i = 0; i < 12; ++i)
-      weight_.view().as<double>()[i] = i == 4 || i == 5 ? 0 : 0.1;
+    fill_with(weight(), [](std::int64_t i) { return i == 4 || i == 5 ? 0 : 0.1; });
   }
   explicit Bench(const ModelConfig& config, bool deferring = false)
       : Bench(config, {0, all_layers(config), true, true}, deferring) {}
 
-  ParamTable& table() { return model_.table(); }
-  const HostTensor& loss() const { return loss_; }
-  double objective() const { return dot_of(weight_, loss_); }
-  double evaluate() {
-    forward({}, false);
-    return objective();
-  }
-  Wire forward(const Wire& in, bool save = true) {
-    Step s = bench_.step();
-    s.keep.rewind(0);
-    s.layer.rewind(0);
-    s.deferred.rewind(0);
-    saved_ = model_.make_saved();
-    Wire out;
-    model_.forward(s, out, in, batch(), {.loss = loss_, .weight = weight_},
-                   save ? saved_.get() : nullptr);
-    if (save) s.layer.rewind(0);
-    return out;
-  }
-  Wire backward(const Wire& dout) {
-    Step s = bench_.step();
-    Wire din;
-    model_.backward(s, din, dout, *saved_);
-    bench_.run_weight_grads();
-    return din;
-  }
-  void clear_gradients() {  // before a forward, in which those of the head come
-    for (Param& row : table().rows()) fill_with(row.grad, [](std::int64_t) { return 0; });
-  }
-  void forward_and_backward() {
-    clear_gradients();
-    forward({});
-    backward({});
-  }
-  WireShapes wire(Model::Side side) { return model_.wire(bench_.step(), batch(), side); }
-
  private:
-  Fields batch() const {
+  Fields batch() const override {
     Fields batch;
     batch[Field::encoder_ids] = encoder_ids_;
     batch[Field::encoder_positions] = encoder_positions_;
@@ -105,14 +65,10 @@ class Bench {
     return batch;
   }
 
-  T5 model_;
-  Workbench bench_;
   HostTensor encoder_ids_{{16}, {5, 7, 9, 14, 6, 4, 0, 0, 3, 14, 8, 15, 2, 11, 10, 12}},
       encoder_positions_{DType::i32, {16}}, lengths_{{2}, {6, 8}},
       ids_{{12}, {1, 14, 8, 5, 0, 0, 1, 14, 6, 15, 7, 13}},
-      labels_{{12}, {14, 8, 5, 2, 0, 0, 14, 6, 15, 7, 13, 2}}, weight_{DType::f64, {12}},
-      loss_{DType::f64, {12}};
-  std::unique_ptr<Model::Saved> saved_;
+      labels_{{12}, {14, 8, 5, 2, 0, 0, 14, 6, 15, 7, 13, 2}};
 };
 
 struct NamedConfig {

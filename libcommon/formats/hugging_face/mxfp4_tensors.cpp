@@ -60,7 +60,7 @@ Mxfp4Tensors::Mxfp4Tensors(std::unique_ptr<TensorSource> stored) : stored_(std::
   }
 }
 
-// Of an expert at a time, which its blocks have transposed.
+// Numbers are made an expert at a time; its blocks have its matrix transposed.
 void Mxfp4Tensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   if (!is_packed(key)) return stored_->read_original(key, offset, out);
   const DistTensor& tensor = readable(key, offset, out);

@@ -4,9 +4,9 @@
 // rank of a pipeline.  Field::encoder_ids are the neighbours' tokens, [sequences, chunks,
 // neighbours, retrieved_length].  The words' embeddings and the learned positions are the GPT's.
 //
-// Of two quirks of Megatron's one is kept: what the encoder's first cross-attention makes is added
-// to its norm's output (model/layers/retro.cpp); the other, that no norm stands behind the layers,
-// is so unless retro_final_layernorm.
+// Megatron adds what the encoder's first cross-attention makes to its norm's output, which this
+// model does, too (model/layers/retro.cpp).  It has no norm behind the layers, which this one has
+// with retro_final_layernorm.
 //
 // Between stages travels, as the memory, what neighbours are embedded as, until the layer that
 // encodes them, and then what they are encoded as, until the last layer that retrieves.

@@ -43,8 +43,8 @@ struct LayerRows : ModelRows {
   bool stacked = true;                    // LayerPlan's
   Rotary rotary = {};                     // of all layers
   std::optional<RelativeBias> bias = {};  // SelfAttention::Options's
-  // Of a layer that stands in a module of another of the stack: which one, and the module,
-  // "cross_attention.encoder.layers.0." say (keys.h: inner_layer()).
+  // Inside says where a layer stands that is a part of another of the stack: in which layer, and
+  // in which of its modules, "cross_attention.encoder.layers.0." say (keys.h: inner_layer()).
   struct Inside {
     std::int64_t layer = 0;
     std::string module;
