@@ -50,9 +50,10 @@ long() {
   results+=("$(printf '%6d s  exit code %3d  %s' $((SECONDS - started)) "$code" "$*")")
 }
 
-# Builds PRESET in FOLDER with no precompiled headers, so that each file includes what it uses.
-without_pch() { # without_pch PRESET FOLDER
-  cmake --preset "$1" -B "$2" -DMT_PCH=OFF && cmake --build "$2" --parallel "$(nproc)"
+# Builds PRESET in FOLDER, each file by itself and with no precompiled headers, so that it includes what
+# it uses.
+each_alone() { # each_alone PRESET FOLDER
+  cmake --preset "$1" -B "$2" -DMT_PCH=OFF -DMT_UNITY=OFF && cmake --build "$2" --parallel "$(nproc)"
 }
 
 # Kernels for every GPU that a release has code for.
@@ -84,7 +85,7 @@ long scripts/test.sh ctest --test-dir build/release --label-regex '^nightly$' \
 long scripts/test.sh cmake --build --preset asan --parallel "$(nproc)" --target tests_long
 long scripts/test.sh ctest --test-dir build/asan --label-regex '^(long|nightly)$' \
   --output-on-failure --no-tests=error --parallel "$(nproc)"
-long scripts/test.sh without_pch release build/plain
+long scripts/test.sh each_alone release build/plain
 if command -v nvcc >/dev/null; then long kernels/gpus.cmake for_all_gpus; fi
 long scripts/check-tidy scripts/check-tidy
 long scripts/fail-calls scripts/fail-calls
