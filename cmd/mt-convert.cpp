@@ -3,6 +3,7 @@
 
 #include "base/command.h"
 #include "base/run_context.h"
+#include "cmd/programs.h"
 #include "formats/convert.h"
 #include "formats/inspect.h"
 
@@ -114,4 +115,4 @@ void run(CommandLine& cl) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mt::run_command("mt-convert", argc, argv, run); }
+int mt_convert(int argc, char** argv) { return mt::run_command("mt-convert", argc, argv, run); }

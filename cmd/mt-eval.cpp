@@ -9,6 +9,7 @@
 #include "base/command.h"
 #include "base/input/line_reader.h"
 #include "base/progress.h"
+#include "cmd/programs.h"
 #include "eval/guess_report.h"
 #include "eval/guesses.h"
 #include "eval/perplexity.h"
@@ -630,4 +631,4 @@ void run(mt::CommandLine& cl) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mt::run_command("mt-eval", argc, argv, run); }
+int mt_eval(int argc, char** argv) { return mt::run_command("mt-eval", argc, argv, run); }

@@ -1,5 +1,6 @@
 // mt-finetune: train a model further, for a task.
 #include "base/command.h"
+#include "cmd/programs.h"
 #include "post/verbs.h"
 
 namespace {
@@ -42,4 +43,4 @@ void run(mt::CommandLine& cl) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mt::run_command("mt-finetune", argc, argv, run); }
+int mt_finetune(int argc, char** argv) { return mt::run_command("mt-finetune", argc, argv, run); }

@@ -13,6 +13,7 @@
 #include "base/input/line_reader.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "cmd/programs.h"
 #include "infer/embed.h"
 #include "infer/generate.h"
 #include "infer/talk.h"
@@ -170,4 +171,4 @@ static void run(mt::CommandLine& cl) {
   mt::generate(std::move(options), print);
 }
 
-int main(int argc, char** argv) { return mt::run_command("mt-generate", argc, argv, run); }
+int mt_generate(int argc, char** argv) { return mt::run_command("mt-generate", argc, argv, run); }

@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/flag_list.h"
+#include "cmd/programs.h"
 #include "data/corpus/clean.h"
 #include "data/corpus/dedup.h"
 #include "data/corpus/large_pages.h"
@@ -299,4 +300,6 @@ void run(CommandLine& cl) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mt::run_command("mt-preprocess", argc, argv, run); }
+int mt_preprocess(int argc, char** argv) {
+  return mt::run_command("mt-preprocess", argc, argv, run);
+}

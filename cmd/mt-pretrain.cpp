@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/command.h"
+#include "cmd/programs.h"
 #include "formats/convert.h"
 #include "retro/training_project.h"
 #include "train/check/self_test.h"
@@ -155,4 +156,4 @@ static void run(mt::CommandLine& cl) {
   });
 }
 
-int main(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }
+int mt_pretrain(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }

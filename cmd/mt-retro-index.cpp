@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/command.h"
+#include "cmd/programs.h"
 #include "retro/chunk_db.h"
 #include "retro/chunk_reader.h"
 
@@ -50,4 +51,6 @@ void run(mt::CommandLine& cl) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mt::run_command("mt-retro-index", argc, argv, run); }
+int mt_retro_index(int argc, char** argv) {
+  return mt::run_command("mt-retro-index", argc, argv, run);
+}

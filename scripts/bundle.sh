@@ -56,10 +56,10 @@ cmake --build "$build" --target programs >&2
 cmake --install "$build" --prefix "$output" --strip >&2
 mkdir -p "$output/lib" "$output/share/doc/mt/licences"
 
-# Libraries that the programs load, NAME PATH a line, but those of the C library.
+# Libraries that the programs load, NAME PATH a line, but libmt, which is there, and those of the C library.
 libraries() {
-  ldd "$build"/cmd/mt-* | sed -n 's/^\t\([^ ]*\) => \([^ ]*\) .*/\1 \2/p' |
-    grep -Ev '^(ld-linux-x86-64|lib(c|m|dl|rt|pthread))\.so\.' | sort -u
+  ldd "$output"/bin/mt-* | sed -n 's/^\t\([^ ]*\) => \([^ ]*\) .*/\1 \2/p' |
+    grep -Ev '^(ld-linux-x86-64|lib(c|m|dl|mt|rt|pthread))\.so\.' | sort -u
 }
 
 # add_openblas PATH: the library again from its archive, with what the programs call.  Processors
@@ -74,7 +74,7 @@ add_openblas() {
     same+=("-Wl,--defsym=gotoblas_$core=gotoblas_SANDYBRIDGE")
   done
   same+=(-Wl,--defsym=gotoblas_COOPERLAKE=gotoblas_SKYLAKEX)
-  needed=$(comm -12 <(nm -D --undefined-only "$output"/bin/* | sed -n 's/^ *U \([^@]*\).*/\1/p' | sort -u) \
+  needed=$(comm -12 <(nm -D --undefined-only "$output"/lib/libmt.so.* | sed -n 's/^ *U \([^@]*\).*/\1/p' | sort -u) \
     <(nm -D --defined-only "$1" | sed 's/.* //' | sort -u) | sed 's/^/-Wl,-u,/')
   # shellcheck disable=SC2086  # an option each
   gcc -shared -s -o "$output/lib/${1##*/}" "-Wl,-soname,${1##*/}" "${same[@]}" $needed "$archive" \

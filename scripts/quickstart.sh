@@ -68,14 +68,13 @@ fresh_folder
 folder=$(cd "$folder" && pwd)
 
 SECONDS=0
-programs='mt-preprocess mt-pretrain mt-eval mt-generate mt-convert'  # that are used here, of all
 step 'Install the packages that are missing.' "cd $(printf %q "$repository") && scripts/setup"
 if nvidia-smi -L >/dev/null 2>&1; then
   step 'Build the programs, with kernels for this machine'\''s GPU; on two cores it takes some eight minutes.' \
-    "cmake --preset release && cmake --build --preset release --target $programs"
+    "cmake --preset release && cmake --build --preset release --target programs"
 else
   step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes three to four minutes.' \
-    "cmake --preset release -DMT_GPUS=none && cmake --build --preset release --target $programs"
+    "cmake --preset release -DMT_GPUS=none && cmake --build --preset release --target programs"
 fi
 built=$SECONDS
 

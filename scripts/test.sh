@@ -9,9 +9,9 @@
 # Sets up missing packages; checks the floors and, where clang-format is installed, the format;
 # builds the release preset and runs its tests, the one that compares the man pages with the programs
 # among them.  Then it builds the asan preset (address and undefined behaviour) and runs what works on
-# memory, and the tsan preset (data races) with the tests in which threads of ours meet; in these
-# several files are compiled as one.  Which tests these are is said beside them, by CTest's labels
-# `threads`, `long` and `nightly` (CMakeLists.txt); what is not run here is run by scripts/nightly.sh.
+# memory, and the tsan preset (data races) with the tests in which threads of ours meet.  Which tests
+# these are is said beside them, by CTest's labels `threads`, `long` and `nightly` (CMakeLists.txt);
+# what is not run here is run by scripts/nightly.sh.
 # Prints the time of every stage.  Stops at the first stage that fails, with its exit code.  A stage
 # that passes its budget does not stop the rest, but the run fails with exit code 1: what a change
 # adds to it is seen in that change.  Budgets are for two idle cores without ccache; a machine that is

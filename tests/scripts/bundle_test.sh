@@ -17,7 +17,7 @@ fail() {
   { cat "$scratch/log"; fail 'it was not made'; }
 mv "$scratch/made" "$scratch/dist"
 dist=$scratch/dist
-((100 >= $(du -sm --apparent-size "$dist" | cut -f 1))) || fail "larger than 100 MiB: $(du -sm "$dist")"
+((60 >= $(du -sm --apparent-size "$dist" | cut -f 1))) || fail "larger than 60 MiB: $(du -sm "$dist")"
 for file in share/doc/mt/{LICENSE,README.md} share/man/man1/mt-pretrain.1 share/man/man7/mt-flags.7; do
   [[ -s $dist/$file ]] || fail "$file is missing"
 done
