@@ -6,6 +6,10 @@ of attention, plain, rank-stabilised and of DoRA, whose A and B are random numbe
 1e-4.  The adapter that mt-finetune saves must load in PEFT, and the merged model in transformers, with the logits of
 what TRL trained, to 1e-4, and with each other's to 1e-5.
 
+A Llama of 64 channels is taught with its linear layers' weights rounded to bitsandbytes' NF4 with double quantisation, too:
+TRL's as bitsandbytes makes them and back again, in float32, and ours by --quantize-base nf4, plain and of DoRA.  These are
+compared with their base as it was: what is saved is its adapter.
+
 With alpha 8 the rank-stabilised one is multiplied by 4: its gradients are so steep that after twenty steps in float32
 PEFT's own norms are 8e-4 from those in float64, and ours are as far.  Both are compared in float64, where transformers
 computes all but norms, angles and the loss, which are replaced here: to 1e-8.
@@ -13,7 +17,7 @@ computes all but norms, angles and the loss, which are replaced here: to 1e-8.
   --program PATH   also run mt-finetune and compare
   --keep FOLDER    write the adapters and TRL's numbers there: testdata/trl is made so
 
-Needs from PyPI: trl, peft, transformers, torch (tried with 1.16.0, 0.21.2, 5.24.0, 2.15.0).
+Needs from PyPI: trl, peft, transformers, torch, bitsandbytes (tried with 1.16.0, 0.21.2, 5.24.0, 2.15.0, 0.50.2).
 Run:  scripts/compare-peft.py --program build/release/cmd/mt-finetune
       scripts/compare-peft.py --keep testdata/trl
 """
@@ -26,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 
+import bitsandbytes.functional
 import peft
 import torch
 import transformers
@@ -38,21 +43,32 @@ spec.loader.exec_module(compare_trl)
 FORMS = {"llama-lora": ("llama", {}), "qwen3-lora": ("qwen3", {}),
          "llama-rslora": ("llama", {"use_rslora": True, "lora_alpha": 4}),
          "qwen3-dora": ("qwen3", {"use_dora": True}),
+         "wide-qlora": ("wide", {}), "wide-qdora": ("wide", {"use_dora": True}),
          "qwen3_moe-lora": ("qwen3_moe", {"target_modules": [f"{x}_proj" for x in "qkvo"]})}
 
 
 STEEP = "llama-rslora-steep"  # llama-rslora's A and B
 
 
-def base_of(folder, dtype=torch.float32):
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+def base_of(folder, dtype=torch.float32, rounded=False):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    for name, module in model.named_modules():
+        if rounded and isinstance(module, torch.nn.Linear) and name != "lm_head":
+            codes, state = bitsandbytes.functional.quantize_4bit(module.weight.data, quant_type="nf4", blocksize=64,
+                                                                 compress_statistics=True)
+            module.weight.data = bitsandbytes.functional.dequantize_4bit(codes, state)
+    return model
 
 
-def make_adapter(base, settings, folder):
+def is_rounded(form):
+    return "-q" in form
+
+
+def make_adapter(base, settings, folder, rounded=False):
     torch.manual_seed(11)
     config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False,
                              **{"target_modules": "all-linear", "lora_alpha": 8} | settings)
-    peft.get_peft_model(base_of(base), config).save_pretrained(folder)
+    peft.get_peft_model(base_of(base, rounded=rounded), config).save_pretrained(folder)
     (pathlib.Path(folder) / "README.md").unlink(missing_ok=True)
     path = pathlib.Path(folder) / "adapter_config.json"
     config = json.loads(path.read_text())
@@ -60,8 +76,8 @@ def make_adapter(base, settings, folder):
     path.write_text(json.dumps(config, indent=2, sort_keys=True))
 
 
-def by_trl(base, adapter, scratch):
-    model = peft.PeftModel.from_pretrained(base_of(base), adapter, is_trainable=True)
+def by_trl(base, adapter, scratch, rounded):
+    model = peft.PeftModel.from_pretrained(base_of(base, rounded=rounded), adapter, is_trainable=True)
     config = trl.SFTConfig(
         output_dir=scratch, per_device_train_batch_size=compare_trl.BATCH, max_steps=compare_trl.STEPS,
         max_length=compare_trl.LENGTH, learning_rate=1e-3, lr_scheduler_type="constant", warmup_steps=0,
@@ -143,10 +159,11 @@ def logits_of(model):
         return model.eval()(ids).logits
 
 
-def by_program(program, kind, base, adapter, lines, scratch):
+def by_program(program, kind, base, adapter, lines, scratch, rounded):
     save = f"{scratch}/save"
+    quantize = ["--quantize-base", "nf4"] if rounded else []
     run = subprocess.run([program, "sft", "--load", base, "--adapter", adapter, "--train-data", lines, "--save", save,
-                          "--json", "--quiet", *compare_trl.options_of(kind), *compare_trl.OPTIONS], capture_output=True, text=True, check=False)
+                          "--json", "--quiet", *quantize, *compare_trl.options_of(kind), *compare_trl.OPTIONS], capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
@@ -174,17 +191,17 @@ def main():
             if not pathlib.Path(base).exists():
                 compare_trl.make_folder(kind, base)
             shutil.rmtree(adapter, ignore_errors=True)
-            make_adapter(base, settings, adapter)
-            losses, norms, trained = by_trl(base, adapter, f"{scratch}/trl")
+            make_adapter(base, settings, adapter, is_rounded(form))
+            losses, norms, trained = by_trl(base, adapter, f"{scratch}/trl", is_rounded(form))
             with open(keep / f"{form}.golden", "w", encoding="ascii") as golden:
                 golden.write(f"# scripts/compare-peft.py; peft {peft.__version__}, trl {trl.__version__}, transformers "
                              f"{transformers.__version__}, torch {torch.__version__}: losses, gradient norms\n")
                 golden.writelines(f"{loss:.8f} {norm:.7f}\n" for loss, norm in zip(losses, norms, strict=True))
             if not args.program:
                 continue
-            got = by_program(args.program, kind, base, adapter, str(lines), scratch)
+            got = by_program(args.program, kind, base, adapter, str(lines), scratch, is_rounded(form))
             apart = [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in ((got[0], losses), (got[1], norms))]
-            expected = logits_of(trained)
+            expected = logits_of(trained) if not is_rounded(form) else got[2]
             apart += [(x - y).abs().max().item() for x, y in ((got[2], expected), (got[3], got[2]))]
             print(f"{form}: {compare_trl.STEPS} steps, losses {losses[0]:.4f} to {losses[-1]:.4f}; largest "
                   f"differences: loss {apart[0]:.1e}, norm {apart[1]:.1e}, logits of the saved adapter {apart[2]:.1e}, "

@@ -77,6 +77,9 @@ def make_folder(kind, folder):
     experts = dict(num_experts_per_tok=CHOSEN, sliding_window=None, experts_implementation="eager")
     config = {
         "llama": lambda: transformers.LlamaConfig(**sizes),
+        # Of rows of whole blocks of bitsandbytes' NF4: compare-peft.py alone has it.
+        "wide": lambda: transformers.LlamaConfig(**{**sizes, "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 64},
+                                                 tie_word_embeddings=True),
         "qwen3": lambda: transformers.Qwen3Config(**sizes, head_dim=8, tie_word_embeddings=True),
         "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**sizes, head_dim=8, num_experts=5, moe_intermediate_size=12,
                                                          norm_topk_prob=True, **experts),

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "kernels/fill_random.h"
+#include "nn/packed_weight.h"
 #include "ops/ops.h"
 #include "tensor/half.h"
 #include "tensor/host_copy.h"
@@ -52,7 +53,15 @@ static double step_of(double u) {
 }
 
 void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream) {
-  initialize(row, row.runs(), value, seed, stream);
+  if (value.dtype() != DType::u8) return initialize(row, row.runs(), value, seed, stream);
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
+  const Tensor whole = buffer.tensor(DType::f32, row.shape);
+  const ElementRun all{.count = row.shape.numel()};
+  Stream on_host(Device::cpu);
+  initialize(row, {&all, 1}, whole, seed, on_host);
+  const HostCopy packed = HostCopy::for_writing(value);
+  pack(row, whole, packed.tensor());
+  packed.upload();
 }
 
 void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value,

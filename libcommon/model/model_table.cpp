@@ -9,6 +9,7 @@
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
+#include "nn/packed_weight.h"
 
 namespace mt {
 
@@ -36,6 +37,8 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
     model->table().freeze([&](const RowPlace& place) {
       return !is_adapter(place) && (place.stack != config.task_head || !config.has_task_head());
     });
+  if (!config.quantize_base.empty())
+    pack_weights(model->table(), [](const RowPlace&) { return true; });
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/context_parallel.h"
+#include "nn/packed_weight.h"
 #include "nn/step.h"
 #include "nn/tensor_parallel.h"
 #include "nn/weight_grads.h"
@@ -36,7 +37,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
                       const Tensor& sum) const {
   const ArenaScope scope(s.layer);
   problem.a = x;
-  const ConstTensor weight = s.weight(*weight_);
+  const ConstTensor weight = unpacked(s, *weight_);
   Adapter::Directions directions;
   if (adapter_) directions = adapter_->directions(s, weight);
   problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
@@ -120,10 +121,11 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   const bool gathers = cut_by_inputs() && s.shares_rows();
   const Tensor all = gathers ? all_of(dy) : Tensor();
   const Tensor out = dx && cut_by_outputs() ? part_of_sum(s, dx) : dx;
+  ConstTensor weight;
+  if (dx || adapter_) weight = unpacked(s, *weight_);
   Adapter::Directions directions;
-  if (adapter_) directions = adapter_->directions(s, s.weight(*weight_));
+  if (adapter_) directions = adapter_->directions(s, weight);
   if (dx) {
-    const ConstTensor weight = s.weight(*weight_);
     const bool fused = gelu_at && !adapter_;
     const Matmul problem{.out = out,
                          .a = dy,

@@ -5,7 +5,8 @@
 // of y, or by inputs, each reading its columns of x.  The other of x and y is [rows, …] of hidden
 // states (nn/tensor_parallel.h).
 //
-// With an adapter (nn/adapter.h) W is W + scale B A.
+// With an adapter (nn/adapter.h) W is W + scale B A.  A frozen W may be packed
+// (nn/packed_weight.h).
 #pragma once
 
 #include <optional>

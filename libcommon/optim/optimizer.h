@@ -116,7 +116,7 @@ class Optimizer {
     return end_step(stream);
   }
 
-  // The norm of all weights, whichever rank has them.
+  // The norm of all weights but packed ones, whichever rank has them.
   double parameter_norm(Stream& stream);
 
   const OptimizerOptions& options() const { return options_; }

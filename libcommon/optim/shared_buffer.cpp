@@ -40,7 +40,7 @@ SharedBuffer::SharedBuffer(ParamTable& table, const std::vector<std::size_t>& ro
   for (const std::size_t row : rows) {
     number_[row] = rows_.size();
     rows_.push_back(&table.rows()[row]);
-    counts_.push_back(rows_.back()->local.numel());
+    counts_.push_back(rows_.back()->stored());
   }
   const bool shares = sharers_.tensors->size() > 1;
   shards_values_ = options.shards_values() && shares;

@@ -201,6 +201,8 @@ void FinetuneOptions::complete_adapters() {
     fail(Exit::usage, "--ckpt-format torch: adapters are saved as torch_dist and as PEFT's folder");
   if (whole.use_dora && base.empty() && !is_planned() && !check_layout)
     fail(Exit::usage, "--use-dora: --load names the model whose rows' lengths are learnt");
+  if (!whole.quantize_base.empty() && run.report.log_params_norm)
+    fail(Exit::usage, "--log-params-norm: not with --quantize-base");
   static_cast<AdapterConfig&>(model) = whole;
 }
 

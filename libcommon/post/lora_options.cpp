@@ -27,13 +27,17 @@ void LoraOptions::add_to(CommandLine& cl, AdapterConfig& adapters, std::string& 
           "multiply by --lora-alpha over the square root of the rank");
   cl.flag("--use-dora", &adapters.use_dora,
           "the length of each row of an adapted weight is learnt apart from its direction");
+  cl.option("--quantize-base", &adapters.quantize_base, "TYPE",
+            "what the frozen weights of linear layers are held in: nf4, four bits a number, as "
+            "bitsandbytes has them (QLoRA); default as others",
+            one_of({"nf4"}));
   cl.option("--adapter", &adapter, "DIR",
             "begin with this adapter of the model of --load: a folder of PEFT's, or a run's");
 }
 
 void LoraOptions::note(const CommandLine& cl) {
-  for (const char* const name :
-       {"--lora-alpha", "--lora-targets", "--lora-dropout", "--use-rslora", "--use-dora"})
+  for (const char* const name : {"--lora-alpha", "--lora-targets", "--lora-dropout", "--use-rslora",
+                                 "--use-dora", "--quantize-base"})
     if (cl.given(name)) given.emplace_back(name);
 }
 
@@ -46,6 +50,7 @@ void LoraOptions::take_stored(CommandLine& cl, const AdapterConfig& stored,
   cl.fallback("--lora-dropout", {number(stored.lora_dropout)}, from);
   if (stored.use_rslora) cl.fallback("--use-rslora", {"true"}, from);
   if (stored.use_dora) cl.fallback("--use-dora", {"true"}, from);
+  if (!stored.quantize_base.empty()) cl.fallback("--quantize-base", {stored.quantize_base}, from);
   cl.fallback("--lora-targets", stored.targets(), from);
 }
 
@@ -60,6 +65,9 @@ void LoraOptions::complete(ModelConfig& model, const std::string& base) const {
          ", which a folder of adapters has not");
   if (model.use_dora && model.lora_dropout > 0)
     fail(Exit::bad_config, "--lora-dropout: not with --use-dora");
+  if (!model.quantize_base.empty() && model.num_experts > 0)
+    fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
+         ": not of a model with experts");
   model.lora_targets = lora_targets(model, targets, "--lora-targets");
   if (base.empty()) return;
   model.lora_base = std::filesystem::absolute(base).lexically_normal().string();

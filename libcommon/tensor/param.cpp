@@ -103,6 +103,7 @@ void ParamTable::freeze(const std::function<bool(const RowPlace&)>& is_frozen) {
 }
 
 DType ParamTable::dtype_of(const Param& row) const {
+  if (row.packed_bytes > 0) return DType::u8;
   return row.dtype && size_of(*row.dtype) > size_of(dtype_) ? *row.dtype : dtype_;
 }
 
@@ -120,7 +121,7 @@ ParamLayout ParamTable::one_after_another(std::span<const std::size_t> rows) con
   ParamLayout layout;
   for (const std::size_t row : rows) {
     layout.starts.push_back(layout.size);
-    layout.size += (rows_[row].local.numel() + kAlignment - 1) / kAlignment * kAlignment;
+    layout.size += (rows_[row].stored() + kAlignment - 1) / kAlignment * kAlignment;
   }
   return layout;
 }
@@ -158,7 +159,7 @@ const FlatRows& ParamTable::allocate(std::vector<std::size_t> rows, const ParamL
     Param& row = rows_[rows[i]];
     const auto at = [&](const Tensor& all, const ParamLayout& layout) {
       const std::int64_t start = layout.starts[i];
-      return all.rows(start, start + row.local.numel()).reshape(row.local);
+      return all.rows(start, start + row.stored()).reshape(row.stored_shape());
     };
     row.value = at(flat.values, values);
     row.grad = flat.gradients ? at(flat.gradients, gradients) : Tensor();

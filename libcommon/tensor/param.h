@@ -89,6 +89,8 @@ struct Param {
   bool trainable = true;   // else it is frozen: it has no gradient, and keeps its value
   // What its values need where those of the table have fewer bits: a router's, an expert's bias.
   std::optional<DType> dtype = {};
+  // Not 0: it is frozen, and its value is so many bytes, which are unpacked where it is used.
+  std::int64_t packed_bytes = 0;
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own
   // What a step first adds to its gradient replaces what was there, which need not be zeroed.
@@ -112,6 +114,9 @@ struct Param {
   std::string name() const { return place.name(); }
   bool is_vocabulary() const { return segments.front().name == "vocab"; }  // a row for each token
   bool is_cut() const { return !(local == shape); }
+  // Elements of the value, and its shape.
+  std::int64_t stored() const { return packed_bytes > 0 ? packed_bytes : local.numel(); }
+  Shape stored_shape() const { return packed_bytes > 0 ? Shape{packed_bytes} : local; }
   std::vector<ElementRun> runs() const;  // of the part, in its order
 };
 

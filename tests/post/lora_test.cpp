@@ -23,6 +23,13 @@ class LoraRun : public SftRun {
     o.model.lora_alpha = 8;
     return o;
   }
+  // Of rows of whole blocks, on each of two ranks, too.
+  static SftOptions of_four_bits(SftOptions o) {
+    o.model.hidden_size = 128;
+    o.model.ffn_hidden_size = 128;
+    o.model.quantize_base = "nf4";
+    return o;
+  }
   // A folder of a model, trained for a step.
   std::string base() const {
     SftOptions o = options("base");
@@ -50,6 +57,53 @@ TEST_P(LoraLayouts, AsOneRank) {
     const LayoutDifference difference = largest_difference(with(GetParam(), dora), with({}, dora));
     EXPECT_LT(difference.value, 1e-9) << difference.where << (dora ? ", with magnitudes" : "");
   }
+}
+
+// What is held in four bits is cut as the weight is: losses and gradients are those of one rank.
+TEST_P(LoraLayouts, OfFourBitsAsOneRank) {
+  const auto with = [&](const FinetuneLayout& layout, bool dora) {
+    SftOptions o = of_four_bits(adapted());
+    o.model.use_dora = o.check_layout = dora;
+    o.run.compute.dtype = "fp64";
+    layout.divide(o.run);
+    return run_of(o, 2);
+  };
+  for (const bool dora : {false, true}) {
+    const LayoutDifference difference = largest_difference(with(GetParam(), dora), with({}, dora));
+    EXPECT_LT(difference.value, 1e-9) << difference.where << (dora ? ", with magnitudes" : "");
+  }
+}
+
+// The base in four bits is read again, and nothing of it is saved.
+TEST_F(LoraRun, OfFourBitsGoesOnToTheBit) {
+  SftOptions first = of_four_bits(options("base"));
+  first.model.quantize_base.clear();
+  first.run.length.train_iters = 1;
+  train_with(first);
+  const std::string model = path("base");
+  goes_on_to_the_bit([&](const std::string& save) {
+    SftOptions o = of_four_bits(adapted(save));
+    o.run.checkpoint.pretrained_checkpoint = o.model.lora_base = model;
+    FinetuneLayout{.data = 2, .tensor = 2, .distributed = true, .sharding = "optim_grads_params"}
+        .divide(o.run);
+    return o;
+  });
+}
+
+// Of a linear layer's weight a plan counts 4 bits a number, 8 a block of 64, and little more.
+TEST_F(LoraRun, OfFourBitsIsPlanned) {
+  const auto parameters = [&](SftOptions o) {
+    const auto task = open_sft(o, quiet());
+    return make_plan(o.run, *task).pipeline.front().memory.parameters;
+  };
+  SftOptions whole = of_four_bits(adapted());
+  whole.model.quantize_base.clear();
+  constexpr double h = 128, kv = 64, f = 128, kLayers = 2;
+  constexpr double kNumbers = kLayers * (h * (2 * h + 2 * kv) + 3 * h * f);
+  const double less = static_cast<double>(parameters(whole)) -
+                      static_cast<double>(parameters(of_four_bits(adapted())));
+  EXPECT_GT(less, kNumbers * (4 - 0.56));
+  EXPECT_LT(less, kNumbers * (4 - 0.515));
 }
 
 // Their values are all that there is of frozen rows: no gradient, no state, no sum over ranks.

@@ -10,6 +10,7 @@
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
+#include "nn/packed_weight.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -137,6 +138,7 @@ void read_magnitudes(const ModelSource& base, const ModelConfig& config, const P
         continue;
       const Whole whole(weight.shape), norms(row.shape);
       base.read(weight, "", whole.tensor);
+      if (!config.quantize_base.empty()) round_packed(weight, whole.tensor);
       const RowBlock block = adapted_rows(weight, part);
       const std::int64_t in = weight.shape[1];
       for (std::int64_t i = 0; i < row.shape[0]; ++i)

@@ -16,6 +16,9 @@ struct AdapterConfig {
   // What has one: modules of every layer, or parts of them, as in
   // "self_attention.linear_qkv.q,mlp.linear_fc2"; formats/peft/linear_modules.h makes them.
   std::string lora_targets;
+  // What the model's own weights of linear layers are held in: nf4 (nn/packed_weight.h), or as the
+  // others.
+  std::string quantize_base;
   // The path of the model whose weights are frozen, and the hash of some of them.
   std::string lora_base, lora_base_hash;
 

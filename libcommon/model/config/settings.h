@@ -324,6 +324,7 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.use_rslora, rare(stored("--use-rslora", kTraining)));
   visit(c.use_dora, rare(stored("--use-dora", kTraining)));
   visit(c.lora_targets, rare(stored("--lora-targets", kTraining)));
+  visit(c.quantize_base, rare(stored("--quantize-base", kTraining, choice({"", "nf4"}))));
   visit(c.lora_base, rare(stored("--lora-base", kTraining)));
   visit(c.lora_base_hash, rare(stored("--lora-base-hash", kTraining)));
   visit_family_settings(c, visit);

@@ -4,6 +4,7 @@
 
 #include "model/config/model_config.h"
 #include "nn/adapter.h"
+#include "nn/packed_weight.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -55,6 +56,8 @@ Distilled::Distilled(const ModelConfig& model, const ModelConfig& teacher, const
   table_.freeze([&](const RowPlace& place) {
     return is_teachers(place) || (model.has_adapters() && !is_adapter(place));
   });
+  if (!model.quantize_base.empty())
+    pack_weights(table_, [](const RowPlace& place) { return !is_teachers(place); });
 }
 
 std::unique_ptr<Model::Saved> Distilled::make_saved() const {

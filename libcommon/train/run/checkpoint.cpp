@@ -214,6 +214,17 @@ static void check_same_adapters(const AdapterConfig& run, const AdapterConfig& s
   compare("--lora-targets", run.lora_targets, stored.lora_targets);
 }
 
+// A run goes on with the numbers that its frozen weights were rounded to.
+static void check_same_base(const AdapterConfig& run, const AdapterConfig& stored,
+                            const std::string& where) {
+  const auto type = [](const AdapterConfig& config) {
+    return config.quantize_base.empty() ? "none" : config.quantize_base;
+  };
+  if (type(run) != type(stored))
+    fail(Exit::bad_config, where, ": --quantize-base is ", type(stored), " in the checkpoint and ",
+         type(run), " here");
+}
+
 // The weights of a model of others', with what lies beside them.
 static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
                          bool first, const Log& log) {
@@ -249,7 +260,7 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
           read_magnitudes(*source, state.task.model(), row, here.tensor());
         else
           read_part(*source, rows.as_stored(row), state.task.model().vocab_size, here.tensor());
-        check_finite(source->path(), row, here.tensor());
+        if (row.packed_bytes == 0) check_finite(source->path(), row, here.tensor());
         here.upload();
       },
       state.stream);
@@ -304,6 +315,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   std::unique_ptr<ModelSource> base;
   if (adapted) {
     check_same_adapters(task.model(), stored, place->folder);
+    check_same_base(task.model(), stored, place->folder);
     base = open_model(task.model().lora_base);
   }
   checkpoint->take_rows(rows.take_table());
@@ -317,7 +329,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
           read_part(*base, row, task.model().vocab_size, here.tensor());
         else
           checkpoint->read(row, "", here.tensor());
-        check_finite(place->folder, row, here.tensor());
+        if (row.packed_bytes == 0) check_finite(place->folder, row, here.tensor());
         here.upload();
       },
       state.stream);

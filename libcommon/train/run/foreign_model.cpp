@@ -5,10 +5,12 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_file.h"
+#include "formats/finite_weights.h"
 #include "formats/gguf/gguf_source.h"
 #include "formats/megatron/run_config.h"
 #include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
+#include "nn/packed_weight.h"
 
 namespace mt {
 
@@ -68,6 +70,13 @@ static Param uncut(const Param& row) {
 }
 
 void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out) {
+  if (row.packed_bytes > 0) {
+    const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
+    const Tensor whole = buffer.tensor(DType::f32, row.shape);
+    source.read(uncut(row), "", whole);
+    check_finite(source.path(), row, whole);
+    return pack(row, whole, out);
+  }
   if (!row.is_cut()) return read_whole(source, row, words, out);
   const Buffer buffer(Device::cpu,
                       static_cast<std::size_t>(row.shape.numel()) * size_of(out.dtype()));
