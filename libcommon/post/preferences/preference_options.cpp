@@ -168,13 +168,16 @@ void PreferenceOptions::check_unused(const CommandLine& cl) const {
       {"--f-divergence", {sigmoid, hinge, ipo, robust, exo_pair, discopop, sigmoid_norm}},
       {"--desirable-weight", {kto, apo_zero_unpaired}},
       {"--undesirable-weight", {kto, apo_zero_unpaired}}};
+  const auto losses = std::span(rules.losses).first(static_cast<std::size_t>(rules.count));
+  const auto refuse_unless_any = [&](const char* option, const auto& reads_it) {
+    if (cl.given(option) &&
+        std::ranges::none_of(losses, reads_it, &PreferenceRules::Weighted::kind))
+      fail(Exit::usage, option, ": has no effect with --loss ", loss);
+  };
   for (const Use& use : uses)
-    if (cl.given(use.option) &&
-        std::ranges::none_of(std::span(rules.losses).first(static_cast<std::size_t>(rules.count)),
-                             [&](const PreferenceRules::Weighted& one) {
-                               return std::ranges::count(use.kinds, one.kind) > 0;
-                             }))
-      fail(Exit::usage, use.option, ": has no effect with --loss ", loss);
+    refuse_unless_any(use.option,
+                      [&](Preference kind) { return std::ranges::count(use.kinds, kind) > 0; });
+  refuse_unless_any("--beta", [](Preference kind) { return kind != sft; });
   if (cl.given("--f-alpha") && rules.divergence != Divergence::alpha_divergence)
     fail(Exit::usage, "--f-alpha: has no effect with --f-divergence ", divergence);
 }
