@@ -33,6 +33,7 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       most_pages_(std::max(options.cache_tokens > 0 ? pages_of(options.cache_tokens)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
+      rows_(std::min(std::max(options.rows, options.sequences), kTogether)),
       has_states_(
           std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
@@ -128,8 +129,7 @@ void CachedPass::reserve_pass() {
     CachedPast alone = all;
     alone.slot = 0;
     pass.on_host(pass.logits(alone));
-    const std::int64_t together = std::min(sequences(), kTogether);
-    const PassInput in = pass.input({.sequences = together, .rows = together, .pages = pages});
+    const PassInput in = pass.input({.sequences = rows_, .rows = rows_, .pages = pages});
     const Tensor logits = pass.logits(all);
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
@@ -169,7 +169,7 @@ bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t 
 void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                            std::int64_t read) {
   for (const std::int64_t i : sequences)
-    if (!reserve(i, tokens, read))
+    if (!reserve(i, tokens * std::ranges::count(sequences, i), read))
       fail(Exit::out_of_memory, "a cache of ", most_pages_ * page_tokens_, " tokens is full");
 }
 
@@ -182,6 +182,15 @@ void CachedPass::start(std::int64_t number) {
     sequence.pages.pop_back();
   }
   sequence = {};
+  if (steps_) steps_->forget();
+}
+
+void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
+  if (tokens == 0) return;
+  Sequence& sequence = at(number);
+  assert(can_take_back() && tokens <= sequence.length);
+  sequence.length -= tokens;
+  assert(!pool_.has_name(sequence.pages[static_cast<std::size_t>(sequence.length / page_tokens_)]));
   if (steps_) steps_->forget();
 }
 

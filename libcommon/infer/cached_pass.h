@@ -36,6 +36,7 @@ class CachedPass {
   struct Options {
     std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens
     std::int64_t sequences = 1;     // at most
+    std::int64_t rows = 0;          // tokens of a step at most; 0: one of each sequence
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
@@ -50,6 +51,8 @@ class CachedPass {
   std::int64_t page_tokens() const { return page_tokens_; }
   const PagePool& pages() const { return pool_; }
   bool has_encoder() const;
+  // Whether tokens can be taken back: none of the layers passes states on.
+  bool can_take_back() const { return !has_states_; }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
   void start(std::int64_t sequence);
@@ -57,6 +60,8 @@ class CachedPass {
   // them, and returns how many it has seen so.
   std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids);
   std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
+  // The sequence has not seen its last tokens, of those that came one by one since its last piece.
+  void take_back(std::int64_t sequence, std::int64_t tokens);
   // Makes sure that the sequence has pages for so many more tokens, and room for so many that an
   // encoder reads; false where others have all pages that there may be.
   bool reserve(std::int64_t sequence, std::int64_t tokens, std::int64_t read = 0);
@@ -70,7 +75,8 @@ class CachedPass {
   void see(std::int64_t sequence, std::span<const std::int32_t> ids,
            std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
-  // vocab_size].
+  // vocab_size].  A sequence may come several times, one behind the other, with as many tokens:
+  // each gets the bits that it gets alone.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
   // Instead of the logits the tokens that are chosen from them (kernels/sample.h), on the model's
@@ -114,8 +120,9 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
-  bool has_states_;   // which pass on from token to token
-  bool all_at_once_;  // the cache has all pages from the beginning
+  std::int64_t rows_;  // of a step
+  bool has_states_;    // which pass on from token to token
+  bool all_at_once_;   // the cache has all pages from the beginning
   Room room_;
   bool has_pass_ = false;  // the pass and the steps have this room; else make() gives it to them
   PagePool pool_;

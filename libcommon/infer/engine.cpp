@@ -17,6 +17,10 @@ void EngineLimits::add_to(CommandLine& cl) {
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
             "piece; changes no result",
             at_least(0));
+  cl.option(
+      "--draft-tokens", &draft_tokens, "N",
+      "tokens of each completion to guess, which the model then sees at once; changes no result",
+      between(0, CachedPass::kTogether - 1));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 
@@ -24,10 +28,22 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.limits.max_requests,
+                    .rows = options.limits.max_requests * (1 + options.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens}),
-      active_(static_cast<std::size_t>(options.limits.max_requests)) {}
+      active_(static_cast<std::size_t>(options.limits.max_requests)) {
+  if (options.limits.draft_tokens == 0) return;
+  if (!pass_.can_take_back())
+    fail(Exit::bad_config,
+         "--draft-tokens: this model's layers pass states on, which no guess is taken out of");
+  drafts_ = options.draft == nullptr
+                ? ngram_drafts()
+                : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
+                                                .sequences = options.limits.max_requests,
+                                                .threads = options.limits.threads,
+                                                .page_tokens = options.page_tokens});
+}
 
 bool Engine::full() const {
   const auto free = std::ranges::count(active_, nullptr, &Active::completion);
@@ -175,33 +191,75 @@ void Engine::read_prompts(std::span<const std::int64_t> sequences) {
     }
 }
 
-void Engine::go_on(std::span<const std::int64_t> sequences) {
-  struct Row {
-    Completion& completion;
-    bool is_last;  // of its tokens: another follows
-  };
-  std::vector<Row> rows;
+// What is guessed has pages, too, where any are left.
+std::vector<Engine::Turn> Engine::turns_of(std::span<const std::int64_t> sequences) {
+  std::vector<Turn> turns;
+  std::vector<Drafts::Text> texts;
+  for (const std::int64_t sequence : sequences) {
+    const std::int64_t seen = pass_.length(sequence);
+    const auto left = unseen(at(sequence), seen);
+    const std::int64_t most =
+        std::min(drafts_ ? 1 + options_.limits.draft_tokens : 1, max_tokens() - seen);
+    std::int64_t known = std::min(most, std::ssize(left)), guesses = 0;
+    if (known == std::ssize(left))
+      guesses = std::min(most - known, at(sequence).completion->tokens_left() - 1);
+    if (known + guesses > 1 && !pass_.reserve(sequence, known + guesses)) {
+      known = 1;
+      guesses = 0;
+    }
+    const auto ids = left.first(static_cast<std::size_t>(known));
+    turns.push_back({sequence, {ids.begin(), ids.end()}, ids.size(), ids.size() == left.size()});
+    texts.push_back({sequence, unseen(at(sequence), 0), guesses});
+  }
+  if (!drafts_) return turns;
+  const auto guesses = drafts_->guess(texts);
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    turns[i].ids.insert(turns[i].ids.end(), guesses[i].begin(), guesses[i].end());
+    counts_.guessed += std::ssize(guesses[i]);
+  }
+  return turns;
+}
+
+// The logits after each of the turn's tokens.
+void Engine::take(const Turn& turn, ConstTensor logits) {
+  if (!turn.is_last) return;
+  const Active& active = at(turn.sequence);
+  std::size_t right = turn.known;  // of its tokens
+  for (;; ++right) {
+    const auto row = static_cast<std::int64_t>(right - 1);
+    choose(turn.sequence, logits.rows(row, row + 1));
+    if (active.failed || active.completion->finish() != Completion::Finish::none) break;
+    if (right == turn.ids.size() || active.completion->ids().back() != turn.ids[right]) break;
+  }
+  counts_.accepted += static_cast<std::int64_t>(right - turn.known);
+  pass_.take_back(turn.sequence, static_cast<std::int64_t>(turn.ids.size() - right));
+}
+
+// At most as many tokens as a step has rows.
+void Engine::go_on(std::span<const Turn> turns) {
+  std::vector<std::int64_t> sequences;
   std::vector<std::int32_t> ids;
   std::vector<Choice> choices;
   bool on_host = false;
-  for (const std::int64_t sequence : sequences) {
-    Completion& completion = *at(sequence).completion;
-    const auto left = unseen(at(sequence), pass_.length(sequence));
-    rows.push_back({completion, left.size() == 1});
-    ids.push_back(left.front());
+  for (const Turn& turn : turns) {
+    const Completion& completion = *at(turn.sequence).completion;
+    sequences.insert(sequences.end(), turn.ids.size(), turn.sequence);
+    ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
     choices.push_back(completion.choice());
-    on_host |= completion.wants_logits();
+    on_host |= completion.wants_logits() || turn.ids.size() > 1;
   }
   if (!on_host) {
     const std::span<const std::int32_t> tokens = pass_.next_tokens(sequences, ids, choices);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (rows[i].is_last) rows[i].completion.take_token(tokens[i]);
+    for (std::size_t i = 0; i < turns.size(); ++i)
+      if (turns[i].is_last) at(sequences[i]).completion->take_token(tokens[i]);
     return;
   }
   const ConstTensor logits = pass_.next_logits(sequences, ids);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    if (rows[i].is_last) choose(sequences[i], logits.rows(row, row + 1));
+  std::int64_t row = 0;
+  for (const Turn& turn : turns) {
+    const std::int64_t end = row + std::ssize(turn.ids);
+    take(turn, logits.rows(row, end));
+    row = end;
   }
 }
 
@@ -224,9 +282,11 @@ bool Engine::step() {
   std::erase_if(reading, is_gone);
   std::erase_if(going_on, is_gone);
   read_prompts(reading);
-  for (std::span<const std::int64_t> left(going_on); !left.empty();) {
-    const std::size_t count =
-        std::min(left.size(), static_cast<std::size_t>(CachedPass::kTogether));
+  const std::vector<Turn> turns = turns_of(going_on);
+  for (std::span<const Turn> left(turns); !left.empty();) {
+    std::size_t count = 0;
+    for (std::int64_t rows = 0; count < left.size(); ++count)
+      if ((rows += std::ssize(left[count].ids)) > CachedPass::kTogether) break;
     go_on(left.first(count));
     left = left.subspan(count);
   }

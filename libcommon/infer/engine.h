@@ -3,16 +3,21 @@
 // between which all that are being continued get their tokens, and begin with what others that
 // begin alike have left in the cache.  Where pages run out the text that was submitted last gives
 // its own up, and waits to be seen again.  What a text becomes depends on none of this: the same
-// tokens are always taken in the same pieces (infer/cached_pass.h).  Not thread-safe.
+// tokens are always taken in the same pieces (infer/cached_pass.h).  Nor does it depend on what is
+// guessed of it (infer/drafts.h): the model sees a guess in the same step as the token in front of
+// it, and of what it chooses then all counts up to the first token that was not guessed.  Not
+// thread-safe.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "infer/cached_pass.h"
 #include "infer/completion.h"
+#include "infer/drafts.h"
 
 namespace mt {
 
@@ -22,6 +27,7 @@ struct EngineLimits {
   int threads = 0;                  // of the CPU; 0: one a core
   std::int64_t cache_tokens = 0;    // of all texts together; 0: as many as they come to
   std::int64_t prefill_tokens = 0;  // of prompts, that a step reads at least; 0: a piece
+  std::int64_t draft_tokens = 0;    // of each text, that a step tries to add to its next
 
   void add_to(CommandLine& cl);
 };
@@ -29,6 +35,7 @@ struct EngineLimits {
 struct EngineOptions {
   std::int64_t vocab_size = 0;  // the tokenizer's
   EngineLimits limits = {};
+  const Model* draft = nullptr;  // guesses draft_tokens; null: the text's own n-grams do
   std::int64_t page_tokens = 0;  // of the cache, and of a piece; 0: as suits the device
   // Is told of a completion for which no token can be chosen, and that it gets no more; without it
   // step() throws what is wrong.
@@ -39,6 +46,7 @@ class Engine {
  public:
   using Ticket = std::uint64_t;
 
+  // Exit::bad_config for drafts of a model whose layers pass states on, which nothing takes back.
   Engine(const Model& model, const EngineOptions& options);
 
   // How many tokens a prompt and what follows it may have before its beginning is forgotten.
@@ -64,6 +72,7 @@ class Engine {
     std::int64_t pages = 0, held_pages = 0;
     std::int64_t read = 0, shared = 0;  // tokens of prompts: all, and those found in the cache
     std::int64_t preempted = 0;
+    std::int64_t guessed = 0, accepted = 0;  // tokens, and of them those that the model chose
   };
   Counts counts() const;
 
@@ -86,14 +95,24 @@ class Engine {
   void preempt(std::int64_t sequence);
   void read_prompts(std::span<const std::int64_t> sequences);
   void read_piece(std::int64_t sequence, std::int64_t tokens);
-  void go_on(std::span<const std::int64_t> sequences);
+  // A sequence's next tokens: so many of its text, and guesses behind the last.
+  struct Turn {
+    std::int64_t sequence;
+    std::vector<std::int32_t> ids;
+    std::size_t known;
+    bool is_last;  // no other token of the text follows those that are known
+  };
+  std::vector<Turn> turns_of(std::span<const std::int64_t> sequences);
+  void go_on(std::span<const Turn> turns);
+  void take(const Turn& turn, ConstTensor logits);
   void choose(std::int64_t sequence, ConstTensor logits);
   void end(std::int64_t sequence);
 
   EngineOptions options_;
   CachedPass pass_;
-  std::vector<Active> active_;  // by the sequence of each
-  std::deque<Active> waiting_;  // by their tickets
+  std::unique_ptr<Drafts> drafts_;  // null: nothing is guessed
+  std::vector<Active> active_;      // by the sequence of each
+  std::deque<Active> waiting_;      // by their tickets
   Ticket submitted_ = 0;
   Counts counts_;
   std::vector<double> logits_;

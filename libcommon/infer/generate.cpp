@@ -23,6 +23,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
   cl.option("--logprobs", &completion.logprobs, "N",
             "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
   session.limits.add_to(cl);
+  cl.option("--draft-load", &draft_load, "PATH", kLoadedDraft);
 }
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
@@ -39,6 +40,18 @@ CompletionModel completion_model(const LoadedModel& loaded) {
           .end_tokens = loaded.end_tokens,
           .start_token = loaded.start_token,
           .decoder_positions = loaded.model->config().max_position_embeddings};
+}
+
+std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
+                                      const EngineLimits& limits, const TokenizerOptions& tokenizer,
+                                      const DeviceOptions& compute) {
+  if (path.empty()) return {};
+  if (limits.draft_tokens == 0) fail(Exit::usage, "--draft-load: needs --draft-tokens");
+  LoadedModel draft = load_to_continue(path, tokenizer, compute);
+  if (draft.tokenizer->identity() != loaded.tokenizer->identity() ||
+      draft.vocab_size() != loaded.vocab_size())
+    fail(Exit::bad_config, "--draft-load: ", draft.path, " has other tokens than ", loaded.path);
+  return draft;
 }
 
 void generate(GenerateOptions o, const Session::Print& print) {
@@ -66,6 +79,8 @@ void generate(GenerateOptions o, const Session::Print& print) {
                        .num_samples = o.num_samples.value_or(1),
                        .others = {}},
                       chat);
+  const auto draft = load_draft(o.draft_load, loaded, o.session.limits, o.tokenizer, o.compute);
+  if (draft) o.session.draft = draft->model.get();
   Session(*loaded.model, about, reader, o.session, print).run();
 }
 

@@ -14,7 +14,7 @@
 namespace mt {
 
 struct GenerateOptions {
-  std::string load, adapter;
+  std::string load, adapter, draft_load;
   std::vector<std::string> prompts;
   std::optional<std::int64_t> num_samples;
   DeviceOptions compute{.dtype = ""};  // completed
@@ -32,6 +32,14 @@ struct GenerateOptions {
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
                              const DeviceOptions& compute, const std::string& adapter = {});
 CompletionModel completion_model(const LoadedModel& loaded);
+
+// --draft-load: the model that guesses what `loaded` says; none where the path is empty.
+// Exit::bad_config if it has other tokens; Exit::usage if limits ask for no guesses.
+inline constexpr const char* kLoadedDraft =
+    "model, of any such kind, that guesses; without it a completion's own n-grams do";
+std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
+                                      const EngineLimits& limits, const TokenizerOptions& tokenizer,
+                                      const DeviceOptions& compute);
 
 // Prints all completions of all prompts.
 void generate(GenerateOptions options, const Session::Print& print);

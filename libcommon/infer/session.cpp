@@ -41,7 +41,8 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
       answered_(options.answered),
       reader_(reader),
       model_(about),
-      engine_(model, {.vocab_size = about.vocab_size, .limits = options.limits}) {}
+      engine_(model,
+              {.vocab_size = about.vocab_size, .limits = options.limits, .draft = options.draft}) {}
 
 void Session::run() {
   std::exception_ptr wrong;

@@ -16,6 +16,7 @@ namespace mt {
 
 struct SessionOptions {
   EngineLimits limits;
+  const Model* draft = nullptr;  // EngineOptions'
   bool json = false;
   std::function<void()> answered = [] {};  // called when a completion is printed whole
 };

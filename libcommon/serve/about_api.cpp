@@ -104,6 +104,9 @@ void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exch
       engine.shared);
   add("preemptions_total", "counter", "Completions that gave up their place for others.",
       engine.preempted);
+  add("draft_tokens_total", "counter", "Tokens that were guessed.", engine.guessed);
+  add("draft_tokens_accepted_total", "counter", "Guessed tokens that the model chose, too.",
+      engine.accepted);
   add("cache_pages", "gauge", "Pages of the cache.", engine.pages);
   add("cache_pages_held", "gauge", "Pages that completions hold.", engine.held_pages);
   const auto add_times = [&](const std::string& name, const char* help, const Histogram& times) {

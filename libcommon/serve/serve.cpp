@@ -37,6 +37,7 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.option("--api-key-file", &api_key_file, "FILE",
             "a key a line, one of which requests must bring");
   limits.add_to(cl);
+  cl.option("--draft-load", &draft_load, "PATH", kLoadedDraft);
   cl.option("--max-waiting", &max_waiting, "N",
             "completions that may wait; more requests get status 429", at_least(0));
   cl.option("--queue-timeout", &queue_timeout, "SECONDS",
@@ -241,8 +242,13 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
+  const auto draft =
+      load_draft(options.draft_load, loaded, options.limits, options.tokenizer, options.compute);
   EngineLoop loop(
-      *loaded.model, {.vocab_size = model.vocab_size, .limits = options.limits},
+      *loaded.model,
+      {.vocab_size = model.vocab_size,
+       .limits = options.limits,
+       .draft = draft ? draft->model.get() : nullptr},
       static_cast<std::size_t>(options.max_waiting),
       {.waits = time_of(options.queue_timeout), .all = time_of(options.request_timeout)});
   std::atomic<bool> draining = false;

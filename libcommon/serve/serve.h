@@ -15,7 +15,7 @@ class CommandLine;
 class Signals;
 
 struct ServeOptions {
-  std::string load;
+  std::string load, draft_load;
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
   ChatOptions chat;

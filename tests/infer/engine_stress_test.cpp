@@ -1,6 +1,7 @@
 // Random prompts, of which many begin alike, in an engine whose cache is far too small for them, in
-// pieces, with cancellations and with texts that outgrow the model's positions: each becomes what a
-// plain loop without a cache makes of it.
+// pieces, with cancellations and with texts that outgrow the model's positions, and with guesses of
+// their own n-grams' and of other models': each becomes what a plain loop without a cache makes of
+// it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -48,17 +49,32 @@ Ids plain_loop(const Model& model, Stream& stream, const Request& request) {
   return {seen.begin() + std::ssize(request.prompt), seen.end()};
 }
 
+struct Way {
+  EngineLimits limits;
+  const Model* draft = nullptr;
+};
+
 void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed) {
   const std::vector<Request> requests = random_requests(count, seed);
   Stream stream(model.table().device());
   std::vector<Ids> expected;
   for (const Request& request : requests) expected.push_back(plain_loop(model, stream, request));
-  for (const EngineLimits& limits :
-       {EngineLimits{.max_requests = 6, .cache_tokens = 3 * kPositions},
-        EngineLimits{.max_requests = 20, .cache_tokens = 6 * kPositions, .prefill_tokens = 100},
-        EngineLimits{.max_requests = 17, .prefill_tokens = 1000}}) {
-    SCOPED_TRACE(limits.max_requests);
-    const EngineRun run = in_engine(model, requests, limits, kPage);
+  std::vector<Way> ways = {
+      {{.max_requests = 6, .cache_tokens = 3 * kPositions}},
+      {{.max_requests = 20, .cache_tokens = 6 * kPositions, .prefill_tokens = 100}},
+      {{.max_requests = 17, .prefill_tokens = 1000}}};
+  const auto other = make_small_model(gpt2(), DType::f32);
+  if (model.config().family != ModelFamily::mamba) {
+    ways.push_back({{.max_requests = 6, .cache_tokens = 3 * kPositions, .draft_tokens = 4}});
+    ways.push_back({{.max_requests = 20, .draft_tokens = 15}, &model});
+    ways.push_back({{.max_requests = 3, .draft_tokens = 2}, other.get()});
+  }
+  for (const auto& [limits, draft] : ways) {
+    SCOPED_TRACE(concat(limits.max_requests, " and ", limits.draft_tokens, " guesses"));
+    const EngineRun run = in_engine(model, requests, limits, kPage, draft);
+    EXPECT_EQ(run.counts.guessed > 0, limits.draft_tokens > 0);
+    EXPECT_EQ(run.counts.accepted > 0, limits.draft_tokens > 0);
+    EXPECT_GE(run.counts.accepted, draft == &model ? run.counts.guessed / 2 : 0);
     std::size_t whole = 0;
     for (std::size_t n = 0; n < requests.size(); ++n) {
       const bool cancelled = std::ssize(run.made[n]) < requests[n].tokens;

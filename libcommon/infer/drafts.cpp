@@ -1,0 +1,131 @@
+#include "infer/drafts.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace mt {
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+// --- What the text has said before --------------------------------------------------------------
+
+constexpr std::size_t kLongestGram = 4;
+
+Ids what_followed(std::span<const std::int32_t> ids, std::size_t most) {
+  for (std::size_t size = std::min(kLongestGram, ids.size() - 1); size > 0; --size) {
+    const auto gram = ids.last(size), before = ids.first(ids.size() - 1);
+    const auto found = std::ranges::find_end(before, gram);
+    if (found.empty()) continue;
+    const auto next = ids.subspan(static_cast<std::size_t>(found.end() - before.begin()));
+    const auto part = next.first(std::min(most, next.size()));
+    return {part.begin(), part.end()};
+  }
+  return {};
+}
+
+class NgramDrafts : public Drafts {
+ public:
+  std::vector<Ids> guess(std::span<const Text> texts) override {
+    std::vector<Ids> guesses;
+    for (const Text& text : texts)
+      guesses.push_back(text.most > 0 && !text.ids.empty()
+                            ? what_followed(text.ids, static_cast<std::size_t>(text.most))
+                            : Ids());
+    return guesses;
+  }
+};
+
+// --- What a smaller model says ------------------------------------------------------------------
+
+class ModelDrafts : public Drafts {
+ public:
+  ModelDrafts(const Model& model, const CachedPass::Options& options)
+      : pass_(model, options), seen_(static_cast<std::size_t>(options.sequences)) {
+    if (pass_.has_encoder() || !pass_.can_take_back())
+      fail(Exit::bad_config,
+           "--draft-load: guesses come from a decoder without layers that pass states on");
+  }
+
+  std::vector<Ids> guess(std::span<const Text> texts) override {
+    std::vector<Ids> guesses(texts.size());
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      if (texts[i].most > 0 && catch_up(texts[i])) left.push_back(i);
+    for (std::uint32_t place = 0; !left.empty(); ++place) {
+      for (std::size_t first = 0; first < left.size(); first += kTogether)
+        next(texts, std::span(left).subspan(first, std::min(kTogether, left.size() - first)), place,
+             guesses);
+      std::erase_if(left, [&](std::size_t i) { return std::ssize(guesses[i]) == texts[i].most; });
+    }
+    return guesses;
+  }
+
+ private:
+  static constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
+  // What the model has seen of a sequence: so many of a text, and what it guessed behind them.
+  struct Seen {
+    Ids ids;
+    std::size_t of_text = 0;
+  };
+  Seen& seen(const Text& text) { return seen_[static_cast<std::size_t>(text.sequence)]; }
+
+  // Sees the text but for its last token, and has room for what is guessed; false if there is none.
+  bool catch_up(const Text& text) {
+    const auto [sequence, ids, most] = text;
+    auto& [there, of_text] = seen(text);
+    const auto same = static_cast<std::size_t>(
+        std::ranges::mismatch(there, ids.first(ids.size() - 1)).in1 - there.begin());
+    if (same < of_text) {  // another text
+      const auto begun = static_cast<std::size_t>(pass_.start(sequence, ids));
+      there.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(begun));
+    } else {
+      pass_.take_back(sequence, static_cast<std::int64_t>(there.size() - same));
+      there.resize(same);
+    }
+    of_text = there.size();
+    const std::int64_t more = std::ssize(ids) - std::ssize(there) + most;
+    if (std::ssize(ids) + most > pass_.max_tokens() || !pass_.reserve(sequence, more)) {
+      pass_.start(sequence);
+      seen(text) = {};
+      return false;
+    }
+    const auto rest = ids.subspan(of_text, ids.size() - 1 - of_text);
+    if (!rest.empty()) pass_.see(sequence, rest);
+    there.insert(there.end(), rest.begin(), rest.end());
+    of_text = there.size();
+    return true;
+  }
+
+  // A token more of some of the texts.
+  void next(std::span<const Text> texts, std::span<const std::size_t> which, std::uint32_t place,
+            std::vector<Ids>& guesses) {
+    std::vector<std::int64_t> sequences;
+    Ids last;
+    for (const std::size_t i : which) {
+      sequences.push_back(texts[i].sequence);
+      last.push_back(guesses[i].empty() ? texts[i].ids.back() : guesses[i].back());
+      seen(texts[i]).ids.push_back(last.back());
+      if (guesses[i].empty()) ++seen(texts[i]).of_text;
+    }
+    const std::vector<Choice> choices(which.size(),
+                                      {.rule = {.temperature = 0}, .place = {.token = place}});
+    const auto tokens = pass_.next_tokens(sequences, last, choices);
+    for (std::size_t k = 0; k < which.size(); ++k) guesses[which[k]].push_back(tokens[k]);
+  }
+
+  CachedPass pass_;
+  std::vector<Seen> seen_;  // by the sequences
+};
+
+}  // namespace
+
+std::unique_ptr<Drafts> ngram_drafts() { return std::make_unique<NgramDrafts>(); }
+
+std::unique_ptr<Drafts> model_drafts(const Model& model, const CachedPass::Options& options) {
+  return std::make_unique<ModelDrafts>(model, options);
+}
+
+}  // namespace mt
