@@ -50,6 +50,36 @@ TEST(DenseFamilies, DefaultsOfTheClasses) {
   EXPECT_TRUE(model_of("olmo2").qk_layernorm_whole);
 }
 
+// Phi-3 pads with 32000 and SmolLM3 with 128004 where nothing is said, and transformers 5 makes no
+// table that lacks that row.
+TEST(DenseFamilies, PaddingThatTheVocabularyHas) {
+  const auto padding = [](const std::string& type, std::int64_t vocab_size,
+                          const SpecialTokens* special, const std::string& said = "") {
+    ModelConfig c = model_of(type, R"(,"hidden_size":64,"num_attention_heads":4)");
+    c.vocab_size = vocab_size;
+    c.padded_vocab_size = 0;
+    c.complete();
+    const std::string original =
+        said.empty() ? "" : concat(R"({"model_type":")", type, R"(","eos_token_id":5)", said, "}");
+    const std::string made = hugging_face_config(c, DType::f32, original, special);
+    const std::size_t at = made.find(R"("pad_token_id":)");
+    if (at == std::string::npos) return std::string("none");
+    return made.substr(at + 15, made.find_first_of(",}", at) - at - 15);
+  };
+  const SpecialTokens three{.pad = 3, .eos = 5}, unknown{.eos = 5};
+  for (const auto& [type, row] : {std::pair("phi3", 32000), {"smollm3", 128004}}) {
+    EXPECT_EQ(padding(type, row, nullptr), "null") << type;
+    EXPECT_EQ(padding(type, row + 1, nullptr), "none") << type;
+    EXPECT_EQ(padding(type, 320, nullptr, " "), "null") << type;
+    EXPECT_EQ(padding(type, 320, nullptr, R"(,"pad_token_id":7)"), "7") << type;
+    EXPECT_EQ(padding(type, 320, &unknown), "null") << type;
+    EXPECT_EQ(padding(type, 320, &unknown, " "), "null") << type;
+    EXPECT_EQ(padding(type, 320, &three, " "), "3") << type;
+    EXPECT_EQ(padding(type, row + 1, &three, " "), "none") << type;
+  }
+  EXPECT_EQ(padding("granite", 320, nullptr, " "), "none");
+}
+
 TEST(DenseFamilies, BothGenerationsWords) {
   const ModelConfig old = model_of(
       "gemma3_text",

@@ -201,6 +201,12 @@ std::string_view type_like(const ModelConfig& c, std::string_view original_type)
   return type == "llama" && original_type == "mistral" && !c.add_bias_linear ? "mistral" : type;
 }
 
+// Whether the class takes a row behind the end of a vocabulary of this size for padding where
+// nothing is said: transformers 5 then makes no model at all.
+bool pads_beyond(std::string_view type, std::int64_t vocab_size) {
+  return (type == "phi3" && vocab_size <= 32000) || (type == "smollm3" && vocab_size <= 128004);
+}
+
 }  // namespace
 
 void refuse_setting(const char* what) {
@@ -242,7 +248,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     return type == before_type && std::ranges::find(names, name) != names.end();
   };
   // What is not said has the default of the class, which is another tokenizer's.
-  if (special != nullptr && !is_said("eos_token_id"))
+  bool padding_is_said = is_said("pad_token_id");
+  if (special != nullptr && !is_said("eos_token_id")) {
     for (const auto& [name, id] : {std::pair("bos_token_id", special->bos),
                                    {"eos_token_id", special->eos},
                                    {"pad_token_id", special->pad}}) {
@@ -253,10 +260,20 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
       else
         json.null();
     }
+    padding_is_said = true;
+  }
   // By its padding transformers finds a text's last token, which a score is of.
-  if (special != nullptr && model.task_head == kScoreHead && is_said("eos_token_id") &&
-      !is_said("pad_token_id"))
+  if (special != nullptr && model.task_head == kScoreHead && !padding_is_said) {
     json.member("pad_token_id", special->pad >= 0 ? special->pad : special->eos);
+    padding_is_said = true;
+  }
+  if (!padding_is_said && pads_beyond(type, model.vocab_size)) {
+    json.key("pad_token_id");
+    if (special != nullptr && special->pad >= 0)
+      json.value(special->pad);
+    else
+      json.null();
+  }
   // It goes before the scaling's own.
   if (type == "phi3" && !is_said("original_max_position_embeddings"))
     json.member("original_max_position_embeddings", model.max_position_embeddings);
