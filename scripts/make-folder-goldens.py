@@ -170,6 +170,24 @@ def cases():
     yield "decoder-normalized", folder(byte_level(normalizer={"type": "Lowercase"}), dict(fast, added_tokens_decoder={"301": token("cats", normalized=True, special=False)}))
     yield "decoder-not-special", folder(bpe, dict(fast, added_tokens_decoder={"301": token("Hello", special=False, rstrip=True)}))
     yield "decoder-loses-special", folder(bpe, dict(fast, added_tokens_decoder={"300": token("<|endoftext|>", special=False, normalized=True)}))
+    # A token that is said twice, each time otherwise: which is looked for, and where.
+    lower = byte_level(normalizer={"type": "Lowercase"})
+
+    def said(first, **then):
+        words = dict(lower, added_tokens=[*lower["added_tokens"], dict(first, id=301)])
+        return folder(words, dict(fast, added_tokens_decoder={"301": dict(first, **then)}))
+
+    yield "twice-special-then-normalized", said(token("STRA\u00dfE"), normalized=True)
+    yield "twice-normalized-then-special", said(token("Hello", special=False, normalized=True), normalized=False, special=True)
+    yield "twice-raw-then-normalized", said(token("Hello", special=False), normalized=True)
+    yield "twice-normalized-then-raw", said(token("Hello", special=False, normalized=True), normalized=False)
+    yield "twice-no-longer-special", said(token("Don't"), normalized=True, special=False, lstrip=True)
+    yield "twice-by-its-role", folder(dict(lower, added_tokens=[*lower["added_tokens"], dict(token("World", special=False, normalized=True), id=301)]),
+                                      dict(fast, mask_token={"__type": "AddedToken", "content": "World", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}))
+    # Two that take the space between them along.
+    for name, flags in ("both", dict(lstrip=True, rstrip=True)), ("left", dict(lstrip=True)), ("right", dict(rstrip=True)), ("neither", {}):
+        tokens = {"301": token("World", rstrip=True), "302": token("\n\n", **flags), "303": token("Hello", special=False, rstrip=True)}
+        yield f"space-between-{name}", folder(bpe, dict(fast, added_tokens_decoder=tokens))
     yield "added-tokens-two", folder(bpe, fast, added_tokens__json={"<|im|>": 301, "stop": 302})
     yield "added-tokens-in-vocabulary", folder(bpe, fast, added_tokens__json={"th": bpe["model"]["vocab"].get("th", 270)})
     yield "map-names-new", folder(bpe, {"tokenizer_class": "PreTrainedTokenizerFast"}, special_tokens_map__json=dict(end, pad_token="<|im|>"))
@@ -178,6 +196,35 @@ def cases():
     yield "role-with-type", folder(bpe, dict(fast, mask_token={"__type": "AddedToken", "content": "<|im|>", "lstrip": True, "rstrip": False, "normalized": True, "single_word": False}))
     yield "role-additional", folder(bpe, dict(fast, additional_special_tokens=["<|im|>", "cats"]))
     yield "role-extra", folder(bpe, dict(fast, extra_special_tokens={"im_token": "<|im|>"}))
+    stripping = {"__type": "AddedToken", "content": "<|im|>", "lstrip": True, "rstrip": True, "normalized": False, "single_word": False}
+    yield "role-of-two", folder(bpe, dict(fast, sep_token=stripping, pad_token="<|im|>"))
+    yield "role-of-two-reversed", folder(bpe, dict(fast, sep_token="<|im|>", mask_token=stripping))
+    yield "role-and-extra", folder(bpe, dict(fast, mask_token=stripping, additional_special_tokens=["<|im|>"]))
+    yield "role-of-its-own", folder(bpe, dict(fast, image_token="<|im|>", stop_token="stop"))
+    yield "role-extra-and-additional", folder(bpe, dict(fast, extra_special_tokens={"cat": "cats"}, additional_special_tokens=["<|im|>"]))
+    yield "role-extra-of-its-class", folder(bpe, dict(fast, mask_token="<|im|>", extra_special_tokens={"a": "Hello", "b": "now"}))
+    # What is no role has flags of its own beside those of the token that is there.
+    there = dict(bpe, added_tokens=[*bpe["added_tokens"], dict(token("Hello", special=False, normalized=True, rstrip=True), id=301)])
+    yield "additional-with-flags", folder(there, dict(fast, additional_special_tokens=[dict(stripping, content="Hello", rstrip=False)]))
+    yield "role-with-flags-there", folder(there, dict(fast, mask_token=dict(stripping, content="Hello", rstrip=False)))
+    yield "mask-of-a-class", folder(dict(bpe, added_tokens=[*bpe["added_tokens"], dict(token("World", special=False, normalized=True), id=301)]), dict(tokenizer_class="AlbertTokenizerFast", mask_token="World"))
+    yield "mask-of-roberta", folder(dict(bpe, added_tokens=[*bpe["added_tokens"], dict(token("World", rstrip=True), id=301)]), dict(tokenizer_class="RobertaTokenizerFast", mask_token="World"))
+    yield "qwen-says-roles-again", folder(dict(bpe, added_tokens=[*bpe["added_tokens"], dict(token("Hello", rstrip=True), id=301)]), dict(end, tokenizer_class="Qwen2Tokenizer", pad_token="Hello"))
+    yield "role-extra-of-none", folder(bpe, dict(fast, extra_special_tokens={}, additional_special_tokens=["<|im|>"]))
+    # What the configuration and special_tokens_map.json list, and what each calls by a name.
+    def mapped(config, content=bpe, **files):
+        return folder(content, dict(fast, **config), **files)
+
+    yield "map-additional-late", mapped(dict(additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(additional_special_tokens=["cats"]))
+    yield "map-additional-alone", mapped({}, lower, special_tokens_map__json=dict(additional_special_tokens=["Cats"]), added_tokens__json={"Cats": 301, "Stop": 302})
+    yield "map-additional-there", mapped(dict(additional_special_tokens=["Cats"]), lower, added_tokens__json={"Cats": 301, "Stop": 302})
+    yield "map-extra-list", mapped(dict(additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(extra_special_tokens=["stop", "<|im|>"]))
+    yield "map-extra-names", mapped(dict(additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(extra_special_tokens={"cat": "cats"}))
+    yield "map-names", mapped(dict(audio_token="<|im|>"), special_tokens_map__json=dict(image_token="cats"))
+    yield "map-additional-beside-none", mapped(dict(extra_special_tokens=[]), special_tokens_map__json=dict(additional_special_tokens=["cats"]))
+    yield "map-additional-beside-names", mapped(dict(extra_special_tokens={"cat": "cats"}, additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(additional_special_tokens=["stop"]))
+    yield "split-special-listed", mapped(dict(split_special_tokens=True, additional_special_tokens=["Hello"], added_tokens_decoder={"301": token("Hello", special=False)}))
+    yield "split-special-named", mapped(dict(split_special_tokens=True, mask_token="Hello", added_tokens_decoder={"301": token("Hello", special=False)}))
     yield "split-special", folder(bpe, dict(fast, split_special_tokens=True, additional_special_tokens=["<|im|>"]))
     yield "clean-up", folder(word_piece(True), {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": True})
     yield "clean-up-bytes", folder(bpe, dict(fast, clean_up_tokenization_spaces=True))
@@ -220,6 +267,14 @@ def cases():
     yield "roberta-prefix", folder(bpe, {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True})
     yield "bloom-prefix-in-sequence", folder(regex(r" ?[^(\s|[.,!?…。，、।۔،])]+"), {"tokenizer_class": "BloomTokenizerFast", "add_prefix_space": True})
     yield "llama-bos", folder(llama(), {"tokenizer_class": "LlamaTokenizer"})
+    # The class that a folder names beside a model of another.
+    for model, named, content in ("mistral", "Llama", llama()), ("phi3", "Llama", llama()), ("mixtral", "Llama", bpe), ("qwen2", "Llama", bpe), ("qwen2", "PreTrained", bpe), ("qwen3", "Llama", bpe), ("gemma", "Llama", llama()), ("gpt2", "GPTNeoX", bpe), ("olmo2", "GPT2", bpe), ("llama", "GPT2", bpe), ("llama", "Llama", llama()), ("llama", "Llama", bpe):
+        kind = "bytes" if content is bpe else "marks"
+        yield f"class-{model}-{named.lower()}-{kind}", folder(content, {"tokenizer_class": named + "TokenizerFast", **({} if kind == "marks" else end)}, config__json={"model_type": model})
+    # Null is no, but for a class that is told nothing.
+    for name, content in ("Llama", llama()), ("CodeLlama", llama()), ("Gemma", llama()), ("Cohere", bpe), ("GPTNeoX", bpe):
+        words = {"tokenizer_class": name + "TokenizerFast", "add_bos_token": None, "add_eos_token": None}
+        yield f"null-bos-{name.lower()}", folder(content, dict(words, **({} if content is not bpe else end)))
     yield "llama-no-bos", folder(llama(), {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": False, "add_eos_token": True})
     yield "llama-legacy-false", folder(llama(), {"tokenizer_class": "LlamaTokenizer", "legacy": False})
     yield "llama-generic", folder(llama(), {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>"})

@@ -188,14 +188,15 @@ bool same(HfAddedToken a, const HfAddedToken& b) {
   return a == b;
 }
 
-// All that have a role, in order, each once.
-std::vector<HfRoleToken> role_tokens(const HfConfig& config) {
+// All that have a role, in order; in version 4 each once, by its first, and in version 5 as often
+// as it has one.
+std::vector<HfRoleToken> role_tokens(const HfConfig& config, int version) {
   std::vector<HfRoleToken> tokens;
   const auto add = [&](const HfRoleToken& role) {
     const auto known = [&](const HfRoleToken& other) {
       return other.token.content == role.token.content;
     };
-    if (std::ranges::none_of(tokens, known)) tokens.push_back(role);
+    if (version >= 5 || std::ranges::none_of(tokens, known)) tokens.push_back(role);
   };
   for (const auto& role : config.roles)
     if (role && *role) add(**role);
@@ -204,6 +205,14 @@ std::vector<HfRoleToken> role_tokens(const HfConfig& config) {
 }
 
 }  // namespace
+
+const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& config,
+                                    int version) {
+  const bool bytes = version >= 5 && config.tokenizer_class->name == "LlamaTokenizer" &&
+                     document.has("pre_tokenizer") &&
+                     is_byte_level(document.object("pre_tokenizer"));
+  return bytes ? hf_class("") : *config.tokenizer_class;
+}
 
 void adapt_hf_document(HfDocument& document, const HfConfig& config, int version) {
   const HfClass& kind = *config.tokenizer_class;
@@ -232,7 +241,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
     there.insert(token.content);
     before.emplace(token.content, token);
   }
-  const std::vector<HfRoleToken> roles = role_tokens(config);
+  const std::vector<HfRoleToken> roles = role_tokens(config, version);
   std::vector<HfAddedToken> more;
   for (const auto& [id, token] : named)
     if (const auto known = before.find(token.content);
@@ -240,19 +249,29 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
       more.push_back(token);
   for (HfAddedToken& token : more) {
     there.insert(token.content);
-    token.special |= std::ranges::any_of(
-        roles, [&](const HfRoleToken& role) { return role.token.content == token.content; });
+    token.special |= std::ranges::any_of(roles, [&](const HfRoleToken& role) {
+      return role.token.content == token.content && (version < 5 || role.is_role);
+    });
   }
   for (const HfRoleToken& role : roles) {
     HfRoleToken token = role;
-    for (const auto& [id, known] : named)
-      if (known.content == role.token.content) token = {known, true};
+    for (const auto& [id, known] : named) {
+      if (known.content != role.token.content) continue;
+      if (version >= 5 || role.is_role || !role.has_flags) {
+        token = {known, true};
+        continue;
+      }
+      more.push_back(known);  // first as it is there, then with flags of its own
+      more.back().special = true;
+    }
     // Version 4 adds each anew whose flags are known, as a special one.
     const bool again = version < 5 && token.has_flags;
     token.token.special = true;
     if (again || !there.contains(token.token.content)) more.push_back(token.token);
-    there.insert(token.token.content);
   }
+  if (made_anew(config, version) && config.tokenizer_class->name == "Qwen2Tokenizer")
+    for (const HfRoleToken& role : roles)  // once more, by their texts alone
+      more.push_back({.content = role.token.content, .special = true});
   for (const HfAddedToken& token : more) added.add(token);
 }
 
@@ -265,7 +284,7 @@ HfEnds hf_ends(const HfConfig& config, int version, bool from_file) {
   const HfClass& kind = *config.tokenizer_class;
   const HfEnds by_flags = {
       .count = true,
-      .before = config.add_bos.or_else(begins_by_itself(kind, version)) ? "bos_token" : nullptr,
+      .before = config.add_bos.true_or(begins_by_itself(kind, version)) ? "bos_token" : nullptr,
       .after = config.add_eos.or_else(false) ? "eos_token" : nullptr};
   if (from_file ? made_anew(config, version) && kind.has(around)
                 : kind.has(around) || kind.has(bert))

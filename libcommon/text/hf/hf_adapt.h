@@ -13,6 +13,10 @@
 
 namespace mt {
 
+// The class of a tokenizer.json: version 5 does not take one of bytes for a Llama's.
+const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& config,
+                                    int version);
+
 // Changes normalizer, pre_tokenizer, decoder, post_processor and model as the class does.
 void adapt_hf_document(HfDocument& document, const HfConfig& config, int version);
 

@@ -45,7 +45,26 @@ void HfAddedVocabulary::add(HfAddedToken token) {
   if (id >= vocabulary_.tokens.size()) vocabulary_.tokens.resize(id + 1);
   vocabulary_.tokens[id] = token.content;
   last_ = std::max(last_, token.id);
+  if (token.normalized) normalized_.insert(token.id);
+  const auto same_text = [&](const HfAddedToken& other) { return other.content == token.content; };
+  if (const auto known = tokens_.find(token.id); known != tokens_.end() && known->second == token)
+    return;
+  if (std::ranges::none_of(special_, same_text))
+    (token.special ? special_ : others_).push_back(token);
   tokens_[token.id] = std::move(token);
+}
+
+std::vector<HfAddedToken> HfAddedVocabulary::searched() const {
+  if (version_ >= 5) return tokens();
+  std::vector<HfAddedToken> list;
+  for (const auto* const said : {&special_, &others_})
+    for (const HfAddedToken& first : *said) {
+      list.push_back(tokens_.at(first.id));
+      list.back().normalized = first.normalized;
+      list.back().special = std::ranges::any_of(
+          special_, [&](const HfAddedToken& token) { return token.id == first.id; });
+    }
+  return list;
 }
 
 std::vector<HfAddedToken> HfAddedVocabulary::tokens() const {
@@ -57,13 +76,8 @@ std::vector<HfAddedToken> HfAddedVocabulary::tokens() const {
 HfAddedTokens::HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special)
     : no_special_(no_special) {
   StringMap<std::size_t> known;
-  for (HfAddedToken& token : tokens) {
-    const auto [place, is_new] = known.emplace(token.content, tokens_.size());
-    if (is_new)
-      tokens_.push_back(std::move(token));
-    else
-      tokens_[place->second] = std::move(token);
-  }
+  for (HfAddedToken& token : tokens)
+    if (known.emplace(token.content, tokens_.size()).second) tokens_.push_back(std::move(token));
   std::vector<ByteTrie::Entry> entries;
   for (const HfAddedToken& token : tokens_) {
     entries.emplace_back(token.content, static_cast<std::int32_t>(entries.size()));
@@ -91,7 +105,7 @@ void HfAddedTokens::find(std::string_view text, std::vector<Part>& parts) const 
     if (token.lstrip) begin = std::max(without_space_before(text, begin), last);
     if (token.rstrip) end = behind_space(text, end);
     if (last < begin) parts.push_back({last, begin});
-    parts.push_back({begin, end, token.id});
+    if (begin < end) parts.push_back({begin, end, token.id});  // another may have taken its space
     last = end;
   }
   if (last < text.size()) parts.push_back({last, text.size()});

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,9 @@ struct HfAddedToken {
 // The added tokens of a tokenizer as they come, one after another.
 class HfAddedVocabulary {
  public:
-  // `vocabulary` is the model's, and grows.
-  explicit HfAddedVocabulary(HfVocabulary& vocabulary)
-      : vocabulary_(vocabulary), size_(vocabulary.size) {}
+  // `vocabulary` is the model's, and grows.  As in tokenizers of `version` 4 or 5 of transformers.
+  HfAddedVocabulary(HfVocabulary& vocabulary, int version)
+      : vocabulary_(vocabulary), size_(vocabulary.size), version_(version) {}
 
   // The id is that of the text, if it has one, else the next, whatever the token says.  One that is
   // there already takes the new flags; one without text is passed over.
@@ -40,18 +41,28 @@ class HfAddedVocabulary {
 
   // In the order of their ids.
   std::vector<HfAddedToken> tokens() const;
+  // As they are looked for; of those with the same text the first counts.  Version 4 looks for
+  // special ones first, and before or behind the normalizer as each was first said to be; for the
+  // others in each way that one was said to be.  What else a match is comes from the last flags,
+  // but that one is special which ever was.
+  std::vector<HfAddedToken> searched() const;
+  // Whether one with this id was ever said to be normalized: version 5 writes it so from then on.
+  bool was_normalized(std::int32_t id) const { return normalized_.contains(id); }
 
  private:
   HfVocabulary& vocabulary_;
   std::int32_t size_;       // of the model's own vocabulary
   std::int32_t last_ = -1;  // the greatest id of an added token
+  int version_;
   std::map<std::int32_t, HfAddedToken> tokens_;
+  std::set<std::int32_t> normalized_;
+  std::vector<HfAddedToken> special_, others_;  // as they were first said, and as each was
 };
 
 class HfAddedTokens {
  public:
   HfAddedTokens() = default;
-  // The last counts of tokens with the same text.  With `no_special` those that are special are
+  // The first counts of tokens with the same text.  With `no_special` those that are special are
   // passed over where they are found.
   explicit HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special = false);
 

@@ -157,6 +157,40 @@ constexpr std::string_view kGeneric5[] = {
     "llama", "longt5",      "mistral",   "mixtral",     "olmo2", "persimmon",
     "phi3",  "phimoe",      "stablelm",  "umt5",        "zamba", "zamba2"};
 
+// Those that version 5 has registered with the generic class; the others of kGeneric5 it does not
+// know at all.
+constexpr std::string_view kRegisteredGeneric5[] = {"arctic",
+                                                    "ernie4_5",
+                                                    "ernie4_5_moe",
+                                                    "flex_olmo",
+                                                    "glm",
+                                                    "glm4",
+                                                    "glm4_moe",
+                                                    "gpt_bigcode",
+                                                    "granite",
+                                                    "granitemoe",
+                                                    "granitemoehybrid",
+                                                    "granitemoeshared",
+                                                    "internlm2",
+                                                    "internlm3",
+                                                    "jamba",
+                                                    "kimi_linear",
+                                                    "minicpm3",
+                                                    "minimax_m2",
+                                                    "ministral",
+                                                    "ministral3",
+                                                    "mistral",
+                                                    "mistral3",
+                                                    "mixtral",
+                                                    "nemotron",
+                                                    "olmo2",
+                                                    "olmo3",
+                                                    "persimmon",
+                                                    "phi3",
+                                                    "phimoe",
+                                                    "stablelm",
+                                                    "umt5"};
+
 }  // namespace
 
 const HfClass& hf_class(std::string_view name) {
@@ -169,6 +203,13 @@ HfClass::Roles hf_class_roles(const HfClass& kind, int version) {
   for (const auto& [name, roles] : kRoles5)
     if (version >= 5 && name == kind.name) return roles;
   return kind.roles;
+}
+
+std::string_view hf_class_beside(std::string_view named, std::string_view model_type, int version) {
+  if (version < 5) return named;
+  const auto* const end = std::end(kRegisteredGeneric5);
+  if (std::find(std::begin(kRegisteredGeneric5), end, model_type) != end) return kGeneric.name;
+  return model_type == "qwen2" ? hf_class_of_model(model_type, version) : named;
 }
 
 std::string_view hf_class_of_model(std::string_view model_type, int version) {

@@ -42,4 +42,9 @@ HfClass::Roles hf_class_roles(const HfClass& kind, int version);
 // The class of a model_type of config.json; empty: it is not known.
 std::string_view hf_class_of_model(std::string_view model_type, int version);
 
+// The class where a tokenizer_config.json names one beside such a model.  Version 5 takes the
+// generic one for models that it has registered with that, and for those whose published folders
+// name a wrong one the model's own.
+std::string_view hf_class_beside(std::string_view named, std::string_view model_type, int version);
+
 }  // namespace mt

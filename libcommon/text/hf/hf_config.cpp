@@ -48,6 +48,10 @@ std::optional<HfRoleToken> role_of(const JsonObject& object, std::string_view na
 
 class ConfigReader {
   static constexpr int kMostExtraIds = 1 << 16;
+  static constexpr std::string_view kInfills[] = {"prefix_token", "middle_token", "suffix_token",
+                                                  "eot_token", "fill_token"};
+  static constexpr std::string_view kAdditional = "additional_special_tokens";
+  static constexpr std::string_view kExtra = "extra_special_tokens";
 
  public:
   explicit ConfigReader(int version) : version_(version) {}
@@ -63,19 +67,28 @@ class ConfigReader {
     const JsonObject object(root, path);
     if (name == kSpecialTokensMap) return read_map(object);
     if (name == kAddedTokensJson) return read_added(object);
-    if (name == kHfModelConfig || name == kHfClassFile) return read_class(object);
+    if (name == kHfClassFile) return read_decided(object);
+    if (name == kHfModelConfig) return read_model(object);
     read_config(object);
   }
 
-  HfConfig take() { return std::move(config_); }
+  HfConfig take() {
+    const std::vector<HfRoleToken>* lists[] = {&map_named_, &named_, &listed_};
+    if (version_ < 5) std::ranges::reverse(lists);
+    for (const auto* const tokens : lists)
+      for (const HfRoleToken& token : *tokens) add_once(config_.more_special, token);
+    return std::move(config_);
+  }
 
  private:
   void read_config(const JsonObject& object) {
     config_.has_config = true;
     read_class(object);
     read_roles(object);
-    read_more(object, "additional_special_tokens");
-    read_more(object, "extra_special_tokens");
+    if (version_ < 5)
+      read_more(object);
+    else
+      read_more_5(object);
     read_decoder(object);
     config_.add_bos = flag(object, "add_bos_token");
     config_.add_eos = flag(object, "add_eos_token");
@@ -94,14 +107,27 @@ class ConfigReader {
   }
 
   void read_infills(const JsonObject& object) {
-    constexpr const char* kNames[] = {"prefix_token", "middle_token", "suffix_token", "eot_token",
-                                      "fill_token"};
     const std::vector<std::string_view> names = object.names();
     for (std::size_t i = 0; i < config_.infills.size(); ++i) {
-      if (std::ranges::find(names, kNames[i]) == names.end()) continue;
-      const auto token = role_of(object, kNames[i], object.member(kNames[i]));
+      if (std::ranges::find(names, kInfills[i]) == names.end()) continue;
+      const auto token = role_of(object, kInfills[i], object.member(kInfills[i]));
       config_.infills[i] = token ? token->token.content : "";
     }
+  }
+
+  // What our own checkpoint keeps has been decided.
+  void read_decided(const JsonObject& object) {
+    config_.has_class = false;
+    read_class(object);
+    is_decided_ = config_.has_class;
+  }
+
+  void read_model(const JsonObject& object) {
+    const bool beside = config_.has_class && !is_decided_;
+    read_class(object);
+    if (beside && object.has("model_type"))
+      config_.tokenizer_class = &hf_class(
+          hf_class_beside(config_.tokenizer_class->name, object.text("model_type"), version_));
   }
 
   // The first that names one decides.
@@ -121,25 +147,91 @@ class ConfigReader {
         config_.roles[i] = role_of(object, kHfRoles[i], object.member(kHfRoles[i]));
   }
 
-  // A list of tokens, or an object whose values they are.
-  void read_more(const JsonObject& object, std::string_view name) {
+  static void add_once(std::vector<HfRoleToken>& tokens, const HfRoleToken& token) {
+    const auto same = [&](const HfRoleToken& known) {
+      return known.token.content == token.token.content;
+    };
+    if (std::ranges::none_of(tokens, same)) tokens.push_back(token);
+  }
+
+  // A list of tokens, or an object whose values they are; null is none.
+  static std::vector<HfRoleToken> tokens_of(const JsonObject& object, std::string_view name) {
     simdjson::dom::array list;
-    if (!object.has(name)) return;
     std::vector<simdjson::dom::element> values;
-    if (!object.member(name).get(list)) {
+    if (object.has(name) && !object.member(name).get(list)) {
       for (const simdjson::dom::element value : list) values.push_back(value);
-    } else {
+    } else if (object.has(name)) {
       const JsonObject named = object.object(name);
       for (const std::string_view key : named.names()) values.push_back(named.member(key));
     }
-    for (const simdjson::dom::element value : values) {
-      const auto token = role_of(object, name, value);
-      const auto same = [&](const HfRoleToken& known) {
-        return known.token.content == token->token.content;
-      };
-      if (token && std::ranges::none_of(config_.more_special, same))
-        config_.more_special.push_back(*token);
+    std::vector<HfRoleToken> tokens;
+    for (const simdjson::dom::element value : values)
+      if (const auto token = role_of(object, name, value)) tokens.push_back(*token);
+    return tokens;
+  }
+
+  void read_more(const JsonObject& object) {
+    for (const auto& [name, known] : {std::pair(kAdditional, &listed_), {kExtra, &named_}})
+      for (HfRoleToken token : tokens_of(object, name)) {
+        token.is_role = false;
+        add_once(*known, token);
+      }
+  }
+
+  // Of version 5, to which additional_special_tokens is an older word for a list of
+  // extra_special_tokens, that counts where there is no such list; an object of these, and other
+  // names that end with _token, are roles of the model.
+  void read_more_5(const JsonObject& object) {
+    named_ = tokens_with_names(object);
+    const std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
+    const bool has_list = has_name(object, kExtra) && !is_object(object, kExtra);
+    if (is_object(object, kExtra)) named_.insert(named_.end(), extra.begin(), extra.end());
+    set_listed(has_list && !extra.empty() ? extra : tokens_of(object, kAdditional));
+    is_listed_ = has_list || (has_name(object, kAdditional) && extra.empty());
+  }
+
+  void read_map_5(const JsonObject& object) {
+    map_named_ = tokens_with_names(object);
+    const std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
+    if (is_object(object, kExtra)) {
+      named_.insert(named_.end(), extra.begin(), extra.end());
+      if (is_listed_) listed_.clear();
+      is_listed_ = false;
+    } else if (has_name(object, kExtra)) {
+      if (!is_listed_) listed_.clear();
+      for (HfRoleToken token : extra) {
+        token.is_role = false;
+        add_once(listed_, token);
+      }
+      is_listed_ = true;
     }
+    if (!is_listed_ && has_name(object, kAdditional)) set_listed(tokens_of(object, kAdditional));
+  }
+
+  void set_listed(std::vector<HfRoleToken> tokens) {
+    for (HfRoleToken& token : tokens) token.is_role = false;
+    listed_ = std::move(tokens);
+  }
+
+  static bool has_name(const JsonObject& object, std::string_view name) {
+    const auto names = object.names();
+    return std::ranges::find(names, name) != names.end();
+  }
+  static bool is_object(const JsonObject& object, std::string_view name) {
+    return object.has(name) && object.member(name).is_object();
+  }
+
+  // Tokens that a model has under names of its own, such as image_token.
+  static std::vector<HfRoleToken> tokens_with_names(const JsonObject& object) {
+    std::vector<HfRoleToken> tokens;
+    for (const std::string_view name : object.names()) {
+      std::string_view text;
+      const bool is_other = std::ranges::find(kHfRoles, name) != kHfRoles.end() ||
+                            std::ranges::find(kInfills, name) != std::end(kInfills);
+      if (name.ends_with("_token") && !is_other && !object.member(name).get(text))
+        tokens.push_back(HfRoleToken{{.content = std::string(text), .special = true}, false});
+    }
+    return tokens;
   }
 
   void read_decoder(const JsonObject& object) {
@@ -159,8 +251,10 @@ class ConfigReader {
   void read_map(const JsonObject& object) {
     if (config_.has_decoder) return;
     read_roles(object);
-    read_more(object, "additional_special_tokens");
-    read_more(object, "extra_special_tokens");
+    if (version_ < 5)
+      read_more(object);
+    else
+      read_map_5(object);
   }
 
   void read_added(const JsonObject& object) {
@@ -176,12 +270,18 @@ class ConfigReader {
   bool is_special(std::string_view text) const {
     for (const auto& role : config_.roles)
       if (role && *role && (*role)->token.content == text) return true;
-    return std::ranges::any_of(config_.more_special,
+    return (version_ < 5 || is_listed_) &&
+           std::ranges::any_of(listed_,
                                [&](const HfRoleToken& more) { return more.token.content == text; });
   }
 
   int version_;
+  bool is_decided_ = false;
   HfConfig config_;
+  // What special_tokens_map.json and the configuration name, and what a list has.  In version 5 a
+  // later additional_special_tokens replaces that, unless it is_listed_ as extra_special_tokens.
+  std::vector<HfRoleToken> map_named_, named_, listed_;
+  bool is_listed_ = false;
 };
 
 }  // namespace
@@ -235,7 +335,8 @@ void fill_hf_roles(HfConfig& config, int version) {
   const HfClass::Roles roles = hf_class_roles(*config.tokenizer_class, version);
   for (std::size_t i = 0; i < roles.size(); ++i)
     if (!config.roles[i] && !roles[i].empty())
-      config.roles[i] = HfRoleToken{{.content = std::string(roles[i]), .special = true}, false};
+      config.roles[i] =
+          HfRoleToken{{.content = std::string(roles[i]), .special = true}, false, false};
   add_further_special(config, version);
   constexpr std::size_t kMask = 6;
   static_assert(kHfRoles[kMask] == "mask_token");

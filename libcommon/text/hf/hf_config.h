@@ -23,12 +23,15 @@ struct HfFlag3 {
 
   bool is_given() const { return value == no || value == yes; }
   bool or_else(bool other) const { return is_given() ? value == yes : other; }
+  // The same where null is said to be no, as Python takes it.
+  bool true_or(bool other) const { return value == absent ? other : value == yes; }
 };
 
 // A token by its role.  Where no more is said than its text, its flags do not count.
 struct HfRoleToken {
   HfAddedToken token;
   bool has_flags = false;
+  bool is_role = true;  // that is said, so that it has the flags of the token that is there
 };
 
 struct HfConfig {

@@ -57,10 +57,13 @@ std::vector<HfConfigFile> HfTokenizer::copies(const std::string& path, int versi
   const HfConfigFile model = copies.back();
   copies.pop_back();
   const auto config = std::ranges::find_if_not(copies.begin() + 1, copies.end(), is_vocabulary);
-  const bool asked = !read_hf_config({config, copies.end()}, version).has_class;
-  if (const HfConfig said = read_hf_config({model}, version); asked && said.has_class)
+  std::vector<HfConfigFile> all(config, copies.end());
+  const HfConfig alone = read_hf_config(all, version);
+  all.push_back(model);
+  const HfConfig beside = read_hf_config(all, version);
+  if (beside.has_class && (!alone.has_class || alone.tokenizer_class != beside.tokenizer_class))
     copies.push_back({kHfClassFile, concat("{\"tokenizer_class\":",
-                                           json_quoted(said.tokenizer_class->name), "}\n")});
+                                           json_quoted(beside.tokenizer_class->name), "}\n")});
   return copies;
 }
 
@@ -89,6 +92,7 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
 void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
                        int version, bool from_file, std::string* whole) {
   HfDocument document(content, file);
+  if (from_file) config.tokenizer_class = &hf_class_of_document(document, config, version);
   class_ = config.tokenizer_class->name;
   constexpr std::size_t kPad = 4;
   static_assert(kHfRoles[kPad] == "pad_token");
@@ -149,25 +153,28 @@ void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabular
 std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
                                                   const HfConfig& config, int version,
                                                   HfVocabulary& vocabulary) {
-  HfAddedVocabulary added(vocabulary);
+  HfAddedVocabulary added(vocabulary, version);
   add_hf_tokens(added, document, config, version);
   const bool no_special = config.split_special.or_else(false);
-  folder_tokens_ = hf_tokens_beyond(document, added.tokens(), no_special);
-  std::vector<HfAddedToken> raw, normalized;
-  const std::vector<HfAddedToken> all = added.tokens();
-  for (HfAddedToken token : all) {
+  std::vector<HfAddedToken> raw, normalized, all = added.searched();
+  for (const HfAddedToken& token : all) {
     added_.insert(token.id);
-    if (!token.normalized) {
-      raw.push_back(std::move(token));
-      continue;
-    }
-    normalizer_.apply(token.content);
-    if (version >= 5)  // whose tokenizers write what they look for
-      vocabulary.tokens[static_cast<std::size_t>(token.id)] = token.content;
-    if (!token.content.empty()) normalized.push_back(std::move(token));
+    const bool was_normalized = version >= 5 && added.was_normalized(token.id);
+    HfAddedToken normal = token;
+    if (token.normalized || was_normalized) normalizer_.apply(normal.content);
+    if (was_normalized)  // the tokenizers of version 5 write what they look for
+      vocabulary.tokens[static_cast<std::size_t>(token.id)] = normal.content;
+    if (!token.normalized)
+      raw.push_back(token);
+    else if (!normal.content.empty())
+      normalized.push_back(std::move(normal));
   }
   raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
   normalized_tokens_ = HfAddedTokens(std::move(normalized), no_special);
+  std::ranges::stable_sort(all, {}, &HfAddedToken::id);
+  folder_tokens_ = hf_tokens_beyond(document, all, no_special);
+  const auto same_id = [](const auto& a, const auto& b) { return a.id == b.id; };
+  all.erase(std::unique(all.begin(), all.end(), same_id), all.end());
   return all;
 }
 
