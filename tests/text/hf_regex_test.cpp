@@ -55,6 +55,48 @@ TEST(HfRegex, Replaces) {
   EXPECT_EQ(regex_of("x").replace("", "_"), "");
 }
 
+// The parts are those of tokenizers 0.21.4 and 0.23.3, whose Oniguruma compares as many bytes as
+// the group has.
+TEST(HfRegex, BackReferencesInAnyCase) {
+  const std::pair<const char*, std::string> cases[] = {
+      {R"((?i)([a-z])\1)", "!|ss| |sS"},
+      {R"((?i)([a-z])\1)", "!s\u017Fx"},
+      {R"((?i)([a-z])\1)", "!|\u017Fs|x"},
+      {R"((?i)([a-z])\1)", "!\u017Fs"},
+      {R"((?i)([a-z])\1)", "!k\u212A.."},
+      {R"((?i)([a-z])\1)", "!|\u212Ak|.."},
+      {R"((?i)([a-z])\1)", "!\u212Ak."},
+      {R"((?i)([a-z])\1)", "!|\u212A\u212A"},
+      {R"((?i)(.)\1)", "!\u00E5\u212B."},
+      {R"((?i)(.)\1)", "!|\u212B\u00E5|."},
+      {R"((?i)(.)\1)", "!\u212B\u00E5"},
+      {R"((?i)(.)\1)", "!\u00DF\u1E9E"},
+      {R"((?i)(.)\1)", "!|\u1E9E\u00DF|."},
+      {R"((?i)(.)\1)", "!|\u00E9\u00C9"},
+      {R"((?i)(?<two>..)x\k<two>)", "!sax\u017FA."},
+      {R"((?i)(?<two>..)x\k<two>)", "!|\u017FaxSA|."},
+      {R"((?i)(?<two>..)x\k<two>)", "!\u017FaxSA"},
+      {R"((?i)(.)(.)\k<-2>)", "!|aBA|-"},
+      {R"((?i)(.)(.)\k<-2>)", "!|\u2126a\u03A9|."},
+      {R"((?i)(.)(.)\k<-2>)", "!\u2126a\u03A9"},
+      {R"((?i)(\w+)-\1+)", "!stra\u00DFe-STRA\u1E9EE."},
+      {R"((?i)(\w+)-\1+)", "!STRA\u1E9EE-stra\u00DFe"},
+      {R"((?i)(\w+)-\1+)", "!|STRA\u1E9EE-stra\u00DFe|."},
+      {R"((?i)(\w+)-\1+)", "!|Ab-aBABab|."}};
+  for (const auto& [expression, right] : cases) {
+    std::string word = right, parts;
+    std::erase(word, '|');
+    std::vector<HfPart> found;
+    regex_of(expression).match(word, found);
+    std::size_t at = 0;
+    for (const auto& [end, match] : found) {
+      parts += concat(parts.empty() ? "" : "|", word.substr(at, end - at));
+      at = end;
+    }
+    EXPECT_EQ(parts, right) << expression;
+  }
+}
+
 // Many large sets do not fit into one expression of PCRE2's; then they are shared.
 TEST(HfRegex, AnExpressionMayBeLarge) {
   std::string expression;

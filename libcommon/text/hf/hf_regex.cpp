@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/json_object.h"
 #include "text/hf/hf_regex_syntax.h"
@@ -19,6 +20,34 @@ struct Free {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
 };
 
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// Called behind a back reference that passes over case, with the group's number or name.  Oniguruma
+// compares as many bytes as the group has, all of which must be there: after an s of one byte it
+// finds no U+017F, of two, and after that an s only before another byte.
+int compare_bytes(pcre2_callout_block* block, void* code) {
+  const std::string name(reinterpret_cast<const char*>(block->callout_string),
+                         block->callout_string_length);
+  int number = 0;
+  if (std::from_chars(name.data(), name.data() + name.size(), number).ec != std::errc())
+    number = pcre2_substring_number_from_name(static_cast<const pcre2_code*>(code),
+                                              reinterpret_cast<PCRE2_SPTR>(name.c_str()));
+  const std::string_view text(reinterpret_cast<const char*>(block->subject), block->subject_length);
+  const PCRE2_SIZE* const ends = block->offset_vector + 2 * static_cast<std::size_t>(number);
+  const std::string_view group = text.substr(ends[0], ends[1] - ends[0]);
+  std::size_t begin = block->current_position;
+  for (std::size_t left = characters(group); left > 0; --left) {
+    do --begin;
+    while ((text[begin] & 0xC0) == 0x80);
+  }
+  const bool same =
+      block->current_position - begin <= group.size() && text.size() - begin >= group.size();
+  return same ? 0 : 1;  // 1 goes back
+}
+
 // One word being searched.
 class Search {
  public:
@@ -30,6 +59,7 @@ class Search {
     if (!data_ || !context_) fail(Exit::out_of_memory, "no memory for a regular expression");
     pcre2_set_match_limit(context_.get(), kMostSteps);
     pcre2_set_heap_limit(context_.get(), kMostKiB);
+    pcre2_set_callout(context_.get(), compare_bytes, const_cast<pcre2_code*>(code));
   }
 
   struct Match {

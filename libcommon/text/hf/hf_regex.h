@@ -3,7 +3,8 @@
 //
 // All of Oniguruma's syntax is taken but what PCRE2 cannot do or reads in another way: absent
 // groups, conditions, \y, bytes above 127 by number, lookbehind of no fixed length.  PCRE2's tables
-// of Unicode are not asked: sets of characters are written out from text/hf/hf_properties.h.
+// of Unicode are not asked, but by a back reference that passes over case: sets of characters are
+// written out from text/hf/hf_properties.h.
 //
 // Constant once made; thread-safe.  A search that takes more than ten million steps, or a GiB, is
 // Exit::bad_data.

@@ -172,8 +172,10 @@ class Rewriter {
       if (text_.take(open)) return group(concat("(", open), mode, depth);
     for (const auto& [open, end] : {std::pair{"?<", '>'}, {"?'", '\''}})
       if (text_.take(open)) return group(concat("(?<", name_until(end), ">"), mode, depth);
-    if (!text_.rest().starts_with("?") && !text_.rest().starts_with("*"))
+    if (!text_.rest().starts_with("?") && !text_.rest().starts_with("*")) {
+      ++opened_;
       return group(named_ ? "(?:" : "(", mode, depth);
+    }
     const std::string_view rest = text_.rest();
     const std::size_t end = std::min(rest.find_first_not_of("imx-", 1), rest.size());
     if (end == rest.size() || end == 1 || rest[end] != ':')
@@ -370,7 +372,8 @@ class Rewriter {
       const bool number = inside.find_first_not_of("-0123456789") == inside.npos;
       if (inside.empty() || (number && named_)) text_.refuse("a number beside names");
       if (!back) return concat("\\g<", inside, ">");
-      return ignoring(number ? concat("\\g{", inside, "}") : concat("\\k<", inside, ">"), mode);
+      if (!number) return ignoring(concat("\\k<", inside, ">"), inside, mode);
+      return ignoring(concat("\\g{", inside, "}"), absolute(inside), mode);
     }
     const std::string_view rest = text_.rest();
     const std::size_t size = std::min(rest.find_first_not_of("0123456789"), rest.size());
@@ -382,16 +385,25 @@ class Rewriter {
       return std::nullopt;  // a character by its octal number
     }
     text_.skip(size);
-    return ignoring(concat("\\g{", index, "}"), mode);
+    return ignoring(concat("\\g{", index, "}"), concat(index), mode);
   }
 
-  static std::string ignoring(std::string reference, Mode mode) {
-    return mode.ignore_case ? concat("(?i:", reference, ")") : reference;
+  // "-1" is the group that was opened last.
+  std::string absolute(std::string_view number) const {
+    int index = 0;
+    std::from_chars(number.data(), number.data() + number.size(), index);
+    return concat(index < 0 ? opened_ + 1 + index : index);
+  }
+
+  // Where case does not count, HfRegex is asked behind it, by the group's number or name.
+  static std::string ignoring(std::string reference, std::string_view name, Mode mode) {
+    return mode.ignore_case ? concat("(?:(?i:", reference, ")(?C\"", name, "\"))") : reference;
   }
 
   HfRegexText text_;
   Pcre2Expression result_;
   int groups_ = 0;  // that capture and have no name
+  int opened_ = 0;  // of them, so far
   bool named_ = false;
 };
 
