@@ -271,6 +271,11 @@ def cases():
     for model, named, content in ("mistral", "Llama", llama()), ("phi3", "Llama", llama()), ("mixtral", "Llama", bpe), ("qwen2", "Llama", bpe), ("qwen2", "PreTrained", bpe), ("qwen3", "Llama", bpe), ("gemma", "Llama", llama()), ("gpt2", "GPTNeoX", bpe), ("olmo2", "GPT2", bpe), ("llama", "GPT2", bpe), ("llama", "Llama", llama()), ("llama", "Llama", bpe):
         kind = "bytes" if content is bpe else "marks"
         yield f"class-{model}-{named.lower()}-{kind}", folder(content, {"tokenizer_class": named + "TokenizerFast", **({} if kind == "marks" else end)}, config__json={"model_type": model})
+    yield "class-qwen3.5-qwen2-bytes", folder(bpe, dict(end, tokenizer_class="Qwen2Tokenizer"), config__json={"model_type": "qwen3_5"})
+    yield "class-qwen3.5-itself", folder(bpe, dict(end, tokenizer_class="Qwen3_5Tokenizer"))
+    # The class of a model whose folder names none.
+    for model, content in ("qwen2_vl", bpe), ("qwen3_next", bpe), ("qwen3_5_text", bpe), ("llama4", bpe), ("llava", llama()), ("gemma3n", llama()), ("paligemma", llama()), ("xlstm", bpe), ("roberta-prelayernorm", bpe), ("kimi_k25", bpe):
+        yield f"model-{model}", folder(content, {} if content is not bpe else end, config__json={"model_type": model})
     # Null is no, but for a class that is told nothing.
     for name, content in ("Llama", llama()), ("CodeLlama", llama()), ("Gemma", llama()), ("Cohere", bpe), ("GPTNeoX", bpe):
         words = {"tokenizer_class": name + "TokenizerFast", "add_bos_token": None, "add_eos_token": None}

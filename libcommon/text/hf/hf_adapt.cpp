@@ -163,10 +163,10 @@ void make_anew(HfDocument& document, const HfConfig& config) {
     return bytes ? void() : make_llama(document, config);
   }
   if (name == "T5Tokenizer") return make_t5(document);
-  if (name == "Qwen2Tokenizer") {
+  if (const std::string_view qwen = hf_qwen_pattern(name); !qwen.empty()) {
     make_gpt2(document, config, true, false);
     return document.set("pre_tokenizer",
-                        hf_split_bytes(kHfQwen2Pattern, config.add_prefix_space.or_else(false)));
+                        hf_split_bytes(qwen, config.add_prefix_space.or_else(false)));
   }
   make_bert(document, config);
 }

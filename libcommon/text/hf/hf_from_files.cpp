@@ -43,8 +43,8 @@ void write_merges(const HfConfigFile& file, int version, JsonWriter& json) {
 
 std::string pre_tokenizer_of(const HfConfig& config) {
   const bool prefix = config.add_prefix_space.or_else(false);
-  if (config.tokenizer_class->name == "Qwen2Tokenizer")
-    return hf_split_bytes(kHfQwen2Pattern, prefix);
+  const std::string_view qwen = hf_qwen_pattern(config.tokenizer_class->name);
+  if (!qwen.empty()) return hf_split_bytes(qwen, prefix);
   return hf_byte_level(prefix, true);
 }
 
@@ -58,7 +58,7 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
   const std::string_view name = config.tokenizer_class->name;
   JsonWriter json;
   json.begin_object();
-  if (name == "Qwen2Tokenizer" || (version >= 5 && name == "GPTNeoXTokenizer"))
+  if (!hf_qwen_pattern(name).empty() || (version >= 5 && name == "GPTNeoXTokenizer"))
     json.key("normalizer").raw(R"({"type":"NFC"})");
   json.key("pre_tokenizer").raw(pre_tokenizer_of(config));
   json.key("decoder").raw(hf_byte_level(true, true));

@@ -12,6 +12,12 @@ std::string hf_byte_level(bool prefix_space, bool use_regex) {
                 R"(,"trim_offsets":true,"use_regex":)", written(use_regex), "}");
 }
 
+std::string_view hf_qwen_pattern(std::string_view tokenizer_class) {
+  if (tokenizer_class == "Qwen2Tokenizer") return kHfQwen2Pattern;
+  if (tokenizer_class == "Qwen3_5Tokenizer") return kHfQwen35Pattern;
+  return {};
+}
+
 std::string hf_split_bytes(std::string_view pattern, bool prefix_space) {
   return concat(R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":)",
                 json_quoted(pattern), R"(},"behavior":"Isolated","invert":false},)",
