@@ -100,6 +100,24 @@ TEST(ConfigMeaning, TypesOfNumbers) {
   EXPECT_EQ(parse(kLlama + R"(,"dtype":"bfloat16")").dtype, DType::bf16);
 }
 
+// What nobody asks for may be a number of any size; what is asked for is the nearest double.
+TEST(ConfigMeaning, NumbersOfAnySize) {
+  const auto with = [](const std::string& members) { return model_of(kLlama + members); };
+  const ModelConfig plain = with("");
+  for (const char* const number :
+       {"1000000000000000019884624838656", "-99999999999999999999", "1e400", "-1E+999", "1e-5000",
+        "18446744073709551616.5", "Infinity", "NaN"})
+    for (const auto& [before, behind] :
+         {std::pair(R"(,"max_length":)", ""), {R"(,"task":{"deep":[1,)", "]}"}})
+      EXPECT_EQ(differing_setting(plain, with(concat(before, number, behind))), nullptr) << number;
+  EXPECT_EQ(with(R"(,"rope_theta":1000000000000000019884624838656)").rotary_base, 1e30);
+  EXPECT_EQ(with(R"(,"rms_norm_eps":1e-400)").norm_epsilon, 0);
+  for (const char* const wrong :
+       {R"(,"vocab_size":99999999999999999999)", R"(,"hidden_size":1e400)",
+        R"(,"num_attention_heads":18446744073709551617)", R"(,"num_hidden_layers":1e30)"})
+    EXPECT_NE(error_of([&] { with(wrong); }), "") << wrong;
+}
+
 // Python says 4096.0 of what it has computed, and 1 of what is a real number.
 TEST(ConfigMeaning, WholeNumbersAndRealOnesInEitherForm) {
   const auto with = [](const std::string& members) { return model_of(kLlama + members); };
