@@ -1,0 +1,239 @@
+// The searches and the training of vector_index.h's kinds.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "search/kmeans.h"
+#include "search/vector_index.h"
+
+namespace mt {
+namespace {
+
+constexpr int kCentreIterations = 10, kCodeIterations = 25;
+constexpr std::int64_t kRows = 256;                         // whose products are in memory at once
+constexpr std::size_t kMostTerms = std::size_t{512} << 20;  // of tables, in memory
+
+// The nearest so far, by distance and number.
+class Nearest {
+ public:
+  using One = std::pair<float, std::int64_t>;
+  explicit Nearest(std::int64_t count) : count_(static_cast<std::size_t>(count)) {}
+
+  // What is no number is infinitely far.
+  static float known(float distance) { return std::isnan(distance) ? INFINITY : distance; }
+
+  bool takes(float distance) const {
+    return ones_.size() < count_ || distance <= ones_.front().first;
+  }
+  void add(float distance, std::int64_t id) {
+    distance = known(distance);
+    if (ones_.size() == count_) {
+      if (!(One(distance, id) < ones_.front())) return;
+      std::ranges::pop_heap(ones_);
+      ones_.back() = {distance, id};
+    } else {
+      ones_.emplace_back(distance, id);
+    }
+    std::ranges::push_heap(ones_);
+  }
+  std::vector<One> sorted() {
+    std::ranges::sort(ones_);
+    return std::move(ones_);
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<One> ones_;
+};
+
+FoundVectors none(std::int64_t vectors, std::int64_t count) {
+  const auto places = static_cast<std::size_t>(vectors * count);
+  return {std::vector<std::int64_t>(places, -1),
+          std::vector<float>(places, std::numeric_limits<float>::max())};
+}
+
+void put(FoundVectors& found, std::int64_t row, std::int64_t count, const auto& ones, float sign) {
+  for (std::size_t i = 0; i < ones.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(row * count) + i;
+    found.ids[at] = ones[i].second;
+    found.distances[at] = sign * ones[i].first;
+  }
+}
+
+}  // namespace
+
+FoundVectors FlatIndex::search(std::span<const float> of, std::int64_t count,
+                               Products& products) const {
+  const std::int64_t rows = std::ssize(of) / columns, all = std::ssize(vectors) / columns;
+  FoundVectors found = none(rows, count);
+  std::vector<float> lengths(static_cast<std::size_t>(all));
+  if (!inner)
+    products.each(all, [&](std::int64_t i) {
+      const float* const row = &vectors[static_cast<std::size_t>(i * columns)];
+      lengths[static_cast<std::size_t>(i)] = inner_product(row, row, columns) / 2;
+    });
+  constexpr std::int64_t kVectors = 16384;
+  for (std::int64_t begin = 0; begin < rows; begin += kRows) {
+    const std::int64_t some = std::min(kRows, rows - begin);
+    const std::span<const float> here = of.subspan(static_cast<std::size_t>(begin * columns),
+                                                   static_cast<std::size_t>(some * columns));
+    std::vector<Nearest> nearest(static_cast<std::size_t>(some), Nearest(count));
+    for (std::int64_t first = 0; first < all; first += kVectors) {
+      const std::int64_t these = std::min(kVectors, all - first);
+      const std::vector<float> dots =
+          products.dot(here,
+                       std::span(vectors).subspan(static_cast<std::size_t>(first * columns),
+                                                  static_cast<std::size_t>(these * columns)),
+                       columns);
+      products.each(some, [&](std::int64_t i) {
+        Nearest& best = nearest[static_cast<std::size_t>(i)];
+        for (std::int64_t j = 0; j < these; ++j) {
+          const float far = lengths[static_cast<std::size_t>(first + j)] -
+                            dots[static_cast<std::size_t>(i * these + j)];
+          if (best.takes(far)) best.add(far, first + j);
+        }
+      });
+    }
+    products.each(some, [&](std::int64_t i) {
+      auto ones = nearest[static_cast<std::size_t>(i)].sorted();
+      const float* const vector = &here[static_cast<std::size_t>(i * columns)];
+      // The distances themselves, without what the difference of large products loses.
+      for (auto& [far, id] : ones) {
+        const float* const other = &vectors[static_cast<std::size_t>(id * columns)];
+        far = Nearest::known(inner ? -inner_product(vector, other, columns)
+                                   : squared_distance(vector, other, columns));
+      }
+      std::ranges::sort(ones);
+      put(found, begin + i, count, ones, inner ? -1.0F : 1.0F);
+    });
+  }
+  return found;
+}
+
+std::int64_t IvfIndex::code_size() const {
+  return quantizer ? quantizer->parts : centres.columns * static_cast<std::int64_t>(sizeof(float));
+}
+
+static std::vector<float> residuals(const IvfIndex& index, std::span<const float> vectors,
+                                    std::span<const std::int64_t> of) {
+  std::vector<float> result(vectors.begin(), vectors.end());
+  const auto columns = static_cast<std::size_t>(index.centres.columns);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] -=
+        index.centres.vectors[static_cast<std::size_t>(of[i / columns]) * columns + i % columns];
+  return result;
+}
+
+void IvfIndex::train(std::span<const float> vectors, Products& products) {
+  const std::int64_t columns = centres.columns;
+  centres.vectors =
+      k_means({.centres = std::ssize(lists), .columns = columns, .iterations = kCentreIterations},
+              vectors, products);
+  if (graph) graph->build(centres.vectors, columns);
+  if (quantizer) {
+    const std::vector<float> some =
+        drawn_rows(vectors, columns, kPointsPerCentre * ProductQuantizer::kCentres, 1234);
+    const std::vector<std::int64_t> of = near(some, 1, {}, products).ids;
+    quantizer->train(residuals(*this, some, of), kCodeIterations, products);
+  }
+  trained = true;
+}
+
+FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
+                            std::optional<std::int64_t> ef_search, Products& products) const {
+  if (!graph) return centres.search(vectors, count, products);
+  const std::int64_t columns = centres.columns, rows = std::ssize(vectors) / columns;
+  FoundVectors found = none(rows, count);
+  products.each(rows, [&](std::int64_t i) {
+    put(found, i, count,
+        graph->search(centres.vectors, columns, &vectors[static_cast<std::size_t>(i * columns)],
+                      count, ef_search.value_or(graph->ef_search)),
+        1.0F);
+  });
+  return found;
+}
+
+std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
+                                           std::span<const std::int64_t> of,
+                                           Products& products) const {
+  if (quantizer) return quantizer->encode(residuals(*this, vectors, of), products);
+  std::vector<std::uint8_t> codes(vectors.size_bytes());
+  std::memcpy(codes.data(), vectors.data(), codes.size());
+  return codes;
+}
+
+// A code's distance from a vector x is that of x - c - r, with its list's centre c and the
+// quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on neither vector
+// nor code: [lists, parts, 256] of them are made once, where they are not too many.
+void IvfIndex::make_terms(Products& products) {
+  const auto table = static_cast<std::size_t>(quantizer->parts * ProductQuantizer::kCentres);
+  if (!terms.empty() || lists.size() * table > kMostTerms / sizeof(float)) return;
+  terms.resize(lists.size() * table);
+  const std::vector<float> zeros(static_cast<std::size_t>(quantizer->columns));
+  std::vector<float> lengths(table);
+  quantizer->fill_table(zeros.data(), false, lengths);
+  products.each(std::ssize(lists), [&](std::int64_t list) {
+    const auto here = std::span(terms).subspan(static_cast<std::size_t>(list) * table, table);
+    quantizer->fill_table(&centres.vectors[static_cast<std::size_t>(list * centres.columns)], true,
+                          here);
+    for (std::size_t i = 0; i < table; ++i) here[i] = lengths[i] + 2 * here[i];
+  });
+}
+
+FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& options,
+                              Products& products) {
+  const std::int64_t columns = centres.columns, rows = std::ssize(of) / columns;
+  const std::int64_t visited = std::min(options.lists.value_or(default_lists), std::ssize(lists));
+  const FoundVectors coarse = near(of, visited, options.ef_search, products);
+  FoundVectors found = none(rows, options.count);
+  if (quantizer) make_terms(products);
+  const auto parts = static_cast<std::size_t>(code_size());
+  products.each(rows, [&](std::int64_t row) {
+    const float* const vector = &of[static_cast<std::size_t>(row * columns)];
+    Nearest best(options.count);
+    std::vector<float> products_with, table;
+    if (quantizer) {
+      products_with.resize(parts * ProductQuantizer::kCentres);
+      table.resize(products_with.size());
+      quantizer->fill_table(vector, true, products_with);
+    }
+    std::vector<float> residual(static_cast<std::size_t>(columns));
+    for (std::int64_t i = 0; i < visited; ++i) {
+      const auto at = static_cast<std::size_t>(row * visited + i);
+      if (coarse.ids[at] < 0) break;
+      const auto number = static_cast<std::size_t>(coarse.ids[at]);
+      const List& list = lists[number];
+      if (list.ids.empty()) continue;
+      if (!quantizer) {
+        std::vector<float> other(static_cast<std::size_t>(columns));
+        for (std::size_t j = 0; j < list.ids.size(); ++j) {
+          std::memcpy(other.data(), &list.codes[j * parts], parts);
+          const float far = squared_distance(vector, other.data(), columns);
+          if (best.takes(far)) best.add(far, list.ids[j]);
+        }
+        continue;
+      }
+      float begin = 0;
+      if (terms.empty()) {
+        for (std::size_t c = 0; c < residual.size(); ++c)
+          residual[c] = vector[c] - centres.vectors[number * residual.size() + c];
+        quantizer->fill_table(residual.data(), false, table);
+      } else {
+        begin = coarse.distances[at];
+        const float* const term = &terms[number * table.size()];
+        for (std::size_t t = 0; t < table.size(); ++t) table[t] = term[t] - 2 * products_with[t];
+      }
+      const std::uint8_t* code = list.codes.data();
+      for (std::size_t j = 0; j < list.ids.size(); ++j, code += parts) {
+        float far = begin;
+        for (std::size_t p = 0; p < parts; ++p) far += table[p * 256 + code[p]];
+        if (best.takes(far)) best.add(far, list.ids[j]);
+      }
+    }
+    put(found, row, options.count, best.sorted(), 1.0F);
+  });
+  return found;
+}
+
+}  // namespace mt

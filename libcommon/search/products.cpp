@@ -1,0 +1,95 @@
+#include "search/products.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/threads.h"
+#include "ops/ops.h"
+
+namespace mt {
+namespace {
+
+// Sums in kLanes parts, which the compiler keeps in vector registers.
+constexpr std::int64_t kLanes = 16;
+
+template <class Term>
+float sum_of(std::int64_t columns, const Term& term) {
+  std::array<float, kLanes> parts = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= columns; i += kLanes)
+    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+      parts[static_cast<std::size_t>(lane)] += term(i + lane);
+  float sum = 0;
+  for (const float part : parts) sum += part;
+  for (; i < columns; ++i) sum += term(i);
+  return sum;
+}
+
+constexpr std::int64_t kRows = 1024;     // of a, to which all of b is compared at a time
+constexpr std::int64_t kColumns = 4096;  // of b
+
+}  // namespace
+
+float squared_distance(const float* a, const float* b, std::int64_t columns) {
+  return sum_of(columns, [&](std::int64_t i) { return (a[i] - b[i]) * (a[i] - b[i]); });
+}
+
+float inner_product(const float* a, const float* b, std::int64_t columns) {
+  return sum_of(columns, [&](std::int64_t i) { return a[i] * b[i]; });
+}
+
+Products::Products(int threads) : stream_(Device::cpu, threads) {}
+
+std::vector<float> Products::dot(std::span<const float> a, std::span<const float> b,
+                                 std::int64_t columns) {
+  const std::int64_t m = std::ssize(a) / columns, n = std::ssize(b) / columns;
+  std::vector<float> out(static_cast<std::size_t>(m * n));
+  if (out.empty()) return out;
+  matmul({.out = Tensor(out.data(), DType::f32, {m, n}),
+          .a = ConstTensor(a.data(), DType::f32, {m, columns}),
+          .b = ConstTensor(b.data(), DType::f32, {n, columns}),
+          .transpose_b = true},
+         stream_);
+  return out;
+}
+
+std::vector<std::int32_t> Products::nearest(std::span<const float> a, std::span<const float> b,
+                                            std::int64_t columns) {
+  const std::int64_t m = std::ssize(a) / columns, n = std::ssize(b) / columns;
+  std::vector<float> lengths;  // of b, squared and halved
+  for (std::int64_t j = 0; j < n; ++j)
+    lengths.push_back(inner_product(&b[static_cast<std::size_t>(j * columns)],
+                                    &b[static_cast<std::size_t>(j * columns)], columns) /
+                      2);
+  std::vector<std::int32_t> found(static_cast<std::size_t>(m));
+  for (std::int64_t row = 0; row < m; row += kRows) {
+    const std::int64_t rows = std::min(kRows, m - row);
+    std::vector<float> best(static_cast<std::size_t>(rows), -INFINITY);
+    for (std::int64_t begin = 0; begin < n; begin += kColumns) {
+      const std::int64_t count = std::min(kColumns, n - begin);
+      const auto part = [&](std::span<const float> of, std::int64_t first, std::int64_t some) {
+        return of.subspan(static_cast<std::size_t>(first * columns),
+                          static_cast<std::size_t>(some * columns));
+      };
+      const std::vector<float> dots = dot(part(a, row, rows), part(b, begin, count), columns);
+      each(rows, [&](std::int64_t i) {
+        const float* const here = &dots[static_cast<std::size_t>(i * count)];
+        float& most = best[static_cast<std::size_t>(i)];
+        for (std::int64_t j = 0; j < count; ++j) {
+          const float close = here[j] - lengths[static_cast<std::size_t>(begin + j)];
+          if (close <= most) continue;
+          most = close;
+          found[static_cast<std::size_t>(row + i)] = static_cast<std::int32_t>(begin + j);
+        }
+      });
+    }
+  }
+  return found;
+}
+
+void Products::each(std::int64_t count, const std::function<void(std::int64_t)>& body) {
+  run([&] { parallel_for(count, body); });
+}
+
+}  // namespace mt

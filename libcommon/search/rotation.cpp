@@ -1,0 +1,180 @@
+#include "search/rotation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/random.h"
+#include "search/kmeans.h"
+#include "search/product_quantizer.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kMostVectors = 65536;
+constexpr int kRounds = 50, kFirstIterations = 40, kIterations = 4;
+constexpr std::uint64_t kSeed = 12345;
+constexpr std::uint32_t kPurpose = 0x6F7071;
+
+using Matrix = std::vector<double>;  // row after row
+
+double* row_of(Matrix& matrix, std::int64_t row, std::int64_t columns) {
+  return &matrix[static_cast<std::size_t>(row * columns)];
+}
+
+double dot(const double* a, const double* b, std::int64_t columns) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < columns; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+Matrix drawn_matrix(std::int64_t rows, std::int64_t columns) {
+  const RandomKey key = RandomKey::make(kSeed, kPurpose);
+  Matrix matrix(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < matrix.size(); ++i) {  // Box and Muller's normal numbers
+    const Counter words = philox({static_cast<std::uint32_t>(i), 0, 0, 0}, key);
+    matrix[i] = std::sqrt(-2 * std::log(to_unit(words[0]))) *
+                std::cos(2 * std::numbers::pi * to_unit(words[1]));
+  }
+  return matrix;
+}
+
+// Makes rows orthonormal, one after another, by Gram and Schmidt, twice for the digits that the
+// first pass loses.  A row of which nothing is left becomes what is left of the same row of
+// `other`, or of the first unit vector that has something left.
+void make_orthonormal(Matrix& matrix, std::int64_t rows, std::int64_t columns, Matrix other) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double* const row = row_of(matrix, i, columns);
+    for (std::int64_t attempt = -1;; ++attempt) {
+      const double before = std::sqrt(dot(row, row, columns));
+      for (int pass = 0; pass < 2; ++pass)
+        for (std::int64_t j = 0; j < i; ++j) {
+          const double* const done = row_of(matrix, j, columns);
+          const double along = dot(row, done, columns);
+          for (std::int64_t c = 0; c < columns; ++c) row[c] -= along * done[c];
+        }
+      const double length = std::sqrt(dot(row, row, columns));
+      if (length > 1e-6 * before && length > 0) {
+        for (std::int64_t c = 0; c < columns; ++c) row[c] /= length;
+        break;
+      }
+      for (std::int64_t c = 0; c < columns; ++c)
+        row[c] = attempt < 0 ? row_of(other, i, columns)[c] : static_cast<double>(c == attempt);
+    }
+  }
+}
+
+// Eigenvalues of a symmetric matrix, and its eigenvectors as rows, by Jacobi's rotations.
+std::vector<double> eigen(Matrix a, std::int64_t n, Matrix& vectors) {
+  vectors.assign(a.size(), 0);
+  for (std::int64_t i = 0; i < n; ++i) row_of(vectors, i, n)[i] = 1;
+  const auto at = [&](std::int64_t i, std::int64_t j) -> double& { return row_of(a, i, n)[j]; };
+  for (int sweep = 0; sweep < 30; ++sweep) {
+    double off = 0, on = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j) (i == j ? on : off) += at(i, j) * at(i, j);
+    if (off <= 1e-24 * on) break;
+    for (std::int64_t p = 0; p < n; ++p)
+      for (std::int64_t q = p + 1; q < n; ++q) {
+        if (at(p, q) == 0) continue;
+        const double theta = (at(q, q) - at(p, p)) / (2 * at(p, q));
+        const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::hypot(1, theta));
+        const double c = 1 / std::hypot(1, t), s = t * c;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double x = at(i, p), y = at(i, q);
+          at(i, p) = c * x - s * y;
+          at(i, q) = s * x + c * y;
+        }
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double x = at(p, i), y = at(q, i);
+          at(p, i) = c * x - s * y;
+          at(q, i) = s * x + c * y;
+          double* const v = row_of(vectors, p, n);
+          double* const w = row_of(vectors, q, n);
+          const double e = v[i], f = w[i];
+          v[i] = c * e - s * f;
+          w[i] = s * e + c * f;
+        }
+      }
+  }
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < n; ++i) values.push_back(at(i, i));
+  return values;
+}
+
+// The matrix with orthonormal rows that is nearest to m [rows, columns]: U V' of its singular value
+// decomposition U S V', as (m m')^-1/2 m; rows that m has nothing of are `other`'s.
+Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns, Matrix other) {
+  Matrix square(static_cast<std::size_t>(rows * rows)), u;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < rows; ++j)
+      row_of(square, i, rows)[j] = dot(&m[static_cast<std::size_t>(i * columns)],
+                                       &m[static_cast<std::size_t>(j * columns)], columns);
+  const std::vector<double> values = eigen(square, rows, u);
+  const double most = *std::ranges::max_element(values);
+  Matrix v(m.size());  // V'
+  for (std::int64_t k = 0; k < rows; ++k) {
+    const double value = values[static_cast<std::size_t>(k)];
+    if (value <= 1e-14 * most) continue;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double factor = row_of(u, k, rows)[i] / std::sqrt(value);
+      for (std::int64_t c = 0; c < columns; ++c)
+        row_of(v, k, columns)[c] += factor * m[static_cast<std::size_t>(i * columns + c)];
+    }
+  }
+  make_orthonormal(v, rows, columns, std::move(other));
+  Matrix result(m.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t k = 0; k < rows; ++k)
+      for (std::int64_t c = 0; c < columns; ++c)
+        row_of(result, i, columns)[c] += row_of(u, k, rows)[i] * row_of(v, k, columns)[c];
+  return result;
+}
+
+void centre(std::vector<float>& vectors, std::int64_t columns) {
+  std::vector<double> sums(static_cast<std::size_t>(columns));
+  for (std::size_t i = 0; i < vectors.size(); ++i)
+    sums[i % sums.size()] += static_cast<double>(vectors[i]);
+  const auto count = static_cast<double>(vectors.size() / sums.size());
+  for (std::size_t i = 0; i < vectors.size(); ++i)
+    vectors[i] -= static_cast<float>(sums[i % sums.size()] / count);
+}
+
+std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::int64_t columns) {
+  std::vector<float> result(m.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      result[static_cast<std::size_t>(j * rows + i)] = m[static_cast<std::size_t>(i * columns + j)];
+  return result;
+}
+
+}  // namespace
+
+std::vector<float> Rotation::apply(std::span<const float> vectors, Products& products) const {
+  std::vector<float> result = products.dot(vectors, matrix, in);
+  for (std::size_t i = 0; !bias.empty() && i < result.size(); ++i)
+    result[i] += bias[i % bias.size()];
+  return result;
+}
+
+void Rotation::train(std::span<const float> vectors, Products& products) {
+  std::vector<float> points = drawn_rows(vectors, in, kMostVectors, kSeed);
+  centre(points, in);
+  const std::int64_t count = std::ssize(points) / in;
+  const std::vector<float> columns_of = transposed(points, count, in);  // [in, count]
+  Matrix now = drawn_matrix(out, in);
+  make_orthonormal(now, out, in, drawn_matrix(out, in));
+  ProductQuantizer quantizer{.columns = out, .parts = parts};
+  for (int round = 0; round < kRounds; ++round) {
+    matrix.assign(now.begin(), now.end());
+    const std::vector<float> rotated = apply(points, products);
+    quantizer.train(rotated, round == 0 ? kFirstIterations : kIterations, products);
+    const std::vector<float> said = quantizer.decode(quantizer.encode(rotated, products));
+    // Of both as rows: [out, in] = said' points.
+    const std::vector<float> m = products.dot(transposed(said, count, out), columns_of, count);
+    now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now);
+  }
+  matrix.assign(now.begin(), now.end());
+}
+
+}  // namespace mt

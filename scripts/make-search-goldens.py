@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Make testdata/search: small indexes of faiss's, and what faiss finds in them.
+
+    python scripts/make-search-goldens.py
+
+For each index its file, NAME.faissindex, and NAME.txt: the index string, how many vectors it was trained on and has, then
+a line for each of some queries with the ten that faiss finds and, as hexadecimal digits, sa_encode() of the query, then
+the distances.  Vectors follow from a formula, which tests/search/vector_index_test.cpp has, too.
+
+Needs from PyPI: faiss-cpu (made with 1.15.1), numpy.
+"""
+from pathlib import Path
+
+import faiss
+import numpy
+
+FOLDER = Path(__file__).parent.parent / "testdata" / "search"
+COLUMNS, TRAINED, QUERIES, FOUND = 16, 600, 12, 10
+
+
+def vectors(first, count):
+    """Clusters: a centre of eight, and around it a fifth of what it is apart from others."""
+    def number(i):
+        i = i.astype(numpy.uint64) * numpy.uint64(2654435761) % numpy.uint64(1 << 32)
+        i = (i ^ (i >> numpy.uint64(15))) * numpy.uint64(2246822519) % numpy.uint64(1 << 32)
+        return (i >> numpy.uint64(8)).astype(numpy.float32) / numpy.float32(1 << 24) - numpy.float32(0.5)
+    i = numpy.arange(first * COLUMNS, (first + count) * COLUMNS)
+    row, column = i // COLUMNS, i % COLUMNS
+    x = number(row % 8 * COLUMNS + column + 1000000) + number(i) * numpy.float32(0.25)
+    return x.astype(numpy.float32).reshape(count, COLUMNS)
+
+
+CASES = {"flat": ("Flat", 50, None), "inner": ("Flat", 50, None), "lists": ("IVF4,Flat", 50, 2), "sparse": ("IVF4,Flat", 1, 4),
+         "codes": ("IVF8,PQ4", 200, 3), "opq": ("OPQ2_8,IVF4_HNSW4,PQ2", 50, 4), "graph": ("IVF32_HNSW4,Flat", 200, 5),
+         "pca": ("PCAR8,IVF4,PQ2", 50, 4)}
+
+
+def main():
+    faiss.omp_set_num_threads(1)
+    FOLDER.mkdir(exist_ok=True)
+    queries = vectors(5000, QUERIES)
+    for name, (string, count, lists) in CASES.items():
+        index = faiss.index_factory(COLUMNS, string, faiss.METRIC_INNER_PRODUCT if name == "inner" else faiss.METRIC_L2)
+        index.train(vectors(0, TRAINED))
+        index.add(vectors(0, count))
+        faiss.write_index(index, str(FOLDER / f"{name}.faissindex"))
+        if lists:
+            faiss.extract_index_ivf(index).nprobe = lists
+        distances, ids = index.search(queries, FOUND)
+        codes = index.sa_encode(queries)
+        lines = [f"{string} {count} {lists or 0}"]
+        for row in range(QUERIES):
+            lines.append(" ".join(map(str, ids[row])) + " " + codes[row].tobytes().hex() + " " + " ".join(map(repr, map(float, distances[row]))))
+        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
