@@ -5,7 +5,8 @@
 
 For each index its file, NAME.faissindex, and NAME.txt: the index string, how many vectors it was trained on and has, then
 a line for each of some queries with the ten that faiss finds and, as hexadecimal digits, sa_encode() of the query, then
-the distances.  Vectors follow from a formula, which tests/search/vector_index_test.cpp has, too.
+the distances.  Vectors follow from a formula, which tests/search/vector_index_test.cpp has, too; vectors.npy has the
+first 200.
 
 Needs from PyPI: faiss-cpu (made with 1.15.1), numpy.
 """
@@ -39,6 +40,7 @@ def main():
     faiss.omp_set_num_threads(1)
     FOLDER.mkdir(exist_ok=True)
     queries = vectors(5000, QUERIES)
+    numpy.save(FOLDER / "vectors.npy", vectors(0, 200))
     for name, (string, count, lists) in CASES.items():
         index = faiss.index_factory(COLUMNS, string, faiss.METRIC_INNER_PRODUCT if name == "inner" else faiss.METRIC_L2)
         index.train(vectors(0, TRAINED))

@@ -186,7 +186,7 @@ class IndexReader {
            ", expected IxF2 or IHNf");
     }
     if (index.centres.columns != h.columns ||
-        std::ssize(index.centres.vectors) != static_cast<std::int64_t>(lists) * h.columns ||
+        static_cast<std::uint64_t>(std::ssize(index.centres.vectors) / h.columns) != lists ||
         (index.graph && index.graph->levels.size() != lists) || index.default_lists < 1 ||
         !h.trained)
       damaged("its ", lists, " lists do not have as many centres, or it is not trained");

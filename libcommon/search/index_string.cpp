@@ -18,7 +18,7 @@ class Reader {
     if (take("OPQ")) {
       Rotation rotation{.in = columns_, .out = columns_, .parts = number()};
       if (take("_")) rotation.out = number();
-      if (rotation.out > rotation.in)
+      if (rotation.in > 0 && rotation.out > rotation.in)
         refuse("expected at most the ", rotation.in, " columns of its vectors behind OPQ");
       columns_ = rotation.out;
       divides(rotation.parts);

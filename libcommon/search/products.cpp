@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/threads.h"
 #include "ops/ops.h"
@@ -39,7 +40,8 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
   return sum_of(columns, [&](std::int64_t i) { return a[i] * b[i]; });
 }
 
-Products::Products(int threads) : stream_(Device::cpu, threads) {}
+Products::Products(int threads, std::function<void()> between)
+    : stream_(Device::cpu, threads), between_(std::move(between)) {}
 
 std::vector<float> Products::dot(std::span<const float> a, std::span<const float> b,
                                  std::int64_t columns) {
@@ -67,6 +69,7 @@ std::vector<std::int32_t> Products::nearest(std::span<const float> a, std::span<
     const std::int64_t rows = std::min(kRows, m - row);
     std::vector<float> best(static_cast<std::size_t>(rows), -INFINITY);
     for (std::int64_t begin = 0; begin < n; begin += kColumns) {
+      between_();
       const std::int64_t count = std::min(kColumns, n - begin);
       const auto part = [&](std::span<const float> of, std::int64_t first, std::int64_t some) {
         return of.subspan(static_cast<std::size_t>(first * columns),

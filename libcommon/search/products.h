@@ -17,7 +17,10 @@ float inner_product(const float* a, const float* b, std::int64_t columns);
 
 class Products {
  public:
-  explicit Products(int threads);  // 0: one a core
+  // threads: 0 is one a core.  `between` is called several times a second while nearest() works,
+  // and what it throws ends that.
+  explicit Products(
+      int threads, std::function<void()> between = [] {});
 
   // [m, n] = a [m, columns] times b [n, columns], transposed.
   std::vector<float> dot(std::span<const float> a, std::span<const float> b, std::int64_t columns);
@@ -32,6 +35,7 @@ class Products {
 
  private:
   Stream stream_;
+  std::function<void()> between_;
 };
 
 }  // namespace mt

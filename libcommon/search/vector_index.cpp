@@ -56,8 +56,9 @@ void VectorIndex::train(std::span<const float> vectors, Products& products) {
   const std::int64_t count = std::ssize(vectors) / columns(), fewest = fewest_vectors();
   if (count < fewest) {
     const IvfIndex* const ivf = ivf_of(*this);
-    fail(Exit::bad_config, "an index of ", ivf ? std::ssize(ivf->lists) : 0,
-         " lists is trained on at least ", fewest, " vectors; there are ", count);
+    fail(Exit::bad_config, "an index",
+         ivf ? concat(" of ", ivf->lists.size(), " lists") : std::string(),
+         " is trained on at least ", fewest, " vectors; there are ", count);
   }
   for (std::size_t i = 0; i < rotations.size(); ++i) {
     std::vector<float> before(vectors.begin(), vectors.end());

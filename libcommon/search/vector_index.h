@@ -95,7 +95,7 @@ class VectorIndex {
 
 // An index of nothing, by squared distances, of faiss's index string: [OPQm[_d],]Flat or
 // [OPQm[_d],]IVFn[_HNSWm],(Flat|PQm[x8]).  Exit::usage, beginning with `option`, for any other, and
-// for parts that do not divide the columns.
+// for parts that do not divide the columns, of which 0 are unknown as yet.
 VectorIndex make_index(const std::string& option, const std::string& text, std::int64_t columns);
 
 }  // namespace mt

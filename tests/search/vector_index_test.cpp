@@ -121,12 +121,12 @@ TEST_P(FaissIndex, OnesThatAreCutOrChangedAreNone) {
     return folder.path("index");
   };
   const std::string whole = read_file(kFolder + GetParam() + ".faissindex");
-  for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 41)
+  for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 29)
     EXPECT_EQ(error_of([&] { read_index(file_of(whole.substr(0, size))); }).substr(0, 3), "65 ")
         << size;
   EXPECT_EQ(error_of([&] { read_index(file_of(whole + "x")); }).substr(0, 3), "65 ");
   Products products(1);
-  for (std::size_t at = 0; at < whole.size(); at += at < 200 ? 1 : 61) {
+  for (std::size_t at = 0; at < whole.size(); at += at < 100 ? 1 : 101) {
     std::string other = whole;
     other[at] = static_cast<char>(other[at] ^ 0x41);
     const std::string error = error_of([&] {
@@ -189,8 +189,8 @@ TEST(VectorIndex, FindsWhatIsNear) {
 
 TEST(VectorIndex, DoesNotDependOnThreads) {
   Products one(1), two(2);
-  for (const char* string : {"IVF8_HNSW4,PQ4", "OPQ2_8,IVF4,PQ2"})
-    EXPECT_EQ(bytes_of(trained(string, one)), bytes_of(trained(string, two)));
+  const std::string string = "OPQ2_8,IVF4_HNSW4,PQ2";
+  EXPECT_EQ(bytes_of(trained(string, one)), bytes_of(trained(string, two)));
 }
 
 TEST(VectorIndex, RefusesWhatIsNone) {
@@ -207,7 +207,7 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   EXPECT_EQ(of("IVF4,PQ4x4"), "64 --index IVF4,PQ4x4: expected codes of 8 bits");
   EXPECT_EQ(of("IVF,Flat"),
             "64 --index IVF,Flat: expected a number of 1 to 67108864 in front of \",Flat\"");
-  EXPECT_EQ(of("Flat,"), of("Flat,").substr(0, 300));
+  make_index("--index", "IVF4,PQ3", 0);  // as long as the columns are unknown
   EXPECT_EQ(of("Flat,").substr(0, 3), "64 ");
   Products products(1);
   VectorIndex index = make_index("--index", "IVF64,Flat", kColumns);

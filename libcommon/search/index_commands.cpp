@@ -1,0 +1,166 @@
+#include "search/index_commands.h"
+
+#include <charconv>
+#include <ostream>
+
+#include "base/command.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "search/index_file.h"
+#include "search/vector_reader.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kAtATime = 4096;  // vectors between two looks at signals
+
+constexpr const char* kInputs =
+    "matrices of NumPy's, .npy, of float32, as mt-generate embed makes them; - is stdin";
+constexpr const char* kColumnsHelp = "columns of vectors that come as float32 without a header";
+
+// Calls use(vectors) for those of the inputs, some at a time.  `columns`: those that they have, or
+// are to have.
+template <class Use>
+void for_vectors(const std::vector<std::string>& inputs, std::optional<std::int64_t>& columns,
+                 const RunContext& context, const Use& use) {
+  for (const std::string& input : inputs) {
+    VectorReader reader(input, columns);
+    columns = reader.columns();
+    for (;;) {
+      context.checkpoint();
+      const std::vector<float> some = reader.read(kAtATime);
+      if (some.empty()) break;
+      use(some);
+    }
+  }
+}
+
+std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::string& path,
+                                       std::optional<std::int64_t> given) {
+  if (given && *given != index.columns())
+    fail(Exit::bad_config, "--dim ", *given, ": ", path, " has vectors of ", index.columns(),
+         " columns");
+  return index.columns();
+}
+
+void add(VectorIndex& index, std::span<const float> vectors, Products& products) {
+  index.add_codes(index.encode(vectors, products), index.size());
+}
+
+// A file that is refused before any work, where it is there.
+AtomicFile output_of(const BuildIndexOptions& options) {
+  refuse_inputs({&options.output, 1}, options.inputs);
+  return {options.output, options.force};
+}
+
+void save(const VectorIndex& index, AtomicFile& file) {
+  write_index(index, [&](Bytes bytes) { file.write(bytes); });
+  file.commit();
+}
+
+}  // namespace
+
+void BuildIndexOptions::add_rest_to(CommandLine& cl) {
+  cl.option("--output", &output, "FILE", "the index, in faiss's file format");
+  cl.required("--output");
+  cl.flag("--force", &force, "overwrite an existing file");
+  cl.option("--dim", &columns, "N", kColumnsHelp, between(1, 1 << 20));
+  cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
+}
+
+void BuildIndexOptions::add_train_to(CommandLine& cl) {
+  cl.positionals("INPUT", &inputs, kInputs, 1);
+  cl.section("Index");
+  cl.option("--retro-index-str,--index-str", &string, "STRING",
+            "what it is made of: [OPQm[_d],]Flat, or [OPQm[_d],]IVFn[_HNSWm],Flat or ...,PQm");
+  cl.required("--retro-index-str");
+  add_rest_to(cl);
+}
+
+void BuildIndexOptions::add_add_to(CommandLine& cl) {
+  cl.positional("INDEX", &index, "an index that is trained");
+  cl.positionals("INPUT", &inputs, kInputs, 1);
+  cl.section("Index");
+  add_rest_to(cl);
+}
+
+void train_index(const BuildIndexOptions& options, bool with, const RunContext& context) {
+  make_index("--retro-index-str", options.string, 0);  // refuses what is none
+  AtomicFile file = output_of(options);
+  std::optional<std::int64_t> columns = options.columns;
+  std::vector<float> vectors;
+  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
+    vectors.insert(vectors.end(), some.begin(), some.end());
+  });
+  VectorIndex index = make_index("--retro-index-str", options.string, *columns);
+  Products products(options.threads, context.checkpoint);
+  index.train(vectors, products);
+  const auto step = static_cast<std::size_t>(kAtATime * *columns);
+  for (std::size_t at = 0; with && at < vectors.size(); at += step) {
+    context.checkpoint();
+    add(index, std::span(vectors).subspan(at, std::min(step, vectors.size() - at)), products);
+  }
+  save(index, file);
+}
+
+void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
+  AtomicFile file = output_of(options);
+  VectorIndex index = read_index(options.index);
+  std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
+  Products products(options.threads, context.checkpoint);
+  Progress progress(context.log, "adding", "vectors", 0);
+  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
+    add(index, some, products);
+    progress.add(some.size() / static_cast<std::size_t>(*columns));
+  });
+  progress.finish();
+  save(index, file);
+}
+
+void QueryIndexOptions::add_to(CommandLine& cl) {
+  cl.positional("INDEX", &index, "an index, in faiss's file format");
+  cl.positionals("INPUT", &inputs, kInputs, 1);
+  cl.section("Search");
+  cl.option("--retro-query-num-neighbors-query,-k", &count, "N", "neighbours of each vector",
+            between(1, 4096));
+  cl.option("--retro-query-nprobe", &lists, "N", "lists of an IVF that are looked through",
+            at_least(1));
+  cl.option("--retro-query-ef-search", &ef_search, "N",
+            "centres that a graph of them is searched with", at_least(1));
+  cl.option("--dim", &columns, "N", kColumnsHelp, between(1, 1 << 20));
+  cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
+}
+
+void query_index(const QueryIndexOptions& options, const RunContext& context, std::ostream& out) {
+  VectorIndex index = read_index(options.index);
+  std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
+  Products products(options.threads, context.checkpoint);
+  Progress progress(context.log, "searching", "vectors", 0);
+  std::int64_t id = 0;
+  const IndexSearch search = {options.count, options.lists, options.ef_search};
+  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
+    const FoundVectors found = index.search(some, search, products);
+    for (std::size_t row = 0; row < found.ids.size();
+         row += static_cast<std::size_t>(search.count)) {
+      JsonWriter json;
+      json.begin_object().member("id", id++).key("neighbors").begin_array();
+      std::size_t end = row;
+      for (; end < row + static_cast<std::size_t>(search.count) && found.ids[end] >= 0; ++end)
+        json.value(found.ids[end]);
+      json.end_array().key("distances").begin_array();
+      for (std::size_t at = row; at < end; ++at) {
+        char text[32];
+        json.raw({text, std::to_chars(text, text + sizeof text, found.distances[at]).ptr});
+      }
+      json.end_array().end_object();
+      out << json.text() << '\n';
+    }
+    out.flush();
+    progress.add(some.size() / static_cast<std::size_t>(*columns));
+  });
+  progress.finish();
+}
+
+}  // namespace mt
