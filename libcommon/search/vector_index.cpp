@@ -76,6 +76,7 @@ std::int64_t VectorIndex::code_size() const {
 
 std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
                                               Products& products) const {
+  if (vectors.empty()) return {};
   const std::vector<float> numbers = rotated(vectors, products);
   const IvfIndex* const ivf = ivf_of(*this);
   std::vector<std::uint8_t> result;
@@ -96,6 +97,7 @@ std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
 }
 
 void VectorIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first) {
+  if (codes.empty()) return;
   auto* const ivf = std::get_if<IvfIndex>(&kind);
   if (!ivf) {
     std::vector<float>& vectors = std::get<FlatIndex>(kind).vectors;

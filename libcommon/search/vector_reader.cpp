@@ -76,6 +76,7 @@ void VectorReader::read_header() {
 
 std::vector<float> VectorReader::read(std::int64_t most) {
   if (rows_) most = std::min(most, *rows_ - at_);
+  if (most == 0) return {};
   std::vector<float> numbers(static_cast<std::size_t>(most * columns_));
   const auto into = std::as_writable_bytes(std::span(numbers));
   const std::size_t before = std::min(begin_.size(), into.size());

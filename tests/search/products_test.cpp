@@ -1,0 +1,45 @@
+#include "search/products.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace mt {
+namespace {
+
+// Whole numbers, whose products are exact in any order, and near each other, so that many are
+// alike.
+std::vector<float> whole_numbers(std::int64_t count, std::uint32_t purpose) {
+  const RandomKey key = RandomKey::make(1, purpose);
+  std::vector<float> numbers;
+  for (std::int64_t i = 0; i < count; ++i)
+    numbers.push_back(
+        static_cast<float>(philox({static_cast<std::uint32_t>(i), 0, 0, 0}, key)[0] % 7) - 3);
+  return numbers;
+}
+
+TEST(Products, TheNearestIsTheFirstOfThoseThatAreAsNear) {
+  for (const std::int64_t columns : {1, 3, 32, 33})
+    for (const std::int64_t centres : {1, 255, 256, 257, 600}) {
+      const std::int64_t rows = 100;
+      const std::vector<float> a = whole_numbers(rows * columns, 1),
+                               b = whole_numbers(centres * columns, 2);
+      std::vector<std::int32_t> expected;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::int64_t best = 0;
+        const auto far = [&](std::int64_t j) {
+          return squared_distance(&a[static_cast<std::size_t>(i * columns)],
+                                  &b[static_cast<std::size_t>(j * columns)], columns);
+        };
+        for (std::int64_t j = 1; j < centres; ++j)
+          if (far(j) < far(best)) best = j;
+        expected.push_back(static_cast<std::int32_t>(best));
+      }
+      for (const int threads : {1, 3})
+        EXPECT_EQ(Products(threads).nearest(a, b, columns), expected)
+            << columns << " columns, " << centres << " centres";
+    }
+}
+
+}  // namespace
+}  // namespace mt
