@@ -26,14 +26,19 @@ namespace mt {
 //   softmax_of_all      softmax over all    the same
 //   sigmoid             sigmoid(z) + bias   sigmoid(z) over the sum of the chosen, if they are many
 // or keys_given.  Times `scale`.  Of groups of experts that lie one after another those
-// `kept_groups` are kept whose best chosen / kept_groups keys have the largest sums.
+// `kept_groups` are kept whose best chosen / kept_groups keys have the largest sums, or whose best
+// key is the largest.
 enum class RouterScores : std::uint8_t { softmax_of_chosen, softmax_of_all, sigmoid };
 struct RouterRules {
   std::int64_t tokens = 0, experts = 0, chosen = 0;
   RouterScores scores = RouterScores::softmax_of_chosen;
   std::int64_t groups = 1, kept_groups = 1;
+  bool groups_by_best = false;  // by the best key alone (arXiv:2405.04434, section 2.2.2)
   double scale = 1;
   bool keys_given = false;  // what else is a bias is the keys themselves
+
+  // How many of a group's keys add up to what it is kept by.
+  constexpr std::int64_t keys_of_group() const { return groups_by_best ? 1 : chosen / kept_groups; }
 };
 inline constexpr double kLeastScoreSum = 1e-20;  // what is added to a sum of sigmoids
 

@@ -30,7 +30,7 @@ std::vector<std::int32_t> largest(const std::vector<T>& keys, std::int64_t begin
 // Makes the keys of groups that are not kept less than any other.
 template <class T>
 void limit_groups(std::vector<T>& keys, const RouterRules& s) {
-  const std::int64_t size = s.experts / s.groups, best = s.chosen / s.kept_groups;
+  const std::int64_t size = s.experts / s.groups, best = s.keys_of_group();
   std::vector<T> scores;
   for (std::int64_t group = 0; group < s.groups; ++group) {
     T sum = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares losses and gradients of a Mixtral, a Qwen2-MoE, Qwen3-MoEs and a GLM-4.5 in mt-pretrain with those of transformers, and their text with
+"""Compares losses and gradients of a Mixtral, a Qwen2-MoE, Qwen3-MoEs, a GLM-4.5, DeepSeek-V2s and -V3s in mt-pretrain with those of transformers, and their text with
 generate()'s.
 
 The models are tiny and random, with three heads and five experts.  mt-convert makes a checkpoint of it, which becomes the same
@@ -46,7 +46,31 @@ def qwen(**more):
         **COMMON, num_experts=5, moe_intermediate_size=37, intermediate_size=41, **more))
 
 
+# Positions go beyond the 16 that YaRN stretches; widths of keys, 6 + 4, and of values differ.
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4, beta_slow=1)
+LATENT = {name: value for name, value in COMMON.items() if name not in ("num_key_value_heads", "head_dim", "rope_theta", "sliding_window")}
+LATENT |= dict(num_key_value_heads=3, rms_norm_eps=1e-6, kv_lora_rank=11, qk_nope_head_dim=6, qk_rope_head_dim=4,
+               n_routed_experts=6, moe_intermediate_size=37, intermediate_size=41, n_shared_experts=2, first_k_dense_replace=1,
+               rope_interleave=True)
+
+
+def deepseek2(**more):
+    return transformers.DeepseekV2ForCausalLM(transformers.DeepseekV2Config(**{**LATENT, **more}))
+
+
+def deepseek3(**more):
+    return transformers.DeepseekV3ForCausalLM(transformers.DeepseekV3Config(**{**LATENT, "num_nextn_predict_layers": 0, **more}))
+
+
 MODELS = {
+    "deepseek_v2 lite": lambda: deepseek2(q_lora_rank=None, rope_parameters=YARN | dict(mscale=0.707, mscale_all_dim=0.707),
+                                          v_head_dim=8),
+    "deepseek_v2": lambda: deepseek2(q_lora_rank=13, topk_method="group_limited_greedy", n_group=3, topk_group=2,
+                                     routed_scaling_factor=1.7, v_head_dim=8),
+    "deepseek_v3": lambda: deepseek3(q_lora_rank=13, n_group=3, topk_group=2, num_experts_per_tok=4, v_head_dim=8,
+                                     rope_parameters=YARN | dict(mscale=1.0, mscale_all_dim=1.0)),
+    "deepseek_v3, mscales differ": lambda: deepseek3(q_lora_rank=13, n_group=1, topk_group=1, v_head_dim=13,
+                                                     rope_parameters=YARN | dict(mscale=0.7, mscale_all_dim=1.0)),
     "mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(
         **COMMON, num_local_experts=5, intermediate_size=37)),
     "qwen2_moe": lambda: transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(

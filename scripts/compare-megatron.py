@@ -50,6 +50,8 @@ COMMON = """--hidden-size 48 --num-attention-heads 4 --seq-length 40 --max-posit
   --make-vocab-size-divisible-by 4"""  # no padding of 380 tokens: Megatron's losses are over its rows, too
 LLAMA = """--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
   --untie-embeddings-and-output-weights"""
+LATENT = LLAMA + """ --multi-latent-attention --qk-layernorm --kv-lora-rank 11 --qk-head-dim 6 --qk-pos-emb-head-dim 4
+  --v-head-dim 8"""
 BERT = "--model-type bert --make-vocab-size-divisible-by 1"
 T5 = """--model-type t5 --encoder-num-layers 2 --decoder-num-layers 3 --decoder-seq-length 24 --vocab-extra-ids 100
   --make-vocab-size-divisible-by 1"""
@@ -94,6 +96,12 @@ CASES = {
     "experts-capacity": LLAMA + " --num-experts 4 --moe-expert-capacity-factor 0.75 --moe-aux-loss-coeff 0.3 --ranks 2"
                                 " --seed 7",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
+    "latent": LATENT + " --q-lora-rank 13",
+    "latent-2-ranks": LATENT + " --q-lora-rank 13 --rotary-scaling-factor 4 --mscale 0.7 --mscale-all-dim 0.7 --ranks 2"
+                               " --use-distributed-optimizer",
+    "latent-without-norms": LATENT.replace(" --qk-layernorm", "") + " --v-head-dim 24",
+    "latent-experts": LATENT + " --num-experts 4 --moe-router-pre-softmax --moe-layer-freq [0]*1+[1]*2"
+                               " --moe-shared-expert-intermediate-size 24",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
     "bert-distributed-optimizer": BERT + " --use-distributed-optimizer --ranks 2 --mask-prob 0.3",
@@ -141,6 +149,18 @@ def replaced(value, **changes):
     return copy
 
 
+def take_widths(attention):
+    """Lets the local attention have values of another width than keys, as Transformer Engine's has."""
+    of_one_width = attention.__init__
+
+    def made(self, *args, k_channels=None, v_channels=None, **more):
+        of_one_width(self, *args, **more)
+        if v_channels is not None:
+            self.hidden_size_per_partition = self.num_attention_heads_per_partition * v_channels
+
+    attention.__init__ = made
+
+
 def import_megatron(version="0.12.1"):
     """Imports Megatron-Core with the CPU in CUDA's place."""
     CpuForCuda().__enter__()
@@ -155,6 +175,7 @@ def import_megatron(version="0.12.1"):
     from megatron.core.models.gpt import gpt_layer_specs
     from megatron.core.optimizer import distrib_optimizer
     from megatron.core.tensor_parallel import random
+    from megatron.core.transformer import dot_product_attention
 
     assert megatron.core.__version__ == version, megatron.core.__version__
     random._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
@@ -166,15 +187,17 @@ def import_megatron(version="0.12.1"):
     fused_layer_norm.HAVE_FUSED_LAYER_NORM = True
     fused_layer_norm.FusedLayerNormAffineFunction = LayerNormOfTorch
     gpt_layer_specs.LNImpl = fused_layer_norm.FusedLayerNorm
+    take_widths(dot_product_attention.DotProductAttention)
     return megatron.core
 
 
 def transformer_config(core, args):
     """The rules of Megatron-LM's core_transformer_config_from_args, over a checkpoint's `args`."""
     from megatron.core.fusions.fused_layer_norm import FusedLayerNorm
-    from megatron.core.transformer import TransformerConfig, transformer_block
+    from megatron.core.transformer import MLATransformerConfig, TransformerConfig, transformer_block
 
-    known = {field.name for field in dataclasses.fields(TransformerConfig)}
+    kind = MLATransformerConfig if getattr(args, "multi_latent_attention", False) else TransformerConfig
+    known = {field.name for field in dataclasses.fields(kind)}
     values = {name: value for name, value in vars(args).items() if name in known}
     values.update(layernorm_epsilon=args.norm_epsilon, layernorm_zero_centered_gamma=args.apply_layernorm_1p,
                   persist_layer_norm=False, masked_softmax_fusion=False, bias_dropout_fusion=False,
@@ -197,7 +220,9 @@ def transformer_config(core, args):
     if args.apply_layernorm_1p:  # which PyTorch's norm, the other choice without Apex, does not know
         transformer_block.LayerNormImpl = FusedLayerNorm
     capacity = values.pop("moe_expert_capacity_factor", None)
-    config = TransformerConfig(**values)
+    if kind is MLATransformerConfig:  # whose own default is a rank of queries
+        values["q_lora_rank"] = getattr(args, "q_lora_rank", None)
+    config = kind(**values)
     config.moe_expert_capacity_factor = capacity  # which it knows without a GPU, too, but refuses
     return config
 
@@ -208,15 +233,23 @@ def make_gpt(config, args):
     from megatron.core.transformer import transformer_block
 
     spec = of_experts = get_gpt_layer_local_spec(config.num_moe_experts, qk_layernorm=config.qk_layernorm,
-                                                 normalization=args.normalization)
+                                                 normalization=args.normalization,
+                                                 multi_latent_attention=config.multi_latent_attention)
     if config.num_moe_experts and config.moe_layer_freq != 1:
         spec = get_gpt_decoder_block_spec(config, False, normalization=args.normalization)
         spec.layer_norm = transformer_block.LayerNormImpl
         of_experts = next(s for s in spec.layer_specs if "experts" in str(s.submodules.mlp.submodules))
     if config.num_moe_experts:  # else the norm is called by another name than in Transformer Engine's spec
-        del of_experts.submodules.sharded_state_dict_keys_map["pre_mlp_layernorm."]
+        of_experts.submodules.sharded_state_dict_keys_map.pop("pre_mlp_layernorm.", None)
         if getattr(args, "moe_shared_expert_gate", False):  # of which 0.12.1 has no setting
             of_experts.submodules.mlp.submodules.shared_experts.params["gate"] = True
+    if config.multi_latent_attention:  # Transformer Engine's spec fuses norms with what reads them
+        for layer in getattr(spec, "layer_specs", [spec]):
+            keys = layer.submodules.sharded_state_dict_keys_map
+            for norm, linear in (("q_layernorm", "linear_q_up_proj"), ("kv_layernorm", "linear_kv_up_proj")):
+                keys[f"self_attention.{norm}."] = f"self_attention.{linear}.layer_norm_"
+            if "experts" not in str(layer.submodules.mlp.submodules):
+                keys["pre_mlp_layernorm."] = "mlp.linear_fc1.layer_norm_"
     return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,

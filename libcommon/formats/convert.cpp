@@ -192,6 +192,10 @@ struct Plan {
   }
 
   void check_tensor_ranks() const {
+    if (target.config.multi_latent_attention && target.tensor_parallel > 1)
+      fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
+           ": in files of ranks not with --multi-latent-attention, of whose projections down each "
+           "would have a part");
     try {
       model_rows(target.config, {.ranks = static_cast<int>(target.tensor_parallel)});
     } catch (const Error& error) {

@@ -14,8 +14,11 @@ namespace {
 struct NormModule {
   std::string_view linear, own;
 };
-constexpr NormModule kNorms[] = {{"self_attention.linear_qkv", "input_layernorm"},
-                                 {"mlp.linear_fc1", "pre_mlp_layernorm"}};
+constexpr NormModule kNorms[] = {
+    {"self_attention.linear_qkv", "input_layernorm"},
+    {"mlp.linear_fc1", "pre_mlp_layernorm"},
+    {"self_attention.linear_q_up_proj", "self_attention.q_layernorm"},
+    {"self_attention.linear_kv_up_proj", "self_attention.kv_layernorm"}};
 struct NormParam {
   std::string_view fused, own;
 };

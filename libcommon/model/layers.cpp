@@ -14,7 +14,7 @@ namespace mt {
 
 // The kinds of branches: each is defined in its module's file in model/layers, and named here
 // alone.
-extern const BranchKind kAttention, kCrossAttention, kChunkedCrossAttention,
+extern const BranchKind kAttention, kLatentAttention, kCrossAttention, kChunkedCrossAttention,
     kEncodingCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
 
 constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp};
@@ -27,14 +27,15 @@ std::string pattern_letters() {
 
 static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer,
                                                        bool has_experts) {
+  const BranchKind* const attention = c.multi_latent_attention ? &kLatentAttention : &kAttention;
   switch (c.family) {
     case ModelFamily::gpt:
       if (c.parallel_block) return {&kParallelBlock};
       [[fallthrough]];
     case ModelFamily::bert:
-      return {&kAttention, &kMlp};
+      return {attention, &kMlp};
     case ModelFamily::mixtral:
-      return {&kAttention, has_experts ? &kExperts : &kMlp};
+      return {attention, has_experts ? &kExperts : &kMlp};
     case ModelFamily::t5:
       return {&kAttention, &kCrossAttention, &kMlp};
     case ModelFamily::retro:
@@ -111,13 +112,18 @@ Rotary make_rotary(const ModelConfig& config, Buffer& storage) {
   std::vector<double> frequencies = config.rotary_frequencies();
   if (frequencies.empty()) return {};
   const std::int64_t pairs = std::ssize(frequencies);
-  std::ranges::copy(config.window_frequencies(config.head_dim()), std::back_inserter(frequencies));
+  if (config.rotary_base_window != 0)
+    std::ranges::copy(config.window_frequencies(config.head_dim()),
+                      std::back_inserter(frequencies));
   storage = Buffer(Device::cpu, frequencies.size() * sizeof(double));
-  const Tensor table = storage.tensor(DType::f64, {2 * pairs});
+  const Tensor table = storage.tensor(DType::f64, {std::ssize(frequencies)});
   std::ranges::copy(frequencies, table.as<double>());
-  Rotary rotary{.inv_freq = {table.rows(0, pairs)}, .interleaved = config.rotary_interleaved};
+  const bool latent = config.multi_latent_attention;
+  Rotary rotary{.inv_freq = {table.rows(0, pairs)},
+                .interleaved = latent || config.rotary_interleaved};
+  if (latent) rotary.magnitude = config.latent_magnitude();
   if (config.rotary_base_window != 0) rotary.inv_freq[1] = table.rows(pairs, 2 * pairs);
-  if (config.turns_in_part()) rotary.magnitude = config.rope_attention_factor;
+  if (!latent && config.turns_in_part()) rotary.magnitude = config.rope_attention_factor;
   return rotary;
 }
 

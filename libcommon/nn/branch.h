@@ -11,6 +11,7 @@
 
 #include "nn/chunked_cross_attention.h"
 #include "nn/experts.h"
+#include "nn/latent_attention.h"
 #include "nn/mamba.h"
 #include "nn/mlp.h"
 #include "nn/parallel_block.h"
@@ -20,14 +21,14 @@ namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, CrossAttention, ChunkedCrossAttention, Mlp,
-                              ParallelBlock, Experts, Mamba>;
+  using Module = std::variant<SelfAttention, LatentAttention, CrossAttention, ChunkedCrossAttention,
+                              Mlp, ParallelBlock, Experts, Mamba>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
-    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved,
-                 ChunkedCrossAttention::Saved, Mlp::Saved, ParallelBlock::Saved, Experts::Saved,
-                 Mamba::Saved>
+    std::variant<std::monostate, SelfAttention::Saved, LatentAttention::Saved,
+                 CrossAttention::Saved, ChunkedCrossAttention::Saved, Mlp::Saved,
+                 ParallelBlock::Saved, Experts::Saved, Mamba::Saved>
         module;
     Tensor made;  // by the module, for the norm behind it
     Norm::Saved post;

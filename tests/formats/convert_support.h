@@ -101,6 +101,34 @@ inline ModelConfig config_named(const std::string& name) {
     c.num_experts = 4;
     c.moe_aux_loss_coeff = 0.25;
   }
+  if (name.starts_with("deepseek") || name == "kimi_k2") c = tiny_latent_experts();
+  if (name == "deepseek_v2") {
+    c.moe_layer_freq = "1";
+    c.moe_shared_expert_intermediate_size = c.ffn();
+  }
+  if (name == "deepseek_v3" || name == "kimi_k2") {
+    c.q_lora_rank = 7;
+    c.moe_ffn_hidden_size = 24;
+    c.moe_shared_expert_intermediate_size = 48;
+    c.moe_router_pre_softmax = false;
+    c.moe_router_score_function = "sigmoid";
+    c.moe_router_enable_expert_bias = true;
+    c.moe_router_topk_scaling_factor = 2.5;
+    c.moe_router_group_score = "topsum";
+    c.moe_router_group_topk = 1;
+  }
+  if (name == "deepseek_v2_lite") {
+    c.moe_ffn_hidden_size = 24;
+    c.moe_shared_expert_intermediate_size = 48;
+    c.moe_router_num_groups = c.moe_router_group_topk = 0;
+    c.moe_router_group_score = "topsum";
+    c.mscale = c.mscale_all_dim = 0.707;
+  }
+  if (name == "kimi_k2") {
+    c.hf_model_type = name;
+    c.moe_router_num_groups = c.moe_router_group_topk = 0;
+    c.yarn_beta_fast = 1;
+  }
   if (name == "qwen2_moe") {
     c.family = ModelFamily::mixtral;
     c.add_qkv_bias = c.moe_router_pre_softmax = c.moe_shared_expert_gate = true;

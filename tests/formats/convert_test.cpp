@@ -24,17 +24,17 @@ namespace {
 namespace fs = std::filesystem;
 
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, Family,
-                         testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
-                                         "scaled", "stretched", "nemotron", "mixtral", "qwen2_moe",
-                                         "qwen3_moe", "qwen3_moe_pre", "qwen3_moe_dense",
-                                         "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
-                                         "gemma2", "gemma3_text", "olmo2", "phi3", "granite",
-                                         "smollm3", "cohere", "cohere2", "bert", "mamba", "hybrid",
-                                         "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
-                                         "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                                         "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
-                         [](const auto& param) { return std::string(param.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Of, Family,
+    testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled", "stretched",
+                    "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
+                    "qwen3_moe_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
+                    "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
+                    "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "bert",
+                    "mamba", "hybrid", "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
+                    "bert_of_labels", "bert_of_numbers", "bert_of_choices", "gpt2_of_labels",
+                    "llama_of_labels", "qwen3_of_numbers"),
+    [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -407,8 +407,16 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
-       "qwen3_moe, glm4_moe, olmoe, gpt_oss, nemotron, megatron-bert, mamba2, nemotron_h, bamba or "
-       "t5"},
+       "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
+       "megatron-bert, mamba2, nemotron_h, bamba or t5"},
+      {R"({"model_type":"deepseek_v3","rope_interleave":false})",
+       "\"rope_interleave\" is false, which is not supported"},
+      {R"({"model_type":"deepseek_v3","num_key_value_heads":2})",
+       "\"num_key_value_heads\" is 2, expected 128, as many as heads"},
+      {R"({"model_type":"deepseek_v3","rope_scaling":{"type":"linear","factor":2}})",
+       "rope_scaling: rope_type \"linear\": expected default or yarn"},
+      {R"({"model_type":"deepseek_v2","num_experts_per_tok":2,"norm_topk_prob":true})",
+       "\"norm_topk_prob\" is true, which is not supported"},
       {R"({"model_type":"glm4_moe","n_group":2})",
        "\"topk_group\" is 1 for 8 experts, expected half as many: a group's score is the sum of "
        "its "

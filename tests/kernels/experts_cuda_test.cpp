@@ -22,9 +22,10 @@ std::vector<RouterRules> cases() {
   for (const std::int64_t tokens : {1, 31, 333})
     for (const RouterScores scores :
          {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid}) {
-      all.push_back({tokens, 8, 2, scores, 1, 1, 1.5});
+      all.push_back({tokens, 8, 2, scores, 1, 1, false, 1.5});
       all.push_back({tokens, 5, 1, scores});
-      all.push_back({tokens, 160, 8, scores, 8, 4, 2});
+      all.push_back({tokens, 160, 8, scores, 8, 4, false, 2});
+      all.push_back({tokens, 160, 8, scores, 8, 3, true, 2});
     }
   return all;
 }

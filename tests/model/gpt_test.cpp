@@ -52,6 +52,9 @@ std::vector<NamedConfig> configs() {
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
           {"gpt_oss", tiny_gpt_oss()},
+          {"latent", tiny_latent()},
+          {"latent_with_dropout", with_dropout(tiny_latent())},
+          {"latent_experts", tiny_latent_experts()},
           {"mamba", tiny_hybrid("MM")},
           {"hybrid_with_dropout", with_dropout(hybrid)},
           {"llama_without_positions", without_positions}};
@@ -322,6 +325,43 @@ TEST(GptSizes, OfAHybrid) {
   layer.complete();
   const std::int64_t beside = 2 * 1024 * 1024 + 1024;  // words, positions, the final norm
   EXPECT_EQ(Gpt(layer).table().count(), 8445024 + beside);
+}
+
+// families.md 16.9 and training.md 10.3's: DeepSeek-V3 without what predicts further tokens, and a
+// step of a DeepSeek-V2-Lite over 512 samples.
+TEST(GptSizes, OfLatentAttention) {
+  ModelConfig c = sized(61, 7168, 128, 4096, 129280);
+  c.family = ModelFamily::mixtral;
+  c.position_embedding_type = "rope";
+  c.normalization = "RMSNorm";
+  c.swiglu = c.multi_latent_attention = c.qk_layernorm = true;
+  c.untie_embeddings_and_output_weights = true;
+  c.add_bias_linear = false;
+  c.make_vocab_size_divisible_by = 1;
+  c.padded_vocab_size = 0;
+  c.ffn_hidden_size = 18432;
+  c.q_lora_rank = 1536;
+  c.kv_lora_rank = 512;
+  c.num_experts = 256;
+  c.moe_router_topk = 8;
+  c.moe_ffn_hidden_size = c.moe_shared_expert_intermediate_size = 2048;
+  c.moe_layer_freq = "[0]*3+[1]*58";
+  c.complete();
+  EXPECT_EQ(Gpt(c).table().count(), 671026404352);
+  c.num_layers = 27;
+  c.hidden_size = 2048;
+  c.num_attention_heads = 16;
+  c.q_lora_rank.reset();
+  c.ffn_hidden_size = 10944;
+  c.num_experts = 64;
+  c.moe_router_topk = 6;
+  c.moe_ffn_hidden_size = 1408;
+  c.moe_shared_expert_intermediate_size = 2816;
+  c.moe_layer_freq = "[0]+[1]*26";
+  c.vocab_size = c.padded_vocab_size = 102400;
+  c.complete();
+  const double routers = 512.0 * 4096 * 6 * 26 * 64 * 2048;  // which that does not count
+  EXPECT_NEAR(model_flops(c, 512, {4096}), 3.436431036069e16 + routers, 0.5e4);
 }
 
 // As Megatron's mixers begin: decays in [1, 16), steps in [0.001, 0.1), convolutions in [-1/2,

@@ -125,7 +125,9 @@ TEST(GptArgs, SaysWhatIsWrongWithThem) {
             "65 common.pt: args: --window-size 3,3: expected A,0: A tokens before, or -1 for all, "
             "and none after");
   EXPECT_EQ(complaint("multi_latent_attention", true),
-            "65 common.pt: args.multi_latent_attention: is set, which is not supported");
+            "65 common.pt: args: --group-query-attention: not with --multi-latent-attention");
+  EXPECT_EQ(complaint("mtp_num_layers", 1),
+            "65 common.pt: args.mtp_num_layers: is set, which is not supported");
   EXPECT_EQ(complaint("num_experts", 8),
             "65 common.pt: args.num_experts: is set, which is not supported");
   EXPECT_EQ(complaint("num_query_groups", 3),

@@ -57,6 +57,42 @@ inline ModelConfig tiny_gpt_oss() {
   return c;
 }
 
+// Three heads, and more channels of a value than of a key.
+inline ModelConfig tiny_latent() {
+  ModelConfig c = tiny_llama();
+  c.hidden_size = 18;
+  c.num_attention_heads = 3;
+  c.group_query_attention = false;
+  c.multi_latent_attention = c.qk_layernorm = true;
+  c.q_lora_rank = 7;
+  c.kv_lora_rank = 5;
+  c.qk_head_dim = 3;
+  c.qk_pos_emb_head_dim = 4;
+  c.v_head_dim = 9;
+  c.rotary_scaling_factor = 4;
+  c.mscale = 0.7;
+  c.original_max_position_embeddings = 4;
+  c.complete();
+  return c;
+}
+
+// A DeepSeek-V2-Lite: no latents of queries, and a dense layer in front of experts.
+inline ModelConfig tiny_latent_experts() {
+  ModelConfig c = tiny_latent();
+  c.q_lora_rank.reset();
+  c.v_head_dim = 5;
+  c.family = ModelFamily::mixtral;
+  c.num_experts = 4;
+  c.moe_router_topk = 2;
+  c.moe_router_pre_softmax = true;
+  c.moe_router_num_groups = c.moe_router_group_topk = 2;
+  c.moe_router_group_score = "max";
+  c.moe_shared_expert_intermediate_size = 6;
+  c.moe_layer_freq = "[0,1]";
+  c.complete();
+  return c;
+}
+
 // A layer for each letter.
 inline ModelConfig tiny_hybrid(const char* pattern = "M*-M") {
   ModelConfig c = tiny_llama();

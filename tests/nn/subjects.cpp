@@ -2,6 +2,7 @@
 #include "nn/bert_heads.h"
 #include "nn/cross_attention.h"
 #include "nn/embedding.h"
+#include "nn/latent_attention.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
 #include "nn/mamba.h"
@@ -311,6 +312,54 @@ NamedSubject of_adapted_attention(const std::string& name, const std::vector<std
                   in, linear(subject.table, "proj", kHidden, kHeads * kDim, false),
                   {.core = {.layer = 3, .heads = kHeads, .kv_heads = kGroups, .head_dim = kDim},
                    .inv_freq = {}});
+            });
+          }};
+}
+
+struct LatentForm {
+  std::int64_t q_rank = 5, values = 3;  // q_rank 0: queries are made of x
+  bool normed = true, recompute = false;
+  double dropout = 0;
+};
+
+LatentAttention latent_attention(ParamTable& table, const LatentForm& f) {
+  constexpr std::int64_t kKvRank = 7;
+  const LatentHeads heads{.heads = 2, .fixed = 3, .turning = 4, .values = f.values};
+  const auto latent = [&](const std::string& name, std::int64_t rank, std::int64_t beside) {
+    LatentAttention::Latent made{linear(table, name, rank + beside, kHidden, false), {}};
+    if (f.normed) made.norm = norm(table, name + "_norm", NormKind::rms, rank);
+    return made;
+  };
+  std::optional<LatentAttention::Latent> of_q;
+  if (f.q_rank > 0) of_q = latent("q_down", f.q_rank, 0);
+  const Linear q_up =
+      linear(table, "q_up", heads.heads * heads.q_width(), of_q ? f.q_rank : kHidden, false);
+  const LatentAttention::Latent of_kv = latent("kv_down", kKvRank, heads.turning);
+  const Linear kv_up = linear(table, "kv_up", heads.heads * heads.kv_width(), kKvRank, false);
+  return {{of_q, q_up},
+          of_kv,
+          kv_up,
+          linear(table, "proj", kHidden, heads.heads * heads.values, true),
+          {.core = {.layer = 3,
+                    .heads = heads.heads,
+                    .kv_heads = heads.heads,
+                    .head_dim = heads.width(),
+                    .dropout = f.dropout,
+                    .scale = 1.3,
+                    .recompute = f.recompute},
+           .heads = heads,
+           .hidden_dropout = f.dropout / 2,
+           .inv_freq = inv_freq(heads.turning),
+           .rotary_magnitude = 1.2,
+           .recompute_up = f.recompute}};
+}
+
+NamedSubject of_latent_attention(const std::string& name, const LatentForm& form,
+                                 std::int64_t document = 0) {
+  return {name, [=] {
+            return std::make_unique<WithResidual<LatentAttention>>([&](Subject& subject) {
+              subject.sizes.document = document;
+              return latent_attention(subject.table, form);
             });
           }};
 }
@@ -673,6 +722,14 @@ std::vector<NamedSubject> all_subjects() {
       of_mlp("mlp_geglu", Activation::geglu, false, 0),
       of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
       of_mlp("mlp_swiglu_with_dropout", Activation::swiglu, false, 0.3),
+      of_latent_attention("latent_attention", {}),
+      of_latent_attention("latent_attention_with_wide_values", {.values = 9}),
+      of_latent_attention("latent_attention_without_latents_of_queries", {.q_rank = 0}),
+      of_latent_attention("latent_attention_without_norms", {.normed = false}),
+      of_latent_attention("latent_attention_of_documents", {}, 2),
+      of_latent_attention("latent_attention_with_dropout", {.dropout = 0.3}),
+      of_latent_attention("recomputed_latent_attention_with_dropout",
+                          {.recompute = true, .dropout = 0.3}),
       of_mamba("mamba", 0),
       of_mamba("mamba_of_documents", 2),
       of_mamba("mamba_with_dropout", 0, 0.3),

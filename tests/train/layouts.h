@@ -21,7 +21,7 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, retro };
+enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, retro, latent };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -53,6 +53,7 @@ struct TrainedLayout {
                   : style == Style::bert    ? "bert"
                   : style == Style::experts ? "experts"
                   : style == Style::hybrid  ? "hybrid"
+                  : style == Style::latent  ? "latent"
                                             : concat(style == Style::t5 ? "t5_" : "retro_",
                                                     std::string_view(positions).substr(0, 4)),
                   tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
@@ -141,7 +142,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.model.untie_embeddings_and_output_weights = !layout.tied;
     o.model.init_method_std = 0.1;  // so that every gradient counts
     if (layout.style == Style::llama || layout.style == Style::gemma ||
-        layout.style == Style::command || layout.style == Style::experts) {
+        layout.style == Style::command || layout.style == Style::experts ||
+        layout.style == Style::latent) {
       o.model.position_embedding_type = "rope";
       o.model.normalization = "RMSNorm";
       o.model.swiglu = true;
@@ -151,6 +153,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.num_query_groups = 4;
       if (layout.style == Style::gemma) make_gemma(o.model);
       if (layout.style == Style::command) make_command(o.model);
+      if (layout.style == Style::latent) make_latent(o.model, layout.tied);
     } else {
       o.model.label_smoothing = 0.1;
     }
@@ -239,6 +242,27 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     c.parallel_block = c.rotary_interleaved = true;
     c.no_rope_freq = {2};
     c.logit_scale = 0.3;
+  }
+
+  // Latents, of queries, too, or in front of experts.
+  static void make_latent(ModelConfig& c, bool of_queries) {
+    c.kv_channels.reset();
+    c.group_query_attention = false;
+    c.multi_latent_attention = true;
+    c.kv_lora_rank = 10;
+    c.qk_head_dim = 6;
+    c.qk_pos_emb_head_dim = 4;
+    c.v_head_dim = 8;
+    c.rotary_scaling_factor = 4;
+    c.original_max_position_embeddings = 8;
+    if (of_queries) {
+      c.q_lora_rank = 12;
+      return;
+    }
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 4;
+    c.moe_layer_freq = "2";
+    c.moe_shared_expert_intermediate_size = 24;
   }
 
   LayoutRun run(PretrainOptions o) const {

@@ -78,6 +78,8 @@ inline bool is_qwen_moe(std::string_view type) {
   return type == "qwen2_moe" || type == "qwen3_moe";
 }
 void check_glm(const ModelConfig& model);
+// A number as transformers takes it where it takes no integer.
+std::string fraction_of(double value);
 std::string_view expert_type(const ModelConfig& model);  // of those that a softmax chooses
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config);
 void write_experts(JsonWriter& json, const ModelConfig& model, std::string_view type);

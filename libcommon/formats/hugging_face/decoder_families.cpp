@@ -2,6 +2,7 @@
 
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/dense_families.h"
+#include "formats/hugging_face/latent_families.h"
 #include "formats/names/hugging_face.h"
 #include "model/config/ranges.h"
 
@@ -48,6 +49,9 @@ constexpr Decoder kDecoders[] = {
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
     {"olmoe", "OlmoeForCausalLM", refused, 50304, 16, 2048, 16, 0, 0, 2048, 4096, 1e-5},
     {"gpt_oss", "GptOssForCausalLM", none, 201088, 36, 2880, 64, 8, 64, 2880, 131072, 1e-5, 150000},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", refused, 102400, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", refused, 129280, 61, 7168, 128, 0, 0, 18432, 4096},
+    {"kimi_k2", "DeepseekV3ForCausalLM", refused, 129280, 61, 7168, 128, 0, 0, 18432, 4096},
     {"nemotron", "NemotronForCausalLM", flags, 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000,
      0.0134, "relu2"},
 };
@@ -76,6 +80,7 @@ class DecoderReader {
     model_.untie_embeddings_and_output_weights = !json_.flag_or("tie_word_embeddings", usual_.tied);
     read_kind();
     read_biases();
+    if (is_latent_family(usual_.type)) read_latent_attention(json_, config_);
     read_rope(json_, config_, usual_.theta);
     if (model_.num_layers > kMany) return;  // which is refused, before anything of so many
     read_experts(json_, config_);
@@ -211,6 +216,7 @@ std::string decoder_types() {
 }
 
 std::string_view decoder_type(const ModelConfig& c) {
+  if (c.multi_latent_attention) return latent_type(c);
   if (c.position_embedding_type != "rope") refuse_setting("--position-embedding-type none");
   if (c.rotary_interleaved) refuse_setting("--rotary-interleaved");
   const bool windows = !c.window_size.empty(), qkv_only = c.has_qkv_bias() && !c.add_bias_linear;
@@ -247,7 +253,8 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   const Decoder& usual = *find_decoder(type);
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
-  json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
+  json.member("num_key_value_heads", c.kv_heads());
+  if (!c.multi_latent_attention) json.member("head_dim", c.head_dim());
   if (!is_qwen_moe(type))
     json.member("intermediate_size", type == "mixtral" || type == "olmoe" || type == "gpt_oss"
                                          ? c.expert_ffn()
@@ -261,7 +268,10 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
   if (usual.biases == refused) json.member("attention_bias", false);
   if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
-  write_rope(json, c, kept, type == "gpt_oss");
+  if (c.multi_latent_attention)
+    write_latent_attention(json, c);
+  else
+    write_rope(json, c, kept, type == "gpt_oss");
   if (is_dense_family(type)) write_dense_family(json, c, type);
   if (type == "mistral" || type == "mixtral" || type == "qwen2" || type == "qwen3")
     write_windows(json, c, type);

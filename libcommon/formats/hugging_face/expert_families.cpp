@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/latent_families.h"
 #include "kernels/activation.h"
 
 namespace mt {
@@ -135,6 +136,7 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   if (json.is("olmoe")) read_olmoe(json, config.model);
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
   if (json.is("glm4_moe")) read_glm_experts(json, config);
+  if (is_latent_family(json.model_type())) read_latent_experts(json, config);
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -179,10 +181,13 @@ std::string_view expert_type(const ModelConfig& c) {
   return "mixtral";
 }
 
-// transformers takes no integer here.
-static void write_fraction(JsonWriter& json, std::string_view name, double value) {
+std::string fraction_of(double value) {
   const std::string text = JsonWriter().value(value).text();
-  json.key(name).raw(text.find_first_of(".e") == text.npos ? text + ".0" : text);
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
+static void write_fraction(JsonWriter& json, std::string_view name, double value) {
+  json.key(name).raw(fraction_of(value));
 }
 
 static void write_mixtral(JsonWriter& json, const ModelConfig& c) {
@@ -242,6 +247,7 @@ void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (type == "olmoe") write_olmoe(json, c);
   if (type == "gpt_oss") write_gpt_oss(json, c);
   if (type == "glm4_moe") write_glm_experts(json, c);
+  if (is_latent_family(type)) write_latent_experts(json, c, type);
 }
 
 }  // namespace mt

@@ -6,6 +6,7 @@
 #include "base/json_parse.h"
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/dense_families.h"
+#include "formats/hugging_face/latent_families.h"
 #include "formats/names/hugging_face.h"
 
 namespace mt {
@@ -181,6 +182,18 @@ bool is_ours(std::string_view name) {
                                                "swiglu_limit",
                                                "swiglu_alpha",
                                                "quantization_config",
+                                               "q_lora_rank",
+                                               "kv_lora_rank",
+                                               "qk_nope_head_dim",
+                                               "qk_rope_head_dim",
+                                               "qk_head_dim",
+                                               "v_head_dim",
+                                               "rope_interleave",
+                                               "topk_method",
+                                               "scoring_func",
+                                               "moe_layer_freq",
+                                               "aux_loss_alpha",
+                                               "seq_aux",
                                                "id2label",
                                                "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
@@ -278,7 +291,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   if (type == "phi3" && !is_said("original_max_position_embeddings"))
     json.member("original_max_position_embeddings", model.max_position_embeddings);
   std::string text = json.end_object().text() + "\n";
-  if (is_read_back(type)) check_reads_back(model, text, type);
+  if (is_read_back(type) || is_latent_family(type)) check_reads_back(model, text, type);
   return text;
 }
 

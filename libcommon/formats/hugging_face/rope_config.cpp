@@ -5,6 +5,7 @@
 
 #include "base/whole_number.h"
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/latent_families.h"
 #include "formats/hugging_face/rope_scaling.h"
 
 namespace mt {
@@ -64,7 +65,10 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
   if (json.is("phi3") && kind == "yarn") kind = "longrope";  // what it was called at first
   if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels(json, c);
   const RopeScaling scaling(rope, json, c);
-  if (kind == "linear") {
+  if (c.multi_latent_attention && kind != "default") {
+    if (kind != "yarn") rope.refuse("rope_type ", json_quoted(kind), ": expected default or yarn");
+    read_latent_scaling(rope, json, c);
+  } else if (kind == "linear") {
     c.rotary_interpolation = rope.real("factor");
   } else if (kind == "llama3") {
     c.use_rope_scaling = scaling.is_llama3();
@@ -140,7 +144,7 @@ static bool are_same_positions(const ModelConfig& a, const ModelConfig& b) {
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
                                           const ModelConfig& c) {
   const char* const name = before.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!c.has_rope() || !before.has(name)) return {};
+  if (!c.has_rope() || c.multi_latent_attention || !before.has(name)) return {};
   const JsonObject rope = before.object(name);
   const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
   const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;

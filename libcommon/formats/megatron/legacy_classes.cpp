@@ -89,6 +89,7 @@ void check_legacy(const ModelConfig& c) {
   refuse_if(c.task_head == kScoreHead, "have no GPT with the head of a task");
   refuse_if(c.qk_layernorm, "have no --qk-layernorm");
   if (const char* const flag = c.later_setting()) refuse_if(true, concat("have no ", flag).c_str());
+  refuse_if(c.multi_latent_attention, "have no --multi-latent-attention");
   refuse_if(!c.window_size.empty(), "have no --window-size");
   refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,
             "have no --apply-layernorm-1p with RMSNorm");

@@ -55,6 +55,17 @@ constexpr ModuleName kPhi3[] = {
     {"mlp.linear_fc1", "mlp.gate_up_proj"},
 };
 
+// Of latent attention.
+constexpr ModuleName kLatent[] = {
+    {"self_attention.linear_q_proj", "self_attn.q_proj"},
+    {"self_attention.linear_q_down_proj", "self_attn.q_a_proj"},
+    {"self_attention.q_layernorm", "self_attn.q_a_layernorm"},
+    {"self_attention.linear_q_up_proj", "self_attn.q_b_proj"},
+    {"self_attention.linear_kv_down_proj", "self_attn.kv_a_proj_with_mqa"},
+    {"self_attention.kv_layernorm", "self_attn.kv_a_layernorm"},
+    {"self_attention.linear_kv_up_proj", "self_attn.kv_b_proj"},
+};
+
 constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
 
 constexpr ModuleName kMixtralExpert[] = {
@@ -214,6 +225,7 @@ Names llama_names(const ModelConfig& c, const Param& row) {
   if (!row.place.expert) {
     Names names;
     if (c.post_layernorm) names = names_in(kPostNorms, c, row, layer);
+    if (c.multi_latent_attention) names = names_in(kLatent, c, row, layer);
     if (hugging_face_type(c) == "phi3") names = names_in(kPhi3, c, row, layer);
     return names.empty() ? names_in(kLlama, c, row, layer) : names;
   }

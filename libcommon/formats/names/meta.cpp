@@ -43,7 +43,8 @@ constexpr Share kOfLayer[] = {
 
 bool is_like_llama(const ModelConfig& c) {
   return (c.family == ModelFamily::gpt || c.family == ModelFamily::mixtral) &&
-         c.position_embedding_type != "learned_absolute" && c.later_setting() == nullptr;
+         c.position_embedding_type != "learned_absolute" && c.later_setting() == nullptr &&
+         !c.multi_latent_attention;
 }
 
 }  // namespace

@@ -192,6 +192,9 @@ void ExpertConfig::check_router() const {
   const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
   if ((groups == 0) != (kept == 0))
     fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");
+  if (groups == 0 && moe_router_group_score != "topsum")
+    fail(Exit::bad_config, "--moe-router-group-score ", moe_router_group_score,
+         ": needs --moe-router-num-groups");
   if (groups == 0) return;
   check_range("--moe-router-num-groups", groups, between(0, 512));
   if (num_experts % groups != 0)

@@ -17,6 +17,7 @@ struct ExpertConfig {
   bool moe_router_pre_softmax = false;
   std::string moe_router_score_function = "softmax";
   std::int64_t moe_router_num_groups = 0, moe_router_group_topk = 0;  // 0: no groups
+  std::string moe_router_group_score = "topsum";                      // or max: DeepSeek-V2's
   double moe_router_topk_scaling_factor = 0;                          // 0: none
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 1e-3;

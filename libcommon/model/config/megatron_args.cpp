@@ -46,7 +46,7 @@ class ArgsWriter {
     if (arg == "ffn_hidden_size")
       set(arg, c_.ffn());
     else if (arg == "kv_channels")
-      set(arg, c_.head_dim());
+      set(arg, c_.multi_latent_attention ? c_.hidden_size / c_.num_attention_heads : c_.head_dim());
     else if (arg == "moe_layer_freq")
       set(arg, layer_freq());
     else if (arg == "moe_ffn_hidden_size")
@@ -69,6 +69,7 @@ class ArgsWriter {
 
   bool is_left_out(std::string_view arg, const PyValue& value, const Setting& s) const {
     if (arg == "mamba_num_heads") return c_.mamba_inner() == 2 * c_.hidden_size;  // the default
+    if (s.latent) return !c_.multi_latent_attention || value.is_none();
     return s.rare && value == defaults_.at(arg, "settings");
   }
 
@@ -161,6 +162,8 @@ class ArgsReader {
   }
 
   void read_family(ModelConfig& c) const {
+    // Megatron's args say of every model what latents it would have.
+    if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
     if (c.family == ModelFamily::mixtral) read_experts(c);
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
       read_ratios(c);
@@ -175,8 +178,7 @@ class ArgsReader {
   void refuse_others(ModelFamily family) const {
     if (family == ModelFamily::gpt)
       for (const char* name : {"num_experts", "is_hybrid_model"}) refuse(name);
-    for (const char* name : {"multi_latent_attention", "mtp_num_layers", "qk_l2_norm",
-                             "attention_output_gate", "use_mup"})
+    for (const char* name : {"mtp_num_layers", "qk_l2_norm", "attention_output_gate", "use_mup"})
       refuse(name);
   }
 

@@ -108,6 +108,27 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
     fail(Exit::bad_config, "--parallel-block: has one norm, in front");
 }
 
+// Latent attention makes its heads, turns them and scales their scores in its own way.
+void check_latent(const ModelConfig& c) {
+  c.LatentConfig::check();
+  if (!c.multi_latent_attention) return;
+  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
+    fail(Exit::bad_config, "--multi-latent-attention: of a GPT, with or without experts");
+  if (!c.has_rope())
+    fail(Exit::bad_config, "--multi-latent-attention: needs --position-embedding-type rope");
+  const char* const other = c.group_query_attention  ? "--group-query-attention"
+                            : c.add_qkv_bias         ? "--add-qkv-bias"
+                            : c.rotary_interleaved   ? "--rotary-interleaved"
+                            : c.rotary_percent != 1  ? "--rotary-percent"
+                            : c.rotary_interpolation ? "--rotary-seq-len-interpolation-factor"
+                            : c.use_rope_scaling     ? "--use-rope-scaling"
+                            : !c.rope_frequency_factors.empty() ? "--rope-frequency-factors"
+                            : c.rope_attention_factor != 1      ? "--rope-attention-factor"
+                            : c.has_adapters()                  ? "--lora-rank"
+                                                                : c.later_setting();
+  if (other != nullptr) fail(Exit::bad_config, other, ": not with --multi-latent-attention");
+}
+
 void check_bert(const ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
@@ -177,6 +198,8 @@ void ModelConfig::add_to(CommandLine& cl) {
   for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
   cl.section("Layers of some families");
   declare(Section::layers);
+  cl.section("Latent attention");
+  declare(Section::latents);
   cl.section("Positions and windows");
   declare(Section::positions);
   cl.section("Dropout and initial weights");
@@ -193,15 +216,17 @@ void ModelConfig::complete(int tensor_ranks) {
   require_given(max_position_embeddings, "--max-position-embeddings");
   require_given(vocab_size, "--vocab-size");
   visit_settings(std::as_const(*this), CheckingRanges{});
-  if (!kv_channels && hidden_size % num_attention_heads != 0)
+  if (multi_latent_attention) kv_channels.reset();  // it does not enter the projections
+  if (!kv_channels && !multi_latent_attention && hidden_size % num_attention_heads != 0)
     fail(Exit::bad_config, "--hidden-size ", hidden_size,
          ": not a multiple of --num-attention-heads ", num_attention_heads, "; give --kv-channels");
   if (ffn() < 1)
     fail(Exit::bad_config, "--hidden-size ", hidden_size,
          ": 8/3 of it hold no multiple of 64 for --swiglu; give --ffn-hidden-size");
   AttentionConfig::check(num_layers);
+  check_latent(*this);
   MlpConfig::check();
-  PositionConfig::check(head_dim(), num_layers);
+  PositionConfig::check(multi_latent_attention ? qk_pos_emb_head_dim : head_dim(), num_layers);
   if (rotary_base_window != 0 && window_size.empty())
     fail(Exit::bad_config, "--rotary-base-window: needs --window-size");
   if (rotary_base_window != 0 && rope_attention_factor != 1 && turns_in_part())
@@ -213,6 +238,8 @@ void ModelConfig::complete(int tensor_ranks) {
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
   check_norms(*this, tensor_ranks);
+  if (recompute.part("mla_up_proj") && !multi_latent_attention)
+    fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
   if (const char* const flag = later_setting(family == ModelFamily::mixtral);
       flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");

@@ -7,6 +7,7 @@
 // Granite is made of further ones.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "model/config/expert_config.h"
 #include "model/config/head_config.h"
 #include "model/config/init_config.h"
+#include "model/config/latent_config.h"
 #include "model/config/mamba_config.h"
 #include "model/config/mlp_config.h"
 #include "model/config/norm_config.h"
@@ -43,6 +45,7 @@ enum class ModelFamily : std::uint8_t {
 struct ModelConfig : Sizes,
                      Multipliers,
                      AttentionConfig,
+                     LatentConfig,
                      PositionConfig,  // a T5's position_embedding_type may be relative, too
                      MlpConfig,
                      NormConfig,
@@ -72,11 +75,18 @@ struct ModelConfig : Sizes,
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
   std::int64_t expert_ffn() const { return moe_ffn_hidden_size.value_or(ffn()); }
+  // Of latent attention the wider of keys and values.
   std::int64_t head_dim() const {
+    if (multi_latent_attention) return std::max(latent_q_width(), v_head_dim);
     return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
   }
-  std::int64_t rotary_dim() const { return rotated(head_dim()); }
-  std::vector<double> rotary_frequencies() const { return frequencies(head_dim()); }
+  std::int64_t rotary_dim() const {
+    return multi_latent_attention ? qk_pos_emb_head_dim : rotated(head_dim());
+  }
+  std::vector<double> rotary_frequencies() const {
+    return multi_latent_attention ? latent_frequencies(rotary_base, max_position_embeddings)
+                                  : frequencies(head_dim());
+  }
   // Whether some of a head's channels do not turn: a factor of those that do is no factor of
   // scores.
   bool turns_in_part() const {
@@ -87,6 +97,7 @@ struct ModelConfig : Sizes,
     return rotary_base_window != 0 && window(layer) >= 0;
   }
   double score_scale() const {
+    if (multi_latent_attention) return latent_scale();
     return softmax_scale ? *softmax_scale : 1 / std::sqrt(static_cast<double>(head_dim()));
   }
   bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }

@@ -19,8 +19,8 @@ void RecomputeOptions::add_to(CommandLine& cl) {
             one_of({"uniform", "block"}));
   cl.option("--recompute-num-layers", &num_layers, "N", "see --recompute-method", at_least(1));
   cl.option("--recompute-modules", &modules, "PART",
-            "of selective: core_attn, mlp, layernorm; default core_attn",
-            one_of({"core_attn", "mlp", "layernorm"}));
+            "of selective: core_attn, mlp, layernorm, mla_up_proj; default core_attn",
+            one_of({"core_attn", "mlp", "layernorm", "mla_up_proj"}));
 }
 
 void RecomputeOptions::complete(std::int64_t layers) {

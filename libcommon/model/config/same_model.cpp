@@ -43,6 +43,10 @@ struct Describing {
     if (flag == "--moe-ffn-hidden-size") facts.push_back({name, c.expert_ffn()});
     if (flag == "--num-query-groups") facts.push_back({name, c.kv_heads()});
     if (flag == "--kv-channels") facts.push_back({name, c.head_dim()});
+    if (flag == "--q-lora-rank") facts.push_back({name, c.q_lora_rank.value_or(0)});
+    if (flag == "--original-max-position-embeddings" && c.multi_latent_attention)
+      facts.push_back(
+          {name, c.original_max_position_embeddings.value_or(c.max_position_embeddings), true});
     if (flag == "--softmax-scale") facts.push_back({name, c.score_scale()});
     if (flag == "--rotary-seq-len-interpolation-factor")
       facts.push_back({name, c.rotary_interpolation.value_or(1), true});

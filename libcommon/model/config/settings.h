@@ -19,6 +19,7 @@ enum class Section : std::uint8_t {
   model,
   padding,
   layers,  // what those of some families are made of
+  latents,
   positions,
   training,
   no_option
@@ -42,6 +43,7 @@ struct Setting {
   bool rare = false;          // the args have it only where it is not its default
   bool later = false;         // neither GPT-2, Llama nor Qwen has it, nor any family but a GPT
   bool with_experts = false;  // of a later one: but for models of experts
+  bool latent = false;        // of latent attention
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
   std::string arg_name() const;
@@ -72,6 +74,61 @@ inline Setting with_experts(Setting setting) {
   return setting;
 }
 
+// Makes one of latent attention.
+inline Setting latent(Setting setting) {
+  setting.latent = true;
+  return rare(std::move(setting));
+}
+
+// Visits the settings of latent attention.
+template <class Config, class Visit>
+void visit_latent_settings(Config& c, const Visit& visit) {
+  using enum Section;
+  constexpr Effect kModel = Effect::model, kPart = Effect::part, kReach = Effect::reach;
+  visit(c.multi_latent_attention,
+        latent({"--multi-latent-attention", latents, kModel,
+                "queries, keys and values are made from latent vectors (MLA)"}));
+  visit(c.q_lora_rank,
+        latent({"--q-lora-rank", latents, kPart,
+                "width of latents that queries are made from; default there are none", "N",
+                count_to(kWide)}));
+  visit(c.kv_lora_rank,
+        latent({"--kv-lora-rank", latents, kModel,
+                "width of latents that keys and values are made from", "N", count_to(kWide)}));
+  visit(c.qk_head_dim,
+        latent({"--qk-head-dim", latents, kModel,
+                "channels of a query's and a key's head without positions", "N", count_to(kMany)}));
+  visit(c.qk_pos_emb_head_dim,
+        latent({"--qk-pos-emb-head-dim", latents, kModel,
+                "channels beside them that are rotated; a key's are the same in all heads", "N",
+                count_to(kMany)}));
+  visit(c.v_head_dim, latent({"--v-head-dim", latents, kModel, "channels of a value's head", "N",
+                              count_to(kMany)}));
+  visit(c.rotary_scaling_factor,
+        latent({"--rotary-scaling-factor", latents, kReach,
+                "YaRN divides low rotary frequencies by this", "F", positive()}));
+  visit(c.mscale, latent({"--mscale", latents, kReach,
+                          "with --rotary-scaling-factor S rotated channels are multiplied by "
+                          "0.1 F ln S + 1, over what --mscale-all-dim gives",
+                          "F", not_negative()}));
+  visit(c.mscale_all_dim,
+        latent({"--mscale-all-dim", latents, kReach,
+                "scores are multiplied by the square of 0.1 F ln S + 1; Megatron-LM v0.12 takes "
+                "--mscale there",
+                "F", not_negative()}));
+  visit(c.original_max_position_embeddings,
+        latent({"--original-max-position-embeddings", latents, kPart,
+                "positions that YaRN stretches; default --max-position-embeddings, as in "
+                "Megatron-LM v0.12",
+                "N", count_to(kIds)}));
+  visit(c.yarn_beta_fast,
+        latent({"--yarn-beta-fast", latents, kReach,
+                "pairs that turn as often within these positions keep their frequency", "F",
+                positive()}));
+  visit(c.yarn_beta_slow, latent({"--yarn-beta-slow", latents, kReach,
+                                  "those that turn no oftener have it divided", "F", positive()}));
+}
+
 // Visits the settings that the config's family has beside those of a GPT.
 template <class Config, class Visit>
 void visit_family_settings(Config& c, const Visit& visit) {
@@ -94,6 +151,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
           rare(stored("--moe-router-score-function", kModel, choice({"softmax", "sigmoid"}))));
     visit(c.moe_router_num_groups, rare(stored("--moe-router-num-groups", kModel, part_to(kMany))));
     visit(c.moe_router_group_topk, rare(stored("--moe-router-group-topk", kModel, part_to(kMany))));
+    visit(c.moe_router_group_score,
+          rare(stored("--moe-router-group-score", kModel, choice({"topsum", "max"}))));
     visit(c.moe_router_topk_scaling_factor,
           rare(stored("--moe-router-topk-scaling-factor", kModel, part_to(kWide))));
     visit(c.moe_router_enable_expert_bias, rare(stored("--moe-router-enable-expert-bias", kModel)));
@@ -232,6 +291,7 @@ void visit_settings(Config& c, const Visit& visit) {
              "what a head sees beside keys: vanilla, nothing; off-by-one, a score of 0; learnable, "
              "one of its own",
              "TYPE", choice({"vanilla", "off-by-one", "learnable"})})));
+  visit_latent_settings(c, visit);
   visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
                           choice({"LayerNorm", "RMSNorm"})});
   visit(c.norm_epsilon, {"--norm-epsilon", model, kModel, "added to a norm's variance", "F",

@@ -48,6 +48,7 @@ static RouterRules router_rules(const ModelConfig& c) {
   if (c.moe_router_num_groups > 0) {
     rules.groups = c.moe_router_num_groups;
     rules.kept_groups = c.moe_router_group_topk;
+    rules.groups_by_best = c.moe_router_group_score == "max";
   }
   if (c.moe_router_topk_scaling_factor != 0) rules.scale = c.moe_router_topk_scaling_factor;
   return rules;

@@ -23,16 +23,6 @@ static void add_implied_mixture_flags(CommandLine& cl) {
 }
 
 static void add_decoder_flags(CommandLine& cl) {
-  refuse(cl, "multi-latent attention is not supported",
-         {{"--multi-latent-attention"},
-          {"--q-lora-rank"},
-          {"--kv-lora-rank", only(32)},
-          {"--qk-head-dim", only(128)},
-          {"--qk-pos-emb-head-dim", only(64)},
-          {"--v-head-dim", only(128)},
-          {"--rotary-scaling-factor", only(1.)},
-          {"--mscale", only(1.)},
-          {"--mscale-all-dim", only(1.)}});
   refuse(cl, "multi-token prediction is not supported",
          {{"--mtp-num-layers"}, {"--mtp-loss-scaling-factor", only(0.1)}});
   refuse(cl, "all layers of a model are alike",

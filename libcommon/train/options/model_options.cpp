@@ -38,6 +38,10 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "groups of experts, of which some are kept for a token", at_least(0));
   cl.option("--moe-router-group-topk", &model.moe_router_group_topk, "N",
             "groups of experts that are kept for a token", at_least(0));
+  cl.option("--moe-router-group-score", &model.moe_router_group_score, "WHAT",
+            "what groups are kept by: the sum of so many best experts as a token chooses of each "
+            "(topsum), or the best one alone (max)",
+            one_of({"topsum", "max"}));
   cl.option("--moe-router-topk-scaling-factor", &model.moe_router_topk_scaling_factor, "F",
             "what the weights are multiplied by; 0: nothing", at_least(0));
   cl.flag("--moe-router-enable-expert-bias", &model.moe_router_enable_expert_bias,

@@ -110,6 +110,12 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
+  if (checkpoint.format == "torch" && model.multi_latent_attention &&
+      ranks.parallel.tensor_model_parallel_size > 1)
+    fail(
+        Exit::bad_config,
+        "--ckpt-format torch: not with --multi-latent-attention and "
+        "--tensor-model-parallel-size, whose ranks would each have a part of the projections down");
   if (checkpoint.format == "torch" && checkpoint.save_optimizer && optimizer.name == "muon")
     fail(
         Exit::bad_config,

@@ -7,6 +7,7 @@
 #include "base/command.h"
 #include "base/signals.h"
 #include "comm/supervisor.h"
+#include "model/config/model_config.h"
 #include "train/check/layout_check.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
@@ -54,6 +55,8 @@ void run_training(CommandLine& cl, RunOptions& run, bool check_layout,
     });
   const std::unique_ptr<Task> task = open();
   run.compute.warn(cl.log());
+  if (cl.given("--kv-channels") && task->model().multi_latent_attention)
+    cl.log().warn("--kv-channels: has no effect with --multi-latent-attention");
   if (check_layout) return mt::check_layout(run, *task, cl.log(), std::cout);
   if (ranks.process.must_start) {
     ranks.check_gpus();
