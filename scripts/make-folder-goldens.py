@@ -225,6 +225,9 @@ def cases():
     yield "map-additional-beside-names", mapped(dict(extra_special_tokens={"cat": "cats"}, additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(additional_special_tokens=["stop"]))
     yield "split-special-listed", mapped(dict(split_special_tokens=True, additional_special_tokens=["Hello"], added_tokens_decoder={"301": token("Hello", special=False)}))
     yield "split-special-named", mapped(dict(split_special_tokens=True, mask_token="Hello", added_tokens_decoder={"301": token("Hello", special=False)}))
+    ends_text = llama()
+    ends_text["added_tokens"][2]["special"] = False
+    yield "split-special-of-its-class", folder(ends_text, {"tokenizer_class": "LlamaTokenizer", "split_special_tokens": True})
     yield "split-special", folder(bpe, dict(fast, split_special_tokens=True, additional_special_tokens=["<|im|>"]))
     yield "clean-up", folder(word_piece(True), {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": True})
     yield "clean-up-bytes", folder(bpe, dict(fast, clean_up_tokenization_spaces=True))

@@ -250,7 +250,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
   for (HfAddedToken& token : more) {
     there.insert(token.content);
     token.special |= std::ranges::any_of(roles, [&](const HfRoleToken& role) {
-      return role.token.content == token.content && (version < 5 || role.is_role);
+      return role.token.content == token.content && (version < 5 || !role.is_listed);
     });
   }
   for (const HfRoleToken& role : roles) {

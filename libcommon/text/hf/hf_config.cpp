@@ -200,7 +200,7 @@ class ConfigReader {
     } else if (has_name(object, kExtra)) {
       if (!is_listed_) listed_.clear();
       for (HfRoleToken token : extra) {
-        token.is_role = false;
+        token.is_listed = true;
         add_once(listed_, token);
       }
       is_listed_ = true;
@@ -209,7 +209,7 @@ class ConfigReader {
   }
 
   void set_listed(std::vector<HfRoleToken> tokens) {
-    for (HfRoleToken& token : tokens) token.is_role = false;
+    for (HfRoleToken& token : tokens) token.is_listed = true;
     listed_ = std::move(tokens);
   }
 

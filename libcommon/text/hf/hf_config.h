@@ -31,7 +31,8 @@ struct HfFlag3 {
 struct HfRoleToken {
   HfAddedToken token;
   bool has_flags = false;
-  bool is_role = true;  // that is said, so that it has the flags of the token that is there
+  bool is_role = true;     // that is said, so that it has the flags of the token that is there
+  bool is_listed = false;  // among others, without a name
 };
 
 struct HfConfig {
