@@ -2,7 +2,7 @@
 """Compare adapters of mt-finetune sft with those of PEFT, which TRL's SFTTrainer trains, on the CPU in float32.
 
 The models and conversations of compare-trl.py, with adapters of rank 4 on every linear layer, of a model of experts on those
-of attention, plain, rank-stabilised and of DoRA, whose A and B are random numbers.  Of twenty steps losses must agree to 1e-5 and gradient norms to
+of attention, of a Nemotron-H on all but out_proj, of which PEFT refuses them, plain, rank-stabilised and of DoRA, whose A and B are random numbers.  Of twenty steps losses must agree to 1e-5 and gradient norms to
 1e-4.  The adapter that mt-finetune saves must load in PEFT, and the merged model in transformers, with the logits of
 what TRL trained, to 1e-4, and with each other's to 1e-5.
 
@@ -44,6 +44,8 @@ FORMS = {"llama-lora": ("llama", {}), "qwen3-lora": ("qwen3", {}),
          "llama-rslora": ("llama", {"use_rslora": True, "lora_alpha": 4}),
          "qwen3-dora": ("qwen3", {"use_dora": True}),
          "wide-qlora": ("wide", {}), "wide-qdora": ("wide", {"use_dora": True}),
+         "bamba-lora": ("bamba", {}),
+         "nemotron_h-lora": ("nemotron_h", {"target_modules": ["in_proj", "up_proj", "down_proj", *(f"{x}_proj" for x in "qkvo")]}),
          "qwen3_moe-lora": ("qwen3_moe", {"target_modules": [f"{x}_proj" for x in "qkvo"]})}
 
 

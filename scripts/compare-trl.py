@@ -80,6 +80,12 @@ def make_folder(kind, folder):
         # Of rows of whole blocks of bitsandbytes' NF4: compare-peft.py alone has it.
         "wide": lambda: transformers.LlamaConfig(**{**sizes, "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 64},
                                                  tie_word_embeddings=True),
+        # Hybrids: compare-peft.py alone has them.
+        "bamba": lambda: transformers.BambaConfig(**sizes, mamba_n_heads=4, mamba_d_head=8, mamba_d_state=8,
+                                                  mamba_n_groups=2, mamba_chunk_size=8, attn_layer_indices=[1]),
+        "nemotron_h": lambda: transformers.NemotronHConfig(
+            **{name: size for name, size in sizes.items() if name != "num_hidden_layers"}, head_dim=8, mamba_num_heads=4,
+            mamba_head_dim=8, ssm_state_size=8, n_groups=2, chunk_size=8, layers_block_type=["mamba", "mlp", "attention", "mamba"]),
         "qwen3": lambda: transformers.Qwen3Config(**sizes, head_dim=8, tie_word_embeddings=True),
         "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**sizes, head_dim=8, num_experts=5, moe_intermediate_size=12,
                                                          norm_topk_prob=True, **experts),

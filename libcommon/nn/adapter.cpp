@@ -99,7 +99,10 @@ Adapter::Adapter(ParamTable& table, const Param& weight, const Options& options)
                       .b = out,
                       .magnitude = options_.magnitudes ? &table.add(std::move(magnitude)) : nullptr,
                       .inputs = {.period = width(), .first = i * rank, .count = rank},
-                      .outputs = outputs});
+                      .outputs = outputs,
+                      .multiple = options_.multiples.empty()
+                                      ? 1
+                                      : options_.multiples.at(static_cast<std::size_t>(i))});
   }
 }
 
@@ -116,11 +119,21 @@ Tensor Adapter::all_outputs(Step& s, ConstTensor factor) const {
   const Tensor all = s.scratch({out_, width()});
   set_zero(all, s.stream);
   for (const Part& part : parts_) {
-    spread(all, s.weight(*part.b), part.outputs, options_.scale, s.stream);
+    spread(all, s.weight(*part.b), part.outputs, part.scale(options_), s.stream);
     s.done(*part.b);
   }
   if (factor) scale_rows(all, all, factor, s.stream);
   return all;
+}
+
+// The block's rows of a column, times a factor.
+static void scale_block(Step& s, Tensor column, const RowBlock& rows, double factor) {
+  const ArenaScope scope(s.layer);
+  const Tensor wide = column.reshape({column.numel(), 1}),
+               narrow = s.scratch_sums({column.numel() / rows.period * rows.count, 1});
+  set_zero(narrow, s.stream);
+  collect(narrow, wide, rows, factor, s.stream);
+  spread(wide, narrow, rows, 1, s.stream);
 }
 
 Adapter::Directions Adapter::directions(Step& s, ConstTensor weight) const {
@@ -140,6 +153,7 @@ Adapter::Directions Adapter::directions(Step& s, ConstTensor weight) const {
   for (const Part& part : parts_) {
     RowBlock rows = part.outputs;
     rows.column = 0;
+    if (part.multiple != 1) scale_block(s, made.squares, rows, 1 / (part.multiple * part.multiple));
     row_factors(made.factor, s.weight(*part.magnitude), made.squares, rows, s.stream);
     s.done(*part.magnitude);
   }
@@ -216,7 +230,7 @@ void Adapter::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   for (const Part& part : parts_) {
     if (part.a->trainable) collect(s.gradient_of(*part.a), da, part.inputs, 1, s.stream);
     if (part.b->trainable)
-      collect(s.gradient_of(*part.b), db, part.outputs, options_.scale, s.stream);
+      collect(s.gradient_of(*part.b), db, part.outputs, part.scale(options_), s.stream);
   }
   if (!options_.magnitudes) return;
   const Tensor z = s.scratch(dy.shape()), total = s.scratch_sums({out_});

@@ -4,7 +4,9 @@
 //   y = m V x / |V|     V = W + scale B A, |V| its rows' norms, which have no gradient
 // x: [tokens, in], y: [tokens, out] of this rank.  A weight that other libraries have as several
 // has as many parts, those of its rows that are queries, keys and values, or gates: each part has
-// an A, [rank, in], and a B, [its rows, rank], of its own, and one product makes A x of all.
+// an A, [rank, in], and a B, [its rows, rank], of its own, and one product makes A x of all.  Where
+// a part is a multiple of what other libraries have, A, B and m are theirs: W + multiple scale B A,
+// and multiple m.
 //
 // Tensor-parallel ranks share A and B as they share the weight, and what is made here is part of
 // what they add up anyway: where outputs are cut so is B, and the gradient of A is a sum over
@@ -25,8 +27,9 @@ class Adapter {
     std::int64_t rank = 0;
     double scale = 1, dropout = 0;  // no dropout with magnitudes
     bool magnitudes = false;
-    std::vector<std::string> parts;  // names in the weight's segments; "": all of its rows
-    std::int64_t layer = 0;          // which random numbers depend on
+    std::vector<std::string> parts;      // names in the weight's segments; "": all of its rows
+    std::vector<double> multiples = {};  // of each; empty: 1
+    std::int64_t layer = 0;              // which random numbers depend on
     Purpose purpose = Purpose::qkv_adapter_dropout;
   };
   // Param::place.param
@@ -35,7 +38,8 @@ class Adapter {
   // Adds rows to the table that the weight is in.
   Adapter(ParamTable& table, const Param& weight, const Options& options);
 
-  // Directions: V, its rows' squares, and m / |V|, 1 where a row has no magnitude; in `layer`.
+  // Directions: V, the squares of its rows over their multiples, and the multiple of m / |V|, 1
+  // where a row has no magnitude; in `layer`.
   // Without magnitudes they are empty.
   struct Directions {
     Tensor v, squares, factor;
@@ -55,6 +59,8 @@ class Adapter {
   struct Part {
     const Param *a, *b, *magnitude;  // null: none
     RowBlock inputs, outputs;        // of all parts' A, and of their B
+    double multiple;
+    double scale(const Options& options) const { return multiple * options.scale; }
   };
   Tensor all_inputs(Step& s) const;  // every part's A, one below the other: [parts rank, in]
   // scale B of each, at its rows and A's columns, among zeros; the rows times their factors.

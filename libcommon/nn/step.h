@@ -38,7 +38,10 @@ enum class Purpose : std::uint32_t {
   proj_adapter_dropout,
   fc1_adapter_dropout,
   fc2_adapter_dropout,
-  router_jitter
+  router_jitter,
+  cross_q_adapter_dropout,
+  cross_kv_adapter_dropout,
+  cross_proj_adapter_dropout
 };
 
 class ContextParallel;

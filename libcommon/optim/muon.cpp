@@ -160,7 +160,7 @@ static void make_update_by_parts(Tensor u, const Segment& segment, const MuonOpt
 static void make_row_update(Tensor u, const Param& row, const MuonOptions& options, Arena& scratch,
                             Stream& stream) {
   const Segment& segment = row.segments.front();
-  if (options.split_qkv && !segment.parts.empty())
+  if (options.split_qkv && segment.name == "qkv")
     make_update_by_parts(u, segment, options, scratch, stream);
   else
     make_update(u, options, scratch, stream);

@@ -71,10 +71,14 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   cl.section("Model");
-  cl.option("--model-type", &model_type, "TYPE", "what is trained: gpt, bert or t5",
-            one_of({"gpt", "bert", "t5"}));
+  std::vector<std::string> types = {"gpt", "bert", "t5"};
+  if (takes_mamba) types.emplace_back("mamba");
+  cl.option("--model-type", &model_type, "TYPE",
+            concat("what is trained: gpt, bert", takes_mamba ? ", t5 or mamba" : " or t5"),
+            one_of(types));
   model.add_to(cl);
   encoder.add_to(cl);
+  if (takes_mamba) mamba.add_to(cl);
   add_experts_to(cl);
   model.recompute.add_to(cl);
   run.add_to(cl);
@@ -83,16 +87,17 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
           "gradients, and stop");
   plan.add_to(cl);
   run.add_reports_to(cl);
-  refuse(cl, "mt-pretrain alone trains models with Mamba layers",
-         {{"--is-hybrid-model"},
-          {"--hybrid-attention-ratio", only(0.)},
-          {"--hybrid-mlp-ratio", only(0.)},
-          {"--hybrid-override-pattern"},
-          {"--mamba-state-dim", only(128)},
-          {"--mamba-head-dim", only(64)},
-          {"--mamba-num-groups", only(8)},
-          {"--mamba-num-heads"},
-          {"--spec"}});
+  if (!takes_mamba)
+    refuse(cl, "mt-pretrain and mt-finetune sft alone train models with Mamba layers",
+           {{"--is-hybrid-model"},
+            {"--hybrid-attention-ratio", only(0.)},
+            {"--hybrid-mlp-ratio", only(0.)},
+            {"--hybrid-override-pattern"},
+            {"--mamba-state-dim", only(128)},
+            {"--mamba-head-dim", only(64)},
+            {"--mamba-num-groups", only(8)},
+            {"--mamba-num-heads"},
+            {"--spec"}});
   add_megatron_flags(cl);
 }
 

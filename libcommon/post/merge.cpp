@@ -2,6 +2,7 @@
 //   W + scale B A, computed in f32 and rounded once.
 // What was written is tried on random tokens before it gets its name: its logits are those of the
 // model with its adapter.
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -24,7 +25,8 @@ struct Probe {
   std::int64_t layers = 0;
 };
 
-// The logits of random tokens, or the scores that a task's head gives them, in f32 on the CPU.
+// The logits of random tokens, behind as many that an encoder reads if there is one, or the scores
+// that a task's head gives them, in f32 on the CPU.
 Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
   constexpr std::int64_t kSequences = 16, kLength = 12;
   const std::unique_ptr<ModelSource> stored = open_model(path, source);
@@ -36,22 +38,31 @@ Probe probe_of(const std::string& path, const ModelSourceOptions& source) {
                      rows = kSequences * length;
   Stream stream(Device::cpu);
   Pass pass(*model, stream, config.has_task_head() ? config.num_labels : config.vocab_size);
-  const PassSize size{.sequences = kSequences, .length = length, .rows = rows};
+  const PassSize size{.sequences = kSequences,
+                      .length = length,
+                      .rows = rows,
+                      .read = config.family == ModelFamily::t5 ? length : 0};
   pass.reserve([&](Pass& measured) {
     measured.input(size);
     measured.on_host(measured.logits());
   });
   const PassInput in = pass.input(size);
   std::mt19937 random(1);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    in.ids.as<std::int32_t>()[i] =
-        static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(config.vocab_size));
-    in.positions.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % length);
+  const auto choose = [&](Tensor ids, Tensor positions) {
+    for (std::int64_t i = 0; i < ids.numel(); ++i) {
+      ids.as<std::int32_t>()[i] =
+          static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(config.vocab_size));
+      positions.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % length);
+    }
+  };
+  choose(in.ids, in.positions);
+  if (size.read > 0) choose(in.read, in.read_positions);
+  for (std::int64_t i = 0; i < rows; ++i)
     in.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
-  }
+  std::ranges::fill(in.memory_lengths.span<std::int32_t>(), static_cast<std::int32_t>(size.read));
   const ConstTensor logits = pass.on_host(pass.logits());
   const auto* const first = logits.as<float>();
-  return {{first, first + logits.numel()}, config.num_layers};
+  return {{first, first + logits.numel()}, config.all_layers()};
 }
 
 // The largest difference of logits.  Exit::difference where one is not finite, or above three times

@@ -59,6 +59,29 @@ TEST_P(LoraLayouts, AsOneRank) {
   }
 }
 
+// Of a hybrid of Mambas, attention and MLPs, of which each layer has adapters of other modules, and
+// of a T5, whose decoder's layers have more of them than its encoder's.  Ranks share no sequences
+// of theirs.
+TEST_P(LoraLayouts, OfAHybridAndOfAT5AsOneRank) {
+  if (GetParam().context > 1) return;
+  for (const auto& options : {hybrid(adapted()), t5(adapted())}) {
+    const auto with = [&](const FinetuneLayout& layout, bool dora) {
+      SftOptions o = options;
+      o.model.lora_dropout = dora ? 0 : 0.2;
+      o.model.use_dora = o.check_layout = dora;
+      o.run.compute.dtype = "fp64";
+      layout.divide(o.run);
+      return run_of(o, 2);
+    };
+    for (const bool dora : {false, true}) {
+      const LayoutDifference difference =
+          largest_difference(with(GetParam(), dora), with({}, dora));
+      EXPECT_LT(difference.value, 1e-9)
+          << options.model_type << ": " << difference.where << (dora ? ", with magnitudes" : "");
+    }
+  }
+}
+
 // What is held in four bits is cut as the weight is: losses and gradients are those of one rank.
 TEST_P(LoraLayouts, OfFourBitsAsOneRank) {
   const auto with = [&](const FinetuneLayout& layout, bool dora) {
@@ -221,6 +244,32 @@ TEST(LoraTargets, AreTheirsOrOurs) {
   EXPECT_EQ(of(llama, {"linear_fc1"}), "mlp.linear_fc1.gate,mlp.linear_fc1.up");
   EXPECT_EQ(of(gpt2, {"all-linear"}),
             "self_attention.linear_qkv,self_attention.linear_proj,mlp.linear_fc1,mlp.linear_fc2");
+  // Layers of other kinds have other modules.  PEFT has no adapter of a Nemotron-H's out_proj.
+  ModelConfig hybrid = llama;
+  hybrid.family = ModelFamily::mamba;
+  hybrid.hybrid_pattern = "M-*-";
+  hybrid.num_layers = 4;
+  hybrid.mamba_head_dim = 16;
+  hybrid.mamba_num_groups = 2;
+  ModelConfig nemotron = hybrid;
+  nemotron.swiglu = false;
+  ModelConfig t5 = llama;
+  t5.family = ModelFamily::t5;
+  t5.position_embedding_type = "relative";
+  t5.encoder_num_layers = 2;
+  for (ModelConfig* config : {&hybrid, &nemotron, &t5}) config->complete();
+  EXPECT_EQ(of(hybrid, {"all-linear"}),
+            "mixer.in_proj,mixer.out_proj,mlp.linear_fc1.gate,mlp.linear_fc1.up,mlp.linear_fc2,"
+            "self_attention.linear_qkv.q,self_attention.linear_qkv.k,self_attention.linear_qkv.v,"
+            "self_attention.linear_proj");
+  EXPECT_EQ(of(nemotron, {"all-linear"}),
+            "mixer.in_proj,mlp.linear_fc1,mlp.linear_fc2,self_attention.linear_qkv.q,"
+            "self_attention.linear_qkv.k,self_attention.linear_qkv.v,self_attention.linear_proj");
+  EXPECT_EQ(of(t5, {"q", "v"}),
+            "self_attention.linear_qkv.q,self_attention.linear_qkv.v,cross_attention.linear_q,"
+            "cross_attention.linear_kv.v");
+  EXPECT_EQ(of(t5, {"EncDecAttention.k", "linear_fc2"}),
+            "mlp.linear_fc2,cross_attention.linear_kv.k");
   gpt2.lora_rank = 1;
   gpt2.lora_targets = of(gpt2, {"attn.c_proj"});
   EXPECT_EQ(peft_targets(gpt2), std::vector<std::string>{"attn.c_proj"});

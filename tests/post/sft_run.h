@@ -67,6 +67,28 @@ class SftRun : public testing::Test {
     return o;
   }
 
+  // The same of a hybrid of Mambas, an MLP and attention, and of a T5.
+  static SftOptions hybrid(SftOptions o) {
+    o.model_type = "mamba";
+    o.mamba.hybrid_override_pattern = "M-*-";
+    o.mamba.mamba_state_dim = 8;
+    o.mamba.mamba_head_dim = 16;
+    o.mamba.mamba_num_groups = 2;
+    o.model.num_layers = 4;
+    o.mamba.make_mamba(o.model);
+    return o;
+  }
+  static SftOptions t5(SftOptions o) {
+    o.model_type = "t5";
+    o.packing = "none";
+    o.decoder_seq_length = o.seq_length;
+    o.examples.paired = true;
+    o.model.position_embedding_type = "relative";
+    o.model.group_query_attention = false;
+    o.encoder.make_t5(o.model);
+    return o;
+  }
+
   static Log quiet() { return Log({.level = Log::Level::quiet}); }
 
   static void train_with(SftOptions o) {

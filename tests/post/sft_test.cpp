@@ -12,21 +12,19 @@ namespace fs = std::filesystem;
 // As many texts in samples of their own, and in as few samples as they fit into: the same loss and
 // gradient of the one step that takes them all.
 TEST_F(SftRun, PackedIsAsUnpacked) {
-  SftOptions apart = options();
-  apart.data.valid_split = 0;
-  apart.run.compute.dtype = "fp64";
-  apart.packing = "none";
-  apart.run.batch.global_batch_size = kTexts;
-  const LayoutRun expected = run_of(apart, 1);
-  for (const char* const packing : {"mffd", "bfd", "knapsack"}) {
-    SftOptions packed = options();
-    packed.data.valid_split = 0;
-    packed.run.compute.dtype = "fp64";
-    packed.packing = packing;
-    packed.run.batch.global_batch_size = kTexts;  // the rest of the step is padding
-    const LayoutRun got = run_of(packed, 1);
-    const LayoutDifference difference = largest_difference(got, expected);
-    EXPECT_LT(difference.value, 1e-9) << packing << ": " << difference.where;
+  for (const SftOptions& of_kind : {options(), hybrid(options())}) {
+    SftOptions o = of_kind;
+    o.data.valid_split = 0;
+    o.run.compute.dtype = "fp64";
+    o.run.batch.global_batch_size = kTexts;  // packed, the rest of the step is padding
+    o.packing = "none";
+    const LayoutRun expected = run_of(o, 1);
+    for (const char* const packing : {"mffd", "bfd", "knapsack"}) {
+      o.packing = packing;
+      const LayoutDifference difference = largest_difference(run_of(o, 1), expected);
+      EXPECT_LT(difference.value, 1e-9)
+          << of_kind.model_type << ", " << packing << ": " << difference.where;
+    }
   }
 }
 

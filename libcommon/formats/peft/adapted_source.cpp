@@ -8,6 +8,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_file.h"
 #include "model/config/model_config.h"
+#include "model/layers/layer_rows.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
 #include "nn/packed_weight.h"
@@ -77,7 +78,6 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
   base_->read(row, "", weight.tensor);
   auto* const numbers = weight.tensor.as<float>();
   const std::int64_t in = row.shape[1];
-  const auto scale = static_cast<float>(adapted_->lora_scale());
   Stream stream(Device::cpu);
   for (const std::string& part : adapted_->adapted_parts(row.place.module)) {
     const auto read_factor = [&](std::string_view param) {
@@ -87,6 +87,8 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
       folder_.read(names_, factor, whole.tensor);
       return whole;
     };
+    const double multiple = adapter_multiple(*adapted_, row.place.module, part);
+    const auto scale = static_cast<float>(multiple * adapted_->lora_scale());
     const Whole a = read_factor(Adapter::kA), b = read_factor(Adapter::kB);
     const Whole product({b.tensor.shape()[0], in});
     matmul({.out = product.tensor, .a = b.tensor, .b = a.tensor}, stream);
@@ -100,7 +102,8 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
     const Whole m = read_factor(Adapter::kMagnitude);
     for (std::int64_t i = 0; i < m.tensor.numel(); ++i) {
       float* const of_row = numbers + block.place(i * in, in, in);
-      const auto factor = static_cast<float>(m.tensor.as<float>()[i] / norm_of(of_row, in));
+      const auto factor =
+          static_cast<float>(multiple * m.tensor.as<float>()[i] / norm_of(of_row, in));
       for (std::int64_t c = 0; c < in; ++c) of_row[c] *= factor;
     }
   }
@@ -141,9 +144,10 @@ void read_magnitudes(const ModelSource& base, const ModelConfig& config, const P
       if (!config.quantize_base.empty()) round_packed(weight, whole.tensor);
       const RowBlock block = adapted_rows(weight, part);
       const std::int64_t in = weight.shape[1];
+      const double multiple = adapter_multiple(config, weight.place.module, part);
       for (std::int64_t i = 0; i < row.shape[0]; ++i)
-        norms.tensor.as<float>()[i] =
-            static_cast<float>(norm_of(whole.tensor.as<float>() + block.place(i * in, in, in), in));
+        norms.tensor.as<float>()[i] = static_cast<float>(
+            norm_of(whole.tensor.as<float>() + block.place(i * in, in, in), in) / multiple);
       for (const ElementRun& run : row.runs())
         dense(DType::f32, {run.count},
               {reinterpret_cast<const std::byte*>(norms.tensor.as<float>() + run.global),
@@ -159,10 +163,11 @@ std::string base_hash(const ModelSource& source) {
   const ParamTable table = model_rows(source.config());
   for (const Param& row : table.rows()) {
     const RowPlace& place = row.place;
-    if (place.param != "weight" ||
-        (place.layer ? *place.layer != 0 || place.module != "self_attention.linear_proj"
-                     : place.module != "final_layernorm"))
-      continue;
+    const bool is_hashed =
+        place.layer ? *place.layer == 0 && (place.module == "self_attention.linear_proj" ||
+                                            place.module == "mixer.out_proj")
+                    : place.module == "final_layernorm" || place.module == "final_norm";
+    if (place.param != "weight" || !is_hashed) continue;
     const Buffer rounded(Device::cpu,
                          static_cast<std::size_t>(row.shape.numel()) * size_of(DType::bf16));
     const Tensor numbers = rounded.tensor(DType::bf16, row.shape);

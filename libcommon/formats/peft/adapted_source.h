@@ -39,8 +39,9 @@ class AdaptedSource : public ModelSource {
 void read_magnitudes(const ModelSource& base, const ModelConfig& config, const Param& row,
                      Tensor out);
 
-// A hash of a model's final norm and of its first layer's linear_proj, rounded to bf16, by which
-// another model of equal shapes is known, in whatever format it lies, and in f32 or bf16.
+// A hash of a model's final norm and of its first layer's linear_proj, of a Mamba's out_proj,
+// rounded to bf16, by which another model of equal shapes is known, in whatever format it lies, and
+// in f32 or bf16.
 std::string base_hash(const ModelSource& source);
 
 // The folder of the adapter at a path: PEFT's own, or the last checkpoint of a run that trains one,

@@ -1,8 +1,8 @@
 #include "formats/peft/linear_modules.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <utility>
 
 #include "base/option.h"
 #include "formats/names/hugging_face.h"
@@ -22,6 +22,22 @@ static std::string part_name(const Param& weight, std::size_t i) {
   return first.parts.empty() ? weight.segments.at(i).name : std::string(1, first.name.at(i));
 }
 
+// Whether transformers computes with the model's mixers by kernels that take the weight of out_proj
+// alone, so that PEFT refuses an adapter of it: all but a Bamba's.
+static bool has_bare_outputs(const ModelConfig& config) {
+  return config.family == ModelFamily::mamba && !(config.swiglu && config.is_hybrid());
+}
+
+// Where a module lies in a model of theirs, by the name of its weight in a file.  A Nemotron-H's
+// files call `backbone` what the class calls `model`.
+static std::string path_of(const ModelConfig& config, const std::string& name) {
+  constexpr std::string_view kInFiles = "backbone.";
+  const std::string path = name.substr(0, name.rfind('.'));
+  if (config.family != ModelFamily::mamba || !config.is_hybrid() || !path.starts_with(kInFiles))
+    return path;
+  return concat("model.", path.substr(kInFiles.size()));
+}
+
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   ModelConfig bare = config;
   static_cast<AdapterConfig&>(bare) = {};
@@ -29,18 +45,17 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   const ParamTable table = model_rows(bare);
   for (const Param& row : table.rows()) {
     if (!row.place.layer || row.place.expert || row.place.module == "mlp.router" ||
-        row.place.param != "weight" || row.shape.rank() != 2)
+        row.place.param != "weight" || row.shape.rank() != 2 ||
+        (row.place.module == "mixer.out_proj" && has_bare_outputs(config)))
       continue;
     const std::vector<ForeignName> names = hugging_face_names(config, row);
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string& name = names[i].name;
-      LinearModule module{.weight = row.place, .path = name.substr(0, name.rfind('.'))};
+      LinearModule module{.weight = row.place, .path = path_of(config, names[i].name)};
       if (names.size() > 1) module.part = part_name(row, i);
-      // A part's rows are those of their layer; and a matrix of GPT-2's is transposed, but its
-      // adapter is not.
+      // A part's rows are those of their layer, of which it may be a multiple, as its adapter is;
+      // and a matrix of GPT-2's is transposed, but its adapter is not.
       for (const Rearrange& step : names[i].transform)
-        if (step.kind == Rearrange::Kind::sort || step.kind == Rearrange::Kind::exchange ||
-            step.kind == Rearrange::Kind::scale)
+        if (step.kind == Rearrange::Kind::sort || step.kind == Rearrange::Kind::exchange)
           module.of_outputs.push_back(step);
       modules.push_back(std::move(module));
     }
@@ -79,22 +94,30 @@ static std::string last_names(const std::string& path, int count) {
 std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
                          const std::string& from) {
   const std::vector<LinearModule> modules = linear_modules(config);
-  for (const std::string& name : wanted)
-    if (std::ranges::none_of(modules, [&](const auto& module) { return matches(module, name); }))
-      fail_unmatched(modules, name, from);
-  std::map<std::int64_t, std::vector<std::string>> of_layers;
+  for (const std::string& name : wanted) {
+    if (std::ranges::any_of(modules, [&](const auto& module) { return matches(module, name); }))
+      continue;
+    if (has_bare_outputs(config) && ends_with_name(name, "out_proj"))
+      fail(Exit::bad_config, from, ": ", name,
+           ": PEFT refuses adapters of it, as kernels of transformers read its weight alone");
+    fail_unmatched(modules, name, from);
+  }
+  std::vector<std::pair<std::string, bool>> targets;  // and whether they are wanted
   for (const LinearModule& module : modules) {
-    std::vector<std::string>& targets = of_layers[*module.weight.layer];
-    if (std::ranges::any_of(wanted, [&](const auto& name) { return matches(module, name); }))
-      targets.push_back(module.target());
+    const bool is_wanted =
+        std::ranges::any_of(wanted, [&](const auto& name) { return matches(module, name); });
+    const std::string target = module.target();
+    const auto known = std::ranges::find(targets, target, &std::pair<std::string, bool>::first);
+    if (known == targets.end())
+      targets.emplace_back(target, is_wanted);
+    else if (known->second != is_wanted)
+      fail(Exit::bad_config, from, ": layer ", *module.weight.layer,
+           config.family == ModelFamily::t5 ? concat(" of the ", module.weight.stack) : "",
+           " would have other adapters than the first, and all layers have the same");
   }
   std::string joined;
-  for (const auto& [layer, targets] : of_layers)
-    if (targets != of_layers.begin()->second)
-      fail(Exit::bad_config, from, ": layer ", layer,
-           " would have other adapters than the first, and all layers have the same");
-  for (const std::string& target : of_layers.begin()->second)
-    joined.append(joined.empty() ? "" : ",").append(target);
+  for (const auto& [target, is_wanted] : targets)
+    if (is_wanted) joined.append(joined.empty() ? "" : ",").append(target);
   return joined;
 }
 

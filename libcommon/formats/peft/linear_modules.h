@@ -22,7 +22,8 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config);
 
 // Returns AdapterConfig::lora_targets for what a user or a PEFT folder wants: "all-linear"; names
 // of theirs, "q_proj" or the whole path, as PEFT matches them; or of ours, "linear_qkv".  What
-// matches nothing, or not in all layers alike, is Exit::bad_config; `from` begins that line.
+// matches nothing, or a module of one layer and not that of another, is Exit::bad_config; `from`
+// begins that line.
 std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
                          const std::string& from);
 

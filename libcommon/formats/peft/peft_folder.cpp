@@ -149,10 +149,20 @@ std::int64_t PeftFolder::labels() const {
   return head != nullptr && head->shape.rank() == 2 ? head->shape[0] : 0;
 }
 
+// A Nemotron-H's classes of others call its layers as its files do, and not as transformers does.
+static std::string name_in_files(const std::string& name) {
+  const std::string in_class = concat(kPrefix, "model.layers.");
+  if (!name.starts_with(in_class)) return name;
+  return concat(kPrefix, "backbone.layers.", name.substr(in_class.size()));
+}
+
 static const DistTensor& stored(const TensorSource& tensors, const ForeignName& name,
                                 const Param& row) {
-  const DistTensor* const older = tensors.find(name.name + ".weight");  // a magnitude of PEFT's
-  const DistTensor& tensor = older != nullptr ? *older : tensors.at(name.name);
+  std::string found = name.name;
+  if (tensors.find(found + ".weight") != nullptr) found += ".weight";  // an older magnitude
+  if (const std::string in_files = name_in_files(name.name); tensors.find(in_files) != nullptr)
+    found = in_files;
+  const DistTensor& tensor = tensors.at(found);
   const Shape expected = transformed_shape(name.transform, row.shape);
   if (!(tensor.shape == expected))
     fail(Exit::bad_config, tensors.path(), ": tensor ", name.name, " is ", tensor.shape,
@@ -192,6 +202,9 @@ void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table)
 static std::string config_text(const ModelConfig& config) {
   const auto quoted = [](const std::string& text) { return json_quoted(text); };
   const auto number = [](double value) { return JsonWriter().value(value).text(); };
+  const bool is_gpt2 =
+      (config.family == ModelFamily::gpt || config.family == ModelFamily::mixtral) &&
+      config.position_embedding_type == "learned_absolute";
   std::string targets;
   for (const std::string& name : peft_targets(config))
     targets += concat(targets.empty() ? "" : ",", "\n    ", quoted(name));
@@ -199,7 +212,7 @@ static std::string config_text(const ModelConfig& config) {
       {"alpha_pattern", "{}"},
       {"base_model_name_or_path", quoted(config.lora_base)},
       {"bias", quoted("none")},
-      {"fan_in_fan_out", config.position_embedding_type == "learned_absolute" ? "true" : "false"},
+      {"fan_in_fan_out", is_gpt2 ? "true" : "false"},
       {"inference_mode", "true"},
       {"init_lora_weights", "true"},
       {"layers_pattern", "null"},
@@ -213,7 +226,9 @@ static std::string config_text(const ModelConfig& config) {
       {"rank_pattern", "{}"},
       {"revision", "null"},
       {"target_modules", concat("[", targets, "\n  ]")},
-      {"task_type", quoted(config.has_task_head() ? "SEQ_CLS" : "CAUSAL_LM")},
+      {"task_type", quoted(config.has_task_head()             ? "SEQ_CLS"
+                           : config.family == ModelFamily::t5 ? "SEQ_2_SEQ_LM"
+                                                              : "CAUSAL_LM")},
       {"use_dora", config.use_dora ? "true" : "false"},
       {"use_rslora", config.use_rslora ? "true" : "false"}};
   std::string text;

@@ -153,8 +153,13 @@ class ArgsReader {
     if (const PyValue* const experts = given("num_experts"))
       if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
     if (is_on("retro_add_retriever")) return ModelFamily::retro;
+    std::string adapted;  // a module that has an adapter, where adapters are all there is
+    if (const PyValue* const targets = given("lora_targets"))
+      adapted = targets->as_string(path("lora_targets"));
+    adapted.resize(std::min(adapted.find(','), adapted.size()));
     for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
-      if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
+      if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")) ||
+          has_tensor(concat("encoder.layers.", layer, adapted, ".lora_A")))
         return ModelFamily::t5;
     const bool bert = has_tensor("lm_head.dense.weight") ||
                       has_tensor("embedding.tokentype_embeddings.weight");  // on other stages

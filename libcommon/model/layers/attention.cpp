@@ -120,19 +120,22 @@ CrossAttention make_cross_attention_module(const LayerRows& layer, const std::st
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      inner = heads * d, own_heads = heads / layer.part.ranks;
   const auto add = [&](const char* linear, const Shape& shape, const Initializer& init,
-                       Segment segment) {
+                       Segment segment, Purpose adapter_dropout) {
     segment.axis = ShardAxis::tp;
-    return Linear(layer.table,
-                  layer.row(module + linear, "weight", shape, init, {std::move(segment)}),
-                  c.add_bias_linear);
+    return layer.make_linear(
+        layer.row(module + linear, "weight", shape, init, {std::move(segment)}), c.add_bias_linear,
+        adapter_dropout);
   };
   const Shape of_q{inner, h}, of_kv{2 * inner, h}, of_proj{h, inner};
-  const Linear q = add(".linear_q", of_q, matrix_init(c, of_q),
-                       {.name = "q", .extent = inner, .granularity = d});
+  const Linear q =
+      add(".linear_q", of_q, matrix_init(c, of_q), {.name = "q", .extent = inner, .granularity = d},
+          Purpose::cross_q_adapter_dropout);
   const Linear kv = add(".linear_kv", of_kv, matrix_init(c, of_kv),
-                        {.name = "kv", .extent = 2 * inner, .granularity = 2 * d});
+                        {.name = "kv", .extent = 2 * inner, .granularity = 2 * d, .parts = {d, d}},
+                        Purpose::cross_kv_adapter_dropout);
   const Linear proj = add(".linear_proj", of_proj, output_init,
-                          {.name = "heads", .extent = inner, .dimension = 1, .granularity = d});
+                          {.name = "heads", .extent = inner, .dimension = 1, .granularity = d},
+                          Purpose::cross_proj_adapter_dropout);
   const CrossAttention::Options options{.core = {.layer = layer.layer,
                                                  .heads = own_heads,
                                                  .kv_heads = own_heads,
@@ -164,12 +167,13 @@ extern const BranchKind kCrossAttention{
             states.push_back({module, ExtraState::Turn::behind_layers});
           return states;
         },
-    // All pairs; and it is the memory's tokens that linear_kv is of, not the layer's.
+    // All pairs; and it is the memory's tokens that linear_kv is of, not the layer's.  What is
+    // frozen has no gradient.
     .flops =
         [](const ModelConfig& c, double length, double memory) {
           const auto inner = static_cast<double>(c.num_attention_heads * c.head_dim());
           const double kv = 2 * inner * static_cast<double>(c.hidden_size);
-          return 12 * memory * inner + 6 * kv * (memory / length - 1);
+          return 12 * memory * inner + (c.has_adapters() ? 4 : 6) * kv * (memory / length - 1);
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {

@@ -59,14 +59,22 @@ Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout
   return behind;
 }
 
+double adapter_multiple(const ModelConfig& c, std::string_view module, std::string_view part) {
+  const bool queries = (module == "self_attention.linear_qkv" && part == "q") ||
+                       module == "cross_attention.linear_q";
+  return c.family == ModelFamily::t5 && queries ? std::sqrt(static_cast<double>(c.head_dim())) : 1;
+}
+
 Linear LayerRows::make_linear(Param weight, bool has_bias, Purpose adapter_dropout) const {
-  const Adapter::Options adapter{.rank = config.lora_rank,
-                                 .scale = config.lora_scale(),
-                                 .dropout = config.lora_dropout,
-                                 .magnitudes = config.use_dora,
-                                 .parts = config.adapted_parts(weight.place.module),
-                                 .layer = layer,
-                                 .purpose = adapter_dropout};
+  Adapter::Options adapter{.rank = config.lora_rank,
+                           .scale = config.lora_scale(),
+                           .dropout = config.lora_dropout,
+                           .magnitudes = config.use_dora,
+                           .parts = config.adapted_parts(weight.place.module),
+                           .layer = layer,
+                           .purpose = adapter_dropout};
+  for (const std::string& name : adapter.parts)
+    adapter.multiples.push_back(adapter_multiple(config, weight.place.module, name));
   return {table, std::move(weight), has_bias, adapter};
 }
 

@@ -34,6 +34,11 @@ struct ModelRows {
 // The initialiser of a matrix that does not end a residual branch.
 Initializer matrix_init(const ModelConfig& config, const Shape& shape);
 
+// What a part of a module has of the weights that other libraries have (Adapter::Options): a T5's
+// queries are those of transformers times the square root of a head's width, by which scores are
+// divided here.
+double adapter_multiple(const ModelConfig& config, std::string_view module, std::string_view part);
+
 // --- Layers -------------------------------------------------------------------------------------
 
 // LayerRows: the same for a layer of a stack.

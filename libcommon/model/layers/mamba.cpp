@@ -37,11 +37,10 @@ static Branch make_mamba(const LayerRows& layer) {
   const Initializer ones{Initializer::Kind::ones},
       of_conv{Initializer::Kind::uniform, 0.5 / std::numbers::sqrt3};  // in [-1/2, 1/2)
   const Norm norm = layer.make_branch_norm("mixer.in_proj", "layer_norm_weight");
-  const Linear in(
-      layer.table,
+  const Linear in = layer.make_linear(
       row("mixer.in_proj", "weight", {projected, h}, matrix_init(c, {projected, h}),
           {cut("z", inner), cut("x", inner), cut("B", states), cut("C", states), cut("dt", heads)}),
-      false);
+      false, Purpose::qkv_adapter_dropout);
   Mamba::Params params{};
   params.conv_weight =
       add("mixer.conv1d", "weight", {inner + 2 * states, 1, kMambaConv}, of_conv, mixed);
@@ -51,10 +50,9 @@ static Branch make_mamba(const LayerRows& layer) {
   params.a_log = add("mixer", "A_log", {heads}, {Initializer::Kind::decays}, {cut("heads", heads)});
   params.d = add("mixer", "D", {heads}, ones, {cut("heads", heads)});
   params.norm = add("mixer.norm", "weight", {inner}, ones, {cut("x", inner)});
-  const Linear out(
-      layer.table,
-      row("mixer.out_proj", "weight", {h, inner}, layer.output_init(), {cut("x", inner, 1)}),
-      false);
+  const Linear out = layer.make_linear(
+      row("mixer.out_proj", "weight", {h, inner}, layer.output_init(), {cut("x", inner, 1)}), false,
+      Purpose::proj_adapter_dropout);
   return Branch(norm,
                 Mamba(in, out, params,
                       {.shape = shape_of(c, layer.part.ranks),

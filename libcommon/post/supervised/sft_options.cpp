@@ -37,7 +37,7 @@ void SftOptions::add_to(CommandLine& cl) {
       "training adds noise to the embeddings of each text, uniform up to this over the square "
       "root of its tokens times --hidden-size (arXiv:2310.05914); 0: none",
       at_least(0.0));
-  offers_adapters = takes_pairs = true;
+  offers_adapters = takes_pairs = takes_mamba = true;
   add_run_to(cl);
 }
 
@@ -48,7 +48,6 @@ static void check_pairs(const SftOptions& o) {
   };
   if (o.packing != "none") refuse("--packing ", o.packing, ": not");
   if (o.overlong == "split") refuse("--overlong split: not");
-  if (o.model.has_adapters()) refuse("--lora-rank: not");
   if (o.model.neftune_alpha > 0) refuse("--neftune ", o.model.neftune_alpha, ": not");
 }
 
@@ -64,10 +63,16 @@ void SftOptions::choose_type() {
   if (model_type == "t5") {
     check_pairs(*this);
     if (!decoder_seq_length) decoder_seq_length = seq_length;
+    mamba.check_unused("--model-type t5");
     return encoder.make_t5(model);
   }
   const std::string type = "--model-type " + model_type;
-  if (model_type != "gpt") fail(Exit::bad_config, type, ": sft trains models of type gpt or t5");
+  if (model_type == "bert")
+    fail(Exit::bad_config, type, ": sft trains models of type gpt, t5 or mamba");
+  if (model_type == "mamba")
+    mamba.make_mamba(model);
+  else
+    mamba.check_unused(type);
   encoder.check_unused(type);
   examples.check_unpaired(type);
   if (decoder_seq_length) fail(Exit::usage, "--decoder-seq-length: has no effect with ", type);
@@ -79,10 +84,8 @@ void SftOptions::complete() {
   if (model.neftune_alpha > 0 && run.ranks.parallel.context_parallel_size > 1)
     fail(Exit::bad_config, "--neftune ", model.neftune_alpha,
          ": not with --context-parallel-size, by which no rank knows how long texts are");
-  if (is_paired()) {
-    check_whole_sequences(run, model);
-    check_t5(run, *decoder_seq_length);
-  }
+  check_whole_sequences(run, model);
+  if (is_paired()) check_t5(run, *decoder_seq_length);
   FinetuneOptions::complete(!is_paired());
   if (decoder_seq_length.value_or(0) > model.max_position_embeddings)
     fail(Exit::bad_config, "--decoder-seq-length ", *decoder_seq_length,

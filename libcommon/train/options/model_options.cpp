@@ -140,8 +140,9 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (cl.given("--model-type") && type != model_type)
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
   if (family == ModelFamily::mamba && !takes_mamba)
-    fail(Exit::bad_config, stored->where, ": is a Mamba, which mt-pretrain alone trains");
-  if (family == ModelFamily::retro && !takes_mamba)
+    fail(Exit::bad_config, stored->where,
+         ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::retro && !takes_retro)
     fail(Exit::bad_config, stored->where, ": is a Retro, which mt-pretrain alone trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
   if (family == ModelFamily::retro) cl.fallback("--retro-add-retriever", {"true"}, from);

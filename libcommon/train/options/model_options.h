@@ -23,10 +23,10 @@ struct ModelOptions {
   EncoderOptions encoder;
   MambaOptions mamba;
   RetroOptions retro;
-  bool takes_mamba = false;                 // the program has its options, and a Retro's
-  std::optional<std::int64_t> num_experts;  // of a layer, in the place of its MLP
-  bool pads_to_capacity = false;            // it changes no number here
-  std::optional<StoredSettings> stored;     // of what is to be loaded; set by take_stored()
+  bool takes_mamba = false, takes_retro = false;  // whether the program has their options
+  std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
+  bool pads_to_capacity = false;                  // it changes no number here
+  std::optional<StoredSettings> stored;           // of what is to be loaded; set by take_stored()
 
   // Declares the options of experts.
   void add_experts_to(CommandLine& cl);

@@ -17,7 +17,7 @@ void PretrainOptions::add_to(CommandLine& cl) {
   encoder.add_to(cl);
   mamba.add_to(cl);
   retro.add_to(cl);
-  takes_mamba = true;
+  takes_mamba = takes_retro = true;
   add_experts_to(cl);
   model.recompute.add_to(cl);
   data.add_to(cl);
