@@ -13,8 +13,7 @@ void add_text_noise(T* y, const std::int32_t* first_key, std::int64_t rows, std:
   for_blocks(rows, rows_per_block(cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t i = noise.first_row + r, position = i % noise.seq_length;
-      const std::int64_t length =
-          text_length(first_key + (i - position), position, noise.seq_length);
+      const std::int64_t length = text_length(noise, first_key, i);
       const auto size = static_cast<T>(noise.alpha / std::sqrt(static_cast<double>(length * cols)));
       const std::uint32_t sample = word(noise.record->first_sample + i / noise.seq_length);
       Counter words = {};

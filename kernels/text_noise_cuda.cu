@@ -15,7 +15,7 @@ __global__ __launch_bounds__(kThreads) void add_text_noise_kernel(T* y,
   __shared__ float size;
   const std::int64_t i = noise.first_row + blockIdx.x, position = i % noise.seq_length;
   if (threadIdx.x == 0) {
-    const std::int64_t length = text_length(first_key + (i - position), position, noise.seq_length);
+    const std::int64_t length = text_length(noise, first_key, i);
     size = static_cast<float>(noise.alpha / sqrt(static_cast<double>(length * cols)));
   }
   __syncthreads();

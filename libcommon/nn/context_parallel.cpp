@@ -58,6 +58,24 @@ std::vector<TokenRun> token_runs(const Step& s, std::int64_t begin, std::int64_t
   return runs;
 }
 
+ConstTensor of_whole_sequences(Step& s, ConstTensor of_tokens) {
+  const int ranks = s.context->size();
+  const std::int64_t count = s.tokens.count(), length = s.tokens.length, chunk = length / 2;
+  const Tensor gathered = s.layer.alloc(DType::i32, {ranks * count}),
+               whole = s.layer.alloc(DType::i32, gathered.shape());
+  s.context->ranks().all_gather(gathered, of_tokens).wait();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto starts = chunk_starts(chunk, ranks, rank);
+    for (std::int64_t row = 0; row < count; row += chunk) {
+      const std::int64_t from = rank * count + row,
+                         to = row / length * whole_length(s) +
+                              starts[static_cast<std::size_t>(row % length / chunk)];
+      copy(whole.rows(to, to + chunk), gathered.rows(from, from + chunk), s.stream);
+    }
+  }
+  return whole;
+}
+
 // --- What depends on a token's place ------------------------------------------------------------
 
 static ConstTensor rows_or_empty(const ConstTensor& tensor, const TokenRun& run) {

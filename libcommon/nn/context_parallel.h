@@ -64,6 +64,8 @@ struct TokenRun {
 };
 std::vector<TokenRun> token_runs(const Step& s, std::int64_t begin, std::int64_t end);
 std::int64_t whole_length(const Step& s);  // of a sequence, over all ranks
+// Returns what all ranks' tokens have, i32, in the order of whole sequences; in `layer`.
+ConstTensor of_whole_sequences(Step& s, ConstTensor of_tokens);
 
 // Dropout of this rank's rows of hidden states (ops.h), by their places in whole sequences.
 void add_dropout(Step& s, Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,

@@ -25,6 +25,20 @@ double Embedding::multiplier(DType dtype) const {
                                : options_.multiplier;
 }
 
+// A text is as long on a rank that has a part of it as it is on one that has all of it.
+static void add_noise(Step& s, Tensor y, TextNoise noise) {
+  const ConstTensor first_key = s.tokens.first_key, lengths = s.tokens.lengths;
+  if (!first_key) noise.lengths = lengths.as<std::int32_t>();
+  if (s.context == nullptr) return add_text_noise(y, first_key, noise, s.stream);
+  const ArenaScope scope(s.layer);
+  const ConstTensor of_all = of_whole_sequences(s, first_key);
+  noise.seq_length = whole_length(s);
+  for (const TokenRun& run : token_runs(s, s.first_row(), s.first_row() + s.rows())) {
+    noise.first_row = run.first;
+    add_text_noise(y.rows(run.begin, run.end), of_all, noise, s.stream);
+  }
+}
+
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
   look_up(s, y, ids);
   s.done(*tables_.words);
@@ -39,13 +53,12 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
   const Saved read{ids, add(tables_.positions, s.tokens.positions), add(tables_.types, types)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (options_.noise > 0 && s.training)
-    add_text_noise(y, s.tokens.first_key,
-                   {.alpha = options_.noise,
-                    .key = dropout.key,
-                    .seq_length = dropout.seq_length,
-                    .first_row = dropout.first_row,
-                    .record = s.record},
-                   s.stream);
+    add_noise(s, y,
+              {.alpha = options_.noise,
+               .key = dropout.key,
+               .seq_length = dropout.seq_length,
+               .first_row = dropout.first_row,
+               .record = s.record});
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   s.show(*tables_.words, "output", y);
   if (saved) *saved = read;

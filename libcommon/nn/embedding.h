@@ -22,7 +22,7 @@ class Embedding {
   };
   struct Options {
     double multiplier = 1;
-    double noise = 0;  // its alpha; where there is one, tokens have a first_key
+    double noise = 0;  // its alpha; where there is one, tokens have a first_key, or lengths
   };
   Embedding(const Tables& tables, double dropout, const Options& options)
       : tables_(tables), dropout_(dropout), options_(options) {}

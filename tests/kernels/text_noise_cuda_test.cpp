@@ -34,6 +34,18 @@ TYPED_TEST(TextNoiseCuda, AgreesWithTheCpu) {
       noise.record = device_record.data();
       cuda::add_text_noise(y.device.data(), device_keys.data(), rows, cols, noise, nullptr);
       EXPECT_TRUE(near(y.device, expected));
+      // One text of each sequence.
+      const std::vector<std::int32_t> lengths = {5, 0, 40};
+      const DeviceArray<std::int32_t> device_lengths(lengths);
+      const Input<T> again(rows * cols, 1);
+      expected = again.host;
+      noise.record = &record;
+      noise.lengths = lengths.data();
+      cpu::add_text_noise<double>(expected.data(), nullptr, rows, cols, noise);
+      noise.record = device_record.data();
+      noise.lengths = device_lengths.data();
+      cuda::add_text_noise<T>(again.device.data(), nullptr, rows, cols, noise, nullptr);
+      EXPECT_TRUE(near(again.device, expected));
     }
 }
 

@@ -40,6 +40,20 @@ TEST(TextNoise, OfSomeRowsIsThatOfAll) {
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 5 * 33));
 }
 
+// Of texts in front of padding the same as of those that others follow.
+TEST(TextNoise, GoesByLengths) {
+  std::vector<double> expected(14 * 6), y(14 * 6);
+  cpu::add_text_noise(expected.data(), kFirstKeys.data(), 14, 6, kNoise);
+  const std::int32_t lengths[] = {3, 7};
+  TextNoise noise = kNoise;
+  noise.lengths = lengths;
+  cpu::add_text_noise<double>(y.data(), nullptr, 14, 6, noise);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    if (i / 6 < 3 || i / 6 >= 7) {
+      EXPECT_EQ(y[i], expected[i]) << i;
+    }
+}
+
 TEST(TextNoise, IsUniform) {
   const std::vector<std::int32_t> one_text(1000);
   std::vector<double> y(1000 * 64);

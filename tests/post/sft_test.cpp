@@ -77,6 +77,8 @@ TEST_F(SftRun, NoiseIsThatOfOneRank) {
   EXPECT_GT(largest_difference(with({}, 0), expected).value, 1e-3);
   for (const FinetuneLayout& layout :
        {FinetuneLayout{.data = 2}, FinetuneLayout{.tensor = 2, .shares_rows = true},
+        FinetuneLayout{.context = 2}, FinetuneLayout{.context = 4},
+        FinetuneLayout{.tensor = 2, .context = 2, .shares_rows = true},
         FinetuneLayout{.data = 2, .tensor = 2, .pipeline = 2, .distributed = true}}) {
     const LayoutDifference difference = largest_difference(with(layout, 5), expected);
     EXPECT_LT(difference.value, 1e-9) << layout.name() << ": " << difference.where;

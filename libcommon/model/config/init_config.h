@@ -7,7 +7,7 @@ namespace mt {
 struct InitConfig {
   double attention_dropout = 0.1, hidden_dropout = 0.1;
   double label_smoothing = 0;
-  double neftune_alpha = 0;  // of a GPT whose texts share samples; no checkpoint has it
+  double neftune_alpha = 0;  // of a model that learns texts; no checkpoint has it
   double init_method_std = 0.02;
   bool init_method_xavier_uniform = false;
 };

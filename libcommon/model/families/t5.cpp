@@ -54,10 +54,13 @@ void T5::decode(Step& s, Wire& out, const Wire& in, const Fields& batch, const E
                 Saved* saved) const {
   const Chunk& own = chunk(s);
   Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
-  if (begins_decoder(own.range))
-    embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
-  else
+  if (begins_decoder(own.range)) {
+    Step of_texts = s;
+    of_texts.tokens.lengths = batch[Field::lengths];
+    embedding_->forward(of_texts, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
+  } else {
     copy(x, in.hidden(), s.stream);
+  }
   find_angles(s, rotary_);
   x = own.decoder.forward(s, x, saved ? &saved->decoder : nullptr);
   if (!own.range.last) {

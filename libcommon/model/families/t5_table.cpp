@@ -61,7 +61,8 @@ void T5::add_shared_tables(const StageRanges& ranges) {
         learned ? add(declare_positions(rows), SharingStages::embeddings, first && begins, first)
                 : nullptr;
     if (positions != nullptr) positions->place.also = "position_embeddings";
-    embedding_.emplace(Embedding::Tables{words_, positions}, config_->hidden_dropout);
+    embedding_.emplace(Embedding::Tables{words_, positions}, config_->hidden_dropout,
+                       Embedding::Options{.noise = config_->neftune_alpha});
   });
   if (config_->position_embedding_type != "relative") return;
   const std::int64_t heads = config_->num_attention_heads / part_.ranks;

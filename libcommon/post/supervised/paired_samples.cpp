@@ -7,10 +7,16 @@
 
 namespace mt {
 
+FieldSpecs pair_fields(std::int64_t source, std::int64_t target) {
+  FieldSpecs fields = t5_fields(source, target);
+  fields.push_back({.field = Field::lengths, .per_sample = 1, .of_tokens = false});
+  return fields;
+}
+
 PairedSamples::PairedSamples(std::unique_ptr<PackedSamples> pairs, const PairLengths& lengths)
     : pairs_(std::move(pairs)),
       lengths_(lengths),
-      fields_(t5_fields(lengths.source, lengths.target)) {}
+      fields_(pair_fields(lengths.source, lengths.target)) {}
 
 void PairedSamples::get(std::int64_t k, const Fields& sample) const {
   const Packed& packed = pairs_->packed();
@@ -29,6 +35,7 @@ void PairedSamples::get(std::int64_t k, const Fields& sample) const {
   const std::span loss_mask = sample.span<float>(Field::loss_mask);
   std::ranges::fill(loss_mask, 0.0F);
   std::ranges::fill(loss_mask.first(target.size()), 1.0F);
+  of(Field::lengths)[0] = static_cast<std::int32_t>(target.size());
 }
 
 }  // namespace mt

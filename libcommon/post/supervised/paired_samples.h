@@ -1,8 +1,9 @@
 // PairedSamples: samples of a source, which an encoder reads, and a target, which a decoder learns
-// to say: t5_fields() of the pairs that PackedSamples have one by one.
+// to say: pair_fields() of the pairs that PackedSamples have one by one.
 //   encoder_ids  the source; padding; with positions and the source's length
 //   ids          the token that a decoder begins behind, the target but for its last; padding
 //   labels       the target; 0                loss_mask  1, but 0 behind the target
+//   lengths      the target's
 // Thread-safe.
 #pragma once
 
@@ -14,6 +15,8 @@
 #include "post/data/packed_samples.h"
 
 namespace mt {
+
+FieldSpecs pair_fields(std::int64_t source, std::int64_t target);  // tokens of a sample
 
 struct PairLengths {
   std::int64_t source = 0, target = 0;  // tokens of a sample

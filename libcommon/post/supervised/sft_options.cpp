@@ -34,8 +34,9 @@ void SftOptions::add_to(CommandLine& cl) {
             one_of({"nll", "dft"}));
   cl.option(
       "--neftune", &model.neftune_alpha, "F",
-      "training adds noise to the embeddings of each text, uniform up to this over the square "
-      "root of its tokens times --hidden-size (arXiv:2310.05914); 0: none",
+      "training adds noise to the embeddings of each text, of a T5 of source and target, uniform "
+      "up to this over the square root of its tokens times --hidden-size (arXiv:2310.05914); 0: "
+      "none",
       at_least(0.0));
   offers_adapters = takes_pairs = takes_mamba = true;
   add_run_to(cl);
@@ -48,7 +49,6 @@ static void check_pairs(const SftOptions& o) {
   };
   if (o.packing != "none") refuse("--packing ", o.packing, ": not");
   if (o.overlong == "split") refuse("--overlong split: not");
-  if (o.model.neftune_alpha > 0) refuse("--neftune ", o.model.neftune_alpha, ": not");
 }
 
 void SftOptions::choose_packing() {
@@ -81,9 +81,6 @@ void SftOptions::choose_type() {
 void SftOptions::complete() {
   if (loss == "dft" && model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with --loss dft");
-  if (model.neftune_alpha > 0 && run.ranks.parallel.context_parallel_size > 1)
-    fail(Exit::bad_config, "--neftune ", model.neftune_alpha,
-         ": not with --context-parallel-size, by which no rank knows how long texts are");
   check_whole_sequences(run, model);
   if (is_paired()) check_t5(run, *decoder_seq_length);
   FinetuneOptions::complete(!is_paired());

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "data/samples/gpt_dataset.h"
-#include "data/samples/t5_dataset.h"
 #include "post/supervised/paired_samples.h"
 
 namespace mt {
@@ -15,7 +14,7 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
       objective_(loss_ == "dft") {}
 
 FieldSpecs SupervisedFinetuning::sample_fields() const {
-  return model().family == ModelFamily::t5 ? t5_fields(seq_length(), decoder_seq_length_)
+  return model().family == ModelFamily::t5 ? pair_fields(seq_length(), decoder_seq_length_)
                                            : gpt_fields(seq_length(), true);
 }
 
