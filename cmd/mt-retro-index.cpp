@@ -6,17 +6,21 @@
 #include "cmd/programs.h"
 #include "retro/chunk_db.h"
 #include "retro/chunk_reader.h"
+#include "retro/project_stages.h"
 #include "search/index_commands.h"
 
 namespace {
 
+constexpr const char* kGoesOn =
+    "What is made and undamaged stays: the same command goes on where it was stopped.";
+constexpr const char* kJson = "print a summary as one JSON object";
+
 void run_build_db(mt::CommandLine& cl) {
   mt::ChunkDbOptions options;
   bool json = false;
-  cl.describe("cut token files into chunks, from which neighbours are retrieved",
-              "What is made and undamaged stays: the same command goes on where it was stopped.");
+  cl.describe("cut token files into chunks, from which neighbours are retrieved", kGoesOn);
   options.add_to(cl);
-  cl.flag("--json", &json, "print a summary as one JSON object");
+  cl.flag("--json", &json, kJson);
   cl.parse();
   const auto work = [&](const mt::RunContext& context) {
     const mt::ChunkDbSummary summary = mt::build_chunk_db(options, context);
@@ -58,6 +62,15 @@ void run_add(mt::CommandLine& cl) {
                        [&](const mt::RunContext& context) { mt::add_to_index(options, context); });
 }
 
+void run_merge(mt::CommandLine& cl) {
+  mt::MergeIndexOptions options;
+  cl.describe("put the vectors of several indexes in one");
+  options.add_to(cl);
+  cl.parse();
+  mt::run_until_signal(cl,
+                       [&](const mt::RunContext& context) { mt::merge_indexes(options, context); });
+}
+
 void run_query(mt::CommandLine& cl) {
   mt::QueryIndexOptions options;
   cl.describe("print the nearest of an index's vectors, a line of JSON for each that is asked");
@@ -68,21 +81,119 @@ void run_query(mt::CommandLine& cl) {
       cl, [&](const mt::RunContext& context) { mt::query_index(options, context, std::cout); });
 }
 
+// A stage of a project: its work, and, if that is asked for, what became of it.
+void run_stage(mt::CommandLine& cl, bool json,
+               const std::function<mt::StageSummary(const mt::RunContext&)>& work) {
+  const auto tell = [&](const mt::RunContext& context) {
+    const mt::StageSummary summary = work(context);
+    if (!summary.complete)
+      context.log.note(mt::concat(summary.files.left,
+                                  " files are left to others; the same command without --shard "
+                                  "makes what is missing of them, and goes on"));
+    if (!json) return;
+    mt::JsonWriter line;
+    summary.write(line);
+    std::cout << line.text() << '\n';
+  };
+  mt::run_until_signal(cl, tell, true);
+}
+
+void run_project_index(mt::CommandLine& cl, mt::ProjectIndexOptions::Stage stage) {
+  using Stage = mt::ProjectIndexOptions::Stage;
+  mt::ProjectIndexOptions options;
+  bool json = false;
+  cl.describe(stage == Stage::train ? "train a project's index on the chunks that are set aside"
+              : stage == Stage::add ? "add the chunks that are retrieved to a project's index"
+                                    : "train a project's index, and add its chunks",
+              kGoesOn);
+  options.add_to(cl, stage);
+  cl.flag("--json", &json, kJson);
+  cl.parse();
+  options.complete();
+  options.embedder.compute.warn(cl.log());
+  run_stage(cl, json, [&](const mt::RunContext& context) {
+    mt::StageSummary summary;
+    if (stage != Stage::add) summary = mt::train_project_index(options, context);
+    if (stage != Stage::train && summary.complete) {
+      const mt::StageSummary added = mt::add_to_project_index(options, context);
+      summary.files.made += added.files.made;
+      summary.files.found += added.files.found;
+      summary.files.left += added.files.left;
+      summary.complete = added.complete;
+    }
+    return summary;
+  });
+}
+
+void run_project_query(mt::CommandLine& cl) {
+  mt::ProjectQueryOptions options;
+  bool json = false;
+  cl.describe("find the neighbours of a project's training", kGoesOn);
+  options.add_to(cl);
+  cl.flag("--json", &json, kJson);
+  cl.parse();
+  options.index.complete();
+  options.index.embedder.compute.warn(cl.log());
+  run_stage(cl, json,
+            [&](const mt::RunContext& context) { return mt::query_project(options, context); });
+}
+
+void run_embed(mt::CommandLine& cl) {
+  mt::ProjectEmbedOptions options;
+  cl.describe("make embeddings of a project's chunks with a BERT", kGoesOn);
+  options.add_to(cl);
+  cl.parse();
+  options.complete();
+  options.embedder.compute.warn(cl.log());
+  run_stage(cl, false, [&](const mt::RunContext& context) {
+    return mt::embed_project(options, context, std::cout);
+  });
+}
+
+void run_verify(mt::CommandLine& cl) {
+  mt::ProjectQueryOptions options;
+  bool json = false;
+  cl.describe("make some of a project's neighbours again, and compare");
+  options.add_verify_to(cl);
+  cl.flag("--json", &json, kJson);
+  cl.parse();
+  options.index.complete();
+  options.index.embedder.compute.warn(cl.log());
+  run_stage(cl, json,
+            [&](const mt::RunContext& context) { return mt::verify_project(options, context); });
+}
+
 void run(mt::CommandLine& cl) {
-  constexpr mt::Verb kVerbs[] = {{"build-db", "cut token files into chunks", "db-build"},
-                                 {"cat", "print chunks"},
-                                 {"train", "train an index on vectors"},
-                                 {"add", "add vectors to an index"},
-                                 {"build", "train and add at once"},
-                                 {"query", "find the nearest of an index's vectors"}};
+  constexpr mt::Verb kVerbs[] = {
+      {"build-db", "cut token files into chunks", "db-build"},
+      {"cat", "print chunks"},
+      {"embed", "make embeddings of chunks"},
+      {"train", "train an index on vectors"},
+      {"add", "add vectors to an index"},
+      {"build", "train and add at once"},
+      {"merge", "put several indexes in one"},
+      {"query", "find the nearest of an index's vectors"},
+      {"index-train", "train a project's index", "index-train"},
+      {"index-add", "add a project's chunks to its index", "index-add"},
+      {"index-build", "both", "index-build"},
+      {"query-neighbors", "find a training's neighbours", "query-neighbors"},
+      {"verify", "find some of them again, and compare"}};
   const std::string verb = cl.verb(kVerbs, "--retro-tasks");
   if (verb == "build-db") return run_build_db(cl);
   if (verb == "cat") return run_cat(cl);
   if (verb == "train" || verb == "build") return run_train(cl, verb == "build");
   if (verb == "add") return run_add(cl);
+  if (verb == "embed") return run_embed(cl);
+  if (verb == "merge") return run_merge(cl);
   if (verb == "query") return run_query(cl);
+  using Stage = mt::ProjectIndexOptions::Stage;
+  if (verb == "index-train") return run_project_index(cl, Stage::train);
+  if (verb == "index-add") return run_project_index(cl, Stage::add);
+  if (verb == "index-build") return run_project_index(cl, Stage::build);
+  if (verb == "query-neighbors") return run_project_query(cl);
+  if (verb == "verify") return run_verify(cl);
   cl.describe("Make what text is retrieved from while a model is trained.",
-              "--retro-tasks db-build of Megatron's preprocess_data.py names the verb, too.");
+              "--retro-tasks of Megatron's preprocess_data.py, as db-build, names the verb, too.");
   std::string unknown;
   cl.positional("VERB", &unknown, "what is to be made or printed");
   cl.parse();

@@ -46,7 +46,8 @@ static bool is_named(int descriptor, const std::string& path) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-SaveLock::SaveLock(const std::string& folder) : path_(folder + "/.mt-lock") {
+SaveLock::SaveLock(const std::string& folder, const std::string& part)
+    : path_(concat(folder, "/.mt-lock", part)) {
   for (;;) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail_errno(path_, "cannot create", Exit::cannot_create);

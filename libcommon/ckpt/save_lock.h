@@ -9,8 +9,9 @@ class SaveLock {
  public:
   // Exit::cannot_create, naming the process, where another one saves there.  What a dead process
   // left is taken over.  Where files cannot be locked, as on some network file systems, a process
-  // of this host is known by its number, and one of another host is not known.
-  explicit SaveLock(const std::string& folder);
+  // of this host is known by its number, and one of another host is not known.  `part`: of several
+  // parts of a folder, which one process each may save.
+  explicit SaveLock(const std::string& folder, const std::string& part = {});
   SaveLock(const SaveLock&) = delete;
   ~SaveLock();
 

@@ -7,70 +7,45 @@
 #include "base/input/line_reader.h"
 #include "base/input/text_lines.h"
 #include "base/json.h"
+#include "base/npy.h"
 #include "data/corpus/json_lines.h"
 #include "formats/load_model.h"
-#include "infer/bert_text.h"
-#include "infer/encoder_pass.h"
-#include "model/config/model_config.h"
+#include "infer/text_embedder.h"
 
 namespace mt {
 namespace {
 
 constexpr std::size_t kAtATime = 4096;  // texts that are put together by their lengths
 
-// The bytes of a .npy (NumPy's format 1.0) of such a matrix in front of its numbers.
-std::string npy_header(std::size_t rows, std::size_t columns) {
-  const std::string says =
-      concat("{'descr': '<f4', 'fortran_order': False, 'shape': (", rows, ", ", columns, "), }");
-  constexpr std::size_t kBegin = 10;  // magic, version and the header's length, in two bytes
-  const std::size_t all = (kBegin + says.size() + 1 + 63) / 64 * 64, length = all - kBegin;
-  std::string header("\x93NUMPY\x01\x00", 8);
-  header += static_cast<char>(length % 256);
-  header += static_cast<char>(length / 256);
-  header += says;
-  header.resize(all - 1, ' ');
-  return header + "\n";
-}
-
-class Embedder {
+class Embedding {
  public:
   using Print = std::function<void(std::string_view)>;
 
-  Embedder(const EmbedOptions& options, const LoadedModel& loaded, Print print,
-           std::function<void()> done)
+  Embedding(const EmbedOptions& options, const LoadedModel& loaded, Print print,
+            std::function<void()> done)
       : options_(options),
-        vocab_size_(loaded.vocab_size()),
-        words_(*loaded.tokenizer),
-        columns_(static_cast<std::size_t>(loaded.model->config().hidden_size)),
         print_(std::move(print)),
         done_(std::move(done)),
-        pass_(*loaded.model,
-              {.wanted = options.pooled ? EncoderPass::Wanted::pooled : EncoderPass::Wanted::hidden,
-               .vocab_size = vocab_size_,
-               .batch = options.micro_batch_size,
-               .threads = options.threads}) {
+        embedder_(loaded, {.pooled = options.pooled,
+                           .batch = options.micro_batch_size,
+                           .threads = options.threads}) {
     if (options.output != "-") file_.emplace(options.output, options.force);
   }
 
-  void add(std::string_view text, const auto&... place) {
-    std::vector<std::int32_t> ids = words_.ids(text);
-    for (const std::int32_t id : ids)
-      if (id < 0 || id >= vocab_size_)
-        fail(Exit::bad_data, place..., ": token ", id, " is none of the model's ", vocab_size_);
-    if (std::ssize(ids) > pass_.max_tokens())
-      fail(Exit::bad_data, place..., ": ", ids.size(), " tokens; the model takes at most ",
-           pass_.max_tokens());
+  void add(std::string_view text, const std::string& place) {
+    std::vector<std::int32_t> ids = embedder_.ids(text, place);
+    if (std::ssize(ids) > embedder_.max_tokens())
+      fail(Exit::bad_data, place, ": ", ids.size(), " tokens; the model takes at most ",
+           embedder_.max_tokens());
     texts_.push_back(std::move(ids));
     if (texts_.size() == kAtATime) flush();
   }
 
   void flush() {
-    std::vector<EncoderPass::Text> asked;
-    for (const auto& ids : texts_) asked.push_back({.ids = ids, .asked = asked_of(ids)});
-    std::vector<std::vector<float>> found(texts_.size());
-    pass_.run(asked, [&](std::size_t i, ConstTensor said) { found[i] = mean(said); });
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      put(found[i], texts_[i].size());
+    const std::vector<float> found = embedder_.embed(texts_);
+    const auto columns = static_cast<std::size_t>(embedder_.columns());
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      put(std::span(found).subspan(i * columns, columns), texts_[i].size());
       done_();
     }
     texts_.clear();
@@ -80,7 +55,7 @@ class Embedder {
     flush();
     if (!file_) return;
     if (is_matrix()) {
-      file_->write(npy_header(static_cast<std::size_t>(items_), columns_));
+      file_->write(npy_header(items_, embedder_.columns()));
       file_->write(std::as_bytes(std::span(matrix_)));
     }
     file_->commit();
@@ -89,27 +64,7 @@ class Embedder {
  private:
   bool is_matrix() const { return options_.output.ends_with(".npy"); }
 
-  std::vector<std::int32_t> asked_of(const std::vector<std::int32_t>& ids) const {
-    if (options_.pooled) return {0};
-    std::vector<std::int32_t> asked;
-    for (std::int32_t i = 1; i + 1 < std::ssize(ids); ++i) asked.push_back(i);
-    return asked;
-  }
-
-  std::vector<float> mean(ConstTensor said) const {
-    std::vector<double> sum(columns_);
-    const auto rows = static_cast<std::size_t>(said.shape()[0]);
-    with_float_type(said.dtype(), [&]<class T>() {
-      for (std::size_t i = 0; i < rows * columns_; ++i)
-        sum[i % columns_] += static_cast<double>(said.as<T>()[i]);
-    });
-    std::vector<float> mean;
-    for (const double x : sum)
-      mean.push_back(rows == 0 ? 0 : static_cast<float>(x / static_cast<double>(rows)));
-    return mean;
-  }
-
-  void put(const std::vector<float>& embedding, std::size_t tokens) {
+  void put(std::span<const float> embedding, std::size_t tokens) {
     const std::int64_t item = items_++;
     if (is_matrix()) {
       matrix_.insert(matrix_.end(), embedding.begin(), embedding.end());
@@ -130,12 +85,9 @@ class Embedder {
   }
 
   const EmbedOptions& options_;
-  std::int64_t vocab_size_;
-  BertText words_;
-  std::size_t columns_;
   Print print_;
   std::function<void()> done_;
-  EncoderPass pass_;
+  TextEmbedder embedder_;
   std::optional<AtomicFile> file_;
   std::vector<std::vector<std::int32_t>> texts_;  // not yet embedded
   std::vector<float> matrix_;
@@ -143,7 +95,7 @@ class Embedder {
 };
 
 // The lines of an input; JSON's where its first begins with a brace.
-void read(const std::string& input, const std::string& key, Embedder& embedder) {
+void read(const std::string& input, const std::string& key, Embedding& embedding) {
   LineReader reader({.inputs = {input}});
   LineBlock block;
   JsonLineParser parser({key});
@@ -155,7 +107,7 @@ void read(const std::string& input, const std::string& key, Embedder& embedder) 
       if (!*json) {
         std::string_view text = line.text;
         if (text.ends_with('\n')) text.remove_suffix(1);
-        embedder.add(text, block.file, ":", line.number);
+        embedding.add(text, concat(block.file, ":", line.number));
         continue;
       }
       if (const std::string wrong = parser.parse(line.line); !wrong.empty())
@@ -163,7 +115,7 @@ void read(const std::string& input, const std::string& key, Embedder& embedder) 
       if (parser.texts().front().size() != 1)
         fail(Exit::bad_data, block.file, ":", line.number, ": \"", key,
              "\" is a list, expected one text");
-      embedder.add(parser.texts().front().front(), block.file, ":", line.number);
+      embedding.add(parser.texts().front().front(), concat(block.file, ":", line.number));
     }
   }
 }
@@ -194,21 +146,17 @@ void EmbedOptions::add_to(CommandLine& cl) {
 
 void embed(const EmbedOptions& o, const std::function<void(std::string_view)>& print,
            const std::function<void()>& done) {
-  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute,
-                                        {{ModelFamily::bert}, "of which no embeddings are made"});
-  if (o.pooled && !loaded.model->config().bert_binary_head)
-    fail(Exit::bad_config, "--pooled: ", loaded.path,
-         " has no pooler, as it was trained with --bert-no-binary-head");
+  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute, TextEmbedder::use());
   const std::vector<std::string> inputs = expand_inputs(o.inputs);
   if (o.output != "-") refuse_inputs({&o.output, 1}, inputs);
-  Embedder embedder(o, loaded, print, done);
+  Embedding embedding(o, loaded, print, done);
   try {
-    for (const std::string& input : inputs) read(input, o.key, embedder);
+    for (const std::string& input : inputs) read(input, o.key, embedding);
   } catch (const Error&) {
-    if (o.output == "-") embedder.finish();  // what came before a line that is wrong
+    if (o.output == "-") embedding.finish();  // what came before a line that is wrong
     throw;
   }
-  embedder.finish();
+  embedding.finish();
 }
 
 }  // namespace mt

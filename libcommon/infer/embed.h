@@ -1,6 +1,5 @@
-// embed: the embeddings of texts by a trained BERT, as `mt-generate embed` makes them.  A text's is
-// the mean of the last hidden states of its tokens, those of [CLS] and [SEP] apart (zeros where it
-// has no others), or what the model's pooler makes of [CLS].  A line of JSON for each,
+// embed: the embeddings of texts by a trained BERT (text_embedder.h), as `mt-generate embed` makes
+// them: a line of JSON for each,
 //   {"schema":"mt-embed/1","item":0,"tokens":7,"embedding":[0.25,…]}
 // `tokens` with both, or a matrix of NumPy's, .npy: float32, [texts, hidden_size].
 #pragma once

@@ -155,9 +155,10 @@ Build::Build(const ChunkDbOptions& options, const RunContext& context)
 
 StageFiles Build::open_stage() const {
   train_fraction();  // refuses a split that has none
-  if (options_.seq_length && *options_.seq_length % options_.chunk_length != 0)
-    fail(Exit::bad_config, "--retro-gpt-seq-length ", *options_.seq_length,
-         ": expected a multiple of the ", options_.chunk_length, " tokens of a chunk");
+  const auto& seq_length = options_.run.seq_length;
+  if (seq_length && *seq_length % options_.chunk_length != 0)
+    fail(Exit::bad_config, "--retro-gpt-seq-length ", *seq_length, ": expected a multiple of the ",
+         options_.chunk_length, " tokens of a chunk");
   write_settings();
   return {project_.db(), options_.force};
 }
@@ -178,24 +179,18 @@ void Build::write_settings() const {
     return value ? std::to_string(*value) : std::string("null");
   };
   const ChunkDbOptions& o = options_;
-  project_.add_settings({{"retro_bert_tokenizer_type", text(o.bert.type)},
-                         {"retro_bert_vocab_file", text(o.bert.vocab_file)},
-                         {"retro_block_size", number(o.chunk_block)},
-                         {"retro_gpt_chunk_length", number(o.chunk_length)},
-                         {"retro_gpt_data_cache_path", text(o.cache_path)},
-                         {"retro_gpt_data_path", paths.text()},
-                         {"retro_gpt_eval_interval", number(o.eval_interval)},
-                         {"retro_gpt_eval_iters", number(o.eval_iters)},
-                         {"retro_gpt_global_batch_size", number(o.global_batch_size)},
-                         {"retro_gpt_merge_file", text(gpt.merge_file)},
-                         {"retro_gpt_seed", number(o.seed)},
-                         {"retro_gpt_seq_length", number(o.seq_length)},
-                         {"retro_gpt_split", text(o.split)},
-                         {"retro_gpt_tokenizer_model", text(gpt.model)},
-                         {"retro_gpt_tokenizer_type", text(gpt.type)},
-                         {"retro_gpt_train_samples", number(o.train_samples)},
-                         {"retro_gpt_vocab_file", text(gpt.vocab_file)}},
-                        o.force);
+  RetroProject::Settings settings = o.run.settings();
+  settings.insert({{"retro_bert_tokenizer_type", text(o.bert.type)},
+                   {"retro_bert_vocab_file", text(o.bert.vocab_file)},
+                   {"retro_block_size", number(o.chunk_block)},
+                   {"retro_gpt_chunk_length", number(o.chunk_length)},
+                   {"retro_gpt_data_path", paths.text()},
+                   {"retro_gpt_merge_file", text(gpt.merge_file)},
+                   {"retro_gpt_split", text(o.split)},
+                   {"retro_gpt_tokenizer_model", text(gpt.model)},
+                   {"retro_gpt_tokenizer_type", text(gpt.type)},
+                   {"retro_gpt_vocab_file", text(gpt.vocab_file)}});
+  project_.add_settings(settings, o.force);
 }
 
 double Build::train_fraction() const {

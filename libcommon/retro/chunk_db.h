@@ -23,6 +23,7 @@
 
 #include "base/json.h"
 #include "base/run_context.h"
+#include "retro/run_settings.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -33,11 +34,8 @@ struct ChunkDbOptions {
   std::string split;
   std::int64_t chunk_length = 64, document_block = 100000, index_samples = 0;
   TokenizerOptions gpt, bert;
-  // What the steps that follow and the training are told; config.json keeps it for them.
-  std::optional<std::int64_t> seed = {}, seq_length = {}, global_batch_size = {},
-                              eval_interval = {}, eval_iters = {}, train_samples = {},
-                              chunk_block = {};
-  std::string cache_path = {};
+  RetroRunSettings run = {};  // which config.json keeps for the steps that follow
+  std::optional<std::int64_t> chunk_block = {};
   bool force = false;
   int threads = 0;
   void add_to(CommandLine& cl);

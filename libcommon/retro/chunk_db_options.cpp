@@ -37,17 +37,7 @@ void ChunkDbOptions::add_to(CommandLine& cl) {
   cl.option("--retro-index-ntrain", &index_samples, "N", "chunks that an index is to be trained on",
             at_least(1));
   cl.required("--retro-index-ntrain");
-  cl.section("Kept in config.json");
-  cl.option("--retro-gpt-seq-length", &seq_length, "N",
-            "tokens of a sample of the training, a multiple of a chunk's", at_least(1));
-  cl.option("--retro-gpt-train-samples", &train_samples, "N", "its samples", at_least(0));
-  cl.option("--retro-gpt-global-batch-size", &global_batch_size, "N", "samples of a step of it",
-            at_least(1));
-  cl.option("--retro-gpt-eval-interval", &eval_interval, "N", "steps between two evaluations",
-            at_least(1));
-  cl.option("--retro-gpt-eval-iters", &eval_iters, "N", "batches of an evaluation", at_least(0));
-  cl.option("--retro-gpt-seed", &seed, "N", "seed of its order", at_least(0));
-  cl.option("--retro-gpt-data-cache-path", &cache_path, "DIR", "where its indexes go");
+  run.add_to(cl);
   cl.option("--retro-block-size", &chunk_block, "N", "chunks in a file of embeddings", at_least(1));
   imply(cl, "no chunk depends on it: it is of a step that follows",
         {{"--retro-bert-batch-size", any(kInteger)},

@@ -32,16 +32,9 @@ static std::vector<std::string> prefixes_of(const RetroProject& project) {
 
 static LoadedTokenizer tokenizer_of(const RetroProject& project,
                                     const std::vector<std::string>& prefixes) {
-  const auto file = [&](const char* key) {
-    const std::string name = project.setting(key);
-    return name.empty() ? name : project.path(name);
-  };
   std::vector<std::string> paths;
   for (const std::string& prefix : prefixes) paths.push_back(project.data_prefix(prefix));
-  return shared_tokenizer(paths, {.type = project.setting("retro_gpt_tokenizer_type"),
-                                  .vocab_file = file("retro_gpt_vocab_file"),
-                                  .merge_file = file("retro_gpt_merge_file"),
-                                  .model = file("retro_gpt_tokenizer_model")});
+  return shared_tokenizer(paths, project.gpt_tokenizer());
 }
 
 ChunkReader::ChunkReader(const RetroProject& project, const std::string& name)

@@ -67,6 +67,58 @@ std::string RetroProject::setting(const std::string& key) const {
   return std::string(text);
 }
 
+std::int64_t RetroProject::number(const std::string& key, const char* option) const {
+  const Settings all = settings();
+  const auto found = all.find(key);
+  if (found == all.end() || found->second == "null")
+    fail(Exit::bad_config, path("config.json"), ": ", key, ": is not known; ", option, " says it");
+  simdjson::dom::parser parser;
+  std::int64_t number = 0;
+  if (parser.parse(found->second).get(number) != simdjson::SUCCESS)
+    fail(Exit::bad_data, path("config.json"), ": ", key, ": is ", found->second,
+         ", expected a whole number");
+  return number;
+}
+
+std::vector<std::string> RetroProject::data_paths() const {
+  const Settings all = settings();
+  const auto found = all.find("retro_gpt_data_path");
+  if (found == all.end() || found->second == "null") return {};
+  simdjson::dom::parser parser;
+  simdjson::dom::array list;
+  std::vector<std::string> words;
+  bool texts = parser.parse(found->second).get(list) == simdjson::SUCCESS;
+  if (texts)
+    for (const simdjson::dom::element element : list) {
+      std::string_view word;
+      texts &= element.get(word) == simdjson::SUCCESS;
+      words.emplace_back(word);
+    }
+  if (!texts)
+    fail(Exit::bad_data, path("config.json"), ": retro_gpt_data_path: expected a list of texts");
+  // Weights stand in front of all prefixes, or of none.
+  const std::size_t each = words.size() > 1 ? 2 : 1;
+  for (std::size_t i = each - 1; i < words.size(); i += each) words[i] = data_prefix(words[i]);
+  return words;
+}
+
+TokenizerOptions RetroProject::gpt_tokenizer() const {
+  const auto file = [&](const char* key) {
+    const std::string name = setting(key);
+    return name.empty() ? name : path(name);
+  };
+  return {.type = setting("retro_gpt_tokenizer_type"),
+          .vocab_file = file("retro_gpt_vocab_file"),
+          .merge_file = file("retro_gpt_merge_file"),
+          .model = file("retro_gpt_tokenizer_model")};
+}
+
+TokenizerOptions RetroProject::bert_tokenizer() const {
+  const std::string file = setting("retro_bert_vocab_file");
+  return {.type = setting("retro_bert_tokenizer_type"),
+          .vocab_file = file.empty() ? file : path(file)};
+}
+
 void RetroProject::add_settings(const Settings& settings, bool force) const {
   const std::string file = path("config.json");
   const Settings before = this->settings();

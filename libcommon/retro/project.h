@@ -7,9 +7,13 @@
 // Paths of tokenizers that are relative are so to the project.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
 
 namespace mt {
 
@@ -28,6 +32,14 @@ class RetroProject {
   Settings settings() const;  // those that are in config.json
   // One that is a text; empty where it is unknown.
   std::string setting(const std::string& key) const;
+  // One that is a whole number; `option` may say it, Exit::bad_config where it is unknown.
+  std::int64_t number(const std::string& key, const char* option) const;
+  // retro_gpt_data_path as --data-path takes it, with prefixes where they are; empty where it is
+  // unknown.
+  std::vector<std::string> data_paths() const;
+  // With their files where they are; without a type where it is unknown.
+  TokenizerOptions gpt_tokenizer() const;
+  TokenizerOptions bert_tokenizer() const;
   // Adds those that are known to config.json, where keys of Megatron's that nobody has set are
   // null. Exit::bad_config where one has another value there, unless `force` replaces it.
   void add_settings(const Settings& settings, bool force) const;

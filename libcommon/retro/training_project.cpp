@@ -1,7 +1,5 @@
 #include "retro/training_project.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -60,23 +58,8 @@ class Taking {
     if (!value.empty()) cl_.fallback(option, {is_file ? project_.path(value) : value}, file_);
   }
   void take_files() const {
-    const auto found = settings_.find("retro_gpt_data_path");
-    if (found == settings_.end() || found->second == "null") return;
-    simdjson::dom::parser parser;
-    simdjson::dom::array list;
-    std::vector<std::string> words;
-    bool texts = parser.parse(found->second).get(list) == simdjson::SUCCESS;
-    if (texts)
-      for (const simdjson::dom::element element : list) {
-        std::string_view word;
-        texts &= element.get(word) == simdjson::SUCCESS;
-        words.emplace_back(word);
-      }
-    if (!texts) fail(Exit::bad_data, file_, ": retro_gpt_data_path: expected a list of texts");
-    // Weights stand in front of all prefixes, or of none.
-    const std::size_t each = words.size() > 1 ? 2 : 1;
-    for (std::size_t i = each - 1; i < words.size(); i += each)
-      words[i] = project_.data_prefix(words[i]);
+    const std::vector<std::string> words = project_.data_paths();
+    if (words.empty()) return;
     cl_.fallback("--data-path", words, file_);
   }
   std::int64_t chunk_length() const {

@@ -59,21 +59,67 @@ Handle access() {
 }
 
 hid_t stored(Hdf5Type type) {
-  return type == Hdf5Type::u32   ? H5T_STD_U32LE
-         : type == Hdf5Type::u64 ? H5T_STD_U64LE
-                                 : H5T_STD_I64LE;
+  switch (type) {
+    case Hdf5Type::u8:
+      return H5T_STD_U8LE;
+    case Hdf5Type::u32:
+      return H5T_STD_U32LE;
+    case Hdf5Type::u64:
+      return H5T_STD_U64LE;
+    case Hdf5Type::i64:
+      return H5T_STD_I64LE;
+    case Hdf5Type::f32:
+      break;
+  }
+  return H5T_IEEE_F32LE;
+}
+
+const char* name_of(Hdf5Type type) {
+  switch (type) {
+    case Hdf5Type::u8:
+      return "unsigned integers of 8 bits";
+    case Hdf5Type::u32:
+      return "unsigned integers of 32 bits";
+    case Hdf5Type::u64:
+      return "unsigned integers of 64 bits";
+    case Hdf5Type::i64:
+      return "signed integers of 64 bits";
+    case Hdf5Type::f32:
+      break;
+  }
+  return "real numbers of 32 bits";
 }
 
 template <class T>
-hid_t in_memory() {
-  return sizeof(T) == 4              ? H5T_NATIVE_UINT32
-         : std::unsigned_integral<T> ? H5T_NATIVE_UINT64
-                                     : H5T_NATIVE_INT64;
-}
+constexpr Hdf5Type kTypeOf = std::same_as<T, float>           ? Hdf5Type::f32
+                             : std::same_as<T, std::uint8_t>  ? Hdf5Type::u8
+                             : std::same_as<T, std::uint32_t> ? Hdf5Type::u32
+                             : std::same_as<T, std::uint64_t> ? Hdf5Type::u64
+                                                              : Hdf5Type::i64;
 template <class T>
-constexpr Hdf5Type kTypeOf = sizeof(T) == 4              ? Hdf5Type::u32
-                             : std::unsigned_integral<T> ? Hdf5Type::u64
-                                                         : Hdf5Type::i64;
+hid_t in_memory() {
+  switch (kTypeOf<T>) {
+    case Hdf5Type::u8:
+      return H5T_NATIVE_UINT8;
+    case Hdf5Type::u32:
+      return H5T_NATIVE_UINT32;
+    case Hdf5Type::u64:
+      return H5T_NATIVE_UINT64;
+    case Hdf5Type::i64:
+      return H5T_NATIVE_INT64;
+    case Hdf5Type::f32:
+      break;
+  }
+  return H5T_NATIVE_FLOAT;
+}
+
+// Whether an array's own type is this one, but for the order of its bytes.
+bool is_type(hid_t kind, Hdf5Type type) {
+  if (::H5Tget_size(kind) != ::H5Tget_size(stored(type))) return false;
+  if (type == Hdf5Type::f32) return ::H5Tget_class(kind) == H5T_FLOAT;
+  return ::H5Tget_class(kind) == H5T_INTEGER &&
+         ::H5Tget_sign(kind) == (type == Hdf5Type::i64 ? H5T_SGN_2 : H5T_SGN_NONE);
+}
 
 struct Sizes {
   std::array<hsize_t, 2> dims;
@@ -143,6 +189,8 @@ void Hdf5Writer::append(std::span<const T> numbers) {
     fail(Exit::io_error, file_.path(), ": ", s.name, ": HDF5 cannot write it; is the disk full?");
   s.written += rows;
 }
+template void Hdf5Writer::append(std::span<const float>);
+template void Hdf5Writer::append(std::span<const std::uint8_t>);
 template void Hdf5Writer::append(std::span<const std::uint32_t>);
 template void Hdf5Writer::append(std::span<const std::uint64_t>);
 template void Hdf5Writer::append(std::span<const std::int64_t>);
@@ -188,12 +236,8 @@ static Handle open_array(const std::string& path, hid_t file, const std::string&
 std::int64_t Hdf5Reader::rows(const std::string& name, Hdf5Type type, std::int64_t columns) const {
   const Handle dataset = open_array(path_, state_->file.id(), name);
   const Handle kind(::H5Dget_type(dataset.id()), ::H5Tclose);
-  if (!kind || ::H5Tget_class(kind.id()) != H5T_INTEGER ||
-      ::H5Tget_sign(kind.id()) != (type == Hdf5Type::i64 ? H5T_SGN_2 : H5T_SGN_NONE) ||
-      ::H5Tget_size(kind.id()) != ::H5Tget_size(stored(type)))
-    fail(Exit::bad_data, path_, ": ", name, ": expected ",
-         type == Hdf5Type::i64 ? "signed" : "unsigned", " integers of ",
-         8 * ::H5Tget_size(stored(type)), " bits");
+  if (!kind || !is_type(kind.id(), type))
+    fail(Exit::bad_data, path_, ": ", name, ": expected ", name_of(type));
   const Handle space(::H5Dget_space(dataset.id()), ::H5Sclose);
   Sizes sizes = {{0, 0}, space ? ::H5Sget_simple_extent_ndims(space.id()) : -1};
   if (sizes.rank == 1 || sizes.rank == 2)
@@ -233,6 +277,9 @@ std::vector<T> Hdf5Reader::read(const std::string& name, std::int64_t begin,
          begin + count);
   return numbers;
 }
+template std::vector<float> Hdf5Reader::read(const std::string&, std::int64_t, std::int64_t) const;
+template std::vector<std::uint8_t> Hdf5Reader::read(const std::string&, std::int64_t,
+                                                    std::int64_t) const;
 template std::vector<std::uint32_t> Hdf5Reader::read(const std::string&, std::int64_t,
                                                      std::int64_t) const;
 template std::vector<std::uint64_t> Hdf5Reader::read(const std::string&, std::int64_t,

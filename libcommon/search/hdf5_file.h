@@ -1,5 +1,5 @@
 // Hdf5Writer and Hdf5Reader: arrays of numbers in an HDF5 file, as Retro's projects keep chunks:
-// each is a dataset of the file's root with a name, whole numbers in little-endian order, its rows
+// each is a dataset of the file's root with a name, numbers in little-endian order, its rows
 // one behind the other, uncompressed.  h5py makes and reads the same.
 //
 //   Hdf5Writer file("db.hdf5", false);
@@ -24,10 +24,10 @@
 
 namespace mt {
 
-enum class Hdf5Type { u32, u64, i64 };
+enum class Hdf5Type { u8, u32, u64, i64, f32 };
 template <class T>
-concept Hdf5Number = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t> ||
-    std::same_as<T, std::int64_t>;
+concept Hdf5Number = std::same_as<T, std::uint8_t> || std::same_as<T, std::uint32_t> ||
+    std::same_as<T, std::uint64_t> || std::same_as<T, std::int64_t> || std::same_as<T, float>;
 
 struct Hdf5Array {
   Hdf5Type type = Hdf5Type::u32;

@@ -21,8 +21,9 @@ static auto* theirs(const char* name) {
 }
 
 // What the macros of hdf5.h read behind H5open().
-hid_t H5P_CLS_DATASET_CREATE_ID_g, H5P_CLS_FILE_ACCESS_ID_g, H5T_NATIVE_INT64_g,
-    H5T_NATIVE_UINT32_g, H5T_NATIVE_UINT64_g, H5T_STD_I64LE_g, H5T_STD_U32LE_g, H5T_STD_U64LE_g;
+hid_t H5P_CLS_DATASET_CREATE_ID_g, H5P_CLS_FILE_ACCESS_ID_g, H5T_IEEE_F32LE_g, H5T_NATIVE_FLOAT_g,
+    H5T_NATIVE_INT64_g, H5T_NATIVE_UINT32_g, H5T_NATIVE_UINT64_g, H5T_NATIVE_UINT8_g,
+    H5T_STD_I64LE_g, H5T_STD_U32LE_g, H5T_STD_U64LE_g, H5T_STD_U8LE_g;
 
 herr_t H5open() {
   static const herr_t opened = [] {
@@ -34,12 +35,16 @@ herr_t H5open() {
     };
     take(H5P_CLS_DATASET_CREATE_ID_g, "H5P_CLS_DATASET_CREATE_ID_g");
     take(H5P_CLS_FILE_ACCESS_ID_g, "H5P_CLS_FILE_ACCESS_ID_g");
+    take(H5T_IEEE_F32LE_g, "H5T_IEEE_F32LE_g");
+    take(H5T_NATIVE_FLOAT_g, "H5T_NATIVE_FLOAT_g");
     take(H5T_NATIVE_INT64_g, "H5T_NATIVE_INT64_g");
     take(H5T_NATIVE_UINT32_g, "H5T_NATIVE_UINT32_g");
     take(H5T_NATIVE_UINT64_g, "H5T_NATIVE_UINT64_g");
+    take(H5T_NATIVE_UINT8_g, "H5T_NATIVE_UINT8_g");
     take(H5T_STD_I64LE_g, "H5T_STD_I64LE_g");
     take(H5T_STD_U32LE_g, "H5T_STD_U32LE_g");
     take(H5T_STD_U64LE_g, "H5T_STD_U64LE_g");
+    take(H5T_STD_U8LE_g, "H5T_STD_U8LE_g");
     return result;
   }();
   return opened;

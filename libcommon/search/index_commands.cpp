@@ -119,6 +119,27 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   save(index, file);
 }
 
+void MergeIndexOptions::add_to(CommandLine& cl) {
+  cl.positionals("INDEX", &indexes, "indexes in faiss's file format, trained as one", 2);
+  cl.section("Index");
+  cl.option("--output", &output, "FILE", "the index of all their vectors");
+  cl.required("--output");
+  cl.flag("--force", &force, "overwrite an existing file");
+}
+
+void merge_indexes(const MergeIndexOptions& options, const RunContext& context) {
+  refuse_inputs({&options.output, 1}, options.indexes);
+  AtomicFile file(options.output, options.force);
+  VectorIndex all = read_index(options.indexes.front());
+  for (std::size_t i = 1; i < options.indexes.size(); ++i) {
+    context.checkpoint();
+    if (!all.merge(read_index(options.indexes[i])))
+      fail(Exit::bad_config, options.indexes[i], ": was not trained as ", options.indexes.front(),
+           " was: `train` one index, and `add` to it in parts");
+  }
+  save(all, file);
+}
+
 void QueryIndexOptions::add_to(CommandLine& cl) {
   cl.positional("INDEX", &index, "an index, in faiss's file format");
   cl.positionals("INPUT", &inputs, kInputs, 1);

@@ -1,5 +1,5 @@
-// `mt-retro-index train`, `add`, `build` and `query`: indexes (vector_index.h) of vectors that come
-// from files or a pipe (vector_reader.h), in files of faiss's (index_file.h).
+// `mt-retro-index train`, `add`, `build`, `merge` and `query`: indexes (vector_index.h) of vectors
+// that come from files or a pipe (vector_reader.h), in files of faiss's (index_file.h).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,16 @@ struct BuildIndexOptions {
 void train_index(const BuildIndexOptions& options, bool with, const RunContext& context);
 // The index, and the vectors of the inputs behind those that it has.
 void add_to_index(const BuildIndexOptions& options, const RunContext& context);
+
+struct MergeIndexOptions {
+  std::vector<std::string> indexes;
+  std::string output;
+  bool force = false;
+  void add_to(CommandLine& cl);
+};
+
+// The vectors of indexes that were trained alike in one, those of each behind those before.
+void merge_indexes(const MergeIndexOptions& options, const RunContext& context);
 
 struct QueryIndexOptions {
   std::string index;

@@ -122,6 +122,39 @@ void VectorIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t fi
   }
 }
 
+bool VectorIndex::merge(VectorIndex other) {
+  const auto same = [](const Rotation& a, const Rotation& b) {
+    return a.in == b.in && a.matrix == b.matrix && a.bias == b.bias;
+  };
+  if (!std::ranges::equal(rotations, other.rotations, same) || kind.index() != other.kind.index())
+    return false;
+  if (auto* const flat = std::get_if<FlatIndex>(&kind)) {
+    const auto& more = std::get<FlatIndex>(other.kind);
+    if (flat->columns != more.columns || flat->inner != more.inner) return false;
+    flat->vectors.insert(flat->vectors.end(), more.vectors.begin(), more.vectors.end());
+    return true;
+  }
+  auto& ivf = std::get<IvfIndex>(kind);
+  auto& more = std::get<IvfIndex>(other.kind);
+  const auto codes_of = [](const IvfIndex& index) {
+    return index.quantizer ? index.quantizer->centres : std::vector<float>();
+  };
+  if (ivf.centres.columns != more.centres.columns || ivf.centres.vectors != more.centres.vectors ||
+      ivf.graph.has_value() != more.graph.has_value() || ivf.code_size() != more.code_size() ||
+      codes_of(ivf) != codes_of(more))
+    return false;
+  std::int64_t next = 0;  // number behind all that are here
+  for (const IvfIndex::List& list : ivf.lists)
+    for (const std::int64_t id : list.ids) next = std::max(next, id + 1);
+  for (std::size_t i = 0; i < ivf.lists.size(); ++i) {
+    IvfIndex::List& to = ivf.lists[i];
+    to.codes.insert(to.codes.end(), more.lists[i].codes.begin(), more.lists[i].codes.end());
+    for (const std::int64_t id : more.lists[i].ids) to.ids.push_back(next + id);
+  }
+  ivf.size += more.size;
+  return true;
+}
+
 FoundVectors VectorIndex::search(std::span<const float> of, const IndexSearch& options,
                                  Products& products) {
   FoundVectors found;

@@ -87,6 +87,10 @@ class VectorIndex {
   // Exit::bad_data for a code of a list that there is not.
   void add_codes(std::span<const std::uint8_t> codes, std::int64_t first);
 
+  // Adds the vectors of another that was trained as this one, with numbers behind all that are
+  // here.  False, and nothing is added, where it was not.
+  bool merge(VectorIndex other);
+
   FoundVectors search(std::span<const float> of, const IndexSearch& options, Products& products);
 
  private:

@@ -16,6 +16,8 @@ void write(const std::string& path) {
   file.append(std::span(kNumbers).last(2));
   file.write<std::uint64_t>("list", {Hdf5Type::u64, 1}, std::vector<std::uint64_t>{1ull << 40});
   file.write<std::uint32_t>("none", {Hdf5Type::u32, 0, 4}, {});
+  file.write<float>("data", {Hdf5Type::f32, 1, 3}, std::vector<float>{1.5F, -2, 1e-30F});
+  file.write<std::uint8_t>("codes", {Hdf5Type::u8, 2, 2}, std::vector<std::uint8_t>{0, 1, 255, 7});
   EXPECT_EQ(file.finish().size(), 32u);
   EXPECT_FALSE(std::filesystem::exists(path));
   file.commit();
@@ -33,6 +35,10 @@ TEST(Hdf5File, ReadsWhatItWrites) {
   EXPECT_EQ(file.read<std::uint64_t>("list", 0, 1), std::vector<std::uint64_t>{1ull << 40});
   EXPECT_EQ(file.rows("none", Hdf5Type::u32, 4), 0);
   EXPECT_TRUE(file.read<std::uint32_t>("none", 0, 0).empty());
+  EXPECT_EQ(file.rows("data", Hdf5Type::f32, 3), 1);
+  EXPECT_EQ(file.read<float>("data", 0, 1), (std::vector<float>{1.5F, -2, 1e-30F}));
+  EXPECT_EQ(file.rows("codes", Hdf5Type::u8, 2), 2);
+  EXPECT_EQ(file.read<std::uint8_t>("codes", 1, 1), (std::vector<std::uint8_t>{255, 7}));
 }
 
 TEST(Hdf5File, TheSameArraysAreTheSameBytes) {
@@ -68,6 +74,8 @@ TEST(Hdf5File, SaysWhatIsNotAsAskedFor) {
   EXPECT_EQ(rows_of("other", Hdf5Type::u32, 2), "65 " + path + ": has no array other");
   EXPECT_EQ(rows_of("matrix", Hdf5Type::u64, 2),
             "65 " + path + ": matrix: expected unsigned integers of 64 bits");
+  EXPECT_EQ(rows_of("matrix", Hdf5Type::f32, 2),
+            "65 " + path + ": matrix: expected real numbers of 32 bits");
   EXPECT_EQ(rows_of("matrix", Hdf5Type::u32, 4),
             "65 " + path + ": matrix: expected two dimensions, rows of 4");
   EXPECT_EQ(rows_of("matrix", Hdf5Type::u32, 0), "65 " + path + ": matrix: expected one dimension");

@@ -193,6 +193,24 @@ TEST(VectorIndex, DoesNotDependOnThreads) {
   EXPECT_EQ(bytes_of(trained(string, one)), bytes_of(trained(string, two)));
 }
 
+TEST(VectorIndex, PartsMakeTheWholeWhenTheyAreMerged) {
+  for (const char* string : {"Flat", "IVF8,Flat", "IVF8_HNSW4,PQ4"}) {
+    Products products(1);
+    VectorIndex empty = make_index("--index-str", string, kColumns);
+    empty.train(vectors(0, 400), products);
+    VectorIndex whole = empty, first = empty, second = empty;
+    whole.add_codes(whole.encode(vectors(0, 400), products), 0);
+    first.add_codes(first.encode(vectors(0, 150), products), 0);
+    second.add_codes(second.encode(vectors(150, 250), products), 0);
+    EXPECT_TRUE(first.merge(second));
+    EXPECT_EQ(bytes_of(first), bytes_of(whole)) << string;
+    VectorIndex other = make_index("--index-str", "IVF4,Flat", kColumns);
+    other.train(vectors(7, 400), products);
+    EXPECT_FALSE(first.merge(other));
+    EXPECT_EQ(bytes_of(first), bytes_of(whole));
+  }
+}
+
 TEST(VectorIndex, RefusesWhatIsNone) {
   const auto of = [](const std::string& string) {
     return error_of([&] { make_index("--index", string, kColumns); });

@@ -1,0 +1,168 @@
+// The stages of a project that make its index (project_stages.h).
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "retro/embedded_chunks.h"
+#include "retro/project_stages.h"
+#include "search/index_file.h"
+
+namespace mt {
+namespace {
+
+// What the stages that embed the chunks of a database have in common.
+class IndexStage {
+ public:
+  IndexStage(const ProjectIndexOptions& options, const std::string& database,
+             const RunContext& context)
+      : options_(options),
+        context_(context),
+        project_(options.project),
+        chunks_(project_, database, options.embedder),
+        block_size_(options.blocks_of(project_)),
+        files_(project_.path("index"), options.force, options.share) {}
+
+ protected:
+  template <class... Parts>
+  static std::string hash_of(const Parts&... parts) {
+    Hasher hasher;
+    (hasher.update(concat(parts, "\n")), ...);
+    return hasher.hex();
+  }
+  void save(const VectorIndex& index, const std::string& file, const std::string& made_of) {
+    std::filesystem::create_directories(parent_directory(files_.path(file)));
+    AtomicFile written(files_.path(file), true);
+    Hasher hasher;
+    write_index(index, [&](Bytes bytes) {
+      written.write(bytes);
+      hasher.update(bytes);
+    });
+    files_.commit(written, hasher.hex(), file, made_of);
+    ++summary_.files.made;
+  }
+  // Whether nothing is to be done, as the file is there.
+  bool is_made(const std::string& file, const std::string& made_of) {
+    if (!files_.has(file, made_of, context_.log)) return false;
+    ++summary_.files.found;
+    return true;
+  }
+
+  const ProjectIndexOptions& options_;
+  const RunContext& context_;
+  RetroProject project_;
+  EmbeddedChunks chunks_;
+  std::int64_t block_size_;
+  StageFiles files_;
+  StageSummary summary_;
+};
+
+class TrainStage : IndexStage {
+ public:
+  TrainStage(const ProjectIndexOptions& options, const RunContext& context)
+      : IndexStage(options, "sampled", context) {}
+
+  StageSummary run() {
+    const std::string rows_of = hash_of("mt-train-embeddings/1", chunks_.identity());
+    const std::string made_of = hash_of(rows_of, options_.string, options_.train_fraction);
+    VectorIndex index = make_index("--retro-index-str", options_.string, chunks_.columns());
+    check_count(index);
+    if (is_made(options_.empty_file(), made_of)) return summary_;
+    StageBlocks<float> blocks(files_, {.folder = "train_emb/blocks",
+                                       .array = "data",
+                                       .items = chunks_.size(),
+                                       .block_size = block_size_,
+                                       .columns = chunks_.columns(),
+                                       .made_of = rows_of});
+    blocks.refuse_others();
+    Progress embedding(context_.log, "embedding", "chunks",
+                       static_cast<std::uint64_t>(chunks_.size()));
+    blocks.make(options_.share, context_, embedding, summary_.files,
+                [&](ItemRange items) { return chunks_.embed(items); });
+    embedding.finish();
+    if (summary_.files.left > 0) {
+      summary_.complete = false;
+      return summary_;
+    }
+    std::vector<float> vectors;
+    blocks.read(options_.train_fraction, context_,
+                [&](const std::vector<float>& some, std::int64_t) {
+                  vectors.insert(vectors.end(), some.begin(), some.end());
+                });
+    Products products(options_.threads, context_.checkpoint);
+    index.train(vectors, products);
+    save(index, options_.empty_file(), made_of);
+    if (options_.delete_embeddings) files_.remove("train_emb");
+    return summary_;
+  }
+
+ private:
+  // Before the chunks are embedded, which takes long.
+  void check_count(const VectorIndex& index) const {
+    const auto count =
+        static_cast<std::int64_t>(options_.train_fraction * static_cast<double>(chunks_.size()));
+    if (count < index.fewest_vectors())
+      fail(Exit::bad_config, "--retro-index-str ", options_.string, ": is trained on at least ",
+           index.fewest_vectors(), " chunks; the project has ", chunks_.size(),
+           " set aside for it, of which ", count, " are loaded");
+  }
+};
+
+class AddStage : IndexStage {
+ public:
+  AddStage(const ProjectIndexOptions& options, const RunContext& context)
+      : IndexStage(options, "train", context) {}
+
+  StageSummary run() {
+    const std::string empty = files_.path(options_.empty_file());
+    if (!std::filesystem::exists(empty))
+      fail(Exit::no_input, empty, ": no such file, expected a trained index; see index-train");
+    VectorIndex index = read_index(empty);
+    if (index.columns() != chunks_.columns())
+      fail(Exit::bad_config, empty, ": has vectors of ", index.columns(),
+           " columns, and the BERT's have ", chunks_.columns());
+    const bool is_flat = std::holds_alternative<FlatIndex>(index.kind);
+    if (is_flat && options_.add_fraction < 1)
+      fail(Exit::bad_config, "--retro-index-add-load-fraction ", options_.add_fraction, ": ",
+           options_.string, " has no numbers of vectors, and keeps all");
+    const std::string rows_of = hash_of("mt-added-codes/1", chunks_.identity(), hash_file(empty));
+    const std::string made_of = hash_of(rows_of, options_.add_fraction);
+    if (is_made(options_.added_file(), made_of)) return summary_;
+    StageBlocks<std::uint8_t> blocks(files_, {.folder = options_.folder() + "/add_codes",
+                                              .array = "data",
+                                              .items = chunks_.size(),
+                                              .block_size = block_size_,
+                                              .columns = index.code_size(),
+                                              .made_of = rows_of});
+    blocks.refuse_others();
+    Products products(options_.threads, context_.checkpoint);
+    Progress encoding(context_.log, "encoding", "chunks",
+                      static_cast<std::uint64_t>(chunks_.size()));
+    blocks.make(options_.share, context_, encoding, summary_.files,
+                [&](ItemRange items) { return index.encode(chunks_.embed(items), products); });
+    encoding.finish();
+    if (summary_.files.left > 0) {
+      summary_.complete = false;
+      return summary_;
+    }
+    blocks.read(options_.add_fraction, context_,
+                [&](const std::vector<std::uint8_t>& codes, std::int64_t first) {
+                  index.add_codes(codes, first);
+                });
+    save(index, options_.added_file(), made_of);
+    if (options_.delete_codes) files_.remove(options_.folder() + "/add_codes");
+    return summary_;
+  }
+};
+
+}  // namespace
+
+StageSummary train_project_index(const ProjectIndexOptions& options, const RunContext& context) {
+  return TrainStage(options, context).run();
+}
+
+StageSummary add_to_project_index(const ProjectIndexOptions& options, const RunContext& context) {
+  return AddStage(options, context).run();
+}
+
+}  // namespace mt
