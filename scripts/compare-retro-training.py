@@ -6,10 +6,11 @@
 Makes projects of testdata's stories: mt-retro-index build-db, and neighbours at random, by h5py, in the folder of Megatron's
 layout.  Megatron's own RetroDataset opens each; the samples of the first step, and which chunks were retrieved for them, must be
 those of `mt-pretrain show-batch`.  Then mt-pretrain trains a few steps; what it saves in Megatron's format torch is loaded
-into megatron-core's RetroModel, whose mean loss over RetroDataset's first validation samples must be the run's, to 1e-5.
+into megatron-core's RetroModel, whose mean loss over RetroDataset's first validation samples must be the run's, to 1e-5, and
+which must find each token that mt-generate makes of a prompt beside neighbours, the same for each chunk, as likely to 1e-4.
 Prints a line a case; exits with 1 if any differs.
 
-Needs from PyPI: megatron-core==0.12.1, torch, h5py, numpy.
+Needs from PyPI: megatron-core==0.12.1, torch, tokenizers, h5py, numpy.
 """
 import argparse
 import contextlib
@@ -29,6 +30,7 @@ warnings.filterwarnings("ignore")
 os.environ.update(MT_DEVICE="cpu", NVTE_FLASH_ATTN="0", NVTE_FUSED_ATTN="0")
 import h5py  # noqa: E402
 import numpy  # noqa: E402
+import tokenizers  # noqa: E402
 import torch  # noqa: E402
 
 sys.modules.setdefault("faiss", types.ModuleType("faiss"))  # which reading does not need
@@ -179,6 +181,35 @@ class Case:
                                   labels=text[:, 1:].contiguous())
         return float(losses.mean())
 
+    def generated(self, model):
+        """What differs in a text that mt-generate makes."""
+        rng = numpy.random.RandomState(self.order)
+        words = (TESTDATA / "stories" / "stories.jsonl").read_text().split()
+        prompt, *texts = (" ".join(rng.choice(words, count)) for count in (4, *[6] * self.neighbors))
+        (self.folder / "prompt.jsonl").write_text(json.dumps({"prompt": prompt, "neighbors": texts}) + "\n")
+        with open(self.folder / "prompt.jsonl") as stdin:
+            done = subprocess.run([self.programs / "mt-generate", "--load", "ckpt", "--temperature", "0", "--num-tokens", "5",
+                                   "--ignore-eod", "--json", "--logprobs", "0"], cwd=self.folder, stdin=stdin,
+                                  capture_output=True, text=True)
+        if done.returncode:
+            return done.stderr
+        made = json.loads(done.stdout)
+        gpt = tokenizers.ByteLevelBPETokenizer(*map(str, (GPT2[3], GPT2[5])))
+        ids = gpt.encode(prompt).ids
+        neighbors = [(gpt.encode(text).ids + [EOD] * 1000)[: self.retrieved * self.chunk] for text in texts]
+        for token, said in zip(made["token_ids"], [one["logprob"] for one in made["logprobs"]], strict=True):
+            chunks = -(-len(ids) // self.chunk)
+            found = torch.tensor(neighbors * chunks)
+            mask = torch.triu(torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool), 1)
+            with torch.no_grad():
+                logits = model.eval()(torch.tensor([ids]), torch.arange(len(ids))[None], mask, found,
+                                      torch.arange(found.shape[1]).expand(found.shape), torch.zeros(1, 1, dtype=torch.bool))
+            right = float(torch.log_softmax(logits[0, -1].double(), 0)[token])
+            if abs(said - right) > 1e-4 * max(1, abs(right)):
+                return f"token {token} behind {len(ids)}: log-probability {said}, expected {right}"
+            ids.append(token)
+        return ""
+
     def compare(self):
         self.build()
         train, valid = self.datasets()
@@ -195,9 +226,12 @@ class Case:
         end = len(losses) * self.evaluations * self.batch
         begin = end - self.evaluations * self.batch
         part = [valid[i] for i in range(begin, end)]
-        right = self.loss(self.model(), part, len(part))
+        model = self.model()
+        right = self.loss(model, part, len(part))
         print(f"  loss {mine}, Megatron's {right}")
-        return "" if abs(mine - right) < 1e-5 * right else f"loss {mine}, expected {right}"
+        if abs(mine - right) > 1e-5 * right:
+            return f"loss {mine}, expected {right}"
+        return self.generated(model)
 
 
 def main():

@@ -27,11 +27,12 @@ void GenerateOptions::add_to(CommandLine& cl) {
 }
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute, const std::string& adapter) {
-  return load_model(path, tokenizer, compute,
-                    {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5},
-                     "with which no text is continued"},
-                    {.adapter = adapter});
+                             const DeviceOptions& compute, const std::string& adapter,
+                             bool has_neighbors) {
+  ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5},
+                  "with which no text is continued"};
+  if (has_neighbors) use.families.push_back(ModelFamily::retro);
+  return load_model(path, tokenizer, compute, use, {.adapter = adapter});
 }
 
 CompletionModel completion_model(const LoadedModel& loaded) {
@@ -65,7 +66,15 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter);
+  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter, true);
+  if (loaded.model->config().family == ModelFamily::retro)
+    for (const auto& [says, name] :
+         {std::pair{o.session.limits.cache_tokens > 0, "--cache-tokens"},
+          std::pair{o.session.limits.prefill_tokens > 0, "--prefill-tokens"},
+          std::pair{o.session.limits.draft_tokens > 0, "--draft-tokens"}})
+      if (says)
+        fail(Exit::bad_config, name, ": ", loaded.path,
+             " is a Retro, which reads all of a text for each token of it");
   if (loaded.start_token && o.completion.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");

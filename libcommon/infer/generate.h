@@ -27,10 +27,11 @@ struct GenerateOptions {
   void add_to(CommandLine& cl);
 };
 
-// The model at a path, which continues texts: a GPT, or a T5, which answers them; and what its
-// completions know of it.
+// The model at a path, which continues texts: a GPT, or a T5, which answers them, or, where texts
+// have neighbours, a Retro; and what its completions know of it.
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute, const std::string& adapter = {});
+                             const DeviceOptions& compute, const std::string& adapter = {},
+                             bool has_neighbors = false);
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // --draft-load: the model that guesses what `loaded` says; none where the path is empty.

@@ -1,10 +1,13 @@
 #include "infer/session.h"
 
+#include <simdjson.h>
+
 #include <exception>
 #include <utility>
 
 #include "base/json.h"
 #include "infer/token_json.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 
@@ -32,6 +35,25 @@ void Session::print_json(const Answer& answer) const {
   print_(json.text() + "\n");
 }
 
+// The texts of a prompt's member "neighbors".
+static std::vector<std::string> neighbors_of(const Prompt& prompt) {
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : prompt.others) {
+    if (key != "neighbors") continue;
+    simdjson::dom::parser parser;
+    simdjson::dom::array list;
+    bool good = parser.parse(value).get(list) == simdjson::SUCCESS;
+    if (good)
+      for (const simdjson::dom::element element : list) {
+        std::string_view text;
+        good &= element.get(text) == simdjson::SUCCESS;
+        texts.emplace_back(text);
+      }
+    if (!good) fail(Exit::bad_data, "\"neighbors\": expected a list of strings");
+  }
+  return texts;
+}
+
 // --- The loop -----------------------------------------------------------------------------------
 
 Session::Session(const Model& model, const CompletionModel& about, PromptReader& reader,
@@ -40,20 +62,45 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
       print_(std::move(print)),
       answered_(options.answered),
       reader_(reader),
-      model_(about),
-      engine_(model,
-              {.vocab_size = about.vocab_size, .limits = options.limits, .draft = options.draft}) {}
+      model_(about) {
+  if (model.config().family == ModelFamily::retro)
+    retro_ = std::make_unique<RetroEngine>(model, about, options.limits.threads);
+  else
+    engine_ = std::make_unique<Engine>(model, EngineOptions{.vocab_size = about.vocab_size,
+                                                            .limits = options.limits,
+                                                            .draft = options.draft});
+}
+
+bool Session::full() const { return retro_ ? retro_->busy() : engine_->full(); }
+
+std::int64_t Session::max_tokens() const {
+  return retro_ ? retro_->max_tokens() : engine_->max_tokens();
+}
+
+void Session::submit(Answer& answer) {
+  if (retro_)
+    retro_->start(answer.completion, neighbors_of(answer.prompt));
+  else
+    engine_->submit(answer.completion);
+}
+
+void Session::step() {
+  if (!retro_)
+    engine_->step();
+  else if (retro_->busy())
+    retro_->step();
+}
 
 void Session::run() {
   std::exception_ptr wrong;
   for (;;) {
     try {
-      while (!wrong && !engine_.full() && admit()) continue;
+      while (!wrong && !full() && admit()) continue;
     } catch (const Error&) {
       wrong = std::current_exception();
     }
     if (answers_.empty()) break;
-    engine_.step();
+    step();
     print_made();
   }
   if (wrong) std::rethrow_exception(wrong);
@@ -73,14 +120,19 @@ bool Session::admit() {
   try {
     Completion completion(model_, prompt_->text, prompt_->options, prompts_ - 1,
                           static_cast<std::uint32_t>(sample_));
-    if (const auto tokens = std::ssize(completion.prompt()); tokens > engine_.max_tokens())
-      fail(Exit::bad_data, tokens, " tokens; the model takes at most ", engine_.max_tokens());
+    if (const auto tokens = std::ssize(completion.prompt()); tokens > max_tokens())
+      fail(Exit::bad_data, tokens, " tokens; the model takes at most ", max_tokens());
     answers_.push_back({*prompt_, sample_++, std::move(completion)});
+    try {
+      submit(answers_.back());
+    } catch (const Error&) {
+      answers_.pop_back();
+      throw;
+    }
   } catch (const Error& error) {
     const Prompt wrong = *std::exchange(prompt_, {});
     fail(error.code(), wrong.place, ": ", error.what());
   }
-  engine_.submit(answers_.back().completion);
   return true;
 }
 

@@ -6,11 +6,13 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "infer/engine.h"
 #include "infer/prompt_reader.h"
+#include "infer/retro_engine.h"
 
 namespace mt {
 
@@ -41,6 +43,10 @@ class Session {
     bool begun = false;  // its prompt is printed
   };
   bool admit();
+  bool full() const;
+  std::int64_t max_tokens() const;
+  void submit(Answer& answer);
+  void step();
   void print_made();
   void print_json(const Answer& answer) const;
 
@@ -49,7 +55,9 @@ class Session {
   std::function<void()> answered_;
   PromptReader& reader_;
   const CompletionModel& model_;
-  Engine engine_;
+  // One of the two: a Retro has the other.
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<RetroEngine> retro_;
   std::deque<Answer> answers_;  // in the order of the output; the engine points into it
   std::optional<Prompt> prompt_;
   std::int64_t sample_ = 0;  // of prompt_, the next

@@ -1,0 +1,73 @@
+#include "infer/retro_engine.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "model/config/model_config.h"
+
+namespace mt {
+
+static PassSize size_of(const ModelConfig& config, std::int64_t length) {
+  return {.sequences = 1, .length = length, .rows = 1, .read = config.neighbor_tokens(length)};
+}
+
+RetroEngine::RetroEngine(const Model& model, const CompletionModel& about, int threads)
+    : model_(model),
+      about_(about),
+      stream_(model.table().device(), threads),
+      pass_(model, stream_, about.vocab_size) {
+  pass_.reserve([&](Pass& pass) {
+    pass.input(size_of(model_.config(), max_tokens()));
+    pass.on_host(pass.logits());
+  });
+}
+
+std::int64_t RetroEngine::max_tokens() const { return model_.config().max_position_embeddings; }
+
+void RetroEngine::start(Completion& completion, std::span<const std::string> neighbors) {
+  const ModelConfig& config = model_.config();
+  if (neighbors.empty() || std::ssize(neighbors) > config.retro_num_neighbors)
+    fail(Exit::bad_data, neighbors.size(), " neighbours; a Retro continues a text beside 1 to ",
+         config.retro_num_neighbors, ", its \"neighbors\" in JSON");
+  neighbors_.clear();
+  for (std::int64_t i = 0; i < config.retro_num_neighbors; ++i) {
+    std::vector<std::int32_t> ids;
+    if (i < std::ssize(neighbors))
+      about_.tokenizer.encode(neighbors[static_cast<std::size_t>(i)], ids);
+    for (const std::int32_t id : ids)
+      if (id < 0 || id >= about_.vocab_size)
+        fail(Exit::bad_data, "neighbour ", i, ": token ", id, " is none of the model's ",
+             about_.vocab_size);
+    ids.resize(static_cast<std::size_t>(config.retrieved_length()), about_.tokenizer.eod());
+    neighbors_.insert(neighbors_.end(), ids.begin(), ids.end());
+  }
+  first_ = 0;
+  if (completion.finish() == Completion::Finish::none) completion_ = &completion;
+}
+
+void RetroEngine::step() {
+  const std::vector<std::int32_t>& ids = completion_->ids();
+  if (std::ssize(ids) - first_ > max_tokens())
+    first_ = std::ssize(ids) - std::max<std::int64_t>(1, max_tokens() / 2);
+  const auto seen = std::span(ids).subspan(static_cast<std::size_t>(first_));
+  const std::int64_t length = std::ssize(seen);
+  const PassInput in = pass_.input(size_of(model_.config(), length));
+  std::ranges::fill(in.block.span<std::int32_t>(), 0);
+  std::ranges::copy(seen, in.ids.as<std::int32_t>());
+  std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + length, 0);
+  in.rows.as<std::int32_t>()[0] = static_cast<std::int32_t>(length - 1);
+  const std::int64_t each = model_.config().retrieved_length();
+  for (std::int64_t i = 0; i < in.size.read; ++i) {
+    in.read.as<std::int32_t>()[i] = neighbors_[static_cast<std::size_t>(i) % neighbors_.size()];
+    in.read_positions.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % each);
+  }
+  const ConstTensor logits = pass_.on_host(pass_.logits());
+  logits_.resize(static_cast<std::size_t>(logits.numel()));
+  with_float_type(logits.dtype(),
+                  [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
+  completion_->choose(logits_);
+  if (completion_->finish() != Completion::Finish::none) completion_ = nullptr;
+}
+
+}  // namespace mt
