@@ -225,6 +225,7 @@ def cases():
     yield "map-additional-beside-names", mapped(dict(extra_special_tokens={"cat": "cats"}, additional_special_tokens=["<|im|>"]), special_tokens_map__json=dict(additional_special_tokens=["stop"]))
     yield "split-special-listed", mapped(dict(split_special_tokens=True, additional_special_tokens=["Hello"], added_tokens_decoder={"301": token("Hello", special=False)}))
     yield "split-special-named", mapped(dict(split_special_tokens=True, mask_token="Hello", added_tokens_decoder={"301": token("Hello", special=False)}))
+    yield "split-special-listed-flags", mapped(dict(split_special_tokens=True, additional_special_tokens=[dict(stripping, content="Hello", special=False), dict(stripping, content="cats", special=True)]))
     ends_text = llama()
     ends_text["added_tokens"][2]["special"] = False
     yield "split-special-of-its-class", folder(ends_text, {"tokenizer_class": "LlamaTokenizer", "split_special_tokens": True})
@@ -276,6 +277,10 @@ def cases():
         yield f"class-{model}-{named.lower()}-{kind}", folder(content, {"tokenizer_class": named + "TokenizerFast", **({} if kind == "marks" else end)}, config__json={"model_type": model})
     yield "class-qwen3.5-qwen2-bytes", folder(bpe, dict(end, tokenizer_class="Qwen2Tokenizer"), config__json={"model_type": "qwen3_5"})
     yield "class-qwen3.5-itself", folder(bpe, dict(end, tokenizer_class="Qwen3_5Tokenizer"))
+    # Classes that are another one's in version 5.
+    around = dict(bpe, added_tokens=[*bpe["added_tokens"], *(dict(token(t), id=301 + i) for i, t in enumerate(("<s>", "</s>", "[CLS]", "[SEP]")))])
+    for named, content in ("LED", around), ("Mvp", around), ("Deberta", around), ("LayoutLM", word_piece(True)), ("SqueezeBert", word_piece(True)), ("Lxmert", word_piece(False)):
+        yield f"class-{named.lower()}", folder(content, {"tokenizer_class": named + "Tokenizer"})
     # The class of a model whose folder names none.
     for model, content in ("qwen2_vl", bpe), ("qwen3_next", bpe), ("qwen3_5_text", bpe), ("llama4", bpe), ("llava", llama()), ("gemma3n", llama()), ("paligemma", llama()), ("xlstm", bpe), ("roberta-prelayernorm", bpe), ("kimi_k25", bpe):
         yield f"model-{model}", folder(content, {} if content is not bpe else end, config__json={"model_type": model})

@@ -266,7 +266,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
     }
     // Version 4 adds each anew whose flags are known, as a special one.
     const bool again = version < 5 && token.has_flags;
-    token.token.special = true;
+    token.token.special |= version < 5 || !role.is_listed;
     if (again || !there.contains(token.token.content)) more.push_back(token.token);
   }
   if (made_anew(config, version) && config.tokenizer_class->name == "Qwen2Tokenizer")

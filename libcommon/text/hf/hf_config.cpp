@@ -39,11 +39,11 @@ HfAddedToken token_of(const JsonObject& object, bool special) {
 
 // "TOKEN" or {"content":"TOKEN",...}; nothing where it is null.
 std::optional<HfRoleToken> role_of(const JsonObject& object, std::string_view name,
-                                   simdjson::dom::element value) {
+                                   simdjson::dom::element value, bool special = true) {
   std::string_view text;
   if (value.is_null()) return std::nullopt;
   if (!value.get(text)) return HfRoleToken{{.content = std::string(text), .special = true}, false};
-  return HfRoleToken{token_of({value, concat(object.where(), ": ", name)}, true), true};
+  return HfRoleToken{token_of({value, concat(object.where(), ": ", name)}, special), true};
 }
 
 class ConfigReader {
@@ -154,8 +154,10 @@ class ConfigReader {
     if (std::ranges::none_of(tokens, same)) tokens.push_back(token);
   }
 
-  // A list of tokens, or an object whose values they are; null is none.
-  static std::vector<HfRoleToken> tokens_of(const JsonObject& object, std::string_view name) {
+  // A list of tokens, or an object whose values they are; null is none.  Without `special` they are
+  // what they say of themselves.
+  static std::vector<HfRoleToken> tokens_of(const JsonObject& object, std::string_view name,
+                                            bool special = true) {
     simdjson::dom::array list;
     std::vector<simdjson::dom::element> values;
     if (object.has(name) && !object.member(name).get(list)) {
@@ -166,7 +168,7 @@ class ConfigReader {
     }
     std::vector<HfRoleToken> tokens;
     for (const simdjson::dom::element value : values)
-      if (const auto token = role_of(object, name, value)) tokens.push_back(*token);
+      if (const auto token = role_of(object, name, value, special)) tokens.push_back(*token);
     return tokens;
   }
 
@@ -183,10 +185,10 @@ class ConfigReader {
   // names that end with _token, are roles of the model.
   void read_more_5(const JsonObject& object) {
     named_ = tokens_with_names(object);
-    const std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
+    const std::vector<HfRoleToken> extra = tokens_of(object, kExtra, false);
     const bool has_list = has_name(object, kExtra) && !is_object(object, kExtra);
     if (is_object(object, kExtra)) named_.insert(named_.end(), extra.begin(), extra.end());
-    set_listed(has_list && !extra.empty() ? extra : tokens_of(object, kAdditional));
+    set_listed(has_list && !extra.empty() ? extra : tokens_of(object, kAdditional, false));
     is_listed_ = has_list || (has_name(object, kAdditional) && extra.empty());
   }
 
