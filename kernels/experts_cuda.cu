@@ -114,7 +114,7 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     for (std::int64_t g = 0; g < s.groups; ++g) {
       float sum = 0;
       Candidate last{0, -1};
-      const std::int64_t best = s.groups_by_best ? 1 : s.chosen / s.kept_groups;
+      const std::int64_t best = s.keys_of_group();
       for (std::int64_t i = 0; i < best; ++i) {
         last = next_best(g * size, (g + 1) * size, last, key);
         sum += last.key;

@@ -1,8 +1,8 @@
 // kernels/nf4.h: matrices of four bits a number, as bitsandbytes has them: NF4 with double
 // quantisation (Dettmers et al., QLoRA: arXiv:2305.14314, 3).
 //   a = max |x| of 64 numbers, a block;          x ~ code[q] a, the code that is nearest to x / a
-//   o = mean of all a, s = max |a - o| of 256;   a ~ level[p] s + o, the level nearest to (a - o) /
-//   s
+//   o = mean of all a, s = max |a - o| of 256;
+//   a ~ level[p] s + o, the level that is nearest to (a - o) / s
 // A rank's rows of a matrix lie in one array of bytes: q of all numbers, two a byte and the first
 // in its high half; p of all blocks; then s and o, both f32, of every 256 blocks of the whole
 // matrix, or of each of its parts; then, i32, which block its row begins with, 256 times the number

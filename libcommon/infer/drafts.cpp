@@ -63,6 +63,11 @@ class ModelDrafts : public Drafts {
     return guesses;
   }
 
+  void forget(std::int64_t sequence) override {
+    pass_.start(sequence);
+    seen_[static_cast<std::size_t>(sequence)] = {};
+  }
+
  private:
   static constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
   // What the model has seen of a sequence: so many of a text, and what it guessed behind them.
@@ -88,8 +93,7 @@ class ModelDrafts : public Drafts {
     of_text = there.size();
     const std::int64_t more = std::ssize(ids) - std::ssize(there) + most;
     if (std::ssize(ids) + most > pass_.max_tokens() || !pass_.reserve(sequence, more)) {
-      pass_.start(sequence);
-      seen(text) = {};
+      forget(sequence);
       return false;
     }
     const auto rest = ids.subspan(of_text, ids.size() - 1 - of_text);

@@ -24,6 +24,11 @@ void EngineLimits::add_to(CommandLine& cl) {
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 
+void EngineLimits::check_draft(const std::string& draft_load) const {
+  if (!draft_load.empty() && draft_tokens == 0)
+    fail(Exit::usage, "--draft-load: needs --draft-tokens");
+}
+
 Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
@@ -42,6 +47,7 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                 : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
                                                 .sequences = options.limits.max_requests,
                                                 .threads = options.limits.threads,
+                                                .cache_tokens = options.limits.cache_tokens,
                                                 .page_tokens = options.page_tokens});
 }
 
@@ -80,6 +86,7 @@ bool Engine::waits(Ticket ticket) const {
 void Engine::end(std::int64_t sequence) {
   at(sequence) = {};
   pass_.start(sequence);
+  if (drafts_) drafts_->forget(sequence);
 }
 
 // --- Room ---------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ struct EngineLimits {
   std::int64_t draft_tokens = 0;    // of each text, that a step tries to add to its next
 
   void add_to(CommandLine& cl);
+  // Exit::usage where a model that guesses is given and nothing is to be guessed.
+  void check_draft(const std::string& draft_load) const;
 };
 
 struct EngineOptions {

@@ -30,7 +30,7 @@ LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& to
                              const DeviceOptions& compute, const std::string& adapter,
                              bool has_neighbors) {
   ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5},
-                  "with which no text is continued"};
+                  "with which no text is continued here"};
   if (has_neighbors) use.families.push_back(ModelFamily::retro);
   return load_model(path, tokenizer, compute, use, {.adapter = adapter});
 }
@@ -44,10 +44,9 @@ CompletionModel completion_model(const LoadedModel& loaded) {
 }
 
 std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
-                                      const EngineLimits& limits, const TokenizerOptions& tokenizer,
+                                      const TokenizerOptions& tokenizer,
                                       const DeviceOptions& compute) {
   if (path.empty()) return {};
-  if (limits.draft_tokens == 0) fail(Exit::usage, "--draft-load: needs --draft-tokens");
   LoadedModel draft = load_to_continue(path, tokenizer, compute);
   if (draft.tokenizer->identity() != loaded.tokenizer->identity() ||
       draft.vocab_size() != loaded.vocab_size())
@@ -58,6 +57,7 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
 void generate(GenerateOptions o, const Session::Print& print) {
   if (o.stop) o.completion.stop = {*o.stop};
   if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
+  o.session.limits.check_draft(o.draft_load);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();
@@ -88,7 +88,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
                        .num_samples = o.num_samples.value_or(1),
                        .others = {}},
                       chat);
-  const auto draft = load_draft(o.draft_load, loaded, o.session.limits, o.tokenizer, o.compute);
+  const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);
   if (draft) o.session.draft = draft->model.get();
   Session(*loaded.model, about, reader, o.session, print).run();
 }

@@ -35,11 +35,13 @@ LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& to
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // --draft-load: the model that guesses what `loaded` says; none where the path is empty.
-// Exit::bad_config if it has other tokens; Exit::usage if limits ask for no guesses.
+// Exit::bad_config if it has other tokens.
 inline constexpr const char* kLoadedDraft =
-    "model, of any such kind, that guesses; without it a completion's own n-grams do";
+    "smaller GPT of the same tokens, which guesses for --draft-tokens; without it a completion's "
+    "own "
+    "n-grams do";
 std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
-                                      const EngineLimits& limits, const TokenizerOptions& tokenizer,
+                                      const TokenizerOptions& tokenizer,
                                       const DeviceOptions& compute);
 
 // Prints all completions of all prompts.

@@ -41,8 +41,11 @@ enum class Purpose : std::uint32_t {
   router_jitter,
   cross_q_adapter_dropout,
   cross_kv_adapter_dropout,
-  cross_proj_adapter_dropout
+  cross_proj_adapter_dropout,
+  count
 };
+inline constexpr std::uint32_t kPurposes = 16;  // of a layer, at most
+static_assert(static_cast<std::uint32_t>(Purpose::count) <= kPurposes);
 
 class ContextParallel;
 class ExpertParallel;
@@ -148,7 +151,7 @@ struct Step {
   Dropout dropout(double p, std::int64_t layer_number, Purpose purpose) const {
     return {.p = training ? p : 0.0,
             .key = RandomKey::make(seed, (tokens.stack << 24) +
-                                             static_cast<std::uint32_t>(layer_number) * 16 +
+                                             static_cast<std::uint32_t>(layer_number) * kPurposes +
                                              static_cast<std::uint32_t>(purpose)),
             .seq_length = tokens.length * tokens.of_sample,
             .first_row = first_row(),

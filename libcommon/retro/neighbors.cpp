@@ -30,7 +30,8 @@ static std::optional<ItemRange> range_of(const std::string& name) {
 
 std::vector<ProjectNeighbors::Block> ProjectNeighbors::blocks_of(const std::string& folder) {
   if (!fs::is_directory(folder))
-    fail(Exit::no_input, folder, ": no such folder, expected neighbours; see mt-retro-index query");
+    fail(Exit::no_input, folder,
+         ": no such folder, expected neighbours; see mt-retro-index query-neighbors");
   std::vector<Block> blocks;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (const auto range = range_of(entry.path().filename().string()))
@@ -60,7 +61,7 @@ ProjectNeighbors::ProjectNeighbors(const RetroProject& project) : chunks_(projec
   simdjson::dom::object object;
   if (dirs == settings.end() || parser.parse(dirs->second).get(object) != simdjson::SUCCESS)
     fail(Exit::bad_data, path, ": ", kDirs,
-         ": names no folders of neighbours; see mt-retro-index query");
+         ": names no folders of neighbours; see mt-retro-index query-neighbors");
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     simdjson::dom::element value;
     std::string_view folder;

@@ -163,8 +163,9 @@ void ProjectEmbedOptions::complete() {
   embedder.threads = threads;
   share = share_of(share_text);
   if (output != "-" && !output.ends_with(".npy")) return;
-  for (const auto& [given, name] : {std::pair{block_size.has_value(), "--retro-block-size"},
-                                    std::pair{!share.is_whole(), "--shard"}})
+  for (const auto& [given, name] :
+       {std::pair{block_size.has_value(), "--retro-block-size"},
+        std::pair{!share.is_whole(), "--shard"}, std::pair{force && output == "-", "--force"}})
     if (given)
       fail(Exit::usage, name, ": is of a folder of blocks, and --output ", output, " is none");
 }

@@ -74,7 +74,7 @@ std::int64_t StageBlocks<T>::compare(std::int64_t every, const RunContext& conte
           reader.read<T>(layout_.array, some.begin - block.items.begin, some.size());
       const auto [a, b] = std::ranges::mismatch(now, then);
       if (a != now.end())
-        fail(Exit::bad_data, path, ": ", layout_.array, ": row ",
+        fail(Exit::difference, path, ": ", layout_.array, ": row ",
              some.begin - block.items.begin + (a - now.begin()) / layout_.columns, ": has ", +*b,
              ", and ", +*a, " is made now");
       progress.add(static_cast<std::uint64_t>(some.size()));

@@ -45,8 +45,10 @@ std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::stri
   return index.columns();
 }
 
-void add(VectorIndex& index, std::span<const float> vectors, Products& products) {
-  index.add_codes(index.encode(vectors, products), index.size());
+void add(VectorIndex& index, std::span<const float> vectors, std::int64_t& next,
+         Products& products) {
+  index.add_codes(index.encode(vectors, products), next);
+  next += std::ssize(vectors) / index.columns();
 }
 
 // A file that is refused before any work, where it is there.
@@ -98,9 +100,10 @@ void train_index(const BuildIndexOptions& options, bool with, const RunContext& 
   Products products(options.threads, context.checkpoint);
   index.train(vectors, products);
   const auto step = static_cast<std::size_t>(kAtATime * *columns);
+  std::int64_t next = 0;
   for (std::size_t at = 0; with && at < vectors.size(); at += step) {
     context.checkpoint();
-    add(index, std::span(vectors).subspan(at, std::min(step, vectors.size() - at)), products);
+    add(index, std::span(vectors).subspan(at, std::min(step, vectors.size() - at)), next, products);
   }
   save(index, file);
 }
@@ -111,8 +114,9 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
   Products products(options.threads, context.checkpoint);
   Progress progress(context.log, "adding", "vectors", 0);
+  std::int64_t next = index.next_id();
   for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
-    add(index, some, products);
+    add(index, some, next, products);
     progress.add(some.size() / static_cast<std::size_t>(*columns));
   });
   progress.finish();

@@ -8,6 +8,7 @@
 namespace mt {
 namespace {
 
+constexpr std::int64_t kMostIds = std::int64_t{1} << 48;  // numbers of vectors are smaller
 constexpr std::int64_t kUnused = 1 << 20;  // what faiss writes where it no longer has numbers
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ class IndexReader {
       fail(Exit::bad_data, path_, ": its centres are an index of faiss's kind ", coarse,
            ", expected IxF2 or IHNf");
     }
-    if (index.centres.columns != h.columns ||
+    if (lists == 0 || index.centres.columns != h.columns ||
         static_cast<std::uint64_t>(std::ssize(index.centres.vectors) / h.columns) != lists ||
         (index.graph && index.graph->levels.size() != lists) || index.default_lists < 1 ||
         !h.trained)
@@ -237,9 +238,11 @@ class IndexReader {
     }
     index.lists.resize(lists);
     for (std::size_t i = 0; i < lists; ++i) {
-      if (sizes[i] > rest_.size()) damaged("ends early");
+      if (sizes[i] > rest_.size() / (size + sizeof(std::int64_t))) damaged("ends early");
       index.lists[i].codes = numbers<std::uint8_t>(sizes[i] * size);
       index.lists[i].ids = numbers<std::int64_t>(sizes[i]);
+      for (const std::int64_t id : index.lists[i].ids)
+        if (id < 0 || id >= kMostIds) damaged("has a vector of number ", id);
       index.size += static_cast<std::int64_t>(sizes[i]);
     }
   }

@@ -29,6 +29,7 @@ class Products {
   std::vector<std::int32_t> nearest(std::span<const float> a, std::span<const float> b,
                                     std::int64_t columns);
 
+  void poll() const { between_(); }  // as nearest() does
   void run(const std::function<void()>& body) { stream_.run(body); }
   // body(i) for i in [0, count), several at a time.
   void each(std::int64_t count, const std::function<void(std::int64_t)>& body);

@@ -8,7 +8,7 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kAtATime = 4096;  // vectors
+constexpr std::int64_t kAtATime = 256;  // vectors that are asked for
 
 std::int64_t bytes_of_list(const IvfIndex& index) {
   std::int64_t bytes = 0;
@@ -29,6 +29,15 @@ std::int64_t VectorIndex::size() const {
   if (const IvfIndex* const ivf = ivf_of(*this)) return ivf->size;
   const auto& flat = std::get<FlatIndex>(kind);
   return std::ssize(flat.vectors) / flat.columns;
+}
+
+std::int64_t VectorIndex::next_id() const {
+  const IvfIndex* const ivf = ivf_of(*this);
+  if (!ivf) return size();
+  std::int64_t next = 0;
+  for (const IvfIndex::List& list : ivf->lists)
+    for (const std::int64_t id : list.ids) next = std::max(next, id + 1);
+  return next;
 }
 
 bool VectorIndex::trained() const {
@@ -143,9 +152,7 @@ bool VectorIndex::merge(VectorIndex other) {
       ivf.graph.has_value() != more.graph.has_value() || ivf.code_size() != more.code_size() ||
       codes_of(ivf) != codes_of(more))
     return false;
-  std::int64_t next = 0;  // number behind all that are here
-  for (const IvfIndex::List& list : ivf.lists)
-    for (const std::int64_t id : list.ids) next = std::max(next, id + 1);
+  const std::int64_t next = next_id();
   for (std::size_t i = 0; i < ivf.lists.size(); ++i) {
     IvfIndex::List& to = ivf.lists[i];
     to.codes.insert(to.codes.end(), more.lists[i].codes.begin(), more.lists[i].codes.end());
@@ -159,6 +166,7 @@ FoundVectors VectorIndex::search(std::span<const float> of, const IndexSearch& o
                                  Products& products) {
   FoundVectors found;
   for (std::int64_t begin = 0; begin < std::ssize(of) / columns(); begin += kAtATime) {
+    products.poll();
     const auto some = of.subspan(static_cast<std::size_t>(begin * columns()));
     const std::vector<float> numbers =
         rotated(some.first(std::min(some.size(), static_cast<std::size_t>(kAtATime * columns()))),

@@ -26,7 +26,7 @@ struct IndexSearch {
   std::optional<std::int64_t> ef_search = {};  // of a graph of centres; absent: as the index says
 };
 
-// Nearest first, of equal ones the smaller number; missing ones have -1 and an infinite distance.
+// Nearest first, of equal ones the smaller number; missing ones have -1 and the largest float.
 struct FoundVectors {
   std::vector<std::int64_t> ids;  // [vectors, count]
   std::vector<float> distances;
@@ -74,6 +74,7 @@ class VectorIndex {
 
   std::int64_t columns() const;  // of its vectors
   std::int64_t size() const;
+  std::int64_t next_id() const;  // behind the numbers of all its vectors
   bool trained() const;
   std::int64_t fewest_vectors() const;  // that it can be trained on
   // Exit::bad_config where there are fewer.  One that needs no training is as it was.

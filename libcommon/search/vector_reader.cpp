@@ -12,6 +12,7 @@ namespace mt {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMostColumns = 1 << 20;
+constexpr std::int64_t kMostNumbers = 1 << 22;  // that are read at a time, but for one vector's
 
 VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> columns)
     : file_(File::open(path)) {
@@ -75,8 +76,14 @@ void VectorReader::read_header() {
 }
 
 std::vector<float> VectorReader::read(std::int64_t most) {
+  most = std::min(most, std::max<std::int64_t>(1, kMostNumbers / columns_));
   if (rows_) most = std::min(most, *rows_ - at_);
-  if (most == 0) return {};
+  if (most == 0) {
+    std::byte more;
+    if (fill({&more, 1}) > 0)
+      fail(Exit::bad_data, file_.name(), ": goes on behind its ", *rows_, " vectors");
+    return {};
+  }
   std::vector<float> numbers(static_cast<std::size_t>(most * columns_));
   const auto into = std::as_writable_bytes(std::span(numbers));
   const std::size_t before = std::min(begin_.size(), into.size());

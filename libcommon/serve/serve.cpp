@@ -238,12 +238,12 @@ EngineLoop::Clock::duration time_of(double seconds) {
 }  // namespace
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
+  options.limits.check_draft(options.draft_load);
   std::vector<std::string> keys = read_keys(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
-  const auto draft =
-      load_draft(options.draft_load, loaded, options.limits, options.tokenizer, options.compute);
+  const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
   EngineLoop loop(
       *loaded.model,
       {.vocab_size = model.vocab_size,

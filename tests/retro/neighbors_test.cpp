@@ -129,11 +129,11 @@ TEST(ProjectNeighbors, RefusesWhatIsMissingOrDamaged) {
   fs::remove_all(query + "train_1");
   EXPECT_EQ(project.wrong(), "66 " + query +
                                  "train_1: no such folder, expected neighbours; see "
-                                 "mt-retro-index query");
+                                 "mt-retro-index query-neighbors");
   project.name("3");
   EXPECT_EQ(project.wrong(), "65 " + project.folder.path("config.json") +
                                  ": retro_neighbor_dirs: names no folders of neighbours; see "
-                                 "mt-retro-index query");
+                                 "mt-retro-index query-neighbors");
 }
 
 }  // namespace

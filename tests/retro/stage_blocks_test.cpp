@@ -91,7 +91,7 @@ TEST(StageBlocks, ComparesWhatIsThereToWhatIsMadeNow) {
                 return now;
               });
             }),
-            "65 " + path + "/part/020-025.hdf5: data: row 1: has 10.5, and 11.5 is made now");
+            "1 " + path + "/part/020-025.hdf5: data: row 1: has 10.5, and 11.5 is made now");
 }
 
 }  // namespace

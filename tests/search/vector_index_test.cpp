@@ -211,6 +211,26 @@ TEST(VectorIndex, PartsMakeTheWholeWhenTheyAreMerged) {
   }
 }
 
+TEST(VectorIndex, NumbersMayHaveGapsButAreNumbers) {
+  Products products(1);
+  VectorIndex index = make_index("--index-str", "IVF4,Flat", kColumns);
+  index.train(vectors(0, 400), products);
+  EXPECT_EQ(index.next_id(), 0);
+  index.add_codes(index.encode(vectors(0, 5), products), 100);
+  EXPECT_EQ(index.next_id(), 105);
+  VectorIndex other = index;
+  EXPECT_TRUE(index.merge(other));
+  EXPECT_EQ(index.next_id(), 105 + 105);
+  const Scratch folder;
+  for (const std::int64_t first : {std::int64_t{-1}, INT64_MAX - 4}) {
+    VectorIndex wrong = other;
+    wrong.add_codes(wrong.encode(vectors(0, 5), products), first);
+    write_file_atomically(folder.path("index"), bytes_of(wrong), true);
+    const std::string error = error_of([&] { read_index(folder.path("index")); });
+    EXPECT_NE(error.find("has a vector of number "), std::string::npos) << first << ": " << error;
+  }
+}
+
 TEST(VectorIndex, RefusesWhatIsNone) {
   const auto of = [](const std::string& string) {
     return error_of([&] { make_index("--index", string, kColumns); });

@@ -31,5 +31,14 @@ TEST(VectorReader, GivesAllRowsAndThenNone) {
   EXPECT_TRUE(VectorReader(folder.path("none"), 2).read(5).empty());
 }
 
+TEST(VectorReader, WhatFollowsTheMatrixIsNotPassedOver) {
+  const Scratch folder;
+  const std::string one = read_file(MT_TESTDATA "/search/vectors.npy"), path = folder.path("two");
+  write_file_atomically(path, one + one, false);
+  VectorReader two(path, {});
+  EXPECT_EQ(two.read(1000).size(), 200u * 16);
+  EXPECT_EQ(error_of([&] { two.read(1000); }), "65 " + path + ": goes on behind its 200 vectors");
+}
+
 }  // namespace
 }  // namespace mt

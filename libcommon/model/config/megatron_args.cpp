@@ -157,6 +157,7 @@ class ArgsReader {
     if (const PyValue* const targets = given("lora_targets"))
       adapted = targets->as_string(path("lora_targets"));
     adapted.resize(std::min(adapted.find(','), adapted.size()));
+    if (adapted.starts_with("cross_attention.")) return ModelFamily::t5;  // no encoder has that
     for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
       if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")) ||
           has_tensor(concat("encoder.layers.", layer, adapted, ".lora_A")))

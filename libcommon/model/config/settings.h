@@ -298,8 +298,9 @@ void visit_settings(Config& c, const Visit& visit) {
                          as_given(greater_than(0), between(0, 1))});
   visit(c.apply_layernorm_1p, {"--apply-layernorm-1p", model, kModel,
                                "norms multiply by 1 + their weight, which begins at 0"});
-  visit(c.qk_layernorm,
-        {"--qk-layernorm", model, kModel, "norms of each query and key head, before the rotation"});
+  visit(c.qk_layernorm, {"--qk-layernorm", model, kModel,
+                         "norms of each query and key head, before the rotation; with "
+                         "--multi-latent-attention of the latents"});
   visit(c.qk_layernorm_whole,
         with_experts(
             later({"--qk-layernorm-whole", layers, kModel,

@@ -125,7 +125,7 @@ static void finetune_preferences(CommandLine& cl, bool rewards) {
 
 void finetune_dpo(CommandLine& cl) {
   cl.describe("Learn which of two texts is preferred, or which texts are wanted.",
-              "Takes the options of sft, but those of kinds of lines.");
+              "Takes the options of sft, but those of kinds of lines and of Mambas.");
   finetune_preferences(cl, false);
 }
 
