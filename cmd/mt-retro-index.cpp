@@ -1,4 +1,5 @@
 // mt-retro-index: what text is retrieved from while a model is trained.
+#include <functional>
 #include <iostream>
 
 #include "base/command.h"
@@ -116,9 +117,7 @@ void run_project_index(mt::CommandLine& cl, mt::ProjectIndexOptions::Stage stage
     if (stage != Stage::add) summary = mt::train_project_index(options, context);
     if (stage != Stage::train && summary.complete) {
       const mt::StageSummary added = mt::add_to_project_index(options, context);
-      summary.files.made += added.files.made;
-      summary.files.found += added.files.found;
-      summary.files.left += added.files.left;
+      summary.files += added.files;
       summary.complete = added.complete;
     }
     return summary;
@@ -132,7 +131,7 @@ void run_project_query(mt::CommandLine& cl) {
   options.add_to(cl);
   cl.flag("--json", &json, kJson);
   cl.parse();
-  options.index.complete();
+  options.complete();
   options.index.embedder.compute.warn(cl.log());
   run_stage(cl, json,
             [&](const mt::RunContext& context) { return mt::query_project(options, context); });
@@ -157,7 +156,7 @@ void run_verify(mt::CommandLine& cl) {
   options.add_verify_to(cl);
   cl.flag("--json", &json, kJson);
   cl.parse();
-  options.index.complete();
+  options.complete();
   options.index.embedder.compute.warn(cl.log());
   run_stage(cl, json,
             [&](const mt::RunContext& context) { return mt::verify_project(options, context); });

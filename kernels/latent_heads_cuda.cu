@@ -10,26 +10,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// The shape's widths, which no device code computes.
-struct Widths {
-  explicit Widths(const LatentHeads& s) : q(s.q_width()), kv(s.kv_width()), all(s.width()) {}
-  std::int64_t q, kv, all;
-};
-
 template <class T>  // a block works on a token
 __global__ __launch_bounds__(kThreads) void forward_kernel(LatentParts<T> heads,
-                                                           LatentRows<const T> rows, LatentHeads s,
-                                                           Widths w) {
-  const std::int64_t token = blockIdx.x, width = w.all;
+                                                           LatentRows<const T> rows,
+                                                           LatentHeads s) {
+  const std::int64_t token = blockIdx.x, width = s.width();
   const T* const turning = rows.turning + token * s.turning;
   for (std::int64_t i = threadIdx.x; i < s.heads * width; i += kThreads) {
     const std::int64_t c = i % width, head = token * s.heads + i / width, out = head * width + c;
-    const T *q_row = rows.q + head * w.q, *kv_row = rows.kv + head * w.kv;
+    const T *q_row = rows.q + head * s.q_width(), *kv_row = rows.kv + head * s.kv_width();
     T q = T(0.0f), k = T(0.0f);
     if (c < s.turning) {
       q = q_row[s.fixed + c];
       k = turning[c];
-    } else if (c < w.q) {
+    } else if (c < s.q_width()) {
       q = q_row[c - s.turning];
       k = kv_row[c - s.turning];
     }
@@ -42,15 +36,16 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(LatentParts<T> heads,
 template <class T>
 __global__ __launch_bounds__(kThreads) void backward_kernel(LatentRows<T> rows,
                                                             LatentParts<const T> heads,
-                                                            LatentHeads s, Widths w) {
-  const std::int64_t token = blockIdx.x, first = token * s.heads, width = w.all;
-  for (std::int64_t i = threadIdx.x; i < s.heads * w.q; i += kThreads) {
-    const std::int64_t c = i % w.q, head = first + i / w.q;
-    rows.q[first * w.q + i] = heads.q[head * width + (c < s.fixed ? s.turning + c : c - s.fixed)];
+                                                            LatentHeads s) {
+  const std::int64_t token = blockIdx.x, first = token * s.heads, width = s.width();
+  for (std::int64_t i = threadIdx.x; i < s.heads * s.q_width(); i += kThreads) {
+    const std::int64_t c = i % s.q_width(), head = first + i / s.q_width();
+    rows.q[first * s.q_width() + i] =
+        heads.q[head * width + (c < s.fixed ? s.turning + c : c - s.fixed)];
   }
-  for (std::int64_t i = threadIdx.x; i < s.heads * w.kv; i += kThreads) {
-    const std::int64_t c = i % w.kv, head = first + i / w.kv;
-    rows.kv[first * w.kv + i] =
+  for (std::int64_t i = threadIdx.x; i < s.heads * s.kv_width(); i += kThreads) {
+    const std::int64_t c = i % s.kv_width(), head = first + i / s.kv_width();
+    rows.kv[first * s.kv_width() + i] =
         c < s.fixed ? heads.k[head * width + s.turning + c] : heads.v[head * width + c - s.fixed];
   }
   for (std::int64_t c = threadIdx.x; c < s.turning; c += kThreads) {
@@ -88,8 +83,7 @@ template <class T>
 void latent_heads_forward(const LatentParts<T>& heads, const LatentRows<const T>& rows,
                           const LatentHeads& s, cudaStream_t stream) {
   if (s.tokens == 0) return;
-  forward_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(heads, rows, s,
-                                                                           Widths(s));
+  forward_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(heads, rows, s);
   check(cudaGetLastError());
 }
 
@@ -97,8 +91,7 @@ template <class T>
 void latent_heads_backward(const LatentRows<T>& rows, const LatentParts<const T>& heads,
                            const LatentHeads& s, cudaStream_t stream) {
   if (s.tokens == 0) return;
-  backward_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(rows, heads, s,
-                                                                            Widths(s));
+  backward_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(rows, heads, s);
   check(cudaGetLastError());
 }
 

@@ -17,7 +17,7 @@ static constexpr std::array<float, 15> kBorders = [] {
   return borders;
 }();
 
-// Of NaN, 0 / 0, it is the first.
+// For NaN, which 0 / 0 is, that is the first.
 static std::uint8_t code_of(float x) {
   std::uint8_t code = 0;
   for (const float border : kBorders) code = static_cast<std::uint8_t>(code + (x > border ? 1 : 0));

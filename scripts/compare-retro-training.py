@@ -12,90 +12,41 @@ Prints a line a case; exits with 1 if any differs.
 
 Needs from PyPI: megatron-core==0.12.1, torch, tokenizers, h5py, numpy.
 """
-import argparse
 import contextlib
-import importlib.metadata
 import json
-import logging
-import os
-import random
 import subprocess
 import sys
-import tempfile
 import types
-import warnings
-from pathlib import Path
 
-warnings.filterwarnings("ignore")
-os.environ.update(MT_DEVICE="cpu", NVTE_FLASH_ATTN="0", NVTE_FUSED_ATTN="0")
-import h5py  # noqa: E402
-import numpy  # noqa: E402
-import tokenizers  # noqa: E402
-import torch  # noqa: E402
+import h5py
+import numpy
+import tokenizers
+import torch
 
-sys.modules.setdefault("faiss", types.ModuleType("faiss"))  # which reading does not need
-torch.cuda.current_device = lambda: "cpu"  # before megatron.core asks
-torch.Tensor.cuda = lambda self, *args, **kwargs: self
-import megatron.core.tensor_parallel.random as megatron_random  # noqa: E402
-from megatron.core import parallel_state  # noqa: E402
-from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder  # noqa: E402
-from megatron.core.datasets.retro import utils as retro_utils  # noqa: E402
-from megatron.core.datasets.retro.query.multi_split_gpt_dataset import (  # noqa: E402
-    MultiSplitGPTDataset, MultiSplitGPTDatasetConfig)
-from megatron.core.datasets.retro.query.retro_dataset import get_retro_datasets  # noqa: E402
-from megatron.core.datasets.utils import get_blend_from_list  # noqa: E402
-from megatron.core.models.retro import RetroConfig, RetroModel  # noqa: E402
-from megatron.core.models.retro import config as retro_config  # noqa: E402
-from megatron.core.models.retro.decoder_spec import get_retro_decoder_block_spec  # noqa: E402
+from retro_cases import EOD, MERGES, TESTDATA, VOCAB, RetroCase, compare_cases
+import megatron.core.tensor_parallel.random as megatron_random
+from megatron.core.datasets.retro.query.retro_dataset import get_retro_datasets
+from megatron.core.models.retro import RetroConfig, RetroModel
+from megatron.core.models.retro import config as retro_config
+from megatron.core.models.retro.decoder_spec import get_retro_decoder_block_spec
 
 retro_config.is_te_min_version = lambda version: False  # there is none
 megatron_random.CudaRNGStatesTracker.fork = lambda self, name=None: contextlib.nullcontext()
-logging.disable(logging.WARNING)
-
-TESTDATA = (Path(__file__).parent.parent / "testdata").resolve()
-GPT2 = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", TESTDATA / "gpt2_bpe" / "vocab.json",
-        "--merge-file", TESTDATA / "gpt2_bpe" / "merges.txt"]
-EOD = 379
 
 
-class Case:
+class Case(RetroCase):
     def __init__(self, programs, folder, seed):
-        rng = random.Random(seed)
-        self.programs, self.folder, self.project = programs, folder, folder / "project"
-        self.chunk = rng.choice([4, 8, 16])
-        self.length = self.chunk * rng.choice([2, 3, 4])
-        self.batch, self.samples = 4, 4 * rng.choice([3, 5])
-        self.interval, self.evaluations, self.order = rng.choice([2, 3]), 2, rng.randrange(1000)
+        super().__init__(programs, folder, seed, [4, 8, 16], [10, 1000])
+        rng = self.rng
         self.neighbors, self.retrieved, self.saved = rng.choice([1, 2, 3]), rng.choice([1, 2]), 4
         self.layers = rng.choice([6, 7, 9])
         self.llama = rng.random() < 0.5
-        self.block = rng.choice([10, 1000])
         self.numpy = numpy.random.RandomState(seed)
 
-    def run(self, program, *words):
-        done = subprocess.run([self.programs / program, *map(str, words)], cwd=self.folder, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{done.stderr}compare-retro-training: exit code {done.returncode} of {program}")
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
     def build(self):
-        (self.project / "data").mkdir(parents=True)
-        for name, part in (("a", slice(0, 40)), ("b", slice(40, 60))):
-            lines = (TESTDATA / "stories" / "stories.jsonl").read_text().splitlines(True)[part]
-            (self.folder / "lines.jsonl").write_text("".join(lines))
-            self.run("mt-preprocess", "--input", "lines.jsonl", "--output-prefix", self.project / "data" / name, "--append-eod",
-                     *GPT2)
-        self.paths = ["0.75", "a_text_document", "0.25", "b_text_document"]
-        self.run("mt-retro-index", "build-db", "--retro-project-dir", self.project, "--retro-gpt-data-path", *self.paths,
-                 "--retro-gpt-split", "80,20,0", "--retro-gpt-chunk-length", self.chunk, "--retro-bert-tokenizer-type",
-                 "BertWordPieceLowerCase", "--retro-bert-vocab-file", TESTDATA / "wordpiece" / "vocab.txt",
-                 "--retro-index-ntrain", 10, "--retro-gpt-seq-length", self.length, "--retro-gpt-train-samples", self.samples,
-                 "--retro-gpt-global-batch-size", self.batch, "--retro-gpt-eval-interval", self.interval,
-                 "--retro-gpt-eval-iters", self.evaluations, "--retro-gpt-seed", self.order, "--retro-block-size", self.block)
+        self.build_db(TESTDATA / "wordpiece" / "vocab.txt", 10)
         with h5py.File(self.project / "db" / "merged" / "train.hdf5") as file:
             database = len(file["chunks"])
-        iterations = self.samples // self.batch
-        self.counts = {"train": self.samples, "valid": (iterations // self.interval + 1) * self.evaluations * self.batch}
         for split, count in self.counts.items():
             rows = count * (self.length // self.chunk)
             neighbors = self.numpy.randint(-1, database, size=(rows, self.saved)).astype("int64")
@@ -111,19 +62,11 @@ class Case:
 
     def datasets(self):
         """Megatron's, of training and validation."""
-        blend = get_blend_from_list([word if i % 2 == 0 else str(self.project / "data" / word)
-                                     for i, word in enumerate(self.paths)])
-        config = MultiSplitGPTDatasetConfig(
-            random_seed=self.order, sequence_length=self.length, blend=blend, split="80,20,0", split_preprocessing="80,20,0",
-            path_to_cache=None, return_document_ids=False, reset_position_ids=False, reset_attention_mask=False,
-            eod_mask_loss=False, tokenizer=types.SimpleNamespace(eod=EOD, unique_identifiers={}, pad=EOD))
-        built = BlendedMegatronDatasetBuilder(
-            MultiSplitGPTDataset, [self.counts["train"], self.counts["valid"], 0], lambda: True, config).build()
         settings = types.SimpleNamespace(
             retro_project_dir=str(self.project), retro_chunk_length=self.chunk, retro_block_size=self.block,
             retro_neighbor_dirs={"train": "train", "valid": "valid"}, retro_verify_neighbor_count=True,
             retro_num_neighbors=self.neighbors, retro_num_retrieved_chunks=self.retrieved)
-        gpt = {"train": (built[0], self.counts["train"]), "valid": (built[1], self.counts["valid"]), "test": (None, 0)}
+        gpt = {**self.gpt_datasets(return_document_ids=False), "test": (None, 0)}
         return get_retro_datasets(settings, gpt, self.length, EOD)[:2]
 
     def flags(self):
@@ -194,7 +137,7 @@ class Case:
         if done.returncode:
             return done.stderr
         made = json.loads(done.stdout)
-        gpt = tokenizers.ByteLevelBPETokenizer(*map(str, (GPT2[3], GPT2[5])))
+        gpt = tokenizers.ByteLevelBPETokenizer(str(VOCAB), str(MERGES))
         ids = gpt.encode(prompt).ids
         neighbors = [(gpt.encode(text).ids + [EOD] * 1000)[: self.retrieved * self.chunk] for text in texts]
         for token, said in zip(made["token_ids"], [one["logprob"] for one in made["logprobs"]], strict=True):
@@ -234,25 +177,5 @@ class Case:
         return self.generated(model)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", type=Path, help="the folder with the programs")
-    parser.add_argument("--cases", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    parallel_state.initialize_model_parallel()
-    retro_utils.tqdm = lambda items, *_, **__: items
-    print(f"megatron-core {importlib.metadata.version('megatron-core')}")
-    wrong = 0
-    for case in range(options.seed, options.seed + options.cases):
-        with tempfile.TemporaryDirectory() as folder:
-            differs = Case(options.programs.resolve(), Path(folder), case).compare()
-        wrong += differs != ""
-        print(f"project {case:4} {'differs: ' + differs if differs else 'equal'}", flush=True)
-    print(f"{options.cases} compared, {wrong} differ")
-    sys.exit(1 if wrong else 0)
-
-
 if __name__ == "__main__":
-    main()
+    compare_cases(__doc__, Case)

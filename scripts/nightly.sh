@@ -119,6 +119,8 @@ if [[ -n $data ]]; then
   done
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-retro.py "$python" scripts/compare-retro.py build/release/cmd
+  long scripts/compare-retro-training.py "$python" scripts/compare-retro-training.py build/release/cmd
+  long scripts/compare-retro-project.py "$python" scripts/compare-retro-project.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd

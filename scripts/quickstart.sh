@@ -70,10 +70,10 @@ folder=$(cd "$folder" && pwd)
 SECONDS=0
 step 'Install the packages that are missing.' "cd $(printf %q "$repository") && scripts/setup"
 if nvidia-smi -L >/dev/null 2>&1; then
-  step 'Build the programs, with kernels for this machine'\''s GPU; on two cores it takes some eight minutes.' \
+  step 'Build the programs, with kernels for this machine'\''s GPU; on two cores it takes some ten minutes.' \
     "cmake --preset release && cmake --build --preset release --target programs"
 else
-  step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes three to four minutes.' \
+  step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes some six minutes.' \
     "cmake --preset release -DMT_GPUS=none && cmake --build --preset release --target programs"
 fi
 built=$SECONDS

@@ -38,12 +38,15 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) {
-  if (!std::isfinite(number)) return null();
+template <class T>
+static JsonWriter& write_number(JsonWriter& json, T number) {
+  if (!std::isfinite(number)) return json.null();
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  return raw({digits, end});
+  return json.raw({digits, std::to_chars(digits, digits + sizeof digits, number).ptr});
 }
+
+JsonWriter& JsonWriter::value(double number) { return write_number(*this, number); }
+JsonWriter& JsonWriter::value(float number) { return write_number(*this, number); }
 
 static void append_escaped(std::string& out, char32_t point) {
   switch (point) {

@@ -21,7 +21,10 @@ class JsonWriter {
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
+  // The shortest digits that are read as the number of its own type; null for one that is not
+  // finite.
   JsonWriter& value(double number);
+  JsonWriter& value(float number);
   JsonWriter& value(std::integral auto number) { return raw(std::to_string(number)); }
   JsonWriter& null() { return raw("null"); }
   JsonWriter& raw(std::string_view json);  // a complete value, written as it is

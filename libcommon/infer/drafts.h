@@ -21,7 +21,7 @@ class Drafts {
   };
 
   virtual ~Drafts() = default;
-  // Of each text at most so many tokens as it says, and fewer where nothing is known.
+  // Guesses at most so many tokens of each text as it says, and fewer where nothing is known.
   virtual std::vector<std::vector<std::int32_t>> guess(std::span<const Text> texts) = 0;
   // The sequence's text has ended.
   virtual void forget(std::int64_t /*sequence*/) {}

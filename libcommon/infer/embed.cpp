@@ -1,6 +1,5 @@
 #include "infer/embed.h"
 
-#include <charconv>
 #include <optional>
 
 #include "base/file.h"
@@ -73,10 +72,7 @@ class Embedding {
     JsonWriter json;
     json.begin_object().member("schema", "mt-embed/1").member("item", item);
     json.member("tokens", tokens).key("embedding").begin_array();
-    for (const float x : embedding) {
-      char text[32];
-      json.raw({text, std::to_chars(text, text + sizeof text, x).ptr});
-    }
+    for (const float x : embedding) json.value(x);
     json.end_array().end_object();
     if (file_)
       file_->write(json.text() + "\n");

@@ -159,9 +159,7 @@ bool Engine::make_room(std::int64_t sequence, std::int64_t tokens) {
 
 void Engine::choose(std::int64_t sequence, ConstTensor logits) {
   Active& active = at(sequence);
-  logits_.resize(static_cast<std::size_t>(logits.numel()));
-  with_float_type(logits.dtype(),
-                  [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
+  to_f64(logits_, logits);
   try {
     active.completion->choose(logits_);
   } catch (const Error& error) {  // such as of logits that are no numbers

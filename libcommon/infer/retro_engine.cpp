@@ -62,10 +62,7 @@ void RetroEngine::step() {
     in.read.as<std::int32_t>()[i] = neighbors_[static_cast<std::size_t>(i) % neighbors_.size()];
     in.read_positions.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % each);
   }
-  const ConstTensor logits = pass_.on_host(pass_.logits());
-  logits_.resize(static_cast<std::size_t>(logits.numel()));
-  with_float_type(logits.dtype(),
-                  [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
+  to_f64(logits_, pass_.on_host(pass_.logits()));
   completion_->choose(logits_);
   if (completion_->finish() != Completion::Finish::none) completion_ = nullptr;
 }

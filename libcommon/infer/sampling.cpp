@@ -16,6 +16,12 @@ void SamplingOptions::add_to(CommandLine& cl) {
   cl.option("--seed", &seed, "N", "seed of the choices", at_least(0));
 }
 
+void to_f64(std::vector<double>& numbers, ConstTensor logits) {
+  numbers.resize(static_cast<std::size_t>(logits.numel()));
+  with_float_type(logits.dtype(),
+                  [&]<class T>() { std::ranges::copy(logits.span<T>(), numbers.begin()); });
+}
+
 LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;

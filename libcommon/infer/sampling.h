@@ -8,12 +8,16 @@
 
 #include "base/command.h"
 #include "kernels/sample.h"
+#include "tensor/tensor.h"
 
 namespace mt {
 
 struct SamplingOptions : Sampling {
   void add_to(CommandLine& cl);
 };
+
+// Sets `numbers` to logits, of any type in host memory.
+void to_f64(std::vector<double>& numbers, ConstTensor logits);
 
 // Log-probabilities of a token and of the `count` likeliest, by falling probability and then rising
 // id, from logits as they are.

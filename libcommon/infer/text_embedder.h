@@ -32,7 +32,7 @@ class TextEmbedder {
   std::int64_t max_tokens() const { return pass_.max_tokens(); }
   // [CLS] text [SEP].  Exit::bad_data, behind `place`, for a token that the model has not.
   std::vector<std::int32_t> ids(std::string_view text, std::string_view place) const;
-  // Of texts of 2 to max_tokens() ids: [texts, columns].
+  // The embeddings of texts of 2 to max_tokens() ids: [texts, columns].
   std::vector<float> embed(std::span<const std::vector<std::int32_t>> texts);
 
  private:

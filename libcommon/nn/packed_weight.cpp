@@ -79,7 +79,7 @@ void pack(const Param& row, ConstTensor whole, Tensor packed) {
   auto* const scales = reinterpret_cast<Nf4Scale*>(bytes + shape.scales_at());
   auto* const firsts = reinterpret_cast<std::int32_t*>(bytes + shape.firsts_at());
   std::memset(bytes, 0, packed.bytes());
-  // Of each of the weight's rows its place in this rank's part, or -1.
+  // The place of each of the weight's rows in this rank's part, or -1.
   std::vector<std::int64_t> places(static_cast<std::size_t>(row.shape[0]), -1);
   const bool by_rows = row.dimension == 0;
   for (const Cut& cut : by_rows ? row.cuts : std::vector<Cut>{{.extent = row.shape[0]}})
@@ -124,7 +124,7 @@ ConstTensor unpacked(Step& s, const Param& weight) {
   const ConstTensor value = s.weight(weight);
   if (weight.packed_bytes == 0) return value;
   const Tensor all = s.scratch(weight.local);
-  nf4_unpack(all, value, Parts(weight).scales(), s.stream);
+  nf4_unpack(all, value, s.stream);
   return all;
 }
 

@@ -5,8 +5,9 @@
 
 namespace mt {
 
-void nf4_unpack(Tensor y, ConstTensor packed, std::int64_t scales, Stream& stream) {
-  const Nf4Shape shape{.rows = y.shape()[0], .cols = y.shape()[1], .scales = scales};
+void nf4_unpack(Tensor y, ConstTensor packed, Stream& stream) {
+  Nf4Shape shape{.rows = y.shape()[0], .cols = y.shape()[1]};
+  shape.scales = (packed.numel() - shape.bytes()) / static_cast<std::int64_t>(sizeof(Nf4Scale));
   check_shape("nf4_unpack", "packed", packed, {shape.bytes()});
   const auto* const bytes = packed.as<std::uint8_t>();
   dispatch(

@@ -258,8 +258,8 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
 // A block of a wide matrix (kernels/row_block.h).  What is collected is of the sum_dtype.
 void spread(Tensor wide, ConstTensor narrow, const RowBlock& block, double factor, Stream& stream);
 void collect(Tensor narrow, ConstTensor wide, const RowBlock& block, double factor, Stream& stream);
-// A matrix of four bits a number (kernels/nf4.h), with so many scales; packed: bytes.
-void nf4_unpack(Tensor y, ConstTensor packed, std::int64_t scales, Stream& stream);
+// A matrix of four bits a number; packed: all bytes of its array (kernels/nf4.h).
+void nf4_unpack(Tensor y, ConstTensor packed, Stream& stream);
 // Rows of their own lengths (kernels/row_scale.h).  squares, factor and total are of the sum_dtype.
 void row_squares(Tensor squares, ConstTensor x, Stream& stream);
 void row_factors(Tensor factor, ConstTensor m, ConstTensor squares, const RowBlock& block,

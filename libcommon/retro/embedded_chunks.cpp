@@ -9,8 +9,12 @@ EmbeddedChunks::EmbeddedChunks(const RetroProject& project, const std::string& d
     : chunks_(project, database),
       embedder_(options, project.bert_tokenizer()),
       workers_(options.threads),
-      identity_(concat(hash_file(project.db() + "/merged/" + database + ".hdf5"), " ",
-                       embedder_.identity())) {}
+      identity_(identity_of(project, database, embedder_.identity())) {}
+
+std::string EmbeddedChunks::identity_of(const RetroProject& project, const std::string& database,
+                                        const std::string& embedder) {
+  return concat(hash_file(project.db() + "/merged/" + database + ".hdf5"), " ", embedder);
+}
 
 std::vector<float> EmbeddedChunks::embed(ItemRange chunks) {
   const std::vector<RetroChunk> some = chunks_.read(chunks);

@@ -18,7 +18,11 @@ class EmbeddedChunks {
   std::int64_t size() const { return chunks_.size(); }
   std::int64_t columns() const { return embedder_.columns(); }
   const std::string& identity() const { return identity_; }  // of all that they depend on
-  std::vector<float> embed(ItemRange chunks);                // [chunks, columns]
+  const std::string& embedder_identity() const { return embedder_.identity(); }
+  // That of a database's chunks by what an embedder of this identity makes of them.
+  static std::string identity_of(const RetroProject& project, const std::string& database,
+                                 const std::string& embedder);
+  std::vector<float> embed(ItemRange chunks);  // [chunks, columns]
 
  private:
   ChunkReader chunks_;

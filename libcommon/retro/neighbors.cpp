@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kArray = "neighbors";
 constexpr const char* kDirs = "retro_neighbor_dirs";
-constexpr const char* kKeys[] = {"train", "valid", "test"};
 
 // The chunks that a file of this name is of: "00000-10000.hdf5".
 static std::optional<ItemRange> range_of(const std::string& name) {
@@ -65,9 +64,10 @@ ProjectNeighbors::ProjectNeighbors(const RetroProject& project) : chunks_(projec
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     simdjson::dom::element value;
     std::string_view folder;
-    if (object[kKeys[i]].get(value) != simdjson::SUCCESS || value.is_null()) continue;
+    if (object[kRetroSplitKeys[i]].get(value) != simdjson::SUCCESS || value.is_null()) continue;
     if (value.get(folder) != simdjson::SUCCESS)
-      fail(Exit::bad_data, path, ": ", kDirs, ": ", kKeys[i], ": expected a folder's name");
+      fail(Exit::bad_data, path, ": ", kDirs, ": ", kRetroSplitKeys[i],
+           ": expected a folder's name");
     blocks_[i] = blocks_of(project.path((fs::path("query") / folder).string()));
   }
   if (chunks_.size() == 0)

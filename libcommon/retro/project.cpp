@@ -119,25 +119,28 @@ TokenizerOptions RetroProject::bert_tokenizer() const {
           .vocab_file = file.empty() ? file : path(file)};
 }
 
-void RetroProject::add_settings(const Settings& settings, bool force) const {
-  const std::string file = path("config.json");
-  const Settings before = this->settings();
-  Settings all = before;
-  for (const char* key : kKeys) all.try_emplace(key, "null");
+RetroProject::Settings RetroProject::with(const Settings& settings, bool force) const {
+  Settings all = this->settings();
   for (const auto& [key, value] : settings) {
     if (value == "null") continue;
-    std::string& now = all[key];
+    std::string& now = all.try_emplace(key, "null").first->second;
     if (now != "null" && now != value && !force)
-      fail(Exit::bad_config, file, ": ", key, ": is ", now, " in this project, and ", value,
-           " now; --force makes it anew");
+      fail(Exit::bad_config, path("config.json"), ": ", key, ": is ", now, " in this project, and ",
+           value, " now; --force makes it anew");
     now = value;
   }
-  if (all == before) return;
+  return all;
+}
+
+void RetroProject::add_settings(const Settings& settings, bool force) const {
+  Settings all = with(settings, force);
+  for (const char* key : kKeys) all.try_emplace(key, "null");
+  if (all == this->settings()) return;
   JsonWriter json;
   json.begin_object();
   for (const auto& [key, value] : all) json.key(key).raw(value);
   json.end_object();
-  write_file_atomically(file, indented_json(json.text()), true);
+  write_file_atomically(path("config.json"), indented_json(json.text()), true);
 }
 
 std::string indented_json(std::string_view compact) {

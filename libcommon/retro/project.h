@@ -3,6 +3,7 @@
 //   config.json              settings that all stages and the training share, keys retro_...
 //   data/PREFIX.bin, .idx    token files, or links to them
 //   db/                      chunks of the token files (chunk_db.h)
+//   index/                   what neighbours of chunks are found with (project_stages.h)
 //   query/                   neighbours of the training's chunks (neighbors.h)
 // Paths of tokenizers that are relative are so to the project.
 #pragma once
@@ -43,10 +44,17 @@ class RetroProject {
   // Adds those that are known to config.json, where keys of Megatron's that nobody has set are
   // null. Exit::bad_config where one has another value there, unless `force` replaces it.
   void add_settings(const Settings& settings, bool force) const;
+  // Exit::bad_config where one that is known has another value in config.json.
+  void check_settings(const Settings& settings) const { with(settings, false); }
 
  private:
+  Settings with(const Settings& settings, bool force) const;  // and those that are there
+
   std::string folder_;
 };
+
+// Keys of the training's parts in config.json and in names of folders, by Split.
+inline constexpr const char* kRetroSplitKeys[] = {"train", "valid", "test"};
 
 // The same JSON as Python's json.dump(..., indent=4) lays it out.
 std::string indented_json(std::string_view compact);

@@ -1,6 +1,5 @@
 // The embeddings of a project's chunks, for whoever wants them (project_stages.h).
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 
 #include "base/error.h"
@@ -30,10 +29,7 @@ void print(std::span<const float> rows, std::int64_t columns, std::int64_t& chun
   for (auto row = rows.begin(); row != rows.end(); row += columns) {
     JsonWriter json;
     json.begin_object().member("chunk", chunk++).key("embedding").begin_array();
-    for (auto x = row; x != row + columns; ++x) {
-      char text[32];
-      json.raw({text, std::to_chars(text, text + sizeof text, *x).ptr});
-    }
+    for (auto x = row; x != row + columns; ++x) json.value(*x);
     json.end_array().end_object();
     out << json.text() << '\n';
   }
@@ -44,6 +40,8 @@ void print(std::span<const float> rows, std::int64_t columns, std::int64_t& chun
 StageSummary embed_project(const ProjectEmbedOptions& options, const RunContext& context,
                            std::ostream& out) {
   const RetroProject project(options.project);
+  std::optional<AtomicFile> matrix;  // which is refused before the model is loaded
+  if (options.output.ends_with(".npy")) matrix.emplace(options.output, options.force);
   EmbeddedChunks chunks(project, options.database, options.embedder);
   Progress progress(context.log, "embedding", "chunks", static_cast<std::uint64_t>(chunks.size()));
   StageSummary summary;
@@ -52,13 +50,12 @@ StageSummary embed_project(const ProjectEmbedOptions& options, const RunContext&
     for_embeddings(chunks, context, progress, [&](const std::vector<float>& rows) {
       print(rows, chunks.columns(), chunk, out);
     });
-  } else if (options.output.ends_with(".npy")) {
-    AtomicFile file(options.output, options.force);
-    file.write(npy_header(chunks.size(), chunks.columns()));
+  } else if (matrix) {
+    matrix->write(npy_header(chunks.size(), chunks.columns()));
     for_embeddings(chunks, context, progress, [&](const std::vector<float>& rows) {
-      file.write(std::as_bytes(std::span(rows)));
+      matrix->write(std::as_bytes(std::span(rows)));
     });
-    file.commit();
+    matrix->commit();
     summary.files.made = 1;
   } else {
     StageFiles files(options.output, options.force, options.share);

@@ -11,6 +11,13 @@
 namespace mt {
 namespace {
 
+template <class... Parts>
+std::string hash_of(const Parts&... parts) {
+  Hasher hasher;
+  (hasher.update(concat(parts, "\n")), ...);
+  return hasher.hex();
+}
+
 // What the stages that embed the chunks of a database have in common.
 class IndexStage {
  public:
@@ -24,12 +31,6 @@ class IndexStage {
         files_(project_.path("index"), options.force, options.share) {}
 
  protected:
-  template <class... Parts>
-  static std::string hash_of(const Parts&... parts) {
-    Hasher hasher;
-    (hasher.update(concat(parts, "\n")), ...);
-    return hasher.hex();
-  }
   void save(const VectorIndex& index, const std::string& file, const std::string& made_of) {
     std::filesystem::create_directories(parent_directory(files_.path(file)));
     AtomicFile written(files_.path(file), true);
@@ -40,6 +41,10 @@ class IndexStage {
     });
     files_.commit(written, hasher.hex(), file, made_of);
     ++summary_.files.made;
+  }
+  // Which rows the first `fraction` of each block are: of all blocks all.
+  std::string part_of_blocks(double fraction) const {
+    return concat(fraction, " of ", fraction < 1 ? block_size_ : 1);
   }
   // Whether nothing is to be done, as the file is there.
   bool is_made(const std::string& file, const std::string& made_of) {
@@ -64,16 +69,18 @@ class TrainStage : IndexStage {
 
   StageSummary run() {
     const std::string rows_of = hash_of("mt-train-embeddings/1", chunks_.identity());
-    const std::string made_of = hash_of(rows_of, options_.string, options_.train_fraction);
+    const std::string made_of =
+        concat(trained_beginning(chunks_.embedder_identity()),
+               hash_of(rows_of, options_.string, part_of_blocks(options_.train_fraction)));
     VectorIndex index = make_index("--retro-index-str", options_.string, chunks_.columns());
-    check_count(index);
-    if (is_made(options_.empty_file(), made_of)) return summary_;
     StageBlocks<float> blocks(files_, {.folder = "train_emb/blocks",
                                        .array = "data",
                                        .items = chunks_.size(),
                                        .block_size = block_size_,
                                        .columns = chunks_.columns(),
                                        .made_of = rows_of});
+    check_count(index, blocks.rows(options_.train_fraction));
+    if (is_made(options_.empty_file(), made_of)) return finish();
     blocks.refuse_others();
     Progress embedding(context_.log, "embedding", "chunks",
                        static_cast<std::uint64_t>(chunks_.size()));
@@ -92,15 +99,17 @@ class TrainStage : IndexStage {
     Products products(options_.threads, context_.checkpoint);
     index.train(vectors, products);
     save(index, options_.empty_file(), made_of);
+    return finish();
+  }
+
+ private:
+  StageSummary finish() {
     if (options_.delete_embeddings) files_.remove("train_emb");
     return summary_;
   }
 
- private:
   // Before the chunks are embedded, which takes long.
-  void check_count(const VectorIndex& index) const {
-    const auto count =
-        static_cast<std::int64_t>(options_.train_fraction * static_cast<double>(chunks_.size()));
+  void check_count(const VectorIndex& index, std::int64_t count) const {
     if (count < index.fewest_vectors())
       fail(Exit::bad_config, "--retro-index-str ", options_.string, ": is trained on at least ",
            index.fewest_vectors(), " chunks; the project has ", chunks_.size(),
@@ -125,9 +134,13 @@ class AddStage : IndexStage {
     if (is_flat && options_.add_fraction < 1)
       fail(Exit::bad_config, "--retro-index-add-load-fraction ", options_.add_fraction, ": ",
            options_.string, " has no numbers of vectors, and keeps all");
-    const std::string rows_of = hash_of("mt-added-codes/1", chunks_.identity(), hash_file(empty));
-    const std::string made_of = hash_of(rows_of, options_.add_fraction);
-    if (is_made(options_.added_file(), made_of)) return summary_;
+    const std::string trained = hash_file(empty);
+    check_index_content(files_.lists(), options_.empty_file(), empty, trained,
+                        trained_beginning(chunks_.embedder_identity()));
+    const std::string rows_of = hash_of("mt-added-codes/1", chunks_.identity(), trained);
+    const std::string made_of = concat(added_beginning(chunks_.identity()),
+                                       hash_of(rows_of, part_of_blocks(options_.add_fraction)));
+    if (is_made(options_.added_file(), made_of)) return finish();
     StageBlocks<std::uint8_t> blocks(files_, {.folder = options_.folder() + "/add_codes",
                                               .array = "data",
                                               .items = chunks_.size(),
@@ -150,12 +163,36 @@ class AddStage : IndexStage {
                   index.add_codes(codes, first);
                 });
     save(index, options_.added_file(), made_of);
+    return finish();
+  }
+
+ private:
+  StageSummary finish() {
     if (options_.delete_codes) files_.remove(options_.folder() + "/add_codes");
     return summary_;
   }
 };
 
 }  // namespace
+
+std::string trained_beginning(const std::string& embedder) {
+  return hash_of("mt-trained-by/1", embedder) + " ";
+}
+
+std::string added_beginning(const std::string& chunks) {
+  return hash_of("mt-added-of/1", chunks) + " ";
+}
+
+void check_index_content(const StageLists& lists, const std::string& file, const std::string& path,
+                         const std::string& hash, const std::string& beginning) {
+  const std::set<std::string> content = lists.made_of(file, hash);
+  if (content.empty() || std::ranges::any_of(content, [&](const std::string& made_of) {
+        return made_of.starts_with(beginning);
+      }))
+    return;
+  fail(Exit::bad_config, path,
+       ": was made of other chunks, or by another model, tokenizer, length or --dtype");
+}
 
 StageSummary train_project_index(const ProjectIndexOptions& options, const RunContext& context) {
   return TrainStage(options, context).run();

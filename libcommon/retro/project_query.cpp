@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "retro/chunk_reader.h"
+#include "retro/embedded_chunks.h"
 #include "retro/project_samples.h"
 #include "retro/project_stages.h"
 #include "search/index_file.h"
@@ -13,49 +14,56 @@
 namespace mt {
 namespace {
 
-constexpr const char* kSplitKeys[] = {"train", "valid", "test"};
 constexpr std::int64_t kRowsAtATime = 1 << 16;
 
-// What is known of the settings, before samples are made by them.
-const RetroProject& with_settings(const RetroProject& project, const ProjectQueryOptions& options) {
-  project.add_settings(options.run.settings(), options.index.force);
+// Before samples are made by the settings: one that verifies writes none.
+const RetroProject& with_settings(const RetroProject& project, const ProjectQueryOptions& options,
+                                  bool verifies) {
+  if (verifies)
+    project.check_settings(options.run.settings());
+  else
+    project.add_settings(options.run.settings(), options.index.force);
   return project;
 }
 
 class QueryStage {
  public:
-  QueryStage(const ProjectQueryOptions& options, const RunContext& context)
+  QueryStage(const ProjectQueryOptions& options, const RunContext& context, bool verifies)
       : options_(options),
         context_(context),
         project_(options.index.project),
-        block_size_(options.index.blocks_of(project_)),
+        block_size_(options.index.blocks_of(project_, !verifies)),
         index_path_(project_.path("index/" + options.index.added_file())),
         index_(open_index()),
-        samples_(with_settings(project_, options), options.index.threads, context.log,
+        samples_(with_settings(project_, options, verifies), options.index.threads, context.log,
                  context.checkpoint),
         embedder_(options.index.embedder, project_.bert_tokenizer()),
         products_(options.index.threads, context.checkpoint),
-        workers_(options.index.threads),
-        files_(project_.path("query"), options.index.force, options.index.share) {
+        workers_(options.index.threads) {
     if (index_.columns() != embedder_.columns())
       fail(Exit::bad_config, index_path_, ": has vectors of ", index_.columns(),
            " columns, and the BERT's have ", embedder_.columns());
+    const std::string chunks = EmbeddedChunks::identity_of(project_, "train", embedder_.identity());
+    const std::string hash = hash_file(index_path_);
+    check_index_content(StageLists(project_.path("index")), options.index.added_file(), index_path_,
+                        hash, added_beginning(chunks));
     read_documents();
-    made_of_ = hash_of_all();
+    made_of_ = hash_of_all(chunks, hash);
   }
 
   StageSummary run() {
+    StageFiles files(project_.path("query"), options_.index.force, options_.index.share);
     JsonWriter dirs;
     dirs.begin_object();
     for (int i = 0; i < kSplits; ++i) {
       const auto which = static_cast<Split>(i);
-      dirs.key(kSplitKeys[i]);
+      dirs.key(kRetroSplitKeys[i]);
       if (samples_.chunks(which) == 0) {
         dirs.null();
         continue;
       }
       dirs.value(folder(which));
-      StageBlocks<std::int64_t> blocks = blocks_of(which);
+      StageBlocks<std::int64_t> blocks(files, layout_of(which));
       blocks.refuse_others();
       Progress progress(context_.log, concat("finding neighbours of ", kSplitNames[i]), "chunks",
                         static_cast<std::uint64_t>(samples_.chunks(which)));
@@ -79,8 +87,9 @@ class QueryStage {
       if (samples_.chunks(which) == 0) continue;
       Progress progress(context_.log, concat("comparing neighbours of ", kSplitNames[i]), "chunks",
                         0);
-      summary_.files.found += blocks_of(which).compare(
-          every, context_, progress, [&](ItemRange chunks) { return neighbors(which, chunks); });
+      summary_.files.found += compare_blocks<std::int64_t>(
+          project_.path("query"), layout_of(which), every, context_, progress,
+          [&](ItemRange chunks) { return neighbors(which, chunks); });
       progress.finish();
     }
     if (summary_.files.found == 0)
@@ -95,7 +104,7 @@ class QueryStage {
     return read_index(index_path_);
   }
 
-  // Of each chunk that is retrieved from.
+  // Notes the document of each chunk that is retrieved from.
   void read_documents() {
     const ChunkReader chunks(project_, "train");
     for (std::int64_t begin = 0; begin < chunks.size(); begin += kRowsAtATime)
@@ -108,32 +117,29 @@ class QueryStage {
            chunks.size(), " chunks");
   }
 
-  std::string hash_of_all() const {
+  std::string hash_of_all(const std::string& chunks, const std::string& index) const {
     Hasher hasher;
     for (const std::string& part :
-         {std::string("mt-neighbors/1"), hash_file(index_path_),
-          hash_file(project_.db() + "/merged/train.hdf5"), samples_.identity(),
-          embedder_.identity(),
+         {std::string("mt-neighbors/1"), index, chunks, samples_.identity(),
           concat(options_.count, " ", options_.kept, " ", options_.lists, " ", options_.ef_search)})
       hasher.update(part + "\n");
     return hasher.hex();
   }
 
   std::string folder(Split which) const {
-    return concat(kSplitKeys[static_cast<int>(which)], "_", samples_.identity());
+    return concat(kRetroSplitKeys[static_cast<int>(which)], "_", samples_.identity());
   }
 
-  StageBlocks<std::int64_t> blocks_of(Split which) {
-    return {files_,
-            {.folder = folder(which),
-             .array = "neighbors",
-             .items = samples_.chunks(which),
-             .block_size = block_size_,
-             .columns = options_.kept,
-             .made_of = made_of_}};
+  StageLayout layout_of(Split which) const {
+    return {.folder = folder(which),
+            .array = "neighbors",
+            .items = samples_.chunks(which),
+            .block_size = block_size_,
+            .columns = options_.kept,
+            .made_of = made_of_};
   }
 
-  // Of these chunks of a split's samples: [chunks, kept].
+  // The neighbours of these chunks of a split's samples: [chunks, kept].
   std::vector<std::int64_t> neighbors(Split which, ItemRange chunks) {
     const std::int64_t each = samples_.chunks_of_sample();
     const std::int64_t first = chunks.begin / each, last = (chunks.end - 1) / each;
@@ -178,7 +184,6 @@ class QueryStage {
   ChunkEmbedder embedder_;
   Products products_;
   Workers workers_;
-  StageFiles files_;
   std::vector<ProjectSamples::Document> documents_;  // of all chunks that are retrieved from
   std::string made_of_;
   StageSummary summary_;
@@ -187,11 +192,11 @@ class QueryStage {
 }  // namespace
 
 StageSummary query_project(const ProjectQueryOptions& options, const RunContext& context) {
-  return QueryStage(options, context).run();
+  return QueryStage(options, context, false).run();
 }
 
 StageSummary verify_project(const ProjectQueryOptions& options, const RunContext& context) {
-  return QueryStage(options, context).verify();
+  return QueryStage(options, context, true).verify();
 }
 
 }  // namespace mt

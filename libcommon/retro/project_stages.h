@@ -43,8 +43,9 @@ struct ProjectIndexOptions {
   void add_to(CommandLine& cl, Stage stage);
   void complete();             // after parsing
   std::string folder() const;  // of the index, in that of all
-  // The chunks in a file; what was given is kept in config.json.
-  std::int64_t blocks_of(const RetroProject& of) const;
+  // The chunks in a file; what was given is kept in config.json, or, if `keeps` is not set,
+  // compared to what is there.
+  std::int64_t blocks_of(const RetroProject& of, bool keeps = true) const;
   std::string empty_file() const, added_file() const;
 };
 
@@ -55,6 +56,7 @@ struct ProjectQueryOptions {
   std::optional<double> fraction = {};  // of blocks, that verify compares
   void add_to(CommandLine& cl);
   void add_verify_to(CommandLine& cl);
+  void complete();  // after parsing
 
  private:
   void add_search_to(CommandLine& cl);
@@ -77,6 +79,15 @@ struct StageSummary {
   void write(JsonWriter& json) const;  // schema mt-retro-stage/1
 };
 
+// How what an index is made of begins in the lists of `index`: that of a trained one with its
+// embedder's identity, that of one with codes with the identity of its chunks (embedded_chunks.h).
+std::string trained_beginning(const std::string& embedder);
+std::string added_beginning(const std::string& chunks);
+// Exit::bad_config for an index, of this hash, that they list, but never so.  One that they do not
+// list is another program's.
+void check_index_content(const StageLists& lists, const std::string& file, const std::string& path,
+                         const std::string& hash, const std::string& beginning);
+
 StageSummary train_project_index(const ProjectIndexOptions& options, const RunContext& context);
 StageSummary add_to_project_index(const ProjectIndexOptions& options, const RunContext& context);
 StageSummary query_project(const ProjectQueryOptions& options, const RunContext& context);
@@ -85,7 +96,7 @@ StageSummary query_project(const ProjectQueryOptions& options, const RunContext&
 //   {"chunk":0,"embedding":[0.25,…]}
 StageSummary embed_project(const ProjectEmbedOptions& options, const RunContext& context,
                            std::ostream& out);
-// Makes some blocks of neighbours again, and compares: found counts them.
+// Makes some blocks of neighbours again, and compares: found counts them.  Writes nothing.
 StageSummary verify_project(const ProjectQueryOptions& options, const RunContext& context);
 
 }  // namespace mt

@@ -87,10 +87,16 @@ static std::string three_digits(double fraction) {
   return {text, end.ptr};
 }
 
-std::int64_t ProjectIndexOptions::blocks_of(const RetroProject& of) const {
+std::int64_t ProjectIndexOptions::blocks_of(const RetroProject& of, bool keeps) const {
   constexpr const char* kKey = "retro_block_size";
-  if (block_size) of.add_settings({{kKey, std::to_string(*block_size)}}, force);
-  if (block_size) return *block_size;
+  if (block_size) {
+    const RetroProject::Settings given = {{kKey, std::to_string(*block_size)}};
+    if (keeps)
+      of.add_settings(given, force);
+    else
+      of.check_settings(given);
+    return *block_size;
+  }
   const RetroProject::Settings all = of.settings();
   const auto found = all.find(kKey);
   if (found == all.end() || found->second == "null") return kChunksInFile;
@@ -135,6 +141,13 @@ void ProjectQueryOptions::add_verify_to(CommandLine& cl) {
   cl.section("Comparison");
   cl.option("--fraction,--retro-task-validate", &fraction, "F",
             "share of the blocks that are made again; default: one of each split", between(0, 1));
+}
+
+void ProjectQueryOptions::complete() {
+  index.complete();
+  if (kept > count)
+    fail(Exit::usage, "--retro-query-num-neighbors-save ", kept,
+         ": more than the --retro-query-num-neighbors-query ", count, " that are found");
 }
 
 void ProjectEmbedOptions::add_to(CommandLine& cl) {

@@ -9,11 +9,6 @@ namespace mt {
 
 constexpr std::int64_t kAtATime = 4096;  // items
 
-template <class T>
-constexpr Hdf5Type kStored = std::same_as<T, float>          ? Hdf5Type::f32
-                             : std::same_as<T, std::uint8_t> ? Hdf5Type::u8
-                                                             : Hdf5Type::i64;
-
 // Calls use(some) for parts of these items.
 template <class Use>
 static void in_parts(ItemRange items, const RunContext& context, const Use& use) {
@@ -24,58 +19,60 @@ static void in_parts(ItemRange items, const RunContext& context, const Use& use)
 }
 
 template <Hdf5Number T>
-StageBlocks<T>::StageBlocks(StageFiles& files, Layout layout)
+StageBlocks<T>::StageBlocks(StageFiles& files, StageLayout layout)
     : files_(files),
       layout_(std::move(layout)),
       blocks_(retro_blocks(layout_.items, layout_.block_size)) {}
 
 template <Hdf5Number T>
 void StageBlocks<T>::make(const StageShare& share, const RunContext& context, Progress& progress,
-                          StageCounts& counts, const Rows& rows) {
+                          StageCounts& counts, const StageRows<T>& rows) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const RetroBlock& block = blocks_[i];
     if (!share.has(i)) {
       ++counts.left;
       continue;
     }
-    if (files_.has(file(block), made_of(block), context.log)) {
+    if (files_.has(layout_.file(block), made_of(block), context.log)) {
       ++counts.found;
       progress.add(static_cast<std::uint64_t>(block.items.size()));
       continue;
     }
     std::filesystem::create_directories(files_.path(layout_.folder));
-    Hdf5Writer writer(files_.path(file(block)), true);
-    writer.begin(layout_.array, {kStored<T>, block.items.size(), layout_.columns});
+    Hdf5Writer writer(files_.path(layout_.file(block)), true);
+    writer.begin(layout_.array, {kHdf5Type<T>, block.items.size(), layout_.columns});
     in_parts(block.items, context, [&](ItemRange some) {
       writer.append(std::span<const T>(rows(some)));
       progress.add(static_cast<std::uint64_t>(some.size()));
     });
-    files_.commit(writer, file(block), made_of(block));
+    files_.commit(writer, layout_.file(block), made_of(block));
     ++counts.made;
   }
 }
 
 template <Hdf5Number T>
-std::int64_t StageBlocks<T>::compare(std::int64_t every, const RunContext& context,
-                                     Progress& progress, const Rows& rows) {
+std::int64_t compare_blocks(const std::string& folder, const StageLayout& layout,
+                            std::int64_t every, const RunContext& context, Progress& progress,
+                            const StageRows<T>& rows) {
+  const std::vector<RetroBlock> blocks = retro_blocks(layout.items, layout.block_size);
   std::int64_t compared = 0;
-  for (std::size_t i = 0; i < blocks_.size(); i += static_cast<std::size_t>(every)) {
-    const RetroBlock& block = blocks_[i];
-    const std::string path = files_.path(file(block));
+  for (std::size_t i = 0; i < blocks.size(); i += static_cast<std::size_t>(every)) {
+    const RetroBlock& block = blocks[i];
+    const std::string path = folder + "/" + layout.file(block);
     if (!std::filesystem::exists(path)) continue;
     const Hdf5Reader reader(path);
-    const std::int64_t count = reader.rows(layout_.array, kStored<T>, layout_.columns);
+    const std::int64_t count = reader.rows(layout.array, kHdf5Type<T>, layout.columns);
     if (count != block.items.size())
-      fail(Exit::bad_data, path, ": ", layout_.array, ": has ", count, " rows, expected ",
+      fail(Exit::bad_data, path, ": ", layout.array, ": has ", count, " rows, expected ",
            block.items.size());
     in_parts(block.items, context, [&](ItemRange some) {
       const std::vector<T> now = rows(some);
       const std::vector<T> then =
-          reader.read<T>(layout_.array, some.begin - block.items.begin, some.size());
+          reader.read<T>(layout.array, some.begin - block.items.begin, some.size());
       const auto [a, b] = std::ranges::mismatch(now, then);
       if (a != now.end())
-        fail(Exit::difference, path, ": ", layout_.array, ": row ",
-             some.begin - block.items.begin + (a - now.begin()) / layout_.columns, ": has ", +*b,
+        fail(Exit::difference, path, ": ", layout.array, ": row ",
+             some.begin - block.items.begin + (a - now.begin()) / layout.columns, ": has ", +*b,
              ", and ", +*a, " is made now");
       progress.add(static_cast<std::uint64_t>(some.size()));
     });
@@ -85,13 +82,24 @@ std::int64_t StageBlocks<T>::compare(std::int64_t every, const RunContext& conte
 }
 
 template <Hdf5Number T>
+std::int64_t StageBlocks<T>::rows_of(double share, const RetroBlock& block) {
+  return static_cast<std::int64_t>(share * static_cast<double>(block.items.size()));
+}
+
+template <Hdf5Number T>
+std::int64_t StageBlocks<T>::rows(double share) const {
+  std::int64_t all = 0;
+  for (const RetroBlock& block : blocks_) all += rows_of(share, block);
+  return all;
+}
+
+template <Hdf5Number T>
 void StageBlocks<T>::read(double share, const RunContext& context,
                           const std::function<void(std::vector<T>, std::int64_t)>& use) const {
   for (const RetroBlock& block : blocks_) {
-    const Hdf5Reader reader(files_.path(file(block)));
-    reader.rows(layout_.array, kStored<T>, layout_.columns);
-    const auto count = static_cast<std::int64_t>(share * static_cast<double>(block.items.size()));
-    in_parts({0, count}, context, [&](ItemRange some) {
+    const Hdf5Reader reader(files_.path(layout_.file(block)));
+    reader.rows(layout_.array, kHdf5Type<T>, layout_.columns);
+    in_parts({0, rows_of(share, block)}, context, [&](ItemRange some) {
       use(reader.read<T>(layout_.array, some.begin, some.size()), block.items.begin + some.begin);
     });
   }
@@ -107,5 +115,9 @@ void StageBlocks<T>::refuse_others() const {
 template class StageBlocks<float>;
 template class StageBlocks<std::uint8_t>;
 template class StageBlocks<std::int64_t>;
+template std::int64_t compare_blocks(const std::string&, const StageLayout&, std::int64_t,
+                                     const RunContext&, Progress&, const StageRows<float>&);
+template std::int64_t compare_blocks(const std::string&, const StageLayout&, std::int64_t,
+                                     const RunContext&, Progress&, const StageRows<std::int64_t>&);
 
 }  // namespace mt

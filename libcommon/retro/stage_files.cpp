@@ -19,19 +19,35 @@ static std::string list_path(const std::string& folder, const StageShare& share)
              : concat(folder, "/manifest-", share.index, "-of-", share.count, ".jsonl");
 }
 
+// While shares are made nobody makes all.
+static void refuse_shares(const std::string& folder) {
+  constexpr std::string_view kLock = ".mt-lock-";
+  std::vector<std::string> parts;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kLock)) parts.push_back(name.substr(kLock.size() - 1));
+  }
+  for (const std::string& part : parts) const SaveLock share(folder, part);
+}
+
 StageFiles::StageFiles(const std::string& folder, bool force, const StageShare& share)
     : folder_(folder),
       force_(force),
       list_(File::append(list_path(folder, share))),  // makes the folder
-      lock_(std::make_unique<SaveLock>(
-          folder, share.is_whole() ? "" : concat("-", share.index, "-of-", share.count))) {
+      lock_(folder, share.is_whole() ? "" : concat("-", share.index, "-of-", share.count)) {
+  if (share.is_whole()) refuse_shares(folder);
+  lists_ = StageLists(folder);
+}
+
+StageLists::StageLists(const std::string& folder) {
+  if (!fs::is_directory(folder)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("manifest") && name.ends_with(".jsonl")) read(entry.path().string());
   }
 }
 
-void StageFiles::read(const std::string& list) {
+void StageLists::read(const std::string& list) {
   const std::string text = read_regular_file(list);
   simdjson::dom::parser parser;
   for (std::size_t at = 0; at < text.size();) {
@@ -45,28 +61,38 @@ void StageFiles::read(const std::string& list) {
         element["file"].get(file) == simdjson::SUCCESS &&
         element["made_of"].get(made_of) == simdjson::SUCCESS &&
         element["hash"].get(hash) == simdjson::SUCCESS)
-      entries_[std::string(file)][std::string(made_of)] = hash;
+      add(std::string(file), std::string(made_of), std::string(hash));
   }
+}
+
+std::set<std::string> StageLists::made_of(const std::string& file, const std::string& hash) const {
+  std::set<std::string> found;
+  if (const auto entry = entries_.find(file); entry != entries_.end())
+    for (const auto& [of, content] : entry->second)
+      if (of == hash) found.insert(content);
+  return found;
+}
+
+bool StageLists::was_made_of(const std::string& file, const std::string& made_of) const {
+  const auto entry = entries_.find(file);
+  return entry != entries_.end() &&
+         std::ranges::any_of(entry->second, [&](const auto& of) { return of.second == made_of; });
 }
 
 bool StageFiles::has(const std::string& file, const std::string& made_of, const Log& log) {
   if (!fs::exists(path(file))) return false;
-  const auto entry = entries_.find(file);
-  if (entry == entries_.end()) {
+  if (!lists_.has(file)) {
     if (force_) return false;
     fail(Exit::cannot_create, path(file), ": exists, and ", list_path(folder_, {}),
          " does not list it: made by another program; --force replaces it");
   }
   const std::string hash = hash_file(path(file));
-  const auto known = entry->second.find(made_of);
-  const bool is_other = std::ranges::any_of(entry->second, [&](const auto& made) {
-    return made.first != made_of && made.second == hash;
-  });
-  if (known != entry->second.end() && known->second == hash) {
+  const std::set<std::string> content = lists_.made_of(file, hash);
+  if (content.contains(made_of)) {
     hashes_[file] = hash;
     return true;
   }
-  if (known == entry->second.end() || is_other) {
+  if (!content.empty() || !lists_.was_made_of(file, made_of)) {
     if (force_) return false;
     fail(Exit::bad_config, path(file),
          ": was made of other token files, by other tokenizers or with other settings; --force "
@@ -102,7 +128,7 @@ void StageFiles::note(const std::string& file, const std::string& made_of,
       .end_object();
   list_.write(json.text() + "\n");
   list_.sync();
-  entries_[file][made_of] = hash;
+  lists_.add(file, made_of, hash);
   hashes_[file] = hash;
 }
 

@@ -91,14 +91,8 @@ const char* name_of(Hdf5Type type) {
 }
 
 template <class T>
-constexpr Hdf5Type kTypeOf = std::same_as<T, float>           ? Hdf5Type::f32
-                             : std::same_as<T, std::uint8_t>  ? Hdf5Type::u8
-                             : std::same_as<T, std::uint32_t> ? Hdf5Type::u32
-                             : std::same_as<T, std::uint64_t> ? Hdf5Type::u64
-                                                              : Hdf5Type::i64;
-template <class T>
 hid_t in_memory() {
-  switch (kTypeOf<T>) {
+  switch (kHdf5Type<T>) {
     case Hdf5Type::u8:
       return H5T_NATIVE_UINT8;
     case Hdf5Type::u32:
@@ -180,7 +174,7 @@ template <Hdf5Number T>
 void Hdf5Writer::append(std::span<const T> numbers) {
   State& s = *state_;
   const std::int64_t rows = std::ssize(numbers) / s.array.row_size();
-  assert(kTypeOf<T> == s.array.type && rows * s.array.row_size() == std::ssize(numbers) &&
+  assert(kHdf5Type<T> == s.array.type && rows * s.array.row_size() == std::ssize(numbers) &&
          rows <= s.array.rows - s.written);
   if (rows == 0) return;
   const Handle memory = select(s.space.id(), s.written, rows, s.array.columns);

@@ -28,6 +28,12 @@ enum class Hdf5Type { u8, u32, u64, i64, f32 };
 template <class T>
 concept Hdf5Number = std::same_as<T, std::uint8_t> || std::same_as<T, std::uint32_t> ||
     std::same_as<T, std::uint64_t> || std::same_as<T, std::int64_t> || std::same_as<T, float>;
+template <Hdf5Number T>
+constexpr Hdf5Type kHdf5Type = std::same_as<T, float>           ? Hdf5Type::f32
+                               : std::same_as<T, std::uint8_t>  ? Hdf5Type::u8
+                               : std::same_as<T, std::uint32_t> ? Hdf5Type::u32
+                               : std::same_as<T, std::uint64_t> ? Hdf5Type::u64
+                                                                : Hdf5Type::i64;
 
 struct Hdf5Array {
   Hdf5Type type = Hdf5Type::u32;

@@ -1,6 +1,5 @@
 #include "search/index_commands.h"
 
-#include <charconv>
 #include <ostream>
 
 #include "base/command.h"
@@ -175,10 +174,7 @@ void query_index(const QueryIndexOptions& options, const RunContext& context, st
       for (; end < row + static_cast<std::size_t>(search.count) && found.ids[end] >= 0; ++end)
         json.value(found.ids[end]);
       json.end_array().key("distances").begin_array();
-      for (std::size_t at = row; at < end; ++at) {
-        char text[32];
-        json.raw({text, std::to_chars(text, text + sizeof text, found.distances[at]).ptr});
-      }
+      for (std::size_t at = row; at < end; ++at) json.value(found.distances[at]);
       json.end_array().end_object();
       out << json.text() << '\n';
     }

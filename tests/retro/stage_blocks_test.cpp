@@ -39,11 +39,11 @@ std::vector<float> read(const std::string& folder, double share) {
   return found;
 }
 
-std::int64_t compare(const std::string& folder, std::int64_t every, const Blocks::Rows& now) {
-  StageFiles files(folder, false);
+std::int64_t compare(const std::string& folder, std::int64_t every, const StageRows<float>& now) {
   const RunContext context;
   Progress progress(context.log, "comparing", "rows", 25);
-  return Blocks(files, {"part", "data", 25, 10, 2, "a"}).compare(every, context, progress, now);
+  return compare_blocks<float>(folder, {"part", "data", 25, 10, 2, "a"}, every, context, progress,
+                               now);
 }
 
 TEST(StageBlocks, SharesMakeWhatOneProcessMakes) {
@@ -92,6 +92,17 @@ TEST(StageBlocks, ComparesWhatIsThereToWhatIsMadeNow) {
               });
             }),
             "1 " + path + "/part/020-025.hdf5: data: row 1: has 10.5, and 11.5 is made now");
+}
+
+TEST(StageBlocks, NobodyMakesAllWhileAShareIsMade) {
+  const Scratch folder;
+  const std::string path = folder.path("a");
+  {
+    const StageFiles share(path, false, {1, 2});
+    EXPECT_EQ(error_of([&] { StageFiles(path, false); }).substr(0, 3), "73 ");
+    const StageFiles other(path, false, {0, 2});
+  }
+  EXPECT_EQ(make(path).made, 3);
 }
 
 }  // namespace

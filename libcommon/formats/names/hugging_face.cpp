@@ -55,7 +55,7 @@ constexpr ModuleName kPhi3[] = {
     {"mlp.linear_fc1", "mlp.gate_up_proj"},
 };
 
-// Of latent attention.
+// What latent attention has instead, as DeepSeek names it.
 constexpr ModuleName kLatent[] = {
     {"self_attention.linear_q_proj", "self_attn.q_proj"},
     {"self_attention.linear_q_down_proj", "self_attn.q_a_proj"},

@@ -20,7 +20,7 @@ struct LatentConfig {
   std::optional<std::int64_t> original_max_position_embeddings = {};
   double yarn_beta_fast = 32, yarn_beta_slow = 1;  // turns within them
 
-  // Refuses what has no effect, or none that is meant.
+  // Refuses settings of latents where there are none, and channels of which one has no pair.
   void check() const;
 
   std::int64_t latent_q_width() const { return qk_head_dim + qk_pos_emb_head_dim; }

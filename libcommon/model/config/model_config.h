@@ -75,7 +75,7 @@ struct ModelConfig : Sizes,
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
   std::int64_t expert_ffn() const { return moe_ffn_hidden_size.value_or(ffn()); }
-  // Of latent attention the wider of keys and values.
+  // With latent attention it is the wider of keys' and values'.
   std::int64_t head_dim() const {
     if (multi_latent_attention) return std::max(latent_q_width(), v_head_dim);
     return kv_channels ? *kv_channels : hidden_size / num_attention_heads;

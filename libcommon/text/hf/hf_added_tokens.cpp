@@ -46,11 +46,12 @@ void HfAddedVocabulary::add(HfAddedToken token) {
   vocabulary_.tokens[id] = token.content;
   last_ = std::max(last_, token.id);
   if (token.normalized) normalized_.insert(token.id);
-  const auto same_text = [&](const HfAddedToken& other) { return other.content == token.content; };
   if (const auto known = tokens_.find(token.id); known != tokens_.end() && known->second == token)
     return;
-  if (std::ranges::none_of(special_, same_text))
+  if (version_ < 5 && !special_texts_.contains(token.content)) {
     (token.special ? special_ : others_).push_back(token);
+    if (token.special) special_texts_.insert(token.content);
+  }
   tokens_[token.id] = std::move(token);
 }
 
@@ -61,8 +62,7 @@ std::vector<HfAddedToken> HfAddedVocabulary::searched() const {
     for (const HfAddedToken& first : *said) {
       list.push_back(tokens_.at(first.id));
       list.back().normalized = first.normalized;
-      list.back().special = std::ranges::any_of(
-          special_, [&](const HfAddedToken& token) { return token.id == first.id; });
+      list.back().special = special_texts_.contains(first.content);
     }
   return list;
 }

@@ -56,7 +56,8 @@ class HfAddedVocabulary {
   int version_;
   std::map<std::int32_t, HfAddedToken> tokens_;
   std::set<std::int32_t> normalized_;
-  std::vector<HfAddedToken> special_, others_;  // as they were first said, and as each was
+  std::vector<HfAddedToken> special_, others_;  // of version 4: as first said, and as each was
+  std::set<std::string> special_texts_;
 };
 
 class HfAddedTokens {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/allowance.h"
 #include "base/json_object.h"
@@ -75,8 +76,7 @@ class ConfigReader {
   HfConfig take() {
     const std::vector<HfRoleToken>* lists[] = {&map_named_, &named_, &listed_};
     if (version_ < 5) std::ranges::reverse(lists);
-    for (const auto* const tokens : lists)
-      for (const HfRoleToken& token : *tokens) add_once(config_.more_special, token);
+    for (const auto* const tokens : lists) add_once(config_.more_special, *tokens);
     return std::move(config_);
   }
 
@@ -147,11 +147,12 @@ class ConfigReader {
         config_.roles[i] = role_of(object, kHfRoles[i], object.member(kHfRoles[i]));
   }
 
-  static void add_once(std::vector<HfRoleToken>& tokens, const HfRoleToken& token) {
-    const auto same = [&](const HfRoleToken& known) {
-      return known.token.content == token.token.content;
-    };
-    if (std::ranges::none_of(tokens, same)) tokens.push_back(token);
+  // Of several with the same text the first counts.
+  static void add_once(std::vector<HfRoleToken>& tokens, const std::vector<HfRoleToken>& more) {
+    std::set<std::string> known;
+    for (const HfRoleToken& token : tokens) known.insert(token.token.content);
+    for (const HfRoleToken& token : more)
+      if (known.insert(token.token.content).second) tokens.push_back(token);
   }
 
   // A list of tokens, or an object whose values they are; null is none.  Without `special` they are
@@ -173,11 +174,11 @@ class ConfigReader {
   }
 
   void read_more(const JsonObject& object) {
-    for (const auto& [name, known] : {std::pair(kAdditional, &listed_), {kExtra, &named_}})
-      for (HfRoleToken token : tokens_of(object, name)) {
-        token.is_role = false;
-        add_once(*known, token);
-      }
+    for (const auto& [name, known] : {std::pair(kAdditional, &listed_), {kExtra, &named_}}) {
+      std::vector<HfRoleToken> more = tokens_of(object, name);
+      for (HfRoleToken& token : more) token.is_role = false;
+      add_once(*known, more);
+    }
   }
 
   // Of version 5, to which additional_special_tokens is an older word for a list of
@@ -194,17 +195,15 @@ class ConfigReader {
 
   void read_map_5(const JsonObject& object) {
     map_named_ = tokens_with_names(object);
-    const std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
+    std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
     if (is_object(object, kExtra)) {
       named_.insert(named_.end(), extra.begin(), extra.end());
       if (is_listed_) listed_.clear();
       is_listed_ = false;
     } else if (has_name(object, kExtra)) {
       if (!is_listed_) listed_.clear();
-      for (HfRoleToken token : extra) {
-        token.is_listed = true;
-        add_once(listed_, token);
-      }
+      for (HfRoleToken& token : extra) token.is_listed = true;
+      add_once(listed_, extra);
       is_listed_ = true;
     }
     if (!is_listed_ && has_name(object, kAdditional)) set_listed(tokens_of(object, kAdditional));

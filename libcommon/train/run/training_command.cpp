@@ -55,8 +55,15 @@ void run_training(CommandLine& cl, RunOptions& run, bool check_layout,
     });
   const std::unique_ptr<Task> task = open();
   run.compute.warn(cl.log());
-  if (cl.given("--kv-channels") && task->model().multi_latent_attention)
-    cl.log().warn("--kv-channels: has no effect with --multi-latent-attention");
+  if (task->model().multi_latent_attention) {
+    if (cl.given("--kv-channels"))
+      cl.log().warn("--kv-channels: has no effect with --multi-latent-attention");
+    if (task->model().rotary_scaling_factor == 1)
+      for (const char* const name : {"--mscale", "--mscale-all-dim", "--yarn-beta-fast",
+                                     "--yarn-beta-slow", "--original-max-position-embeddings"})
+        if (cl.given(name))
+          cl.log().warn(concat(name, ": has no effect with a --rotary-scaling-factor of 1"));
+  }
   if (check_layout) return mt::check_layout(run, *task, cl.log(), std::cout);
   if (ranks.process.must_start) {
     ranks.check_gpus();
