@@ -10,6 +10,7 @@
 #include "infer/token_steps.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
+#include "nn/cached_past.h"
 #include "ops/ops.h"
 
 namespace mt {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "nn/cached_past.h"
 #include "nn/kv_cache.h"
 #include "ops/ops.h"
 #include "tensor/device.h"

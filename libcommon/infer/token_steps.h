@@ -14,6 +14,8 @@
 
 namespace mt {
 
+class KvCache;
+
 class TokenSteps {
  public:
   struct Options {

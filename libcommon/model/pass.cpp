@@ -4,6 +4,7 @@
 
 #include "model/config/model_config.h"
 #include "model/model_table.h"
+#include "nn/cached_past.h"
 #include "nn/inference.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
@@ -102,6 +103,8 @@ Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
   return logits;
 }
 
+Tensor Pass::logits() { return logits({}); }
+
 Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
 
 Tensor Pass::scores() {
@@ -111,9 +114,9 @@ Tensor Pass::scores() {
   return scores;
 }
 
-Tensor Pass::hidden() { return of_rows(&Ends::hidden); }
+Tensor Pass::hidden() { return of_rows(&Ends::hidden, {}); }
 
-Tensor Pass::pooled() { return of_rows(&Ends::pooled); }
+Tensor Pass::pooled() { return of_rows(&Ends::pooled, {}); }
 
 void Pass::see(const CachedPast& past) { of_rows(&Ends::hidden, past); }
 

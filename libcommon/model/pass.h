@@ -11,13 +11,14 @@
 
 #include "kernels/sample.h"
 #include "model/model.h"
-#include "nn/cached_past.h"
 #include "tensor/arena.h"
 #include "tensor/buffer.h"
 #include "tensor/graph.h"
 #include "tensor/stream.h"
 
 namespace mt {
+
+struct CachedPast;
 
 struct PassSize {
   std::int64_t sequences = 1, length = 1;  // tokens of each
@@ -73,7 +74,8 @@ class Pass {
   PassInput input(const PassSize& size);
   // Queues the pass: [rows, vocab_size] of the sum_dtype.  Of a model with a task's head they are
   // that head's scores, and vocab_size is the number of its labels.
-  Tensor logits(const CachedPast& past = {});
+  Tensor logits();
+  Tensor logits(const CachedPast& past);
   // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows].
   Tensor scores();
   // Queues the pass: the hidden states of the rows, or what a BERT's pooler makes of them, [rows,
@@ -92,7 +94,7 @@ class Pass {
 
  private:
   const PassInput& send();
-  Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past = {});
+  Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past);
   Tensor logits_of(const PassInput& input, const CachedPast& past);
   void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 
