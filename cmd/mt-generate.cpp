@@ -11,6 +11,7 @@
 
 #include "base/command.h"
 #include "base/input/line_reader.h"
+#include "base/print.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "cmd/programs.h"
@@ -21,11 +22,6 @@
 #include "serve/client.h"
 #include "serve/serve.h"
 
-static void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    mt::fail_errno("stdout", "cannot write", mt::Exit::io_error);
-}
-
 static void run_embed(mt::CommandLine& cl) {
   mt::EmbedOptions options;
   cl.describe("make embeddings of texts with a BERT");
@@ -35,7 +31,7 @@ static void run_embed(mt::CommandLine& cl) {
   options.compute.complete(true);
   options.compute.warn(cl.log());
   mt::Progress progress(cl.log(), "embedding", "texts", 0);
-  mt::embed(options, print, [&] { progress.add(1); });
+  mt::embed(options, mt::print_now, [&] { progress.add(1); });
   progress.finish();
 }
 
@@ -75,7 +71,7 @@ static void hear_interrupts() {
 // A line of stdin; nothing at its end.  An interrupt ends the program here, also one that came
 // behind the end of an answer.
 static std::optional<std::string> read_message(bool asks) {
-  if (asks) print("> ");
+  if (asks) mt::print_now("> ");
   std::string line;
   char c = 0;
   for (;;) {
@@ -110,7 +106,7 @@ static void run_chat(mt::CommandLine& cl) {
     if (std::exchange(first, false)) hear_interrupts();
     return read_message(asks);
   };
-  mt::talk(std::move(options), {.read = read, .print = print, .stops = [] {
+  mt::talk(std::move(options), {.read = read, .print = mt::print_now, .stops = [] {
                                   return std::exchange(interrupted, 0) != 0;
                                 }});
 }
@@ -124,7 +120,7 @@ static void run_client(mt::CommandLine& cl) {
   cl.parse();
   mt::talk(
       options, [](std::string& line) { return static_cast<bool>(std::getline(std::cin, line)); },
-      print);
+      mt::print_now);
 }
 
 static void run_bench(mt::CommandLine& cl) {
@@ -136,7 +132,7 @@ static void run_bench(mt::CommandLine& cl) {
   cl.parse();
   mt::Progress progress(cl.log(), "asking", "requests",
                         static_cast<std::uint64_t>(options.requests));
-  mt::bench(options, print, [&] { progress.add(1); });
+  mt::bench(options, mt::print_now, [&] { progress.add(1); });
   progress.finish();
 }
 
@@ -168,7 +164,7 @@ static void run(mt::CommandLine& cl) {
   mt::Progress progress(talks ? cl.log().without_drawing() : cl.log(), "generating", "completions",
                         total);
   options.session.answered = [&] { progress.add(1); };
-  mt::generate(std::move(options), print);
+  mt::generate(std::move(options), mt::print_now);
 }
 
 int mt_generate(int argc, char** argv) { return mt::run_command("mt-generate", argc, argv, run); }

@@ -17,6 +17,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/print.h"
 #include "base/signals.h"
 
 namespace mt {
@@ -91,6 +92,8 @@ class CheckedStdout : public std::streambuf {
 
   std::streambuf* unchecked_;
 };
+
+void print_now(std::string_view text) { std::cout << text << std::flush; }
 
 // Throws if anything that was written to stdout did not get there.  Closing a copy reports what
 // closing the last one would (NFS, quotas).
