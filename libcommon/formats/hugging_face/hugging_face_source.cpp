@@ -8,7 +8,6 @@
 #include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
-#include "formats/hugging_face/mxfp4_tensors.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
@@ -93,6 +92,10 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   lacking_ = stored.lacking;
   passed_over_ = stored.passed_over;
   notes_ = stored.notes;
+  quantization_ = stored.quantization;
+  if (const std::string modelopt = folder + "/hf_quant_config.json";
+      !quantization_ && fs::exists(modelopt))
+    quantization_ = read_modelopt_quantization(read_regular_file(modelopt), modelopt);
   try {
     config_->complete();
   } catch (const Error& error) {
@@ -108,8 +111,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_->vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
-  if (Mxfp4Tensors::are_in(*tensors_))
-    tensors_ = std::make_unique<Mxfp4Tensors>(std::move(tensors_));
+  if (quantization_) unpack(*quantization_);
   const ParamTable rows = model_rows(*config_);
   const Param& words = rows.rows().front();
   find_prefix(words, options.prefix);
@@ -117,6 +119,18 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   if (output_if_stored_)
     config_->untie_embeddings_and_output_weights =
         tensors_->find(prefix_ + "lm_head.weight") != nullptr;
+}
+
+// Where config.json names no type, weights are of the one that those have which are not packed.
+void HuggingFaceSource::unpack(const Quantization& quantization) {
+  DType dtype = dtype_;
+  if (dtype_is_tensors_)
+    for (const auto& [key, tensor] : tensors_->tensors())
+      if (key.ends_with(".weight") && tensor.dtype && is_float(*tensor.dtype))
+        dtype = *tensor.dtype;
+  tensors_ = unpacked(std::move(tensors_), quantization, dtype);
+  notes_.push_back(concat(path_, ": weights that are stored as ", quantization.method,
+                          " are read as the ", name_of(dtype), " numbers that they stand for"));
 }
 
 MockSource::MockSource(const std::string& folder, std::uint64_t seed)

@@ -1,0 +1,105 @@
+#include "formats/hugging_face/byte_weights.h"
+
+#include <memory>
+#include <string_view>
+
+#include "base/error.h"
+#include "formats/hugging_face/mxfp4_weights.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kGroup = 16;  // of NVFP4
+
+std::vector<float> whole(const TensorSource& stored, const std::string& key, const Shape& shape) {
+  const DistTensor& tensor = stored.at(key);
+  if (tensor.shape.numel() != shape.numel())
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
+         shape);
+  return stored_floats(stored, key, origin_of(tensor.shape.rank()), tensor.shape);
+}
+
+PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
+                          const std::string& name) {
+  const Shape packed = stored.at(key).shape, shape{packed[0], packed[1] * 2};
+  const std::string scale = name + "_scale", second = name + "_scale_2",
+                    global = name + "_global_scale";
+  const bool divides = stored.find(global) != nullptr;
+  const Shape expected{shape[0], shape[1] / kGroup};
+  if (shape[1] % kGroup != 0 || !(stored.at(scale).shape == expected))
+    fail(Exit::bad_data, stored.path(), ": tensor ", scale, " is ", stored.at(scale).shape,
+         ", expected ", expected);
+  const float one = whole(stored, divides ? global : second, {1})[0];
+  const auto unpack = [&stored, key, scale, shape, one, divides](
+                          std::int64_t begin, std::int64_t end, std::span<float> out) {
+    const std::int64_t in = shape[1], rows = end - begin;
+    const auto bytes =
+        stored_block<std::uint8_t>(stored, key, DType::u8, {begin, 0}, {rows, in / 2});
+    const auto scales = stored_floats(stored, scale, {begin, 0}, {rows, in / kGroup});
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const float s = scales[i / static_cast<std::size_t>(kGroup)];
+      out[i] = kE2m1[bytes[i / 2] >> (i % 2 * 4) & 15U] * (divides ? s / one : s * one);
+    }
+  };
+  return {.name = name,
+          .shape = shape,
+          .parts = {key, scale, divides ? global : second},
+          .unpack = unpack};
+}
+
+PackedWeight int4_weight(const TensorSource& stored, const std::string& key) {
+  const Shape packed = stored.at(key).shape, shape{packed[0] * 2, packed[1]};
+  const std::string scale = key + "_scale",
+                    inputs = key.substr(0, key.size() - 6) + "pre_quant_scale";
+  const DistTensor& of_scales = stored.at(scale);
+  const std::int64_t groups = of_scales.shape.rank() == 2 ? of_scales.shape[1] : 0;
+  if (groups < 1 || of_scales.shape[0] != shape[0] || shape[1] % groups != 0)
+    fail(Exit::bad_data, stored.path(), ": tensor ", scale, " is ", of_scales.shape, ", expected [",
+         shape[0], ", groups of ", shape[1], "]");
+  PackedWeight weight{.name = key, .shape = shape, .parts = {key, scale}, .unpack = {}};
+  const auto of_inputs = std::make_shared<std::vector<float>>();
+  if (stored.find(inputs) != nullptr) {
+    *of_inputs = whole(stored, inputs, {shape[1]});
+    weight.parts.push_back(inputs);
+  }
+  weight.unpack = [&stored, key, scale, shape, groups, of_inputs](
+                      std::int64_t begin, std::int64_t end, std::span<float> out) {
+    const std::int64_t in = shape[1], first = begin / 2;
+    const auto bytes =
+        stored_block<std::uint8_t>(stored, key, DType::u8, {first, 0}, {(end + 1) / 2 - first, in});
+    const auto scales = stored_floats(stored, scale, {begin, 0}, {end - begin, groups});
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t c = 0; c < in; ++c) {
+        const int bits =
+            bytes[static_cast<std::size_t>((row / 2 - first) * in + c)] >> (row % 2 * 4) & 15;
+        float x = static_cast<float>(bits < 8 ? bits : bits - 16) *
+                  scales[static_cast<std::size_t>((row - begin) * groups + c / (in / groups))];
+        if (!of_inputs->empty()) x *= (*of_inputs)[static_cast<std::size_t>(c)];
+        out[static_cast<std::size_t>((row - begin) * in + c)] = x;
+      }
+  };
+  return weight;
+}
+
+}  // namespace
+
+std::vector<PackedWeight> byte_weights(const TensorSource& stored) {
+  constexpr std::string_view kPacked = "weight_packed";
+  std::vector<PackedWeight> weights;
+  for (const auto& [key, tensor] : stored.tensors()) {
+    const bool packed = key.ends_with(kPacked);
+    if (tensor.dtype != DType::u8 || (!packed && !key.ends_with(".weight"))) continue;
+    if (tensor.shape.rank() != 2)
+      fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.dtype_name, " ",
+           tensor.shape, ", expected a matrix");
+    if (packed)
+      weights.push_back(nvfp4_weight(stored, key, key.substr(0, key.size() - 7)));
+    else if (stored.find(key + "_scale_2") != nullptr)
+      weights.push_back(nvfp4_weight(stored, key, key));
+    else
+      weights.push_back(int4_weight(stored, key));
+  }
+  return weights;
+}
+
+}  // namespace mt

@@ -1,0 +1,23 @@
+// Weights that gpt-oss has in four bits (MXFP4: Open Compute Project, OCP Microscaling Formats
+// v1.0, section 6.3): NAME of [experts, in, out] is there as
+//   NAME_blocks  [experts, out, in / 32, 16] u8: two numbers each, the low four bits the first's
+//   NAME_scales  [experts, out, in / 32] u8
+// A number is E2M1's, of which bit 3 is the sign, times 2^(scale - 127): exact in bf16, but for
+// those beyond its largest, which become infinite.
+#pragma once
+
+#include <vector>
+
+#include "formats/hugging_face/packed_tensors.h"
+
+namespace mt {
+
+// E2M1's numbers, by their four bits.
+inline constexpr float kE2m1[] = {0,    .5F,  1,  1.5F,  2,  3,  4,  6,
+                                  -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
+
+// Those of `stored`, which must outlive them.  Exit::bad_data for blocks and scales that do not
+// belong together.
+std::vector<PackedWeight> mxfp4_weights(const TensorSource& stored);
+
+}  // namespace mt

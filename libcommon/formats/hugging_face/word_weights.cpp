@@ -1,0 +1,229 @@
+#include "formats/hugging_face/word_weights.h"
+
+#include <memory>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+// All of a tensor whose shape must be this.
+template <class T>
+std::vector<T> whole(const TensorSource& stored, const std::string& key, DType dtype,
+                     const Shape& shape) {
+  const DistTensor& tensor = stored.at(key);
+  if (!(tensor.shape == shape))
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
+         shape);
+  return stored_block<T>(stored, key, dtype, origin_of(shape.rank()), shape);
+}
+
+std::vector<float> whole_floats(const TensorSource& stored, const std::string& key,
+                                const Shape& shape) {
+  const DistTensor& tensor = stored.at(key);
+  if (!(tensor.shape == shape))
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
+         shape);
+  return stored_floats(stored, key, origin_of(shape.rank()), shape);
+}
+
+// The matrix of a name that ends so, [rows, columns] of i32.
+const Shape& words_of(const TensorSource& stored, const DistTensor& tensor) {
+  if (tensor.dtype != DType::i32 || tensor.shape.rank() != 2)
+    fail(Exit::bad_data, stored.path(), ": tensor ", tensor.key, " is ", tensor.dtype_name, " ",
+         tensor.shape, ", expected a matrix of int32");
+  return tensor.shape;
+}
+
+// Element i of words of `bits` bits an element.
+unsigned element(std::int32_t word, std::int64_t i, int bits) {
+  return static_cast<std::uint32_t>(word) >> (i * bits) & ((1U << bits) - 1);
+}
+
+// Of which group each input is.
+std::vector<std::int32_t> groups_of(const TensorSource& stored, const std::string& key,
+                                    std::int64_t in, std::int64_t groups,
+                                    const std::string& scales) {
+  std::vector<std::int32_t> group;
+  if (stored.find(key) != nullptr) {
+    group = whole<std::int32_t>(stored, key, DType::i32, {in});
+    for (const std::int32_t g : group)
+      if (g < 0 || g >= groups)
+        fail(Exit::bad_data, stored.path(), ": tensor ", key, " says group ", g, ", but ", scales,
+             " has ", groups);
+    return group;
+  }
+  if (groups < 1 || in % groups != 0)
+    fail(Exit::bad_data, stored.path(), ": tensor ", scales, " has ", groups, " groups of ", in,
+         " inputs");
+  for (std::int64_t i = 0; i < in; ++i)
+    group.push_back(static_cast<std::int32_t>(i / (in / groups)));
+  return group;
+}
+
+std::string module_of(const std::string& key, std::string_view ending) {
+  return key.substr(0, key.size() - ending.size());
+}
+
+// A matrix [out, in] as (q - zero) scale, the latter two [groups, out].
+struct Grouped {
+  std::int64_t out = 0, in = 0;
+  std::vector<std::int32_t> group = {};  // of each input
+  std::vector<float> scale = {}, zero = {};
+  // Fills `q` with the elements of the rows [begin, end).
+  std::function<void(std::int64_t begin, std::int64_t end, std::span<float> q)> elements = {};
+};
+
+PackedWeight weight_of(const std::string& module, std::vector<std::string> parts, Grouped matrix) {
+  const auto m = std::make_shared<const Grouped>(std::move(matrix));
+  return {.name = module + "weight",
+          .shape = {m->out, m->in},
+          .parts = std::move(parts),
+          .unpack = [m](std::int64_t begin, std::int64_t end, std::span<float> out) {
+            m->elements(begin, end, out);
+            auto x = out.begin();
+            for (std::int64_t row = begin; row < end; ++row)
+              for (const std::int32_t group : m->group) {
+                const auto at = static_cast<std::size_t>(group * m->out + row);
+                *x = (*x - m->zero[at]) * m->scale[at];
+                ++x;
+              }
+          }};
+}
+
+constexpr std::string_view kQweight = "qweight", kPacked = "weight_packed";
+constexpr int kAwqColumns[] = {0, 2, 4, 6, 1, 3, 5, 7}, kAwqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
+
+}  // namespace
+
+std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
+  std::vector<PackedWeight> weights;
+  for (const auto& [key, tensor] : stored.tensors()) {
+    if (!key.ends_with(kQweight)) continue;
+    const Shape& words = words_of(stored, tensor);
+    const std::string module = module_of(key, kQweight);
+    Grouped m{.out = words[1] * 8, .in = words[0]};
+    const std::string scales = module + "scales";
+    const DistTensor& of_scales = stored.at(scales);
+    const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
+    m.scale = whole_floats(stored, scales, {groups, m.out});
+    m.group = groups_of(stored, "", m.in, groups, scales);
+    std::vector<std::string> parts{key, scales};
+    m.zero.resize(m.scale.size());
+    const std::string zeros = module + "qzeros";
+    parts.push_back(zeros);
+    const auto packed = whole<std::int32_t>(stored, zeros, DType::i32, {groups, words[1]});
+    for (std::size_t w = 0; w < packed.size(); ++w)
+      for (int k = 0; k < 8; ++k)
+        m.zero[w * 8 + static_cast<std::size_t>(kAwqColumns[k])] =
+            static_cast<float>(element(packed[w], k, 4));
+    m.elements = [&stored, key, in = m.in](std::int64_t begin, std::int64_t end,
+                                           std::span<float> q) {
+      const std::int64_t first = begin / 8, count = (end + 7) / 8 - first;
+      const auto block =
+          stored_block<std::int32_t>(stored, key, DType::i32, {0, first}, {in, count});
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t input = 0; input < in; ++input)
+          q[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
+              element(block[static_cast<std::size_t>(input * count + row / 8 - first)],
+                      kAwqPlaces[row % 8], 4));
+    };
+    weights.push_back(weight_of(module, std::move(parts), std::move(m)));
+  }
+  return weights;
+}
+
+std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, bool zeros_less_one) {
+  std::vector<PackedWeight> weights;
+  const std::int64_t per = 32 / bits;
+  for (const auto& [key, tensor] : stored.tensors()) {
+    if (!key.ends_with(kQweight)) continue;
+    const Shape& words = words_of(stored, tensor);
+    const std::string module = module_of(key, kQweight);
+    Grouped m{.out = words[1], .in = words[0] * per};
+    const std::string scales = module + "scales", zeros = module + "qzeros", g = module + "g_idx";
+    const DistTensor& of_scales = stored.at(scales);
+    const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
+    m.scale = whole_floats(stored, scales, {groups, m.out});
+    m.group = groups_of(stored, g, m.in, groups, scales);
+    std::vector<std::string> parts{key, scales, zeros};
+    if (stored.find(g) != nullptr) parts.push_back(g);
+    const std::int64_t columns = (m.out + per - 1) / per;
+    const auto packed = whole<std::int32_t>(stored, zeros, DType::i32, {groups, columns});
+    for (std::int64_t i = 0; i < groups * m.out; ++i) {
+      const std::int64_t row = i % m.out;
+      const std::int32_t word = packed[static_cast<std::size_t>(i / m.out * columns + row / per)];
+      m.zero.push_back(static_cast<float>(element(word, row % per, bits)) +
+                       (zeros_less_one ? 1.F : 0.F));
+    }
+    m.elements = [&stored, key, words, bits, per](std::int64_t begin, std::int64_t end,
+                                                  std::span<float> q) {
+      const std::int64_t count = end - begin;
+      const auto block =
+          stored_block<std::int32_t>(stored, key, DType::i32, {0, begin}, {words[0], count});
+      const std::int64_t in = words[0] * per;
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t input = 0; input < in; ++input)
+          q[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
+              element(block[static_cast<std::size_t>(input / per * count + row - begin)],
+                      input % per, bits));
+    };
+    weights.push_back(weight_of(module, std::move(parts), std::move(m)));
+  }
+  return weights;
+}
+
+std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span<const int> bits) {
+  std::vector<PackedWeight> weights;
+  for (const auto& [key, tensor] : stored.tensors()) {
+    if (!key.ends_with(kPacked) || tensor.dtype == DType::u8) continue;  // byte_weights.h
+    const Shape& words = words_of(stored, tensor);
+    const std::string module = module_of(key, "packed"), scales = module + "scale",
+                      shape = module + "shape", g = module + "g_idx", zeros = module + "zero_point";
+    const std::vector<float> extents = whole_floats(stored, shape, {2});
+    Grouped m{.out = static_cast<std::int64_t>(extents[0]),
+              .in = static_cast<std::int64_t>(extents[1])};
+    int width = 0;
+    for (const int b : bits)
+      if (words[1] == (m.in + 32 / b - 1) / (32 / b)) width = b;
+    if (words[0] != m.out || width == 0)
+      fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", words,
+           ", which does not hold the matrix of ", Shape{m.out, m.in}, " of ", shape);
+    const std::int64_t per = 32 / width;
+    const DistTensor& of_scales = stored.at(scales);
+    const std::int64_t groups = of_scales.shape.rank() == 2 ? of_scales.shape[1] : 1;
+    const auto by_row = whole_floats(stored, scales, {m.out, groups});
+    m.group = groups_of(stored, g, m.in, groups, scales);
+    std::vector<std::string> parts{key, scales, shape};
+    if (stored.find(g) != nullptr) parts.push_back(g);
+    std::vector<std::int32_t> packed;
+    if (stored.find(zeros) != nullptr) {
+      packed = whole<std::int32_t>(stored, zeros, DType::i32, {(m.out + per - 1) / per, groups});
+      parts.push_back(zeros);
+    }
+    for (std::int64_t i = 0; i < groups * m.out; ++i) {
+      const std::int64_t group = i / m.out, row = i % m.out;
+      m.scale.push_back(by_row[static_cast<std::size_t>(row * groups + group)]);
+      m.zero.push_back(static_cast<float>(
+          packed.empty() ? 1U << (width - 1)
+                         : element(packed[static_cast<std::size_t>(row / per * groups + group)],
+                                   row % per, width)));
+    }
+    m.elements = [&stored, key, columns = words[1], in = m.in, width, per](
+                     std::int64_t begin, std::int64_t end, std::span<float> q) {
+      const auto block =
+          stored_block<std::int32_t>(stored, key, DType::i32, {begin, 0}, {end - begin, columns});
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t input = 0; input < in; ++input)
+          q[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
+              element(block[static_cast<std::size_t>((row - begin) * columns + input / per)],
+                      input % per, width));
+    };
+    weights.push_back(
+        weight_of(module.substr(0, module.size() - 7), std::move(parts), std::move(m)));
+  }
+  return weights;
+}
+
+}  // namespace mt

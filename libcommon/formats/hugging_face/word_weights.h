@@ -1,0 +1,29 @@
+// Matrices of a few bits an element in words of 32, the lowest bits of a word its first element's,
+// as [out, in] matrices; q is an element's bits, s the scale and z the zero of its group.
+//   AWQ     X.qweight [in, out / 8], X.qzeros [groups, out / 8], X.scales [groups, out], 4 bits: (q
+//   - z) s.
+//           The elements of a word are those of columns 0 2 4 6 1 3 5 7.
+//   GPTQ    X.qweight [in b / 32, out], X.qzeros [groups, out b / 32], X.scales [groups, out], and
+//           X.g_idx [in], the group of each input, where it is not the input's place by the group's
+//           size: (q - z - 1) s, or, in the format gptq_v2, (q - z) s.
+//   compressed-tensors' pack-quantized    X.weight_packed [out, in b / 32, rounded up],
+//   X.weight_shape [2],
+//           X.weight_scale [out, groups], X.weight_g_idx [in] as above, X.weight_zero_point
+//           [out b / 32, groups], or none, which is 2^(b - 1): (q - z) s.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "formats/hugging_face/packed_tensors.h"
+
+namespace mt {
+
+// Those of `stored`, which must outlive them.  Exit::bad_data for tensors that do not belong
+// together.
+std::vector<PackedWeight> awq_weights(const TensorSource& stored);
+std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, bool zeros_less_one);
+// bits: those that a matrix may have, 2, 4 or 8; which it has is seen by its shape.
+std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span<const int> bits);
+
+}  // namespace mt

@@ -1,0 +1,268 @@
+// Weights in eight bits and fewer.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/json_object.h"
+#include "base/json_parse.h"
+#include "formats/hugging_face/quantization.h"
+#include "tests/formats/convert_support.h"
+
+namespace mt {
+namespace {
+
+struct Mxfp4 : Convert {
+  // Two experts of 32 x 3, in blocks of 32.
+  static constexpr std::int64_t kExperts = 2, kColumns = 3, kIn = 64;
+
+  static std::uint8_t block_byte(std::int64_t i) { return static_cast<std::uint8_t>(i * 37 % 251); }
+  static std::uint8_t scale_byte(std::int64_t i) { return static_cast<std::uint8_t>(120 + i % 9); }
+
+  void write(const Shape& blocks, const Shape& scales, bool beside = false) {
+    std::vector<SafetensorsWriter::Entry> entries{{"w_blocks", DType::u8, blocks},
+                                                  {"w_scales", DType::u8, scales}};
+    if (beside) entries.push_back({"w", DType::u8, {1}});
+    SafetensorsWriter writer(scratch_.path(""), entries, "model.safetensors");
+    const auto fill = [&](const char* name, const Shape& shape, const auto& byte) {
+      const HostTensor tensor(DType::u8, shape);
+      for (std::int64_t i = 0; i < shape.numel(); ++i)
+        static_cast<std::uint8_t*>(tensor.view().data())[i] = byte(i);
+      writer.write(name, tensor.view());
+    };
+    fill("w_blocks", blocks, block_byte);
+    fill("w_scales", scales, scale_byte);
+    if (beside) fill("w", {1}, block_byte);
+    writer.close();
+  }
+  std::unique_ptr<TensorSource> opened() {
+    return unpacked(open_tensors(scratch_.path("model.safetensors")), {.method = "mxfp4"},
+                    DType::bf16);
+  }
+
+  static float expected(std::int64_t expert, std::int64_t in, std::int64_t column) {
+    constexpr float kNumbers[] = {0, .5, 1, 1.5, 2, 3, 4, 6};
+    const std::int64_t i = (expert * kColumns + column) * kIn + in;
+    const int bits = block_byte(i / 2) >> (i % 2 * 4) & 15;
+    const float number = kNumbers[bits % 8] * std::exp2(float(scale_byte(i / 32)) - 127);
+    return bits >= 8 ? -number : number;
+  }
+};
+
+TEST_F(Mxfp4, AreTheNumbersThatTheyStandFor) {
+  write({kExperts, kColumns, kIn / 32, 16}, {kExperts, kColumns, kIn / 32});
+  const auto tensors = opened();
+  EXPECT_EQ(tensors->tensors().size(), 1U);
+  EXPECT_EQ(tensors->at("w").shape, (Shape{kExperts, kIn, kColumns}));
+  EXPECT_EQ(tensors->at("w").dtype, DType::bf16);
+  const HostTensor all(DType::f32, {kExperts, kIn, kColumns}), part(DType::f32, {1, 40, 2});
+  tensors->read_original("w", {0, 0, 0}, all.view());
+  for (std::int64_t i = 0; i < all.view().numel(); ++i)
+    EXPECT_EQ(all.view().as<float>()[i],
+              expected(i / (kIn * kColumns), i / kColumns % kIn, i % kColumns));
+  tensors->read_original("w", {1, 20, 1}, part.view());
+  for (std::int64_t i = 0; i < 80; ++i)
+    EXPECT_EQ(part.view().as<float>()[i], expected(1, 20 + i / 2, 1 + i % 2));
+}
+
+TEST_F(Mxfp4, WhatDoesNotBelongTogetherIsNamed) {
+  const auto refusal = [&](const Shape& blocks, const Shape& scales, bool beside = false) {
+    write(blocks, scales, beside);
+    const std::string error = error_of([&] { opened(); });
+    return error.substr(error.find("model.safetensors: ") + 19);
+  };
+  EXPECT_EQ(refusal({2, 3, 2, 8}, {2, 3, 2}),
+            "tensor w_blocks is [2, 3, 2, 8], expected [experts, out, in / 32, 16]");
+  EXPECT_EQ(refusal({2, 3, 2, 16}, {2, 3, 1}),
+            "tensor w_scales is uint8 [2, 3, 1], expected uint8 [2, 3, 2]");
+  EXPECT_EQ(refusal({2, 3, 2, 16}, {2, 3, 2}, true), "has w and w_blocks");
+}
+
+// --- Others: words and numbers of the formats' own definitions ---------------------------------
+
+struct Quantized : Convert {
+  struct Stored {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    std::vector<double> values;  // of whole numbers or floats; of f8 its bits
+  };
+  void write(const std::vector<Stored>& tensors) {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const Stored& t : tensors) entries.push_back({t.name, t.dtype, t.shape});
+    SafetensorsWriter writer(scratch_.path(""), entries, "model.safetensors");
+    for (const Stored& t : tensors) {
+      const HostTensor tensor(t.dtype, t.shape);
+      void* const data = tensor.view().data();
+      for (std::size_t i = 0; i < t.values.size(); ++i) {
+        const double x = t.values[i];
+        if (t.dtype == DType::f32) static_cast<float*>(data)[i] = static_cast<float>(x);
+        if (t.dtype == DType::i64) static_cast<std::int64_t*>(data)[i] = std::int64_t(x);
+        if (t.dtype == DType::i32) {
+          const auto word = static_cast<std::uint32_t>(x);
+          std::memcpy(static_cast<std::uint32_t*>(data) + i, &word, 4);
+        }
+        if (size_of(t.dtype) == 1)
+          static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(std::int64_t(x));
+      }
+      writer.write(t.name, tensor.view());
+    }
+    writer.close();
+  }
+  std::unique_ptr<TensorSource> opened(const Quantization& q) {
+    return unpacked(open_tensors(scratch_.path("model.safetensors")), q, DType::f32);
+  }
+  std::vector<float> weight(const Quantization& q) {
+    const auto tensors = opened(q);
+    EXPECT_EQ(tensors->tensors().size(), 1U);
+    const Shape shape = tensors->at("x.weight").shape;
+    const HostTensor all(DType::f32, shape), part(DType::f32, {1, shape[1] - 1});
+    tensors->read_original("x.weight", {0, 0}, all.view());
+    const float* const whole = all.view().as<float>();
+    const std::int64_t last = shape[0] - 1;
+    tensors->read_original("x.weight", {last, 1}, part.view());
+    for (std::int64_t i = 0; i + 1 < shape[1]; ++i)
+      EXPECT_EQ(part.view().as<float>()[i], whole[last * shape[1] + 1 + i]);
+    return {whole, whole + shape.numel()};
+  }
+  std::string refusal(const std::vector<Stored>& tensors, const Quantization& q) {
+    write(tensors);
+    const std::string error = error_of([&] { opened(q); });
+    return error.substr(error.find("model.safetensors: ") + 19);
+  }
+};
+
+using Floats = std::vector<float>;
+
+TEST_F(Quantized, BlocksOfEightBits) {
+  // 1.0 is 0x38, -448 0xFE, 0.0175 0x09.
+  write({{"x.weight", DType::f8, {3, 3}, {0x38, 0xFE, 0x09, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}},
+         {"x.weight_scale_inv", DType::f32, {2, 2}, {2, 3, 4, 5}},
+         {"x.activation_scale", DType::f32, {1}, {9}}});
+  EXPECT_EQ(weight({.method = "fp8", .block = {2, 2}}),
+            (Floats{2, -896, 3 * 0.017578125F, 2, 2, 3, 4, 4, 5}));
+}
+
+TEST_F(Quantized, ScalesOfRowsAndGroupsAndZeros) {
+  const Stored ints{"x.weight", DType::i8, {2, 4}, {1, -2, 3, 127, -128, 0, 5, 6}};
+  write({ints, {"x.weight_scale", DType::f32, {2, 1}, {.5, 2}}});
+  EXPECT_EQ(weight({.method = "modelopt"}), (Floats{.5, -1, 1.5, 63.5, -256, 0, 10, 12}));
+  write({ints,
+         {"x.weight_scale", DType::f32, {2, 2}, {1, 2, 3, 4}},
+         {"x.pre_quant_scale", DType::f32, {4}, {1, 1, 1, 10}},
+         {"x.input_scale", DType::f32, {}, {3}}});
+  EXPECT_EQ(weight({.method = "modelopt"}), (Floats{1, -2, 6, 2540, -384, 0, 20, 240}));
+  write({ints,
+         {"x.weight_scale", DType::f32, {1}, {1}},
+         {"x.weight_zero_point", DType::i8, {1}, {1}}});
+  EXPECT_EQ(weight({.method = "compressed-tensors"}), (Floats{0, -3, 2, 126, -129, -1, 4, 5}));
+}
+
+// Columns 0 to 7 with the values 0 to 7 are the word 0x75316420.
+TEST_F(Quantized, WordsOfAwq) {
+  write({{"x.qweight", DType::i32, {2, 1}, {0x75316420, 0x11111111}},
+         {"x.qzeros", DType::i32, {1, 1}, {0x11111111}},
+         {"x.scales", DType::f32, {1, 8}, {2, 2, 2, 2, 2, 2, 2, 4}}});
+  EXPECT_EQ(weight({.method = "awq"}), (Floats{-2, 0, 0, 0, 2, 0, 4, 0, 6, 0, 8, 0, 10, 0, 24, 0}));
+}
+
+TEST_F(Quantized, WordsOfGptq) {
+  const std::vector<Stored> stored{
+      {"x.qweight", DType::i32, {1, 8}, {0x76543210, 0, 0, 0, 0, 0, 0, 0}},
+      {"x.qzeros", DType::i32, {2, 1}, {0x00000007, 0x00000000}},
+      {"x.scales",
+       DType::f32,
+       {2, 8},
+       {1, 1, 1, 1, 1, 1, 1, 1,  //
+        2, 1, 1, 1, 1, 1, 1, 1}},
+      {"x.g_idx", DType::i32, {8}, {0, 1, 0, 1, 0, 0, 0, 0}}};
+  write(stored);
+  const auto first = [&](bool less) {
+    const Floats all = weight({.method = "gptq", .bits = {4}, .zeros_less_one = less});
+    return Floats(all.begin(), all.begin() + 8);
+  };
+  EXPECT_EQ(first(true), (Floats{-8, 0, -6, 4, -4, -3, -2, -1}));
+  EXPECT_EQ(first(false), (Floats{-7, 2, -5, 6, -3, -2, -1, 0}));
+}
+
+// The elements -8 -7 -1 0 1 2 7 3 are the word 0xBFA98710, and 5 -2 4 6 -3 -4 -5 -6 are 0x2345EC6D.
+TEST_F(Quantized, WordsOfCompressedTensors) {
+  const Stored words{"x.weight_packed", DType::i32, {1, 2}, {0xBFA98710, 0x2345EC6D}},
+      shape{"x.weight_shape", DType::i64, {2}, {1, 16}},
+      scale{"x.weight_scale", DType::f32, {1, 2}, {1, 2}};
+  write({words, shape, scale});
+  EXPECT_EQ(weight({.method = "compressed-tensors", .bits = {4}}),
+            (Floats{-8, -7, -1, 0, 1, 2, 7, 3, 10, -4, 8, 12, -6, -8, -10, -12}));
+  write({words, shape, scale, {"x.weight_zero_point", DType::i32, {1, 2}, {0x9, 0x8}}});
+  EXPECT_EQ(weight({.method = "compressed-tensors", .bits = {4, 8}}),
+            (Floats{-9, -8, -2, -1, 0, 1, 6, 2, 10, -4, 8, 12, -6, -8, -10, -12}));
+}
+
+TEST_F(Quantized, BytesOfTwo) {
+  // Sixteen numbers of E2M1 times 2 (0x40) times a half.
+  const std::vector<double> codes{0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE};
+  const Floats numbers{0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6};
+  write({{"x.weight", DType::u8, {1, 8}, codes},
+         {"x.weight_scale", DType::f8, {1, 1}, {0x40}},
+         {"x.weight_scale_2", DType::f32, {}, {.5}}});
+  EXPECT_EQ(weight({.method = "modelopt"}), numbers);
+  write({{"x.weight_packed", DType::u8, {1, 8}, codes},
+         {"x.weight_scale", DType::f8, {1, 1}, {0x40}},
+         {"x.weight_global_scale", DType::f32, {1}, {2}}});
+  EXPECT_EQ(weight({.method = "compressed-tensors"}), numbers);
+  write({{"x.weight", DType::u8, {1, 2}, {0x8F, 0x17}},
+         {"x.weight_scale", DType::f32, {2, 1}, {1, 2}},
+         {"x.pre_quant_scale", DType::f32, {2}, {1, 3}}});
+  EXPECT_EQ(weight({.method = "modelopt"}), (Floats{-1, 21, -16, 6}));
+}
+
+TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
+  const Stored eight{"x.weight", DType::f8, {2, 4}, std::vector<double>(8, 0x38)};
+  EXPECT_EQ(refusal({eight}, {.method = "fp8"}), "has no tensor x.weight_scale");
+  EXPECT_EQ(refusal({eight, {"x.weight_scale", DType::f32, {3}, {1, 1, 1}}}, {.method = "fp8"}),
+            "tensor x.weight_scale is [3], which does not scale x.weight of [2, 4] in blocks of "
+            "[128, 128]");
+  EXPECT_EQ(refusal({{"x.weight", DType::f8, {2, 1, 1}, {1, 1}}}, {.method = "fp8"}),
+            "tensor x.weight is float8_e4m3fn [2, 1, 1], expected a matrix");
+  const Stored words{"x.qweight", DType::i32, {8, 1}, std::vector<double>(8, 0)},
+      scales{"x.scales", DType::f32, {1, 8}, std::vector<double>(8, 1)};
+  EXPECT_EQ(refusal({words, scales}, {.method = "awq"}), "has no tensor x.qzeros");
+  EXPECT_EQ(refusal({words, scales, {"x.qzeros", DType::i32, {2, 1}, {0, 0}}}, {.method = "awq"}),
+            "tensor x.qzeros is [2, 1], expected [1, 1]");
+  EXPECT_EQ(refusal({{"x.qweight", DType::i32, {1, 8}, std::vector<double>(8, 0)},
+                     scales,
+                     {"x.qzeros", DType::i32, {1, 1}, {0}},
+                     {"x.g_idx", DType::i32, {8}, {0, 0, 0, 0, 0, 0, 0, 1}}},
+                    {.method = "gptq", .bits = {4}}),
+            "tensor x.g_idx says group 1, but x.scales has 1");
+  EXPECT_EQ(refusal({{"x.weight_packed", DType::i32, {1, 3}, {0, 0, 0}},
+                     {"x.weight_shape", DType::i64, {2}, {1, 16}},
+                     {"x.weight_scale", DType::f32, {1, 1}, {1}}},
+                    {.method = "compressed-tensors", .bits = {4}}),
+            "tensor x.weight_packed is [1, 3], which does not hold the matrix of [1, 16] of "
+            "x.weight_shape");
+}
+
+std::string quantization_error(const std::string& json) {
+  simdjson::dom::parser parser;
+  const JsonObject object(parse_json(parser, json).value(), "config.json");
+  return error_of([&] { read_quantization(object); });
+}
+
+TEST(QuantizationConfig, NamesWhatIsNotRead) {
+  EXPECT_EQ(quantization_error(R"({"quant_method": "bitsandbytes"})"),
+            "65 config.json: quant_method is \"bitsandbytes\", expected one of mxfp4, fp8, "
+            "compressed-tensors, awq, gptq, modelopt");
+  EXPECT_EQ(quantization_error(R"({"quant_method": "awq", "bits": 4, "version": "gemv"})"),
+            "65 config.json: version is \"gemv\", expected one of gemm, GEMM");
+  EXPECT_EQ(quantization_error(R"({"quant_method": "gptq", "bits": 3})"),
+            "65 config.json: bits: expected 2, 4 or 8");
+  EXPECT_EQ(quantization_error(R"({"quant_method": "fp8", "weight_block_size": [128]})"),
+            "65 config.json: weight_block_size: expected two sizes");
+  EXPECT_EQ(
+      quantization_error(R"({"quant_method": "compressed-tensors", "format": "marlin-24"})"),
+      "65 config.json: format is \"marlin-24\", expected one of float-quantized, int-quantized, "
+      "naive-quantized, pack-quantized, nvfp4-pack-quantized, mixed-precision");
+}
+
+}  // namespace
+}  // namespace mt
