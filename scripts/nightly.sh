@@ -94,8 +94,10 @@ long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
-long tests/infer env MT_PROMPTS=500 \
-  build/release/tests/infer/infer_test --file=infer/engine_stress_test.cpp
+for file in engine_stress side_adapters; do
+  long tests/infer/$file env MT_PROMPTS=500 \
+    build/release/tests/infer/infer_test --file=infer/${file}_test.cpp
+done
 if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
@@ -117,6 +119,7 @@ if [[ -n $data ]]; then
   for trl in trl preferences peft distill pairs; do
     long scripts/compare-$trl.py "$python" scripts/compare-$trl.py --program build/release/cmd/mt-finetune
   done
+  long scripts/compare-adapters.py "$python" scripts/compare-adapters.py
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-retro.py "$python" scripts/compare-retro.py build/release/cmd
   long scripts/compare-retro-training.py "$python" scripts/compare-retro-training.py build/release/cmd

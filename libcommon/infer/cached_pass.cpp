@@ -176,13 +176,14 @@ void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t
 
 // --- Sequences ----------------------------------------------------------------------------------
 
-void CachedPass::start(std::int64_t number) {
+void CachedPass::start(std::int64_t number, std::int64_t adapter) {
   Sequence& sequence = at(number);
   while (!sequence.pages.empty()) {
     pool_.drop(sequence.pages.back());
     sequence.pages.pop_back();
   }
   sequence = {};
+  sequence.adapter = adapter;
   if (steps_) steps_->forget();
 }
 
@@ -195,14 +196,15 @@ void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
   if (steps_) steps_->forget();
 }
 
-std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids) {
-  start(number);
+std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids,
+                               std::int64_t adapter) {
+  start(number, adapter);
   Sequence& sequence = at(number);
   if (has_slots()) return 0;
   const auto size = static_cast<std::size_t>(page_tokens_);
   std::optional<std::int32_t> before;
   for (; ids.size() > size; ids = ids.subspan(size)) {
-    const auto page = pool_.find(before, ids.first(size));
+    const auto page = pool_.find(before, ids.first(size), adapter);
     if (!page) break;
     sequence.pages.push_back(*page);
     sequence.length += page_tokens_;
@@ -217,7 +219,8 @@ void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_
   const auto number = static_cast<std::size_t>(sequence.length / page_tokens_ - 1);
   std::optional<std::int32_t> before;
   if (number > 0) before = sequence.pages[number - 1];
-  if (!before || pool_.has_name(*before)) pool_.name(sequence.pages[number], before, ids);
+  if (!before || pool_.has_name(*before))
+    pool_.name(sequence.pages[number], before, ids, sequence.adapter);
 }
 
 // --- Passes -------------------------------------------------------------------------------------
@@ -228,11 +231,15 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
   const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
                      pages = pages_of(room_.tokens);
   if (steps_) steps_->forget();
+  AdaptedRuns adapted;
+  if (pass_.model().adapters() != nullptr)
+    for (const std::int64_t i : sequences) add_sequence(adapted, at(i).adapter);
   const PassInput in = pass_.input({.sequences = count,
                                     .length = length,
                                     .rows = count,
                                     .read = std::ssize(read),
-                                    .pages = pages});
+                                    .pages = pages,
+                                    .adapted = std::move(adapted)});
   std::ranges::copy(ids, in.ids.as<std::int32_t>());
   if (!read.empty()) {
     std::ranges::copy(read, in.read.as<std::int32_t>());
@@ -320,7 +327,10 @@ std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64
   if (steps_) {
     std::vector<TokenSteps::Row> rows;
     for (const std::int64_t i : sequences)
-      rows.push_back({.length = &at(i).length, .read = at(i).read, .pages = at(i).pages});
+      rows.push_back({.length = &at(i).length,
+                      .read = at(i).read,
+                      .pages = at(i).pages,
+                      .adapter = at(i).adapter});
     return steps_->next({.sequences = {sequences.begin(), sequences.end()},
                          .ids = {ids.begin(), ids.end()},
                          .choices = {choices.begin(), choices.end()}},

@@ -55,10 +55,12 @@ class CachedPass {
   bool can_take_back() const { return !has_states_; }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
-  void start(std::int64_t sequence);
-  // Starts it with the pages that others have left of the same first tokens, but not with all of
-  // them, and returns how many it has seen so.
-  std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids);
+  // adapter: of the model's, which it has from now on, counted from 1; 0: none.
+  void start(std::int64_t sequence, std::int64_t adapter = 0);
+  // Starts it with the pages that others with this adapter have left of the same first tokens, but
+  // not with all of them, and returns how many it has seen so.
+  std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids,
+                     std::int64_t adapter = 0);
   std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
   // The sequence has not seen its last tokens, of those that came one by one since its last piece.
   void take_back(std::int64_t sequence, std::int64_t tokens);
@@ -89,6 +91,7 @@ class CachedPass {
  private:
   struct Sequence {
     std::int64_t length = 0, read = 0;  // tokens that it has seen, and of the encoder's text
+    std::int64_t adapter = 0;
     std::vector<std::int32_t> pages;
   };
   // What there is room for: pages, tokens of the longest sequence, and sequences that have a slot,

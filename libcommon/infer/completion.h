@@ -28,6 +28,7 @@ struct CompletionOptions {
   SamplingOptions sampling = {};
 
   // What requests ask for and no option does.
+  std::int64_t adapter = 0;   // of the model's, counted from 1; 0: none
   bool include_stop = false;  // the text ends with its stop text
   // Tokens behind which the text ends, with them: of the second kind two of them, or one of the
   // first.
@@ -79,6 +80,7 @@ class Completion {
   void choose(std::span<const double> logits);
   void take_token(std::int32_t token);
 
+  std::int64_t adapter() const { return options_.adapter; }
   // How many tokens it may still get.
   std::int64_t tokens_left() const { return options_.num_tokens - std::ssize(made()); }
   // What the layers with a cache see: the prompt, or the token behind which a decoder begins, and

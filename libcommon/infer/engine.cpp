@@ -105,7 +105,7 @@ bool Engine::reads_prompt(std::int64_t sequence) {
 bool Engine::begin(std::int64_t sequence) {
   const Active& active = at(sequence);
   const auto prompt = unseen(active, 0).first(static_cast<std::size_t>(active.prompt));
-  const std::int64_t shared = pass_.start(sequence, prompt);
+  const std::int64_t shared = pass_.start(sequence, prompt, active.completion->adapter());
   const std::int64_t tokens = std::min(std::ssize(unseen(active, 0)) + 1, max_tokens()) - shared;
   if (!pass_.reserve(sequence, tokens, std::ssize(active.completion->read()))) {
     pass_.start(sequence);
@@ -287,6 +287,9 @@ bool Engine::step() {
   std::erase_if(reading, is_gone);
   std::erase_if(going_on, is_gone);
   read_prompts(reading);
+  // Those with the same adapter beside each other.
+  std::ranges::stable_sort(
+      going_on, {}, [&](std::int64_t sequence) { return at(sequence).completion->adapter(); });
   const std::vector<Turn> turns = turns_of(going_on);
   for (std::span<const Turn> left(turns); !left.empty();) {
     std::size_t count = 0;

@@ -3,9 +3,10 @@
 namespace mt {
 
 std::size_t PagePool::Hash::operator()(const Name& name) const {  // FNV-1a
+  constexpr std::uint64_t kPrime = 0x100000001B3;
   std::uint64_t hash = 0xCBF29CE484222325 ^ name.before;
-  for (const std::int32_t id : name.ids)
-    hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x100000001B3;
+  hash = (hash ^ static_cast<std::uint64_t>(name.kind)) * kPrime;
+  for (const std::int32_t id : name.ids) hash = (hash ^ static_cast<std::uint32_t>(id)) * kPrime;
   return hash;
 }
 
@@ -49,20 +50,20 @@ void PagePool::drop(std::int32_t number) {
 }
 
 PagePool::Name PagePool::name_of(std::optional<std::int32_t> before,
-                                 std::span<const std::int32_t> ids) const {
-  return {.before = before ? at(*before).text : 0, .ids = {ids.begin(), ids.end()}};
+                                 std::span<const std::int32_t> ids, std::int64_t kind) const {
+  return {.before = before ? at(*before).text : 0, .kind = kind, .ids = {ids.begin(), ids.end()}};
 }
 
 void PagePool::name(std::int32_t page, std::optional<std::int32_t> before,
-                    std::span<const std::int32_t> ids) {
-  const auto [found, is_new] = named_.try_emplace(name_of(before, ids), page);
+                    std::span<const std::int32_t> ids, std::int64_t kind) {
+  const auto [found, is_new] = named_.try_emplace(name_of(before, ids, kind), page);
   at(page).text = is_new ? ++texts_ : at(found->second).text;
   if (is_new) at(page).name = &found->first;
 }
 
 std::optional<std::int32_t> PagePool::find(std::optional<std::int32_t> before,
-                                           std::span<const std::int32_t> ids) {
-  const auto found = named_.find(name_of(before, ids));
+                                           std::span<const std::int32_t> ids, std::int64_t kind) {
+  const auto found = named_.find(name_of(before, ids, kind));
   if (found == named_.end()) return std::nullopt;
   Page& page = at(found->second);
   if (page.holders++ == 0) idle_.erase({page.left, found->second});

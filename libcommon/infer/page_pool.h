@@ -27,13 +27,13 @@ class PagePool {
 
   // What lies in a held page, and no longer changes: these tokens, behind those of a page that has
   // a name, or at the beginning of a text.  The name is no other page's; if it is, the page only
-  // gives its followers theirs.
+  // gives its followers theirs.  Texts of different kinds have no page in common.
   void name(std::int32_t page, std::optional<std::int32_t> before,
-            std::span<const std::int32_t> ids);
+            std::span<const std::int32_t> ids, std::int64_t kind = 0);
   bool has_name(std::int32_t page) const { return at(page).text != 0; }
   // The page of that name, which the caller holds then.
   std::optional<std::int32_t> find(std::optional<std::int32_t> before,
-                                   std::span<const std::int32_t> ids);
+                                   std::span<const std::int32_t> ids, std::int64_t kind = 0);
 
   void forget();  // no page has a name any more that nobody holds
 
@@ -41,6 +41,7 @@ class PagePool {
   // Texts are numbered: that of a page is the one before it and its own tokens.
   struct Name {
     std::uint64_t before = 0;
+    std::int64_t kind = 0;
     std::vector<std::int32_t> ids;
     bool operator==(const Name&) const = default;
   };
@@ -55,7 +56,8 @@ class PagePool {
   };
   const Page& at(std::int32_t page) const { return pages_[static_cast<std::size_t>(page)]; }
   Page& at(std::int32_t page) { return pages_[static_cast<std::size_t>(page)]; }
-  Name name_of(std::optional<std::int32_t> before, std::span<const std::int32_t> ids) const;
+  Name name_of(std::optional<std::int32_t> before, std::span<const std::int32_t> ids,
+               std::int64_t kind) const;
   void lose_name(Page& page);
 
   std::vector<Page> pages_;

@@ -32,7 +32,7 @@ void PromptScores::reserve(std::int64_t length, std::int64_t rows) {
 }
 
 std::vector<LogProbs> PromptScores::score(std::span<const std::int32_t> ids,
-                                          std::size_t alternatives) {
+                                          std::size_t alternatives, std::int64_t adapter) {
   std::vector<LogProbs> result;
   const std::int64_t inputs = std::ssize(ids) - 1;
   const std::int64_t length = round_up(inputs, kRowPeriod);  // padding, which no token sees
@@ -42,7 +42,8 @@ std::vector<LogProbs> PromptScores::score(std::span<const std::int32_t> ids,
   for (std::int64_t first = 0; first < inputs; first += most_rows_) {
     const std::int64_t count = std::min(inputs - first, most_rows_);
     const std::int64_t rows = round_up(count, kRowPeriod);
-    const PassInput in = pass_.input({.sequences = 1, .length = length, .rows = rows});
+    const PassInput in =
+        pass_.input({.sequences = 1, .length = length, .rows = rows, .adapted = {{adapter, 1}}});
     std::ranges::fill(in.block.span<std::int32_t>(), 0);
     std::ranges::copy(ids.first(static_cast<std::size_t>(inputs)), in.ids.as<std::int32_t>());
     std::int32_t* const positions = in.positions.as<std::int32_t>();

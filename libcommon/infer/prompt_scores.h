@@ -17,8 +17,10 @@ class PromptScores {
   // Over the first `vocab_size` tokens; threads of the CPU, 0: one a core.
   PromptScores(const Model& model, std::int64_t vocab_size, int threads);
 
-  // Log-probabilities of ids[1] and those behind it, with so many alternatives each.
-  std::vector<LogProbs> score(std::span<const std::int32_t> ids, std::size_t alternatives);
+  // Log-probabilities of ids[1] and those behind it, with so many alternatives each.  adapter: as
+  // in CachedPass.
+  std::vector<LogProbs> score(std::span<const std::int32_t> ids, std::size_t alternatives,
+                              std::int64_t adapter = 0);
 
  private:
   void reserve(std::int64_t length, std::int64_t rows);

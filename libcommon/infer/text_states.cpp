@@ -13,7 +13,8 @@ namespace mt {
 TextStates::TextStates(const Model& model, int threads)
     : stream_(model.table().device(), threads), pass_(model, stream_, model.config().vocab_size) {}
 
-std::vector<float> TextStates::of(std::span<const std::int32_t> ids, Pooling pooling) {
+std::vector<float> TextStates::of(std::span<const std::int32_t> ids, Pooling pooling,
+                                  std::int64_t adapter) {
   const std::int64_t count = std::ssize(ids), rows = pooling == Pooling::mean ? count : 1;
   // Padding, which no token sees.
   const std::int64_t length = (count + kRowPeriod - 1) / kRowPeriod * kRowPeriod;
@@ -27,7 +28,7 @@ std::vector<float> TextStates::of(std::span<const std::int32_t> ids, Pooling poo
     length_ = longest;
     rows_ = most;
   }
-  const PassInput in = pass_.input({.length = length, .rows = rows});
+  const PassInput in = pass_.input({.length = length, .rows = rows, .adapted = {{adapter, 1}}});
   std::ranges::fill(in.block.span<std::int32_t>(), 0);
   std::ranges::copy(ids, in.ids.as<std::int32_t>());
   std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + count, 0);

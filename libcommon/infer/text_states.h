@@ -16,8 +16,9 @@ class TextStates {
  public:
   TextStates(const Model& model, int threads);  // of the CPU; 0: one a core
 
-  // The state of a text, which has 1 to max_position_embeddings tokens.
-  std::vector<float> of(std::span<const std::int32_t> ids, Pooling pooling);
+  // The state of a text, which has 1 to max_position_embeddings tokens.  adapter: as in CachedPass.
+  std::vector<float> of(std::span<const std::int32_t> ids, Pooling pooling,
+                        std::int64_t adapter = 0);
 
  private:
   Stream stream_;

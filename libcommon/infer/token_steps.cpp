@@ -68,12 +68,14 @@ void TokenSteps::send(const Turn& turn, std::span<const Row> rows) {
   device::copy(input_.data(), host.block.data(), host.block.bytes(), pass_.stream().handle());
 }
 
-void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest) {
+void TokenSteps::queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
+                       std::int64_t longest) {
   constexpr std::int64_t kFewest = 256;  // keys of a graph
   const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
   const std::int64_t keys =
       std::min(pages_ * options_.page_tokens, static_cast<std::int64_t>(rounded));
-  const PassInput in = input_in(input_, sequences);
+  PassInput in = input_in(input_, sequences);
+  in.size.adapted = adapted;
   const Shape& memory = cache.memory(0).shape();
   const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
   pass_.repeat(in, past, [&](const Tensor& logits) {
@@ -94,15 +96,17 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& 
   const bool runs = running_ahead_ && turn == ahead_;
   if (!runs) send(turn, rows);
   std::int64_t longest = 0;
+  AdaptedRuns adapted;
   bool places = options_.runs_ahead;  // for the tokens of the step ahead
   for (const Row& row : rows) {
     longest = std::max(longest, ++*row.length);
     places &= *row.length < std::ssize(row.pages) * options_.page_tokens;
+    if (pass_.model().adapters() != nullptr) add_sequence(adapted, row.adapter);
   }
-  if (!runs) queue(count, cache, longest);
+  if (!runs) queue(count, adapted, cache, longest);
   const EventHandle done = done_[(queued_ - 1) % 2];
   running_ahead_ = places;
-  if (running_ahead_) queue(count, cache, longest + 1);
+  if (running_ahead_) queue(count, adapted, cache, longest + 1);
   device::wait(done);
   const auto* const shown = shown_.as<std::int32_t>();
   tokens_.resize(turn.choices.size());

@@ -43,6 +43,7 @@ class TokenSteps {
     std::int64_t* length;  // one more afterwards, for which it must have pages
     std::int64_t read;     // of what the encoder has read
     std::span<const std::int32_t> pages;
+    std::int64_t adapter = 0;  // as in CachedPass
   };
   // The tokens that follow.
   std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
@@ -56,7 +57,8 @@ class TokenSteps {
   std::size_t input_bytes(std::int64_t pages) const;
   PassInput input_in(const Buffer& buffer, std::int64_t sequences) const;
   void send(const Turn& turn, std::span<const Row> rows);
-  void queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest);
+  void queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
+             std::int64_t longest);
 
   Pass& pass_;
   Options options_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "nn/side_adapters.h"
 #include "nn/wire.h"
 #include "tensor/fields.h"
 #include "tensor/param.h"
@@ -74,6 +75,12 @@ class Model {
   ParamTable& table() { return table_; }
   const ParamTable& table() const { return table_; }
 
+  // Adapters of its weights, of which sequences of a Pass may have one each; null: there are none.
+  const SideAdapters* adapters() const { return adapters_.get(); }
+  void set_adapters(SideAdapters adapters) {
+    adapters_ = std::make_unique<const SideAdapters>(std::move(adapters));
+  }
+
   virtual std::unique_ptr<Saved> make_saved() const = 0;
   // What chunk s.chunk gets from the stage before, or gives to the stage after, for a micro-batch.
   enum class Side : std::uint8_t { before, after };
@@ -96,6 +103,9 @@ class Model {
 
  protected:
   ParamTable table_;
+
+ private:
+  std::unique_ptr<const SideAdapters> adapters_;
 };
 
 }  // namespace mt

@@ -43,7 +43,9 @@ void Pass::reserve(const std::function<void(Pass&)>& passes) {
   const ModelConfig& config = model_.config();
   const auto on_meta = make_model(config, {{.end = config.all_layers()}});
   on_meta->table().allocate(Device::meta, model_.table().dtype(), false);
+  if (model_.adapters() != nullptr) on_meta->set_adapters(model_.adapters()->on_meta());
   Pass measured(*on_meta, meta, vocab_size_);
+  measured.measures_ = true;
   measured.layer_ = Arena(Buffer(Device::meta, kMeasuring));
   passes(measured);
   stream_.synchronize();
@@ -76,6 +78,10 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   Inference inference(stream_, layer_, model_.table().dtype(), input.size.sequences,
                       input.positions);
   Step& s = inference.step;
+  const AdaptedRun all{.adapter = 1, .sequences = input.size.sequences};
+  s.adapters = model_.adapters();
+  if (s.adapters != nullptr)
+    s.adapted = measures_ ? std::span(&all, 1) : std::span(input.size.adapted);
   s.past = past;
   s.past.pages = input.pages;
   if (past.cache != nullptr && !past.slot) {
@@ -149,7 +155,14 @@ void Pass::repeat(const PassInput& input, const CachedPast& past,
     then(logits_of(input, past));
   };
   if (model_.config().num_experts > 0) return body();  // the host reads their numbers of rows
-  graphs_.run(stream_, {input.size.sequences, past.longest}, body);
+
+  // There are many ways to have adapters.
+  constexpr std::size_t kMostGraphs = 256;
+  if (graphs_.size() >= kMostGraphs) {
+    stream_.synchronize();
+    graphs_ = {};
+  }
+  graphs_.run(stream_, {input.size.sequences, past.longest, input.size.adapted}, body);
 }
 
 }  // namespace mt

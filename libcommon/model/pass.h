@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "kernels/sample.h"
 #include "model/model.h"
@@ -26,6 +26,7 @@ struct PassSize {
   std::int64_t read = 0;                   // tokens of each text that an encoder reads, if it does
   std::int64_t pages = 0;                  // of a cache, that each sequence may have
   bool types = false;                      // whether tokens have types, and sequences padding
+  AdaptedRuns adapted = {};                // which of the model's adapters the sequences have
 
   std::int64_t tokens() const { return sequences * length; }
 };
@@ -104,8 +105,10 @@ class Pass {
   Arena layer_;
   Buffer staging_, results_;       // of a GPU's passes, in pinned host memory
   std::optional<PassInput> next_;  // where the next pass reads its input, in `layer_`
-  std::size_t input_bytes_ = 0, result_bytes_ = 0;        // on meta: the most that was asked for
-  Graphs<std::pair<std::int64_t, std::int64_t>> graphs_;  // by sequences and longest past
+  std::size_t input_bytes_ = 0, result_bytes_ = 0;  // on meta: the most that was asked for
+  bool measures_ = false;  // on meta, what a pass needs of which all sequences have an adapter
+  // By sequences, longest past and the sequences' adapters.
+  Graphs<std::tuple<std::int64_t, std::int64_t, AdaptedRuns>> graphs_;
 };
 
 }  // namespace mt

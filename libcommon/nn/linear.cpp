@@ -29,6 +29,10 @@ Linear::Linear(ParamTable& table, Param weight, bool bias, const Adapter::Option
   if (!adapter.parts.empty()) adapter_.emplace(table, *weight_, adapter);
 }
 
+bool Linear::is_adapted(const Step& s) const {
+  return adapter_ || (s.adapters != nullptr && s.adapters->adapt(*weight_));
+}
+
 ConstTensor Linear::bias(const Step& s) const {
   return bias_ != nullptr ? s.weight(*bias_) : ConstTensor();
 }
@@ -43,7 +47,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
   problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
   problem.transpose_b = true;
   const bool gathers = cut_by_outputs() && s.shares_rows();
-  if (norm != nullptr) norm->put_before(s, problem, !gathers && !adapter_);
+  if (norm != nullptr) norm->put_before(s, problem, !gathers && !is_adapted(s));
   if (gathers) {
     const Tensor all = s.scratch({s.tokens.count(), x.shape()[1]});
     const ConstTensor part = std::exchange(problem.a, all);
@@ -56,6 +60,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
     matmul(problem, s.stream);
   }
   if (adapter_ && !sum) adapter_->forward(s, problem.out, problem.a, directions, true);
+  if (s.adapters != nullptr) s.adapters->forward(s, *weight_, problem.out, problem.a);
   s.done(*weight_);
   s.show(*weight_, "input", x);
 }
@@ -66,7 +71,7 @@ void Linear::forward(Step& s, Tensor y, ConstTensor x, const Norm* norm) const {
 }
 
 void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
-  if (adapter_) {
+  if (is_adapted(s)) {
     forward(s, at, x, norm);
     return gelu_forward(y, at, GeluForm::tanh, s.stream);
   }
@@ -75,7 +80,7 @@ void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Nor
 }
 
 void Linear::forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
-  if (adapter_) {
+  if (is_adapted(s)) {
     forward(s, at, x, norm);
     return swiglu_forward(y, at, s.stream);
   }

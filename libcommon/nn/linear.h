@@ -5,8 +5,8 @@
 // of y, or by inputs, each reading its columns of x.  The other of x and y is [rows, …] of hidden
 // states (nn/tensor_parallel.h).
 //
-// With an adapter (nn/adapter.h) W is W + scale B A.  A frozen W may be packed
-// (nn/packed_weight.h).
+// With an adapter (nn/adapter.h) W is W + scale B A, with others beside it (nn/side_adapters.h)
+// each sequence's own.  A frozen W may be packed (nn/packed_weight.h).
 #pragma once
 
 #include <optional>
@@ -42,6 +42,8 @@ class Linear {
  private:
   bool cut_by_outputs() const { return weight_->is_cut() && weight_->dimension == 0; }
   bool cut_by_inputs() const { return weight_->is_cut() && weight_->dimension == 1; }
+  // Whether an adapter's part is added to a product, which takes nothing else along then.
+  bool is_adapted(const Step& s) const;
   ConstTensor bias(const Step& s) const;
   // problem.out, .bias and what follows are the caller's.  `sum`: of products over ranks.
   void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr,

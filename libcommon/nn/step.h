@@ -16,9 +16,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/dropout.h"
 #include "nn/cached_past.h"
+#include "nn/side_adapters.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
@@ -97,7 +99,11 @@ struct Step {
   Tokens tokens;
   Memory memory = {};
   Neighbours neighbours = {};
-  CachedPast past = {};            // generation: what the sequences follow
+  CachedPast past = {};  // generation: what the sequences follow
+  // Generation: the adapters of linear layers, and which sequences have which; null: there are
+  // none.
+  const SideAdapters* adapters = nullptr;
+  std::span<const AdaptedRun> adapted = {};
   Probe* probe = nullptr;          // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too

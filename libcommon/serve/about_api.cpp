@@ -13,20 +13,32 @@ void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& excha
   const std::string prefix = "/v1/models/";
   const std::string& path = exchange->request().path;
   const bool one = path.starts_with(prefix);
-  if (one) check_model(serving, path.substr(prefix.size()));
   JsonWriter json;
-  if (!one) json.begin_object().member("object", "list").key("data").begin_array();
-  json.begin_object().member("id", serving.name).member("object", "model");
-  json.member("created", serving.created).member("owned_by", "mt");
-  json.member("max_model_len", serving.loop.max_tokens()).member("root", serving.name);
-  json.key("parent").null().end_object();
-  if (!one) json.end_array().end_object();
+  const auto write = [&](std::int64_t adapter) {
+    const std::string& name = name_of(serving, adapter);
+    json.begin_object().member("id", name).member("object", "model");
+    json.member("created", serving.created).member("owned_by", "mt");
+    json.member("max_model_len", serving.loop.max_tokens()).member("root", name).key("parent");
+    if (adapter == 0)
+      json.null();
+    else
+      json.value(serving.name);
+    json.end_object();
+  };
+  if (one) {
+    write(adapter_of(serving, path.substr(prefix.size())));
+  } else {
+    json.begin_object().member("object", "list").key("data").begin_array();
+    for (std::int64_t adapter = 0; adapter <= std::ssize(serving.adapters); ++adapter)
+      write(adapter);
+    json.end_array().end_object();
+  }
   exchange->answer(200, kJson, json.text());
 }
 
 void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
-  check_model(serving, fields.text("model").value_or(""));
+  adapter_of(serving, fields.text("model").value_or(""));
   std::optional<std::string> text = fields.text("prompt");
   if (!text) text = fields.text("content");
   if (!text) throw ApiError{.message = "prompt: is required", .param = "prompt"};
@@ -53,7 +65,7 @@ void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exc
 
 void serve_detokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
-  check_model(serving, fields.text("model").value_or(""));
+  adapter_of(serving, fields.text("model").value_or(""));
   const Tokenizer& tokenizer = serving.model.tokenizer;
   std::vector<std::int32_t> ids;
   for (const std::int64_t id : fields.integers("tokens", 0, tokenizer.vocab_size() - 1))

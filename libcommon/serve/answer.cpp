@@ -257,7 +257,7 @@ JsonWriter Answer::head() const {
   JsonWriter json;
   const char* const of_chat = request_.stream.stream ? "chat.completion.chunk" : "chat.completion";
   json.begin_object().member("id", id_).member("object", chat_ ? of_chat : "text_completion");
-  json.member("created", created_).member("model", serving_.name);
+  json.member("created", created_).member("model", name_of(serving_, request_.options.adapter));
   json.member("seed", static_cast<std::int64_t>(request_.options.sampling.seed));
   return json;
 }
@@ -363,7 +363,7 @@ void Answer::answer_whole() {
 
 void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                         CompletionRequest request, bool chat) {
-  check_model(serving, request.model);
+  request.options.adapter = adapter_of(serving, request.model);
   try {
     request.options.check(serving.model.vocab_size, "request");
   } catch (const Error& error) {

@@ -17,6 +17,7 @@ namespace {
 struct TextsToEmbed {
   const Serving& serving;
   std::shared_ptr<Exchange> exchange;
+  std::int64_t adapter = 0;
   std::vector<std::vector<std::int32_t>> texts;
   bool base64 = false;
   std::size_t dimensions = 0;
@@ -50,7 +51,7 @@ struct TextsToEmbed {
       }
       json.end_object();
     }
-    json.end_array().member("model", serving.name).key("usage").begin_object();
+    json.end_array().member("model", name_of(serving, adapter)).key("usage").begin_object();
     json.member("prompt_tokens", tokens).member("total_tokens", tokens).end_object().end_object();
     exchange->answer(200, kJson, json.text());
   }
@@ -78,11 +79,11 @@ std::vector<std::int32_t> ids_of(const Serving& serving, const PromptInput& inpu
 
 void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
-  check_model(serving, fields.text("model").value_or(""));
+  const std::int64_t adapter = adapter_of(serving, fields.text("model").value_or(""));
   if (serving.model.start_token)
     throw ApiError{.message = "the model has an encoder, and makes no embeddings"};
   const auto pending = std::make_shared<TextsToEmbed>(
-      TextsToEmbed{.serving = serving, .exchange = exchange, .texts = {}});
+      TextsToEmbed{.serving = serving, .exchange = exchange, .adapter = adapter, .texts = {}});
   for (const PromptInput& input : read_prompts(fields, "input"))
     pending->texts.push_back(ids_of(serving, input));
   const std::string format = fields.text("encoding_format").value_or("float");
@@ -99,8 +100,8 @@ void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& e
   const auto next = [pending](const auto& self, EngineLoop& loop) -> void {
     try {
       const std::size_t place = pending->made.size();
-      pending->made.push_back(
-          pending->cut(loop.texts().of(pending->texts[place], pending->serving.pooling)));
+      pending->made.push_back(pending->cut(
+          loop.texts().of(pending->texts[place], pending->serving.pooling, pending->adapter)));
       if (pending->made.size() == pending->texts.size()) return pending->answer();
       if (loop.post([self](EngineLoop& again) { self(self, again); })) return;
       answer_error(*pending->exchange, {.status = 429, .message = "too many requests wait"});

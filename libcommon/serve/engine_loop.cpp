@@ -171,7 +171,8 @@ void EngineLoop::begin(Ticket ticket) {
         of_prompts_ =
             std::make_unique<PromptScores>(model_, options_.vocab_size, options_.limits.threads);
       work.scored(of_prompts_->score(work.completion->ids(),
-                                     static_cast<std::size_t>(*work.prompt_alternatives)));
+                                     static_cast<std::size_t>(*work.prompt_alternatives),
+                                     work.completion->adapter()));
     }
     taken.in_engine = engine_.submit(*work.completion);
   } catch (const std::exception& error) {

@@ -77,7 +77,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
 
 void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
-  check_model(serving, fields.text("model").value_or(""));
+  adapter_of(serving, fields.text("model").value_or(""));
   const std::string text = chat_text(serving, *exchange, fields);
   check_unknown(serving, fields);
   JsonWriter json;

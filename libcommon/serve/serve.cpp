@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/signals.h"
+#include "formats/peft/load_side_adapters.h"
 #include "infer/generate.h"
 #include "serve/grammars.h"
 #include "serve/page.h"
@@ -26,6 +27,10 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.option("--load", &load, "PATH", kLoadedModel);
   cl.required("--load");
   cl.option("--served-model-name", &name, "NAME", "what clients call it [name of PATH]");
+  cl.option(
+      "--adapter,--lora-modules", &adapters, "NAME=FOLDER",
+      "adapters of the model, each for requests whose model is NAME: a folder of PEFT's, or of a "
+      "run that trains one");
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
@@ -224,6 +229,26 @@ std::string name_of(const ServeOptions& options) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// Adapters as clients call them, and where each lies.
+struct NamedAdapters {
+  std::vector<std::string> names, folders;
+};
+
+NamedAdapters adapters_of(const ServeOptions& options) {
+  NamedAdapters all;
+  for (const std::string& text : options.adapters) {
+    const std::size_t at = text.find('=');
+    if (at == text.npos || at == 0 || at + 1 == text.size())
+      fail(Exit::usage, "--adapter ", text, ": expected NAME=FOLDER");
+    const std::string name = text.substr(0, at);
+    if (name == name_of(options) || std::ranges::find(all.names, name) != all.names.end())
+      fail(Exit::usage, "--adapter ", text, ": ", name, " is the name of another");
+    all.names.push_back(name);
+    all.folders.push_back(text.substr(at + 1));
+  }
+  return all;
+}
+
 Pooling pooling_of(const std::string& name) {
   if (name == "mean") return Pooling::mean;
   return name == "cls" ? Pooling::cls : Pooling::last;
@@ -240,7 +265,9 @@ EngineLoop::Clock::duration time_of(double seconds) {
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   options.limits.check_draft(options.draft_load);
   std::vector<std::string> keys = read_keys(options);
+  NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
+  load_side_adapters(*loaded.model, options.load, adapters.folders);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
@@ -260,6 +287,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .loop = loop,
                         .log = log,
                         .name = name_of(options),
+                        .adapters = std::move(adapters.names),
                         .created = seconds_since_1970(),
                         .pooling = pooling_of(options.pooling),
                         .megatron_compat = options.megatron_compat,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "infer/chat_prompts.h"
 #include "infer/engine.h"
@@ -16,6 +17,7 @@ class Signals;
 
 struct ServeOptions {
   std::string load, draft_load;
+  std::vector<std::string> adapters;   // NAME=FOLDER
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
   ChatOptions chat;

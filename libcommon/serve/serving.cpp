@@ -1,9 +1,11 @@
 #include "serve/serving.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "serve/request_fields.h"
 
 namespace mt {
@@ -47,13 +49,21 @@ void send_event(Exchange& exchange, std::string_view data) {
   exchange.send(concat("data: ", data, "\n\n"));
 }
 
-void check_model(const Serving& serving, std::string_view name) {
-  if (!name.empty() && name != serving.name)
-    throw ApiError{
-        .status = 404,
-        .message = concat("model: there is no \"", name, "\"; here is \"", serving.name, "\""),
-        .param = "model",
-        .code = "model_not_found"};
+std::int64_t adapter_of(const Serving& serving, std::string_view name) {
+  if (name.empty() || name == serving.name) return 0;
+  const auto found = std::ranges::find(serving.adapters, name);
+  if (found != serving.adapters.end()) return found - serving.adapters.begin() + 1;
+  std::string known = json_quoted(serving.name);
+  for (const std::string& adapter : serving.adapters) known += ", " + json_quoted(adapter);
+  throw ApiError{.status = 404,
+                 .message = concat("model: there is no \"", name, "\"; here ",
+                                   serving.adapters.empty() ? "is " : "are ", known),
+                 .param = "model",
+                 .code = "model_not_found"};
+}
+
+const std::string& name_of(const Serving& serving, std::int64_t adapter) {
+  return adapter == 0 ? serving.name : serving.adapters.at(static_cast<std::size_t>(adapter - 1));
 }
 
 void check_unknown(const Serving& serving, const RequestFields& fields) {

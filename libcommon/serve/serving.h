@@ -26,9 +26,10 @@ struct Serving {
   const std::atomic<bool>& draining;  // what comes now is not answered any more
   EngineLoop& loop;
   const Log& log;
-  std::string name;                 // of the model, as clients know it
-  std::int64_t created = 0;         // when it was loaded, in seconds since 1970
-  Pooling pooling = Pooling::last;  // of embeddings
+  std::string name;                        // of the model, as clients know it
+  std::vector<std::string> adapters = {};  // and of its adapters, in their order
+  std::int64_t created = 0;                // when it was loaded, in seconds since 1970
+  Pooling pooling = Pooling::last;         // of embeddings
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 };
 
@@ -50,8 +51,10 @@ void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
 void begin_events(Exchange& exchange);
 void send_event(Exchange& exchange, std::string_view data);
 
-// ApiError, 404, for the name of another model than the one that is served; none is that.
-void check_model(const Serving& serving, std::string_view name);
+// What a request means by the name of a model: 0, the model that is served, or one of its adapters,
+// counted from 1; no name is the former.  ApiError, 404, for others.
+std::int64_t adapter_of(const Serving& serving, std::string_view name);
+const std::string& name_of(const Serving& serving, std::int64_t adapter);  // the reverse
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const RequestFields& fields);

@@ -47,6 +47,7 @@ class Graph {
 template <class Key>
 class Graphs {
  public:
+  std::size_t size() const { return captured_.size(); }
   // Queues what `body` queues: by calling it the first time, which makes and loads what it needs,
   // and the second time, to capture it.  Whether it was called.
   template <class Body>

@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 
-#include "model/pass.h"
 #include "tests/infer/random_requests.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/infer/small_t5.h"
@@ -25,29 +24,6 @@ ModelConfig widened(ModelConfig config) {
 ModelConfig gpt2() { return widened(small_gpt2()); }
 ModelConfig llama() { return widened(small_llama()); }
 ModelConfig hybrid() { return widened(small_hybrid()); }
-
-// The likeliest tokens, each from one pass over all that the model may see.
-Ids plain_loop(const Model& model, Stream& stream, const Request& request) {
-  Pass pass(model, stream, kVocabularyOfLetters);
-  pass.reserve([](Pass& measured) {
-    measured.input({.length = kPositions});
-    measured.on_host(measured.logits());
-  });
-  Ids seen = request.prompt;
-  std::size_t context = seen.size();
-  for (std::int64_t i = 0; i < request.tokens; ++i, ++context) {
-    if (context > kPositions) context = kPositions / 2;
-    const auto length = static_cast<std::int64_t>(context);
-    const PassInput in = pass.input({.length = length});
-    std::ranges::copy(std::span(seen).last(context), in.ids.as<std::int32_t>());
-    std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + length, 0);
-    *in.rows.as<std::int32_t>() = static_cast<std::int32_t>(length - 1);
-    const auto logits = pass.on_host(pass.logits());
-    const auto values = logits.span<float>();
-    seen.push_back(static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin()));
-  }
-  return {seen.begin() + std::ssize(request.prompt), seen.end()};
-}
 
 struct Way {
   EngineLimits limits;

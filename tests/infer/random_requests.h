@@ -2,11 +2,15 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "infer/engine.h"
+#include "model/config/model_config.h"
+#include "model/pass.h"
 #include "tests/infer/letters.h"
 
 namespace mt {
@@ -20,7 +24,8 @@ inline const CompletionModel kModelOfLetters{.tokenizer = kAllLetters,
 struct Request {
   Ids prompt;
   std::int64_t tokens = 0;
-  int cancelled = -1;  // after so many steps
+  int cancelled = -1;        // after so many steps
+  std::int64_t adapter = 0;  // of the model's
 };
 
 inline std::vector<Request> random_requests(std::size_t count, unsigned seed) {
@@ -45,6 +50,32 @@ inline std::vector<Request> random_requests(std::size_t count, unsigned seed) {
   return requests;
 }
 
+// The likeliest tokens, each from one pass over all that the model may see.
+inline Ids plain_loop(const Model& model, Stream& stream, const Request& request) {
+  const std::int64_t positions = model.config().max_position_embeddings;
+  Pass pass(model, stream, kVocabularyOfLetters);
+  pass.reserve([&](Pass& measured) {
+    measured.input({.length = positions});
+    measured.on_host(measured.logits());
+  });
+  Ids seen = request.prompt;
+  std::int64_t context = std::ssize(seen);
+  for (std::int64_t i = 0; i < request.tokens; ++i, ++context) {
+    if (context > positions) context = positions / 2;
+    const PassInput in = pass.input({.length = context});
+    std::ranges::copy(std::span(seen).last(static_cast<std::size_t>(context)),
+                      in.ids.as<std::int32_t>());
+    std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + context, 0);
+    *in.rows.as<std::int32_t>() = static_cast<std::int32_t>(context - 1);
+    const auto logits = pass.on_host(pass.logits());
+    with_float_type(logits.dtype(), [&]<class T>() {
+      const auto values = logits.span<T>();
+      seen.push_back(static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin()));
+    });
+  }
+  return {seen.begin() + std::ssize(request.prompt), seen.end()};
+}
+
 struct EngineRun {
   std::vector<Ids> made;
   Engine::Counts counts;
@@ -60,8 +91,10 @@ inline EngineRun in_engine(const Model& model, const std::vector<Request>& reque
   std::deque<Completion> completions;
   std::vector<Engine::Ticket> tickets;
   for (std::size_t n = 0; n < requests.size(); ++n) {
-    const CompletionOptions options{
-        .num_tokens = requests[n].tokens, .ignore_eod = true, .sampling = {{.temperature = 0}}};
+    const CompletionOptions options{.num_tokens = requests[n].tokens,
+                                    .ignore_eod = true,
+                                    .sampling = {{.temperature = 0}},
+                                    .adapter = requests[n].adapter};
     completions.emplace_back(kModelOfLetters, requests[n].prompt, options,
                              static_cast<std::uint32_t>(n), 0);
   }

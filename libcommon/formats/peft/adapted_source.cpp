@@ -116,8 +116,7 @@ std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::str
   return is_learnt(row) || is_merged(row) ? std::nullopt : base_->view(row, state);
 }
 
-// A run's adapter knows what it was learnt beside.
-static void check_base(const PeftFolder& folder, const ModelSource& base) {
+void check_base(const PeftFolder& folder, const ModelSource& base) {
   if (!std::filesystem::exists(folder.path() + "/common.pt")) return;
   const MegatronCheckpoint checkpoint(folder.path(), {.index = 1, .count = 1});
   const PyValue* const hash = checkpoint.common().at("args", folder.path()).find("lora_base_hash");

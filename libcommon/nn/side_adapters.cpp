@@ -1,0 +1,56 @@
+#include "nn/side_adapters.h"
+
+#include <utility>
+
+#include "nn/step.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+void add_sequence(AdaptedRuns& runs, std::int64_t adapter) {
+  if (runs.empty() || runs.back().adapter != adapter) runs.push_back({.adapter = adapter});
+  ++runs.back().sequences;
+}
+
+void SideAdapters::add(Products products, std::vector<Buffer> memory) {
+  for (const auto& [weight, product] : products) {
+    Product& widest = widest_[weight];
+    if (!widest.a || widest.a.shape()[0] < product.a.shape()[0]) widest = product;
+  }
+  all_.push_back({std::move(products), std::move(memory)});
+}
+
+void SideAdapters::forward(Step& s, const Param& weight, Tensor y, ConstTensor x) const {
+  const std::int64_t of_each = x.shape()[0] / s.tokens.sequences;
+  std::int64_t begin = 0;
+  for (const auto& [adapter, sequences] : s.adapted) {
+    const std::int64_t end = begin + sequences * of_each;
+    const Held* const held =
+        adapter > 0 ? &all_.at(static_cast<std::size_t>(adapter - 1)) : nullptr;
+    if (held != nullptr && held->products.contains(weight.index)) {
+      const auto& [a, b] = held->products.at(weight.index);
+      const ArenaScope scope(s.layer);
+      const Tensor low = s.scratch({end - begin, a.shape()[0]});
+      matmul({.out = low, .a = x.rows(begin, end), .b = a, .transpose_b = true}, s.stream);
+      matmul({.out = y.rows(begin, end), .a = low, .b = b, .transpose_b = true, .accumulate = true},
+             s.stream);
+    }
+    begin = end;
+  }
+}
+
+SideAdapters SideAdapters::on_meta() const {
+  Products products;
+  std::vector<Buffer> memory;
+  const auto like = [&](const Tensor& tensor) {
+    const Buffer& buffer = memory.emplace_back(Device::meta, tensor.bytes());
+    return buffer.tensor(tensor.dtype(), tensor.shape());
+  };
+  for (const auto& [weight, product] : widest_)
+    products[weight] = {.a = like(product.a), .b = like(product.b)};
+  SideAdapters made;
+  made.add(std::move(products), std::move(memory));
+  return made;
+}
+
+}  // namespace mt

@@ -1,0 +1,100 @@
+// Adapters beside a model's weights give what the same folders' give as rows of the model's own,
+// and, but for rounding, what they give merged into the weights.
+#include "formats/peft/load_side_adapters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "formats/load_model.h"
+#include "model/config/model_config.h"
+#include "model/pass.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+const std::string kFolder = MT_TESTDATA "/trl/";
+
+LoadedModel load(const std::string& base, const ModelSourceOptions& options = {}) {
+  return load_model(kFolder + base, {}, DeviceOptions{.device_name = "cpu", .dtype = "fp32"},
+                    {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba}, "no text"},
+                    options);
+}
+
+// Logits after each token of a text.
+std::vector<double> logits_of(const Model& model, const AdaptedRuns& adapted = {}) {
+  constexpr std::int64_t kLength = 24;
+  Stream stream(Device::cpu, 1);
+  Pass pass(model, stream, model.config().vocab_size);
+  const PassSize size{.length = kLength, .rows = kLength, .adapted = adapted};
+  pass.reserve([&](Pass& measured) {
+    measured.input(size);
+    measured.on_host(measured.logits());
+  });
+  const PassInput in = pass.input(size);
+  std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + kLength, 0);
+  std::iota(in.rows.as<std::int32_t>(), in.rows.as<std::int32_t>() + kLength, 0);
+  for (std::int32_t i = 0; i < kLength; ++i) in.ids.as<std::int32_t>()[i] = 5 + i * i % 40;
+  const ConstTensor logits = pass.on_host(pass.logits());
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < logits.numel(); ++i) values.push_back(element(logits, i));
+  return values;
+}
+
+double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+class SideAdaptersOf : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(SideAdaptersOf, SaysWhatItSaysAlone) {
+  const auto& [base, adapter] = GetParam();
+  const LoadedModel model = load(base);
+  const std::vector<double> plain = logits_of(*model.model);
+  load_side_adapters(*model.model, kFolder + base, {kFolder + adapter});
+  const LoadedModel own = load(base, {.adapter = kFolder + adapter, .merges_adapter = false}),
+                    merged = load(base, {.adapter = kFolder + adapter});
+  const std::vector<double> found = logits_of(*model.model, {{1, 1}});
+  EXPECT_EQ(found, logits_of(*own.model));
+  EXPECT_LT(farthest(found, logits_of(*merged.model)), 1e-4);
+  EXPECT_GT(farthest(found, plain), 1e-2);
+  EXPECT_LT(farthest(logits_of(*model.model, {{0, 1}}), plain), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, SideAdaptersOf,
+                         testing::Values(std::pair("llama", "llama-lora"),
+                                         std::pair("llama", "llama-rslora"),
+                                         std::pair("qwen3", "qwen3-lora"),
+                                         std::pair("bamba", "bamba-lora"),
+                                         std::pair("nemotron_h", "nemotron_h-lora"),
+                                         std::pair("qwen3_moe", "qwen3_moe-lora")),
+                         [](const auto& which) {
+                           std::string name = which.param.second;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(LoadSideAdapters, RefusesOthers) {
+  const auto refusal = [](const std::string& base, const std::string& adapter) -> std::string {
+    const LoadedModel model = load(base);
+    try {
+      load_side_adapters(*model.model, kFolder + base, {kFolder + adapter});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("qwen3", "qwen3-dora").find("adapter_config.json: use_dora: is set"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", "llama-reward-lora").find("the head of a task"), std::string::npos);
+  EXPECT_NE(refusal("llama", "qwen3-lora").find("it is an adapter of another base model"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", "nothing").find("no adapter there"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mt
