@@ -113,4 +113,50 @@ TEST_F(HfFolders, ThatWereReportedGiveTheirIds) {
   }
 }
 
+static std::string refusal_of(const Scratch& folder, int version) {
+  try {
+    const HfTokenizer tokenizer(folder.path(""), version);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+    return error.what();
+  }
+  return "";
+}
+
+// Code of transformers makes these of their files, so that no ids are better than others.
+TEST(HfClasses, WithoutRulesAreRefused) {
+  const auto write = [](const Scratch& folder, const char* name, std::string_view text) {
+    std::ofstream(folder.path(name)) << text;
+  };
+  const char* const model = R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}})";
+  for (const char* name :
+       {"MarianTokenizer", "EsmTokenizer", "ByT5Tokenizer", "LayoutLMv3TokenizerFast",
+        "RoFormerTokenizer", "CpmTokenizerFast", "M2M100Tokenizer"}) {
+    const Scratch folder;
+    write(folder, "tokenizer.json", model);
+    write(folder, "tokenizer_config.json", concat(R"({"tokenizer_class":")", name, "\"}"));
+    for (const int version : {4, 5})
+      EXPECT_NE(refusal_of(folder, version).find("by code that stands in no file"),
+                std::string::npos)
+          << name;
+  }
+  const Scratch of_model;
+  write(of_model, "tokenizer.json", model);
+  write(of_model, "config.json", R"({"model_type":"marian"})");
+  EXPECT_NE(refusal_of(of_model, 4).find("MarianTokenizer"), std::string::npos);
+  for (const char* name : {"WhisperTokenizer", "CLIPTokenizer", "SplinterTokenizer",
+                           "HerbertTokenizer", "FunnelTokenizer", "DPRReaderTokenizer"}) {
+    const Scratch folder;
+    write(folder, "tokenizer.json", model);
+    write(folder, "tokenizer_config.json", concat(R"({"tokenizer_class":")", name, "\"}"));
+    EXPECT_NE(refusal_of(folder, 5).find("--transformers-version 4 reads it"), std::string::npos)
+        << name;
+  }
+  const Scratch files;
+  write(files, "vocab.json", R"({"a":0,"b":1})");
+  write(files, "merges.txt", "#version: 0.2\n");
+  write(files, "tokenizer_config.json", R"({"tokenizer_class":"CLIPTokenizer"})");
+  EXPECT_NE(refusal_of(files, 4).find("a tokenizer.json alone"), std::string::npos);
+}
+
 }  // namespace mt

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "text/hf/hf_anew.h"
 #include "text/hf/hf_json_parts.h"
 
 namespace mt {
@@ -15,7 +16,8 @@ using enum HfClass::Effect;
 
 // Does version 5 make everything anew but vocabulary, merges and post-processor?
 bool made_anew(const HfConfig& config, int version) {
-  return version >= 5 && config.tokenizer_class->has(from_nothing);
+  const HfClass& kind = *config.tokenizer_class;
+  return version >= 5 && kind.has(from_nothing) && (config.from_file || !kind.has(pieces));
 }
 
 // --- Pre-tokenizers. ---
@@ -52,16 +54,10 @@ void adapt_prefix_space(HfDocument& document, const HfConfig& config) {
 
 // --- Llama. ---
 
-bool is_byte_level(const JsonObject& object) {
-  if (object.type() == "Sequence")
-    return std::ranges::any_of(object.objects("pretokenizers"), is_byte_level);
-  return object.type() == "ByteLevel";
-}
-
 // Where add_prefix_space is spoken of, the tokenizer is made anew from the class's rules.
 void adapt_llama(HfDocument& document, const HfConfig& config) {
   if (!config.add_prefix_space.is_given()) return;
-  if (document.has("pre_tokenizer") && is_byte_level(document.object("pre_tokenizer"))) return;
+  if (document.has("pre_tokenizer") && is_hf_byte_level(document.object("pre_tokenizer"))) return;
   const bool prefix = config.add_prefix_space.or_else(true);
   if (config.legacy.or_else(true)) {
     document.set("normalizer", hf_llama_normalizer(prefix));
@@ -78,97 +74,11 @@ void adapt_llama(HfDocument& document, const HfConfig& config) {
 void adapt_bert(HfDocument& document, const HfConfig& config) {
   if (!document.has("normalizer")) return;
   const JsonObject normalizer = document.object("normalizer");
-  if (normalizer.type() == "BertNormalizer")
-    document.set("normalizer", hf_bert_normalizer(config, normalizer.flag("clean_text")));
-}
-
-// --- Version 5. ---
-
-// The model by the class's rules: `rules` are its members beside vocabulary and merges.
-void set_model(HfDocument& document, std::string_view rules) {
-  const JsonObject model = document.object("model");
-  std::string json = concat("{", rules, R"(,"vocab":)", simdjson::minify(model.member("vocab")));
-  if (model.has("merges"))
-    json += concat(R"(,"merges":)", simdjson::minify(model.member("merges")));
-  document.set("model", json + "}");
-}
-
-void make_gpt2(HfDocument& document, const HfConfig& config, bool nfc, bool digits) {
-  const bool prefix = config.add_prefix_space.or_else(false);
-  document.set("normalizer", nfc ? R"({"type":"NFC"})" : "null");
-  document.set("pre_tokenizer",
-               digits ? concat(R"({"type":"Sequence","pretokenizers":[{"type":"Digits",)",
-                               R"("individual_digits":true},)", hf_byte_level(prefix, true), "]}")
-                      : hf_byte_level(prefix, true));
-  document.set("decoder", hf_byte_level(prefix, true));
-  set_model(document, R"("type":"BPE")");
-}
-
-void make_llama(HfDocument& document, const HfConfig& config) {
-  const bool prefix = config.add_prefix_space.or_else(true);
-  document.set("normalizer", "null");
-  const std::string_view scheme = !prefix                        ? "never"
-                                  : config.legacy.or_else(false) ? "always"
-                                                                 : "first";
-  document.set("pre_tokenizer", hf_metaspace(scheme, false));
-  document.set("decoder", hf_llama_decoder(prefix));
-  set_model(document, R"("type":"BPE","fuse_unk":true,"byte_fallback":true)");
-}
-
-void make_gemma(HfDocument& document, const HfConfig& config) {
-  document.set("normalizer", std::string(kHfGemmaNormalizer));
-  document.set("pre_tokenizer", std::string(kHfGemmaPreTokenizer));
-  document.set("decoder", hf_llama_decoder(false));
-  std::string unknown = hf_role(config, "unk_token");
-  set_model(document, concat(R"("type":"BPE","fuse_unk":true,"byte_fallback":true,"unk_token":)",
-                             json_quoted(unknown)));
-}
-
-void make_bert(HfDocument& document, const HfConfig& config) {
-  document.set("normalizer", hf_bert_normalizer(config, true));
-  document.set("pre_tokenizer", R"({"type":"BertPreTokenizer"})");
-  document.set("decoder", std::string(kHfWordPieceDecoder));
-  set_model(document, concat(R"("type":"WordPiece","continuing_subword_prefix":"##",)",
-                             R"("max_input_chars_per_word":100,"unk_token":)",
-                             json_quoted(hf_role(config, "unk_token"))));
-}
-
-// The map of characters, of all that the normalizer does.
-std::string precompiled_of(const JsonObject& normalizer) {
-  if (normalizer.type() == "Precompiled") return normalizer.json();
-  if (normalizer.type() == "Sequence")
-    for (const JsonObject& part : normalizer.objects("normalizers"))
-      if (part.type() == "Precompiled") return part.json();
-  return "null";
-}
-
-void make_t5(HfDocument& document) {
-  if (document.has("normalizer"))
-    document.set("normalizer", precompiled_of(document.object("normalizer")));
-  document.set("pre_tokenizer", std::string(kHfT5PreTokenizer));
-  document.set("decoder", hf_metaspace("always", true));
-}
-
-void make_anew(HfDocument& document, const HfConfig& config) {
-  const std::string_view name = config.tokenizer_class->name;
-  const bool roberta = config.tokenizer_class->has(around) && !config.tokenizer_class->has(bert);
-  if (name == "GPT2Tokenizer" || name == "CodeGenTokenizer" || roberta)
-    return make_gpt2(document, config, false, false);
-  if (name == "GPTNeoXTokenizer") return make_gpt2(document, config, true, false);
-  if (name == "CohereTokenizer") return make_gpt2(document, config, true, true);
-  if (name == "GemmaTokenizer") return make_gemma(document, config);
-  if (name == "LlamaTokenizer" || name == "CodeLlamaTokenizer") {
-    const bool bytes =
-        document.has("pre_tokenizer") && is_byte_level(document.object("pre_tokenizer"));
-    return bytes ? void() : make_llama(document, config);
-  }
-  if (name == "T5Tokenizer") return make_t5(document);
-  if (const std::string_view qwen = hf_qwen_pattern(name); !qwen.empty()) {
-    make_gpt2(document, config, true, false);
-    return document.set("pre_tokenizer",
-                        hf_split_bytes(qwen, config.add_prefix_space.or_else(false)));
-  }
-  make_bert(document, config);
+  if (normalizer.type() != "BertNormalizer") return;
+  HfConfig said = config;
+  if (config.tokenizer_class->has(keeps_chinese))
+    said.chinese.value = normalizer.flag("handle_chinese_chars") ? HfFlag3::yes : HfFlag3::no;
+  document.set("normalizer", hf_bert_normalizer(said, normalizer.flag("clean_text")));
 }
 
 // --- Tokens. ---
@@ -180,12 +90,6 @@ HfAddedToken read_added_token(const JsonObject& object) {
           .rstrip = object.flag("rstrip"),
           .normalized = object.flag("normalized"),
           .special = object.flag("special")};
-}
-
-// Equal but for the id, which the order gives.
-bool same(HfAddedToken a, const HfAddedToken& b) {
-  a.id = b.id;
-  return a == b;
 }
 
 // All that have a role, in order; in version 4 each once, by its first, and in version 5 as often
@@ -210,13 +114,22 @@ const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& 
                                     int version) {
   const bool bytes = version >= 5 && config.tokenizer_class->name == "LlamaTokenizer" &&
                      document.has("pre_tokenizer") &&
-                     is_byte_level(document.object("pre_tokenizer"));
+                     is_hf_byte_level(document.object("pre_tokenizer"));
   return bytes ? hf_class("") : *config.tokenizer_class;
+}
+
+void mend_hf_roles(HfConfig& config, const HfDocument& document) {
+  if (!config.mistaken) return;
+  const auto& [text, token] = *config.mistaken;
+  for (const JsonObject& object : document.objects("added_tokens"))
+    if (object.text("content") == text) return;
+  for (auto& role : config.roles)
+    if (role && *role && (*role)->token.content == text) role = HfRoleToken{token, true};
 }
 
 void adapt_hf_document(HfDocument& document, const HfConfig& config, int version) {
   const HfClass& kind = *config.tokenizer_class;
-  if (made_anew(config, version)) return make_anew(document, config);
+  if (made_anew(config, version)) return make_hf_anew(document, config);
   if (version >= 5) return;
   if (config.is_said()) adapt_prefix_space(document, config);
   if (kind.has(marks)) adapt_llama(document, config);
@@ -229,6 +142,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
   for (const JsonObject& object : document.objects("added_tokens"))
     files.push_back(read_added_token(object));
   std::map<std::int64_t, HfAddedToken> named = config.added;
+  if (version < 5 && config.tokenizer_class->name == "PegasusTokenizer") named.clear();
   if (!config.has_decoder)  // then the file's tokens are the folder's too, by their ids
     for (const JsonObject& object : document.objects("added_tokens"))
       named[object.number("id", 1 << 30)] = read_added_token(object);
@@ -236,42 +150,48 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
     for (const HfAddedToken& token : files) added.add(token);
 
   std::set<std::string> there;
-  std::map<std::string, HfAddedToken> before;
-  for (const HfAddedToken& token : added.tokens()) {
-    there.insert(token.content);
-    before.emplace(token.content, token);
-  }
+  for (const HfAddedToken& token : added.tokens()) there.insert(token.content);
   const std::vector<HfRoleToken> roles = role_tokens(config, version);
-  std::vector<HfAddedToken> more;
-  for (const auto& [id, token] : named)
-    if (const auto known = before.find(token.content);
-        known == before.end() || !same(token, known->second))
-      more.push_back(token);
-  for (HfAddedToken& token : more) {
-    there.insert(token.content);
-    token.special |= std::ranges::any_of(roles, [&](const HfRoleToken& role) {
-      return role.token.content == token.content && (version < 5 || !role.is_listed);
+  const auto is_named = [&](const std::string& text) {  // in version 5 not by a list alone
+    return std::ranges::any_of(roles, [&](const HfRoleToken& role) {
+      return role.token.content == text && (version < 5 || !role.is_listed);
     });
+  };
+  // In version 4 a role does not take the flags of a token of added_tokens.json.
+  const auto is_of_list = [&](const std::string& text) {
+    return version < 5 && !config.has_decoder &&
+           std::ranges::none_of(files, [&](const auto& token) { return token.content == text; });
+  };
+  std::vector<HfAddedToken> more, again;  // `again`: as what each role is given to
+  std::map<std::string, HfAddedToken> by_text;
+  for (const auto& [id, token] : named) {
+    there.insert(token.content);
+    more.push_back(token);
+    more.back().special |= is_named(token.content);
+    if (!is_of_list(token.content)) by_text.insert_or_assign(token.content, token);
   }
-  for (const HfRoleToken& role : roles) {
+  const auto num_roles = static_cast<std::size_t>(
+      std::ranges::count_if(config.roles, [](const auto& role) { return role && *role; }));
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const HfRoleToken& role = roles[i];
     HfRoleToken token = role;
-    for (const auto& [id, known] : named) {
-      if (known.content != role.token.content) continue;
-      if (version >= 5 || role.is_role || !role.has_flags) {
-        token = {known, true};
-        continue;
-      }
-      more.push_back(known);  // first as it is there, then with flags of its own
-      more.back().special = true;
-    }
+    const auto known = by_text.find(role.token.content);
+    if (known != by_text.end() && (version >= 5 || role.is_role)) token = {known->second, true};
     // Version 4 adds each anew whose flags are known, as a special one.
-    const bool again = version < 5 && token.has_flags;
-    token.token.special |= version < 5 || !role.is_listed;
-    if (again || !there.contains(token.token.content)) more.push_back(token.token);
+    const bool anew = version < 5 && token.has_flags;
+    token.token.special |= version < 5 || is_named(token.token.content);
+    if (anew || !there.contains(token.token.content)) more.push_back(token.token);
+    again.push_back(i < num_roles && role.is_role ? token.token : role.token);
+    again.back().special = true;
   }
-  if (made_anew(config, version) && config.tokenizer_class->name == "Qwen2Tokenizer")
-    for (const HfRoleToken& role : roles)  // once more, by their texts alone
-      more.push_back({.content = role.token.content, .special = true});
+  if (made_anew(config, version)) {
+    const std::string_view name = config.tokenizer_class->name;
+    if (name == "Qwen2Tokenizer")
+      for (const HfRoleToken& role : roles)  // once more, by their texts alone
+        more.push_back({.content = role.token.content, .special = true});
+    if (name == "CohereTokenizer" || name == "RemBertTokenizer" || name == "ReformerTokenizer")
+      more.insert(more.end(), again.begin(), again.end());
+  }
   for (const HfAddedToken& token : more) added.add(token);
 }
 
@@ -280,23 +200,72 @@ static bool begins_by_itself(const HfClass& kind, int version) {
   return kind.has(begins) && (version < 5 || kind.name == "CodeLlamaTokenizer");
 }
 
-HfEnds hf_ends(const HfConfig& config, int version, bool from_file) {
+// What a translator puts around a text of its language.
+static HfEnds language_ends(const HfConfig& config) {
+  const std::string_view name = config.tokenizer_class->name;
+  constexpr std::string_view kEos = "eos_token";
+  HfEnds ends = {.count = true, .language = config.source_language};
+  if (ends.language.empty()) ends.language = name == "NllbTokenizer" ? "eng_Latn" : "en_XX";
+  if (name == "MBartTokenizer" || (name == "NllbTokenizer" && config.language_behind)) {
+    ends.after = {kEos, HfEnds::kLanguage};
+  } else {
+    ends.before = {HfEnds::kLanguage};
+    ends.after = {kEos};
+  }
+  return ends;
+}
+
+static bool is_translator(std::string_view name) {
+  return name == "MBartTokenizer" || name == "MBart50Tokenizer" || name == "NllbTokenizer";
+}
+
+// What version 5 puts around a text for a class that it makes anew.
+static HfEnds anew_ends(const HfClass& kind, bool has_template) {
+  const std::vector<std::string_view> cls = {"cls_token"}, sep = {"sep_token"}, eos = {"eos_token"};
+  // RemBERT has its own only where the file has another, which ALBERT then takes.
+  const bool has_own = kind.name == "AlbertTokenizer"    ? !has_template
+                       : kind.name == "RemBertTokenizer" ? has_template
+                                                         : kind.has(around) || kind.has(around5);
+  if (has_own) return {.count = true, .before = cls, .after = sep};
+  if (kind.has(bos_eos5)) return {.count = true, .before = {"bos_token"}, .after = eos};
+  if (kind.has(eos_behind5) || kind.name == "T5Tokenizer") return {.count = true, .after = eos};
+  if (kind.name == "XGLMTokenizer") return {.count = true, .before = eos};
+  if (kind.name == "XLNetTokenizer") return {.count = true, .after = {"sep_token", "cls_token"}};
+  if (kind.name == "CodeLlamaTokenizer") return {.count = true, .before = {"bos_token"}};
+  return {.count = kind.name == "GPTNeoXTokenizer"};
+}
+
+HfEnds hf_ends(const HfConfig& config, int version, bool has_template) {
   const HfClass& kind = *config.tokenizer_class;
-  const HfEnds by_flags = {
-      .count = true,
-      .before = config.add_bos.true_or(begins_by_itself(kind, version)) ? "bos_token" : nullptr,
-      .after = config.add_eos.or_else(false) ? "eos_token" : nullptr};
-  if (from_file ? made_anew(config, version) && kind.has(around)
-                : kind.has(around) || kind.has(bert))
-    return {.count = true, .before = "cls_token", .after = "sep_token"};
-  const bool gpt2 = !from_file && kind.name == "GPT2Tokenizer";
-  if (version < 5) return kind.has(ends) || gpt2 ? by_flags : HfEnds();
-  if (kind.name == "T5Tokenizer") return {.count = true, .after = "eos_token"};
+  if (is_translator(kind.name)) return language_ends(config);
   // Beside a tokenizer.json version 5 does not read the flags.
-  if (from_file && kind.name == "CodeLlamaTokenizer") return {.count = true, .before = "bos_token"};
-  if (from_file) return {.count = kind.name == "GPTNeoXTokenizer"};
+  if (config.from_file && version >= 5)
+    return made_anew(config, version) ? anew_ends(kind, has_template) : HfEnds();
+  if (!config.from_file && (kind.has(around) || kind.has(bert)))
+    return {.count = true, .before = {"cls_token"}, .after = {"sep_token"}};
+  HfEnds by_flags = {.count = true};
+  if (config.add_bos.true_or(begins_by_itself(kind, version))) by_flags.before = {"bos_token"};
+  if (config.add_eos.or_else(false)) by_flags.after = {"eos_token"};
+  if (version < 5)
+    return kind.has(ends) || (!config.from_file && kind.name == "GPT2Tokenizer") ? by_flags
+                                                                                 : HfEnds();
+  if (kind.name == "T5Tokenizer") return {.count = true, .after = {"eos_token"}};
   return config.add_bos.is_given() || config.add_eos.is_given() || kind.has(ends) ? by_flags
                                                                                   : HfEnds();
+}
+
+void check_hf_class(const HfConfig& config, int version, const std::string& file) {
+  const HfClass& kind = *config.tokenizer_class;
+  const bool other = version >= 5 && kind.has(unread5);
+  if (kind.has(unread) || other)
+    fail(Exit::bad_data, file, ": transformers ", version, " makes a ", kind.name,
+         " of it by code that stands in no file; ",
+         other && !kind.has(unread)
+             ? "--transformers-version 4 reads it"
+             : "a tokenizer.json alone, without its configuration, is read as it stands");
+  if (!config.from_file && kind.has(from_file))
+    fail(Exit::bad_data, file, ": a ", kind.name,
+         " is read of a tokenizer.json alone, and there is none");
 }
 
 std::string hf_tokens_beyond(const HfDocument& document, const std::vector<HfAddedToken>& tokens,

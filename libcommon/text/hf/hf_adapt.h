@@ -17,6 +17,9 @@ namespace mt {
 const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& config,
                                     int version);
 
+// Gives roles to another token than they name, where version 4 does (HfConfig::mistaken).
+void mend_hf_roles(HfConfig& config, const HfDocument& document);
+
 // Changes normalizer, pre_tokenizer, decoder, post_processor and model as the class does.
 void adapt_hf_document(HfDocument& document, const HfConfig& config, int version);
 
@@ -24,14 +27,20 @@ void adapt_hf_document(HfDocument& document, const HfConfig& config, int version
 void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const HfConfig& config,
                    int version);
 
-// The roles of the tokens that are put around a text, whatever the post_processor says; null: none.
+// Fails where code of transformers makes the tokenizer that nothing here stands for; `file` is what
+// the error calls it.
+void check_hf_class(const HfConfig& config, int version, const std::string& file);
+
+// The roles of the tokens that are put around a text, whatever the post_processor says.
 struct HfEnds {
   bool count = false;  // else the post_processor says it
-  const char* before = nullptr;
-  const char* after = nullptr;
+  std::vector<std::string_view> before = {}, after = {};
+  // Not a role, but this token stands for it, or the unknown one.
+  static constexpr std::string_view kLanguage = "language";
+  std::string language = {};
 };
-// `from_file`: there is a tokenizer.json.
-HfEnds hf_ends(const HfConfig& config, int version, bool from_file);
+// `has_template`: the post_processor is there.
+HfEnds hf_ends(const HfConfig& config, int version, bool has_template);
 
 // In words, for an identity: the tokens that the file does not have, or not so.  Whether a token is
 // special counts only if special ones are not looked for.

@@ -44,7 +44,9 @@ std::optional<HfRoleToken> role_of(const JsonObject& object, std::string_view na
   std::string_view text;
   if (value.is_null()) return std::nullopt;
   if (!value.get(text)) return HfRoleToken{{.content = std::string(text), .special = true}, false};
-  return HfRoleToken{token_of({value, concat(object.where(), ": ", name)}, special), true};
+  HfRoleToken token{token_of({value, concat(object.where(), ": ", name)}, special), true};
+  token.is_known = false;
+  return token;
 }
 
 class ConfigReader {
@@ -76,6 +78,7 @@ class ConfigReader {
   HfConfig take() {
     const std::vector<HfRoleToken>* lists[] = {&map_named_, &named_, &listed_};
     if (version_ < 5) std::ranges::reverse(lists);
+    config_.num_listed = listed_.size();
     for (const auto* const tokens : lists) add_once(config_.more_special, *tokens);
     return std::move(config_);
   }
@@ -104,6 +107,20 @@ class ConfigReader {
     if (object.has("extra_ids"))
       config_.extra_ids = static_cast<int>(object.number("extra_ids", kMostExtraIds));
     read_infills(object);
+    read_languages(object);
+    if (object.has("question_token"))
+      config_.question_token =
+          role_of(object, "question_token", object.member("question_token"))->token.content;
+    config_.mask_token_sent = object.text_or("mask_token_sent", config_.mask_token_sent);
+    if (object.has("unk_id"))
+      config_.unknown_id = static_cast<std::size_t>(object.number("unk_id", 1 << 30));
+    if (object.has("offset"))
+      config_.offset = static_cast<std::size_t>(object.number("offset", kMostExtraIds));
+  }
+
+  void read_languages(const JsonObject& object) {
+    config_.source_language = object.text_or("src_lang", "");
+    config_.language_behind = object.flag_or("legacy_behaviour", false);
   }
 
   void read_infills(const JsonObject& object) {
@@ -174,6 +191,8 @@ class ConfigReader {
   }
 
   void read_more(const JsonObject& object) {
+    config_.has_list_key |= has_name(object, kAdditional);
+    config_.has_list |= object.has(kAdditional);
     for (const auto& [name, known] : {std::pair(kAdditional, &listed_), {kExtra, &named_}}) {
       std::vector<HfRoleToken> more = tokens_of(object, name);
       for (HfRoleToken& token : more) token.is_role = false;
@@ -187,6 +206,10 @@ class ConfigReader {
   void read_more_5(const JsonObject& object) {
     named_ = tokens_with_names(object);
     const std::vector<HfRoleToken> extra = tokens_of(object, kExtra, false);
+    const bool replaced = has_name(object, kAdditional) && extra.empty();
+    config_.has_list_key = replaced || (has_name(object, kExtra) && !is_object(object, kExtra));
+    config_.has_list =
+        object.has(kAdditional) || (!replaced && object.has(kExtra) && !is_object(object, kExtra));
     const bool has_list = has_name(object, kExtra) && !is_object(object, kExtra);
     if (is_object(object, kExtra)) named_.insert(named_.end(), extra.begin(), extra.end());
     set_listed(has_list && !extra.empty() ? extra : tokens_of(object, kAdditional, false));
@@ -194,6 +217,9 @@ class ConfigReader {
   }
 
   void read_map_5(const JsonObject& object) {
+    if (has_name(object, kExtra)) config_.has_list_key = !is_object(object, kExtra);
+    config_.has_list |=
+        object.has(kAdditional) || (object.has(kExtra) && !is_object(object, kExtra));
     map_named_ = tokens_with_names(object);
     std::vector<HfRoleToken> extra = tokens_of(object, kExtra);
     if (is_object(object, kExtra)) {
@@ -252,29 +278,38 @@ class ConfigReader {
   void read_map(const JsonObject& object) {
     if (config_.has_decoder) return;
     read_roles(object);
-    if (version_ < 5)
-      read_more(object);
-    else
-      read_map_5(object);
+    for (std::size_t i = 0; i < kHfRoles.size(); ++i)
+      if (auto& role = config_.roles[i]; object.has(kHfRoles[i]) && role && *role)
+        (*role)->is_known = true;
+    if (version_ >= 5) return read_map_5(object);
+    read_more(object);
+    if (const auto listed = tokens_of(object, kAdditional); !listed.empty())
+      last_listed_ = listed.back().token.content;
+    for (const HfRoleToken& token : tokens_of(object, kAdditional))
+      for (HfRoleToken& known : listed_) known.is_known |= same(known, token);
   }
 
   void read_added(const JsonObject& object) {
     if (config_.has_decoder) return;
     for (const std::string_view key : object.names()) {
       const bool special = is_special(key);
-      config_.added.emplace(
-          object.number(key, 1 << 30),
-          HfAddedToken{.content = std::string(key), .normalized = !special, .special = special});
+      const HfAddedToken token = {
+          .content = std::string(key), .normalized = !special, .special = special};
+      config_.added.emplace(object.number(key, 1 << 30), token);
+      if (!last_listed_.empty()) config_.mistaken = {last_listed_, token};
     }
   }
 
   bool is_special(std::string_view text) const {
     for (const auto& role : config_.roles)
-      if (role && *role && (*role)->token.content == text) return true;
+      if (role && *role && (*role)->is_known && (*role)->token.content == text) return true;
     return (version_ < 5 || is_listed_) &&
-           std::ranges::any_of(listed_,
-                               [&](const HfRoleToken& more) { return more.token.content == text; });
+           std::ranges::any_of(listed_, [&](const HfRoleToken& more) {
+             return more.is_known && more.token.content == text;
+           });
   }
+
+  static bool same(const HfRoleToken& a, const HfRoleToken& b) { return a.token == b.token; }
 
   int version_;
   bool is_decided_ = false;
@@ -282,6 +317,7 @@ class ConfigReader {
   // What special_tokens_map.json and the configuration name, and what a list has.  In version 5 a
   // later additional_special_tokens replaces that, unless it is_listed_ as extra_special_tokens.
   std::vector<HfRoleToken> map_named_, named_, listed_;
+  std::string last_listed_;  // in special_tokens_map.json, as version 4 reads it
   bool is_listed_ = false;
 };
 
@@ -299,54 +335,6 @@ HfConfig read_hf_config(const std::vector<HfConfigFile>& files, int version) {
   ConfigReader reader(version);
   for (const HfConfigFile& file : files) reader.read(file);
   return reader.take();
-}
-
-// The classes of version 4 whose mask takes the white space before it along.
-static bool takes_space(std::string_view name) {
-  for (const char* other :
-       {"AlbertTokenizer", "XLNetTokenizer", "XLMRobertaTokenizer", "CamembertTokenizer",
-        "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "MPNetTokenizer"})
-    if (name == other) return true;
-  return false;
-}
-
-// The special tokens that a class has beyond its roles.
-static void add_further_special(HfConfig& config, int version) {
-  const std::string_view name = config.tokenizer_class->name;
-  std::vector<HfRoleToken>& all = config.more_special;
-  const auto role = [](std::string text) {
-    return HfRoleToken{{.content = std::move(text), .special = true}, false};
-  };
-  if (name == "CodeLlamaTokenizer") {  // version 5 has one more, and puts them in front
-    const std::size_t first = version < 5 ? all.size() : 0;
-    std::vector<HfRoleToken> infills;
-    for (std::size_t i = 0; i < (version < 5 ? 4 : config.infills.size()); ++i)
-      if (!config.infills[i].empty()) infills.push_back(role(config.infills[i]));
-    all.insert(all.begin() + static_cast<std::ptrdiff_t>(first), infills.begin(), infills.end());
-  }
-  const bool t5 = name == "T5Tokenizer" || name == "MT5Tokenizer";
-  const auto is_extra = [](const HfRoleToken& other) {
-    return other.token.content.find("<extra_id_") != std::string::npos;
-  };
-  if (t5 && version < 5 && std::ranges::none_of(all, is_extra))
-    for (int i = 0; i < config.extra_ids; ++i) all.push_back(role(concat("<extra_id_", i, ">")));
-}
-
-void fill_hf_roles(HfConfig& config, int version) {
-  const HfClass::Roles roles = hf_class_roles(*config.tokenizer_class, version);
-  for (std::size_t i = 0; i < roles.size(); ++i)
-    if (!config.roles[i] && !roles[i].empty())
-      config.roles[i] =
-          HfRoleToken{{.content = std::string(roles[i]), .special = true}, false, false};
-  add_further_special(config, version);
-  constexpr std::size_t kMask = 6;
-  static_assert(kHfRoles[kMask] == "mask_token");
-  auto& mask = config.roles[kMask];
-  if (version < 5 && mask && *mask && !(*mask)->has_flags &&
-      takes_space(config.tokenizer_class->name)) {
-    (*mask)->token.lstrip = true;
-    (*mask)->has_flags = true;
-  }
 }
 
 std::string hf_role(const HfConfig& config, std::string_view role) {

@@ -73,27 +73,30 @@ HfTokenizer::HfTokenizer(const std::string& path, int version)
 HfTokenizer::HfTokenizer(const std::vector<HfConfigFile>& all, int version, std::string* whole) {
   const auto first = std::ranges::find_if_not(all.begin() + 1, all.end(), is_vocabulary);
   HfConfig config = read_hf_config({first, all.end()}, version);
-  const bool from_file = !is_vocabulary(all[0]);
+  config.from_file = !is_vocabulary(all[0]);
   std::string json = all[0].content;
-  if (!from_file) {
+  if (!config.from_file) {
     const std::vector<HfConfigFile> vocabulary(all.begin(), first);
     if (!config.has_class) config.tokenizer_class = &hf_class(hf_class_of_files(vocabulary));
+    check_hf_class(config, version, all[0].path);
     fill_hf_roles(config, version);
     json = hf_json_from(vocabulary, config, version);
   }
-  make(json, all[0].path, config, version, from_file, whole);
+  make(json, all[0].path, config, version, whole);
 }
 
 HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
                          const std::vector<HfConfigFile>& config_files, int version) {
-  make(content, file, read_hf_config(config_files, version), version, true, nullptr);
+  make(content, file, read_hf_config(config_files, version), version, nullptr);
 }
 
 void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
-                       int version, bool from_file, std::string* whole) {
+                       int version, std::string* whole) {
   HfDocument document(content, file);
-  if (from_file) config.tokenizer_class = &hf_class_of_document(document, config, version);
+  if (config.from_file) config.tokenizer_class = &hf_class_of_document(document, config, version);
+  check_hf_class(config, version, file);
   class_ = config.tokenizer_class->name;
+  mend_hf_roles(config, document);
   constexpr std::size_t kPad = 4;
   static_assert(kHfRoles[kPad] == "pad_token");
   fill_hf_roles(config, version);
@@ -105,10 +108,17 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
   if (const JsonObject& root = document.file();
       root.has("version") && root.text("version") != "1.0")
     root.refuse("\"version\": ", json_quoted(root.text("version")), ", expected \"1.0\"");
+  // In version 4 BERT's classes change the normalizer when all tokens are there.
+  HfNormalizer of_tokens;
+  const bool is_late =
+      version < 5 && config.from_file && config.tokenizer_class->has(HfClass::bert);
+  if (is_late && document.has("normalizer"))
+    of_tokens = HfNormalizer(document.object("normalizer"));
   adapt_hf_document(document, config, version);
   HfVocabulary vocabulary = read_hf_vocabulary(document.object("model"));
   read(document, vocabulary);
-  const std::vector<HfAddedToken> added = add_tokens(document, config, version, vocabulary);
+  const std::vector<HfAddedToken> added =
+      add_tokens(document, config, version, is_late ? of_tokens : normalizer_, vocabulary);
   for (const auto& [role, id] : {std::pair{"bos_token", &special_.bos},
                                  {"eos_token", &special_.eos},
                                  {"unk_token", &unknown_},
@@ -122,11 +132,12 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
   if (document.has("post_processor"))
     template_ = read_hf_template(document.object("post_processor"),
                                  static_cast<std::int32_t>(vocabulary.tokens.size()));
-  put_ends(hf_ends(config, version, from_file), config, file, vocabulary);
+  put_ends(hf_ends(config, version, document.has("post_processor")), config, file, vocabulary);
   if (whole != nullptr) *whole = hf_whole_json(document, added, template_, vocabulary.tokens);
   // Version 4 cleans up what BERT's vocab.txt gives if nobody forbids it; version 5 leaves what a
   // byte-pair encoding gives alone.
-  const bool cleans = version < 5 && !from_file && config.tokenizer_class->has(HfClass::bert);
+  const bool cleans =
+      version < 5 && !config.from_file && config.tokenizer_class->has(HfClass::bert);
   clean_up_ = config.clean_up.or_else(cleans) &&
               (version < 5 || hf_model_type(document.object("model")) != "BPE");
   if (decoder_.only_bytes())
@@ -152,6 +163,7 @@ void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabular
 
 std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
                                                   const HfConfig& config, int version,
+                                                  const HfNormalizer& normalizer,
                                                   HfVocabulary& vocabulary) {
   HfAddedVocabulary added(vocabulary, version);
   add_hf_tokens(added, document, config, version);
@@ -161,7 +173,7 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
     added_.insert(token.id);
     const bool was_normalized = version >= 5 && added.was_normalized(token.id);
     HfAddedToken normal = token;
-    if (token.normalized || was_normalized) normalizer_.apply(normal.content);
+    if (token.normalized || was_normalized) normalizer.apply(normal.content);
     if (was_normalized)  // the tokenizers of version 5 write what they look for
       vocabulary.tokens[static_cast<std::size_t>(token.id)] = normal.content;
     if (!token.normalized)
@@ -180,17 +192,19 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
 
 void HfTokenizer::put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
                            const HfVocabulary& vocabulary) {
-  const auto id_of = [&](const char* role) {
-    const auto token = vocabulary.ids.find(hf_role(config, role));
-    if (token == vocabulary.ids.end())
-      fail(Exit::bad_data, file, ": ", json_quoted(role),
+  const auto id_of = [&](std::string_view role) {
+    const bool is_language = role == HfEnds::kLanguage;
+    const auto token = vocabulary.ids.find(is_language ? ends.language : hf_role(config, role));
+    if (token != vocabulary.ids.end()) return token->second;
+    if (!is_language || unknown_ < 0)
+      fail(Exit::bad_data, file, ": ", json_quoted(is_language ? ends.language : role),
            " is put around each text, but not given");
-    return token->second;
+    return unknown_;
   };
   if (!ends.count) return;
   template_ = {};
-  if (ends.before != nullptr) template_.before = {id_of(ends.before)};
-  if (ends.after != nullptr) template_.after = {id_of(ends.after)};
+  for (const std::string_view role : ends.before) template_.before.push_back(id_of(role));
+  for (const std::string_view role : ends.after) template_.after.push_back(id_of(role));
 }
 
 // Files that change nothing of what the tokenizer.json says do not count.

@@ -76,11 +76,13 @@ class HfTokenizer : public Tokenizer {
 
  private:
   void make(std::string_view content, const std::string& file, HfConfig config, int version,
-            bool from_file, std::string* whole);
+            std::string* whole);
   void read(const HfDocument& document, const HfVocabulary& vocabulary);
-  // All added tokens, in the order of their ids.
+  // All added tokens, in the order of their ids.  `normalizer`: through which those go that are
+  // looked for in normalized text.
   std::vector<HfAddedToken> add_tokens(const HfDocument& document, const HfConfig& config,
-                                       int version, HfVocabulary& vocabulary);
+                                       int version, const HfNormalizer& normalizer,
+                                       HfVocabulary& vocabulary);
   void put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
                 const HfVocabulary& vocabulary);
   std::string identity_of(std::string_view content, const HfDocument& document) const;
