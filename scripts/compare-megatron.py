@@ -102,6 +102,11 @@ CASES = {
     "latent-without-norms": LATENT.replace(" --qk-layernorm", "") + " --v-head-dim 24",
     "latent-experts": LATENT + " --num-experts 4 --moe-router-pre-softmax --moe-layer-freq [0]*1+[1]*2"
                                " --moe-shared-expert-intermediate-size 24",
+    "further-tokens": LLAMA + " --mtp-num-layers 2 --mtp-loss-scaling-factor 0.3",
+    "further-tokens-2-ranks": LLAMA.replace(" --untie-embeddings-and-output-weights", "") + " --mtp-num-layers 1 --ranks 2"
+                              " --use-distributed-optimizer",
+    "further-tokens-latent-experts": LATENT + " --num-experts 4 --moe-router-pre-softmax --moe-layer-freq [0]*1+[1]*2"
+                                     " --mtp-num-layers 1",
     "bert": BERT,
     "bert-2-ranks": BERT + " --ranks 2",
     "bert-distributed-optimizer": BERT + " --use-distributed-optimizer --ranks 2 --mask-prob 0.3",
@@ -209,6 +214,8 @@ def transformer_config(core, args):
                      "moe_router_topk_scaling_factor", "moe_shared_expert_intermediate_size"):
             if hasattr(args, name):  # what has its default may be left out
                 values[name] = getattr(args, name)
+    if getattr(args, "mtp_num_layers", None):  # whose factor may be left out, too
+        values.setdefault("mtp_loss_scaling_factor", 0.1)
     if args.group_query_attention:
         values["num_query_groups"] = args.num_query_groups
     if args.swiglu:
@@ -229,7 +236,8 @@ def transformer_config(core, args):
 
 def make_gpt(config, args):
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_layer_specs import (get_gpt_decoder_block_spec, get_gpt_layer_local_spec,
+                                                          get_gpt_mtp_block_spec)
     from megatron.core.transformer import transformer_block
 
     spec = of_experts = get_gpt_layer_local_spec(config.num_moe_experts, qk_layernorm=config.qk_layernorm,
@@ -250,7 +258,8 @@ def make_gpt(config, args):
                 keys[f"self_attention.{norm}."] = f"self_attention.{linear}.layer_norm_"
             if "experts" not in str(layer.submodules.mlp.submodules):
                 keys["pre_mlp_layernorm."] = "mlp.linear_fc1.layer_norm_"
-    return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
+    further = get_gpt_mtp_block_spec(config, spec, False) if getattr(args, "mtp_num_layers", None) else None
+    return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings, mtp_block_spec=further,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
                      rotary_base=args.rotary_base, rope_scaling=args.use_rope_scaling,
@@ -443,8 +452,20 @@ def forward_t5(batches, model):
 
 def forward_step(batches, model):
     batch = next(batches)
-    losses = model(batch["tokens"], batch["position_ids"], batch.get("attention_mask"), labels=batch["labels"])
+    losses = model(batch["tokens"], batch["position_ids"], batch.get("attention_mask"), labels=batch["labels"],
+                   loss_mask=batch["loss_mask"])
     return losses, functools.partial(loss_of, batch["loss_mask"])
+
+
+def further_losses(count):
+    """The losses of further tokens of so many micro-batches, which Megatron-Core adds up beside the others."""
+    from megatron.core.transformer.multi_token_prediction import MTPLossLoggingHelper
+
+    if "values" not in MTPLossLoggingHelper.tracker:
+        return []
+    values = MTPLossLoggingHelper.tracker.pop("values") / count
+    torch.distributed.all_reduce(values)
+    return (values / torch.distributed.get_world_size()).tolist()
 
 
 def train(rank, folder, options, work):
@@ -491,7 +512,7 @@ def train(rank, folder, options, work):
             terms = (torch.stack(reports).double().mean(0)).tolist()
         else:
             total, tokens = (sum(report[i].item() for report in reports) for i in (0, 1))
-            terms = [total / tokens]
+            terms = [total / tokens, *further_losses(calculator.get_num_microbatches())]
         steps.append({"iteration": iteration + 1, "losses": terms, "lr": learning_rate, "grad_norm": norm})
     if rank == 0:
         pathlib.Path(work, "megatron.json").write_text(json.dumps(steps))
@@ -519,7 +540,7 @@ def run_ours(programs, flags, work):
     options["eod"] = json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))["<|endoftext|>"]
     steps = [line for line in lines if line["event"] == "step"][FIRST : FIRST + STEPS]
     for step in steps:
-        step["losses"] = [step[name] for name in ("loss", "sop_loss") if name in step]
+        step["losses"] = [step[name] for name in ("loss", "sop_loss", "mtp_1_loss", "mtp_2_loss") if name in step]
     return options, steps
 
 

@@ -192,6 +192,8 @@ struct Plan {
   }
 
   void check_tensor_ranks() const {
+    if (target.config.mtp_num_layers > 0)
+      fail(Exit::bad_config, "--mtp-num-layers: not in files of ranks");
     if (target.config.multi_latent_attention && target.tensor_parallel > 1)
       fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
            ": in files of ranks not with --multi-latent-attention, of whose projections down each "

@@ -226,14 +226,15 @@ static std::string extra_state(const std::string& module, const std::string& par
   return concat(module, "._extra_state/shard_", part);
 }
 
-// Adds those that have this turn of a layer of a stack of so many.
+// Adds those that have this turn of a layer of a stack of so many, or of the layer inside it.
 static void add_extra_states(std::vector<std::string>& keys, const ModelConfig& c,
-                             const LayerPlan& layer, std::int64_t layers, ExtraState::Turn turn) {
+                             const LayerPlan& layer, std::int64_t layers, ExtraState::Turn turn,
+                             std::string_view inner = {}) {
   const std::string stack = concat(layer.stack, ".layers.");
   for (const BranchKind* kind : layer.branches)
     for (const ExtraState& state : kind->extra_states(c)) {
       if (state.turn != turn) continue;
-      const std::string at = concat(stack, layer.stacked ? "" : concat(layer.number, ".")),
+      const std::string at = concat(stack, layer.stacked ? "" : concat(layer.number, "."), inner),
                         number = layer.stacked ? concat(layer.number) : "0",
                         of = layer.stacked ? concat(layers) : "1";
       if (!state.of_experts) {
@@ -267,6 +268,20 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
   return {};
 }
 
+// Those of a layer that predicts further tokens.
+static void add_further_states(std::vector<std::string>& keys, const ModelConfig& c,
+                               LayerPlan layer, std::int64_t number) {
+  using enum ExtraState::Turn;
+  layer.stack = kFurtherStack;
+  layer.number = number;
+  layer.stacked = false;
+  const std::string at = concat(kFurtherStack, ".layers.", number, ".");
+  for (const char* module : {"enorm", "hnorm", "eh_proj"}) keys.push_back(extra_state(at + module));
+  for (const ExtraState::Turn turn : {in_layer, end_of_layer, behind_layers})
+    add_extra_states(keys, c, layer, 1, turn, "transformer_layer.");
+  keys.push_back(extra_state(at + "final_layernorm"));
+}
+
 std::vector<std::string> extra_states(const ModelConfig& c) {
   using enum ExtraState::Turn;
   const std::vector<LayerPlan> layers = layers_of(c);
@@ -280,6 +295,7 @@ std::vector<std::string> extra_states(const ModelConfig& c) {
   for (const char* module : modules_behind(c.family))
     if (!c.has_task_head() || module != std::string_view("output_layer"))
       keys.push_back(extra_state(module));
+  for (std::int64_t i = 0; i < c.mtp_num_layers; ++i) add_further_states(keys, c, layers.back(), i);
   return keys;
 }
 

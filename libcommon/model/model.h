@@ -36,6 +36,9 @@ struct Ends {
   Tensor loss = {};  // out: each token's loss, [tokens], or the criterion's
   Tensor hits = {};  // out: [tokens], 1 where the label is what is said to be likeliest, else 0
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
+  // out: the losses of further tokens (nn/further_tokens.h), [depths tokens], of a model that
+  // predicts them; read with Field::further_ids, further_labels and further_weight
+  Tensor further_loss = {};
 
   ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
   std::int64_t vocab = 0;  // over so many tokens of the vocabulary, the first: padding is no text

@@ -99,7 +99,16 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
     return flops;
   };
   const std::string_view first = layers.front().stack, last = layers.back().stack;
-  const double flops = n * own * (of_token(last, own) + (c.has_task_head() ? 0 : head));
+  // Each further token has a layer like the last one, and the head.
+  double further = 0;
+  if (c.mtp_num_layers > 0) {
+    further = of_token(kFurtherStack, own);
+    for (const BranchKind* kind : layers.back().branches)
+      if (kind->flops != nullptr)
+        further += static_cast<double>(c.mtp_num_layers) * kind->flops(c, own, memory);
+    further += static_cast<double>(c.mtp_num_layers) * head;
+  }
+  const double flops = n * own * (of_token(last, own) + further + (c.has_task_head() ? 0 : head));
   return first == last ? flops : flops + n * memory * of_token(first, memory);
 }
 

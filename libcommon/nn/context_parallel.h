@@ -13,6 +13,7 @@
 //   a2a         heads;  a2a_p2p  neighbours exchange heads, and rings go from group to group
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -42,8 +43,8 @@ class ContextParallel {
     Group *heads, *ring;
     bool passes;
   };
-  ContextComm comm(std::int64_t layer) const {
-    return comm_.size() == 1 ? comm_[0] : comm_.at(static_cast<std::size_t>(layer));
+  ContextComm comm(std::int64_t layer) const {  // those behind the last have the last one's
+    return comm_[std::min(static_cast<std::size_t>(layer), comm_.size() - 1)];
   }
   Grid grid(std::int64_t layer) const;
 

@@ -37,8 +37,14 @@ enum class Field : std::uint8_t {
   share,
   values,     // of each sequence, or of each pair of texts: numbers that are to be said of it
   reference,  // of each text: its log-probability by the model that a run began with
+  // Of each further token that a model predicts, one depth behind the other: what it reads, what is
+  // to be said, the share of its loss in the value of its term, and the loss's weight.
+  further_ids,
+  further_labels,
+  further_share,
+  further_weight,
 };
-inline constexpr std::size_t kFields = 20;
+inline constexpr std::size_t kFields = 24;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {
@@ -46,6 +52,7 @@ struct FieldSpec {
   DType dtype = DType::i32;     // i32; or f32, which on a device is of the step's sum_dtype
   std::int64_t per_sample = 0;  // elements
   bool of_tokens = true;        // an element a token, shared out where ranks share sequences
+  bool ahead = false;           // an objective's, made of whole sequences: Objective::look_ahead()
 
   // The type of it in memory where real numbers are `real`.
   DType stored_as(DType real) const { return dtype == DType::f32 ? real : dtype; }

@@ -14,6 +14,7 @@ std::string RowPlace::name() const {
     if (!part.empty()) name.append(name.empty() ? "" : ".").append(part);
   };
   if (layer) append(concat("layers.", *layer));
+  append(inner);
   if (expert) append(concat("mlp.experts.local_experts.", *expert));
   append(module);
   append(param);

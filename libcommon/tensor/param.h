@@ -57,6 +57,7 @@ struct ElementRun {
 struct RowPlace {
   std::string_view stack = {};              // what all names begin with: "decoder", "embedding"
   std::optional<std::int64_t> layer = {};   // of the stack
+  std::string_view inner = {};              // the layer in it that all else is of, if it has one
   std::optional<std::int64_t> expert = {};  // of the layer
   std::string module = {};      // of the layer, expert or stack: "self_attention.linear_qkv"
   std::string_view param = {};  // of the module: "weight", "layer_norm_bias"

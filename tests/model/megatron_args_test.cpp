@@ -126,8 +126,8 @@ TEST(GptArgs, SaysWhatIsWrongWithThem) {
             "and none after");
   EXPECT_EQ(complaint("multi_latent_attention", true),
             "65 common.pt: args: --group-query-attention: not with --multi-latent-attention");
-  EXPECT_EQ(complaint("mtp_num_layers", 1),
-            "65 common.pt: args.mtp_num_layers: is set, which is not supported");
+  EXPECT_EQ(complaint("mtp_num_layers", 8),
+            "65 common.pt: args: --mtp-num-layers 8: expected 0 to 7");
   EXPECT_EQ(complaint("num_experts", 8),
             "65 common.pt: args.num_experts: is set, which is not supported");
   EXPECT_EQ(complaint("num_query_groups", 3),

@@ -23,7 +23,12 @@ class ModelBench {
                 .seq_length = kLength,
                 .deferring = deferring}),
         row_weight_(dtype, {kTokens}),
-        loss_(dtype, {kTokens}) {
+        loss_(dtype, {kTokens}),
+        depths_(config.mtp_num_layers),
+        further_ids_(DType::i32, {depths_ * kTokens}),
+        further_labels_(DType::i32, {depths_ * kTokens}),
+        further_weight_(dtype, {depths_ * kTokens}),
+        further_loss_(dtype, {depths_ * kTokens}) {
     model_.table().allocate(Device::cpu, dtype, true);
     model_.initialize(7, bench_.stream());
     fill_with(row_weight_, [](std::int64_t i) { return 0.02 * static_cast<double>(1 + i % 5); });
@@ -44,7 +49,10 @@ class ModelBench {
   void set_probe(NonFiniteProbe* probe) { probe_ = probe; }
 
   // The objective's value, where the model is whole or its last stage.
-  double objective() const { return dot_of(row_weight_, loss_); }
+  double objective() const {
+    return dot_of(row_weight_, loss_) +
+           (depths_ > 0 ? dot_of(further_weight_, further_loss_) : 0.0);
+  }
 
   // Without gradients: nothing is saved.
   double evaluate() {
@@ -83,10 +91,35 @@ class ModelBench {
     Fields batch;
     batch[Field::ids] = ids_;
     batch[Field::labels] = labels_;
+    if (depths_ == 0) return batch;
+    batch[Field::further_ids] = further_ids_;
+    batch[Field::further_labels] = further_labels_;
+    batch[Field::further_weight] = further_weight_;
     return batch;
   }
-  Ends ends() const { return {.loss = loss_, .weight = row_weight_}; }
+  Ends ends() const {
+    Ends ends{.loss = loss_, .weight = row_weight_};
+    if (depths_ > 0) ends.further_loss = further_loss_;
+    return ends;
+  }
+  // What stands further on in each sequence, zeros behind it.
+  void look_ahead() {
+    const auto token = [](const HostTensor& of, std::int64_t i) {
+      return of.view().as<std::int32_t>()[i];
+    };
+    for (std::int64_t i = 0; i < depths_ * kTokens; ++i) {
+      const std::int64_t by = i / kTokens + 1, at = i % kTokens;
+      const bool inside = at % kLength + by < kLength;
+      further_ids_.view().as<std::int32_t>()[i] = inside ? token(ids_, at + by) : 0;
+      further_labels_.view().as<std::int32_t>()[i] = inside ? token(labels_, at + by) : 0;
+    }
+    fill_with(further_weight_, [&](std::int64_t i) {
+      const std::int64_t by = i / kTokens + 1, at = i % kTokens;
+      return at % kLength + by < kLength ? 0.4 * element(row_weight_.view(), at + by) : 0;
+    });
+  }
   Step start() {
+    look_ahead();
     Step s = bench_.step();
     s.probe = probe_;
     s.keep.rewind(0);
@@ -98,6 +131,8 @@ class ModelBench {
   Gpt model_;
   Workbench bench_;
   HostTensor ids_{DType::i32, {kTokens}}, labels_{DType::i32, {kTokens}}, row_weight_, loss_;
+  std::int64_t depths_;  // of further tokens
+  HostTensor further_ids_, further_labels_, further_weight_, further_loss_;
   std::unique_ptr<Model::Saved> saved_;
   NonFiniteProbe* probe_ = nullptr;
 };

@@ -93,6 +93,13 @@ inline ModelConfig tiny_latent_experts() {
   return c;
 }
 
+// Predicts further tokens.
+inline ModelConfig further(ModelConfig c, std::int64_t tokens) {
+  c.mtp_num_layers = tokens;
+  c.complete();
+  return c;
+}
+
 // A layer for each letter.
 inline ModelConfig tiny_hybrid(const char* pattern = "M*-M") {
   ModelConfig c = tiny_llama();

@@ -43,6 +43,7 @@ struct TrainedLayout {
   const char* positions = "";  // of a T5 or a Retro
   bool packed = false;         // a BERT's samples
   bool capacity = false;       // of experts, for the tokens of a rank's micro-batch
+  int further = 0;             // tokens that are predicted behind the next
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -61,7 +62,7 @@ struct TrainedLayout {
                   seq_length == 16 ? "" : concat("_s", seq_length),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
                   per_token_loss ? "_per_token" : "", packed ? "_packed" : "",
-                  capacity ? "_capacity" : "");
+                  capacity ? "_capacity" : "", further == 0 ? "" : concat("_further", further));
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -189,11 +190,13 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       make_bert(o, path("sentences"), layout.tied);  // untied ones without a binary head
       o.data.masks.pack_sequences = layout.packed;
     }
+    o.model.mtp_num_layers = layout.further;
+    if (layout.further > 0) o.model.mtp_loss_scaling_factor = 0.3;
     o.model.padded_vocab_size = 384;
     o.data.seq_length = o.model.max_position_embeddings = layout.seq_length;
     o.data.reset_attention_mask = layout.documents;
     o.run.batch.calculate_per_token_loss = layout.per_token_loss;
-    if (layout.per_token_loss) o.model.window_size = "5,0";
+    if (layout.per_token_loss && layout.further == 0) o.model.window_size = "5,0";
     o.run.optimizer.clip_grad = 0.5;
     o.run.optimizer.use_distributed_optimizer = layout.distributed;
     o.run.optimizer.distributed_optimizer_instances = layout.instances;
@@ -288,7 +291,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
                                       .per_token_loss = layout.per_token_loss,
                                       .positions = layout.positions,
                                       .packed = layout.packed,
-                                      .capacity = layout.capacity}));
+                                      .capacity = layout.capacity,
+                                      .further = layout.further}));
     return found->second;
   }
 

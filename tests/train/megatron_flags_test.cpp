@@ -135,6 +135,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
       {"--moe-router-group-topk", "0"},
       {"--moe-router-num-groups", "0"},
       {"--moe-router-topk-scaling-factor", "0"},
+      {"--mtp-num-layers", "0"},
       {"--moe-shared-expert-intermediate-size", "0"},
       {"--moe-z-loss-coeff", "0"},
   };

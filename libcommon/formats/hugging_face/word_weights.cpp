@@ -187,7 +187,7 @@ std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span
     int width = 0;
     for (const int b : bits)
       if (words[1] == (m.in + 32 / b - 1) / (32 / b)) width = b;
-    if (words[0] != m.out || width == 0)
+    if (words[0] != m.out || m.in < 1 || width == 0)
       fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", words,
            ", which does not hold the matrix of ", Shape{m.out, m.in}, " of ", shape);
     const std::int64_t per = 32 / width;

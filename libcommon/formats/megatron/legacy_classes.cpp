@@ -90,6 +90,7 @@ void check_legacy(const ModelConfig& c) {
   refuse_if(c.qk_layernorm, "have no --qk-layernorm");
   if (const char* const flag = c.later_setting()) refuse_if(true, concat("have no ", flag).c_str());
   refuse_if(c.multi_latent_attention, "have no --multi-latent-attention");
+  refuse_if(c.mtp_num_layers > 0, "have no --mtp-num-layers");
   refuse_if(!c.window_size.empty(), "have no --window-size");
   refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,
             "have no --apply-layernorm-1p with RMSNorm");

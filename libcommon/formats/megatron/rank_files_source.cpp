@@ -190,6 +190,10 @@ void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
 
 // Chunk v of all stages comes before chunk v + 1 of any.
 void RankFilesSource::find_chunks() {
+  if (config_->mtp_num_layers > 0)
+    fail(Exit::bad_data, path_,
+         ": args.mtp_num_layers: is set, which is not supported in files of "
+         "ranks");
   const std::vector<LayerPlan> layers = layers_of(*config_);
   const std::int64_t all = std::ssize(layers);
   std::int64_t found = 0;

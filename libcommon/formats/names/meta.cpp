@@ -44,7 +44,7 @@ constexpr Share kOfLayer[] = {
 bool is_like_llama(const ModelConfig& c) {
   return (c.family == ModelFamily::gpt || c.family == ModelFamily::mixtral) &&
          c.position_embedding_type != "learned_absolute" && c.later_setting() == nullptr &&
-         !c.multi_latent_attention;
+         !c.multi_latent_attention && c.mtp_num_layers == 0;
 }
 
 }  // namespace

@@ -168,8 +168,9 @@ class ArgsReader {
   }
 
   void read_family(ModelConfig& c) const {
-    // Megatron's args say of every model what latents it would have.
+    // Megatron's args say of every model what latents it would have, and what losses.
     if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
+    if (c.mtp_num_layers == 0) static_cast<MtpConfig&>(c) = {};
     if (c.family == ModelFamily::mixtral) read_experts(c);
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
       read_ratios(c);
@@ -184,8 +185,7 @@ class ArgsReader {
   void refuse_others(ModelFamily family) const {
     if (family == ModelFamily::gpt)
       for (const char* name : {"num_experts", "is_hybrid_model"}) refuse(name);
-    for (const char* name : {"mtp_num_layers", "qk_l2_norm", "attention_output_gate", "use_mup"})
-      refuse(name);
+    for (const char* name : {"qk_l2_norm", "attention_output_gate", "use_mup"}) refuse(name);
   }
 
  private:

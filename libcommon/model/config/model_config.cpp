@@ -129,6 +129,25 @@ void check_latent(const ModelConfig& c) {
   if (other != nullptr) fail(Exit::bad_config, other, ": not with --multi-latent-attention");
 }
 
+// Further tokens are predicted by a layer like the last one, which sees what all of that kind do.
+void check_mtp(const ModelConfig& c) {
+  if (c.mtp_num_layers == 0) {
+    if (c.mtp_loss_scaling_factor != MtpConfig().mtp_loss_scaling_factor)
+      fail(Exit::bad_config, "--mtp-loss-scaling-factor: needs --mtp-num-layers");
+    return;
+  }
+  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
+    fail(Exit::bad_config, "--mtp-num-layers: of a GPT, with or without experts");
+  if (c.has_positions())
+    fail(Exit::bad_config, "--mtp-num-layers: needs --position-embedding-type rope or none");
+  const char* const other = !c.window_size.empty() ? "--window-size"
+                            : c.has_task_head()    ? "--task-head"
+                            : c.has_adapters()     ? "--lora-rank"
+                            : c.neftune_alpha > 0  ? "--neftune-alpha"
+                                                   : c.later_setting(true);
+  if (other != nullptr) fail(Exit::bad_config, other, ": not with --mtp-num-layers");
+}
+
 void check_bert(const ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
@@ -243,6 +262,7 @@ void ModelConfig::complete(int tensor_ranks) {
   if (const char* const flag = later_setting(family == ModelFamily::mixtral);
       flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");
+  check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::retro) check_retro(*this);

@@ -23,6 +23,7 @@
 #include "model/config/latent_config.h"
 #include "model/config/mamba_config.h"
 #include "model/config/mlp_config.h"
+#include "model/config/mtp_config.h"
 #include "model/config/norm_config.h"
 #include "model/config/position_config.h"
 #include "model/config/recompute.h"
@@ -52,6 +53,7 @@ struct ModelConfig : Sizes,
                      InitConfig,
                      ExpertConfig,
                      MambaConfig,
+                     MtpConfig,
                      EncoderConfig,
                      RetroConfig,
                      HeadConfig,

@@ -352,10 +352,18 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.untie_embeddings_and_output_weights,
         {"--untie-embeddings-and-output-weights", model, kModel,
          "an output layer of its own instead of the transposed embedding"});
+  visit(c.mtp_num_layers,
+        rare({"--mtp-num-layers", layers, kModel,
+              "layers behind the last, of which the i-th predicts the token i behind the next one",
+              "N", part_to(kMostFurther)}));
   visit(c.attention_dropout, {"--attention-dropout", training, kTraining,
                               "dropout of attention probabilities", "P", part_to(0.99)});
   visit(c.hidden_dropout, {"--hidden-dropout", training, kTraining,
                            "dropout of the residual branches", "P", part_to(0.99)});
+  visit(c.mtp_loss_scaling_factor,
+        rare({"--mtp-loss-scaling-factor", training, kTraining,
+              "what the mean of the losses of --mtp-num-layers weighs beside the next token's", "F",
+              not_negative()}));
   visit(c.label_smoothing,
         {"--label-smoothing", training, kTraining,
          "part of each label that training spreads over the other tokens", "P", part_to(0.99)});

@@ -43,6 +43,13 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     return head_->distill(s, ends.loss, normed, batch[Field::labels], ends.weight, *ends.teaching,
                           saved ? &saved->head : nullptr);
   find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr);
+  if (further_ && ends.further_loss)
+    further_->forward(s, normed,
+                      {.ids = batch[Field::further_ids],
+                       .labels = batch[Field::further_labels],
+                       .weight = batch[Field::further_weight],
+                       .loss = ends.further_loss},
+                      saved ? &saved->further : nullptr);
 }
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
@@ -51,12 +58,14 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   if (chunk(s).range.last) {
     const ArenaScope scope(s.layer);
     Tensor d_normed = saved.head.dx;
+    if (!saved.further.depths.empty()) d_normed = further_->backward(s, d_normed, saved.further);
     if (task_) {
       d_normed = s.scratch(dx.shape());
       task_->backward(s, d_normed, saved.task);
     }
     final_norm_->backward(s, dx, d_normed, saved.y, saved.final_norm);
     s.complete(head_rows_);
+    if (copies_words_) s.complete(embedding_rows_);
   } else {
     copy(dx, dout.hidden(), s.stream);
   }

@@ -1,7 +1,8 @@
 // Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
 // that lie on one rank of a pipeline: embedding on the first stage, layers, final norm and LM head,
-// or a task's (nn/sequence_head.h), on the last.  With tied embeddings the last stage has a copy of
-// the first one's.
+// or a task's (nn/sequence_head.h), on the last, as are layers that predict further tokens
+// (nn/further_tokens.h).  With these, and with tied embeddings, the last stage has a copy of the
+// first one's.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "nn/embedding.h"
+#include "nn/further_tokens.h"
 #include "nn/lm_head.h"
 #include "nn/sequence_head.h"
 #include "nn/stack.h"
@@ -28,6 +30,7 @@ class Gpt : public Model {
     Tensor y;  // of the stack
     Norm::Saved final_norm;
     LmHead::Saved head;
+    FurtherTokens::Saved further;
     SequenceHead::Saved task;
   };
   explicit Gpt(const ModelConfig& config);  // all of it
@@ -49,7 +52,7 @@ class Gpt : public Model {
 
  private:
   void add_rows(ParamTable& table, const StageRanges& ranges);
-  void add_embedding(ParamTable& table, bool is_shared);
+  void add_embedding(ParamTable& table, bool is_shared, bool is_copy = false);
   void add_head(ParamTable& table);
   struct Chunk {
     StageRange range;
@@ -62,9 +65,11 @@ class Gpt : public Model {
   Buffer rotary_storage_;
   Rotary rotary_;
   RowRange embedding_rows_, head_rows_;
+  bool copies_words_ = false;  // the embedding is another stage's
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;
+  std::optional<FurtherTokens> further_;
   std::optional<LmHead> head_;  // or
   std::optional<SequenceHead> task_;
 };

@@ -29,18 +29,27 @@ Gpt::Gpt(ParamTable& table, const ModelConfig& config, const StageRanges& ranges
 void Gpt::add_rows(ParamTable& table, const StageRanges& ranges) {
   rotary_ = make_rotary(*config_, rotary_storage_);
   const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
-  const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
+  const bool further = config_->mtp_num_layers > 0,
+             has_words = std::ranges::any_of(ranges, &StageRange::first),
+             has_head = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first)
-      embedding_rows_ = make_unit(table, [&] { add_embedding(table, tied && !has_head); });
+      embedding_rows_ =
+          make_unit(table, [&] { add_embedding(table, (tied || further) && !has_head); });
+    if (range.last && further && !has_words) {
+      copies_words_ = true;
+      embedding_rows_ = make_unit(table, [&] { add_embedding(table, true, true); });
+    }
     chunks_.push_back({range, make_stack({table, *config_, part_}, range, rotary_)});
     if (range.last) head_rows_ = make_unit(table, [&] { add_head(table); });
+    if (range.last && further)
+      further_ = make_further_tokens({table, *config_, part_}, rotary_, *embedding_, *head_);
   }
 }
 
-void Gpt::add_embedding(ParamTable& table, bool is_shared) {
+void Gpt::add_embedding(ParamTable& table, bool is_shared, bool is_copy) {
   const ModelRows rows{table, *config_, part_};
-  const Param& words = declare_words(rows, is_shared);
+  const Param& words = declare_words(rows, is_shared, is_copy);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
   embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout,
                      Embedding::Options{config_->embedding_mult, config_->neftune_alpha});

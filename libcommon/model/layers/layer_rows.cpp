@@ -27,8 +27,11 @@ Norm ModelRows::make_norm(Param scale) const {
 
 RowPlace LayerRows::place(std::string module, std::string_view param) const {
   if (!inside) return {.stack = stack, .layer = layer, .module = std::move(module), .param = param};
-  return {
-      .stack = stack, .layer = inside->layer, .module = inside->module + module, .param = param};
+  return {.stack = stack,
+          .layer = inside->layer,
+          .inner = inside->inner,
+          .module = inside->module + module,
+          .param = param};
 }
 
 Param LayerRows::row(std::string module, std::string_view param, Shape shape, Initializer init,

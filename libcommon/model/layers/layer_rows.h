@@ -13,6 +13,7 @@
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "nn/bert_heads.h"
+#include "nn/further_tokens.h"
 #include "nn/sequence_head.h"
 #include "nn/stack.h"
 #include "tensor/param.h"
@@ -53,6 +54,7 @@ struct LayerRows : ModelRows {
   struct Inside {
     std::int64_t layer = 0;
     std::string module;
+    std::string_view inner = {};  // RowPlace's
   };
   std::optional<Inside> inside = {};
 
@@ -111,6 +113,11 @@ void keep_of_attention(CacheShape& shape, const ModelConfig& config, const Cache
 // returns the stack of them.  rotary, bias: LayerRows's.
 Stack make_stack(const ModelRows& rows, const StageRange& range, const Rotary& rotary,
                  const std::optional<RelativeBias>& bias = {});
+
+// Adds the rows of the layers that predict further tokens, each like the model's last, and returns
+// them, with the embedding and the head of the model.
+FurtherTokens make_further_tokens(const ModelRows& rows, const Rotary& rotary,
+                                  const Embedding& embedding, const LmHead& head);
 
 // Returns what make_stack() is told of rotary positions, in memory of `storage`.
 Rotary make_rotary(const ModelConfig& config, Buffer& storage);

@@ -23,8 +23,6 @@ static void add_implied_mixture_flags(CommandLine& cl) {
 }
 
 static void add_decoder_flags(CommandLine& cl) {
-  refuse(cl, "multi-token prediction is not supported",
-         {{"--mtp-num-layers"}, {"--mtp-loss-scaling-factor", only(0.1)}});
   refuse(cl, "all layers of a model are alike",
          {{"--heterogeneous-layers-config-path"}, {"--heterogeneous-layers-config-encoded-json"}});
 }

@@ -110,6 +110,8 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
+  if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
+    fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
   if (checkpoint.format == "torch" && model.multi_latent_attention &&
       ranks.parallel.tensor_model_parallel_size > 1)
     fail(

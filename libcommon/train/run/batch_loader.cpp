@@ -1,6 +1,8 @@
 #include "train/run/batch_loader.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "train/run/objective.h"
 
@@ -19,6 +21,9 @@ BatchLoader::BatchLoader(const BatchOptions& options, DType dtype, const Task& t
       context_(world.context()) {
   if (context_.size() == 1) return;
   const FieldSpecs fields = task.fields();
+  shared_ = samples.samples->fields();
+  std::ranges::copy_if(fields, std::back_inserter(shared_), &FieldSpec::ahead);
+  tokens_ = std::ranges::find(fields, Field::ids, &FieldSpec::field)->per_sample;
   const DType real = sum_dtype(dtype);
   const std::int64_t bytes = fields_bytes(fields, size_, real);
   storage_ = Buffer(Device::cpu, static_cast<std::size_t>(bytes));
@@ -28,15 +33,16 @@ BatchLoader::BatchLoader(const BatchOptions& options, DType dtype, const Task& t
 // Takes this rank's two chunks of each sequence, and all of what is not of its tokens.
 void BatchLoader::take_chunks(const Fields& batch) const {
   const std::int64_t chunks = 2 * context_.size(), rank = context_.rank();
-  for (const FieldSpec& spec : samples_.samples->fields()) {
+  for (const FieldSpec& spec : shared_) {
     const Tensor &to = batch[spec.field], &from = whole_[spec.field];
     if (!spec.of_tokens) {
       std::memcpy(to.data(), from.data(), to.bytes());
       continue;
     }
-    const Tensor all = from.reshape({size_ * chunks, from.numel() / (size_ * chunks)});
-    const Tensor own = to.reshape({size_ * 2, all.shape()[1]});
-    for (std::int64_t i = 0; i < size_ * 2; ++i) {
+    const std::int64_t rows = size_ * spec.per_sample / tokens_;
+    const Tensor all = from.reshape({rows * chunks, from.numel() / (rows * chunks)});
+    const Tensor own = to.reshape({rows * 2, all.shape()[1]});
+    for (std::int64_t i = 0; i < rows * 2; ++i) {
       const std::int64_t chunk = i / 2 * chunks + (i % 2 == 0 ? rank : chunks - 1 - rank);
       std::memcpy(own.rows(i, i + 1).data(), all.rows(chunk, chunk + 1).data(),
                   own.rows(i, i + 1).bytes());
@@ -49,6 +55,7 @@ std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
   const bool shared = context_.size() > 1;
   const Fields& whole = shared ? whole_ : batch;
   fill(samples_, first, size_, whole);
+  objective_.look_ahead(whole);
   if (shared) take_chunks(batch);
   // Another chunk may load it again.
   if (std::ssize(counts_) <= micro_batch) counts_.resize(static_cast<std::size_t>(micro_batch) + 1);

@@ -46,6 +46,8 @@ class BatchLoader {
   Group& context_;
   Buffer storage_;  // of whole sequences, where ranks share them
   Fields whole_;
+  FieldSpecs shared_;        // what they take chunks of, or all
+  std::int64_t tokens_ = 0;  // of a sequence
 };
 
 // The LossSums of a step or an evaluation stand at the end of `sums`, f64, one a term: every stage

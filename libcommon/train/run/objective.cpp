@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/config/model_config.h"
 #include "model/model.h"
 #include "ops/ops.h"
 #include "tensor/arena.h"
@@ -174,13 +173,6 @@ void MaskedModelling::sum_losses(std::size_t term, Tensor sum, const Ends& ends,
 
 void MaskedModelling::scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const {
   scale(batch[Field::weight], batch[Field::weight], by, stream);
-}
-
-std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
-                                                       std::int64_t texts) {
-  if (model.family == ModelFamily::bert)
-    return std::make_unique<MaskedModelling>(model.bert_binary_head, texts);
-  return std::make_unique<LanguageModelling>();
 }
 
 }  // namespace mt

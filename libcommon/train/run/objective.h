@@ -15,7 +15,6 @@ namespace mt {
 
 class Arena;
 struct Ends;  // model/model.h
-struct ModelConfig;
 
 class Objective {
  public:
@@ -23,6 +22,9 @@ class Objective {
   virtual std::span<const Term> terms() const = 0;  // at most kMostLosses
   // The fields that a micro-batch has beside those of its samples.
   virtual FieldSpecs fields(const FieldSpecs& of_samples) const = 0;
+  // Fills those of its own fields that are made of whole sequences (FieldSpec::ahead), before ranks
+  // that share these take their chunks of them.
+  virtual void look_ahead(const Fields& /*whole*/) const {}
   // How many losses of a micro-batch in host memory count in a term.
   virtual double count(std::size_t term, const Fields& batch) const = 0;
   // Fills its own fields, in host memory: each loss of a term that counts weighs `each[term]`.
@@ -84,9 +86,5 @@ class MaskedModelling final : public Objective {
 // Parts the texts of each sequence, so many, of which none sees another; padding is one, too: fills
 // first_key by lengths.
 void part_texts(const Fields& batch, std::size_t texts);
-
-// What a model of this kind is pretrained to, on sequences of so many texts at most.
-std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
-                                                       std::int64_t texts);
 
 }  // namespace mt

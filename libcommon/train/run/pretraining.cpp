@@ -5,8 +5,19 @@
 #include "model/model.h"
 #include "model/model_table.h"
 #include "train/options/pretrain_options.h"
+#include "train/run/further_objective.h"
 
 namespace mt {
+
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
+                                                       const DataOptions& options) {
+  if (model.family == ModelFamily::bert)
+    return std::make_unique<MaskedModelling>(model.bert_binary_head, options.masks.texts_of_row());
+  if (model.mtp_num_layers > 0)
+    return std::make_unique<FurtherObjective>(model.mtp_num_layers, model.mtp_loss_scaling_factor,
+                                              options.seq_length);
+  return std::make_unique<LanguageModelling>();
+}
 
 std::unique_ptr<Model> Pretraining::make_model(const StageRanges& stages,
                                                const TensorPart& part) const {

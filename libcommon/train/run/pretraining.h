@@ -10,18 +10,20 @@ namespace mt {
 
 struct PretrainOptions;
 
+// What a model of this kind is pretrained to.
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
+                                                       const DataOptions& options);
+
 class Pretraining : public Task {
  public:
   // To be planned.  The model is complete, or becomes so by changed().
   Pretraining(const ModelConfig& model, const DataOptions& options)
-      : model_(model),
-        options_(options),
-        objective_(pretraining_objective(model, options.masks.texts_of_row())) {}
+      : model_(model), options_(options), objective_(pretraining_objective(model, options)) {}
   Pretraining(const ModelConfig& model, const DataOptions& options, TrainData data)
       : model_(model),
         options_(options),
         data_(std::move(data)),
-        objective_(pretraining_objective(model, options.masks.texts_of_row())) {}
+        objective_(pretraining_objective(model, options)) {}
 
   const ModelConfig& model() const override { return model_; }
   std::unique_ptr<Model> make_model(const StageRanges& stages,

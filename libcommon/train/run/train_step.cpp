@@ -71,8 +71,9 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
     if (row.place.param != "expert_bias") continue;
+    const std::int64_t layer = *row.place.layer + (row.place.inner.empty() ? 0 : config.num_layers);
     const std::span<const double> counts = routers.subspan(
-        static_cast<std::size_t>(*row.place.layer * router_sums(config.num_experts)) + 2, experts);
+        static_cast<std::size_t>(layer * router_sums(config.num_experts)) + 2, experts);
     const double mean =
         std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     with_float_type(row.value.dtype(), [&]<class T>() {

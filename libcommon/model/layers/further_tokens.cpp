@@ -1,0 +1,62 @@
+// The rows of layers that predict further tokens: enorm, hnorm, eh_proj and final_layernorm beside
+// transformer_layer, which has those of the model's last layer.
+#include "model/layers.h"
+#include "model/layers/layer_rows.h"
+
+namespace mt {
+namespace {
+
+constexpr std::string_view kStack = kFurtherStack, kInner = "transformer_layer";
+
+Stack::Layer make_layer(const ModelRows& rows, const Rotary& rotary, std::int64_t number) {
+  const ModelConfig& c = rows.config;
+  const LayerPlan last = layers_of(c).back();
+  // Its random numbers and its routers' losses are of a layer behind the model's.
+  LayerRows of_layer{rows, kStack, c.num_layers + number, c.num_layers, false, rotary};
+  of_layer.inside = {number, "", kInner};
+  Stack::Layer layer{.number = of_layer.layer, .branches = {}, .rows = {}};
+  layer.rows = make_unit(rows.table, [&] {
+    for (const BranchKind* kind : last.branches) layer.branches.push_back(kind->make(of_layer));
+  });
+  return layer;
+}
+
+Linear make_join(const ModelRows& rows, std::int64_t number) {
+  Param weight;
+  weight.place = {.stack = kStack, .layer = number, .module = "eh_proj", .param = "weight"};
+  weight.shape = {rows.config.hidden_size, 2 * rows.config.hidden_size};
+  weight.init = matrix_init(rows.config, weight.shape);
+  weight.summed_over = rows.part.sequence_parallel ? SummedOver::tp : SummedOver::none;
+  return {rows.table, std::move(weight), false};
+}
+
+FurtherTokens::Depth make_depth(const ModelRows& rows, const Rotary& rotary, std::int64_t number) {
+  std::optional<FurtherTokens::Depth> depth;
+  const RowRange own = make_unit(rows.table, [&] {
+    const auto norm = [&](const char* module) {
+      return rows.make_norm(
+          rows.norm_row({.stack = kStack, .layer = number, .module = module, .param = "weight"}));
+    };
+    const Norm of_embedding = norm("enorm"), of_hidden = norm("hnorm");
+    depth.emplace(of_embedding, of_hidden, make_join(rows, number), Stack({}, {}),
+                  norm("final_layernorm"));
+  });
+  depth->rows = own;
+  std::vector<Stack::Layer> layers;
+  layers.push_back(make_layer(rows, rotary, number));
+  depth->layer = {std::move(layers),
+                  {{.begin = 0, .end = 1, .again = rows.config.recompute.granularity == "full"}}};
+  return std::move(*depth);
+}
+
+}  // namespace
+
+FurtherTokens make_further_tokens(const ModelRows& rows, const Rotary& rotary,
+                                  const Embedding& embedding, const LmHead& head) {
+  std::vector<FurtherTokens::Depth> depths;
+  for (std::int64_t i = 0; i < rows.config.mtp_num_layers; ++i)
+    depths.push_back(make_depth(rows, rotary, i));
+  return {std::move(depths), embedding, head};
+}
+
+}  // namespace mt
