@@ -19,7 +19,7 @@ class EmbeddedChunks {
   std::int64_t columns() const { return embedder_.columns(); }
   const std::string& identity() const { return identity_; }  // of all that they depend on
   const std::string& embedder_identity() const { return embedder_.identity(); }
-  // That of a database's chunks by what an embedder of this identity makes of them.
+  // The identity of a database's chunks by what an embedder of this identity makes of them.
   static std::string identity_of(const RetroProject& project, const std::string& database,
                                  const std::string& embedder);
   std::vector<float> embed(ItemRange chunks);  // [chunks, columns]

@@ -37,8 +37,9 @@ enum class Field : std::uint8_t {
   share,
   values,     // of each sequence, or of each pair of texts: numbers that are to be said of it
   reference,  // of each text: its log-probability by the model that a run began with
-  // Of each further token that a model predicts, one depth behind the other: what it reads, what is
-  // to be said, the share of its loss in the value of its term, and the loss's weight.
+  // These are of each further token that a model predicts, one depth behind the other: what it
+  // reads, what is to be said, the share of its loss in the value of its term, and the loss's
+  // weight.
   further_ids,
   further_labels,
   further_share,

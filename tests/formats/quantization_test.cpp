@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "base/json_object.h"
-#include "base/json_parse.h"
 #include "formats/hugging_face/quantization.h"
 #include "tests/formats/convert_support.h"
 
@@ -243,9 +241,7 @@ TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
 }
 
 std::string quantization_error(const std::string& json) {
-  simdjson::dom::parser parser;
-  const JsonObject object(parse_json(parser, json).value(), "config.json");
-  return error_of([&] { read_quantization(object); });
+  return error_of([&] { read_quantization(json, "config.json"); });
 }
 
 TEST(QuantizationConfig, NamesWhatIsNotRead) {

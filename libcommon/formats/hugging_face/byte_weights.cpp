@@ -25,10 +25,10 @@ PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
   const std::string scale = name + "_scale", second = name + "_scale_2",
                     global = name + "_global_scale";
   const bool divides = stored.find(global) != nullptr;
-  const Shape expected{shape[0], shape[1] / kGroup};
-  if (shape[1] % kGroup != 0 || !(stored.at(scale).shape == expected))
-    fail(Exit::bad_data, stored.path(), ": tensor ", scale, " is ", stored.at(scale).shape,
-         ", expected ", expected);
+  if (shape[1] % kGroup != 0)
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", packed,
+         ", whose rows are no groups of ", kGroup);
+  expect_shape(stored, scale, {shape[0], shape[1] / kGroup});
   const float one = whole(stored, divides ? global : second, {1})[0];
   const auto unpack = [&stored, key, scale, shape, one, divides](
                           std::int64_t begin, std::int64_t end, std::span<float> out) {

@@ -176,7 +176,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   HuggingFaceConfig config = read_config(ConfigJson(object));
   config.dtype = dtype_of(object);
   if (object.has("quantization_config"))
-    config.quantization = read_quantization(object.object("quantization_config"));
+    config.quantization = object.object("quantization_config").json();
   config.output_if_stored =
       config.model.family == ModelFamily::t5 && object.has("scale_decoder_outputs");
   return config;

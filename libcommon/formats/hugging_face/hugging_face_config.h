@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "formats/hugging_face/quantization.h"
 #include "model/config/model_config.h"
 #include "tensor/dtype.h"
 #include "tensor/param.h"
@@ -39,7 +38,7 @@ struct HuggingFaceConfig {
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
   // a T5 of the 5th generation's.
   bool output_if_stored = false;
-  std::optional<Quantization> quantization = {};  // none: weights are stored as they are
+  std::string quantization = {};  // quantization_config as JSON, where weights are packed
 };
 
 // Python writes the numbers Infinity, -Infinity and NaN, which JSON lacks: the same text as the 5th

@@ -8,6 +8,7 @@
 #include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
+#include "formats/hugging_face/quantization.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
@@ -94,8 +95,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   notes_ = stored.notes;
   quantization_ = stored.quantization;
   if (const std::string modelopt = folder + "/hf_quant_config.json";
-      !quantization_ && fs::exists(modelopt))
-    quantization_ = read_modelopt_quantization(read_regular_file(modelopt), modelopt);
+      quantization_.empty() && fs::exists(modelopt))
+    quantization_ = read_regular_file(modelopt);
   try {
     config_->complete();
   } catch (const Error& error) {
@@ -111,7 +112,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_->vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
-  if (quantization_) unpack(*quantization_);
+  if (!quantization_.empty()) unpack();
   const ParamTable rows = model_rows(*config_);
   const Param& words = rows.rows().front();
   find_prefix(words, options.prefix);
@@ -122,7 +123,9 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
 }
 
 // Where config.json names no type, weights are of the one that those have which are not packed.
-void HuggingFaceSource::unpack(const Quantization& quantization) {
+void HuggingFaceSource::unpack() {
+  const Quantization quantization =
+      read_quantization(quantization_, path_ + ": quantization_config");
   DType dtype = dtype_;
   if (dtype_is_tensors_)
     for (const auto& [key, tensor] : tensors_->tensors())

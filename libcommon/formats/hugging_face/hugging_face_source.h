@@ -32,12 +32,12 @@ class HuggingFaceSource : public ModelSource {
  private:
   void find_prefix(const Param& words, const std::string& wanted);
   void note_others();
-  void unpack(const Quantization& quantization);
+  void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false;  // these: see HuggingFaceConfig
   std::string passed_over_;        // HuggingFaceConfig's
-  std::optional<Quantization> quantization_;
-  std::string prefix_;  // before all names, where a state_dict() is part of a state
+  std::string quantization_;       // HuggingFaceConfig's, or hf_quant_config.json
+  std::string prefix_;             // before all names, where a state_dict() is part of a state
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;

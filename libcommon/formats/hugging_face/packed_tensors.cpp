@@ -79,6 +79,12 @@ template std::vector<std::uint8_t> stored_block(const TensorSource&, const std::
 template std::vector<std::int32_t> stored_block(const TensorSource&, const std::string&, DType,
                                                 const Shape&, const Shape&);
 
+void expect_shape(const TensorSource& stored, const std::string& key, const Shape& shape) {
+  const Shape& found = stored.at(key).shape;
+  if (!(found == shape))
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", found, ", expected ", shape);
+}
+
 std::vector<float> stored_floats(const TensorSource& stored, const std::string& key,
                                  const Shape& offset, const Shape& shape) {
   const DType dtype = *stored.at(key).dtype;

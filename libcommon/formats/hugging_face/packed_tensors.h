@@ -48,8 +48,10 @@ class PackedTensors : public TensorSource {
 template <class T>
 std::vector<T> stored_block(const TensorSource& stored, const std::string& key, DType dtype,
                             const Shape& offset, const Shape& shape);
-// The same of any type of floating point, f8 among them, or of whole numbers, as floats.
+// They may be of any type of floating point, f8 among them, or whole numbers, and become floats.
 std::vector<float> stored_floats(const TensorSource& stored, const std::string& key,
                                  const Shape& offset, const Shape& shape);
+// A stored tensor's shape is found to be `shape`; else it is Exit::bad_data.
+void expect_shape(const TensorSource& stored, const std::string& key, const Shape& shape);
 
 }  // namespace mt

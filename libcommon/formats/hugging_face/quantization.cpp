@@ -50,10 +50,15 @@ void read_compressed(const JsonObject& from, Quantization& q) {
 
 }  // namespace
 
-Quantization read_quantization(const JsonObject& from) {
+Quantization read_quantization(const std::string& json, const std::string& path) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (const auto error = parse_json(parser, json).get(root))
+    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
+  const JsonObject from(root, path);
+  if (from.has("quantization")) return {.method = "modelopt"};  // as hf_quant_config.json has it
   Quantization q{.method = std::string(from.text("quant_method"))};
-  if (q.method == "mxfp4") {
-  } else if (q.method == "fp8") {
+  if (q.method == "fp8") {
     read_block(from, "weight_block_size", q);
   } else if (q.method == "compressed-tensors") {
     read_compressed(from, q);
@@ -67,21 +72,11 @@ Quantization read_quantization(const JsonObject& from) {
     const std::int64_t bits = from.number("bits", 32);
     if (bits != 2 && bits != 4 && bits != 8) from.refuse("bits: expected 2, 4 or 8");
     q.bits = {static_cast<int>(bits)};
-  } else if (q.method != "modelopt") {
+  } else {
     expect_one_of(from, "quant_method", q.method,
                   {"mxfp4", "fp8", "compressed-tensors", "awq", "gptq", "modelopt"});
   }
   return q;
-}
-
-Quantization read_modelopt_quantization(const std::string& json, const std::string& path) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  if (const auto error = parse_json(parser, json).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
-  if (!JsonObject(root, path).has("quantization"))
-    fail(Exit::bad_data, path, ": quantization is not there");
-  return {.method = "modelopt"};
 }
 
 // Whether a tensor says what is done with activations, or a cache of keys and values, alone.

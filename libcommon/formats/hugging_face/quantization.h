@@ -13,8 +13,6 @@
 
 namespace mt {
 
-class JsonObject;
-
 struct Quantization {
   std::string method;                              // as quant_method says
   std::vector<int> bits = {};                      // of integers in words
@@ -22,10 +20,9 @@ struct Quantization {
   bool zeros_less_one = true;                      // of gptq, not of gptq_v2
 };
 
-// Exit::bad_data for a method, or a format of one, that is not read.
-Quantization read_quantization(const JsonObject& quantization_config);
-// hf_quant_config.json of ModelOpt's.
-Quantization read_modelopt_quantization(const std::string& json, const std::string& path);
+// `json` is config.json's quantization_config, or all of hf_quant_config.json; `path` stands in
+// errors. Exit::bad_data for a method, or a format of one, that is not read.
+Quantization read_quantization(const std::string& json, const std::string& path);
 
 // The tensors with the weights that they stand for, of `dtype`; scales of activations and of caches
 // of keys and values, which no weight needs, are not among them.

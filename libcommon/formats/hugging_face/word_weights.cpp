@@ -12,19 +12,13 @@ namespace {
 template <class T>
 std::vector<T> whole(const TensorSource& stored, const std::string& key, DType dtype,
                      const Shape& shape) {
-  const DistTensor& tensor = stored.at(key);
-  if (!(tensor.shape == shape))
-    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
-         shape);
+  expect_shape(stored, key, shape);
   return stored_block<T>(stored, key, dtype, origin_of(shape.rank()), shape);
 }
 
 std::vector<float> whole_floats(const TensorSource& stored, const std::string& key,
                                 const Shape& shape) {
-  const DistTensor& tensor = stored.at(key);
-  if (!(tensor.shape == shape))
-    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
-         shape);
+  expect_shape(stored, key, shape);
   return stored_floats(stored, key, origin_of(shape.rank()), shape);
 }
 
@@ -41,7 +35,7 @@ unsigned element(std::int32_t word, std::int64_t i, int bits) {
   return static_cast<std::uint32_t>(word) >> (i * bits) & ((1U << bits) - 1);
 }
 
-// Of which group each input is.
+// The number of each input's group.
 std::vector<std::int32_t> groups_of(const TensorSource& stored, const std::string& key,
                                     std::int64_t in, std::int64_t groups,
                                     const std::string& scales) {

@@ -416,8 +416,7 @@ std::string_view hf_class_beside(std::string_view named, std::string_view model_
   if (version < 5) return named;
   const auto* const end = std::end(kRegisteredGeneric5);
   if (std::find(std::begin(kRegisteredGeneric5), end, model_type) != end) return kGenericName;
-  // Of those that it has registered with another class, it knows that their folders name a wrong
-  // one.
+  // Version 5 knows that the folders of these name a wrong class, and takes the one registered.
   for (const std::string_view model : {"hyperclovax_vision_v2", "qwen2", "qwen3_5", "qwen3_5_moe",
                                        "qwen3_5_moe_text", "qwen4_exp"})
     if (model == model_type) return hf_class_of_model(model_type, version);

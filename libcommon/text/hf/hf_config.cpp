@@ -164,7 +164,7 @@ class ConfigReader {
         config_.roles[i] = role_of(object, kHfRoles[i], object.member(kHfRoles[i]));
   }
 
-  // Of several with the same text the first counts.
+  // The first of several with the same text counts.
   static void add_once(std::vector<HfRoleToken>& tokens, const std::vector<HfRoleToken>& more) {
     std::set<std::string> known;
     for (const HfRoleToken& token : tokens) known.insert(token.token.content);
