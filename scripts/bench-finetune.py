@@ -19,6 +19,7 @@ Run:  scripts/bench-finetune.py build/release/cmd/mt-finetune [--cases lora-8B,f
       scripts/bench-finetune.py build/release/cmd/mt-finetune --tiny
 """
 import argparse
+import inspect
 import json
 import pathlib
 import random
@@ -116,10 +117,13 @@ def samples_of(c, texts):
                filled)
 
 
+GROUPS = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}  # 2.11 asks for no word
+
+
 def varlen(module, q, k, v, _mask, scaling=None, cu_seq_lens_q=None, max_length_q=None, **_):
     q, k, v = (x[0].transpose(0, 1) for x in (q, k, v))
     out = varlen_attn(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q, scale=scaling, window_size=(-1, 0),
-                      enable_gqa=True)
+                      **GROUPS)
     return out[None], None
 
 
