@@ -14,9 +14,8 @@
 // a u16, how many; each has its number from 0 in split.no, tensors of its own and that count; other
 // key-values are the first's.
 // A string is a u64 length and its bytes, of UTF-8.
-// Q8_0: 32 consecutive elements x of a row are 34 bytes: scale d, f16, and 32 i8 q, so that x is
-// about d q.  d = max |x| / 127, q = x / d rounded, halves away from zero, and 0 where that is no
-// number.
+// Elements may lie in blocks of a row (gguf_blocks.h).  Of these types q8_0 is written, of 32 elements
+// x: d = max |x| / 127, q = x / d rounded, halves away from zero, and 0 where that is no number.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +26,18 @@
 #include <vector>
 
 #include "base/file.h"
+#include "ckpt/gguf_blocks.h"
 #include "ckpt/tensor_source.h"
 #include "tensor/tensor.h"
 
 namespace mt {
 
-enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
-
 inline constexpr std::int64_t kGgufBlock = 32;  // elements, of q8_0
-inline constexpr const char* kGgufQuantized = "q8_0";
 
 std::uint64_t gguf_bytes(GgufType type, const Shape& shape);
 
 // `values`: a multiple of kGgufBlock.
 void quantize_q8_0(std::byte* out, std::span<const float> values);
-void dequantize_q8_0(std::span<float> values, const std::byte* blocks);
 
 class GgufKeyValues {
  public:
@@ -123,7 +119,8 @@ class GgufValue {
 
 struct GgufContent {
   std::map<std::string, GgufValue> values;
-  std::map<std::string, DistTensor> tensors;  // of chunk places in the file; q8_0 counts as f32
+  // Of chunk places in the file.  In blocks they count as f32, and dtype_name is the blocks'.
+  std::map<std::string, DistTensor> tensors;
 };
 
 // `where` stands in errors, which are all Exit::bad_data; `name` is the file's in the places. Names
@@ -133,7 +130,7 @@ GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& 
 bool is_gguf(std::string_view beginning);    // of 4 bytes or more
 bool is_gguf_file(const std::string& path);  // Exit::no_input for a pipe or a device
 
-// A file, or the files of which it is the first.  Elements of q8_0 are read as float32.
+// A file, or the files of which it is the first.  Elements in blocks are read as float32.
 class GgufReader : public TensorSource {
  public:
   explicit GgufReader(const std::string& path);
@@ -146,7 +143,6 @@ class GgufReader : public TensorSource {
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
 
  private:
-  void check_scales(Bytes blocks, const std::string& key) const;
   std::int64_t integer_or(const std::string& key, std::int64_t other) const;
   void add_files();
   const MappedFile& file_of(const DistTensor& tensor) const;

@@ -13,7 +13,6 @@
 
 namespace mt {
 
-constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr const char* kSplitCount = "split.count";
 constexpr const char* kSplitNumber = "split.no";
@@ -29,16 +28,6 @@ enum Value : std::uint32_t { boolean = 7, string = 8, array = 9, types = 13 };
 constexpr std::uint64_t kSizes[types] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 bool is_gguf(std::string_view beginning) { return beginning.starts_with("GGUF"); }
-
-void dequantize_q8_0(std::span<float> values, const std::byte* blocks) {
-  for (; !values.empty(); values = values.subspan(kGgufBlock), blocks += kBlockBytes) {
-    Fp16 stored;
-    std::memcpy(&stored.bits, blocks, sizeof stored.bits);
-    const auto scale = static_cast<float>(stored);
-    for (std::size_t i = 0; i < kGgufBlock; ++i)
-      values[i] = scale * static_cast<float>(static_cast<std::int8_t>(blocks[2 + i]));
-  }
-}
 
 // --- Values -------------------------------------------------------------------------------------
 
@@ -271,15 +260,15 @@ class Parser {
       case GgufType::bf16:
         tensor.dtype = DType::bf16;
         break;
-      case GgufType::q8_0:
-        if (tensor.shape.rank() == 0 || tensor.shape[-1] % kGgufBlock != 0)
-          bad(tensor.key, " of q8_0 and of shape ", tensor.shape);
-        tensor.dtype = DType::f32;
-        tensor.dtype_name = kGgufQuantized;
-        return;
       default:
-        bad(tensor.key, ": elements of type ", static_cast<std::uint32_t>(type),
-            " are not supported");
+        const GgufBlocks* const blocks = gguf_blocks(type);
+        if (blocks == nullptr)
+          bad(tensor.key, ": elements of type ", name_of(type), " are not supported");
+        if (tensor.shape.rank() == 0 || tensor.shape[-1] % blocks->elements != 0)
+          bad(tensor.key, " of ", blocks->name, " and of shape ", tensor.shape);
+        tensor.dtype = DType::f32;
+        tensor.dtype_name = blocks->name;
+        return;
     }
     tensor.dtype_name = name_of(*tensor.dtype);
   }
@@ -396,24 +385,13 @@ const GgufValue& GgufReader::value(const std::string& key) const {
   return *found;
 }
 
-// Refuses blocks of q8_0 with an infinite scale, which would make of zeros what is no number.
-void GgufReader::check_scales(Bytes blocks, const std::string& key) const {
-  constexpr std::uint16_t kExponent = 0x7C00;
-  for (std::size_t at = 0; at < blocks.size(); at += kBlockBytes) {
-    std::uint16_t bits;
-    std::memcpy(&bits, blocks.data() + at, sizeof bits);
-    if ((bits & kExponent) == kExponent)
-      fail(Exit::bad_data, path(), ": ", key, ": the scale of a block of q8_0 is not finite");
-  }
-}
-
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;
   const MappedFile& file = file_of(tensor);
   const Bytes bytes = file.bytes().subspan(place.offset, place.length);
-  if (tensor.dtype_name != kGgufQuantized)
-    return dense(*tensor.dtype, tensor.shape, bytes).copy_once(file, offset, out);
+  const GgufBlocks* const of = gguf_blocks(tensor.dtype_name);
+  if (of == nullptr) return dense(*tensor.dtype, tensor.shape, bytes).copy_once(file, offset, out);
   if (out.numel() == 0) return;
   const std::vector<std::int64_t> strides = row_major_strides(tensor.shape);
   std::int64_t first = 0, last = 0;
@@ -422,14 +400,15 @@ void GgufReader::read_original(const std::string& key, const Shape& offset, Tens
     first += offset[axis] * stride;
     last += (offset[axis] + out.shape()[axis] - 1) * stride;
   }
-  const std::int64_t block = first / kGgufBlock, end = last / kGgufBlock + 1;
-  std::vector<float> values(static_cast<std::size_t>((end - block) * kGgufBlock));
-  const Bytes blocks = bytes.subspan(static_cast<std::size_t>(block) * kBlockBytes,
-                                     static_cast<std::size_t>(end - block) * kBlockBytes);
-  check_scales(blocks, key);
-  dequantize_q8_0(values, blocks.data());
+  const std::int64_t block = first / of->elements, end = last / of->elements + 1;
+  std::vector<float> values(static_cast<std::size_t>((end - block) * of->elements));
+  const Bytes blocks = bytes.subspan(static_cast<std::size_t>(block) * of->bytes,
+                                     static_cast<std::size_t>(end - block) * of->bytes);
+  if (!dequantize(*of, values.data(), blocks))
+    fail(Exit::bad_data, path(), ": ", key, ": the scale of a block of ", of->name,
+         " is not finite");
   file.forget(blocks);
-  const auto skipped = static_cast<std::size_t>(first - block * kGgufBlock);
+  const auto skipped = static_cast<std::size_t>(first - block * of->elements);
   StoredTensor{DType::f32, out.shape(), strides, std::as_bytes(std::span(values).subspan(skipped))}
       .copy_to(origin_of(offset.rank()), out);
 }

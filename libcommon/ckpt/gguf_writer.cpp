@@ -32,7 +32,8 @@ static std::uint64_t padded(std::uint64_t bytes) {
 
 std::uint64_t gguf_bytes(GgufType type, const Shape& shape) {
   const auto count = static_cast<std::uint64_t>(shape.numel());
-  if (type == GgufType::q8_0) return count / kGgufBlock * kBlockBytes;
+  if (const GgufBlocks* const of = gguf_blocks(type))
+    return count / static_cast<std::uint64_t>(of->elements) * of->bytes;
   return count * (type == GgufType::f32 ? 4 : 2);
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "ckpt/safetensors.h"
 #include "tests/base/scratch.h"
 #include "tests/ckpt/support.h"
 
@@ -123,6 +124,8 @@ TEST(Gguf, DamagedFilesAreRefused) {
   EXPECT_NE(refused(with(w + 5, std::string(8, '\x7f'))).find("of more elements"),
             std::string::npos);
   EXPECT_NE(refused(with(w + 21, "\5")).find("of type 5"), std::string::npos);
+  EXPECT_NE(refused(with(w + 21, "\x10")).find("of type iq2_xxs are not"), std::string::npos);
+  EXPECT_NE(refused(with(w + 21, "\xc")).find("w of q4_k and of shape [2, 3]"), std::string::npos);
   EXPECT_NE(refused(with(w + 25, "\1")).find("a tensor at"), std::string::npos);
   EXPECT_NE(refused(with(w, "q")).find("a second tensor q"), std::string::npos);
 }
@@ -173,6 +176,57 @@ TEST(Gguf, ManyThingsTakeLittleMemoryAndTime) {
   EXPECT_NE(refused(long_key).find("a name of 1025 bytes"), std::string::npos);
   EXPECT_LT(std::clock() - began, CLOCKS_PER_SEC);
   EXPECT_LT(test::peak_memory() - before, 64u << 20);
+}
+
+// Of scripts/make-gguf-block-goldens.py.
+TEST(Gguf, BlocksAreItsOwnPackagesNumbers) {
+  const Scratch scratch;
+  const SafetensorsReader goldens(std::string(MT_TESTDATA) + "/gguf/blocks.safetensors");
+  int types = 0;
+  for (const auto& [key, stored] : goldens.tensors()) {
+    const auto dot = key.find(".blocks");
+    if (dot == std::string::npos) continue;
+    const std::string name = key.substr(0, dot);
+    const GgufBlocks* const of = gguf_blocks(name);
+    ASSERT_NE(of, nullptr) << name;
+    ++types;
+    ASSERT_EQ(stored.shape[1], 2 * static_cast<std::int64_t>(of->bytes)) << name;
+    const auto bytes = static_cast<std::size_t>(stored.shape.numel());
+    std::vector<std::byte> blocks(bytes);
+    goldens.read_original(key, {0, 0}, {blocks.data(), DType::u8, stored.shape});
+    const Shape shape = {2, 2 * of->elements};
+    const auto count = static_cast<std::size_t>(shape.numel());
+    std::vector<float> expected(count), found(count);
+    goldens.read_original(name + ".elements", {0, 0}, {expected.data(), DType::f32, shape});
+    EXPECT_TRUE(dequantize(*of, found.data(), blocks));
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(found[i], expected[i]) << name << ", element " << i;
+    EXPECT_EQ(gguf_bytes(of->type, shape), bytes) << name;
+    EXPECT_EQ(name_of(of->type), name);
+  }
+  EXPECT_EQ(types, 15);
+}
+
+TEST(Gguf, ScalesOfBlocksMustBeFinite) {
+  constexpr unsigned char kInfinite[] = {0x00, 0x7c};
+  for (const auto& [name, at] : {std::pair("q4_1", 2),
+                                 {"q5_0", 0},
+                                 {"q2_k", 82},
+                                 {"q3_k", 108},
+                                 {"q4_k", 2},
+                                 {"q6_k", 208},
+                                 {"iq4_xs", 0},
+                                 {"tq1_0", 52}}) {
+    const GgufBlocks& of = *gguf_blocks(name);
+    std::vector<std::byte> block(of.bytes, std::byte{0x11});
+    std::vector<float> elements(static_cast<std::size_t>(of.elements));
+    EXPECT_TRUE(dequantize(of, elements.data(), block)) << name;
+    std::memcpy(block.data() + at, kInfinite, sizeof kInfinite);
+    EXPECT_FALSE(dequantize(of, elements.data(), block)) << name;
+  }
+  std::vector<std::byte> block(17, std::byte{0xff});
+  float elements[32];
+  EXPECT_FALSE(dequantize(*gguf_blocks("mxfp4"), elements, block));
 }
 
 TEST(Gguf, BlocksOfZerosAndHalves) {

@@ -281,7 +281,7 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
       std::memcpy(ours.data(), expected.data(), expected.bytes());
       continue;
     }
-    if (file.at(theirs).dtype_name != kGgufQuantized) {
+    if (gguf_blocks(file.at(theirs).dtype_name) == nullptr) {
       apply_inverse(transform, ours, stored.tensor);
       continue;
     }

@@ -312,18 +312,21 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   for (const ParamTable rows = model_rows(*config_); const Param& row : rows.rows())
     for (const ForeignName& name : names_of(row))
       if (shift_of(name.transform) != 0) shifted.insert(name.name);
-  std::int64_t quantized = 0;
+  std::map<std::string, std::int64_t> in_blocks;  // tensors, by the blocks' names
   for (const auto& [name, tensor] : tensors_->tensors()) {
-    quantized += tensor.dtype_name == kGgufQuantized;
+    if (gguf_blocks(tensor.dtype_name) != nullptr) ++in_blocks[tensor.dtype_name];
     const bool single = tensor.shape.rank() == 1 || name == kPositions || is_gguf_router(name);
     if (tensor.dtype == dtype_ ||
         (single && tensor.dtype == DType::f32 &&
          fits(*tensors_, tensor, dtype_, shifted.contains(name) ? 1.0F : 0.0F)))
       exact_.insert(name);
   }
-  if (quantized > 0)
-    notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
-                            " are dequantized: they stay as near as their blocks are"));
+  std::string counts;
+  for (const auto& [name, count] : in_blocks)
+    counts += concat(counts.empty() ? "" : ", ", count, " tensors of ", name);
+  if (!counts.empty())
+    notes_.push_back(
+        concat(path, ": ", counts, " are dequantized: they stay as near as their blocks are"));
   const double attention_factor = settings.attention_factor();
   if (architecture_ == "phi3") return;  // which says it with its factors
   if (config_->use_rope_scaling)
