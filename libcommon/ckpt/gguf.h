@@ -14,8 +14,7 @@
 // a u16, how many; each has its number from 0 in split.no, tensors of its own and that count; other
 // key-values are the first's.
 // A string is a u64 length and its bytes, of UTF-8.
-// Elements may lie in blocks of a row (gguf_blocks.h).  Of these types q8_0 is written, of 32 elements
-// x: d = max |x| / 127, q = x / d rounded, halves away from zero, and 0 where that is no number.
+// Elements may lie in blocks of a row (gguf_blocks.h, gguf_quantize.h).
 #pragma once
 
 #include <cstdint>
@@ -32,12 +31,7 @@
 
 namespace mt {
 
-inline constexpr std::int64_t kGgufBlock = 32;  // elements, of q8_0
-
 std::uint64_t gguf_bytes(GgufType type, const Shape& shape);
-
-// `values`: a multiple of kGgufBlock.
-void quantize_q8_0(std::byte* out, std::span<const float> values);
 
 class GgufKeyValues {
  public:
@@ -64,13 +58,13 @@ class GgufWriter {
   struct Entry {
     std::string name;
     GgufType type;
-    Shape shape;  // with q8_0 the last axis is a multiple of kGgufBlock
+    Shape shape;  // whose last axis blocks divide
   };
   GgufWriter(const std::string& path, const GgufKeyValues& key_values,
              const std::vector<Entry>& entries);
 
   // Each of the entries once, in any order, from several threads at a time: its elements in its
-  // type; of q8_0 as f32.
+  // type; of blocks as f32.
   void write(const std::string& name, ConstTensor tensor);
   // The same of one of the tensors that an entry is of, which its first axis counts.
   void write_part(const std::string& name, std::int64_t part, ConstTensor tensor);

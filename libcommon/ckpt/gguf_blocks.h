@@ -16,7 +16,7 @@
 //   iq4_xs  256  d, u16 h, 4 bytes s, 128 bytes    d (s - 32) T(q), an s per 32
 //   tq1_0  256  48 bytes, 4 bytes, d    d (q - 1), five q of three values a byte
 //   tq2_0  256  64 bytes, d          d (q - 1)
-//   mxfp4  32  u8 e, 16 bytes        2^(e - 127) E(q), E the eight numbers of E2M1 and their negatives
+//   mxfp4  32  u8 e, 16 bytes        2^(e - 127) E(q), E the sixteen numbers of E2M1
 // Where bits of an element or a scale lie is said in gguf_blocks.cpp.
 #pragma once
 
@@ -64,6 +64,10 @@ const GgufBlocks* gguf_blocks(std::string_view name);
 // The elements of `blocks`, which are whole.  False if one is not a finite number, as its block's
 // scale is none.
 bool dequantize(const GgufBlocks& of, float* elements, std::span<const std::byte> blocks);
+
+// iq4_nl's numbers in units of d, in rising order.
+inline constexpr float kGgufNonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                             1,    13,   25,  38,  53,  69,  89,  113};
 
 // What ggml calls a type, in small letters, or its number.
 std::string name_of(GgufType type);

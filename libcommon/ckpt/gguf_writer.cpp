@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "ckpt/gguf.h"
+#include "ckpt/gguf_quantize.h"
 #include "tensor/half.h"
 
 namespace mt {
 
 constexpr std::uint64_t kAlignment = 32;
-constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
 
 enum Value : std::uint32_t { u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9 };
 
@@ -35,24 +35,6 @@ std::uint64_t gguf_bytes(GgufType type, const Shape& shape) {
   if (const GgufBlocks* const of = gguf_blocks(type))
     return count / static_cast<std::uint64_t>(of->elements) * of->bytes;
   return count * (type == GgufType::f32 ? 4 : 2);
-}
-
-// --- Elements -----------------------------------------------------------------------------------
-
-void quantize_q8_0(std::byte* out, std::span<const float> values) {
-  assert(values.size() % kGgufBlock == 0);
-  for (; !values.empty(); values = values.subspan(kGgufBlock), out += kBlockBytes) {
-    const std::span<const float> block = values.first(kGgufBlock);
-    float largest = 0;
-    for (const float x : block) largest = std::max(largest, std::fabs(x));
-    const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
-    const Fp16 stored(scale);
-    std::memcpy(out, &stored.bits, sizeof stored.bits);
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const float step = std::round(block[i] * inverse);
-      out[2 + i] = static_cast<std::byte>(std::isfinite(step) ? static_cast<int>(step) : 0);
-    }
-  }
 }
 
 // --- Key-values ---------------------------------------------------------------------------------
@@ -155,14 +137,14 @@ void GgufWriter::pad(const Place& place) {
 }
 
 void GgufWriter::write_at(const std::string& name, const Place& place, ConstTensor tensor) {
-  const bool quantized = place.type == GgufType::q8_0;
+  const GgufBlocks* const of = gguf_blocks(place.type);
   const DType expected = place.type == GgufType::f16    ? DType::f16
                          : place.type == GgufType::bf16 ? DType::bf16
                                                         : DType::f32;
   if (tensor.dtype() != expected || !(tensor.shape() == place.shape))
     fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
          name_of(expected), place.shape);
-  if (quantized) {
+  if (of != nullptr) {
     constexpr std::int64_t kAtOnce = 1 << 20;                                 // elements
     const auto* const stored = static_cast<const std::byte*>(tensor.data());  // at any address
     std::vector<float> values;
@@ -172,8 +154,8 @@ void GgufWriter::write_at(const std::string& name, const Place& place, ConstTens
       values.resize(static_cast<std::size_t>(count));
       std::memcpy(values.data(), stored + begin * static_cast<std::int64_t>(sizeof(float)),
                   values.size() * sizeof(float));
-      blocks.resize(static_cast<std::size_t>(count / kGgufBlock) * kBlockBytes);
-      quantize_q8_0(blocks.data(), values);
+      blocks.resize(static_cast<std::size_t>(count / of->elements) * of->bytes);
+      quantize(of->type, blocks.data(), values);
       file_.write_at(place.offset + gguf_bytes(place.type, {begin}), blocks);
     }
   } else {

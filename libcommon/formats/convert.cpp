@@ -13,6 +13,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/convert_output.h"
 #include "formats/finite_weights.h"
+#include "formats/gguf/gguf_mixture.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/megatron/legacy_classes.h"
@@ -143,7 +144,7 @@ struct Plan {
                                            divided_layers(pipeline, o, config)),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
-            .quantized = o.dtype == "q8_0",
+            .mixture = gguf_mixture(o.dtype),
             .grouped_experts = o.moe_grouped_gemm,
             .legacy = o.saver == "legacy"};
   }
@@ -231,7 +232,7 @@ struct Plan {
   DType dtype_of(const Param& row, const std::string& state) const {
     const DType dtype =
         state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
-    return gguf ? gguf_dtype(row, dtype, target.quantized) : dtype;
+    return gguf ? gguf_dtype(row, dtype, target.mixture != nullptr) : dtype;
   }
 
   std::uint64_t bytes_of(const Param& row, const std::string& state) const {
@@ -389,16 +390,17 @@ static std::int64_t count_numbers(ConstTensor tensor, const Is& is) {
 }
 
 // What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of
-// q8_0 cannot, would be lost.
+// blocks cannot, would be lost.
 static void check_range(const Plan& plan, const Param& row, const std::string& state,
                         ConstTensor value) {
-  if (plan.target.quantized && is_gguf_quantized(row)) {
-    constexpr float kLargest = 127 * 65504.0F;
+  if (const GgufMixture* const mixture = plan.target.mixture; mixture && is_gguf_quantized(row)) {
+    const float largest = (mixture->base == GgufType::q8_0 ? 127 : 1) * 65504.0F;
     const std::int64_t lost =
-        count_numbers<float>(value, [](float x) { return !(std::fabs(x) <= kLargest); });
+        count_numbers<float>(value, [&](float x) { return !(std::fabs(x) <= largest); });
     if (lost > 0)
       fail(Exit::bad_config, plan.source->path(), ": ", row.name(), ": ", lost,
-           " numbers are not finite, or too large for q8_0, whose scales are float16; see --dtype");
+           " numbers are not finite, or too large for ", mixture->name,
+           ", whose scales are float16; see --dtype");
     return;
   }
   if (value.dtype() != DType::f16 || plan.source->dtype_of(row, state) == DType::f16) return;

@@ -2,6 +2,7 @@
 
 #include "base/flag_list.h"
 #include "formats/convert.h"
+#include "formats/gguf/gguf_mixture.h"
 
 namespace mt {
 
@@ -88,9 +89,14 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "with --upcycle, experts that each token goes to", at_least(1));
   cl.option("--tokenizer-model", &tokenizer_model, "FILE",
             "of INPUT, whose tokenizer goes along without being named");
-  cl.option("--dtype", &dtype, "TYPE",
-            "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
-            one_of({"fp32", "fp16", "bf16", "q8_0"}));
+  std::vector<std::string> types = gguf_mixtures();
+  types.insert(types.begin(), {"fp32", "fp16", "bf16"});
+  cl.option(
+      "--dtype", &dtype, "TYPE",
+      "of OUTPUT's weights: fp32, fp16 or bf16, and in GGUF files llama.cpp's q8_0, q4_0, q4_1, "
+      "q5_0, q5_1, q2_k, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, q6_k; "
+      "default as stored",
+      one_of(std::move(types)));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16");
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
@@ -209,8 +215,8 @@ void ConvertOptions::complete() {
          " has no place for it");
   if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
-  if (dtype == "q8_0" && saver != "gguf")
-    fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
+  if (gguf_mixture(dtype) != nullptr && saver != "gguf")
+    fail(Exit::usage, "--dtype ", dtype, ": is a type of GGUF files; see --saver");
   source.with_optimizer = with_optimizer;
 }
 

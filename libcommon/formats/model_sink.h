@@ -14,6 +14,8 @@
 
 namespace mt {
 
+struct GgufMixture;
+
 // What is made of a source.
 struct ModelTarget {
   std::string path;
@@ -25,12 +27,12 @@ struct ModelTarget {
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   PipelineOptions pipeline = {};
-  PipelineStages stages = {};     // of them, behind those of pipeline.encoder_ranks
-  std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
-  bool common_file = true;        // torch_dist has a common.pt
-  bool quantized = false;         // q8_0 in a GGUF file
-  bool grouped_experts = false;   // Transformer Engine's; formats/megatron/rank_layout.h
-  bool legacy = false;            // the torch format as Megatron's classes before its core have it
+  PipelineStages stages = {};            // of them, behind those of pipeline.encoder_ranks
+  std::uint64_t shard_bytes = 0;         // most bytes of a file of Hugging Face's
+  bool common_file = true;               // torch_dist has a common.pt
+  const GgufMixture* mixture = nullptr;  // of a GGUF file in blocks
+  bool grouped_experts = false;          // Transformer Engine's; formats/megatron/rank_layout.h
+  bool legacy = false;  // the torch format as Megatron's classes before its core have it
 };
 
 // What a part of a checkpoint consists of, in the order in which it is written.
@@ -86,11 +88,11 @@ std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const Param
                                           const RowTypes& types);
 // What its tensors are called in the file.  Exit::bad_config if llama.cpp has no such model.
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row);
-// Whether a row is q8_0 in a quantized file, and what its sink takes it as: f32 then.
+// Whether a row is in blocks in a quantized file, and what its sink takes it as: f32 then.
 bool is_gguf_quantized(const Param& row);
 DType gguf_dtype(const Param& row, DType stored, bool quantized);
-// Exit::difference unless the file that such a sink wrote holds this value of a row; of q8_0, as
-// near as its blocks can be.  And unless it has the tensors of the table's rows alone.
+// Exit::difference unless the file that such a sink wrote holds this value of a row, or the
+// blocks that are made of it.  And unless it has the tensors of the table's rows alone.
 void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
                        ConstTensor value);
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table, const GgufReader& file);

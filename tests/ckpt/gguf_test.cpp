@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <random>
 
+#include "base/sha256.h"
+#include "ckpt/gguf_quantize.h"
 #include "ckpt/safetensors.h"
 #include "tests/base/scratch.h"
 #include "tests/ckpt/support.h"
@@ -229,19 +232,78 @@ TEST(Gguf, ScalesOfBlocksMustBeFinite) {
   EXPECT_FALSE(dequantize(*gguf_blocks("mxfp4"), elements, block));
 }
 
+// The first of sha256 of what ggml's quantize_row_*_ref make of the numbers (ggml d99724f2).
+TEST(Gguf, NumbersBecomeTheBlocksThatGgmlMakes) {
+  constexpr std::pair<const char*, const char*> kGoldens[] = {
+      {"q4_0", "325e6febcccae4dd"}, {"q4_1", "7c1b5f9a488a1c24"},  {"q5_0", "986858afdbe0ac9e"},
+      {"q5_1", "0ac5fd142c767d71"}, {"q8_0", "5d08f833b3de6014"},  {"q2_k", "896df5bf68652f46"},
+      {"q3_k", "9fa20f28565aa897"}, {"q4_k", "b6e0246d6f38261c"},  {"q5_k", "292bb0aa2e4ed6c4"},
+      {"q6_k", "ea0f0ad2a37895f7"}, {"iq4_nl", "e8100a79e2a6d469"}};
+  std::vector<float> numbers;
+  for (int i = 0; i < 256; ++i)
+    numbers.push_back(static_cast<float>((37 * i + 11) % 256 - 128) / 64 *
+                      (1 + static_cast<float>(i / 32) / 8));
+  for (const auto& [name, expected] : kGoldens) {
+    const GgufBlocks& of = *gguf_blocks(name);
+    std::string blocks(gguf_bytes(of.type, {256}), '\0');
+    quantize(of.type, reinterpret_cast<std::byte*>(blocks.data()), numbers);
+    EXPECT_EQ(sha256_hex(blocks).substr(0, 16), expected) << name;
+  }
+}
+
+// Parts of zeros beside others, and numbers that rounding alone is left of.
+TEST(Gguf, QuantizedNumbersAreAsNearAsBitsAllow) {
+  std::mt19937 draw(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(std::size_t{256} * 16), read(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = i % 256 < 64 ? 0 : i < 256 ? 1e-20F : normal(draw);
+  double before = 0;
+  // Of each type what the error of normal numbers is at most, and at least what the next reaches.
+  for (const auto& [name, most] : {std::pair("q2_k", .32),
+                                   {"q3_k", .16},
+                                   {"q4_0", .1},
+                                   {"q4_1", .09},
+                                   {"iq4_nl", .08},
+                                   {"q4_k", .075},
+                                   {"q5_0", .05},
+                                   {"q5_1", .045},
+                                   {"q5_k", .038},
+                                   {"q6_k", .02},
+                                   {"q8_0", .007}}) {
+    const GgufBlocks& of = *gguf_blocks(name);
+    std::vector<std::byte> blocks(gguf_bytes(of.type, {std::ssize(numbers)}));
+    quantize(of.type, blocks.data(), numbers);
+    EXPECT_TRUE(dequantize(of, read.data(), blocks)) << name;
+    double squares = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (i % 256 < 64) {
+        EXPECT_EQ(read[i], 0) << name << ", element " << i;
+      }
+      squares += std::pow(double{read[i]} - double{numbers[i]}, 2);
+    }
+    const double error = std::sqrt(squares / static_cast<double>(numbers.size()));
+    EXPECT_LT(error, most) << name;
+    if (before > 0) {
+      EXPECT_LT(error, before) << name;
+    }
+    before = error;
+  }
+}
+
 TEST(Gguf, BlocksOfZerosAndHalves) {
   std::byte out[2 * 34];
   float values[64] = {};
   values[32] = 127;  // the scale is 1: halves go away from zero
   values[33] = 2.5F;
   values[34] = -2.5F;
-  quantize_q8_0(out, values);
+  quantize(GgufType::q8_0, out, values);
   for (int i = 0; i < 34; ++i) EXPECT_EQ(out[i], std::byte{0}) << i;
   const unsigned char expected[] = {0x00, 0x3c, 127, 3, 0xfd, 0};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[34 + i], std::byte{expected[i]}) << i;
   for (const float odd : {NAN, INFINITY, 1e-45F}) {
     values[0] = odd;
-    quantize_q8_0(out, values);
+    quantize(GgufType::q8_0, out, values);
     EXPECT_EQ(out[2], std::byte{0});
   }
 }

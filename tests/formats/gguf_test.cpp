@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "formats/gguf/gguf_mixture.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/model_sink.h"
 #include "tests/formats/convert_support.h"
@@ -195,6 +196,66 @@ TEST_F(Gg, WhatIsWrittenIsReadBack) {
     }
 }
 
+// Types of llama.cpp's llama_tensor_get_type; layers, heads and experts as the rules ask.
+TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
+  ModelConfig config = config_named("llama");
+  config.num_layers = 32;
+  config.num_attention_heads = 32;
+  config.num_query_groups = 8;
+  config.untie_embeddings_and_output_weights = true;
+  const auto type = [&](const char* mixture, const std::string& tensor,
+                        std::int64_t columns = 4096) {
+    return name_of(gguf_type(*gguf_mixture(mixture), config, tensor + ".weight", columns));
+  };
+  const auto layers = [&](const char* mixture, const char* tensor) {
+    std::string bits;
+    for (int layer = 0; layer < 32; ++layer)
+      bits += type(mixture, concat("blk.", layer, ".", tensor))[1];
+    return bits;
+  };
+  EXPECT_EQ(layers("q4_k_m", "attn_v"), "66664464464464464464464464466666");
+  EXPECT_EQ(layers("q5_k_m", "ffn_down"), "66665565565565565565565565566666");
+  EXPECT_EQ(layers("q4_k_s", "attn_v"), "55554444444444444444444444444444");
+  EXPECT_EQ(layers("q4_k_s", "ffn_down"), "55554444444444444444444444444444");
+  EXPECT_EQ(layers("q3_k_m", "attn_v"), "55444444444444444444444444444444");
+  EXPECT_EQ(layers("q3_k_m", "ffn_down"), "55444444444444444444444444444444");
+  EXPECT_EQ(layers("q3_k_l", "attn_output"), std::string(32, '5'));
+  EXPECT_EQ(layers("q2_k", "attn_v"), std::string(32, '4'));
+  EXPECT_EQ(layers("q6_k", "ffn_down"), std::string(32, '6'));
+  for (const auto& [mixture, tensor, expected] : {std::tuple("q4_k_m", "blk.9.ffn_up", "q4_k"),
+                                                  {"q4_k_m", "output", "q6_k"},
+                                                  {"q4_k_m", "token_embd", "q4_k"},
+                                                  {"q4_k_m", "blk.0.attn_qkv", "q5_k"},
+                                                  {"q5_k_m", "blk.9.attn_qkv", "q6_k"},
+                                                  {"q3_k_m", "blk.9.attn_output", "q4_k"},
+                                                  {"q3_k_s", "blk.0.attn_v", "q3_k"},
+                                                  {"q2_k", "blk.9.attn_output", "q3_k"},
+                                                  {"q2_k", "blk.9.ffn_down", "q3_k"},
+                                                  {"q4_0", "output", "q6_k"},
+                                                  {"q5_1", "blk.0.attn_v", "q5_1"},
+                                                  {"q8_0", "output", "q8_0"}})
+    EXPECT_EQ(type(mixture, tensor), expected) << mixture << " " << tensor;
+  for (const auto& [mixture, expected] : {std::pair("q2_k", "iq4_nl"),
+                                          {"q3_k_s", "iq4_nl"},
+                                          {"q4_k_s", "q5_0"},
+                                          {"q5_k_s", "q5_1"},
+                                          {"q6_k", "q8_0"}})
+    EXPECT_EQ(type(mixture, "blk.9.ffn_up", 4096 + 32), expected) << mixture;
+  config.num_query_groups = 16;
+  EXPECT_EQ(type("q2_k", "blk.9.attn_v"), "q3_k");
+  config.untie_embeddings_and_output_weights = false;
+  EXPECT_EQ(type("q4_k_m", "token_embd"), "q6_k");
+  config.num_experts = 8;
+  EXPECT_EQ(type("q4_k_m", "blk.9.attn_v"), "q8_0");
+  EXPECT_EQ(type("q4_k_m", "blk.9.attn_k"), "q8_0");
+  EXPECT_EQ(type("q4_k_m", "blk.9.attn_output"), "q5_k");
+  EXPECT_EQ(type("q3_k_l", "blk.9.attn_output"), "q3_k");
+  config.num_experts = 0;
+  config.num_layers = 80;
+  EXPECT_EQ(type("q4_k_s", "blk.40.attn_v"), "q5_k");
+  EXPECT_EQ(gguf_mixture("q9_k"), nullptr);
+}
+
 TEST_F(Gg, WhatWasNotWrittenIsFound) {
   ModelConfig config = config_named("llama");
   config.hidden_size = 32;
@@ -203,7 +264,7 @@ TEST_F(Gg, WhatWasNotWrittenIsFound) {
   write_hugging_face(scratch_.path("hf"), config, DType::f32);
   const auto source = open_model(scratch_.path("hf"));
   const ParamTable table = model_rows(source->config());
-  for (const char* dtype : {"fp32", "q8_0"}) {
+  for (const char* dtype : {"fp32", "q8_0", "q4_k_m"}) {
     ConvertOptions options;
     options.dtype = dtype;
     options.force = true;
@@ -212,7 +273,7 @@ TEST_F(Gg, WhatWasNotWrittenIsFound) {
                              .source = *source,
                              .config = source->config(),
                              .dtype = DType::f32,
-                             .quantized = options.dtype == "q8_0"};
+                             .mixture = gguf_mixture(dtype)};
     const std::string path = scratch_.path("gguf/model.gguf");
     const auto place = GgufReader(path).at("blk.1.attn_q.weight").chunks[0].place;
     const auto compare = [&] {
@@ -306,10 +367,10 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
   }
   ConvertOptions optimizer, quantized;
   optimizer.with_optimizer = true;
-  quantized.dtype = "q8_0";
+  quantized.dtype = "q4_k_m";
   EXPECT_EQ(error("hf", "out", "gguf", optimizer), "64 --with-optimizer: GGUF has no place for it");
   EXPECT_EQ(error("hf", "out", "hf", quantized),
-            "64 --dtype q8_0: is a type of GGUF files; see --saver");
+            "64 --dtype q4_k_m: is a type of GGUF files; see --saver");
 }
 
 // A vocabulary of 8 in a tokenizer.json, whose words are cut by `words`.

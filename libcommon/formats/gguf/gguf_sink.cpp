@@ -1,5 +1,5 @@
 // A folder with a model.gguf for llama.cpp, of what formats/names/gguf.h names.  Vectors, positions
-// and routers are float32 in files of any type; rows that blocks of q8_0 do not divide are float16.
+// and routers are float32 in files of any type; rows that blocks of 32 do not divide are float16.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,8 +9,10 @@
 #include "base/json_object.h"
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
+#include "ckpt/gguf_quantize.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
+#include "formats/gguf/gguf_mixture.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
@@ -42,7 +44,7 @@ GgufType type_of(DType dtype) {
 
 // general.file_type: what most matrices are.
 std::uint32_t file_type(GgufType type) {
-  return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : type == GgufType::q8_0 ? 7 : 32;
+  return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : 32;
 }
 
 // What llama.cpp has for a model that config.json calls so.
@@ -157,7 +159,7 @@ class GgufSink : public ModelSink {
     to.text("general.type", "model");
     to.text("general.name", std::filesystem::path(target_.path).filename().string());
     to.integer("general.file_type",
-               file_type(target_.quantized ? GgufType::q8_0 : type_of(target_.dtype)));
+               target_.mixture ? target_.mixture->file_type : file_type(type_of(target_.dtype)));
     to.integer("general.quantization_version", 2);
     add_settings(to, c, architecture);
     const auto tokenizer = readable_tokenizer(target_.source);
@@ -173,8 +175,11 @@ class GgufSink : public ModelSink {
       for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
         if (name.part > 0) continue;
         const Shape shape = hugging_face_shape(row, name, target_.config);
-        const bool quantized = target_.quantized && is_gguf_quantized(row);
-        entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
+        const GgufType type =
+            target_.mixture && is_gguf_quantized(row)
+                ? gguf_type(*target_.mixture, target_.config, name.name, shape[-1])
+                : type_of(types(row, ""));
+        entries.push_back({name.name, type, shape});
       }
     for (const std::string& name : names_of_factors(target_.config, architecture_))
       entries.push_back({name, GgufType::f32, {target_.config.rotary_dim() / 2}});
@@ -201,7 +206,8 @@ bool is_single(const Param& row) {
 }  // namespace
 
 bool is_gguf_quantized(const Param& row) {
-  return !is_single(row) && row.shape[-1] % kGgufBlock == 0;
+  constexpr std::int64_t kShortest = 32;  // elements of a block
+  return !is_single(row) && row.shape[-1] % kShortest == 0;
 }
 
 DType gguf_dtype(const Param& row, DType stored, bool quantized) {
@@ -237,23 +243,17 @@ struct Stored {
   Tensor tensor;
 };
 
-// Whether no element is farther from the expected one than half a step of its block; a step is
-// rounded to f16.
-bool is_quantized_from(std::span<const float> found, std::span<const float> expected) {
-  for (std::size_t begin = 0; begin < found.size(); begin += kGgufBlock) {
-    float largest = 0, worst = 0;
-    for (std::size_t i = begin; i < begin + kGgufBlock; ++i) {
-      largest = std::max(largest, std::fabs(expected[i]));
-      worst = std::max(worst, std::fabs(found[i] - expected[i]));
-    }
-    const float f16_rounding = largest / 1024 + 127 * std::ldexp(1.0F, -25);
-    if (!(worst <= largest / 127 / 2 + f16_rounding)) return false;
-  }
-  return true;
-}
-
 std::span<const float> floats(ConstTensor tensor) {
   return {static_cast<const float*>(tensor.data()), static_cast<std::size_t>(tensor.numel())};
+}
+
+// What is read of the blocks that these numbers become.
+std::vector<float> in_blocks(const GgufBlocks& of, ConstTensor numbers) {
+  std::vector<std::byte> blocks(gguf_bytes(of.type, numbers.shape()));
+  quantize(of.type, blocks.data(), floats(numbers));
+  std::vector<float> read(static_cast<std::size_t>(numbers.numel()));
+  dequantize(of, read.data(), blocks);
+  return read;
 }
 
 }  // namespace
@@ -281,14 +281,15 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
       std::memcpy(ours.data(), expected.data(), expected.bytes());
       continue;
     }
-    if (gguf_blocks(file.at(theirs).dtype_name) == nullptr) {
+    const GgufBlocks* const of = gguf_blocks(file.at(theirs).dtype_name);
+    if (of == nullptr) {
       apply_inverse(transform, ours, stored.tensor);
       continue;
     }
     const Buffer turned(Device::cpu, stored.tensor.bytes());
     const Tensor wanted = turned.tensor(DType::f32, stored.shape);
     apply(transform, wanted, expected);
-    if (!is_quantized_from(floats(stored.tensor), floats(wanted))) differ(theirs);
+    if (!std::ranges::equal(floats(stored.tensor), in_blocks(*of, wanted))) differ(theirs);
     apply_inverse(transform, ours, wanted);
   }
   if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name());

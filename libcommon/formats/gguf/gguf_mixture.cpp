@@ -1,0 +1,134 @@
+#include "formats/gguf/gguf_mixture.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "model/config/model_config.h"
+
+namespace mt {
+namespace {
+
+using enum GgufType;
+
+constexpr GgufMixture kMixtures[] = {
+    {"q8_0", q8_0, 7},    {"q4_0", q4_0, 2},    {"q4_1", q4_1, 3},    {"q5_0", q5_0, 8},
+    {"q5_1", q5_1, 9},    {"q2_k", q2_k, 10},   {"q3_k_s", q3_k, 11}, {"q3_k_m", q3_k, 12},
+    {"q3_k_l", q3_k, 13}, {"q4_k_s", q4_k, 14}, {"q4_k_m", q4_k, 15}, {"q5_k_s", q5_k, 16},
+    {"q5_k_m", q5_k, 17}, {"q6_k", q6_k, 18},
+};
+
+// What the rules ask of a tensor and its model.
+struct Asked {
+  std::string_view mixture;
+  GgufType base;
+  std::int64_t layer, layers, experts;
+  std::int64_t queries;  // heads of them for each of keys and values
+
+  bool is(std::string_view name) const { return mixture == name; }
+  // The first and last eighth of the layers, and every third between.
+  bool in_more_bits() const {
+    const std::int64_t eighth = layers / 8;
+    return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
+  }
+};
+
+GgufType of_values(const Asked& a) {
+  if (a.experts == 8) return q8_0;
+  if (a.is("q2_k")) return a.queries >= 4 ? q4_k : q3_k;
+  if (a.is("q3_k_m")) return a.layer < 2 ? q5_k : q4_k;
+  if (a.is("q3_k_l")) return q5_k;
+  if (a.is("q4_k_s") && a.layer < 4) return q5_k;
+  if ((a.is("q4_k_m") || a.is("q5_k_m")) && a.in_more_bits()) return q6_k;
+  // A model of 80 layers shares its values among eight heads: more bits cost it little.
+  if (a.layers == 80 && (a.base == q3_k || a.base == q4_k)) return q5_k;
+  return a.base;
+}
+
+GgufType of_down(const Asked& a) {
+  if (a.is("q2_k")) return q3_k;
+  if (a.is("q3_k_m")) return a.layer < a.layers / 16 ? q5_k : q4_k;
+  if (a.is("q3_k_l")) return q5_k;
+  if (a.is("q4_k_s") && a.layer < a.layers / 8) return q5_k;
+  if ((a.is("q4_k_m") || a.is("q5_k_m")) && a.in_more_bits()) return q6_k;
+  return a.base;
+}
+
+GgufType of_output_of_attention(const Asked& a) {
+  if (a.experts == 8 && (a.is("q2_k") || a.is("q3_k_s") || a.is("q3_k_m") || a.base == q4_k))
+    return q5_k;
+  if (a.experts == 8) return a.base;
+  if (a.is("q2_k")) return q3_k;
+  if (a.is("q3_k_m")) return q4_k;
+  if (a.is("q3_k_l")) return q5_k;
+  return a.base;
+}
+
+GgufType of_queries_keys_and_values(const Asked& a) {
+  if (a.is("q3_k_m") || a.is("q3_k_l")) return q4_k;
+  if (a.is("q4_k_m")) return q5_k;
+  if (a.is("q5_k_m")) return q6_k;
+  return a.base;
+}
+
+GgufType narrower_blocks(GgufType type) {
+  switch (type) {
+    case q2_k:
+    case q3_k:
+      return iq4_nl;
+    case q4_k:
+      return q5_0;
+    case q5_k:
+      return q5_1;
+    default:
+      return q8_0;
+  }
+}
+
+// Of "blk.12.attn_v.weight" 12.
+std::int64_t layer_of(std::string_view tensor) {
+  constexpr std::string_view kBefore = "blk.";
+  std::int64_t layer = 0;
+  if (tensor.starts_with(kBefore))
+    std::from_chars(tensor.data() + kBefore.size(), tensor.data() + tensor.size(), layer);
+  return layer;
+}
+
+}  // namespace
+
+const GgufMixture* gguf_mixture(std::string_view name) {
+  const auto* const found = std::ranges::find(kMixtures, name, &GgufMixture::name);
+  return found == std::end(kMixtures) ? nullptr : found;
+}
+
+std::vector<std::string> gguf_mixtures() {
+  std::vector<std::string> names;
+  for (const GgufMixture& mixture : kMixtures) names.emplace_back(mixture.name);
+  return names;
+}
+
+GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::string_view tensor,
+                   std::int64_t columns) {
+  const Asked asked{mixture.name,       mixture.base,
+                    layer_of(tensor),   config.num_layers,
+                    config.num_experts, config.num_attention_heads / config.kv_heads()};
+  const auto is = [&](std::string_view part) {
+    return tensor.find(part) != std::string_view::npos;
+  };
+  const bool tied = !config.untie_embeddings_and_output_weights;
+  GgufType type = mixture.base;
+  if (tensor == "output.weight" || (tied && tensor == "token_embd.weight"))
+    type = type == q8_0 ? q8_0 : q6_k;
+  else if (is("attn_v.weight"))
+    type = of_values(asked);
+  else if (is("attn_k.weight") && asked.experts == 8)
+    type = q8_0;
+  else if (is("ffn_down"))
+    type = of_down(asked);
+  else if (is("attn_output.weight"))
+    type = of_output_of_attention(asked);
+  else if (is("attn_qkv.weight"))
+    type = of_queries_keys_and_values(asked);
+  return columns % gguf_blocks(type)->elements == 0 ? type : narrower_blocks(type);
+}
+
+}  // namespace mt
