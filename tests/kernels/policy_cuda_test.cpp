@@ -1,0 +1,80 @@
+// Losses of texts that a policy wrote, and their slopes, are the CPU's on a GPU.
+#include <cmath>
+
+#include "kernels/policy_loss.h"
+#include "tests/kernels/device_numbers.h"
+
+namespace mt {
+namespace {
+
+using check::DeviceArray;
+
+class PolicyCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!check::has_gpu()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+std::vector<float> numbers(std::size_t count, float scale, float shift) {
+  std::vector<float> all(count);
+  for (std::size_t i = 0; i < count; ++i)
+    all[i] = shift + scale * std::sin(1.7F * static_cast<float>(i) + scale);
+  return all;
+}
+
+TEST_F(PolicyCuda, LossesAndSlopes) {
+  constexpr std::int64_t kRows = 2, kTokens = 1000, kTexts = 4;
+  const std::vector<std::int32_t> lengths = {1, 31, 33, 700, 0, 600, 0, 257};
+  const std::size_t tokens = kRows * kTokens;
+  const std::vector<float> x = numbers(tokens, 1, 1.5F), advantage = numbers(tokens, 2, 0),
+                           weight = numbers(tokens, 1, 2);
+  std::vector<float> others(3 * tokens), mask(tokens);
+  for (std::size_t i = 0; i < tokens; ++i) {
+    mask[i] = i % 5 == 0 ? 0.0F : 1.0F;
+    for (std::size_t k = 0; k < 3; ++k)
+      others[3 * i + k] =
+          i % 7 == 0 ? kUnknown : -x[i] + 0.3F * std::sin(static_cast<float>(3 * i + k));
+  }
+  for (int loss = 0; loss <= static_cast<int>(PolicyLoss::vespo); ++loss)
+    for (const bool of_texts : {false, true}) {
+      PolicyRules rules;
+      rules.loss = static_cast<PolicyLoss>(loss);
+      if (of_texts && rules.loss == PolicyLoss::vespo) continue;
+      rules.of_texts = of_texts;
+      rules.beta = 0.1;
+      rules.entropy = 0.1;
+      rules.correction = Correction::truncated;
+      rules.correction_high = 1.1;
+      std::vector<float> expected(kPolicyRows * tokens), slopes = x;
+      cpu::policy_loss(PolicyTensors<float>{.loss = expected.data(),
+                                            .x = slopes.data(),
+                                            .others = others.data(),
+                                            .advantage = advantage.data(),
+                                            .mask = mask.data(),
+                                            .weight = weight.data(),
+                                            .rows = {lengths.data(), kRows, kTokens, kTexts}},
+                       rules);
+      const DeviceArray<std::int32_t> d_lengths(lengths);
+      const DeviceArray<float> d_loss(expected.size()), d_x(x), d_others(others),
+          d_advantage(advantage), d_mask(mask), d_weight(weight);
+      cuda::policy_loss(PolicyTensors<float>{.loss = d_loss.data(),
+                                             .x = d_x.data(),
+                                             .others = d_others.data(),
+                                             .advantage = d_advantage.data(),
+                                             .mask = d_mask.data(),
+                                             .weight = d_weight.data(),
+                                             .rows = {d_lengths.data(), kRows, kTokens, kTexts}},
+                        rules, nullptr);
+      check::check_cuda(cudaDeviceSynchronize());
+      const auto got = d_loss.values(), got_slopes = d_x.values();
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(got[i], expected[i], 1e-5F * (1 + std::abs(expected[i]))) << loss << ", " << i;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_NEAR(got_slopes[i], slopes[i], 1e-5F * (1 + std::abs(slopes[i])))
+            << loss << ", " << i;
+    }
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,89 @@
+#include "post/policy/advantages.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace mt {
+namespace {
+
+constexpr AdvantageRules kLeftOut = {.leaves_out = true, .epsilon = 1e-6},
+                         kOthersToo = {.epsilon = 1e-6}, kTrl = {},
+                         kMegatron = {.scale = RewardScale::population},
+                         kBatch = {.scale = RewardScale::batch},
+                         kCentred = {.scale = RewardScale::none};
+
+struct Case {
+  const char* name;
+  AdvantageRules rules;
+  std::vector<double> rewards, expected;
+  std::int64_t group = 4;
+};
+
+// The digits that NeMo RL, TRL and Megatron-LM give.
+TEST(Advantages, Goldens) {
+  const std::vector<double> ends = {1, 0, 0, 1}, one = {1, 0, 0, 0}, same = {1, 1, 1, 1},
+                            two = {1, 0}, mixed = {0.5, 1, 0, 0.1}, none(4);
+  const Case cases[] = {
+      {"left out", kLeftOut, ends, {1.154699, -1.154699, -1.154699, 1.154699}},
+      {"left out", kLeftOut, one, {1, -.577349, -.577349, -.577349}},
+      {"left out", kLeftOut, same, none},
+      {"left out", kLeftOut, two, {1, -1}, 2},
+      {"left out", kLeftOut, mixed, {.242091, 3.023704, -1.182751, -.799998}},
+      {"all", kOthersToo, ends, {.866024, -.866024, -.866024, .866024}},
+      {"all", kOthersToo, one, {1.499997, -.499999, -.499999, -.499999}},
+      {"all", kOthersToo, same, none},
+      {"all", kOthersToo, two, {.707106, -.707106}, 2},
+      {"all", kOthersToo, mixed, {.219970, 1.319821, -.879881, -.659911}},
+      {"Megatron", kMegatron, ends, {.9998, -.9998, -.9998, .9998}},
+      {"Megatron", kMegatron, one, {1.731651, -.577217, -.577217, -.577217}},
+      {"Megatron", kMegatron, same, none},
+      {"Megatron", kMegatron, two, {.9998, -.9998}, 2},
+      {"Megatron", kMegatron, mixed, {.253936, 1.523615, -1.015743, -.761807}},
+      {"TRL", kTrl, ends, {.865875, -.865875, -.865875, .865875}},
+      {"TRL", kTrl, one, {1.4997, -.4999, -.4999, -.4999}},
+      {"TRL", kTrl, {1, 0, 1, 1}, {.707007, -.707007, 0, 0}, 2},
+      {"TRL, batch",
+       kBatch,
+       {1, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1},
+       {.970820, -.970820, -.970820, .970820, 1.456230, -.485410, -.485410, -.485410, 0, 0, 0, 0}},
+      {"TRL, none", kCentred, one, {.75, -.25, -.25, -.25}},
+  };
+  for (const Case& c : cases) {
+    const std::vector<double> got = advantages(c.rewards, c.group, c.rules);
+    ASSERT_EQ(got.size(), c.expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], c.expected[i], 2e-6)
+          << c.name << " of " << c.rewards[0] << ", " << c.rewards[1] << ", …: " << i;
+  }
+}
+
+TEST(Advantages, WhatHasNoRewardCountsNowhere) {
+  const double nan = NAN;
+  const auto got = advantages(std::vector<double>{nan, 1, 0, nan, 3, nan, nan, nan}, 4, kTrl);
+  const std::vector<double> pair = advantages(std::vector<double>{1, 0}, 2, kTrl);
+  EXPECT_EQ(got, (std::vector<double>{0, pair[0], pair[1], 0, 0, 0, 0, 0}));
+  EXPECT_EQ(advantages(std::vector<double>{nan, 5}, 2, kLeftOut), (std::vector<double>{0, 0}));
+}
+
+TEST(Advantages, Generalised) {
+  const std::vector<double> values = {.2, .3, .4};
+  const auto got = generalised_advantages(std::vector<double>{0, 0, 1}, values, .99, .95);
+  const double expected[] = {.718012, .660300, .6}, returns[] = {.918012, .960300, 1};
+  for (std::size_t t = 0; t < 3; ++t) {
+    EXPECT_NEAR(got[t], expected[t], 1e-6);
+    EXPECT_NEAR(got[t] + values[t], returns[t], 1e-6);
+  }
+}
+
+TEST(Advantages, OverlongTextsAndSuccessOfSome) {
+  EXPECT_EQ(overlong_penalty(300, 512, 128, 1), 0);
+  EXPECT_DOUBLE_EQ(overlong_penalty(450, 512, 128, 1), 0.515625);
+  EXPECT_DOUBLE_EQ(overlong_penalty(520, 512, 128, 1), 1.0625);
+  EXPECT_NEAR(pass_at(2, 4, 2), 0.833333, 1e-6);
+  EXPECT_EQ(pass_at(3, 4, 2), 1);
+  EXPECT_EQ(pass_at(2, 4, 0), 0);
+}
+
+}  // namespace
+}  // namespace mt
