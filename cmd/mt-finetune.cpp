@@ -13,6 +13,7 @@ constexpr Task kTasks[] = {
     {{"sft", "learn what the assistant says", "SFT"}, mt::finetune_sft},
     {{"dpo", "learn which of two texts is preferred", "DPO"}, mt::finetune_dpo},
     {{"reward", "learn to say how good a text is", "RM"}, mt::finetune_reward},
+    {{"grpo", "learn from texts that were rewarded", "GRPO"}, mt::finetune_grpo},
     {{"distill", "learn what another model says", "KD"}, mt::finetune_distill},
     {{"race", "learn which of four answers is right", "RACE"}, mt::finetune_race},
     {{"mnli", "learn whether a text follows from another", "MNLI"}, mt::finetune_mnli},

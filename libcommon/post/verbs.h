@@ -8,6 +8,7 @@ class CommandLine;
 void finetune_sft(CommandLine& cl);
 void finetune_dpo(CommandLine& cl);
 void finetune_reward(CommandLine& cl);
+void finetune_grpo(CommandLine& cl);
 void finetune_distill(CommandLine& cl);
 void finetune_render(CommandLine& cl);
 void finetune_race(CommandLine& cl);

@@ -1,0 +1,51 @@
+// PolicyObjective: a mean of losses of tokens that a policy wrote (kernels/policy_loss.h), as
+// PolicyShare says.  Beside it are told, as means over the tokens: the estimate of the divergence,
+// the ratio of probabilities, and the shares of tokens whose ratio was clipped below and above.
+// Samples are single texts (post/policy/policy_samples.h).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/policy_loss.h"
+#include "model/model.h"
+#include "train/run/objective.h"
+
+namespace mt {
+
+// What a token's loss counts in the value of n texts, of which its own has t tokens that count, of
+// N in all.
+enum class PolicyShare : std::uint8_t {
+  of_tokens,       // 1 / N, N of the global batch
+  of_micro_batch,  // 1 / N, N of the micro-batch; micro-batches weigh alike
+  of_texts,        // 1 / (n t)
+  of_longest,      // 1 / (n L), L: the tokens that a completion may have
+  of_sums          // 1 / n
+};
+
+class PolicyObjective final : public Objective, private Criterion {
+ public:
+  PolicyObjective(const PolicyRules& rules, PolicyShare share, std::int64_t longest,
+                  std::int64_t seq_length)
+      : rules_(rules), share_(share), longest_(longest), seq_length_(seq_length) {}
+
+  std::span<const Term> terms() const override;
+  FieldSpecs fields(const FieldSpecs& of_samples) const override;
+  double count(std::size_t term, const Fields& batch) const override;
+  void weigh(const Fields& batch, std::span<const double> each) const override;
+  Ends ends(const Fields& batch, Arena& keep, DType real) const override;
+  void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
+                  Stream& stream) const override;
+  void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
+  // The log-probabilities of a sample's labels; 0 of those that do not count.
+  std::int64_t scores() const override { return seq_length_; }
+
+ private:
+  void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
+             Stream& stream) const override;
+
+  PolicyRules rules_;
+  PolicyShare share_;
+  std::int64_t longest_, seq_length_;
+};
+
+}  // namespace mt

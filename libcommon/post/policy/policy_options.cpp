@@ -1,0 +1,192 @@
+#include "post/policy/policy_options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/command.h"
+#include "post/policy/rewards.h"
+
+namespace mt {
+namespace {
+
+struct Named {
+  const char* name;
+  PolicyLoss loss;
+  PolicyShare share;
+};
+constexpr auto kLosses =
+    std::to_array<Named>({{"grpo", PolicyLoss::clipped, PolicyShare::of_texts},
+                          {"bnpo", PolicyLoss::clipped, PolicyShare::of_micro_batch},
+                          {"dapo", PolicyLoss::clipped, PolicyShare::of_tokens},
+                          {"dr_grpo", PolicyLoss::clipped, PolicyShare::of_longest},
+                          {"luspo", PolicyLoss::clipped, PolicyShare::of_sums},
+                          {"cispo", PolicyLoss::cispo, PolicyShare::of_tokens},
+                          {"sapo", PolicyLoss::sapo, PolicyShare::of_texts},
+                          {"vespo", PolicyLoss::vespo, PolicyShare::of_tokens}});
+constexpr std::array kEstimators = {"k1", "k2", "k3"};
+constexpr std::array kCorrections = {"none", "truncate", "drop"};
+constexpr std::array kScales = {"group", "population", "batch", "none"};
+
+template <class Enum, std::size_t kCount>
+Enum named(const std::array<const char*, kCount>& names, const std::string& name) {
+  return static_cast<Enum>(std::ranges::find(names, name) - names.begin());
+}
+
+template <std::size_t kCount>
+std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+PolicyOptions::PolicyOptions() {
+  without_dropout = true;
+  run.schedule.lr = 1e-6;
+  lr_of_adapters = "1e-5";
+  data.shuffle = false;
+}
+
+void PolicyOptions::add_losses_to(CommandLine& cl) {
+  std::vector<std::string> names;
+  for (const Named& one : kLosses) names.emplace_back(one.name);
+  cl.option("--loss", &loss, "NAME",
+            "how losses of tokens are added up, and, of the last three, what they are; grpo: the "
+            "mean of each text, then of texts; bnpo: of a micro-batch's tokens; dapo, cispo and "
+            "vespo: of a step's; dr_grpo: their sum by --max-completion-length, then the mean of "
+            "texts; luspo: the mean of texts' sums; sapo: as grpo",
+            one_of(names));
+  cl.option("--max-completion-length", &max_completion_length, "N",
+            "of dr_grpo: how many tokens a completion may have", at_least(1));
+  cl.flag("--leave-one-out", &advantages.leaves_out,
+          "a text is compared with the others of its group, without itself");
+  cl.option("--scale-rewards", &scale, "HOW",
+            "what advantages are divided by: the standard deviation of their group, that of a "
+            "population, that of the step's batch, or nothing",
+            one_of(list_of(kScales)));
+  cl.option("--advantage-epsilon", &epsilon, "F",
+            "is added to that deviation; default: 1e-4, with --leave-one-out 1e-6", at_least(0));
+  cl.option("--importance-sampling-level", &level, "WHAT",
+            "whose ratio of probabilities is clipped: each token's, or a text's mean",
+            one_of({"token", "sequence"}));
+  cl.option("--clip-low", &rules.low, "F", "how far below 1 a ratio counts", between(0, 1));
+  cl.option("--clip-high", &clip_high, "F",
+            "how far above 1 a ratio counts; of cispo, what it counts at most; default: "
+            "--clip-low, of cispo 5",
+            at_least(0));
+  cl.option("--clip-delta", &rules.delta, "F",
+            "what a ratio that is not clipped counts at most; 0: as it is", at_least(0));
+  cl.option("--clip-dual", &rules.dual, "F",
+            "how many times its advantage a bad token's loss is at most; 0: any number",
+            at_least(0));
+  cl.option("--sapo-temperature-pos", &rules.tau[0], "F", "of sapo: of good tokens",
+            greater_than(0));
+  cl.option("--sapo-temperature-neg", &rules.tau[1], "F", "of sapo: of the others",
+            greater_than(0));
+  cl.option("--vespo-k-pos", &rules.k[0], "F", "of vespo: the exponent of good texts", at_least(0));
+  cl.option("--vespo-k-neg", &rules.k[1], "F", "of vespo: of bad ones", at_least(0));
+  cl.option("--vespo-lambda-pos", &rules.lambda[0], "F", "of vespo: the decay of good texts",
+            greater_than(0));
+  cl.option("--vespo-lambda-neg", &rules.lambda[1], "F", "of vespo: of bad ones", greater_than(0));
+  cl.option("--beta", &rules.beta, "F",
+            "what the divergence from the model that the run began with weighs", at_least(0));
+  cl.option("--kl-estimator", &estimator, "NAME", "how that is estimated",
+            one_of(list_of(kEstimators)));
+  cl.option("--kl-weight", &estimate_weight, "WHAT",
+            "what an estimate is multiplied by: the ratio of probabilities, or nothing",
+            one_of({"ratio", "none"}));
+  cl.option("--entropy-term-weight", &rules.entropy, "F",
+            "what p log p of the tokens that were taken weighs", at_least(0));
+  cl.option("--importance-correction", &correction, "HOW",
+            "what becomes of a token's weight, old_log_probs by log_probs, outside of bounds: it "
+            "is truncated to them, or dropped; none: all weigh the same",
+            one_of(list_of(kCorrections)));
+  cl.option("--importance-min", &rules.correction_low, "F", "the lower bound", at_least(0));
+  cl.option("--importance-max", &rules.correction_high, "F", "the upper bound", greater_than(0));
+}
+
+void PolicyOptions::add_to(CommandLine& cl) {
+  cl.section("Data");
+  cl.option("--rollouts", &rollouts, "FILE",
+            "texts that were generated and rewarded: files of a JSON object a line; plain, gzip "
+            "or zstd; - is stdin");
+  cl.option("--reward", &rewards, "NAME[=WEIGHT]",
+            "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
+            "number or format; several are added up");
+  cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
+  cl.section("Objective");
+  add_losses_to(cl);
+  offers_adapters = true;
+  add_run_to(cl);
+}
+
+void PolicyOptions::take_losses() {
+  if (num_generations < 2)
+    fail(Exit::bad_config, "--num-generations ", num_generations,
+         ": a text is compared with others of its prompt, of which are 2 at least");
+  reward_rules(rewards);  // which says what is wrong with them before any work
+  const Named& one = *std::ranges::find(kLosses, loss, &Named::name);
+  rules.loss = one.loss;
+  share = one.share;
+  if (share == PolicyShare::of_longest && !max_completion_length)
+    fail(Exit::usage, "--max-completion-length: required with --loss dr_grpo");
+  rules.of_texts = level == "sequence";
+  if (rules.of_texts && rules.loss == PolicyLoss::vespo)
+    fail(Exit::usage,
+         "--importance-sampling-level sequence: not with --loss vespo, which has its own");
+  rules.high = clip_high.value_or(rules.loss == PolicyLoss::cispo ? 5 : rules.low);
+  rules.estimate = named<KlEstimate>(kEstimators, estimator);
+  rules.weighs_estimate = estimate_weight == "ratio";
+  rules.correction = named<Correction>(kCorrections, correction);
+  if (rules.correction_low > rules.correction_high)
+    fail(Exit::usage, "--importance-min ", rules.correction_low, ": above --importance-max ",
+         rules.correction_high);
+  advantages.scale = named<RewardScale>(kScales, scale);
+  advantages.epsilon = epsilon.value_or(advantages.leaves_out ? 1e-6 : 1e-4);
+  run.batch.calculate_per_token_loss = share != PolicyShare::of_micro_batch;
+}
+
+void PolicyOptions::check_unused(const CommandLine& cl) const {
+  const auto refuse = [&](bool unused, std::initializer_list<const char*> options,
+                          const auto&... beside) {
+    for (const char* const option : options)
+      if (unused && cl.given(option)) fail(Exit::usage, option, ": has no effect with ", beside...);
+  };
+  refuse(share != PolicyShare::of_longest, {"--max-completion-length"}, "--loss ", loss);
+  refuse(rules.loss != PolicyLoss::clipped, {"--clip-low", "--clip-delta", "--clip-dual"},
+         "--loss ", loss);
+  refuse(rules.loss != PolicyLoss::clipped && rules.loss != PolicyLoss::cispo, {"--clip-high"},
+         "--loss ", loss);
+  refuse(rules.loss != PolicyLoss::sapo, {"--sapo-temperature-pos", "--sapo-temperature-neg"},
+         "--loss ", loss);
+  refuse(rules.loss != PolicyLoss::vespo,
+         {"--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos", "--vespo-lambda-neg"}, "--loss ",
+         loss);
+  refuse(rules.beta == 0, {"--kl-estimator", "--kl-weight"}, "a --beta of 0");
+  refuse(rules.correction == Correction::none, {"--importance-min", "--importance-max"},
+         "--importance-correction none");
+  refuse(advantages.scale == RewardScale::none, {"--advantage-epsilon"}, "--scale-rewards none");
+  if (cl.given("--calculate-per-token-loss"))
+    fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
+}
+
+void PolicyOptions::complete() {
+  if (model_type != "gpt")
+    fail(Exit::bad_config, "--model-type ", model_type, ": grpo trains models of type gpt");
+  encoder.check_unused("--model-type gpt");
+  if (run.ranks.parallel.context_parallel_size > 1)
+    fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
+         ": not with grpo, whose losses are of whole texts");
+  if (model.label_smoothing > 0)
+    fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
+         ": not with grpo, whose losses are of log-probabilities");
+  FinetuneOptions::complete(true);
+  if (plan.search) return;
+  if (advantages.scale == RewardScale::batch && run.batch.schedule.changes())
+    fail(Exit::usage, "--scale-rewards batch: not with a batch size that changes");
+  for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()})
+    if (sequences % num_generations != 0)
+      fail(Exit::bad_config, "--global-batch-size ", sequences,
+           ": no multiple of --num-generations ", num_generations);
+}
+
+}  // namespace mt

@@ -1,0 +1,39 @@
+// PolicyOptions: what `mt-finetune grpo` can be told.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/policy_loss.h"
+#include "post/finetune_options.h"
+#include "post/policy/advantages.h"
+#include "post/policy/policy_objective.h"
+
+namespace mt {
+
+struct PolicyOptions : FinetuneOptions {
+  std::vector<std::string> rollouts, rewards;
+  std::int64_t num_generations = 8;
+  std::string loss = "dapo", level = "token", estimator = "k3", estimate_weight = "ratio";
+  std::string correction = "none", scale = "group";
+  std::optional<double> clip_high, epsilon;
+  std::optional<std::int64_t> max_completion_length;
+  PolicyRules rules;
+  PolicyShare share = PolicyShare::of_tokens;
+  AdvantageRules advantages;
+
+  PolicyOptions();
+  void add_to(CommandLine& cl);
+  // Completes the rules.  After parse().
+  void take_losses();
+  // Exit::usage where an option was given that has no effect beside the others.  After
+  // take_losses().
+  void check_unused(const CommandLine& cl) const;
+  void complete();
+
+ private:
+  void add_losses_to(CommandLine& cl);
+};
+
+}  // namespace mt

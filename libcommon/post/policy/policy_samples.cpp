@@ -1,0 +1,39 @@
+#include "post/policy/policy_samples.h"
+
+#include <algorithm>
+
+#include "data/samples/gpt_dataset.h"
+#include "kernels/policy_loss.h"
+
+namespace mt {
+
+FieldSpecs policy_fields(std::int64_t seq_length) {
+  FieldSpecs fields = gpt_fields(seq_length, true);
+  fields.push_back({.field = Field::lengths, .per_sample = 1, .of_tokens = false});
+  fields.push_back({.field = Field::values, .dtype = DType::f32, .per_sample = seq_length});
+  fields.push_back({.field = Field::reference, .dtype = DType::f32, .per_sample = 3 * seq_length});
+  return fields;
+}
+
+void PolicySamples::get(std::int64_t k, const Fields& sample) const {
+  packed_->get(k, sample);
+  const std::size_t number = packed_->bin(k);
+  const Rollout& rollout = (*rollouts_)[number];
+  sample.span<std::int32_t>(Field::lengths)[0] = static_cast<std::int32_t>(rollout.text.size());
+  const auto values = sample.span<float>(Field::values),
+             others = sample.span<float>(Field::reference);
+  std::ranges::fill(values, static_cast<float>(rollout.advantage));
+  std::ranges::fill(others, kUnknown);
+  // The first token of the completion is the label of the prompt's last.
+  const auto first = static_cast<std::size_t>(rollout.prompt_tokens()) - 1;
+  const auto put = [&](std::size_t which, const std::vector<float>& numbers) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) others[3 * (first + i) + which] = numbers[i];
+  };
+  put(0, rollout.old);
+  put(1, rollout.reference);
+  put(2, rollout.generated);
+  for (std::size_t i = 0; !reference_->empty() && i < values.size(); ++i)
+    others[3 * i + 1] = static_cast<float>((*reference_)[number * values.size() + i]);
+}
+
+}  // namespace mt

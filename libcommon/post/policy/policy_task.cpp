@@ -1,0 +1,155 @@
+#include "post/policy/policy_task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/command.h"
+#include "post/policy/policy_samples.h"
+#include "post/preferences/reference.h"
+#include "post/verbs.h"
+#include "train/run/training_command.h"
+
+namespace mt {
+
+PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollouts)
+    : PackedTask(options, std::move(from)),
+      options_(options),
+      objective_(options.rules, options.share, options.max_completion_length.value_or(1),
+                 options.seq_length),
+      rollouts_(std::move(rollouts)),
+      reference_(std::make_shared<std::vector<double>>()) {}
+
+FieldSpecs PolicyTask::sample_fields() const { return policy_fields(seq_length()); }
+
+std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples> packed) const {
+  return std::make_unique<PolicySamples>(std::move(packed), rollouts_, reference_);
+}
+
+// Rollouts that bring the reference bring it all.
+bool PolicyTask::asks_reference() const {
+  return options_.rules.beta > 0 &&
+         std::ranges::any_of(*rollouts_, [](const Rollout& one) { return one.reference.empty(); });
+}
+
+void PolicyTask::build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
+                       const Log& log) {
+  PackedTask::build(length, seed, batch, log);
+  if (!asks_reference()) return;
+  auto samples = make_samples(
+      std::make_unique<PackedSamples>("reference", data().train, PackedSamples::Order{}));
+  const std::int64_t size = samples->size();
+  referenced_ = std::unique_ptr<SampleSet>(
+      new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
+}
+
+// A run that goes on has it from its folder, because its model is another by now.
+void PolicyTask::begin(std::int64_t iteration, const Scorer& score) const {
+  if (!referenced_) return;
+  std::vector<double> said = iteration == 0
+                                 ? score(*referenced_)
+                                 : std::vector<double>(static_cast<std::size_t>(
+                                       referenced_->samples->size() * objective_.scores()));
+  std::call_once(known_, [&] {
+    Reference reference{.train = std::move(said), .valid = {}};
+    const CheckpointOptions& checkpoint = options_.run.checkpoint;
+    const std::string hash = hash_of(*data().train, nullptr);
+    if (iteration > 0) reference.read(checkpoint.load, hash);
+    if (!checkpoint.save.empty() && options_.run.ranks.process.rank <= 0)
+      reference.write(checkpoint.save, hash);
+    *reference_ = std::move(reference.train);
+  });
+}
+
+std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
+  PolicyOptions options = options_;
+  mt::change(options.model, options.seq_length, change);
+  return std::make_unique<PolicyTask>(options);
+}
+
+// Advantages are of the texts of a step together.
+static void take_advantages(std::vector<Rollout>& rollouts, const PolicyOptions& options) {
+  const auto batch = static_cast<std::size_t>(options.run.batch.largest());
+  for (std::size_t first = 0; first < rollouts.size(); first += batch) {
+    const auto step = std::span(rollouts).subspan(first, std::min(batch, rollouts.size() - first));
+    std::vector<double> rewards(step.size());
+    std::ranges::transform(step, rewards.begin(), &Rollout::reward);
+    const std::vector<double> all =
+        advantages(rewards, options.num_generations, options.advantages);
+    for (std::size_t i = 0; i < step.size(); ++i) step[i].advantage = all[i];
+  }
+}
+
+// What was read.
+static void tell(const std::vector<Rollout>& rollouts, std::int64_t group, const Log& log) {
+  std::int64_t tokens = 0, learnt = 0, without = 0;
+  double reward = 0;
+  for (const Rollout& one : rollouts) {
+    tokens += one.text.size();
+    learnt += one.text.targets();
+    without += std::isnan(one.reward) ? 1 : 0;
+    reward += std::isnan(one.reward) ? 0 : one.reward;
+  }
+  const auto rewarded = static_cast<double>(std::ssize(rollouts) - without);
+  log.event("data", {{"split", "train"},
+                     {"texts", std::ssize(rollouts)},
+                     {"prompts", std::ssize(rollouts) / group},
+                     {"tokens", tokens},
+                     {"learnt", learnt},
+                     {"without_reward", without},
+                     {"reward", std::round(reward / std::max(1.0, rewarded) * 1e6) / 1e6}});
+}
+
+std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
+  if (options.rollouts.empty()) fail(Exit::usage, "--rollouts: required");
+  if (options.run.ranks.has_processes() && std::ranges::count(options.rollouts, "-") > 0)
+    fail(Exit::usage,
+         "--rollouts -: is of one process, and every rank reads all lines; give a file");
+  PackedTask::Data data;
+  data.words = options.open_tokenizer();
+  options.take_vocabulary(*data.words.tokenizer);
+  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  auto rollouts = std::make_shared<std::vector<Rollout>>(
+      read_rollouts(options.rollouts,
+                    {.group = options.num_generations,
+                     .seq_length = options.seq_length,
+                     .rewards = reward_rules(options.rewards)},
+                    *data.words.tokenizer));
+  if (options.run.ranks.process.rank <= 0) tell(*rollouts, options.num_generations, log);
+  std::vector<Example> texts;
+  for (const Rollout& one : *rollouts) texts.push_back(one.text);
+  data.train = std::make_shared<const Packed>(
+      Packed::of(std::move(texts), Packing::none, options.seq_length));
+  LengthOptions& length = options.run.length;
+  if (length.train_iters == 0 && length.train_samples == 0) {
+    data.epochs = 1;
+    length.data_samples = std::ssize(*rollouts);
+  }
+  options.complete();
+  take_advantages(*rollouts, options);
+  return std::make_unique<PolicyTask>(options, std::move(data), std::move(rollouts));
+}
+
+void finetune_grpo(CommandLine& cl) {
+  PolicyOptions options;
+  cl.describe(
+      "Learn from texts that were generated and rewarded, by how much better each is than "
+      "its group.",
+      "Takes the options of sft, but those of its data and of Mambas.");
+  cl.first_run({"--load", "--rollouts", "--num-generations", "--seq-length", "--global-batch-size",
+                "--lr", "--save"});
+  options.add_to(cl);
+  options.parse(cl);
+  options.take_losses();
+  options.check_unused(cl);
+  if (options.is_planned()) {
+    options.take_vocabulary_to_plan();
+    return print_plan(options.run, options.plan, cl.log(), [&] {
+      options.plan.search ? options.complete_adapters() : options.complete();
+      return std::make_unique<PolicyTask>(options);
+    });
+  }
+  run_training(cl, options.run, options.check_layout,
+               [&] { return open_policy(options, cl.log()); });
+}
+
+}  // namespace mt

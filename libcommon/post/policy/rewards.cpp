@@ -1,0 +1,150 @@
+#include "post/policy/rewards.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view stripped(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  return first == text.npos ? std::string_view()
+                            : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// Reads digits, with commas before groups of three and decimals, from `at` on.
+std::optional<double> decimal_at(std::string_view text, std::size_t& at) {
+  std::string digits;
+  const auto take = [&] {
+    while (at < text.size() && is_digit(text[at])) digits += text[at++];
+  };
+  const auto are_digits = [&](std::size_t first, std::size_t count) {
+    return first + count <= text.size() &&
+           std::ranges::all_of(text.substr(first, count), is_digit) &&
+           (first + count == text.size() || !is_digit(text[first + count]));
+  };
+  take();
+  while (!digits.empty() && at < text.size() && text[at] == ',' && are_digits(at + 1, 3)) {
+    ++at;
+    take();
+  }
+  if (at + 1 < text.size() && text[at] == '.' && is_digit(text[at + 1])) {
+    digits += text[at++];
+    take();
+  }
+  double number = 0;
+  if (digits.empty() ||
+      std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc())
+    return std::nullopt;
+  return number;
+}
+
+std::optional<double> last_number(std::string_view text) {
+  std::optional<double> last;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    std::optional<double> number = decimal_at(text, at);
+    if (!number) {
+      ++at;
+      continue;
+    }
+    std::size_t after = at + 1;
+    if (at < text.size() && text[at] == '/') {
+      if (const auto below = decimal_at(text, after); below && *below != 0) {
+        *number /= *below;
+        at = after;
+      }
+    }
+    const bool is_negative =
+        first > 0 && text[first - 1] == '-' &&
+        (first == 1 || std::string_view(" \t\n(=:$").find(text[first - 2]) != text.npos);
+    last = is_negative ? -*number : *number;
+  }
+  return last;
+}
+
+double exact(std::string_view text, std::string_view answer) {
+  return stripped(text) == stripped(answer) ? 1 : 0;
+}
+
+double number(std::string_view text, std::string_view answer) {
+  const auto said = last_number(text), wanted = last_number(answer);
+  return said && wanted && std::round(*said * 1e6) == std::round(*wanted * 1e6) ? 1 : 0;
+}
+
+double format(std::string_view text, std::string_view) {
+  constexpr std::string_view kBegin = "<think>", kMiddle = "</think>\n<answer>", kEnd = "</answer>";
+  const auto count = [&](std::string_view tag) {
+    int times = 0;
+    for (std::size_t at = 0; (at = text.find(tag, at)) != text.npos; at += tag.size()) ++times;
+    return times;
+  };
+  const std::size_t middle = text.find(kMiddle);
+  const bool is_so = text.starts_with(kBegin) && text.ends_with(kEnd) && middle != text.npos &&
+                     middle + kMiddle.size() + kEnd.size() <= text.size() && count(kBegin) == 1 &&
+                     count("</think>") == 1 && count("<answer>") == 1 && count(kEnd) == 1;
+  return is_so ? 1 : 0;
+}
+
+struct Known {
+  const char* name;
+  double (*judge)(std::string_view text, std::string_view answer);
+  bool needs_answer;
+};
+constexpr Known kKnown[] = {
+    {"exact", exact, true}, {"number", number, true}, {"format", format, false}};
+
+const Known* known(std::string_view name) {
+  const auto* const found = std::ranges::find(kKnown, name, &Known::name);
+  return found == std::end(kKnown) ? nullptr : found;
+}
+
+}  // namespace
+
+std::vector<std::string> reward_names() {
+  std::vector<std::string> names;
+  for (const Known& one : kKnown) names.emplace_back(one.name);
+  return names;
+}
+
+std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
+  std::vector<RewardRule> rules;
+  for (const std::string& word : words) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    RewardRule rule{.name = word.substr(0, equals)};
+    if (known(rule.name) == nullptr) {
+      std::string names;
+      for (const std::string& name : reward_names()) names += (names.empty() ? "" : ", ") + name;
+      fail(Exit::usage, "--reward ", rule.name, ": expected one of ", names);
+    }
+    if (equals < word.size()) {
+      const char *const first = word.data() + equals + 1, *const last = word.data() + word.size();
+      const auto [end, error] = std::from_chars(first, last, rule.weight);
+      if (error != std::errc() || end != last || !std::isfinite(rule.weight))
+        fail(Exit::usage, "--reward ", word, ": expected a number as weight");
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+bool needs_answer(const std::vector<RewardRule>& rules) {
+  return std::ranges::any_of(rules,
+                             [](const RewardRule& rule) { return known(rule.name)->needs_answer; });
+}
+
+double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
+                 std::string_view answer) {
+  double sum = 0;
+  for (const RewardRule& rule : rules) sum += rule.weight * known(rule.name)->judge(text, answer);
+  return sum;
+}
+
+}  // namespace mt

@@ -1,0 +1,28 @@
+// Rewards: what a text is worth, by rules, next to the answer that was wanted:
+//   exact   1 where the text is the answer, but for white space around them
+//   number  1 where the last number of the text is the answer's last, both rounded to six decimals;
+//           1,234.5 and 3/4 are numbers, a full stop behind one is not of it
+//   format  1 where the text is <think>…</think>, a line's end, and <answer>…</answer>, each once
+// A reward is a weighted sum of these; each is 0 otherwise.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mt {
+
+struct RewardRule {
+  std::string name;
+  double weight = 1;
+};
+
+std::vector<std::string> reward_names();
+// Of NAME or NAME=WEIGHT, each.  Exit::usage, beginning with --reward, for one that is neither.
+std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
+// Whether some rule looks at the answer.
+bool needs_answer(const std::vector<RewardRule>& rules);
+double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
+                 std::string_view answer);
+
+}  // namespace mt

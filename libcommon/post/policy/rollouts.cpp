@@ -1,0 +1,104 @@
+#include "post/policy/rollouts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "post/labels/object_lines.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+namespace {
+
+simdjson::dom::array items_of(const JsonObject& line, const char* name) {
+  simdjson::dom::array items;
+  if (line.member(name).get(items)) line.refuse("\"", name, "\": expected a list");
+  return items;
+}
+
+void add_ids(const JsonObject& line, const char* name, std::int64_t vocab_size,
+             std::vector<std::int32_t>& ids) {
+  const std::size_t before = ids.size();
+  for (const simdjson::dom::element item : items_of(line, name)) {
+    std::int64_t id = -1;
+    if (item.get(id) || id < 0 || id >= vocab_size)
+      line.refuse("\"", name, "\": expected tokens from 0 to ", vocab_size - 1);
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  if (ids.size() == before) line.refuse("\"", name, "\": has no token");
+}
+
+std::vector<float> log_probs(const JsonObject& line, const char* name, std::int64_t tokens) {
+  std::vector<float> all;
+  if (!line.has(name)) return all;
+  for (const simdjson::dom::element item : items_of(line, name)) {
+    double number = 1;
+    if (item.get(number) || !(number <= 0))
+      line.refuse("\"", name, "\": expected log-probabilities, none above 0");
+    all.push_back(static_cast<float>(number));
+  }
+  if (std::ssize(all) != tokens)
+    line.refuse("\"", name, "\": ", all.size(), " numbers of ", tokens, " tokens");
+  return all;
+}
+
+// The completion's text, without the token that ends it.
+std::string text_of(const Rollout& rollout, const Tokenizer& tokenizer) {
+  auto ids = std::span(rollout.text.ids).subspan(static_cast<std::size_t>(rollout.prompt_tokens()));
+  const SpecialTokens special = tokenizer.special_ids();
+  if (ids.back() == special.eos || ids.back() == tokenizer.eod()) ids = ids.first(ids.size() - 1);
+  return tokenizer.decode_text(ids);
+}
+
+Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
+                   const Tokenizer& tokenizer) {
+  Rollout one;
+  const std::int64_t words = tokenizer.vocab_size();
+  add_ids(line, "prompt_ids", words, one.text.ids);
+  one.text.learnt.assign(one.text.ids.size(), false);
+  add_ids(line, "completion_ids", words, one.text.ids);
+  one.text.learnt.resize(one.text.ids.size(), true);
+  if (one.text.size() > options.seq_length)
+    line.refuse(one.text.size(), " tokens, longer than --seq-length ", options.seq_length);
+  if (!options.rewards.empty())
+    one.reward = reward_of(options.rewards, text_of(one, tokenizer),
+                           needs_answer(options.rewards) ? line.text("answer") : "");
+  else
+    one.reward = line.member("reward").is_null() ? NAN : line.real("reward");
+  const std::int64_t tokens = one.text.targets();
+  one.generated = log_probs(line, "log_probs", tokens);
+  one.old = log_probs(line, "old_log_probs", tokens);
+  if (one.old.empty()) one.old = one.generated;
+  one.reference = log_probs(line, "reference_log_probs", tokens);
+  return one;
+}
+
+// Whether both have the same prompt.
+bool are_of_a_group(const Rollout& a, const Rollout& b) {
+  const std::int64_t tokens = a.prompt_tokens();
+  return tokens == b.prompt_tokens() &&
+         std::equal(a.text.ids.begin(), a.text.ids.begin() + tokens, b.text.ids.begin());
+}
+
+}  // namespace
+
+std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,
+                                   const RolloutOptions& options, const Tokenizer& tokenizer) {
+  std::vector<Rollout> all;
+  for_each_object(files, [&](const JsonObject& line, std::int64_t number) {
+    all.push_back(rollout_of(line, options, tokenizer));
+    all.back().text.file = line.where().substr(0, line.where().rfind(':'));
+    all.back().text.line = number;
+    const std::size_t first = (all.size() - 1) / static_cast<std::size_t>(options.group) *
+                              static_cast<std::size_t>(options.group);
+    if (!are_of_a_group(all[first], all.back()))
+      line.refuse("\"prompt_ids\": is another prompt than line ", all[first].text.line,
+                  "'s, the first of its --num-generations ", options.group);
+  });
+  if (all.empty()) fail(Exit::bad_data, files.front(), ": no rollouts");
+  if (std::ssize(all) % options.group != 0)
+    fail(Exit::bad_data, files.back(), ": ", all.size(),
+         " rollouts, no multiple of --num-generations ", options.group);
+  return all;
+}
+
+}  // namespace mt

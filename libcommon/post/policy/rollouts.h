@@ -1,0 +1,44 @@
+// Rollouts: texts that a policy wrote for prompts, as a run stores them and as others may, one JSON
+// object a line:
+//   {"prompt_ids":[…],"completion_ids":[…],"reward":number or null,
+//    "answer"?:text              that rules compare the completion with, instead of a reward
+//    "log_probs"?:[…]            of the completion's tokens, by who generated it
+//    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
+//    "reference_log_probs"?:[…]} by the model that the policy is to stay near
+// Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
+// group, stand one behind the other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "post/data/example.h"
+#include "post/policy/rewards.h"
+
+namespace mt {
+
+class Tokenizer;
+
+struct Rollout {
+  Example text;       // its completion is learnt
+  double reward = 0;  // NaN: there is none
+  double advantage = 0;
+  // Of the completion's tokens; empty: not known.
+  std::vector<float> old, reference, generated;
+
+  std::int64_t prompt_tokens() const { return text.size() - text.targets(); }
+};
+
+struct RolloutOptions {
+  std::int64_t group = 0;                // lines of one prompt
+  std::int64_t seq_length = 0;           // tokens of a text, at most
+  std::vector<RewardRule> rewards = {};  // by these; empty: each line has its reward
+};
+
+// Exit::bad_data names the line that cannot be used, or whose prompt is not its group's.
+std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,
+                                   const RolloutOptions& options, const Tokenizer& tokenizer);
+
+}  // namespace mt

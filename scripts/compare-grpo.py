@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Compare twenty steps of mt-finetune grpo with those of TRL's GRPOTrainer, on the CPU in float32.
+
+The Llama and the Qwen3 of testdata/trl learn from 160 stored rollouts, two groups of four a step, in order, with a
+constant learning rate, by every loss.  The rollouts were written by nobody: texts of testdata/stories with rewards by
+chance, some without one, and log-probabilities of a model that is near the one that learns, so that ratios are clipped.
+TRL is given them in the place of what it would generate.  Losses and gradient norms must agree to 1e-4, relative to
+what is greater than 1; the divergence and the share of tokens that were clipped are compared, too.
+
+  --program PATH   also run mt-finetune, and compare
+  --keep FOLDER    write rollouts.jsonl and TRL's numbers there: testdata/trl is made so
+  --only LOSS      of the losses only this one
+
+Needs from PyPI: trl, transformers, torch (tried with 1.16.0, 5.24.0, 2.15.0).
+Run:  scripts/compare-grpo.py --program build/release/cmd/mt-finetune
+      scripts/compare-grpo.py --keep testdata/trl
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+import torch  # pylint: disable=wrong-import-position
+import transformers
+import trl
+from datasets import Dataset
+from trl_recording import arguments, in_order
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+MODELS = REPOSITORY / "testdata/trl"
+STEPS, BATCH, GROUP, LENGTH, LONGEST = 20, 8, 4, 64, 24
+OPTIONS = ["--seq-length", str(LENGTH), "--micro-batch-size", str(BATCH), "--global-batch-size", str(BATCH),
+           "--num-generations", str(GROUP), "--lr", "1e-3", "--lr-decay-style", "constant", "--lr-warmup-fraction", "0",
+           "--train-iters", str(STEPS), "--dtype", "fp32", "--device", "cpu"]
+COMMON = dict(per_device_train_batch_size=BATCH, num_generations=GROUP, max_steps=STEPS, max_completion_length=LONGEST,
+              learning_rate=1e-3, lr_scheduler_type="constant", warmup_steps=0, weight_decay=0.1, adam_beta1=0.9,
+              adam_beta2=0.95, adam_epsilon=1e-8, max_grad_norm=1.0, logging_steps=1, save_strategy="no", report_to=[],
+              use_cpu=True, bf16=False, gradient_checkpointing=False, disable_tqdm=True)
+# What mt-finetune is told, and TRL's settings for the same.
+CASES = {
+    "grpo": (["--loss", "grpo"], dict(loss_type="grpo")),
+    "bnpo": (["--loss", "bnpo", "--scale-rewards", "none"], dict(loss_type="bnpo", scale_rewards="none")),
+    "dapo": (["--clip-high", "0.28"], dict(loss_type="dapo", epsilon_high=0.28)),
+    "dr_grpo": (["--loss", "dr_grpo", "--max-completion-length", str(LONGEST), "--scale-rewards", "batch"],
+                dict(loss_type="dr_grpo", scale_rewards="batch")),
+    "luspo": (["--loss", "luspo", "--importance-sampling-level", "sequence"],
+              dict(loss_type="luspo", importance_sampling_level="sequence")),
+    "cispo": (["--loss", "cispo", "--clip-high", "1.1"], dict(loss_type="cispo", epsilon_high=1.1)),
+    "sapo": (["--loss", "sapo"], dict(loss_type="sapo")),
+    "vespo": (["--loss", "vespo"], dict(loss_type="vespo")),
+    "gspo": (["--loss", "grpo", "--importance-sampling-level", "sequence", "--beta", "0.1"],
+             dict(loss_type="grpo", importance_sampling_level="sequence", beta=0.1)),
+    "beta": (["--beta", "0.1", "--clip-delta", "1.15"], dict(loss_type="dapo", beta=0.1, delta=1.15)),
+    "kl": (["--beta", "0.1", "--kl-weight", "none"], dict(loss_type="dapo", beta=0.1, use_bias_correction_kl=False)),
+}
+
+
+def make_rollouts():
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "llama")
+    model = transformers.AutoModelForCausalLM.from_pretrained(MODELS / "llama", dtype=torch.float32)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for row in model.parameters():
+            row += 0.02 * torch.randn_like(row)
+    stories = [json.loads(line)["text"] for line in open(REPOSITORY / "testdata/stories/stories.jsonl")]
+    choose = random.Random(4)
+    for group in range(STEPS * BATCH // GROUP):
+        prompt = tokenizer(choose.choice(["Who?\n", "What then?\n", "And?\n"]))["input_ids"]
+        for _ in range(GROUP):
+            ids = tokenizer(choose.choice(stories))["input_ids"]
+            first = choose.randrange(max(1, len(ids) - LONGEST))
+            ids = ids[first:first + choose.randint(1, LONGEST)]
+            with torch.no_grad():
+                said = model(torch.tensor([prompt + ids])).logits.log_softmax(-1)[0, len(prompt) - 1:-1]
+            said = said.gather(1, torch.tensor(ids)[:, None])[:, 0]
+            reward = None if choose.random() < 0.05 else float(group % 7 == 3) or round(choose.random(), 2)
+            yield {"prompt_ids": prompt, "completion_ids": ids, "log_probs": [round(x, 5) for x in said.tolist()],
+                   "reward": reward}
+
+
+class Stored(trl.GRPOTrainer):
+    """Takes stored rollouts for what it would generate."""
+    def _generate_and_score_completions(self, inputs):
+        self.batch = [self.rollouts[one["index"]] for one in inputs]
+        output = super()._generate_and_score_completions(inputs)
+        old = torch.zeros(output["completion_ids"].shape)
+        for row, one in zip(old, self.batch, strict=True):
+            row[:len(one["log_probs"])] = torch.tensor(one["log_probs"])
+        output["old_per_token_logps"] = old
+        return output
+
+
+def stored(_, trainer):
+    return {"prompt_ids": [one["prompt_ids"] for one in trainer.batch],
+            "completion_ids": [one["completion_ids"] for one in trainer.batch], "logprobs": None,
+            "stored_reward": [one["reward"] for one in trainer.batch]}
+
+
+def stored_reward(stored_reward, **_):
+    return stored_reward
+
+
+def by_trl(case, folder, rollouts, scratch):
+    settings = dict(beta=0.0) | CASES[case][1]
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    trainer = in_order(Stored)(
+        model=model, reward_funcs=stored_reward, rollout_func=stored,
+        args=trl.GRPOConfig(output_dir=scratch, **COMMON, **settings),
+        processing_class=transformers.AutoTokenizer.from_pretrained(folder),
+        train_dataset=Dataset.from_list([{"prompt": "", "index": i} for i in range(len(rollouts))]))
+    trainer.rollouts, trainer.losses = rollouts, []
+    trainer.train()
+    logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+    told = ("kl", "clip_ratio/low_mean", "clip_ratio/high_mean")
+    return [[value, float(entry["grad_norm"]), *(float(entry.get(name, 0)) for name in told)]
+            for value, entry in zip(trainer.losses, logs, strict=True)]
+
+
+def by_program(program, case, folder, lines):
+    run = subprocess.run([program, "grpo", "--load", folder, "--rollouts", lines, "--json", "--quiet", *CASES[case][0],
+                          *OPTIONS], capture_output=True, text=True, check=False)
+    if run.returncode:
+        sys.exit(run.stderr)
+    steps = [e for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
+    return [[e["loss"], e["grad_norm"], e["kl"], e["clipped_low"], e["clipped_high"]] for e in steps]
+
+
+def main():
+    args = arguments(__doc__, only={"choices": CASES})
+    differs = False
+    with tempfile.TemporaryDirectory() as top:
+        keep = pathlib.Path(args.keep or f"{top}/keep")
+        os.makedirs(keep, exist_ok=True)
+        rollouts = list(make_rollouts())
+        lines = keep / "rollouts.jsonl"
+        lines.write_text("".join(json.dumps(one) + "\n" for one in rollouts))
+        for kind in ("llama", "qwen3"):
+            golden = [f"# scripts/compare-grpo.py; trl {trl.__version__}, transformers {transformers.__version__}, torch "
+                      f"{torch.__version__}: loss, gradient norm, kl, shares of tokens clipped below and above"]
+            for case in [args.only] if args.only else CASES:
+                expected = by_trl(case, str(MODELS / kind), rollouts, f"{top}/{kind}")
+                golden += [case + "".join(f" {x:.7f}" for x in step) for step in expected]
+                if not args.program:
+                    continue
+                got = by_program(args.program, case, str(MODELS / kind), str(lines))
+                clips = CASES[case][1]["loss_type"] in ("grpo", "bnpo", "dapo", "dr_grpo")
+                compared = range(5 if clips and "importance_sampling_level" not in CASES[case][1] else 3)
+                apart = [max(abs(a[i] - b[i]) / max(1, abs(b[i])) for a, b in zip(got, expected, strict=True))
+                         for i in compared]
+                print(f"{kind} {case}: {STEPS} steps, losses {expected[0][0]:.4f} to {expected[-1][0]:.4f}; largest "
+                      "differences: loss, norm, kl, clipped " + " ".join(f"{x:.1e}" for x in apart), flush=True)
+                differs |= max(apart) > 1e-4
+            if not args.only:
+                (keep / f"{kind}-grpo.golden").write_text("\n".join(golden) + "\n")
+    sys.exit(differs)
+
+
+if __name__ == "__main__":
+    main()

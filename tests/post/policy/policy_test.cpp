@@ -1,0 +1,219 @@
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "post/policy/policy_task.h"
+#include "tests/post/sft_run.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Twelve prompts of two texts each, which were written by a policy near to the one that learns.
+class PolicyRun : public SftRun {
+ protected:
+  static constexpr int kRollouts = 24;
+
+  PolicyRun() { write_file_atomically(path("rollouts.jsonl"), lines(true), false); }
+
+  static std::string lines(bool with_reference) {
+    std::string lines;
+    std::mt19937 random(5);
+    const auto list = [&](std::size_t count, const auto& number) {
+      std::string items;
+      for (std::size_t i = 0; i < count; ++i) items += concat(i == 0 ? "" : ",", number(i));
+      return items;
+    };
+    const auto id = [&](std::size_t) { return random() % 300; };
+    const auto log_prob = [&](std::size_t) {
+      return -5.5 - static_cast<double>(random() % 1000) / 1e3;
+    };
+    for (int i = 0; i < kRollouts; i += 2) {
+      const std::string prompt = list(1 + random() % 6, id);
+      for (int member = 0; member < 2; ++member) {
+        const std::size_t tokens = 1 + random() % 8;
+        lines += concat(R"({"prompt_ids":[)", prompt, R"(],"completion_ids":[)", list(tokens, id),
+                        R"(],"log_probs":[)", list(tokens, log_prob), R"(],"reward":)",
+                        i % 8 == 0 ? 1 : member);
+        if (with_reference)
+          lines += concat(R"(,"reference_log_probs":[)", list(tokens, log_prob), "]");
+        lines += "}\n";
+      }
+    }
+    return lines;
+  }
+
+  PolicyOptions policy(const std::string& loss = "dapo", const std::string& save = "") const {
+    PolicyOptions o;
+    static_cast<FinetuneOptions&>(o) = options(save);
+    o.data = {};
+    o.data.shuffle = false;
+    o.rollouts = {path("rollouts.jsonl")};
+    o.num_generations = 2;
+    o.loss = loss;
+    o.max_completion_length = 8;
+    o.rules.beta = 0.1;
+    o.take_losses();
+    return o;
+  }
+
+  static void train_with(PolicyOptions o) {
+    Signals signals;
+    const auto task = open_policy(o, quiet());
+    train(o.run, *task, signals, quiet(), "{}");
+  }
+
+  static LayoutRun run_of(PolicyOptions o, int steps) {
+    const auto task = open_policy(o, quiet());
+    task->build(training_length(o.run.length, o.run.batch, o.run.evaluation, true), o.run.seed,
+                o.run.batch, quiet());
+    return run_layout(o.run, *task, steps);
+  }
+
+  static void expect_refused(PolicyOptions o, Exit code, const std::string& what) {
+    try {
+      open_policy(o, quiet());
+      FAIL() << "nothing was thrown: " << what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+  }
+};
+
+struct Layout {
+  const char* name;
+  int ranks = 1, tensor = 1, pipeline = 1;
+  std::int64_t micro = 1;
+  bool distributed = false;
+};
+
+class PolicyLayouts : public PolicyRun, public testing::WithParamInterface<Layout> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PolicyLayouts,
+    testing::Values(
+        Layout{.name = "micro4", .micro = 4},
+        Layout{.name = "dp2_sharded", .ranks = 2, .micro = 2, .distributed = true},
+        Layout{.name = "tp2", .ranks = 2, .tensor = 2},
+        Layout{.name = "pp2", .ranks = 2, .pipeline = 2},
+        Layout{.name = "tp2_pp2_dp2", .ranks = 8, .tensor = 2, .pipeline = 2, .distributed = true}),
+    [](const auto& layout) { return layout.param.name; });
+
+// All but bnpo, which is of micro-batches.
+TEST_P(PolicyLayouts, AsOneRank) {
+  for (const char* const loss : {"grpo", "dapo", "dr_grpo", "luspo", "sapo", "vespo"}) {
+    const auto with = [&](const Layout& layout) {
+      PolicyOptions o = policy(loss);
+      o.level = loss == std::string("luspo") ? "sequence" : "token";
+      o.take_losses();
+      o.run.compute.dtype = "fp64";
+      o.run.batch.micro_batch_size = layout.micro;
+      o.run.batch.global_batch_size = 4;
+      o.run.optimizer.use_distributed_optimizer = layout.distributed;
+      o.run.ranks.count = layout.ranks;
+      o.run.ranks.parallel.tensor_model_parallel_size = layout.tensor;
+      o.run.ranks.parallel.pipeline_model_parallel_size = layout.pipeline;
+      return run_of(o, 3);
+    };
+    const LayoutDifference difference = largest_difference(with(GetParam()), with({}));
+    EXPECT_LT(difference.value, 1e-9) << loss << ": " << difference.where;
+  }
+}
+
+// Every file of the last checkpoint of a run that ended after its second step and went on, whose
+// reference is the model that it began with.
+TEST_F(PolicyRun, GoesOnToTheBit) {
+  write_file_atomically(path("rollouts.jsonl"), lines(false), true);
+  train_with(policy("grpo", "whole"));
+  PolicyOptions part = policy("grpo", "parts");
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 2;
+  train_with(part);
+  part.run.length.exit_interval.reset();
+  train_with(part);
+  EXPECT_EQ(read_file(path("parts/reference.json")), read_file(path("whole/reference.json")));
+  int compared = 0;
+  for (const auto& file : fs::directory_iterator(path("whole/iter_0000006"))) {
+    const std::string name = file.path().filename().string();
+    if (!name.ends_with(".distcp")) continue;
+    EXPECT_TRUE(read_file(path("parts/iter_0000006/") + name) == read_file(file.path().string()))
+        << name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+// Where nothing is known of who wrote the texts, every ratio is 1 in each step, and where the
+// reference is the model itself there is no divergence in the first.
+TEST_F(PolicyRun, BeginsOnPolicy) {
+  std::string unknown = lines(false);
+  for (std::size_t at = 0; (at = unknown.find(R"("log_probs")", at)) != unknown.npos;)
+    unknown.replace(at, 11, R"("ignored")");
+  write_file_atomically(path("rollouts.jsonl"), unknown, true);
+  PolicyOptions o = policy("dapo", "run");
+  o.run.report.log_interval = 1;
+  train_with(o);
+  const std::string log = read_file(path("run/run.jsonl"));
+  const auto told = [&](const std::string& member) {
+    std::vector<double> numbers;
+    const std::string key = "\"" + member + "\":";
+    for (std::size_t at = 0; (at = log.find("\"event\":\"step\"", at)) != log.npos; ++at)
+      numbers.push_back(std::stod(log.substr(log.find(key, at) + key.size())));
+    return numbers;
+  };
+  ASSERT_EQ(told("ratio"), std::vector<double>(6, 1.0));
+  EXPECT_EQ(told("kl")[0], 0);
+  EXPECT_GT(told("kl")[1], 0);
+}
+
+// A rule gives the texts the rewards that their lines would have: "1" is the answer to none but
+// one of each group.
+TEST_F(PolicyRun, RulesReward) {
+  std::string by_line, by_rule;
+  for (int i = 0; i < 8; ++i) {
+    const std::string text =
+        concat(R"({"prompt_ids":[5],"completion_ids":[)", 16 + i % 2, R"(],"answer":"1",)");
+    by_line += concat(text, R"("reward":)", 2 * (1 - i % 2), "}\n");
+    by_rule += text + "\"reward\":5}\n";
+  }
+  std::vector<LayoutRun> runs;
+  for (const bool rules : {false, true}) {
+    write_file_atomically(path("rollouts.jsonl"), rules ? by_rule : by_line, true);
+    PolicyOptions o = policy();
+    if (rules) o.rewards = {"number=2"};
+    runs.push_back(run_of(o, 2));
+  }
+  EXPECT_EQ(largest_difference(runs[0], runs[1]).value, 0);
+}
+
+TEST_F(PolicyRun, RefusesWhatIsNoRollout) {
+  struct Wrong {
+    const char *from, *to, *what;
+  };
+  const std::string right = lines(true);
+  for (const Wrong& wrong :
+       {Wrong{R"("prompt_ids":[)", R"("prompt_ids":[7,)", "is another prompt than line 1's"},
+        {R"("completion_ids":[)", R"("completion_ids":[400,)", "expected tokens from 0 to 379"},
+        {R"("completion_ids":[)", R"("completion_ids":[1,)", " numbers of "},
+        {R"("log_probs":[-)", R"("log_probs":[)", "none above 0"},
+        {R"("prompt_ids")", R"("prompt")", "prompt_ids"}}) {
+    std::string lines = right;
+    const std::size_t second = lines.find('\n') + 1;
+    lines.replace(lines.find(wrong.from, second), std::string(wrong.from).size(), wrong.to);
+    write_file_atomically(path("rollouts.jsonl"), lines, true);
+    expect_refused(policy(), Exit::bad_data, wrong.what);
+    expect_refused(policy(), Exit::bad_data, "rollouts.jsonl:2: ");
+  }
+  write_file_atomically(path("rollouts.jsonl"), right, true);
+  PolicyOptions o = policy();
+  o.num_generations = 3;
+  expect_refused(o, Exit::bad_data, "is another prompt");
+  o = policy();
+  o.run.batch.global_batch_size = 3;
+  expect_refused(o, Exit::bad_config, "no multiple of --num-generations 2");
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,65 @@
+#include "post/policy/rewards.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+double judged(const char* rule, const char* text, const char* answer) {
+  return reward_of(reward_rules({rule}), text, answer);
+}
+
+TEST(Rewards, Exact) {
+  EXPECT_EQ(judged("exact", " Mia.\n", "Mia."), 1);
+  EXPECT_EQ(judged("exact", "Mia", "Mia."), 0);
+  EXPECT_EQ(judged("exact", "", " "), 1);
+}
+
+TEST(Rewards, Number) {
+  struct Case {
+    const char *text, *answer;
+    double expected;
+  };
+  for (const Case& c : {Case{"The answer is 5.", "5", 1},
+                        {"1,000", "1000", 1},
+                        {"so 2/4", "1/2", 1},
+                        {"0.5", "1/2", 1},
+                        {"first 3 then 4", "3", 0},
+                        {"12 apples and 13 pears", "12", 0},
+                        {"0.1234568", "0.1234567", 1},
+                        {"0.333", "1/3", 0},
+                        {"0.33333333", "1/3", 1},
+                        {"It is -7", "-7", 1},
+                        {"9-7", "-7", 0},
+                        {"7", "-7", 0},
+                        {"1,23", "23", 1},
+                        {"nothing", "5", 0},
+                        {"", "5", 0},
+                        {"5/0", "0", 1},
+                        {"5", "no number", 0}})
+    EXPECT_EQ(judged("number", c.text, c.answer), c.expected) << c.text << " for " << c.answer;
+}
+
+TEST(Rewards, Format) {
+  EXPECT_EQ(judged("format", "<think>a\nb</think>\n<answer>5</answer>", ""), 1);
+  EXPECT_EQ(judged("format", "<think></think>\n<answer></answer>", ""), 1);
+  EXPECT_EQ(judged("format", "<think>a</think><answer>5</answer>", ""), 0);
+  EXPECT_EQ(judged("format", "<think>a</think>\n<answer>5</answer>.", ""), 0);
+  EXPECT_EQ(judged("format", "<think>a</think>\n<answer>5</answer><answer>6</answer>", ""), 0);
+  EXPECT_EQ(judged("format", "5", ""), 0);
+}
+
+TEST(Rewards, AreWeighedAndAddedUp) {
+  const auto rules = reward_rules({"number", "format=0.25", "exact=-1"});
+  EXPECT_EQ(reward_of(rules, "<think>1</think>\n<answer>5</answer>", "5"), 1.25);
+  EXPECT_EQ(reward_of(rules, "5", "5"), 0);
+  EXPECT_TRUE(needs_answer(rules));
+  EXPECT_FALSE(needs_answer(reward_rules({"format"})));
+  for (const char* const wrong : {"maths", "exact=", "exact=x", "exact=1x", ""})
+    EXPECT_THROW(reward_rules({wrong}), Error) << wrong;
+}
+
+}  // namespace
+}  // namespace mt
