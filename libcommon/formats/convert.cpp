@@ -78,7 +78,7 @@ struct Plan {
            " is no T5");
     if (target.legacy) check_legacy(target.config);
     if (by_stages) check_tensor_ranks();
-    source->check_all_used(table);
+    source->check_all_used(model_rows(source->config()));
     if (options.with_optimizer) {
       states = source->states();
       if (states.size() < 2) refuse_states();
@@ -107,6 +107,12 @@ struct Plan {
 
   static ModelConfig config_of(const ConvertOptions& o, const ModelSource& source) {
     ModelConfig config = source.config();
+    if (o.source.further && *o.source.further != config.mtp_num_layers) {
+      if (*o.source.further > 0)
+        fail(Exit::bad_config, "--mtp-num-layers ", *o.source.further, ": ", source.path(), " has ",
+             config.mtp_num_layers);
+      static_cast<MtpConfig&>(config) = {};
+    }
     const std::int64_t tp = o.target_tensor_parallel,
                        multiple = tp * o.make_vocab_size_divisible_by.value_or(
                                            config.make_vocab_size_divisible_by),
@@ -340,6 +346,7 @@ static std::unique_ptr<ModelSource> open_written(const Plan& plan, const std::st
   there.vocab_size = plan.target.config.vocab_size;
   there.with_optimizer = plan.target.with_optimizer;
   there.check_while_reading = true;
+  there.further = plan.target.config.mtp_num_layers;
   std::unique_ptr<ModelSource> written = open_model(folder, there);
   written->check_all_used(plan.table);
   return written;
@@ -487,7 +494,12 @@ std::string describe_conversion(const ConvertOptions& options) {
         for (const ForeignName& name : names)
           text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
       };
-      if (options.saver == "hf") add(hugging_face_names(plan.target.config, row));
+      if (options.saver == "hf") {
+        const std::vector<ForeignName> names = hugging_face_names(plan.target.config, row);
+        add(names);
+        for (const std::string& copy : hugging_face_copies(plan.target.config, row))
+          add({{.name = copy, .transform = names.front().transform}});
+      }
       if (options.saver == "meta") add(meta_tensors(plan.target.config, row));
       if (plan.gguf)
         for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;

@@ -3,6 +3,7 @@
 #include "base/flag_list.h"
 #include "formats/convert.h"
 #include "formats/gguf/gguf_mixture.h"
+#include "model/config/mtp_config.h"
 
 namespace mt {
 
@@ -38,6 +39,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--prefix", &source.prefix, "NAME",
             "what names of the model's tensors begin with, where INPUT holds several models (an "
             "average, a teacher) in the state of a PyTorch run; what lies beside is passed over");
+  cl.option("--mtp-num-layers", &source.further, "N",
+            "layers that predict further tokens: those of a DeepSeek-V3 or GLM-4.5 of Hugging "
+            "Face's, which has N of them, come along; 0 leaves those of INPUT behind; default: "
+            "Megatron's come along, Hugging Face's do not",
+            between(0, kMostFurther));
   cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
             one_of({"GPT", "BERT"}));
   cl.option("--true-vocab-size", &source.vocab_size, "N",

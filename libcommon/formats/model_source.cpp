@@ -187,7 +187,8 @@ static std::unique_ptr<ModelSource> open_any(const std::string& path,
   if (!fs::exists(path)) fail_without_model(path);
   if (!options.adapter.empty()) return open_adapted(path, adapter_folder(options.adapter), options);
   refuse_unread(path);
-  if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
+  if (options.mock)
+    return std::make_unique<MockSource>(path, *options.mock, options.further.value_or(0));
   if (const auto file = find_gguf(path)) {
     if (options.iteration)
       fail(Exit::no_input, *file, ": is a GGUF file and has no iterations, but ",

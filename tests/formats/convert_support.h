@@ -74,7 +74,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_layer_freq = "[0,1]";
     c.moe_ffn_hidden_size = 24;
   }
-  if (name == "glm4_moe") {
+  if (name.starts_with("glm4_moe")) {
     c.family = ModelFamily::mixtral;
     c.num_experts = 4;
     c.moe_router_topk = 2;
@@ -106,7 +106,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.moe_layer_freq = "1";
     c.moe_shared_expert_intermediate_size = c.ffn();
   }
-  if (name == "deepseek_v3" || name == "kimi_k2") {
+  if (name.starts_with("deepseek_v3") || name == "kimi_k2") {
     c.q_lora_rank = 7;
     c.moe_ffn_hidden_size = 24;
     c.moe_shared_expert_intermediate_size = 48;
@@ -234,6 +234,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.relu = c.scale_decoder_outputs = name == "t5";
     c.gated_gelu = c.untie_embeddings_and_output_weights = name == "t5_gated";
   }
+  if (name.ends_with("_further")) c.mtp_num_layers = name.starts_with("glm") ? 1 : 2;
   c.vocab_size = 21;
   c.padded_vocab_size = 0;
   c.make_vocab_size_divisible_by = 8;
@@ -246,14 +247,24 @@ inline void write_hugging_face(const std::string& folder, const ModelConfig& con
   std::filesystem::create_directory(folder);
   const ParamTable table = model_rows(config);
   std::vector<SafetensorsWriter::Entry> entries;
-  for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(config, row))
-      if (name.part == 0)
+  std::vector<unsigned> seeds;
+  for (const Param& row : table.rows()) {
+    const std::vector<ForeignName> names = hugging_face_names(config, row);
+    for (const ForeignName& name : names)
+      if (name.part == 0) {
         entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
+        seeds.push_back(static_cast<unsigned>(entries.size()));
+      }
+    const unsigned seed = seeds.empty() ? 0 : seeds.back();
+    for (const std::string& copy : hugging_face_copies(config, row)) {
+      entries.push_back({copy, dtype, hugging_face_shape(row, names.front(), config)});
+      seeds.push_back(seed);
+    }
+  }
   SafetensorsWriter writer(folder, entries, 1 << 30);
-  unsigned seed = 1;
-  for (const auto& entry : entries) {
-    std::mt19937 engine(seed++);
+  for (std::size_t at = 0; at < entries.size(); ++at) {
+    const auto& entry = entries[at];
+    std::mt19937 engine(seeds[at]);
     const HostTensor tensor(dtype, entry.shape);
     auto* const bytes = static_cast<unsigned char*>(tensor.view().data());
     for (std::size_t i = 0; i < tensor.view().bytes(); ++i)

@@ -30,18 +30,21 @@ INSTANTIATE_TEST_SUITE_P(
                     "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
                     "qwen3_moe_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
                     "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
-                    "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "bert",
-                    "mamba", "hybrid", "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled",
-                    "bert_of_labels", "bert_of_numbers", "bert_of_choices", "gpt2_of_labels",
-                    "llama_of_labels", "qwen3_of_numbers"),
+                    "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
+                    "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
+                    "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled", "bert_of_labels",
+                    "bert_of_numbers", "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
+                    "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::string kind(name_of(dtype));
-    write_hugging_face(scratch_.path("hf" + kind), config_named(GetParam()), dtype);
+    const ModelConfig config = config_named(GetParam());
+    write_hugging_face(scratch_.path("hf" + kind), config, dtype);
     ConvertOptions options;
     options.verify = true;
+    if (config.mtp_num_layers > 0) options.source.further = config.mtp_num_layers;
     const ConvertReport report = convert("hf" + kind, "core" + kind, "core", options);
     EXPECT_EQ(report.compared, report.rows);
     convert("core" + kind, "back" + kind, "hf", options);
@@ -57,6 +60,7 @@ TEST_P(Family, SettingsComeBack) {
       parse_hugging_face_config(hugging_face_config(c, DType::bf16, ""), "config.json");
   EXPECT_EQ(found.dtype, DType::bf16);
   ModelConfig back = found.model;
+  back.mtp_num_layers = found.further.value_or(0);
   back.make_vocab_size_divisible_by = 8;
   back.complete();
   const auto args_of = [](const ModelConfig& config) {
@@ -102,6 +106,61 @@ TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
     }
     EXPECT_EQ(DistReader(scratch_.path(folder + "/release")).at(key).shape, shape) << key;
   }
+}
+
+TEST_F(Convert, LayersThatPredictFurtherTokensComeAlongWhereAsked) {
+  write_hugging_face(scratch_.path("hf"), config_named("glm4_moe_further"), DType::bf16);
+  EXPECT_EQ(open_model(scratch_.path("hf"))->notes(),
+            std::vector{concat(scratch_.path("hf"),
+                               ": passed over: model.layers.2.*, a layer that predicts a further "
+                               "token; see --mtp-num-layers")});
+  write_hugging_face(scratch_.path("two"), config_named("deepseek_v3_further"), DType::bf16);
+  const std::vector<std::string> notes = open_model(scratch_.path("two"))->notes();
+  EXPECT_EQ(std::ranges::count_if(
+                notes, [](const std::string& n) { return n.find("passed over") < n.size(); }),
+            2);
+  convert("two", "two_core", "core");
+  write_hugging_face(scratch_.path("plain"), config_named("glm4_moe"), DType::bf16);
+  convert("hf", "without", "hf");
+  EXPECT_EQ(content("without/config.json"), content("plain/config.json"));
+  ConvertOptions options;
+  options.source.further = 1;
+  convert("hf", "core", "core", options);
+  const DistReader core(scratch_.path("core/release"));
+  EXPECT_EQ(core.at("mtp.layers.0.eh_proj.weight").shape, Shape({16, 32}));
+  EXPECT_EQ(core.at("mtp.layers.0.transformer_layer.mlp.experts.experts.linear_fc2.weight").shape,
+            Shape({4, 16, 24}));
+  options.source.further = 0;
+  convert("core", "left", "hf", options);
+  EXPECT_EQ(content("left/model.safetensors"), content("without/model.safetensors"));
+  options.source.further = 2;
+  EXPECT_EQ(error("hf", "new", "core", options),
+            concat("78 ", scratch_.path("hf/config.json"),
+                   ": has 1 layers that predict further tokens, --mtp-num-layers 2"));
+  EXPECT_EQ(error("core", "new", "core", options),
+            concat("78 --mtp-num-layers 2: ", scratch_.path("core/release"), " has 1"));
+  write_hugging_face(scratch_.path("llama"), config_named("llama"), DType::bf16);
+  EXPECT_EQ(error("llama", "new", "core", options),
+            concat("78 ", scratch_.path("llama/config.json"),
+                   ": has 0 layers that predict further tokens, --mtp-num-layers 2"));
+}
+
+TEST_F(Convert, WordsOfLayersThatPredictFurtherTokensAreTheModels) {
+  write_hugging_face(scratch_.path("hf"), config_named("deepseek_v3_further"), DType::f32);
+  std::string file = content("hf/model.safetensors");
+  const std::size_t at = file.find("model.layers.3.embed_tokens.weight"),
+                    begin = file.find("\"data_offsets\":[", at) + 16;
+  const std::size_t offset = std::stoul(file.substr(begin));
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof header);
+  file[8 + header + offset] ^= 1;
+  File::create(scratch_.path("hf/model.safetensors")).write(file);
+  ConvertOptions options;
+  options.source.further = 2;
+  EXPECT_EQ(error("hf", "core", "core", options),
+            concat("65 ", scratch_.path("hf"),
+                   ": tensor model.layers.3.embed_tokens.weight differs from "
+                   "model.embed_tokens.weight, though config.json says that they are one"));
 }
 
 TEST_F(Convert, SameBytesForAnyNumberOfThreads) {

@@ -126,12 +126,12 @@ TEST_F(Convert, RanksAreReadWithoutACopyOfTheRow) {
   const std::size_t before = test::peak_memory();
   source->read(table.rows().front(), "", words);
   EXPECT_LT(test::peak_memory() - before, 8u << 20);
-  EXPECT_EQ(
-      std::memcmp(
-          words.view().data(),
-          HuggingFaceSource(scratch_.path("hf"), {}).view(table.rows().front(), "")->tensor.data(),
-          words.view().bytes()),
-      0);
+  EXPECT_EQ(std::memcmp(words.view().data(),
+                        HuggingFaceSource(scratch_.path("hf"), ModelSourceOptions())
+                            .view(table.rows().front(), "")
+                            ->tensor.data(),
+                        words.view().bytes()),
+            0);
 }
 
 // Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.

@@ -127,7 +127,17 @@ static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) 
   read_glm_groups(json, c);
   const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
   set_layers(c, [&](std::int64_t layer) { return layer >= dense; });
-  config.passed_over = concat("layers.", c.num_layers, ".");
+  read_further_layers(json, config);
+}
+
+bool may_predict_further(std::string_view type) {
+  return type == "glm4_moe" || (is_latent_family(type) && type != "deepseek_v2");
+}
+
+void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config) {
+  config.may_predict_further = true;
+  if (json.has("num_nextn_predict_layers"))
+    config.further = json.number("num_nextn_predict_layers", kMostFurther);
 }
 
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
@@ -238,7 +248,7 @@ static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
   json.member("topk_group", groups ? c.moe_router_group_topk : 1);
   json.member("norm_topk_prob", true).member("use_qk_norm", c.qk_layernorm);
   if (c.rotary_percent == 1) write_fraction(json, "partial_rotary_factor", 1);
-  json.member("num_nextn_predict_layers", 0);
+  json.member("num_nextn_predict_layers", c.mtp_num_layers);
 }
 
 void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {

@@ -32,9 +32,10 @@ struct HuggingFaceConfig {
   std::optional<DType> dtype = {};  // none: that of the tensors
   LackingBiases lacking = {};
   std::vector<std::string> notes = {};  // what a user should know of how it is read; lines
-  // What names of tensors begin with, without the model's, that transformers passes over: those of
-  // layers that predict further tokens.  Empty: nothing.
-  std::string passed_over = {};
+  // Of a family with layers that predict further tokens, which transformers passes over: how many
+  // there are, where that is said.  The model has none of them.
+  bool may_predict_further = false;
+  std::optional<std::int64_t> further = {};
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
   // a T5 of the 5th generation's.
   bool output_if_stored = false;

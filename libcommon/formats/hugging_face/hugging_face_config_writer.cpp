@@ -55,7 +55,6 @@ std::string_view type_of(const ModelConfig& c) {
     return !c.is_hybrid() ? "mamba2" : c.swiglu ? "bamba" : "nemotron_h";
   }
   if (c.family == ModelFamily::retro) refuse_setting("--retro-add-retriever");
-  if (c.mtp_num_layers > 0) refuse_setting("--mtp-num-layers");
   if (const std::string_view type = hugging_face_type(c); is_read_back(type)) return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
   if (c.position_embedding_type != "learned_absolute") return decoder_type(c);
@@ -202,7 +201,9 @@ bool is_ours(std::string_view name) {
 
 // These families have many settings, and most of what those may be has no model there.
 void check_reads_back(const ModelConfig& model, const std::string& json, std::string_view type) {
-  ModelConfig back = parse_hugging_face_config(json, "config.json").model;
+  const HuggingFaceConfig parsed = parse_hugging_face_config(json, "config.json");
+  ModelConfig back = parsed.model;
+  back.mtp_num_layers = parsed.further.value_or(0);
   back.padded_vocab_size = model.padded_vocab_size;
   back.complete();
   if (const char* const setting = differing_setting(model, back))
@@ -237,6 +238,10 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   const JsonObject before(root, "config.json");
   const std::string_view before_type = before.text_or("model_type", "");
   const std::string_view type = type_like(model, before_type);
+  if (model.mtp_num_layers > 0 && !may_predict_further(type))
+    fail(Exit::bad_config, "--mtp-num-layers: no ", type,
+         " of transformers has layers that predict further tokens; --mtp-num-layers 0 leaves them "
+         "behind");
   JsonWriter json;
   json.begin_object()
       .key("architectures")

@@ -22,11 +22,16 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
                                                  const RowTypes& types) {
   std::vector<SafetensorsWriter::Entry> entries;
-  for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(target.config, row))
+  for (const Param& row : table.rows()) {
+    const std::vector<ForeignName> names = hugging_face_names(target.config, row);
+    for (const ForeignName& name : names)
       if (name.part == 0)
         entries.push_back(
             {name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
+    for (const std::string& copy : hugging_face_copies(target.config, row))
+      entries.push_back(
+          {copy, types(row, ""), hugging_face_shape(row, names.front(), target.config)});
+  }
   return entries;
 }
 
@@ -74,6 +79,8 @@ class HuggingFaceSink : public ModelSink {
         writer_.write_part(name.name, name.part, theirs.tensor());
       else
         writer_.write(name.name, theirs.tensor());
+      for (const std::string& copy : hugging_face_copies(target_.config, row))
+        writer_.write(copy, theirs.tensor());
     }
   }
 

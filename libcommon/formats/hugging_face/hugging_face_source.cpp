@@ -81,7 +81,7 @@ void ModelSource::take_tokenizer(FolderTokenizer found) {
         concat("a tokenizer that cannot be read travels as it is (", tokenizer_problem_, ")"));
 }
 
-HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
+HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t further) {
   path_ = folder;
   format_ = kHuggingFaceFormat;
   const std::string path = folder + "/config.json";
@@ -91,8 +91,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
   lacking_ = stored.lacking;
-  passed_over_ = stored.passed_over;
   notes_ = stored.notes;
+  take_further(stored, further);
   quantization_ = stored.quantization;
   if (const std::string modelopt = folder + "/hf_quant_config.json";
       quantization_.empty() && fs::exists(modelopt))
@@ -106,8 +106,29 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   take_tokenizer(read_tokenizer_in(folder));
 }
 
+// Layers that predict further tokens are the model's where they are asked for.
+void HuggingFaceSource::take_further(const HuggingFaceConfig& stored, std::int64_t layers) {
+  config_->mtp_num_layers = layers;
+  if (layers == 0 && stored.may_predict_further)
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(1, stored.further.value_or(1)); ++i)
+      passed_over_.push_back(concat("layers.", stored.model.num_layers + i, "."));
+  if (layers > 0 && layers != stored.further.value_or(stored.may_predict_further ? layers : 0))
+    fail(Exit::bad_config, path_, "/config.json: has ", stored.further.value_or(0),
+         " layers that predict further tokens, --mtp-num-layers ", layers);
+}
+
+void HuggingFaceSource::note_passed_over() {
+  for (const std::string& layer : passed_over_) {
+    const std::string begin = concat(prefix_, "model.", layer);
+    if (std::ranges::any_of(tensors_->tensors(),
+                            [&](const auto& each) { return each.first.starts_with(begin); }))
+      notes_.push_back(concat(path_, ": passed over: ", begin,
+                              "*, a layer that predicts a further token; see --mtp-num-layers"));
+  }
+}
+
 HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
-    : HuggingFaceSource(folder) {
+    : HuggingFaceSource(folder, options.further.value_or(0)) {
   if (options.vocab_size && *options.vocab_size != config_->vocab_size)
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_->vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
@@ -120,6 +141,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   if (output_if_stored_)
     config_->untie_embeddings_and_output_weights =
         tensors_->find(prefix_ + "lm_head.weight") != nullptr;
+  note_passed_over();
 }
 
 // Where config.json names no type, weights are of the one that those have which are not packed.
@@ -136,8 +158,8 @@ void HuggingFaceSource::unpack() {
                           " are read as the ", name_of(dtype), " numbers that they stand for"));
 }
 
-MockSource::MockSource(const std::string& folder, std::uint64_t seed)
-    : HuggingFaceSource(folder), seed_(seed) {}
+MockSource::MockSource(const std::string& folder, std::uint64_t seed, std::int64_t further)
+    : HuggingFaceSource(folder, further), seed_(seed) {}
 
 void MockSource::read(const Param& row, const std::string&, Tensor out) const {
   constexpr std::int64_t kBlock = 1 << 18;
@@ -310,7 +332,11 @@ static bool is_computed(const std::string& name, const std::string& format) {
 
 // The tensor that another of a model of transformers is, which a file may hold again.
 const DistTensor* HuggingFaceSource::original_of(const std::string& name,
-                                                 const Param& words) const {
+                                                 const ParamTable& table) const {
+  for (const Param& row : table.rows())
+    for (const std::string& copy : hugging_face_copies(*config_, row))
+      if (bare_name(copy) == bare_name(name)) return &stored(row, names_of(row)[0]);
+  const Param& words = table.rows().front();
   if (name == "cls.predictions.decoder.bias")
     return tensors_->find(prefix_ + "cls.predictions.bias");
   return are_words(name) ? &stored(words, names_of(words)[0]) : nullptr;
@@ -341,8 +367,11 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_)) continue;
-    if (!passed_over_.empty() && bare_name(name).starts_with(passed_over_)) continue;
-    const DistTensor* const original = original_of(name, table.rows().front());
+    if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {
+          return bare_name(name).starts_with(layer);
+        }))
+      continue;
+    const DistTensor* const original = original_of(name, table);
     if (original == nullptr)
       fail(Exit::bad_data, path_, ": tensor ", key,
            " has no place in the model that its settings describe");

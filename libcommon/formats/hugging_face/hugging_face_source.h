@@ -20,8 +20,8 @@ class HuggingFaceSource : public ModelSource {
 
  protected:
   HuggingFaceSource() = default;
-  // Without tensors.
-  explicit HuggingFaceSource(const std::string& folder);
+  // Without tensors.  further: ModelSourceOptions'.
+  HuggingFaceSource(const std::string& folder, std::int64_t further);
 
   // The tensors here that a row consists of; none of one that is lacking.
   virtual std::vector<ForeignName> names_of(const Param& row) const;
@@ -35,22 +35,26 @@ class HuggingFaceSource : public ModelSource {
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false;  // these: see HuggingFaceConfig
-  std::string passed_over_;        // HuggingFaceConfig's
-  std::string quantization_;       // HuggingFaceConfig's, or hf_quant_config.json
-  std::string prefix_;             // before all names, where a state_dict() is part of a state
+  // What names begin with, without the model's, of each layer that predicts a further token, where
+  // the model has none of them.
+  std::vector<std::string> passed_over_;
+  std::string quantization_;  // HuggingFaceConfig's, or hf_quant_config.json
+  std::string prefix_;        // before all names, where a state_dict() is part of a state
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
   const DistTensor* words_alone() const;
-  const DistTensor* original_of(const std::string& name, const Param& words) const;
+  const DistTensor* original_of(const std::string& name, const ParamTable& table) const;
+  void take_further(const HuggingFaceConfig& stored, std::int64_t layers);
+  void note_passed_over();
   void check_same(const DistTensor& a, const DistTensor& b) const;
 };
 
 // A model that has a config.json there, with initial weights instead of its own.
 class MockSource : public HuggingFaceSource {
  public:
-  MockSource(const std::string& folder, std::uint64_t seed);
+  MockSource(const std::string& folder, std::uint64_t seed, std::int64_t further);
   DType dtype_of(const Param&, const std::string&) const override { return dtype(); }
   void read(const Param& row, const std::string& state, Tensor out) const override;
   std::optional<MappedTensor> view(const Param&, const std::string&) const override { return {}; }

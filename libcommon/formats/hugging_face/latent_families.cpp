@@ -110,7 +110,7 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
     c.moe_router_score_function = "sigmoid";
     c.moe_router_enable_expert_bias = true;
     read_groups_by_sums(json, c);
-    config.passed_over = concat("layers.", c.num_layers, ".");
+    read_further_layers(json, config);
   }
   const std::int64_t dense = json.size_or("first_k_dense_replace", second ? 0 : 3);
   if (dense == 0) return;
@@ -185,7 +185,8 @@ void write_latent_experts(JsonWriter& json, const ModelConfig& c, std::string_vi
   json.member("moe_layer_freq", 1);
   json.member("aux_loss_alpha", c.moe_aux_loss_coeff);
   json.member("seq_aux", c.moe_router_load_balancing_type == "seq_aux_loss");
-  if (!second) json.member("rope_interleave", true).member("num_nextn_predict_layers", 0);
+  if (!second)
+    json.member("rope_interleave", true).member("num_nextn_predict_layers", c.mtp_num_layers);
 }
 
 }  // namespace mt

@@ -66,6 +66,14 @@ constexpr ModuleName kLatent[] = {
     {"self_attention.linear_kv_up_proj", "self_attn.kv_b_proj"},
 };
 
+// Of a layer that predicts a further token, beside what every layer has.
+constexpr ModuleName kFurther[] = {
+    {"enorm", "enorm"},
+    {"hnorm", "hnorm"},
+    {"eh_proj", "eh_proj"},
+    {"final_layernorm", "shared_head.norm"},
+};
+
 constexpr ModuleName kMixtralRouter[] = {{"mlp.router", "block_sparse_moe.gate"}};
 
 constexpr ModuleName kMixtralExpert[] = {
@@ -206,8 +214,14 @@ Names gpt2_names(const ModelConfig& c, const Param& row) {
   return names;
 }
 
+constexpr const char* kLlamaLayers = "model.layers.";
+
 Names llama_names(const ModelConfig& c, const Param& row) {
-  const std::string layer = layer_prefix(row.place, "model.layers.");
+  // Layers that predict further tokens are behind the others.
+  const bool further = row.place.stack == kFurtherStack;
+  const std::string layer = further ? concat(kLlamaLayers, c.num_layers + *row.place.layer, ".")
+                                    : layer_prefix(row.place, kLlamaLayers);
+  if (further && row.place.inner.empty()) return names_in(kFurther, c, row, layer);
   // Of models of experts Mixtral has names of its own.
   const bool qwen = c.qk_layernorm || c.moe_shared_expert_intermediate_size > 0;
   if (row.place.param == "softmax_offset") return {{layer + "self_attn.sinks"}};
@@ -323,6 +337,19 @@ std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Par
   if (zero) return {};
   Names names = names_of(config, row);
   if (names.empty()) fail(Exit::bad_data, row.name(), ": has no place in Hugging Face's formats");
+  return names;
+}
+
+std::vector<std::string> hugging_face_copies(const ModelConfig& config, const Param& row) {
+  const bool words = row.place.module == "word_embeddings",
+             output = words ? !config.untie_embeddings_and_output_weights
+                            : row.place.stack == "output_layer";
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < config.mtp_num_layers; ++i) {
+    const std::string layer = concat(kLlamaLayers, config.num_layers + i, ".");
+    if (words) names.push_back(layer + "embed_tokens.weight");
+    if (output) names.push_back(layer + "shared_head.head.weight");
+  }
   return names;
 }
 

@@ -21,6 +21,10 @@ std::string_view hugging_face_type(const ModelConfig& config);
 // row that has no place there is Exit::bad_data.
 std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Param& row);
 
+// Returns the tensors that hold all of a row once more: layers that predict further tokens have the
+// words and the output layer for their own.
+std::vector<std::string> hugging_face_copies(const ModelConfig& config, const Param& row);
+
 // Returns the shape of such a tensor; a vocabulary is not padded there.
 Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
 

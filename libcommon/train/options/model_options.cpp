@@ -130,7 +130,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
       from_now.goes_on_in_place())
     from_now.ckpt_step.reset();  // as ranks that were started again go on
   try {
-    stored = stored_settings(from_now);
+    stored = stored_settings(from_now, model.mtp_num_layers);
   } catch (const Error& error) {  // what is planned may lie elsewhere
     if (error.code() != Exit::no_input || !(plan.wanted || plan.search)) throw;
   }

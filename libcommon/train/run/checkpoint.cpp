@@ -229,7 +229,8 @@ static void check_same_base(const AdapterConfig& run, const AdapterConfig& store
 static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
                          bool first, const Log& log) {
   const std::unique_ptr<ModelSource> source =
-      open_model(path, {.adapter = options.checkpoint.adapter,
+      open_model(path, {.further = state.task.model().mtp_num_layers,
+                        .adapter = options.checkpoint.adapter,
                         .merges_adapter = !state.task.model().has_adapters()});
   if (first)
     for (const std::string& note : source->notes()) log.note(note);

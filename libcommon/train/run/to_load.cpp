@@ -84,12 +84,12 @@ void warn_of_newer(const CheckpointOptions& o, const ToLoad& found, const Log& l
 }
 
 static std::optional<StoredSettings> settings_of(const CheckpointOptions& o, const ToLoad& found,
-                                                 int damaged = 0) {
+                                                 std::int64_t further, int damaged = 0) {
   const bool adapts = found.place && !o.adapter.empty() && !is_peft_folder(found.place->folder);
   if (!found.foreign.empty() || adapts) {
     const std::string& path = adapts ? found.place->folder : found.foreign;
     const std::unique_ptr<ModelSource> model =
-        open_model(path, {.adapter = o.adapter, .merges_adapter = false});
+        open_model(path, {.further = further, .adapter = o.adapter, .merges_adapter = false});
     return StoredSettings{path, model->config(), model->config().max_position_embeddings};
   }
   if (!found.place) return {};
@@ -105,17 +105,17 @@ static std::optional<StoredSettings> settings_of(const CheckpointOptions& o, con
   } catch (const Error&) {
     const auto before = damaged == kMostDamaged ? std::nullopt : checkpoint_before(o, found);
     if (!before) throw;
-    return settings_of(o, *before, damaged + 1);
+    return settings_of(o, *before, further, damaged + 1);
   }
 }
 
-std::optional<StoredSettings> stored_settings(const CheckpointOptions& o) {
+std::optional<StoredSettings> stored_settings(const CheckpointOptions& o, std::int64_t further) {
   constexpr int kMost = 10;  // times that another run replaces what was found
   if (o.load.empty() && o.pretrained_checkpoint.empty()) return {};
   ToLoad found = find_to_load(o);
   for (int times = 0;; ++times) {
     try {
-      return settings_of(o, found);
+      return settings_of(o, found, further);
     } catch (const Error&) {
       const ToLoad newer = find_to_load(o);
       const bool replaced =

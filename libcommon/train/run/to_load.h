@@ -42,7 +42,8 @@ struct StoredSettings {
 };
 
 // The settings of what is to be loaded, if anything is; of the checkpoint before, where it is
-// damaged and a run would go on from that.
-std::optional<StoredSettings> stored_settings(const CheckpointOptions& options);
+// damaged and a run would go on from that.  further: ModelSourceOptions'.
+std::optional<StoredSettings> stored_settings(const CheckpointOptions& options,
+                                              std::int64_t further);
 
 }  // namespace mt
