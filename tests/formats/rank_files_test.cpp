@@ -88,6 +88,47 @@ TEST_F(Convert, ExpertsAreSharedOut) {
             "78 --target-expert-parallel-size 3: does not divide 4 experts");
 }
 
+// Megatron-Core cuts eh_proj by rows, and has the words on the last stage, too.
+TEST_F(Convert, LayersThatPredictFurtherTokensAreOnTheLastStage) {
+  write_hugging_face(scratch_.path("hf"), config_named("glm4_moe_further"), DType::bf16);
+  ConvertOptions options;
+  options.source.further = 1;
+  options.ckpt_format = "torch";
+  options.verify = true;
+  options.target_tensor_parallel = options.target_pipeline_parallel = 2;
+  options.target_expert_parallel = 2;
+  convert("hf", "ranks", "core", options);
+  const RankTensors ranks(scratch_.path("ranks/release"));
+  const std::string last = "mp_rank_01_001_001/model.", layer = "mtp.layers.0.";
+  EXPECT_EQ(ranks.at(last + layer + "eh_proj.weight").shape, Shape({8, 32}));
+  EXPECT_EQ(ranks.at(last + "embedding.word_embeddings.weight").shape,
+            ranks.at(last + "output_layer.weight").shape);
+  const std::string experts = layer + "transformer_layer.mlp.experts.local_experts.";
+  EXPECT_NE(ranks.find(last + experts + "1.linear_fc2.weight"), nullptr);
+  EXPECT_EQ(ranks.find(last + experts + "2.linear_fc2.weight"), nullptr);
+  EXPECT_EQ(ranks.find("mp_rank_01_000_001/model." + layer + "eh_proj.weight"), nullptr);
+  ConvertOptions back;
+  back.verify = true;
+  convert("ranks", "core", "core", back);
+  convert("ranks", "back", "hf", back);
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  options.source.further = {};
+  convert("core", "again", "core", options);
+  EXPECT_EQ(content("again/release/mp_rank_01_001_001/model_optim_rng.pt"),
+            content("ranks/release/mp_rank_01_001_001/model_optim_rng.pt"));
+  back.source.further = 0;
+  convert("ranks", "left", "hf", back);
+  EXPECT_EQ(open_model(scratch_.path("left"))->notes(), std::vector<std::string>());
+  options.with_optimizer = back.with_optimizer = true;
+  EXPECT_EQ(error("core", "new", "core", options),
+            "78 --with-optimizer: not of layers that predict further tokens in files of ranks");
+  back.source.with_optimizer = true;
+  EXPECT_EQ(error("ranks", "new", "core", back),
+            concat("78 ", scratch_.path("ranks/release"),
+                   ": optimizer's state of layers that predict further tokens is not read from "
+                   "files of ranks"));
+}
+
 TEST_F(Convert, StagesHoldWhatTheLayoutSays) {
   write_hugging_face(scratch_.path("hf"), config_named("tied"), DType::bf16);
   ConvertOptions options;

@@ -114,6 +114,11 @@ void BucketStates::read_run(const PyValue& args) {
     fail(Exit::bad_data, where_,
          ": args.pipeline_model_parallel_size: a T5 of several stages, of which Megatron-Core "
          "saves no torch_dist checkpoint");
+  if (config_.mtp_num_layers > 0 && counts_.stages > 1)
+    fail(
+        Exit::bad_data, where_,
+        ": args.pipeline_model_parallel_size: the optimizer's state of layers that predict further "
+        "tokens is not read where there are several stages");
   stages_ = stages_in(args, layers_of(config_), where_);
   const PyValue* const implementation = given(args, "transformer_impl");
   names_ = {.local_spec = implementation != nullptr && implementation->as_string(where_) == "local",
@@ -143,8 +148,7 @@ static const PyValue& only(const PyValue& object, const std::string& where) {
 
 void BucketStates::find_places(const PyValue& args) {
   for (std::int64_t tensor = 0; tensor < counts_.tensor; ++tensor) {
-    parts_.push_back(model_rows(
-        config_, {.rank = static_cast<int>(tensor), .ranks = static_cast<int>(counts_.tensor)}));
+    parts_.push_back(rank_rows(config_, tensor, counts_.tensor));
     places_.emplace_back();
     for (std::int64_t stage = 0; stage < counts_.stages; ++stage) {
       find_buffers({stage, tensor, 0, 0}, args);

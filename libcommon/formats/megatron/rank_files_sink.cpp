@@ -39,7 +39,8 @@ RankChunks chunks_of(const ModelTarget& target, const ParamTable& table, std::in
   const std::vector<LayerPlan> layers = layers_of(target.config);
   for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk) {
     const auto number = static_cast<std::size_t>(chunk * counts_of(target).stages + stage);
-    const ChunkLayers at = ChunkLayers::of(layers, target.stages.ranges[number]);
+    const ChunkLayers at =
+        ChunkLayers::of(layers, target.stages.ranges[number], target.config.mtp_num_layers > 0);
     chunks.push_back({at, registered_rows(table, at, names_of(target),
                                           !target.config.untie_embeddings_and_output_weights)});
   }
@@ -95,9 +96,7 @@ class RankFilesSink : public ModelSink {
         save_(folder_to_save(target.path, iteration_), checkpoint_files(), target.replaces),
         types_(types) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
-      parts_.push_back(model_rows(
-          target.config,
-          {.rank = static_cast<int>(rank), .ranks = static_cast<int>(target.tensor_parallel)}));
+      parts_.push_back(rank_rows(target.config, rank, target.tensor_parallel));
     allow_open_files(static_cast<std::size_t>(2 * counts_.stages * counts_.of_stage()));
     for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
       for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) begin(rank, stage);
@@ -262,11 +261,12 @@ class RankFilesSink : public ModelSink {
   // What the model's dict of a chunk holds, its rows to the `params` of their optimizer.
   PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
                   std::span<std::vector<RankParam>> params) const {
-    Named named, aliases;  // which come last
+    Named named, aliases;                    // which come last
+    bool words = chunk.at.has_words_copy();  // come next, those of the embedding
     for (const Param* whole : chunk.rows) {
       if (!has(rank, *whole)) continue;
       const Param& row = part_of(*whole, rank);
-      const bool copy = is_words(row) && !chunk.at.range.first;
+      const bool copy = is_words(row) && !chunk.at.range.first && !std::exchange(words, false);
       const RowPlace place =
           copy ? tied_copy(target_.config) : place_in_chunk(row, chunk.at, target_.config, counts_);
       const std::vector<std::string> names = names_at(place);

@@ -43,7 +43,8 @@ std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& 
 RowPlace place_in_chunk(const Param& row, const ChunkLayers& chunk, const ModelConfig& config,
                         const RankCounts& counts) {
   RowPlace place = row.place;
-  if (place.layer) *place.layer -= chunk.run_of(row)->begin;
+  if (const StackRun* const run = chunk.run_of(row); place.layer && run != nullptr)
+    *place.layer -= run->begin;
   if (place.expert) *place.expert %= config.num_experts / counts.expert;
   return place;
 }
@@ -70,10 +71,15 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   find_chunks();
   take_common();
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
-    parts_.push_back(model_rows(
-        *config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(counts_.tensor)}));
+    parts_.push_back(rank_rows(*config_, rank, counts_.tensor));
   check_positions();
-  if (options.with_optimizer) find_states(folder);
+  if (options.with_optimizer) {
+    if (config_->mtp_num_layers > 0)
+      fail(Exit::bad_config, folder,
+           ": optimizer's state of layers that predict further tokens is not read from files of "
+           "ranks");
+    find_states(folder);
+  }
 }
 
 static std::string first_file(const std::string& folder) {
@@ -190,10 +196,6 @@ void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
 
 // Chunk v of all stages comes before chunk v + 1 of any.
 void RankFilesSource::find_chunks() {
-  if (config_->mtp_num_layers > 0)
-    fail(Exit::bad_data, path_,
-         ": args.mtp_num_layers: is set, which is not supported in files of "
-         "ranks");
   const std::vector<LayerPlan> layers = layers_of(*config_);
   const std::int64_t all = std::ssize(layers);
   std::int64_t found = 0;
@@ -225,7 +227,8 @@ void RankFilesSource::find_chunks() {
         own += layers_in(chunk, stack.stack);
       if (counts_.encoder > 0 && own == 0)
         fail(Exit::bad_data, file(0, stage).mapped.path(), ": ", chunk.key, " has no layers");
-      chunk.at = ChunkLayers::of(layers, {found, found + own, turn || chunks_.empty(), false});
+      chunk.at = ChunkLayers::of(layers, {found, found + own, turn || chunks_.empty(), false},
+                                 config_->mtp_num_layers > 0);
       found += own;
       chunks_.push_back(std::move(chunk));
     }
@@ -362,6 +365,7 @@ void RankFilesSource::check_all_used(const ParamTable& table) const {
     for (const Param& row : table.rows())
       if (chunk.at.has(row)) add(place_in(chunk, row));
     if (chunk.at.has_tied_copy()) add(tied_copy(*config_));
+    if (chunk.at.has_words_copy()) add(table.rows().front().place);
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
       for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
         if (!used.contains(name) && !name.ends_with(kExtraState))

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/config/model_config.h"
 #include "model/keys.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -75,8 +76,8 @@ static std::size_t place_in(std::span<const std::string_view> list, std::string_
 constexpr std::string_view kEncoderPositions = "encoder_relative_pos_emb",
                            kDecoderPositions = "decoder_relative_pos_emb";
 
-static constexpr std::string_view kModelModules[] = {"embedding", kEncoderPositions,
-                                                     kDecoderPositions, "encoder", "decoder"};
+static constexpr std::string_view kModelModules[] = {
+    "embedding", kEncoderPositions, kDecoderPositions, "encoder", "decoder", kFurtherStack};
 
 bool is_relative_position(const Param& row) {
   return row.place.stack == kEncoderPositions || row.place.stack == kDecoderPositions;
@@ -88,7 +89,21 @@ bool is_words(const Param& row) {
 
 ChunkLayers ChunkLayers::all(const ModelConfig& config) {
   const std::vector<LayerPlan> layers = layers_of(config);
-  return of(layers, {.end = std::ssize(layers)});
+  return of(layers, {.end = std::ssize(layers)}, config.mtp_num_layers > 0);
+}
+
+// Megatron-Core cuts what joins an embedding and a hidden state, which each of our ranks has whole.
+ParamTable rank_rows(const ModelConfig& config, std::int64_t rank, std::int64_t ranks) {
+  ParamTable table =
+      model_rows(config, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(ranks)});
+  for (Param& row : table.rows())
+    if (row.place.stack == kFurtherStack && row.place.module == "eh_proj") {
+      const std::int64_t part = row.shape[0] / ranks;
+      row.local = {part, row.shape[1]};
+      row.dimension = 0;
+      row.cuts = {{.local = 0, .global = rank * part, .extent = part}};
+    }
+  return table;
 }
 
 const StackRun* ChunkLayers::run_of(const Param& row) const {
@@ -108,6 +123,7 @@ bool ChunkLayers::lacks(const Param& row) const {
 bool ChunkLayers::has(const Param& row) const {
   if (is_relative_position(row)) return true;
   if (lacks(row)) return false;
+  if (row.place.stack == kFurtherStack) return range.last;
   if (const auto layer = row.place.layer) {
     const StackRun* const run = run_of(row);
     return run != nullptr && *layer >= run->begin && *layer < run->end;
@@ -145,7 +161,8 @@ class Registrations {
       return first_.try_emplace({at.stack, *at.layer, name}, row.index).first->second;
     };
     found.layer = *at.layer;
-    found.module = first(module);
+    found.module =
+        module == "final_layernorm" ? std::numeric_limits<std::size_t>::max() : first(module);
     found.part = at.module == module ? 0 : at.module.ends_with(".linear_proj") ? 1 : 2;
     found.row = names_.grouped && at.expert ? first("experts." + at.module) : row.index;
     return found;
@@ -167,6 +184,7 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLa
     if (chunk.has(row)) placed.emplace_back(registrations.of(row), &row);
   std::ranges::stable_sort(placed, {}, [](const auto& row) { return row.first; });
   std::vector<const Param*> rows;
+  if (chunk.has_words_copy()) rows.push_back(&table.rows().front());
   for (const auto& [registration, row] : placed) rows.push_back(row);
   if (tied && chunk.has_tied_copy()) {
     const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {

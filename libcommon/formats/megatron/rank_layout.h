@@ -54,9 +54,11 @@ StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::siz
 struct ChunkLayers {
   StageRange range = {};
   std::vector<StackRun> runs = {};  // the layers of it
+  bool further = false;             // the model's last chunk has layers that predict further tokens
 
-  static ChunkLayers of(const std::vector<LayerPlan>& layers, const StageRange& range) {
-    return {range, runs_of(layers, range)};
+  static ChunkLayers of(const std::vector<LayerPlan>& layers, const StageRange& range,
+                        bool further = false) {
+    return {range, runs_of(layers, range), further};
   }
   static ChunkLayers all(const ModelConfig& config);
 
@@ -66,7 +68,12 @@ struct ChunkLayers {
   const StackRun* run_of(const Param& row) const;
   // Whether it ends a model that does not begin with it, and has a copy of tied embeddings.
   bool has_tied_copy() const { return range.last && !range.first; }
+  // Whether it has a copy of the words for layers that predict further tokens.
+  bool has_words_copy() const { return further && has_tied_copy(); }
 };
+
+// The rows of one of so many tensor-parallel ranks, cut as Megatron-Core's ranks have them.
+ParamTable rank_rows(const ModelConfig& config, std::int64_t rank, std::int64_t ranks);
 
 // Tells whether a row is of a T5's relative positions, which all layers of a stack have.
 bool is_relative_position(const Param& row);
