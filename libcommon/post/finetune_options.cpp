@@ -170,9 +170,11 @@ void FinetuneOptions::complete(bool documents) {
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, seq_length, run.ranks.parallel.tensor_model_parallel_size);
-  if (model.mtp_num_layers > 0)
-    fail(Exit::bad_config,
-         "--mtp-num-layers: layers that predict further tokens are trained by mt-pretrain alone");
+  if (model.mtp_num_layers > 0 && !takes_further)
+    fail(
+        Exit::bad_config,
+        "--mtp-num-layers: mt-pretrain and mt-finetune sft alone train layers that predict further "
+        "tokens; mt-convert --mtp-num-layers 0 leaves those of a checkpoint behind");
   complete_adapters();
   run.complete_for(model, seq_length, documents, instead);
   if (!run.checkpoint.save.empty()) run.report.results = run.checkpoint.save + "/results.json";

@@ -38,6 +38,7 @@ struct FinetuneOptions : ModelOptions {
   LoraOptions lora;
   bool offers_adapters = false;         // set before the options are declared
   bool takes_pairs = false;             // likewise: a T5 learns pairs, one a sample
+  bool takes_further = false;           // whether layers that predict further tokens are trained
   const char* lr_of_adapters = "2e-4";  // by default
   RunOptions run;
   PlanOptions plan;

@@ -67,7 +67,8 @@ class SftRun : public testing::Test {
     return o;
   }
 
-  // The same of a hybrid of Mambas, an MLP and attention, and of a T5.
+  // The same of a hybrid of Mambas, an MLP and attention; of a T5; and of a model that predicts
+  // further tokens.
   static SftOptions hybrid(SftOptions o) {
     o.model_type = "mamba";
     o.mamba.hybrid_override_pattern = "M-*-";
@@ -76,6 +77,13 @@ class SftRun : public testing::Test {
     o.mamba.mamba_num_groups = 2;
     o.model.num_layers = 4;
     o.mamba.make_mamba(o.model);
+    return o;
+  }
+  // With two further tokens, and all texts in one micro-batch, of which their losses are means.
+  static SftOptions further(SftOptions o) {
+    o.model.mtp_num_layers = 2;
+    o.model.mtp_loss_scaling_factor = 0.3;
+    o.run.batch.micro_batch_size = kTexts;
     return o;
   }
   static SftOptions t5(SftOptions o) {

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 // As many texts in samples of their own, and in as few samples as they fit into: the same loss and
 // gradient of the one step that takes them all.
 TEST_F(SftRun, PackedIsAsUnpacked) {
-  for (const SftOptions& of_kind : {options(), hybrid(options())}) {
+  for (const SftOptions& of_kind : {options(), hybrid(options()), further(options())}) {
     SftOptions o = of_kind;
     o.data.valid_split = 0;
     o.run.compute.dtype = "fp64";
@@ -83,6 +83,29 @@ TEST_F(SftRun, NoiseIsThatOfOneRank) {
     const LayoutDifference difference = largest_difference(with(layout, 5), expected);
     EXPECT_LT(difference.value, 1e-9) << layout.name() << ": " << difference.where;
   }
+}
+
+// Further tokens, too, are learnt alike by one rank and by several, and by a run that goes on.
+TEST_F(SftRun, FurtherTokensAreThoseOfOneRank) {
+  const auto with = [&](const FinetuneLayout& layout) {
+    SftOptions o = further(options());
+    o.run.batch.micro_batch_size = 1;
+    o.run.compute.dtype = "fp64";
+    layout.divide(o.run);
+    return run_of(o, 3);
+  };
+  const LayoutRun expected = with({});
+  for (const FinetuneLayout& layout :
+       {FinetuneLayout{.data = 2}, FinetuneLayout{.context = 2},
+        FinetuneLayout{.data = 2, .tensor = 2, .pipeline = 2, .distributed = true}}) {
+    const LayoutDifference difference = largest_difference(with(layout), expected);
+    EXPECT_LT(difference.value, 1e-9) << layout.name() << ": " << difference.where;
+  }
+  goes_on_to_the_bit([&](const std::string& save) {
+    SftOptions o = further(options(save));
+    o.run.batch.micro_batch_size = 2;
+    return o;
+  });
 }
 
 // Steps, evaluations and the last checkpoint of a run that ended after its second step and went on.

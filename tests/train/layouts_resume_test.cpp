@@ -48,13 +48,18 @@ std::vector<TrainedLayout> saved_layouts() {
   TrainedLayout shared{.ranks = 4, .distributed = true};
   shared.parallel.tensor_model_parallel_size = shared.parallel.context_parallel_size = 2;
   all.push_back(shared);
+  TrainedLayout further{.style = Style::llama, .ranks = 4};
+  further.further = 2;
+  further.parallel.tensor_model_parallel_size = further.parallel.pipeline_model_parallel_size = 2;
+  all.push_back(further);
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Resumed, in_this_run(saved_layouts()), name_of_layout);
 
 TEST_P(Resumed, InAnyOtherLayout) {
-  const TrainedLayout one{.style = GetParam().style, .tied = GetParam().tied};
+  TrainedLayout one{.style = GetParam().style, .tied = GetParam().tied};
+  one.further = GetParam().further;
   train(one, "one", 3, "");
   train(GetParam(), "first", 1, "");
   TrainedLayout other = one;

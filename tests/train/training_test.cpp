@@ -122,6 +122,34 @@ TEST_F(Training, AResumedRunEndsWithTheSameBytes) {
   }
 }
 
+// So does one that learns further tokens, of whose losses steps tell, and evaluations do not.
+TEST_F(Training, ARunWithFurtherTokensGoesOnToTheSameBytes) {
+  PretrainOptions o = options("whole");
+  o.model.position_embedding_type = "rope";
+  o.model.mtp_num_layers = 2;
+  o.run.length.train_iters = 20;
+  o.run.checkpoint.save_interval = 10;
+  train_with(o);
+  o.run.checkpoint.save = o.run.checkpoint.load = copy_of("whole", 10, "resumed");
+  train_with(o);
+  expect_same_files(iteration_folder(path("resumed"), 20), iteration_folder(path("whole"), 20));
+  const std::vector<std::string> steps = events("whole", "step"), later = events("resumed", "step"),
+                                 evaluated = events("whole", "eval");
+  ASSERT_EQ(steps.size(), 20U);
+  ASSERT_EQ(later.size(), 10U);
+  for (const char* const name : {"\"loss\":", "\"mtp_1_loss\":", "\"mtp_2_loss\":"})
+    for (std::size_t i = 0; i < later.size(); ++i) {
+      const auto value = [&](const std::string& line) {
+        const std::size_t at = line.find(name);
+        return at == std::string::npos ? "" : line.substr(at, line.find(',', at) - at);
+      };
+      EXPECT_NE(value(later[i]), "");
+      EXPECT_EQ(value(later[i]), value(steps[i + 10]));
+    }
+  ASSERT_FALSE(evaluated.empty());
+  for (const std::string& line : evaluated) EXPECT_EQ(line.find("mtp_"), std::string::npos) << line;
+}
+
 TEST_F(Training, AResumedRunMayHaveAnotherNumberOfRanks) {
   PretrainOptions o = options("whole");
   o.run.compute.dtype = "fp64";

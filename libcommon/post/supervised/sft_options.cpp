@@ -81,6 +81,9 @@ void SftOptions::choose_type() {
 void SftOptions::complete() {
   if (loss == "dft" && model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with --loss dft");
+  if (model.mtp_num_layers + 2 > kMostLosses)
+    fail(Exit::bad_config, "--mtp-num-layers ", model.mtp_num_layers, ": sft takes at most ",
+         kMostLosses - 2);
   check_whole_sequences(run, model);
   if (is_paired()) check_t5(run, *decoder_seq_length);
   FinetuneOptions::complete(!is_paired());

@@ -15,6 +15,7 @@ struct SftOptions : FinetuneOptions {
   std::string loss = "nll", packing = "mffd", overlong = "drop";
   std::optional<std::int64_t> decoder_seq_length;  // of a T5
 
+  SftOptions() { takes_further = true; }
   void add_to(CommandLine& cl);
   void add_data_to(CommandLine& cl);  // that part of it
   // Makes the model one of its type, and checks what such a run cannot do.  Once all is parsed.

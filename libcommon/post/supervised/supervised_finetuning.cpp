@@ -4,6 +4,8 @@
 
 #include "data/samples/gpt_dataset.h"
 #include "post/supervised/paired_samples.h"
+#include "post/supervised/supervised_objective.h"
+#include "train/run/further_objective.h"
 
 namespace mt {
 
@@ -11,7 +13,12 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
     : PackedTask(options, std::move(data)),
       loss_(options.loss),
       decoder_seq_length_(options.decoder_seq_length.value_or(0)),
-      objective_(loss_ == "dft") {}
+      objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
+  if (model().mtp_num_layers > 0)
+    objective_ =
+        std::make_unique<FurtherObjective>(std::move(objective_), model().mtp_num_layers,
+                                           model().mtp_loss_scaling_factor, seq_length(), true);
+}
 
 FieldSpecs SupervisedFinetuning::sample_fields() const {
   return model().family == ModelFamily::t5 ? pair_fields(seq_length(), decoder_seq_length_)

@@ -1,6 +1,6 @@
 // SupervisedFinetuning: a language model learns what others wrote: the mean loss over all tokens of
 // a global batch that are learnt.  A GPT learns packed texts, a T5 what its decoder is to say of
-// what its encoder reads.
+// what its encoder reads.  A GPT with layers that predict further tokens learns these, too.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "post/packed_task.h"
 #include "post/supervised/sft_options.h"
-#include "post/supervised/supervised_objective.h"
+#include "train/run/objective.h"
 
 namespace mt {
 
@@ -17,7 +17,7 @@ class SupervisedFinetuning final : public PackedTask {
   // Without data it can be planned.  The model is complete, or becomes so by changed().
   explicit SupervisedFinetuning(const SftOptions& options, Data data = {});
 
-  const Objective& objective() const override { return objective_; }
+  const Objective& objective() const override { return *objective_; }
   FieldSpecs sample_fields() const override;
   std::unique_ptr<Task> changed(const Change& change) const override;
 
@@ -26,7 +26,7 @@ class SupervisedFinetuning final : public PackedTask {
 
   std::string loss_;
   std::int64_t decoder_seq_length_;  // of a T5
-  SupervisedObjective objective_;
+  std::unique_ptr<const Objective> objective_;
 };
 
 // Reads the data of a run and completes its options, of which the data has the length.

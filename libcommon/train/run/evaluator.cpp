@@ -29,7 +29,7 @@ std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t 
   const int at_once = options_.ranks.layout.evaluated_at_once(micro_batches);
   const Schedule schedule =
       options_.ranks.layout.evaluation(world_.pipeline().rank(), micro_batches);
-  const std::size_t terms = task_.objective().terms().size();
+  const std::size_t terms = task_.objective().evaluated();
   const bool is_last = world_.pipeline().rank() == world_.pipeline().size() - 1;
   std::array<LossSum, kMostLosses> all = {};
   std::vector<double> own;
@@ -60,7 +60,7 @@ std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t 
     }
   }
   executor_.collect(nullptr);
-  return task_.objective().values(all);
+  return task_.objective().values(std::span(all).first(terms));
 }
 
 }  // namespace mt

@@ -304,19 +304,21 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     const ArenaScope scope(layer_);
     Step s = step(slot, training);
     slot.out = {};
-    model_.forward(s, slot.out, slot.in, slot.batch, slot.ends,
-                   training ? slot.saved.get() : nullptr);
+    Ends ends = slot.ends;
+    if (!training) ends.further_loss = {};  // which an evaluation does not find
+    model_.forward(s, slot.out, slot.in, slot.batch, ends, training ? slot.saved.get() : nullptr);
     if (!training && slot.out) slot.out = kept(slot.out, slot, Model::Side::after, Way::forward);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
   if (slot.out) return;
-  note_losses(slot);
+  note_losses(slot, training);
   if (!training && scores_ != nullptr && slot.ends.logits) note_scores(slot.ends.logits);
 }
 
-void Executor::note_losses(const Slot& slot) {
+void Executor::note_losses(const Slot& slot, bool training) {
   const std::int64_t micro_batch = loss_count_++;
-  for (std::size_t term = 0; term < objective_.terms().size(); ++term)
+  const std::size_t terms = training ? objective_.terms().size() : objective_.evaluated();
+  for (std::size_t term = 0; term < terms; ++term)
     objective_.sum_losses(term, losses(term).rows(micro_batch, micro_batch + 1), slot.ends,
                           slot.batch, stream_);
 }

@@ -132,7 +132,7 @@ class Executor {
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
   void forward(const Action& action, Slot& slot, bool training);
-  void note_losses(const Slot& slot);
+  void note_losses(const Slot& slot, bool training);
   void note_scores(const Tensor& scores);
   std::vector<double> fetch_losses(std::size_t term);
   void backward(const Action& action, Slot& slot);

@@ -10,7 +10,7 @@ namespace mt {
 
 TermValues Objective::values(std::span<const LossSum> sums) const {
   TermValues values;
-  for (std::size_t i = 0; i < terms().size(); ++i)
+  for (std::size_t i = 0; i < std::min(terms().size(), sums.size()); ++i)
     values.push_back({terms()[i].name, sums[i].mean()});
   return values;
 }

@@ -20,6 +20,8 @@ class Objective {
  public:
   virtual ~Objective() = default;
   virtual std::span<const Term> terms() const = 0;  // at most kMostLosses
+  // How many of them, the first ones, an evaluation finds.
+  virtual std::size_t evaluated() const { return terms().size(); }
   // The fields that a micro-batch has beside those of its samples.
   virtual FieldSpecs fields(const FieldSpecs& of_samples) const = 0;
   // Fills those of its own fields that are made of whole sequences (FieldSpec::ahead), before ranks
@@ -41,7 +43,7 @@ class Objective {
   // How many numbers Ends::logits has of each sample, which an evaluation may collect.
   virtual std::int64_t scores() const { return 0; }
 
-  // The values of the terms with these sums, one a term.
+  // The values of the terms with these sums, of as many as there are.
   TermValues values(std::span<const LossSum> sums) const;
   // What is made small where the terms have these values.
   double total(const TermValues& values) const;

@@ -14,7 +14,8 @@ std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
   if (model.family == ModelFamily::bert)
     return std::make_unique<MaskedModelling>(model.bert_binary_head, options.masks.texts_of_row());
   if (model.mtp_num_layers > 0)
-    return std::make_unique<FurtherObjective>(model.mtp_num_layers, model.mtp_loss_scaling_factor,
+    return std::make_unique<FurtherObjective>(std::make_unique<LanguageModelling>(),
+                                              model.mtp_num_layers, model.mtp_loss_scaling_factor,
                                               options.seq_length);
   return std::make_unique<LanguageModelling>();
 }
