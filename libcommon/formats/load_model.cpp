@@ -82,6 +82,10 @@ std::optional<std::int32_t> start_token_of(const ModelSource& source, const Toke
   return token;
 }
 
+std::vector<std::int32_t> end_tokens_of(const ModelSource& source) {
+  return token_ids_of(source, "eos_token_id");
+}
+
 std::int64_t LoadedModel::vocab_size() const {
   return std::min<std::int64_t>(tokenizer->vocab_size(), model->config().vocab_size);
 }
@@ -99,7 +103,7 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   LoadedModel loaded{.model = make_model(config, {{.end = config.all_layers()}}),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),
-                     .end_tokens = token_ids_of(*source, "eos_token_id"),
+                     .end_tokens = end_tokens_of(*source),
                      .chat_files = chat_files_of(source->companions(), tokenizer)};
   check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
   loaded.start_token = start_token_of(*source, *loaded.tokenizer);

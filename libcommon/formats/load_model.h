@@ -46,6 +46,9 @@ struct LoadedModel {
 // Behind which token a decoder begins, as LoadedModel has it; of a T5 alone.
 std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer);
 
+// At which the settings of a model's folder end a text; empty where they do not say.
+std::vector<std::int32_t> end_tokens_of(const ModelSource& source);
+
 // ModelUse: the families of models that a program can use, and what it says of the others, as in
 // "is a BERT, with which no text is continued".
 struct ModelUse {

@@ -37,6 +37,8 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return {names.begin(), names.end()};
 }
 
+constexpr std::string_view kProgram = "cmd:";
+
 }  // namespace
 
 PolicyOptions::PolicyOptions() {
@@ -56,7 +58,8 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
             "texts; luspo: the mean of texts' sums; sapo: as grpo",
             one_of(names));
   cl.option("--max-completion-length", &max_completion_length, "N",
-            "of dr_grpo: how many tokens a completion may have", at_least(1));
+            "how many tokens a completion may have; of --rollouts dr_grpo alone asks for it",
+            at_least(1));
   cl.flag("--leave-one-out", &advantages.leaves_out,
           "a text is compared with the others of its group, without itself");
   cl.option("--scale-rewards", &scale, "HOW",
@@ -106,13 +109,31 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
 
 void PolicyOptions::add_to(CommandLine& cl) {
   cl.section("Data");
+  cl.option("--prompts", &prompts, "FILE",
+            "what the model writes texts for, anew in each step: files of a JSON object a line; "
+            "plain, gzip or zstd; - is stdin");
   cl.option("--rollouts", &rollouts, "FILE",
-            "texts that were generated and rewarded: files of a JSON object a line; plain, gzip "
-            "or zstd; - is stdin");
+            "instead: texts that were generated and rewarded, likewise");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number or format; several are added up");
+            "number or format, or with --prompts cmd:PROGRAM, what a program says; several are "
+            "added up");
+  cl.option("--reward-timeout", &reward_timeout, "SECONDS",
+            "how long a program may take for the texts of a step", greater_than(0));
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
+  cl.option("--temperature", &sampling.temperature, "F",
+            "with --prompts: what the logits are divided by that a token is drawn from",
+            greater_than(0));
+  cl.option("--top-p", &sampling.top_p, "F",
+            "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
+            "from all",
+            between(0, 1));
+  cl.option("--save-rollouts", &save_rollouts, "FOLDER",
+            "with --prompts: keep each step's texts there, as --rollouts reads them");
+  cl.option("--reference", &reference, "PATH",
+            "with --prompts and --beta: the model that the policy stays near, as a rule what the "
+            "run begins with: what --load may be");
+  chat.add_to(cl);
   cl.section("Objective");
   add_losses_to(cl);
   offers_adapters = true;
@@ -123,7 +144,11 @@ void PolicyOptions::take_losses() {
   if (num_generations < 2)
     fail(Exit::bad_config, "--num-generations ", num_generations,
          ": a text is compared with others of its prompt, of which are 2 at least");
-  reward_rules(rewards);  // which says what is wrong with them before any work
+  reward_rules(rules_of_rewards());  // which says what is wrong with them before any work
+  programs.clear();
+  for (const std::string& word : rewards)
+    if (word.starts_with(kProgram)) programs.push_back(word.substr(kProgram.size()));
+  if (std::ranges::count(programs, "") > 0) fail(Exit::usage, "--reward cmd:: expected a program");
   const Named& one = *std::ranges::find(kLosses, loss, &Named::name);
   rules.loss = one.loss;
   share = one.share;
@@ -151,7 +176,8 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
     for (const char* const option : options)
       if (unused && cl.given(option)) fail(Exit::usage, option, ": has no effect with ", beside...);
   };
-  refuse(share != PolicyShare::of_longest, {"--max-completion-length"}, "--loss ", loss);
+  refuse(share != PolicyShare::of_longest && prompts.empty(), {"--max-completion-length"},
+         "--loss ", loss);
   refuse(rules.loss != PolicyLoss::clipped, {"--clip-low", "--clip-delta", "--clip-dual"},
          "--loss ", loss);
   refuse(rules.loss != PolicyLoss::clipped && rules.loss != PolicyLoss::cispo, {"--clip-high"},
@@ -167,6 +193,50 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   refuse(advantages.scale == RewardScale::none, {"--advantage-epsilon"}, "--scale-rewards none");
   if (cl.given("--calculate-per-token-loss"))
     fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
+  refuse(programs.empty(), {"--reward-timeout"}, "a --reward that is no program");
+  check_drawing(cl);
+}
+
+// Who draws texts by the weights that learn from them has no ratios but 1.
+void PolicyOptions::check_drawing(const CommandLine& cl) const {
+  const auto refuse = [&](std::initializer_list<const char*> options, const char* why) {
+    for (const char* const option : options)
+      if (cl.given(option)) fail(Exit::usage, option, ": ", why);
+  };
+  if (prompts.empty()) {
+    refuse({"--temperature", "--top-p", "--save-rollouts", "--reference", "--chat-template",
+            "--chat-template-kwargs"},
+           "has no effect without --prompts");
+    if (!programs.empty())
+      fail(Exit::usage, "--reward cmd:", programs.front(), ": judges the texts of --prompts alone");
+    return;
+  }
+  refuse({"--rollouts"}, "not with --prompts");
+  refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--importance-correction",
+          "--sapo-temperature-pos", "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg",
+          "--vespo-lambda-pos", "--vespo-lambda-neg"},
+         "has no effect with --prompts, each text of which is learnt from once");
+  if (is_planned()) return;
+  if (rewards.empty()) fail(Exit::usage, "--reward: required with --prompts");
+  if (rules.beta > 0 && reference.empty())
+    fail(Exit::usage, "--reference: required with --prompts and --beta");
+  if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
+}
+
+// One rank draws, and all at once.
+void PolicyOptions::complete_drawing() const {
+  if (prompts.empty()) return;
+  if (run.ranks.count > 1)
+    fail(Exit::bad_config, "--prompts: texts are drawn by one rank, not by ", run.ranks.count);
+  if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
+  if (run.batch.schedule.changes())
+    fail(Exit::usage, "--prompts: not with a batch size that changes");
+}
+
+std::vector<std::string> PolicyOptions::rules_of_rewards() const {
+  std::vector<std::string> others = rewards;
+  std::erase_if(others, [](const std::string& word) { return word.starts_with(kProgram); });
+  return others;
 }
 
 void PolicyOptions::complete() {
@@ -181,6 +251,7 @@ void PolicyOptions::complete() {
          ": not with grpo, whose losses are of log-probabilities");
   FinetuneOptions::complete(true);
   if (plan.search) return;
+  if (!is_planned()) complete_drawing();
   if (advantages.scale == RewardScale::batch && run.batch.schedule.changes())
     fail(Exit::usage, "--scale-rewards batch: not with a batch size that changes");
   for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()})

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "infer/chat_prompts.h"
 #include "kernels/policy_loss.h"
+#include "kernels/sample.h"
 #include "post/finetune_options.h"
 #include "post/policy/advantages.h"
 #include "post/policy/policy_objective.h"
@@ -13,7 +15,12 @@
 namespace mt {
 
 struct PolicyOptions : FinetuneOptions {
-  std::vector<std::string> rollouts, rewards;
+  std::vector<std::string> rollouts, prompts, rewards;
+  std::vector<std::string> programs = {};  // those of the rewards that are cmd:PROGRAM
+  double reward_timeout = 60;              // seconds
+  std::string save_rollouts, reference;
+  Sampling sampling = {};  // without the seed, which is the run's
+  ChatOptions chat;
   std::int64_t num_generations = 8;
   std::string loss = "dapo", level = "token", estimator = "k3", estimate_weight = "ratio";
   std::string correction = "none", scale = "group";
@@ -31,9 +38,12 @@ struct PolicyOptions : FinetuneOptions {
   // take_losses().
   void check_unused(const CommandLine& cl) const;
   void complete();
+  std::vector<std::string> rules_of_rewards() const;  // those that are no programs
 
  private:
   void add_losses_to(CommandLine& cl);
+  void check_drawing(const CommandLine& cl) const;
+  void complete_drawing() const;
 };
 
 }  // namespace mt

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/command.h"
+#include "post/policy/drawing_task.h"
 #include "post/policy/policy_samples.h"
 #include "post/preferences/reference.h"
 #include "post/verbs.h"
@@ -66,41 +67,25 @@ std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
   return std::make_unique<PolicyTask>(options);
 }
 
-// Advantages are of the texts of a step together.
-static void take_advantages(std::vector<Rollout>& rollouts, const PolicyOptions& options) {
-  const auto batch = static_cast<std::size_t>(options.run.batch.largest());
-  for (std::size_t first = 0; first < rollouts.size(); first += batch) {
-    const auto step = std::span(rollouts).subspan(first, std::min(batch, rollouts.size() - first));
-    std::vector<double> rewards(step.size());
-    std::ranges::transform(step, rewards.begin(), &Rollout::reward);
-    const std::vector<double> all =
-        advantages(rewards, options.num_generations, options.advantages);
-    for (std::size_t i = 0; i < step.size(); ++i) step[i].advantage = all[i];
-  }
-}
-
 // What was read.
-static void tell(const std::vector<Rollout>& rollouts, std::int64_t group, const Log& log) {
-  std::int64_t tokens = 0, learnt = 0, without = 0;
-  double reward = 0;
+static void tell(std::span<const Rollout> rollouts, std::int64_t group, const Log& log) {
+  std::int64_t tokens = 0, learnt = 0;
   for (const Rollout& one : rollouts) {
     tokens += one.text.size();
     learnt += one.text.targets();
-    without += std::isnan(one.reward) ? 1 : 0;
-    reward += std::isnan(one.reward) ? 0 : one.reward;
   }
-  const auto rewarded = static_cast<double>(std::ssize(rollouts) - without);
+  const RewardCount rewards = count_rewards(rollouts);
   log.event("data", {{"split", "train"},
                      {"texts", std::ssize(rollouts)},
                      {"prompts", std::ssize(rollouts) / group},
                      {"tokens", tokens},
                      {"learnt", learnt},
-                     {"without_reward", without},
-                     {"reward", std::round(reward / std::max(1.0, rewarded) * 1e6) / 1e6}});
+                     {"without_reward", rewards.without},
+                     {"reward", rewards.mean}});
 }
 
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
-  if (options.rollouts.empty()) fail(Exit::usage, "--rollouts: required");
+  if (options.rollouts.empty()) fail(Exit::usage, "--prompts or --rollouts: required");
   if (options.run.ranks.has_processes() && std::ranges::count(options.rollouts, "-") > 0)
     fail(Exit::usage,
          "--rollouts -: is of one process, and every rank reads all lines; give a file");
@@ -125,15 +110,19 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
     length.data_samples = std::ssize(*rollouts);
   }
   options.complete();
-  take_advantages(*rollouts, options);
+  // Advantages are of the texts of a step together.
+  const auto batch = static_cast<std::size_t>(options.run.batch.largest());
+  for (std::size_t first = 0; first < rollouts->size(); first += batch)
+    take_advantages(std::span(*rollouts).subspan(first, std::min(batch, rollouts->size() - first)),
+                    options.num_generations, options.advantages);
   return std::make_unique<PolicyTask>(options, std::move(data), std::move(rollouts));
 }
 
 void finetune_grpo(CommandLine& cl) {
   PolicyOptions options;
   cl.describe(
-      "Learn from texts that were generated and rewarded, by how much better each is than "
-      "its group.",
+      "Learn from texts that are rewarded, those that the model itself writes for prompts or "
+      "that were generated before, by how much better each is than its group.",
       "Takes the options of sft, but those of its data and of Mambas.");
   cl.first_run({"--load", "--rollouts", "--num-generations", "--seq-length", "--global-batch-size",
                 "--lr", "--save"});
@@ -148,8 +137,10 @@ void finetune_grpo(CommandLine& cl) {
       return std::make_unique<PolicyTask>(options);
     });
   }
-  run_training(cl, options.run, options.check_layout,
-               [&] { return open_policy(options, cl.log()); });
+  run_training(cl, options.run, options.check_layout, [&]() -> std::unique_ptr<Task> {
+    if (!options.prompts.empty()) return open_drawing(options, cl.log());
+    return open_policy(options, cl.log());
+  });
 }
 
 }  // namespace mt

@@ -81,6 +81,25 @@ bool are_of_a_group(const Rollout& a, const Rollout& b) {
 
 }  // namespace
 
+void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules) {
+  std::vector<double> rewards(step.size());
+  std::ranges::transform(step, rewards.begin(), &Rollout::reward);
+  const std::vector<double> all = advantages(rewards, group, rules);
+  for (std::size_t i = 0; i < step.size(); ++i) step[i].advantage = all[i];
+}
+
+RewardCount count_rewards(std::span<const Rollout> rollouts) {
+  RewardCount count;
+  double sum = 0;
+  for (const Rollout& one : rollouts) {
+    count.without += std::isnan(one.reward) ? 1 : 0;
+    sum += std::isnan(one.reward) ? 0 : one.reward;
+  }
+  const auto rewarded = static_cast<double>(std::ssize(rollouts) - count.without);
+  count.mean = std::round(sum / std::max(1.0, rewarded) * 1e6) / 1e6;
+  return count;
+}
+
 std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,
                                    const RolloutOptions& options, const Tokenizer& tokenizer) {
   std::vector<Rollout> all;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "post/data/example.h"
+#include "post/policy/advantages.h"
 #include "post/policy/rewards.h"
 
 namespace mt {
@@ -36,6 +37,15 @@ struct RolloutOptions {
   std::int64_t seq_length = 0;           // tokens of a text, at most
   std::vector<RewardRule> rewards = {};  // by these; empty: each line has its reward
 };
+
+// Gives the texts of a step, group by group, their advantages.
+void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules);
+
+struct RewardCount {
+  double mean = 0;  // of the rewards that there are
+  std::int64_t without = 0;
+};
+RewardCount count_rewards(std::span<const Rollout> rollouts);
 
 // Exit::bad_data names the line that cannot be used, or whose prompt is not its group's.
 std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,

@@ -74,6 +74,15 @@ class Task {
   using Scorer = std::function<std::vector<double>(const SampleSet&)>;
   virtual void begin(std::int64_t iteration, const Scorer& score) const;
 
+  // Whether its samples are made of what its model says by then, which takes one rank: each step
+  // then waits for the one before, and draw() is told before it which samples it is to have.
+  struct Drawing {
+    std::int64_t iteration = 0;           // from 1
+    std::int64_t first = 0, samples = 0;  // of the run
+  };
+  virtual bool draws() const { return false; }
+  virtual void draw(const Model& model, const Drawing& drawing) const;
+
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
   // order; -1: there was none.  Called on rank 0 alone.
   virtual std::vector<EpochReport> end_epoch(std::int64_t epoch,

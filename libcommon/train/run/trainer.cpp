@@ -53,6 +53,7 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const BatchOptions::StepSize& size);
+  void draw_samples(const BatchOptions::StepSize& size);
   void begin_step(const BatchOptions::StepSize& size);
   void end_step();
   void search_again(double step_seconds);
@@ -166,11 +167,23 @@ void Trainer::draw(bool with_teacher) {
       stream_);
 }
 
+void Trainer::draw_samples(const BatchOptions::StepSize& size) {
+  if (!task_.draws()) return;
+  end_step();
+  stream_.synchronize();
+  reports_.train_progress().doing("generating");
+  task_.draw(*model_, {.iteration = counters_.iteration + 1,
+                       .first = counters_.consumed_train_samples,
+                       .samples = size.computed});
+  reports_.train_progress().doing("training");
+}
+
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const BatchOptions::StepSize& size) {
   if (const auto seconds = std::exchange(warm_step_seconds_, std::nullopt)) search_again(*seconds);
   if (profiler_.is_bound(counters_.iteration)) end_step();
+  draw_samples(size);
   profiler_.before_step(counters_.iteration);
   const std::int64_t samples = counters_.scheduled_samples;
   try {

@@ -1,0 +1,38 @@
+// draw_texts: texts that a model writes for prompts, several for each, as a policy learns from
+// them.  Text m of prompt n of a run is a function of the weights, the prompt, the seed, n and m
+// alone (kernels/sample.h), whatever is drawn beside it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "infer/completion.h"
+#include "model/model.h"
+#include "post/policy/policy_prompts.h"
+#include "post/policy/rollouts.h"
+
+namespace mt {
+
+struct DrawOptions {
+  std::int64_t group = 0;        // texts of each prompt
+  std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
+  std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
+  Sampling sampling = {};
+  int threads = 0;  // of the CPU; 0: one a core
+};
+
+struct DrawnText {
+  Rollout rollout = {};    // without a reward; the token that ends the text is of it
+  std::string text = {};   // what was written, without that
+  bool truncated = false;  // there was no such token
+};
+
+// Of prompts `first` and those behind it of the run, group by group.  The model's values must not
+// change meanwhile.
+std::vector<DrawnText> draw_texts(const Model& model, const CompletionModel& about,
+                                  std::span<const PolicyPrompt* const> prompts, std::int64_t first,
+                                  const DrawOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,60 @@
+#include "post/policy/policy_prompts.h"
+
+#include "infer/chat_prompts.h"
+#include "post/labels/object_lines.h"
+#include "text/put_in_front.h"
+
+namespace mt {
+namespace {
+
+PolicyPrompt prompt_of(const JsonObject& line, const Tokenizer& tokenizer,
+                       const ChatPrompts& chat) {
+  PolicyPrompt prompt;
+  if (line.has("messages")) {
+    prompt.text = chat.text(chat_value_of_json(line.json(), line.where()), line.where());
+    encode_alone(tokenizer, prompt.text, prompt.ids);
+  } else {
+    const char* found = nullptr;
+    for (const char* const name : {"prompt", "problem", "question"})
+      if (found == nullptr && line.has(name)) found = name;
+    if (found == nullptr) line.refuse("no \"prompt\", \"problem\", \"question\" or \"messages\"");
+    prompt.text = line.text(found);
+    tokenizer.encode(prompt.text, prompt.ids);
+  }
+  if (prompt.ids.empty()) line.refuse("a prompt without a token");
+  for (const char* const name : {"answer", "expected_answer", "ground_truth", "solution"}) {
+    if (prompt.answer || !line.has(name)) continue;
+    const simdjson::dom::element answer = line.member(name);
+    std::string_view text;
+    if (!answer.get(text))
+      prompt.answer = text;
+    else if (answer.is_number())
+      prompt.answer = simdjson::minify(answer);
+    else
+      line.refuse("\"", name, "\": expected a text or a number");
+  }
+  return prompt;
+}
+
+}  // namespace
+
+PolicyPrompts read_prompts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+                           const ChatPrompts& chat, const PromptOptions& options) {
+  PolicyPrompts all;
+  for_each_object(files, [&](const JsonObject& line, std::int64_t number) {
+    PolicyPrompt prompt = prompt_of(line, tokenizer, chat);
+    if (options.need_answers && !prompt.answer) line.refuse("no \"answer\", which --reward needs");
+    prompt.file = line.where().substr(0, line.where().rfind(':'));
+    prompt.line = number;
+    if (std::ssize(prompt.ids) > options.longest)
+      ++all.dropped;
+    else
+      all.prompts.push_back(std::move(prompt));
+  });
+  if (all.prompts.empty())
+    fail(Exit::bad_data, files.front(), ": no prompts",
+         all.dropped > 0 ? " that are short enough" : "");
+  return all;
+}
+
+}  // namespace mt

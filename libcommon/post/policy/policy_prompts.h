@@ -1,0 +1,39 @@
+// Prompts that a policy answers, one JSON object a line:
+//   {"prompt"|"problem"|"question":text or "messages":[…],
+//    "answer"?|"expected_answer"?|"ground_truth"?|"solution"?:text or number}
+// Messages become a text by the model's chat template, as mt-generate has it; a text stands for
+// itself, with what the tokenizer puts around one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+class ChatPrompts;
+class Tokenizer;
+
+struct PolicyPrompt {
+  std::vector<std::int32_t> ids;
+  std::string text;
+  std::optional<std::string> answer = {};
+  std::string file = {};
+  std::int64_t line = 0;
+};
+
+struct PromptOptions {
+  std::int64_t longest = 0;   // tokens; longer ones are dropped
+  bool need_answers = false;  // a line without one is Exit::bad_data
+};
+
+struct PolicyPrompts {
+  std::vector<PolicyPrompt> prompts;  // one at least
+  std::int64_t dropped = 0;
+};
+// Exit::bad_data names the line that cannot be used.
+PolicyPrompts read_prompts(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+                           const ChatPrompts& chat, const PromptOptions& options);
+
+}  // namespace mt

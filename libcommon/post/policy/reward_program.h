@@ -1,0 +1,43 @@
+// RewardProgram: a program of others that says what texts are worth.  /bin/sh starts it for the
+// texts of each step, so that it keeps nothing from one to the next; it reads its standard input to
+// the end, a JSON object a line,
+//   {"id":0,"prompt":text,"response":text,"answer":text or null,"truncated":bool}
+// and prints, in any order,
+//   {"id":0,"reward":number, or null where it has nothing to say of the text}
+// A text of which it says nothing has no reward: because the program ended before, printed what is
+// no such line, or took longer than it may, after which it is killed with all that it has started.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+struct Response {
+  std::string prompt, text;
+  const std::string* answer = nullptr;  // null: its prompt brings none
+  bool truncated = false;               // it has as many tokens as it may, and no end
+};
+
+class RewardProgram {
+ public:
+  // SIGPIPE must be ignored.
+  RewardProgram(std::string command, double seconds)
+      : command_(std::move(command)), seconds_(seconds) {}
+
+  const std::string& command() const { return command_; }
+
+  struct Verdict {
+    std::vector<double> rewards = {};  // of each response; NaN: none
+    std::string wrong = {};            // what was wrong with the program; empty: nothing
+  };
+  // Exit::out_of_memory where no process can be started.
+  Verdict judge(std::span<const Response> responses) const;
+
+ private:
+  std::string command_;
+  double seconds_;
+};
+
+}  // namespace mt

@@ -1,0 +1,82 @@
+#include "post/policy/reward_program.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+
+namespace mt {
+namespace {
+
+const std::string kAnswer = "5";
+const std::vector<Response> kResponses = {{.prompt = "2+3=", .text = "5", .answer = &kAnswer},
+                                          {.prompt = "\"", .text = "\n", .truncated = true}};
+
+RewardProgram::Verdict said_by(const std::string& command, double seconds = 60) {
+  std::signal(SIGPIPE, SIG_IGN);
+  return RewardProgram(command, seconds).judge(kResponses);
+}
+
+TEST(RewardProgram, ReadsResponsesAndSaysRewards) {
+  const RewardProgram::Verdict verdict = said_by(
+      R"(read -r a; read -r b
+[ "$a" = '{"id":0,"prompt":"2+3=","response":"5","answer":"5","truncated":false}' ] || exit 1
+[ "$b" = '{"id":1,"prompt":"\"","response":"\n","answer":null,"truncated":true}' ] || exit 2
+echo '{"id":1,"reward":-0.5}'; echo; echo '{"id":0,"reward":2}')");
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_EQ(verdict.rewards, (std::vector<double>{2, -0.5}));
+}
+
+TEST(RewardProgram, HasNothingToSay) {
+  const RewardProgram::Verdict verdict =
+      said_by(R"(cat > /dev/null; echo '{"id":1,"reward":null}'; echo '{"id":0,"reward":1}')");
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_EQ(verdict.rewards[0], 1);
+  EXPECT_TRUE(std::isnan(verdict.rewards[1]));
+}
+
+TEST(RewardProgram, WhatIsWrongIsNamed) {
+  struct Wrong {
+    const char *command, *what;
+    bool has_first;
+  };
+  const std::string first = R"(cat > /dev/null; echo '{"id":0,"reward":1}'; )";
+  for (const Wrong& c :
+       {Wrong{"exit 3", "exited with 3", true},
+        {"kill -9 $$", "died of signal 9", true},
+        {"echo nonsense", "printed line 2, which is no JSON object", true},
+        {R"(echo '{"id":2,"reward":1}')", "printed line 2, which has the id of no text", true},
+        {R"(echo '{"id":1,"reward":"1"}')",
+         "printed line 2, which has no reward that is a number or null", true},
+        {R"(echo '{"id":1}')", "printed line 2, which has no reward that is a number or null",
+         true}}) {
+    const RewardProgram::Verdict verdict = said_by(first + c.command);
+    EXPECT_EQ(verdict.wrong, c.what);
+    EXPECT_EQ(verdict.rewards[0], 1) << c.command;
+    EXPECT_TRUE(std::isnan(verdict.rewards[1])) << c.command;
+  }
+  EXPECT_EQ(said_by("no-such-program 2> /dev/null").wrong, "exited with 127");
+}
+
+// Also what it has started, and though it has closed its output.
+TEST(RewardProgram, ItsTimeIsLimited) {
+  EXPECT_EQ(said_by("sleep 1000 & wait", 0.05).wrong, "took more than 0.05 s");
+  EXPECT_EQ(said_by("exec > /dev/null; sleep 1000", 0.05).wrong, "took more than 0.05 s");
+}
+
+// More than a pipe holds, both ways, by one that reads nothing before it has written.
+TEST(RewardProgram, LongTextsPassBothWays) {
+  const std::string text(1 << 20, 'x');
+  const std::vector<Response> responses = {{.prompt = text, .text = text}};
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto judged = [&](const char* command) {
+    return RewardProgram(command, 60).judge(responses);
+  };
+  EXPECT_EQ(
+      judged(R"(head -c 1000000 /dev/zero | tr '\0' ' '; cat; echo '{"id":0,"reward":1}')").wrong,
+      "printed line 1, which has no reward that is a number or null");
+  EXPECT_EQ(judged(R"(echo '{"id":0,"reward":4}')").rewards, std::vector<double>{4});
+}
+
+}  // namespace
+}  // namespace mt
