@@ -207,6 +207,48 @@ TEST_F(Convert, VocabularyIsPaddedAnew) {
   EXPECT_EQ(source->config().padded_vocab_size, 40);
 }
 
+// Each table of a family has as many rows more, all of zeros, and a Hugging Face's folder has none
+// of them: tied or not, a bias beside it, of an encoder and a decoder; for ranks, for a divisor
+// that nothing else knows, and not at all.
+TEST_F(Convert, VocabulariesOfAllFamiliesArePaddedAnew) {
+  struct Case {
+    const char* family;
+    std::int64_t divisor, ranks, rows;
+    std::vector<const char*> tables;
+  };
+  constexpr auto kWords = "embedding.word_embeddings.weight", kOutput = "output_layer.weight",
+                 kBias = "output_layer.bias";
+  for (const auto& [family, divisor, ranks, rows, tables] :
+       {Case{"gpt2", 7, 4, 28, {kWords}}, Case{"tied", 32, 1, 32, {kWords}},
+        Case{"llama", 1, 1, 21, {kWords, kOutput}}, Case{"gemma2", 1, 2, 22, {kWords}},
+        Case{"bert", 16, 2, 32, {kWords, kBias}}, Case{"mixtral", 128, 1, 128, {kWords, kOutput}},
+        Case{"mamba", 25, 1, 25, {kWords}}, Case{"t5", 11, 2, 22, {kWords}}}) {
+    SCOPED_TRACE(family);
+    const std::string hf = concat("hf_", family), core = concat("core_", family),
+                      back = concat("back_", family);
+    write_hugging_face(scratch_.path(hf), config_named(family), DType::f32);
+    ConvertOptions options;
+    options.make_vocab_size_divisible_by = divisor;
+    options.target_tensor_parallel = ranks;
+    convert(hf, core, "core", options);
+    const DistReader reader(scratch_.path(core + "/release"));
+    for (const char* table : tables) {
+      const Shape shape = reader.at(table).shape;
+      EXPECT_EQ(shape[0], rows) << table;
+      if (rows == 21) continue;
+      const bool is_bias = shape.rank() == 1;
+      const HostTensor padding(DType::f32, is_bias ? Shape{rows - 21} : Shape{rows - 21, shape[1]});
+      reader.read(table, is_bias ? Shape{21} : Shape{21, 0}, padding);
+      for (const float value : padding.span<float>()) EXPECT_EQ(value, 0) << table;
+    }
+    const auto source = open_model(scratch_.path(core));
+    EXPECT_EQ(source->config().vocab_size, 21);
+    EXPECT_EQ(source->config().padded_vocab_size, rows);
+    convert(core, back, "hf");
+    EXPECT_EQ(content(back + "/model.safetensors"), content(hf + "/model.safetensors"));
+  }
+}
+
 TEST_F(Convert, TheVocabularyIsWhatMegatronGivesTheRanks) {
   write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);  // 21 tokens
   ConvertOptions options;

@@ -20,6 +20,7 @@
 #include "tests/formats/convert_support.h"
 #include "tests/text/hex.h"
 #include "tests/text/hf_files.h"
+#include "tests/text/sentencepiece_files.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -216,8 +217,10 @@ std::vector<std::string> texts() {
 // Its tokenizer goes into a GGUF file and comes back, as files of another tokenizer of that type.
 class GgufTokenizers : public GgufModels {
  protected:
-  std::unique_ptr<Tokenizer> back(const std::string& name, const std::string& path,
-                                  std::int64_t vocab_size, const std::string& config) {
+  std::unique_ptr<Tokenizer> back(
+      const std::string& name, const std::string& path, std::int64_t vocab_size,
+      const std::string& config,
+      const std::vector<std::pair<std::string, std::string>>& beside = {}) {
     ModelConfig model = config_named("llama");
     model.vocab_size = vocab_size;
     model.padded_vocab_size = 0;
@@ -226,6 +229,10 @@ class GgufTokenizers : public GgufModels {
     write_hugging_face(scratch_.path("hf"), model, DType::f32);
     fs::copy_file(path, scratch_.path("hf/" + name));
     File::create(scratch_.path("hf/tokenizer_config.json")).write(config);
+    for (const auto& [file, content] : beside) {
+      fs::create_directories(fs::path(scratch_.path("hf/" + file)).parent_path());
+      File::create(scratch_.path("hf/" + file)).write(content);
+    }
     make("hf", "gguf", "gguf");
     make("gguf", "core", "core");
     const auto core = open_model(scratch_.path("core"));
@@ -361,12 +368,13 @@ TEST_F(GgufTokenizers, OfAllKindsComeBack) {
              "no_vocab");
 }
 
-// As gguf's writer calls those of a tokenizer_config.json that has several.
+// As gguf's writer calls those of a tokenizer_config.json that has several, and of files beside it.
 TEST_F(GgufTokenizers, BringAllChatTemplates) {
+  using Files = std::vector<std::pair<std::string, std::string>>;
   const std::string path = kTestdata + "huggingface/gpt2.json";
   const auto size = HfTokenizer(path).vocab_size();
-  const auto chats = [&](const std::string& config) {
-    back("tokenizer.json", path, size, config);
+  const auto chats = [&](const std::string& config, const Files& beside = {}) {
+    back("tokenizer.json", path, size, config, beside);
     const GgufReader file(scratch_.path("gguf/model.gguf"));
     for (const Companion& made : read_gguf_tokenizer(file.values(), "made", size).files)
       if (made.name == "tokenizer_config.json" &&
@@ -374,22 +382,49 @@ TEST_F(GgufTokenizers, BringAllChatTemplates) {
         return made.content.substr(made.content.find("\"chat_template"));
     return std::string("none");
   };
+  const auto key = [&](const std::string& name) {
+    return GgufReader(scratch_.path("gguf/model.gguf")).value("tokenizer." + name).json();
+  };
   EXPECT_EQ(chats("{}"), "none");
+  EXPECT_EQ(chats(R"({"chat_template":null})"), "none");
   EXPECT_EQ(chats(R"({"chat_template":"A"})"), R"("chat_template":"A"})");
   EXPECT_EQ(chats(R"({"chat_template":[{"name":"tool_use","template":"B"},)"
                   R"({"name":"default","template":"A"}]})"),
             R"("chat_template":[{"name":"default","template":"A"},)"
             R"({"name":"tool_use","template":"B"}]})");
-  const GgufReader file(scratch_.path("gguf/model.gguf"));
-  EXPECT_EQ(file.value("tokenizer.chat_template.tool_use").json(), "\"B\"");
+  EXPECT_EQ(key("chat_template.tool_use"), "\"B\"");
   EXPECT_EQ(chats(R"({"chat_template":[{"name":"rag","template":"C"}]})"),
             R"("chat_template":[{"name":"rag","template":"C"}]})");
+  // Lines, quotes and characters of any language stay as they are.
+  const std::string odd = R"("{{ \"\u00e9\" }}\n\t'\\n' \u6f22")";
+  EXPECT_EQ(chats(concat(R"({"chat_template":)", odd, "}")),
+            "\"chat_template\":\"{{ \\\"\u00e9\\\" }}\\n\\t'\\\\n' \u6f22\"}");
+  // Newer folders have them in files, before which tokenizer_config.json's does not count.
+  EXPECT_EQ(chats("{}", {{"chat_template.jinja", "A\n"}}), R"("chat_template":"A\n"})");
+  EXPECT_EQ(chats(R"({"chat_template":"old"})", {{"chat_template.jinja", "A"}}),
+            R"("chat_template":"A"})");
+  EXPECT_EQ(chats("{}", {{"chat_template.jinja", "A"},
+                         {"additional_chat_templates/tool_use.jinja", "B"},
+                         {"additional_chat_templates/rag.jinja", "C"}}),
+            R"("chat_template":[{"name":"default","template":"A"},)"
+            R"({"name":"rag","template":"C"},{"name":"tool_use","template":"B"}]})");
+  EXPECT_EQ(key("chat_template"), "\"A\"");
+  EXPECT_EQ(key("chat_template.rag"), "\"C\"");
 }
 
-// Also of a model without its dummy prefix, which a folder's class would put otherwise.
+// Also of a model without its dummy prefix, which a folder's class would put otherwise; and where
+// one is put, that stays too.
 TEST_F(GgufTokenizers, KeepThatNoSpaceIsPutInFront) {
   HfParts parts;
-  parts.normalizer = R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})";
+  const std::string spaces = R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})",
+                    prepend = R"({"type":"Prepend","prepend":"\u2581"})";
+  const auto sequence = [](const char* member, const std::string& a, const std::string& b) {
+    return concat(R"({"type":"Sequence",")", member, "\":[", a, ",", b, "]}");
+  };
+  const auto metaspace = [](const char* scheme) {
+    return concat(R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":")", scheme,
+                  R"(","split":false})");
+  };
   parts.decoder =
       R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},)"
       R"("content":" "},{"type":"ByteFallback"},{"type":"Fuse"}]})";
@@ -403,24 +438,78 @@ TEST_F(GgufTokenizers, KeepThatNoSpaceIsPutInFront) {
   parts.model = concat(R"({"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,)",
                        R"("vocab":{"<unk>":0,"<s>":1,"</s>":2)", bytes,
                        R"(,"\u2581":259,"a":260,"b":261,"ab":262},"merges":["a b"]})");
-  const std::string config = R"({"tokenizer_class":"GemmaTokenizer","bos_token":"<s>",)"
-                             R"("eos_token":"</s>","unk_token":"<unk>","pad_token":"<unk>"})";
-  const HfFiles files(parts.text(), config);
-  const HfTokenizer original(files.folder());
-  const auto tokenizer = back("tokenizer.json", files.json(), original.vocab_size(), config);
-  make("gguf", "again", "hf");
-  const HfTokenizer again(scratch_.path("again"));
-  for (const std::string text : {"ab", "ab  a", " b"}) {
-    std::vector<std::int32_t> expected, ids, others;
-    original.encode(text, expected);
-    tokenizer->encode(text, ids);
-    again.encode(text, others);
-    EXPECT_EQ(ids, expected) << text;
-    EXPECT_EQ(others, expected) << text;
+  const auto keeps = [&](const char* class_name, const std::string& more, bool prefix) {
+    const std::string config =
+        concat(R"({"tokenizer_class":")", class_name, R"(","bos_token":"<s>","eos_token":"</s>",)",
+               R"("unk_token":"<unk>","pad_token":"<unk>")", more, "}");
+    SCOPED_TRACE(config + parts.normalizer + parts.pre_tokenizer);
+    const HfFiles files(parts.text(), config);
+    const HfTokenizer original(files.folder());
+    const auto tokenizer = back("tokenizer.json", files.json(), original.vocab_size(), config);
+    fs::remove_all(scratch_.path("again"));
+    make("gguf", "again", "hf");
+    const HfTokenizer again(scratch_.path("again"));
+    for (const std::string text : {"ab", "ab  a", " b"}) {
+      std::vector<std::int32_t> expected, ids, others;
+      original.encode(text, expected);
+      tokenizer->encode(text, ids);
+      again.encode(text, others);
+      EXPECT_EQ(ids, expected) << text;
+      EXPECT_EQ(others, expected) << text;
+      EXPECT_EQ(std::ranges::count(expected, 259) > std::ranges::count(text, ' '), prefix) << text;
+    }
+    EXPECT_EQ(GgufReader(scratch_.path("gguf/model.gguf"))
+                  .value("tokenizer.ggml.add_space_prefix")
+                  .json(),
+              prefix ? "true" : "false");
+  };
+  parts.normalizer = spaces;
+  keeps("GemmaTokenizer", "", false);
+  keeps("PreTrainedTokenizerFast", "", false);
+  parts.normalizer = sequence("normalizers", prepend, spaces);
+  keeps("PreTrainedTokenizerFast", "", true);
+  keeps("LlamaTokenizer", "", true);
+  keeps("LlamaTokenizer", R"(,"add_prefix_space":false)", false);
+  parts.normalizer = "null";
+  parts.pre_tokenizer = metaspace("never");
+  keeps("PreTrainedTokenizerFast", "", false);
+  parts.pre_tokenizer = metaspace("always");
+  keeps("LlamaTokenizer", R"(,"legacy":false,"add_prefix_space":false)", false);
+}
+
+// Nor does SentencePiece's own model, where it says so.
+TEST_F(GgufTokenizers, KeepThatAModelOfPiecesPutsNoSpace) {
+  using Type = SentencePieceModel::Type;
+  std::vector<SentencePieceModel::Piece> pieces;
+  for (int i = 0; i < 256; ++i) {
+    const char* const digits = "0123456789ABCDEF";
+    pieces.push_back({concat("<0x", digits[i / 16], digits[i % 16], ">"), 0, Type::byte});
   }
-  EXPECT_EQ(
-      GgufReader(scratch_.path("gguf/model.gguf")).value("tokenizer.ggml.add_space_prefix").json(),
-      "false");
+  float score = 0;
+  for (const char* piece : {"ab", "\u2581", "a", "b"})
+    pieces.push_back({piece, --score, Type::normal});
+  for (const bool prefix : {false, true}) {
+    const Scratch folder;
+    const std::string path = folder.path("tokenizer.model");
+    File::create(path).write(small_model(
+        SentencePieceModel::Algorithm::bpe, pieces, proto_integer(35, 1),
+        proto_bytes(1, "identity") + proto_integer(3, prefix ? 1 : 0) + proto_integer(4, 0)));
+    const HfTokenizer original(folder.path(""));
+    const auto tokenizer = back("tokenizer.model", path, original.vocab_size(),
+                                R"({"tokenizer_class":"LlamaTokenizer","add_prefix_space":)" +
+                                    std::string(prefix ? "true}" : "false}"));
+    for (const std::string text : {"ab", "ab  a", " b"}) {
+      std::vector<std::int32_t> ids, expected;
+      tokenizer->encode(text, ids);
+      const SentencePieceModelTokenizer pieces_of("Llama2Tokenizer", path);
+      pieces_of.encode(text, expected);
+      EXPECT_EQ(ids, expected) << text << prefix;
+    }
+    EXPECT_EQ(GgufReader(scratch_.path("gguf/model.gguf"))
+                  .value("tokenizer.ggml.add_space_prefix")
+                  .json(),
+              prefix ? "true" : "false");
+  }
 }
 
 TEST_F(GgufTokenizers, OfPiecesAreTheSame) {

@@ -83,7 +83,7 @@ void expect_made(const TokenizerOptions& options, const char* name, const char* 
                  const std::vector<std::int32_t>& after = {}) {
   const auto tokenizer = make_tokenizer(options);
   const auto made = missing_tokenizer_files(lying({{name, path}}), *tokenizer, 64);
-  EXPECT_EQ(made.size(), 3U) << path;
+  ASSERT_EQ(made.size(), 3U) << path;
   const std::string config = content_of(made, "tokenizer_config.json");
   EXPECT_NE(config.find(concat(R"("tokenizer_class":")", class_name, "\"")), std::string::npos)
       << config;
@@ -111,11 +111,35 @@ TEST(TokenizerFiles, OfBert) {
                 "BertTokenizer", {special.cls}, {special.sep});
 }
 
+// What a folder says already stays as it is.
+TEST(TokenizerFiles, OfBertBesideWhatIsSaid) {
+  const auto tokenizer = make_tokenizer(
+      {.type = "BertWordPieceCase", .vocab_file = kTestdata + "wordpiece/vocab.txt"});
+  const auto made_beside = [&](const char* name, const char* content) {
+    auto companions = lying({{"vocab.txt", "wordpiece/vocab.txt"}});
+    companions.push_back({.name = name, .content = content});
+    return missing_tokenizer_files(companions, *tokenizer, 64);
+  };
+  const auto mapped = made_beside("special_tokens_map.json", R"({"mask_token":"[MASK]"})");
+  EXPECT_EQ(mapped.size(), 2U);
+  EXPECT_EQ(find_companion(mapped, "special_tokens_map.json"), nullptr);
+  EXPECT_NE(content_of(mapped, "tokenizer_config.json").find(R"("do_lower_case":false)"),
+            std::string::npos);
+  // One that says what this tokenizer does not do has no tokenizer.json of it.
+  const auto other = made_beside("tokenizer_config.json",
+                                 R"({"tokenizer_class":"BertTokenizer","do_lower_case":true})");
+  EXPECT_EQ(content_of(other, "tokenizer.json"), "");
+}
+
 TEST(TokenizerFiles, OfSentencePiece) {
   for (const char* type : {"Llama2Tokenizer", "GPTSentencePieceTokenizer"})
     for (const char* model : {"sentencepiece/bpe.model", "sentencepiece/unigram.model"})
       expect_made({.type = type, .model = concat(kTestdata, model)}, "tokenizer.model", model,
                   "PreTrainedTokenizerFast");
+  // With pieces of bytes, and under the name that T5's folders have.
+  for (const char* name : {"tokenizer.model", "spiece.model"})
+    expect_made({.type = "Llama2Tokenizer", .model = kTestdata + "sentencepiece/llama.model"}, name,
+                "sentencepiece/llama.model", "PreTrainedTokenizerFast");
 }
 
 TEST(TokenizerFiles, OfGpt2) {
@@ -136,6 +160,35 @@ TEST(TokenizerFiles, OfGpt2) {
   EXPECT_EQ(
       find_companion(missing_tokenizer_files(companions, *tokenizer, 64), "tokenizer_config.json"),
       nullptr);
+}
+
+// Their files as others write them, too: merges without a first line, without an end of the last,
+// and none at all; positions without an end.
+TEST(TokenizerFiles, OfGpt2AsOthersWriteIt) {
+  const std::string vocab = read_file(kTestdata + "gpt2_bpe/vocab.json"),
+                    merges = read_file(kTestdata + "gpt2_bpe/merges.txt");
+  const auto made_of = [&](const std::string& words, const std::string& pairs,
+                           std::int64_t positions) {
+    const Scratch folder;
+    write_file_atomically(folder.path("vocab.json"), words, false);
+    write_file_atomically(folder.path("merges.txt"), pairs, false);
+    const auto tokenizer = make_tokenizer({.type = "GPT2BPETokenizer",
+                                           .vocab_file = folder.path("vocab.json"),
+                                           .merge_file = folder.path("merges.txt")});
+    const auto made =
+        missing_tokenizer_files(read_companions(folder.path("")), *tokenizer, positions);
+    EXPECT_EQ(made.size(), 3U);
+    expect_equal_ids(made, *tokenizer);
+    return content_of(made, "tokenizer_config.json");
+  };
+  const std::string plain = made_of(vocab, merges, 64);
+  EXPECT_EQ(made_of(vocab, merges.substr(merges.find('\n') + 1), 64), plain);
+  EXPECT_EQ(made_of(vocab, merges.substr(0, merges.size() - 1), 64), plain);
+  // No positions that end: rotary ones, say.
+  EXPECT_EQ(made_of(vocab, merges, std::int64_t{1} << 40).find("model_max_length"),
+            std::string::npos);
+  // Without merges each byte is a token.
+  EXPECT_EQ(made_of(vocab, "#version: 0.2\n", 64), plain);
 }
 
 TEST(TokenizerFiles, NoneWhereThereAreNone) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/infer/letters.h"
+#include "tests/text/hf_files.h"
 
 namespace mt {
 namespace {
@@ -42,6 +43,57 @@ TEST(Completion, BeginsWithWhatTheTokenizerMakes) {
   EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{0, 1}));
   EXPECT_TRUE(completion.made().empty());
   EXPECT_EQ(completion.finish(), Finish::none);
+}
+
+// As generate() of transformers gets them from its tokenizer: tokens that a template puts around a
+// text are there, a text that begins with BOS has it twice, and an empty one has what is put around
+// nothing, or BOS alone.
+TEST(Completion, BeginsWithWhatTheTokenizerPutsAround) {
+  using Ids = std::vector<std::int32_t>;
+  constexpr std::int32_t kBos = 9, kEos = 10;
+  const auto token = [](const char* name) {
+    return concat(R"({"SpecialToken":{"id":")", name, R"(","type_id":0}})");
+  };
+  const std::string text = R"({"Sequence":{"id":"A","type_id":0}})";
+  const auto around = [&](const std::string& single) {
+    return concat(R"({"type":"TemplateProcessing","single":[)", single,
+                  R"(],"pair":[],"special_tokens":{"<s>":{"id":"<s>","ids":[9],"tokens":["<s>"]},)",
+                  R"("</s>":{"id":"</s>","ids":[10],"tokens":["</s>"]}}})");
+  };
+  HfParts parts;
+  parts.added_tokens =
+      concat("[", hf_added(kBos, "<s>", "special"), ",", hf_added(kEos, "</s>", "special"), "]");
+  const auto begins = [&](const std::string& post_processor, std::string_view prompt,
+                          const std::string& more = {}, const CompletionOptions& options = {}) {
+    parts.post_processor = post_processor;
+    const HfFiles files(
+        parts.text(),
+        concat(R"({"bos_token":"<s>","eos_token":"</s>")",
+               more.empty() ? R"(,"tokenizer_class":"PreTrainedTokenizerFast")" : "", more, "}"));
+    const HfTokenizer tokenizer(files.folder());
+    const CompletionModel model{.tokenizer = tokenizer, .vocab_size = 11};
+    return Completion(model, prompt, options, 0, 0).ids();
+  };
+  const std::string bos = around(token("<s>") + "," + text),
+                    both = around(token("<s>") + "," + text + "," + token("</s>")),
+                    eos = around(text + "," + token("</s>"));
+  EXPECT_EQ(begins("null", "ab"), (Ids{4}));
+  EXPECT_EQ(begins(bos, "ab"), (Ids{kBos, 4}));
+  EXPECT_EQ(begins(both, "ab"), (Ids{kBos, 4, kEos}));
+  EXPECT_EQ(begins(eos, "ab"), (Ids{4, kEos}));
+  EXPECT_EQ(begins(bos, "<s>ab"), (Ids{kBos, kBos, 4}));
+  EXPECT_EQ(begins("null", "<s>ab</s>c"), (Ids{kBos, 4, kEos, 2}));
+  EXPECT_EQ(begins(bos, ""), (Ids{kBos}));
+  EXPECT_EQ(begins(both, ""), (Ids{kBos, kEos}));
+  EXPECT_EQ(begins("null", ""), (Ids{kBos}));
+  // What a class puts, as its folder says.
+  const std::string llama = R"(,"tokenizer_class":"LlamaTokenizer")";
+  EXPECT_EQ(begins("null", "ab", llama), (Ids{kBos, 4}));
+  EXPECT_EQ(begins("null", "ab", llama + R"(,"add_bos_token":false)"), (Ids{4}));
+  EXPECT_EQ(begins("null", "ab", llama + R"(,"add_eos_token":true)"), (Ids{kBos, 4, kEos}));
+  // A chat's prompt has its own, and an end of a document may stand before all of it.
+  EXPECT_EQ(begins(bos, "<s>ab", "", {.has_own_tokens = true}), (Ids{kBos, 4}));
+  EXPECT_EQ(begins(bos, "ab", "", {.begin_document = true}), (Ids{kEos, kBos, 4}));
 }
 
 // Asked for, or where there would be no token.

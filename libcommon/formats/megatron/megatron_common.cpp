@@ -156,9 +156,10 @@ std::string manifest_extra_of(const ModelSource& source, const std::string& fold
   const std::string made = folder + "/tokenizer";  // which is not known before it is written
   const std::string pieces =
       concat(made, "/", kTokenizerModel);  // llama.cpp reads them as they are
-  return std::filesystem::exists(pieces)
-             ? read_tokenizer({.type = "Llama2Tokenizer", .model = pieces}).manifest
-             : read_tokenizer_in(made).manifest;
+  if (!std::filesystem::exists(pieces)) return read_tokenizer_in(made).manifest;
+  // Of one of two types of Megatron's: with BOS before each text, or without.
+  const std::string type(source.make_tokenizer({})->type());
+  return read_tokenizer({.type = type, .model = pieces}).manifest;
 }
 
 std::int64_t iteration_of(const ModelSource& source) {
