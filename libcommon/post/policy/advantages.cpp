@@ -51,30 +51,4 @@ std::vector<double> advantages(std::span<const double> rewards, std::int64_t gro
   return all;
 }
 
-std::vector<double> generalised_advantages(std::span<const double> rewards,
-                                           std::span<const double> values, double gamma,
-                                           double lambda) {
-  std::vector<double> all(rewards.size());
-  double next = 0, value = 0;
-  for (std::size_t t = rewards.size(); t-- > 0;) {
-    next = rewards[t] + gamma * value - values[t] + gamma * lambda * next;
-    value = values[t];
-    all[t] = next;
-  }
-  return all;
-}
-
-double overlong_penalty(std::int64_t length, std::int64_t most, std::int64_t buffer,
-                        double penalty) {
-  const auto over = static_cast<double>(length - (most - buffer));
-  return std::max(0.0, over / static_cast<double>(buffer) * penalty);
-}
-
-double pass_at(std::int64_t k, std::int64_t n, std::int64_t c) {
-  double none = 1;
-  for (std::int64_t i = 0; i < k; ++i)
-    none *= std::max(0.0, static_cast<double>(n - c - i) / static_cast<double>(n - i));
-  return 1 - none;
-}
-
 }  // namespace mt

@@ -28,20 +28,4 @@ struct AdvantageRules {
 std::vector<double> advantages(std::span<const double> rewards, std::int64_t group,
                                const AdvantageRules& rules);
 
-// Generalised advantages (arXiv:1506.02438, eq. 16) of the steps of a text, behind which the value
-// is 0: A[t] = d[t] + gamma lambda A[t + 1], d[t] = r[t] + gamma V[t + 1] - V[t].  Returns are
-// A + V.
-std::vector<double> generalised_advantages(std::span<const double> rewards,
-                                           std::span<const double> values, double gamma,
-                                           double lambda);
-
-// What a text of so many tokens loses: nothing up to `most` - `buffer`, and from there on linearly,
-// `penalty` at `most` (arXiv:2503.14476, eq. 13, which has a lower bound; NeMo RL has none).
-double overlong_penalty(std::int64_t length, std::int64_t most, std::int64_t buffer,
-                        double penalty);
-
-// The probability that of k texts, taken of n of which c are right, one is right at least
-// (arXiv:2107.03374, eq. 1).
-double pass_at(std::int64_t k, std::int64_t n, std::int64_t c);
-
 }  // namespace mt

@@ -66,24 +66,5 @@ TEST(Advantages, WhatHasNoRewardCountsNowhere) {
   EXPECT_EQ(advantages(std::vector<double>{nan, 5}, 2, kLeftOut), (std::vector<double>{0, 0}));
 }
 
-TEST(Advantages, Generalised) {
-  const std::vector<double> values = {.2, .3, .4};
-  const auto got = generalised_advantages(std::vector<double>{0, 0, 1}, values, .99, .95);
-  const double expected[] = {.718012, .660300, .6}, returns[] = {.918012, .960300, 1};
-  for (std::size_t t = 0; t < 3; ++t) {
-    EXPECT_NEAR(got[t], expected[t], 1e-6);
-    EXPECT_NEAR(got[t] + values[t], returns[t], 1e-6);
-  }
-}
-
-TEST(Advantages, OverlongTextsAndSuccessOfSome) {
-  EXPECT_EQ(overlong_penalty(300, 512, 128, 1), 0);
-  EXPECT_DOUBLE_EQ(overlong_penalty(450, 512, 128, 1), 0.515625);
-  EXPECT_DOUBLE_EQ(overlong_penalty(520, 512, 128, 1), 1.0625);
-  EXPECT_NEAR(pass_at(2, 4, 2), 0.833333, 1e-6);
-  EXPECT_EQ(pass_at(3, 4, 2), 1);
-  EXPECT_EQ(pass_at(2, 4, 0), 0);
-}
-
 }  // namespace
 }  // namespace mt
