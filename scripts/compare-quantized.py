@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Compare what mt-convert reads of folders in eight bits or fewer with the numbers that they stand for.
 
-A small random Llama is quantized in each way that mt reads: compressed-tensors' formats by its own library, which unpacks
-them, too; fp8 in blocks and of tensors, AWQ, GPTQ with groups in any order, ModelOpt's FP8, INT8_SQ, NVFP4 and int4 by
+A small random Llama is quantized in each way that mt reads: compressed-tensors' formats and bitsandbytes' by their own libraries, which
+unpack them, too; fp8 in blocks and of tensors, AWQ, GPTQ with groups in any order, ModelOpt's FP8, INT8_SQ, NVFP4 and int4 by
 PyTorch and NumPy after their definitions.  mt-convert makes a folder of each, whose tensors must be, to the last bit, those
 that the library or the definition unpacks, in the type that config.json names.
 
   --program PATH   the mt-convert to try
 
-Needs from PyPI: compressed-tensors, safetensors, torch, numpy (tried with 0.20.0, 0.6.2, 2.15.0, 2.4.6).
+Needs from PyPI: bitsandbytes, compressed-tensors, safetensors, torch, numpy (tried with 0.50.2, 0.20.0, 0.6.2, 2.15.0,
+2.4.6).
 Run:  scripts/compare-quantized.py --program build/release/cmd/mt-convert
 """
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 
+import bitsandbytes.functional as bnb
 import numpy as np
 import torch
 from compressed_tensors.compressors import BaseCompressor
@@ -145,6 +147,22 @@ def compressed(name, args, unsigned=False):
                       "config_groups": {"group_0": {"targets": ["Linear"], "weights": args}}}
 
 
+def in_four_bits(kind, nested):
+    def quantize(_, shape):
+        packed, state = bnb.quantize_4bit(torch.randn(shape, dtype=torch.bfloat16) * .1, quant_type=kind, compress_statistics=nested,
+                                          blocksize=64)
+        value = bnb.dequantize_4bit(packed, state).float()
+        return {"weight": packed, **{f"weight.{name}": tensor for name, tensor in state.as_dict(packed=True).items()}}, value
+    return quantize
+
+
+def in_eight_bits(_, shape):
+    """LLM.int8's; dequantized as transformers does."""
+    weight, scale, _ = bnb.int8_vectorwise_quant((torch.randn(shape) * .1).to(torch.float16))
+    value = weight.float() * scale.view(-1, 1) * 7.874015718698502e-3
+    return {"weight": weight, "SCB": scale, "weight_format": torch.tensor(0, dtype=torch.uint8)}, value
+
+
 def modelopt(algorithm):
     return {"quant_method": "modelopt", "quant_algo": algorithm}
 
@@ -157,6 +175,11 @@ def cases():
     yield "modelopt-nvfp4", nvfp4, None, torch.bfloat16
     yield "modelopt-int4", int4, modelopt("W4A16_AWQ"), torch.float16
     yield "awq", awq, {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm", "zero_point": True}, torch.float16
+    four = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}
+    yield "bnb-nf4", in_four_bits("nf4", False), {**four, "bnb_4bit_quant_type": "nf4"}, torch.bfloat16
+    yield "bnb-nf4-nested", in_four_bits("nf4", True), {**four, "bnb_4bit_use_double_quant": True}, torch.bfloat16
+    yield "bnb-fp4", in_four_bits("fp4", False), {**four, "bnb_4bit_quant_type": "fp4"}, torch.bfloat16
+    yield "bnb-int8", in_eight_bits, {"quant_method": "bitsandbytes", "load_in_8bit": True}, torch.float16
     for bits in (2, 4, 8):
         yield f"gptq-{bits}", gptq(bits, 1), {"quant_method": "gptq", "bits": bits, "group_size": 64}, torch.float16
     yield "gptq-v2", gptq(4, 0), {"quant_method": "gptq", "bits": 4, "checkpoint_format": "gptq_v2"}, torch.float16

@@ -213,6 +213,92 @@ TEST_F(Quantized, BytesOfTwo) {
   EXPECT_EQ(weight({.method = "modelopt"}), (Floats{-1, 21, -16, 6}));
 }
 
+struct Bitsandbytes : Quantized {
+  static Stored state(const std::string& json, const char* kind = "nf4") {
+    return {std::string("x.weight.quant_state.bitsandbytes__") + kind,
+            DType::u8,
+            {std::ssize(json)},
+            {json.begin(), json.end()}};
+  }
+  static constexpr const char* kPlain = R"({"blocksize": 4, "shape": [3, 2], "dtype": "bfloat16"})";
+  // The numbers that bits stand for are 0, 10, ..., 150.
+  static Stored map() {
+    std::vector<double> numbers;
+    for (int i = 0; i < 16; ++i) numbers.push_back(10 * i);
+    return {"x.weight.quant_map", DType::f32, {16}, numbers};
+  }
+  static Stored codes() { return {"x.weight", DType::u8, {3, 1}, {0x12, 0x34, 0x5F}}; }
+  static inline const Quantization kMethod{.method = "bitsandbytes"};
+};
+
+TEST_F(Bitsandbytes, FourBitsWithScalesOfBlocks) {
+  const Stored scales{"x.weight.absmax", DType::f32, {2}, {1, .5}};
+  for (const Shape& shape : {Shape{3, 1}, {1, 3}}) {
+    Stored bytes = codes();
+    bytes.shape = shape;
+    write({bytes, map(), scales, state(kPlain)});
+    EXPECT_EQ(weight(kMethod), (Floats{10, 20, 30, 40, 25, 75}));
+  }
+  write({codes(), map(), scales, state(R"({"blocksize": 4, "shape": [1, 6]})", "fp4")});
+  EXPECT_EQ(weight(kMethod), (Floats{10, 20, 30, 40, 25, 75}));
+}
+
+TEST_F(Bitsandbytes, ScalesMayBeInEightBits) {
+  std::vector<double> numbers(256, 0);
+  numbers[7] = 1, numbers[255] = -2;
+  write(
+      {codes(),
+       map(),
+       {"x.weight.absmax", DType::u8, {2}, {7, 255}},
+       {"x.weight.nested_quant_map", DType::f32, {256}, numbers},
+       {"x.weight.nested_absmax", DType::f32, {2}, {.5, .25}},
+       state(R"({"blocksize": 4, "shape": [3, 2], "nested_blocksize": 1, "nested_offset": 2.5})")});
+  EXPECT_EQ(weight(kMethod), (Floats{30, 60, 90, 120, 100, 300}));  // 1 .5 + 2.5, -2 .25 + 2.5
+}
+
+TEST_F(Bitsandbytes, EightBitsWithScalesOfRows) {
+  const Stored ints{"x.weight", DType::i8, {2, 2}, {127, -127, 1, 0}},
+      rows{"x.SCB", DType::f32, {2}, {2, 127}};
+  for (const double format : {0, 1}) {
+    const std::vector<Stored> stored{ints, rows, {"x.weight_format", DType::u8, {}, {format}}};
+    if (format == 0) {
+      write(stored);
+      const Floats found = weight(kMethod);
+      EXPECT_FLOAT_EQ(found[0], 2);
+      EXPECT_FLOAT_EQ(found[1], -2);
+      EXPECT_FLOAT_EQ(found[2], 1);
+      EXPECT_EQ(found[3], 0);
+    } else {
+      EXPECT_EQ(refusal(stored, kMethod),
+                "tensor x.weight_format: expected 0, whose rows lie one behind another");
+    }
+  }
+}
+
+TEST_F(Bitsandbytes, WhatDoesNotBelongTogetherIsNamed) {
+  const Stored scales{"x.weight.absmax", DType::f32, {2}, {1, .5}};
+  const auto refused = [&](const std::string& json) {
+    const std::string error = refusal({codes(), map(), scales, state(json)}, kMethod);
+    return error.substr(std::min(error.size(), error.find("nf4: ") + 5));
+  };
+  EXPECT_EQ(refusal({codes(), map(), state(kPlain)}, kMethod), "has no tensor x.weight.absmax");
+  EXPECT_EQ(refusal({codes(), scales, state(kPlain)}, kMethod), "has no tensor x.weight.quant_map");
+  EXPECT_EQ(refusal({map(), scales, state(kPlain)}, kMethod), "has no tensor x.weight");
+  EXPECT_EQ(
+      refusal({codes(), map(), {"x.weight.absmax", DType::f32, {3}, {1, 1, 1}}, state(kPlain)},
+              kMethod),
+      "tensor x.weight.absmax is [3], expected [2]");
+  EXPECT_EQ(
+      refusal({codes(), map(), scales, state(R"({"blocksize": 4, "shape": [3, 4]})")}, kMethod),
+      "tensor x.weight is [3, 1], expected 6 bytes for [3, 4]");
+  for (const char* json : {"{", "[]", R"({"blocksize": 4})", R"({"blocksize": 4, "shape": []})",
+                           R"({"blocksize": 0, "shape": [3, 2]})", R"({"shape": [3, 2]})",
+                           R"({"blocksize": 4, "shape": [3, -2]})",
+                           R"({"blocksize": 4, "shape": [9999999999, 9999999999]})",
+                           R"({"blocksize": 4, "shape": [3, 2], "nested_offset": "x"})"})
+    EXPECT_NE(refused(json), "") << json;
+}
+
 TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
   const Stored eight{"x.weight", DType::f8, {2, 4}, std::vector<double>(8, 0x38)};
   EXPECT_EQ(refusal({eight}, {.method = "fp8"}), "has no tensor x.weight_scale");
@@ -245,9 +331,9 @@ std::string quantization_error(const std::string& json) {
 }
 
 TEST(QuantizationConfig, NamesWhatIsNotRead) {
-  EXPECT_EQ(quantization_error(R"({"quant_method": "bitsandbytes"})"),
-            "65 config.json: quant_method is \"bitsandbytes\", expected one of mxfp4, fp8, "
-            "compressed-tensors, awq, gptq, modelopt");
+  EXPECT_EQ(quantization_error(R"({"quant_method": "hqq"})"),
+            "65 config.json: quant_method is \"hqq\", expected one of mxfp4, fp8, "
+            "compressed-tensors, awq, gptq, modelopt, bitsandbytes");
   EXPECT_EQ(quantization_error(R"({"quant_method": "awq", "bits": 4, "version": "gemv"})"),
             "65 config.json: version is \"gemv\", expected one of gemm, GEMM");
   EXPECT_EQ(quantization_error(R"({"quant_method": "gptq", "bits": 3})"),

@@ -5,6 +5,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "formats/hugging_face/bitsandbytes_weights.h"
 #include "formats/hugging_face/byte_weights.h"
 #include "formats/hugging_face/mxfp4_weights.h"
 #include "formats/hugging_face/scaled_weights.h"
@@ -73,8 +74,9 @@ Quantization read_quantization(const std::string& json, const std::string& path)
     if (bits != 2 && bits != 4 && bits != 8) from.refuse("bits: expected 2, 4 or 8");
     q.bits = {static_cast<int>(bits)};
   } else {
-    expect_one_of(from, "quant_method", q.method,
-                  {"mxfp4", "fp8", "compressed-tensors", "awq", "gptq", "modelopt"});
+    expect_one_of(
+        from, "quant_method", q.method,
+        {"mxfp4", "fp8", "compressed-tensors", "awq", "gptq", "modelopt", "bitsandbytes"});
   }
   return q;
 }
@@ -96,6 +98,8 @@ std::unique_ptr<TensorSource> unpacked(std::unique_ptr<TensorSource> stored, con
   };
   if (q.method == "mxfp4") {
     add(mxfp4_weights(*stored));
+  } else if (q.method == "bitsandbytes") {
+    add(bitsandbytes_weights(*stored));
   } else if (q.method == "awq") {
     add(awq_weights(*stored));
   } else if (q.method == "gptq") {

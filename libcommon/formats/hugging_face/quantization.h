@@ -1,6 +1,6 @@
 // How a folder of Hugging Face's stores weights in eight bits or fewer, as quantization_config of
 // its config.json says, or hf_quant_config.json beside it: quant_method mxfp4, fp8,
-// compressed-tensors, awq, gptq or modelopt.
+// compressed-tensors, awq, gptq, modelopt or bitsandbytes.
 #pragma once
 
 #include <array>
