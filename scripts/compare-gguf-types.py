@@ -3,7 +3,9 @@
 
 Three models with random weights of columns that blocks of 256 divide, and some that they do not: a Llama whose heads share
 keys, a GPT-2 with tied words and one matrix for queries, keys and values, and a Mixtral of eight experts.  mt-convert writes
-each in float32, llama.cpp's llama_model_quantize makes every type of that file, mt-convert of the checkpoint.
+each in float32, llama.cpp's llama_model_quantize makes every type of that file, mt-convert of the checkpoint.  The library is
+of 2024: since then llama.cpp (007dbbf3) counts matrices of queries, keys and values among values, and gives q4_0 instead of
+iq4_nl where 256 does not divide columns of q2_k and q3_k; mt does as that, and such tensors are counted apart.
 
 Needs from PyPI: gguf, numpy, and gpt4all, whose wheel has llama.cpp as a shared library (tried with 0.19.0, 2.5.0, 2.8.2).
 Run:  scripts/compare-gguf-types.py build/release/cmd [--library FILE]
@@ -47,6 +49,10 @@ def library(path):
     return loaded
 
 
+def is_of_newer_rules(tensor, theirs, ours):
+    return "attn_qkv" in tensor and theirs != ours or (theirs, ours) == ("IQ4_NL", "Q4_0")
+
+
 def tensors(path):
     return {t.name: (t.tensor_type.name, t.data.tobytes()) for t in gguf.GGUFReader(path).tensors}
 
@@ -75,9 +81,10 @@ def main():
                     sys.exit(f"compare-gguf-types: llama.cpp makes no {name} of {model}")
                 run("mt-convert", "--force", "--saver", "gguf", "--dtype", name, "ckpt", "ours")
                 theirs, ours = tensors(f"{folder}/theirs.gguf"), tensors(f"{folder}/ours/model.gguf")
-                differ = sorted(t for t in theirs.keys() | ours.keys() if theirs.get(t) != ours.get(t))
+                newer = {t for t in theirs.keys() & ours.keys() if is_of_newer_rules(t, theirs[t][0], ours[t][0])}
+                differ = sorted(t for t in theirs.keys() | ours.keys() if t not in newer and theirs.get(t) != ours.get(t))
                 wrong += len(differ)
-                print(f"{model} {name}: {len(theirs)} tensors, {len(differ)} differ", flush=True)
+                print(f"{model} {name}: {len(theirs)} tensors, {len(differ)} differ, {len(newer)} of newer rules", flush=True)
                 for tensor in differ[:5]:
                     print(" ", tensor, *(found.get(tensor, ["is not there"])[0] for found in (theirs, ours)), flush=True)
     sys.exit(1 if wrong else 0)

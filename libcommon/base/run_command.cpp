@@ -145,6 +145,7 @@ int run_command(const char* program, int argc, char** argv, void (*run)(CommandL
   occupy_standard_descriptors();
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
+  std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it nobody could wait for a child
   std::signal(SIGXFSZ, SIG_IGN);  // a file as large as `ulimit -f` allows is an error of its write
   CommandLine line(program, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
   const StateRequests requests([&line] { line.tell_state(); });

@@ -10,7 +10,8 @@
 namespace mt {
 namespace {
 
-constexpr std::size_t kSuper = 256;  // elements of a block with scales of its parts
+// Elements of a block with one scale, and of one with scales of its parts.
+constexpr std::size_t kShort = kShortGgufBlock, kSuper = kLongGgufBlock;
 
 // The fields of a block, from its first byte on.
 class Fields {
@@ -36,8 +37,6 @@ class Fields {
  private:
   const std::byte* at_;
 };
-
-constexpr std::size_t kShort = 32;  // elements of a block with one scale
 
 // The number of four bits of element i of a short block.
 int nibble(const std::uint8_t* bytes, std::size_t i) {
@@ -136,13 +135,15 @@ void read_q6_k(float* to, const std::byte* block) {
 
 // --- Tables -------------------------------------------------------------------------------------
 
+constexpr float kNonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
 constexpr float kE2m1[16] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, 0, -.5F, -1, -1.5F, -2, -3, -4, -6};
 
 void read_iq4_nl(float* to, const std::byte* block) {
   Fields fields(block);
   const float d = fields.half();
   const std::uint8_t* const low = fields.bytes(kShort / 2);
-  for (std::size_t i = 0; i < kShort; ++i) to[i] = d * kGgufNonlinear[nibble(low, i)];
+  for (std::size_t i = 0; i < kShort; ++i) to[i] = d * kNonlinear[nibble(low, i)];
 }
 
 void read_iq4_xs(float* to, const std::byte* block) {
@@ -153,8 +154,7 @@ void read_iq4_xs(float* to, const std::byte* block) {
   for (std::size_t i = 0; i < kSuper; ++i) {
     const std::size_t j = i / kShort;
     const int s = (scales[j / 2] >> j % 2 * 4 & 15) | (high >> 2 * j & 3) << 4;
-    to[i] =
-        d * static_cast<float>(s - 32) * kGgufNonlinear[nibble(low + j * kShort / 2, i % kShort)];
+    to[i] = d * static_cast<float>(s - 32) * kNonlinear[nibble(low + j * kShort / 2, i % kShort)];
   }
 }
 

@@ -49,6 +49,8 @@ enum class GgufType : std::uint32_t {
   mxfp4 = 39,
 };
 
+inline constexpr std::int64_t kShortGgufBlock = 32, kLongGgufBlock = 256;  // elements
+
 struct GgufBlocks {
   GgufType type;
   std::string_view name;
@@ -64,10 +66,6 @@ const GgufBlocks* gguf_blocks(std::string_view name);
 // The elements of `blocks`, which are whole.  False if one is not a finite number, as its block's
 // scale is none.
 bool dequantize(const GgufBlocks& of, float* elements, std::span<const std::byte> blocks);
-
-// iq4_nl's numbers in units of d, in rising order.
-inline constexpr float kGgufNonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                             1,    13,   25,  38,  53,  69,  89,  113};
 
 // What ggml calls a type, in small letters, or its number.
 std::string name_of(GgufType type);

@@ -13,11 +13,17 @@
 namespace mt {
 namespace {
 
-constexpr std::size_t kShort = 32, kSuper = 256;
+constexpr std::size_t kShort = kShortGgufBlock, kSuper = kLongGgufBlock;
 
-int nearest(float x) { return static_cast<int>(std::nearbyint(x)); }  // halves to even
+// `x` without its fraction, or the bound that it passes; the lower of what is no number.
+int whole(float x, int least, int most) {
+  const auto high = static_cast<float>(most);
+  return x >= static_cast<float>(least) ? x <= high ? static_cast<int>(x) : most : least;
+}
 
-int nearest(float x, int least, int most) { return std::clamp(nearest(x), least, most); }
+int nearest(float x, int least, int most) {  // halves to even
+  return whole(std::nearbyint(x), least, most);
+}
 
 // A block, field by field.
 class Fields {
@@ -73,7 +79,7 @@ void write_short(std::byte* block, const float* x) {
   for (std::size_t i = 0; i < kShort; ++i) {
     const float steps =
         kLeast ? (x[i] - m) * inverse + .5F : x[i] * inverse + (static_cast<float>(kMiddle) + .5F);
-    q[i] = std::min(kMost, static_cast<int>(steps));
+    q[i] = whole(steps, 0, kMost);
     high |= static_cast<std::uint32_t>(q[i] >> 4) << i;
   }
   if (kFive) fields.number(high);
@@ -89,42 +95,6 @@ void write_q8_0(std::byte* block, const float* x) {
     const float step = std::round(x[i] * inverse);
     fields.number(static_cast<std::int8_t>(std::isfinite(step) ? step : 0));
   }
-}
-
-// The nearest of the sixteen numbers; halfway the higher.
-std::size_t nearest_of_table(float x) {
-  const auto& table = kGgufNonlinear;
-  const auto* const above = std::upper_bound(std::begin(table), std::end(table), x);
-  if (above == std::begin(table)) return 0;
-  const auto i = static_cast<std::size_t>(above - std::begin(table));
-  return i == std::size(table) || x - table[i - 1] < table[i] - x ? i - 1 : i;
-}
-
-void write_iq4_nl(std::byte* block, const float* x) {
-  const float most = largest({x, kShort});
-  float d = 0, best = 0;
-  const auto try_scale = [&](float inverse, bool first) {
-    float products = 0, squares = 0;
-    for (std::size_t i = 0; i < kShort; ++i) {
-      const float t = kGgufNonlinear[nearest_of_table(inverse * x[i])], w = x[i] * x[i];
-      products += w * t * x[i];
-      squares += w * t * t;
-    }
-    if (!first && !(squares > 0 && products * products > best * squares)) return;
-    d = products / squares;
-    best = d * products;
-  };
-  if (std::fabs(most) >= kNothing) {
-    try_scale(1 / (-most / kGgufNonlinear[0]), true);
-    for (int k = -7; k <= 7; ++k)
-      try_scale((static_cast<float>(k) + kGgufNonlinear[0]) / most, false);
-  }
-  Fields fields(block);
-  fields.half(d);
-  const float inverse = d != 0 ? 1 / d : 0;
-  for (std::size_t i = 0; i < kShort / 2; ++i)
-    fields.number(byte(static_cast<int>(nearest_of_table(inverse * x[i]) |
-                                        nearest_of_table(inverse * x[i + kShort / 2]) << 4)));
 }
 
 // --- Scales of parts ----------------------------------------------------------------------------
@@ -292,8 +262,8 @@ void write_q2_k(std::byte* block, const float* x) {
   std::uint8_t *const scales = fields.zeros(kParts), *const low = fields.zeros(kSuper / 4);
   const float whole_d = fields.half(most_d / 15), whole_m = fields.half(most_m / 15);
   for (std::size_t j = 0; j < kParts; ++j) {
-    const int s = most_d > 0 ? nearest(15 / most_d * d[j]) : 0,
-              t = most_m > 0 ? nearest(15 / most_m * m[j]) : 0;
+    const int s = most_d > 0 ? nearest(15 / most_d * d[j], 0, 15) : 0,
+              t = most_m > 0 ? nearest(15 / most_m * m[j], 0, 15) : 0;
     scales[j] = byte(s | t << 4);
     const float step = whole_d * static_cast<float>(s), least = whole_m * static_cast<float>(t);
     if (step == 0) continue;
@@ -357,8 +327,7 @@ void write_q4_k_or_q5_k(std::byte* block, const float* x) {
   std::uint8_t* const high = kFive ? fields.zeros(32) : nullptr;
   std::uint8_t* const low = fields.zeros(128);
   for (std::size_t j = 0; j < kParts; ++j) {
-    const int s = std::min(63, nearest(inverse_d * d[j])),
-              t = std::min(63, nearest(inverse_m * m[j]));
+    const int s = nearest(inverse_d * d[j], 0, 63), t = nearest(inverse_m * m[j], 0, 63);
     if (j < 4) {
       scales[j] = byte(s);
       scales[j + 4] = byte(t);
@@ -393,7 +362,7 @@ void write_q6_k(std::byte* block, const float* x) {
   }
   const float inverse = -128 / most, whole = fields.half(1 / inverse);
   for (std::size_t j = 0; j < kParts; ++j) {
-    const int s = std::min(127, nearest(inverse * d[j]));
+    const int s = nearest(inverse * d[j], -128, 127);
     scales[j] = byte(s);
     const float step = whole * static_cast<float>(s);
     if (step == 0) continue;
@@ -421,8 +390,6 @@ Quantize quantizer(GgufType type) {
       return write_short<true, true>;
     case GgufType::q8_0:
       return write_q8_0;
-    case GgufType::iq4_nl:
-      return write_iq4_nl;
     case GgufType::q2_k:
       return write_q2_k;
     case GgufType::q3_k:
@@ -439,8 +406,6 @@ Quantize quantizer(GgufType type) {
 }
 
 }  // namespace
-
-bool can_quantize(GgufType type) { return quantizer(type) != nullptr; }
 
 void quantize(GgufType type, std::byte* blocks, std::span<const float> numbers) {
   const GgufBlocks& of = *gguf_blocks(type);

@@ -4,7 +4,6 @@
 //   q4_0, q5_0       d from the number of largest magnitude, which becomes the lowest q
 //   q4_1, q5_1       d = (max - min) / (15 or 31), m = min
 //   q8_0             d = max |x| / 127, halves away from zero
-//   iq4_nl           the d of fifteen with which (Σ w x T(q))² / Σ w T(q)² is largest, w = x²
 //   q2_k, q4_k, q5_k for each part the d and m of least weighted error among some, by least squares
 //                    from roundings at nearby steps; these to 4 or 6 bits of the block's own
 //   q3_k, q6_k       the same without m, of q3_k by changes of one number at a time
@@ -17,10 +16,9 @@
 
 namespace mt {
 
-bool can_quantize(GgufType type);
-
-// `numbers`: of whole blocks.  What is no number, and all numbers of a block whose scale float16
-// has none for, become what the arithmetic makes of them: check them first.
+// `numbers`: of whole blocks, and a type of those above.  What is no number, and all numbers of a
+// block whose scale float16 has none for, become what the arithmetic makes of them: check them
+// first.
 void quantize(GgufType type, std::byte* blocks, std::span<const float> numbers);
 
 }  // namespace mt

@@ -96,13 +96,13 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--tokenizer-model", &tokenizer_model, "FILE",
             "of INPUT, whose tokenizer goes along without being named");
   std::vector<std::string> types = gguf_mixtures();
+  std::string of_gguf;
+  for (const std::string& type : types) of_gguf += concat(of_gguf.empty() ? "" : ", ", type);
   types.insert(types.begin(), {"fp32", "fp16", "bf16"});
-  cl.option(
-      "--dtype", &dtype, "TYPE",
-      "of OUTPUT's weights: fp32, fp16 or bf16, and in GGUF files llama.cpp's q8_0, q4_0, q4_1, "
-      "q5_0, q5_1, q2_k, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, q6_k; "
-      "default as stored",
-      one_of(std::move(types)));
+  cl.option("--dtype", &dtype, "TYPE",
+            concat("of OUTPUT's weights: fp32, fp16 or bf16, and in GGUF files llama.cpp's ",
+                   of_gguf, "; default as stored"),
+            one_of(std::move(types)));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16");
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",

@@ -95,8 +95,8 @@ struct ModelSourceOptions {
   bool check_while_reading = false;  // by finish_reading(), and not before anything is read
   std::string prefix = {};  // of the model's names, where a folder has several models or states
   std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
-  // Of a folder of Hugging Face's: its layers that predict further tokens, which the model is to
-  // have; default none.
+  // The layers that predict further tokens, of those that there are, which the model is to have;
+  // default none of a folder of Hugging Face's, else all.
   std::optional<std::int64_t> further = {};
   bool with_optimizer = false;  // read its state too
   std::string adapter = {};    // a folder of PEFT's with one of the model, or of a run that has one

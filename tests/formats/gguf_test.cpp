@@ -225,8 +225,8 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
   for (const auto& [mixture, tensor, expected] : {std::tuple("q4_k_m", "blk.9.ffn_up", "q4_k"),
                                                   {"q4_k_m", "output", "q6_k"},
                                                   {"q4_k_m", "token_embd", "q4_k"},
-                                                  {"q4_k_m", "blk.0.attn_qkv", "q5_k"},
-                                                  {"q5_k_m", "blk.9.attn_qkv", "q6_k"},
+                                                  {"q4_k_m", "blk.0.attn_qkv", "q6_k"},
+                                                  {"q5_k_m", "blk.5.attn_qkv", "q5_k"},
                                                   {"q3_k_m", "blk.9.attn_output", "q4_k"},
                                                   {"q3_k_s", "blk.0.attn_v", "q3_k"},
                                                   {"q2_k", "blk.9.attn_output", "q3_k"},
@@ -235,8 +235,8 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
                                                   {"q5_1", "blk.0.attn_v", "q5_1"},
                                                   {"q8_0", "output", "q8_0"}})
     EXPECT_EQ(type(mixture, tensor), expected) << mixture << " " << tensor;
-  for (const auto& [mixture, expected] : {std::pair("q2_k", "iq4_nl"),
-                                          {"q3_k_s", "iq4_nl"},
+  for (const auto& [mixture, expected] : {std::pair("q2_k", "q4_0"),
+                                          {"q3_k_s", "q4_0"},
                                           {"q4_k_s", "q5_0"},
                                           {"q5_k_s", "q5_1"},
                                           {"q6_k", "q8_0"}})
@@ -252,7 +252,11 @@ TEST(GgufMixtures, ImportantTensorsHaveMoreBits) {
   EXPECT_EQ(type("q3_k_l", "blk.9.attn_output"), "q3_k");
   config.num_experts = 0;
   config.num_layers = 80;
-  EXPECT_EQ(type("q4_k_s", "blk.40.attn_v"), "q5_k");
+  for (const char* mixture : {"q2_k", "q3_k_s", "q3_k_m", "q4_k_s"})
+    EXPECT_EQ(type(mixture, "blk.41.attn_v"), "q5_k") << mixture;
+  EXPECT_EQ(type("q4_0", "blk.41.attn_v"), "q4_0");
+  config.num_query_groups = 32;  // Llama 1's 65B
+  EXPECT_EQ(type("q4_k_s", "blk.41.attn_v"), "q4_k");
   EXPECT_EQ(gguf_mixture("q9_k"), nullptr);
 }
 

@@ -23,6 +23,7 @@ struct Asked {
   GgufType base;
   std::int64_t layer, layers, experts;
   std::int64_t queries;  // heads of them for each of keys and values
+  bool is_70b;           // llama.cpp's name for a Llama of 80 layers whose heads share values
 
   bool is(std::string_view name) const { return mixture == name; }
   // The first and last eighth of the layers, and every third between.
@@ -32,16 +33,20 @@ struct Asked {
   }
 };
 
-GgufType of_values(const Asked& a) {
-  if (a.experts == 8) return q8_0;
+GgufType of_values_by_layer(const Asked& a) {
   if (a.is("q2_k")) return a.queries >= 4 ? q4_k : q3_k;
   if (a.is("q3_k_m")) return a.layer < 2 ? q5_k : q4_k;
   if (a.is("q3_k_l")) return q5_k;
   if (a.is("q4_k_s") && a.layer < 4) return q5_k;
   if ((a.is("q4_k_m") || a.is("q5_k_m")) && a.in_more_bits()) return q6_k;
-  // A model of 80 layers shares its values among eight heads: more bits cost it little.
-  if (a.layers == 80 && (a.base == q3_k || a.base == q4_k)) return q5_k;
   return a.base;
+}
+
+// Of values, also where queries and keys lie in the same matrix.
+GgufType of_values(const Asked& a) {
+  if (a.experts == 8) return q8_0;
+  const GgufType type = of_values_by_layer(a);
+  return a.is_70b && (type == q3_k || type == q4_k) ? q5_k : type;
 }
 
 GgufType of_down(const Asked& a) {
@@ -63,18 +68,11 @@ GgufType of_output_of_attention(const Asked& a) {
   return a.base;
 }
 
-GgufType of_queries_keys_and_values(const Asked& a) {
-  if (a.is("q3_k_m") || a.is("q3_k_l")) return q4_k;
-  if (a.is("q4_k_m")) return q5_k;
-  if (a.is("q5_k_m")) return q6_k;
-  return a.base;
-}
-
 GgufType narrower_blocks(GgufType type) {
   switch (type) {
     case q2_k:
     case q3_k:
-      return iq4_nl;
+      return q4_0;
     case q4_k:
       return q5_0;
     case q5_k:
@@ -108,9 +106,16 @@ std::vector<std::string> gguf_mixtures() {
 
 GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::string_view tensor,
                    std::int64_t columns) {
-  const Asked asked{mixture.name,       mixture.base,
-                    layer_of(tensor),   config.num_layers,
-                    config.num_experts, config.num_attention_heads / config.kv_heads()};
+  constexpr std::int64_t kLayersOf70b = 80;
+  const std::int64_t queries = config.num_attention_heads / config.kv_heads();
+  const Asked asked{
+      .mixture = mixture.name,
+      .base = mixture.base,
+      .layer = layer_of(tensor),
+      .layers = config.num_layers,
+      .experts = config.num_experts,
+      .queries = queries,
+      .is_70b = config.num_layers == kLayersOf70b && (queries > 1 || config.add_qkv_bias)};
   const auto is = [&](std::string_view part) {
     return tensor.find(part) != std::string_view::npos;
   };
@@ -118,7 +123,7 @@ GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::s
   GgufType type = mixture.base;
   if (tensor == "output.weight" || (tied && tensor == "token_embd.weight"))
     type = type == q8_0 ? q8_0 : q6_k;
-  else if (is("attn_v.weight"))
+  else if (is("attn_v.weight") || is("attn_qkv.weight"))
     type = of_values(asked);
   else if (is("attn_k.weight") && asked.experts == 8)
     type = q8_0;
@@ -126,8 +131,6 @@ GgufType gguf_type(const GgufMixture& mixture, const ModelConfig& config, std::s
     type = of_down(asked);
   else if (is("attn_output.weight"))
     type = of_output_of_attention(asked);
-  else if (is("attn_qkv.weight"))
-    type = of_queries_keys_and_values(asked);
   return columns % gguf_blocks(type)->elements == 0 ? type : narrower_blocks(type);
 }
 

@@ -1,6 +1,6 @@
 // Which type llama.cpp's quantizer gives to a tensor of a model's file, without an importance
-// matrix (llama.cpp's llama_tensor_get_type): most have the type that the file is named by, those
-// of which a model depends most, more bits.
+// matrix (llama_tensor_get_type of llama.cpp 007dbbf3): most have the type that the file is named
+// by, those of which a model depends most, more bits.
 #pragma once
 
 #include <cstdint>

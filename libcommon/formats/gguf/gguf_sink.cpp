@@ -206,8 +206,7 @@ bool is_single(const Param& row) {
 }  // namespace
 
 bool is_gguf_quantized(const Param& row) {
-  constexpr std::int64_t kShortest = 32;  // elements of a block
-  return !is_single(row) && row.shape[-1] % kShortest == 0;
+  return !is_single(row) && row.shape[-1] % kShortGgufBlock == 0;
 }
 
 DType gguf_dtype(const Param& row, DType stored, bool quantized) {

@@ -98,6 +98,9 @@ ParamTable rank_rows(const ModelConfig& config, std::int64_t rank, std::int64_t 
       model_rows(config, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(ranks)});
   for (Param& row : table.rows())
     if (row.place.stack == kFurtherStack && row.place.module == "eh_proj") {
+      if (row.shape[0] % ranks != 0)
+        fail(Exit::bad_config, row.name(), ": ", row.shape[0], " rows are not shared out by ",
+             ranks, " ranks");
       const std::int64_t part = row.shape[0] / ranks;
       row.local = {part, row.shape[1]};
       row.dimension = 0;

@@ -46,7 +46,7 @@ std::vector<double> advantages(std::span<const double> rewards, std::int64_t gro
     all[i] = rewards[i] - of.mean;
     if (rules.scale == RewardScale::none) continue;
     const double sd = std::sqrt(rules.scale == RewardScale::batch ? of_batch : of.variance);
-    if (!rules.leaves_out || sd > 0) all[i] /= sd + rules.epsilon;
+    if (sd > 0) all[i] /= sd + rules.epsilon;
   }
   return all;
 }

@@ -5,7 +5,7 @@
 //   population  the same with divisor n                             (Megatron-LM)
 //   batch       sd of all texts of the batch, with divisor n - 1    (TRL)
 //   none        r - b                                               (arXiv:2503.20783)
-// A text left out is divided only where its sd is above 0.  A reward that is not a number is no
+// Nothing is divided where sd is 0.  A reward that is not a number is no
 // reward: its text counts nowhere and has advantage 0, as has one of whom no other is left.
 #pragma once
 

@@ -254,10 +254,14 @@ void PolicyOptions::complete() {
   if (!is_planned()) complete_drawing();
   if (advantages.scale == RewardScale::batch && run.batch.schedule.changes())
     fail(Exit::usage, "--scale-rewards batch: not with a batch size that changes");
-  for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()})
+  for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()}) {
     if (sequences % num_generations != 0)
       fail(Exit::bad_config, "--global-batch-size ", sequences,
            ": no multiple of --num-generations ", num_generations);
+    if (const std::int64_t fewer = run.batch.divided(sequences).computed; fewer != sequences)
+      fail(Exit::bad_config, "--decrease-batch-size-if-needed: makes ", sequences, " texts ", fewer,
+           ", and grpo's steps are of whole groups");
+  }
 }
 
 }  // namespace mt

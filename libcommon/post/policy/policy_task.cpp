@@ -99,6 +99,11 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
                      .seq_length = options.seq_length,
                      .rewards = reward_rules(options.rewards)},
                     *data.words.tokenizer));
+  const auto referred =
+      std::ranges::count_if(*rollouts, [](const Rollout& one) { return !one.reference.empty(); });
+  if (options.rules.beta > 0 && referred > 0 && referred < std::ssize(*rollouts))
+    fail(Exit::bad_data, "--rollouts: ", referred, " of ", rollouts->size(),
+         " texts bring reference_log_probs, expected all or none");
   if (options.run.ranks.process.rank <= 0) tell(*rollouts, options.num_generations, log);
   std::vector<Example> texts;
   for (const Rollout& one : *rollouts) texts.push_back(one.text);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -73,8 +74,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
-    ::kill(-pid_, SIGKILL);  // of its group whatever is left
-    if (!ended_) ::waitpid(pid_, nullptr, 0);
+    if (!ended_) reap(nullptr);
   }
 
   // Gives it all of `input` and takes what it prints until there is no more; false where the time
@@ -103,14 +103,23 @@ class Child {
 
   // Its status, once it has ended; false where the time is over before.
   bool ends(int& status, Clock::time_point end) {
-    while (!ended_ && Clock::now() < end) {
-      ended_ = ::waitpid(pid_, &status, WNOHANG) == pid_;
-      if (!ended_) ::poll(nullptr, 0, 1);
+    siginfo_t info{};
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != pid_) {
+      if (Clock::now() >= end) return false;
+      ::poll(nullptr, 0, 1);
     }
-    return ended_;
+    reap(&status);
+    return true;
   }
 
  private:
+  // Kills what is left of its group first, whose number is nobody else's until it is waited for.
+  void reap(int* status) {
+    ::kill(-pid_, SIGKILL);
+    ::waitpid(pid_, status, 0);
+    ended_ = true;
+  }
   static std::pair<File, File> new_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -130,7 +139,8 @@ class Child {
 };
 
 // What is wrong with the line; empty: nothing.
-std::string take_line(std::string_view line, std::vector<double>& rewards) {
+std::string take_line(std::string_view line, std::vector<double>& rewards,
+                      std::set<std::int64_t>& told) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   std::int64_t id = 0;
@@ -141,14 +151,17 @@ std::string take_line(std::string_view line, std::vector<double>& rewards) {
   if (object["reward"].get(said) || (!said.is_null() && said.get(reward)))
     return "has no reward that is a number or null";
   rewards[static_cast<std::size_t>(id)] = reward;
+  told.insert(id);
   return {};
 }
 
 }  // namespace
 
 RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses) const {
-  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(seconds_));
+  constexpr double kForEver = 1e8;  // seconds; a clock counts some more
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(std::min(seconds_, kForEver)));
   Verdict verdict{.rewards = std::vector<double>(responses.size(), NAN)};
   std::string output;
   int status = 0;
@@ -165,15 +178,19 @@ RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses)
   else if (WEXITSTATUS(status) != 0)
     verdict.wrong = concat("exited with ", WEXITSTATUS(status));
   std::int64_t number = 0;
+  std::set<std::int64_t> told;
   for (std::string_view left = output; !left.empty();) {
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(line.size() + 1, left.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    const std::string wrong = take_line(line, verdict.rewards);
+    const std::string wrong = take_line(line, verdict.rewards, told);
     if (!wrong.empty() && verdict.wrong.empty())
       verdict.wrong = concat("printed line ", number, ", which ", wrong);
   }
+  const std::int64_t silent = std::ssize(responses) - std::ssize(told);
+  if (silent > 0 && verdict.wrong.empty())
+    verdict.wrong = concat("said nothing of ", silent, " texts");
   return verdict;
 }
 

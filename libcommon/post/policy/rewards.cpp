@@ -106,13 +106,13 @@ const Known* known(std::string_view name) {
   return found == std::end(kKnown) ? nullptr : found;
 }
 
-}  // namespace
-
 std::vector<std::string> reward_names() {
   std::vector<std::string> names;
   for (const Known& one : kKnown) names.emplace_back(one.name);
   return names;
 }
+
+}  // namespace
 
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
   std::vector<RewardRule> rules;

@@ -17,7 +17,6 @@ struct RewardRule {
   double weight = 1;
 };
 
-std::vector<std::string> reward_names();
 // Of NAME or NAME=WEIGHT, each.  Exit::usage, beginning with --reward, for one that is neither.
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
