@@ -1,8 +1,10 @@
 // Runs a test program, or with --file=PATH alone the cases that stand in the source file whose path
 // ends so; exits 125 when every selected case was skipped, so that CTest says "skipped", and 64 for
-// a file without cases.
+// a file without cases.  Signals that nohup or a shell's background job had ignored are ignored no
+// more.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -30,6 +32,7 @@ static std::string cases_of(std::string_view file) {
 }
 
 int main(int argc, char** argv) {
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     constexpr std::string_view kOption = "--file=";

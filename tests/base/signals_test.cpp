@@ -131,13 +131,14 @@ TEST(Signals, EndTheProgramIfItSays) {
 }
 
 TEST(Signals, IgnoredOnesStayIgnored) {
-  EXPECT_EQ(in_child([] {
-              ::signal(SIGINT, SIG_IGN);
-              Signals signals;
-              ::kill(::getpid(), SIGINT);
-              return signals.poll() ? 1 : 0;
-            }),
-            0);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+    EXPECT_EQ(in_child([number] {
+                ::signal(number, SIG_IGN);
+                Signals signals;
+                ::kill(::getpid(), number);
+                return signals.poll() ? 1 : 0;
+              }),
+              0);
 }
 
 TEST(Signals, AreAnsweredAtOnceAndPolledOnce) {
