@@ -164,6 +164,9 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     if constexpr (requires { value.reset(); }) value.reset();
     if constexpr (requires { value.clear(); }) value.clear();
   });
+  if (model.mtp_num_layers == 0 && stored->model.mtp_num_layers > 0)
+    fail(Exit::bad_config, "--mtp-num-layers 0: ", stored->where, " has ",
+         stored->model.mtp_num_layers, "; mt-convert --mtp-num-layers 0 leaves those behind");
   model.scale_decoder_outputs = stored->model.scale_decoder_outputs;  // which has no option
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }
