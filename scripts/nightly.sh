@@ -118,7 +118,7 @@ if [[ -n $data ]]; then
   long scripts/compare-templates.py "$python" scripts/compare-templates.py \
     build/release/tests/text/render_chat --package trl --random 2000
   long scripts/compare-masks.py "$python" scripts/compare-masks.py build/release/cmd/mt-finetune
-  for trl in trl preferences peft distill pairs; do
+  for trl in trl preferences peft distill grpo pairs; do
     long scripts/compare-$trl.py "$python" scripts/compare-$trl.py --program build/release/cmd/mt-finetune
   done
   long scripts/compare-adapters.py "$python" scripts/compare-adapters.py

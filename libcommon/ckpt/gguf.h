@@ -113,7 +113,8 @@ class GgufValue {
 
 struct GgufContent {
   std::map<std::string, GgufValue> values;
-  // Of chunk places in the file.  In blocks they count as f32, and dtype_name is the blocks'.
+  // Their chunks are places in the file.  Those in blocks count as f32, and dtype_name is the
+  // blocks' name.
   std::map<std::string, DistTensor> tensors;
 };
 

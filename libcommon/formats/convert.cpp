@@ -203,15 +203,12 @@ struct Plan {
       fail(Exit::bad_config,
            "--with-optimizer: not of layers that predict further tokens in files "
            "of ranks");
-    if (target.config.mtp_num_layers > 0 && target.config.hidden_size % target.tensor_parallel != 0)
-      fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
-           ": does not divide a hidden size of ", target.config.hidden_size);
     if (target.config.multi_latent_attention && target.tensor_parallel > 1)
       fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
            ": in files of ranks not with --multi-latent-attention, of whose projections down each "
            "would have a part");
     try {
-      model_rows(target.config, {.ranks = static_cast<int>(target.tensor_parallel)});
+      rank_rows(target.config, 0, target.tensor_parallel);
     } catch (const Error& error) {
       fail(error.code(), "--target-tensor-parallel-size ", target.tensor_parallel, ": ",
            error.what());

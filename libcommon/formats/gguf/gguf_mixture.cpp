@@ -42,7 +42,7 @@ GgufType of_values_by_layer(const Asked& a) {
   return a.base;
 }
 
-// Of values, also where queries and keys lie in the same matrix.
+// Gives the type of values, also of a matrix that holds queries and keys beside them.
 GgufType of_values(const Asked& a) {
   if (a.experts == 8) return q8_0;
   const GgufType type = of_values_by_layer(a);
@@ -82,7 +82,7 @@ GgufType narrower_blocks(GgufType type) {
   }
 }
 
-// Of "blk.12.attn_v.weight" 12.
+// Reads the 12 of "blk.12.attn_v.weight".
 std::int64_t layer_of(std::string_view tensor) {
   constexpr std::string_view kBefore = "blk.";
   std::int64_t layer = 0;

@@ -64,7 +64,7 @@ State read_state(const TensorSource& stored, const std::string& key) {
           from.has("nested_blocksize") ? block("nested_blocksize") : 1, static_cast<float>(offset)};
 }
 
-// Of each block what its elements are multiplied by.
+// Reads what the elements of each block are multiplied by.
 std::vector<float> scales_of(const TensorSource& stored, const std::string& weight,
                              const State& state, std::int64_t blocks,
                              std::vector<std::string>& parts) {

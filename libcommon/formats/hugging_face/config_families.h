@@ -82,7 +82,7 @@ void check_glm(const ModelConfig& model);
 std::string fraction_of(double value);
 std::string_view expert_type(const ModelConfig& model);  // of those that a softmax chooses
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config);
-// Of a family with layers that predict further tokens: what is said of these.
+// Reads what a family with layers that predict further tokens says of these.
 void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config);
 bool may_predict_further(std::string_view type);
 void write_experts(JsonWriter& json, const ModelConfig& model, std::string_view type);

@@ -32,8 +32,8 @@ struct HuggingFaceConfig {
   std::optional<DType> dtype = {};  // none: that of the tensors
   LackingBiases lacking = {};
   std::vector<std::string> notes = {};  // what a user should know of how it is read; lines
-  // Of a family with layers that predict further tokens, which transformers passes over: how many
-  // there are, where that is said.  The model has none of them.
+  // Some families have layers that predict further tokens, which transformers passes over.  Here is
+  // whether this is such a family, and how many there are, where that is said; `model` has none.
   bool may_predict_further = false;
   std::optional<std::int64_t> further = {};
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:

@@ -159,7 +159,7 @@ std::string manifest_extra_of(const ModelSource& source, const std::string& fold
   const std::string pieces =
       concat(made, "/", kTokenizerModel);  // llama.cpp reads them as they are
   if (!std::filesystem::exists(pieces)) return read_tokenizer_in(made).manifest;
-  // Of one of two types of Megatron's: with BOS before each text, or without.
+  // Chooses one of two types of Megatron's, with BOS before each text or without.
   const std::string type(source.make_tokenizer({})->type());
   return read_tokenizer({.type = type, .model = pieces}).manifest;
 }

@@ -87,7 +87,8 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
 
 // A step of whose texts no program says anything is learnt from as one without rewards; after three
 // in a row something must be done about the program.
-void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt) const {
+void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
+                         const std::function<bool()>& ends) const {
   constexpr int kMostFailed = 3;
   const std::vector<RewardRule> rules = reward_rules(options_.rules_of_rewards());
   std::vector<Response> responses;
@@ -102,7 +103,8 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt) 
   }
   bool failed = false;
   for (const RewardProgram& program : programs_) {
-    const RewardProgram::Verdict verdict = program.judge(responses);
+    const RewardProgram::Verdict verdict = program.judge(responses, ends);
+    if (ends()) return;
     for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].rollout.reward += verdict.rewards[i];
     if (verdict.wrong.empty()) continue;
     const auto without =
@@ -160,7 +162,7 @@ void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration)
   write_file_atomically(options_.save_rollouts + "/step-" + number + ".jsonl", lines, true);
 }
 
-void DrawingTask::draw(const Model& model, const Drawing& drawing) const {
+bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t group = options_.num_generations, first = drawing.first / group;
   std::vector<const PolicyPrompt*> prompts;
@@ -177,9 +179,12 @@ void DrawingTask::draw(const Model& model, const Drawing& drawing) const {
                   .seq_length = seq_length(),
                   .most_tokens = options_.max_completion_length.value_or(0),
                   .sampling = sampling,
-                  .threads = options_.run.ranks.threads});
+                  .threads = options_.run.ranks.threads,
+                  .ends = drawing.ends});
+  if (drawn.empty()) return false;
   const std::chrono::duration<double> drew = std::chrono::steady_clock::now() - start;
-  reward(drawn, first);
+  reward(drawn, first, drawing.ends);
+  if (drawing.ends()) return false;
   refer(drawn);
   keep(drawn, drawing.iteration);
 
@@ -201,6 +206,7 @@ void DrawingTask::draw(const Model& model, const Drawing& drawing) const {
                           {"truncated", static_cast<double>(truncated) / texts},
                           {"seconds", std::round(drew.count() * 1e3) / 1e3}});
   samples_->put(drawing.first, std::move(rollouts), seq_length());
+  return true;
 }
 
 // --- Its opening --------------------------------------------------------------------------------

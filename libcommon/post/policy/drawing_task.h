@@ -3,6 +3,7 @@
 // learnt once, by the weights that wrote it, so that every ratio of probabilities is 1.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,14 +67,15 @@ class DrawingTask final : public PackedTask {
              const Log& log) override;
   const SampleSet& training() const override { return *set_; }
   bool draws() const override { return true; }
-  void draw(const Model& model, const Drawing& drawing) const override;
+  bool draw(const Model& model, const Drawing& drawing) const override;
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
   std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples>) const override {
     return nullptr;  // none of its samples is there before its step
   }
-  void reward(std::span<DrawnText> drawn, std::int64_t first_prompt) const;
+  void reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
+              const std::function<bool()>& ends) const;
   void refer(std::span<DrawnText> drawn) const;
   void keep(std::span<const DrawnText> drawn, std::int64_t iteration) const;
   const PolicyPrompt& prompt(std::int64_t number) const {

@@ -39,7 +39,8 @@ std::vector<DrawnText> draw_texts(const Model& model, const CompletionModel& abo
                                    static_cast<std::uint32_t>(first + static_cast<std::int64_t>(i)),
                                    static_cast<std::uint32_t>(member)));
   }
-  while (engine.step()) continue;
+  while (engine.step())
+    if (options.ends()) return {};
   std::vector<DrawnText> drawn;
   for (std::size_t i = 0; i < completions.size(); ++i)
     drawn.push_back(

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ struct DrawOptions {
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
-  int threads = 0;  // of the CPU; 0: one a core
+  int threads = 0;                  // of the CPU; 0: one a core
+  std::function<bool()> ends = {};  // asked before each token: whether it is to end with no texts
 };
 
 struct DrawnText {

@@ -67,7 +67,8 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
             "population, that of the step's batch, or nothing",
             one_of(list_of(kScales)));
   cl.option("--advantage-epsilon", &epsilon, "F",
-            "is added to that deviation; default: 1e-4, with --leave-one-out 1e-6", at_least(0));
+            "is added to that deviation; default: 1e-4, with --leave-one-out 1e-6",
+            greater_than(0));
   cl.option("--importance-sampling-level", &level, "WHAT",
             "whose ratio of probabilities is clipped: each token's, or a text's mean",
             one_of({"token", "sequence"}));

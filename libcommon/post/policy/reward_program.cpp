@@ -78,13 +78,14 @@ class Child {
   }
 
   // Gives it all of `input` and takes what it prints until there is no more; false where the time
-  // is over before, or where it prints too much.
-  bool talk(std::string_view input, std::string& output, Clock::time_point end) {
+  // is over before, where it prints too much, or where `stop` says so.
+  bool talk(std::string_view input, std::string& output, Clock::time_point end,
+            const std::function<bool()>& stop) {
     ::fcntl(in_.descriptor(), F_SETFL, O_NONBLOCK);
     bool writes = true;
     while (output.size() < kMostOutput) {
       pollfd of[] = {{out_.descriptor(), POLLIN, 0}, {writes ? in_.descriptor() : -1, POLLOUT, 0}};
-      if (!wait(of, end)) return false;
+      if (!wait(of, end) || stop()) return false;
       if (of[1].revents != 0) {
         const ssize_t count = ::write(in_.descriptor(), input.data(), input.size());
         if (count > 0) input.remove_prefix(static_cast<std::size_t>(count));
@@ -157,7 +158,8 @@ std::string take_line(std::string_view line, std::vector<double>& rewards,
 
 }  // namespace
 
-RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses) const {
+RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses,
+                                            const std::function<bool()>& ends) const {
   constexpr double kForEver = 1e8;  // seconds; a clock counts some more
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -167,7 +169,7 @@ RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses)
   int status = 0;
   {
     Child child(command_);
-    if (!child.talk(lines_of(responses), output, end))
+    if (!child.talk(lines_of(responses), output, end, ends))
       verdict.wrong = output.size() < kMostOutput ? concat("took more than ", seconds_, " s")
                                                   : "printed more than 64 MiB";
     else if (!child.ends(status, end))

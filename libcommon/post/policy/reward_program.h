@@ -8,6 +8,7 @@
 // no such line, or took longer than it may, after which it is killed with all that it has started.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ class RewardProgram {
     std::vector<double> rewards = {};  // of each response; NaN: none
     std::string wrong = {};            // what was wrong with the program; empty: nothing
   };
-  // Exit::out_of_memory where no process can be started.
-  Verdict judge(std::span<const Response> responses) const;
+  // Exit::out_of_memory where no process can be started.  Once `ends` says so, which is asked each
+  // second, the program is killed.
+  Verdict judge(std::span<const Response> responses, const std::function<bool()>& ends) const;
 
  private:
   std::string command_;

@@ -34,7 +34,7 @@ double Task::flops(std::int64_t samples) const {
 
 void Task::begin(std::int64_t, const Scorer&) const {}
 
-void Task::draw(const Model&, const Drawing&) const {}
+bool Task::draw(const Model&, const Drawing&) const { return true; }
 
 std::vector<EpochReport> Task::end_epoch(std::int64_t, std::span<const SetScores>) const {
   return {};

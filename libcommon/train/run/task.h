@@ -79,9 +79,11 @@ class Task {
   struct Drawing {
     std::int64_t iteration = 0;           // from 1
     std::int64_t first = 0, samples = 0;  // of the run
+    std::function<bool()> ends = {};      // asked now and then: whether the run is to end
   };
   virtual bool draws() const { return false; }
-  virtual void draw(const Model& model, const Drawing& drawing) const;
+  // False where the run is to end and nothing was drawn.
+  virtual bool draw(const Model& model, const Drawing& drawing) const;
 
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
   // order; -1: there was none.  Called on rank 0 alone.

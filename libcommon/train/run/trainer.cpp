@@ -170,11 +170,14 @@ void Trainer::draw(bool with_teacher) {
 void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   if (!task_.draws()) return;
   end_step();
+  heed_signals();  // what came with that step
   stream_.synchronize();
   reports_.train_progress().doing("generating");
-  task_.draw(*model_, {.iteration = counters_.iteration + 1,
-                       .first = counters_.consumed_train_samples,
-                       .samples = size.computed});
+  if (!task_.draw(*model_, {.iteration = counters_.iteration + 1,
+                            .first = counters_.consumed_train_samples,
+                            .samples = size.computed,
+                            .ends = [this] { return interruption_.poll(); }}))
+    heed_signals();
   reports_.train_progress().doing("training");
 }
 

@@ -14,7 +14,7 @@ const std::vector<Response> kResponses = {{.prompt = "2+3=", .text = "5", .answe
 
 RewardProgram::Verdict said_by(const std::string& command, double seconds = 60) {
   std::signal(SIGPIPE, SIG_IGN);
-  return RewardProgram(command, seconds).judge(kResponses);
+  return RewardProgram(command, seconds).judge(kResponses, [] { return false; });
 }
 
 TEST(RewardProgram, ReadsResponsesAndSaysRewards) {
@@ -70,7 +70,7 @@ TEST(RewardProgram, LongTextsPassBothWays) {
   const std::vector<Response> responses = {{.prompt = text, .text = text}};
   std::signal(SIGPIPE, SIG_IGN);
   const auto judged = [&](const char* command) {
-    return RewardProgram(command, 60).judge(responses);
+    return RewardProgram(command, 60).judge(responses, [] { return false; });
   };
   EXPECT_EQ(
       judged(R"(head -c 1000000 /dev/zero | tr '\0' ' '; cat; echo '{"id":0,"reward":1}')").wrong,
