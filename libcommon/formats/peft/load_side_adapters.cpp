@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ckpt/strided_copy.h"
 #include "formats/finite_weights.h"
 #include "formats/peft/adapted_source.h"
 #include "formats/peft/peft_folder.h"
@@ -84,7 +85,14 @@ class SideAdapter {
     const Tensor to =
         memory_.emplace_back(table_.device(), bytes).tensor(table_.dtype(), from.shape());
     const HostCopy here = HostCopy::for_writing(to);
-    copy(here.tensor(), from, host_);
+    const std::vector<std::int64_t> strides = row_major_strides(from.shape());
+    run({.extents = from.shape(),
+         .to = static_cast<std::byte*>(here.tensor().data()),
+         .to_strides = strides,
+         .from = static_cast<const std::byte*>(from.data()),
+         .from_strides = strides,
+         .to_dtype = to.dtype(),
+         .from_dtype = from.dtype()});
     here.upload();
     return to;
   }
