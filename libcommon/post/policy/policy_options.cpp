@@ -117,8 +117,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "instead: texts that were generated and rewarded, likewise");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number or format, or with --prompts cmd:PROGRAM, what a program says; several are "
-            "added up");
+            "number, math or format, or with --prompts cmd:PROGRAM, what a program says; several "
+            "are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
             "how long a program may take for the texts of a step", greater_than(0));
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");

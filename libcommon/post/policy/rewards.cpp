@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "post/policy/math_answer.h"
 
 namespace mt {
 namespace {
@@ -79,6 +80,11 @@ double number(std::string_view text, std::string_view answer) {
   return said && wanted && std::round(*said * 1e6) == std::round(*wanted * 1e6) ? 1 : 0;
 }
 
+double math(std::string_view text, std::string_view answer) {
+  if (!is_math(answer)) return NAN;
+  return verify_math(text, answer) == MathVerdict::same ? 1 : 0;
+}
+
 double format(std::string_view text, std::string_view) {
   constexpr std::string_view kBegin = "<think>", kMiddle = "</think>\n<answer>", kEnd = "</answer>";
   const auto count = [&](std::string_view tag) {
@@ -98,8 +104,10 @@ struct Known {
   double (*judge)(std::string_view text, std::string_view answer);
   bool needs_answer;
 };
-constexpr Known kKnown[] = {
-    {"exact", exact, true}, {"number", number, true}, {"format", format, false}};
+constexpr Known kKnown[] = {{"exact", exact, true},
+                            {"number", number, true},
+                            {"math", math, true},
+                            {"format", format, false}};
 
 const Known* known(std::string_view name) {
   const auto* const found = std::ranges::find(kKnown, name, &Known::name);

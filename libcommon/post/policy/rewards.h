@@ -2,6 +2,8 @@
 //   exact   1 where the text is the answer, but for white space around them
 //   number  1 where the last number of the text is the answer's last, both rounded to six decimals;
 //           1,234.5 and 3/4 are numbers, a full stop behind one is not of it
+//   math    1 where the text's answer is the same as mathematics (post/policy/math_answer.h), NaN
+//           where what was wanted is none: there is no reward
 //   format  1 where the text is <think>…</think>, a line's end, and <answer>…</answer>, each once
 // A reward is a weighted sum of these; each is 0 otherwise.
 #pragma once
@@ -21,6 +23,7 @@ struct RewardRule {
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
+// NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace mt {
@@ -15,6 +17,13 @@ TEST(Rewards, Exact) {
   EXPECT_EQ(judged("exact", " Mia.\n", "Mia."), 1);
   EXPECT_EQ(judged("exact", "Mia", "Mia."), 0);
   EXPECT_EQ(judged("exact", "", " "), 1);
+}
+
+TEST(Rewards, Math) {
+  EXPECT_EQ(judged("math", "so it is \\boxed{2\\sqrt{3}}.", "$\\sqrt{12}$"), 1);
+  EXPECT_EQ(judged("math", "so it is \\boxed{3}.", "\\sqrt{12}"), 0);
+  EXPECT_EQ(judged("math", "I do not know", "12"), 0);
+  EXPECT_TRUE(std::isnan(judged("math", "12", "\\int_0^1 x dx")));
 }
 
 TEST(Rewards, Number) {
