@@ -9,6 +9,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "tests/formats/convert_support.h"
 #include "text/hf/hf_tokenizer.h"
+#include "text/same_ids.h"
 
 namespace mt {
 namespace {
@@ -111,6 +112,55 @@ TEST(TokenizerFiles, OfBert) {
                 "BertTokenizer", {special.cls}, {special.sep});
 }
 
+// Vocabularies with words of more than 100 characters, which BERT's class cuts in version 4 as the
+// file says and in version 5 not at all: the file says all, as of any class.
+TEST(TokenizerFiles, OfBertWithLongWords) {
+  for (const char* name : {"wordpiece/trained-lower.txt", "wordpiece/trained-case.txt"}) {
+    const TokenizerOptions options{.type = "BertWordPieceCase",
+                                   .vocab_file = concat(kTestdata, name)};
+    const auto tokenizer = make_tokenizer(options);
+    const auto ids = tokenizer->special_ids();
+    expect_made(options, "vocab.txt", name, "PreTrainedTokenizerFast", {ids.cls}, {ids.sep});
+    const auto made = missing_tokenizer_files(lying({{"vocab.txt", name}}), *tokenizer, 64);
+    for (const std::size_t length : {100, 101, 128, 200, 201}) {
+      const std::string word(length, 'a');
+      std::vector<std::int32_t> again, expected = {ids.cls};
+      HfTokenizer(content_of(made, "tokenizer.json"), "tokenizer.json", {}).encode(word, again);
+      tokenizer->encode(word, expected);
+      expected.push_back(ids.sep);
+      EXPECT_EQ(again, expected) << name << ": " << length;
+    }
+    // A token with signs of two classes, which the tokenizers of transformers do not put in
+    // Unicode's order where they take accents away, is another one to them.
+    const TokenizerOptions lower{.type = "BertWordPieceLowerCase",
+                                 .vocab_file = options.vocab_file};
+    const auto others =
+        missing_tokenizer_files(lying({{"vocab.txt", name}}), *make_tokenizer(lower), 64);
+    EXPECT_EQ(content_of(others, "tokenizer.json"), "");
+    EXPECT_NE(content_of(others, "tokenizer_config.json").find("\"BertTokenizer\""),
+              std::string::npos);
+  }
+}
+
+// A folder that AutoTokenizer reads has a tokenizer.json that says the same, with no word more.
+TEST(TokenizerFiles, OfBertsFolders) {
+  for (const char* name : {"vocab.txt", "trained-lower.txt", "trained-case.txt"})
+    for (const char* config : {R"({"tokenizer_class":"BertTokenizer","do_lower_case":false})",
+                               R"({"tokenizer_class":"BertTokenizer","do_lower_case":true})",
+                               R"({"tokenizer_class":"ElectraTokenizer"})"}) {
+      const std::string path = concat(kTestdata, "wordpiece/", name);
+      const HfTokenizer tokenizer(
+          {{"vocab.txt", read_file(path)}, {"tokenizer_config.json", config}});
+      const std::vector<Companion> companions = {
+          {.name = "vocab.txt", .path = path},
+          {.name = "tokenizer_config.json", .content = config}};
+      const auto made = missing_tokenizer_files(companions, tokenizer, 64);
+      EXPECT_EQ(made.size(), 2U) << name << config;
+      const HfTokenizer again(content_of(made, "tokenizer.json"), "tokenizer.json", {});
+      EXPECT_TRUE(same_ids(again, tokenizer)) << name << config;
+    }
+}
+
 // What a folder says already stays as it is.
 TEST(TokenizerFiles, OfBertBesideWhatIsSaid) {
   const auto tokenizer = make_tokenizer(
@@ -125,6 +175,12 @@ TEST(TokenizerFiles, OfBertBesideWhatIsSaid) {
   EXPECT_EQ(find_companion(mapped, "special_tokens_map.json"), nullptr);
   EXPECT_NE(content_of(mapped, "tokenizer_config.json").find(R"("do_lower_case":false)"),
             std::string::npos);
+  const auto same = made_beside("tokenizer_config.json",
+                                R"({"tokenizer_class":"BertTokenizer","do_lower_case":false})");
+  EXPECT_EQ(same.size(), 2U);
+  const HfTokenizer again(content_of(same, "tokenizer.json"), "tokenizer.json", {});
+  EXPECT_EQ(again.vocab_size(), tokenizer->vocab_size());  // with [BOS] and [EOS]
+  EXPECT_EQ(again.decode({{again.vocab_size() - 1}}), "[EOS]");
   // One that says what this tokenizer does not do has no tokenizer.json of it.
   const auto other = made_beside("tokenizer_config.json",
                                  R"({"tokenizer_class":"BertTokenizer","do_lower_case":true})");

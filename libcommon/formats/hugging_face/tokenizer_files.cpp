@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "text/bert/bert_tokenizer.h"
+#include "text/bert/word_piece.h"
 #include "text/bpe/gpt2_bpe.h"
 #include "text/file_names.h"
 #include "text/hf/hf_from_files.h"
@@ -20,6 +21,26 @@ namespace {
 // --- What is said of a tokenizer ----------------------------------------------------------------
 
 constexpr std::string_view kAnyClass = "PreTrainedTokenizerFast";
+
+bool is_bert(const Tokenizer& tokenizer) { return tokenizer.type().starts_with("Bert"); }
+
+// Does one of transformers' do what the tokenizer does?
+bool does_as(const HfTokenizer& made, const Tokenizer& tokenizer) {
+  if (tokenizer.type() == HfTokenizer::kType) return same_ids(made, tokenizer);
+  const auto is_added = [&](std::int32_t id) { return made.is_added(id) || id == made.unknown(); };
+  return same_words(made, tokenizer, is_added) &&
+         (is_bert(tokenizer) || put_in_front(made) == put_in_front(tokenizer));
+}
+
+// Does a tokenizer.json do so in a version of transformers, beside such files?
+bool is_read(const std::string& json, const std::vector<HfConfigFile>& beside, int version,
+             const Tokenizer& tokenizer) {
+  try {
+    return does_as(HfTokenizer(json, kTokenizerJson, beside, version), tokenizer);
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 class Settings {
  public:
@@ -39,11 +60,19 @@ class Settings {
     return json.end_object().text() + "\n";
   }
 
-  // `with_json`: a tokenizer.json lies beside it, which says all that the class of SentencePiece's
-  // would do, and that version 5 does otherwise than version 4.
-  std::string tokenizer_config(std::int64_t positions, bool with_json) const {
+  // Of the vocabulary's own files.
+  std::string_view class_name() const { return class_; }
+  // Whether both versions have the same of a tokenizer.json beside `config`.  The class of
+  // SentencePiece's says what that has already, and in version 5 otherwise than in version 4.
+  bool is_read_by_class(const std::string& json, const std::string& config) const {
+    if (made_ != nullptr) return true;
+    const std::vector<HfConfigFile> beside = {{kTokenizerConfig, config}};
+    return !model_ && is_read(json, beside, 4, tokenizer_) && is_read(json, beside, 5, tokenizer_);
+  }
+
+  std::string tokenizer_config(std::int64_t positions, std::string_view class_name) const {
     JsonWriter json;
-    json.begin_object().member("tokenizer_class", model_ && with_json ? kAnyClass : class_);
+    json.begin_object().member("tokenizer_class", class_name);
     add_roles(json);
     if (made_ == nullptr) add_decoder(json);
     if (model_) {
@@ -51,7 +80,7 @@ class Settings {
       json.member("add_eos_token", false).member("legacy", true);
       if (!model_->normalizer.add_dummy_prefix) json.member("add_prefix_space", false);
     }
-    if (tokenizer_.type().starts_with("Bert"))
+    if (is_bert(tokenizer_))
       json.member("do_lower_case", tokenizer_.type() == BertTokenizer::kLowerCaseType);
     if (positions < std::numeric_limits<std::int32_t>::max())
       json.member("model_max_length", positions);
@@ -117,21 +146,29 @@ std::vector<HfConfigFile> read(const std::vector<Companion>& companions,
   return files;
 }
 
+// BERT's class has no words of more than 100 characters, and Megatron's have 200.  A quote that is
+// part of a token is escaped, so that this is found as a member alone.
+std::string with_long_words(std::string json) {
+  constexpr std::string_view kMost = R"("max_input_chars_per_word":)", kOfClass = "100";
+  const std::size_t at = json.find(concat(kMost, kOfClass, ","));
+  if (at != json.npos)
+    json.replace(at + kMost.size(), kOfClass.size(),
+                 std::to_string(WordPiece::Options().longest_word));
+  return json;
+}
+
 // The tokenizer.json that they make in either version of transformers, if it does what the
 // tokenizer does; else nothing.
 std::string json_of(const std::vector<HfConfigFile>& files, const Tokenizer& tokenizer) {
   for (const int version : {4, 5}) try {
       std::string whole;
       const HfTokenizer made(files, version, &whole);
-      const auto is_added = [&](std::int32_t id) {
-        return made.is_added(id) || id == made.unknown();
-      };
-      if (tokenizer.type() == HfTokenizer::kType
-              ? same_ids(made, tokenizer)
-              : same_words(made, tokenizer, is_added) &&
-                    (tokenizer.type().starts_with("Bert") ||
-                     put_in_front(made) == put_in_front(tokenizer)))
-        return whole;
+      if (!is_bert(tokenizer)) {
+        if (does_as(made, tokenizer)) return whole;
+      } else {
+        whole = with_long_words(std::move(whole));
+        if (does_as(HfTokenizer(whole, kTokenizerJson, {}, version), tokenizer)) return whole;
+      }
     } catch (const Error&) {  // of files that it does not take
     }
   return {};
@@ -141,15 +178,28 @@ HfIsThere is_among(const std::vector<Companion>& companions) {
   return [&](const std::string& name) { return find_companion(companions, name) != nullptr; };
 }
 
-// The vocabulary with the files that say more of it; `config` is its tokenizer_config.json if there
-// is none.
-std::vector<HfConfigFile> with_config(std::vector<HfConfigFile> files, const std::string& config,
-                                      const std::vector<Companion>& companions) {
+// The files that say more of a vocabulary; `config` is its tokenizer_config.json if there is none.
+std::vector<HfConfigFile> config_files(const std::string& config,
+                                       const std::vector<Companion>& companions) {
   const HfIsThere is_there = is_among(companions);
-  if (!is_there(kTokenizerConfig)) files.push_back({kTokenizerConfig, config});
-  for (HfConfigFile& file : read(companions, hf_config_files(is_there)))
-    files.push_back(std::move(file));
+  std::vector<HfConfigFile> files = read(companions, hf_config_files(is_there));
+  if (!is_there(kTokenizerConfig)) files.insert(files.begin(), {kTokenizerConfig, config});
   return files;
+}
+
+// That of the vocabulary and of what its folder says.  A folder that does not name all that a type
+// of Megatron's adds, such as [EOS], gets one that does, if a version of transformers reads it so.
+std::string json_of(const std::vector<HfConfigFile>& vocabulary, const std::string& config,
+                    const std::vector<Companion>& companions, const Tokenizer& tokenizer) {
+  const std::vector<HfConfigFile> beside = config_files(config, companions);
+  const auto with = [&](std::vector<HfConfigFile> more) {
+    more.insert(more.begin(), vocabulary.begin(), vocabulary.end());
+    return json_of(more, tokenizer);
+  };
+  std::string json = with(beside);
+  if (!json.empty() || tokenizer.type() == HfTokenizer::kType) return json;
+  json = with({{kTokenizerConfig, config}});
+  return is_read(json, beside, 4, tokenizer) || is_read(json, beside, 5, tokenizer) ? json : "";
 }
 
 }  // namespace
@@ -172,10 +222,14 @@ std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& com
   };
   const std::vector<HfConfigFile> vocabulary = read(companions, names);
   const Settings settings(tokenizer, vocabulary);
-  const std::string json = json_of(
-      with_config(vocabulary, settings.tokenizer_config(positions, false), companions), tokenizer);
+  const auto config_of = [&](std::string_view name) {
+    return settings.tokenizer_config(positions, name);
+  };
+  const std::string config = config_of(settings.class_name());
+  const std::string json = json_of(vocabulary, config, companions, tokenizer);
   if (!json.empty()) add(kTokenizerJson, json);
-  add(kTokenizerConfig, settings.tokenizer_config(positions, !json.empty()));
+  const bool by_class = json.empty() || settings.is_read_by_class(json, config);
+  add(kTokenizerConfig, by_class ? config : config_of(kAnyClass));
   add(kSpecialTokensMap, settings.special_tokens_map());
   return made;
 }
@@ -185,11 +239,12 @@ std::string whole_tokenizer_json(const std::vector<Companion>& companions,
   const std::vector<std::string> names = hf_vocabulary_files(is_among(companions));
   if (names.empty()) return {};
   const std::vector<HfConfigFile> vocabulary = read(companions, names);
-  const std::string config = names[0] == kTokenizerJson
-                                 ? "{}"
-                                 : Settings(tokenizer, vocabulary)
-                                       .tokenizer_config(std::numeric_limits<int>::max(), false);
-  return json_of(with_config(vocabulary, config, companions), tokenizer);
+  std::string config = "{}";
+  if (names[0] != kTokenizerJson) {
+    const Settings settings(tokenizer, vocabulary);
+    config = settings.tokenizer_config(std::numeric_limits<int>::max(), settings.class_name());
+  }
+  return json_of(vocabulary, config, companions, tokenizer);
 }
 
 }  // namespace mt
