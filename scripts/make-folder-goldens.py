@@ -313,6 +313,9 @@ def cases():
     yield "class-blenderbot", folder(bpe, {"tokenizer_class": "BlenderbotTokenizer", "mask_token": "stop"})
     yield "class-blenderbot-no-prefix", folder(bpe, {"tokenizer_class": "BlenderbotTokenizerFast", "add_prefix_space": False})
     yield "class-reformer", folder(llama(), {"tokenizer_class": "ReformerTokenizer"})
+    for name, more in (("reformer", {}), ("reformer-roles", dict(eos_token="Hello", mask_token=dict(stripping, content="cats", special=False))), ("reformer-listed", dict(additional_special_tokens=["Hello", "x</s>"])),
+                       ("reformer-decoder", dict(added_tokens_decoder={"320": token("Hello", special=False), "321": token("cats", lstrip=True)})), ("reformer-named", dict(mask_token="Hello", added_tokens_decoder={"320": token("Hello", special=False)}))):
+        yield f"split-special-{name}", folder(llama(), dict(more, tokenizer_class="ReformerTokenizer", split_special_tokens=True))
     yield "class-openai-gpt", folder(suffixed(unk_token="a</w>"), {"tokenizer_class": "OpenAIGPTTokenizer", "unk_token": "a</w>"})
     yield "class-mpnet", folder(word_piece(False), {"tokenizer_class": "MPNetTokenizer", "tokenize_chinese_chars": False})
     yield "class-mpnet-mask", folder(word_piece(True), {"tokenizer_class": "MPNetTokenizerFast", "mask_token": "cats", "unk_token": "[UNK]"})
