@@ -25,9 +25,9 @@ struct Companion {
 };
 
 // What a checkpoint's manifest says of a tokenizer's files; {} if there are none, or if they are
-// not read, of which the problem says why.
+// not read, of which the problem says why.  The note is what is to be told of those that are.
 struct FolderTokenizer {
-  std::string manifest = "{}", problem = {};
+  std::string manifest = "{}", problem = {}, note = {};
 };
 
 // Several threads may read at once.

@@ -159,4 +159,54 @@ TEST(HfClasses, WithoutRulesAreRefused) {
   EXPECT_NE(refusal_of(files, 4).find("a tokenizer.json alone"), std::string::npos);
 }
 
+// A class that transformers has not: version 4 refuses it and version 5 reads the file as it
+// stands, so does this, with a word.  A model whose tokenizer version 5 knows better does not ask
+// for the name.  Which there are: tokenizer_class_from_name() of 4.51.3 and 5.24.0.
+TEST(HfClasses, ThatTransformersHasNotAreNamed) {
+  const auto said = [](std::string_view name, int version, std::string_view model = {},
+                       const char* file = "tokenizer_config.json") {
+    const Scratch folder;
+    std::ofstream(folder.path("tokenizer.json"))
+        << R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})";
+    if (!model.empty())
+      std::ofstream(folder.path("config.json")) << concat(R"({"model_type":")", model, "\"}");
+    if (!name.empty())
+      std::ofstream(folder.path(file)) << concat(R"({"tokenizer_class":")", name, "\"}");
+    const HfTokenizer tokenizer(folder.path(""), version);
+    EXPECT_EQ(HfTokenizer(folder.path("tokenizer.json"), version).note().empty(),
+              tokenizer.note().empty());
+    const std::string& note = tokenizer.note();
+    const std::size_t at = note.find(": transformers ");
+    return at == note.npos ? note : note.substr(at + 2);
+  };
+  const auto lacking = [](int version, std::string_view name) {
+    return concat("transformers ", version, " has no class \"", name,
+                  "\": the tokenizer is read as its files stand, without the code of that class");
+  };
+  for (const int version : {4, 5}) {
+    for (const char* name :
+         {"FooTokenizer", "FooTokenizerFast", "InternLM2Tokenizer", "MistralCommonTokenizer", "A"})
+      for (const char* model : {"", "llama", "bert", "falcon", "gpt2"})
+        EXPECT_EQ(said(name, version, model), lacking(version, name)) << model;
+    EXPECT_EQ(said("FooTokenizer", version, "", "config.json"), lacking(version, "FooTokenizer"));
+    for (const char* model : {"", "llama", "falcon", "no_such_model"})
+      EXPECT_EQ(said("", version, model), "") << model;
+    for (const char* name :
+         {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend",
+          "GPT2TokenizerFast", "LlamaTokenizer", "MistralCommonBackend", "BloomTokenizerFast"})
+      EXPECT_EQ(said(name, version), "") << name;
+  }
+  for (const char* model : {"qwen2", "internlm2", "mistral"}) {
+    EXPECT_EQ(said("InternLM2Tokenizer", 4, model), lacking(4, "InternLM2Tokenizer"));
+    EXPECT_EQ(said("InternLM2Tokenizer", 5, model), "") << model;
+  }
+  EXPECT_EQ(said("Qwen3_5Tokenizer", 4), lacking(4, "Qwen3_5Tokenizer") + "; version 5 has it");
+  EXPECT_EQ(said("Qwen3_5Tokenizer", 5), "");
+  // Version 5 reads as it stands what version 4 makes by code.
+  for (const char* name :
+       {"ErnieMTokenizer", "JukeboxTokenizer", "TransfoXLTokenizer", "TapexTokenizer",
+        "XLMProphetNetTokenizer", "MT5Tokenizer", "RealmTokenizerFast", "Wav2Vec2Tokenizer"})
+    EXPECT_EQ(said(name, 5), lacking(5, name) + "; version 4 has it") << name;
+}
+
 }  // namespace mt

@@ -18,6 +18,7 @@
 #include "data/corpus/preprocess_journal.h"
 #include "data/files/indexed_dataset_writer.h"
 #include "data/files/tokenizer_source.h"
+#include "text/hf/hf_tokenizer.h"
 
 namespace mt {
 namespace {
@@ -179,6 +180,7 @@ class Run {
         start_(std::chrono::steady_clock::now()),
         prefixes_(prefixes_of(options)) {
     check_options(options, *tokenizer_);
+    if (const std::string note = hf_note_of(*tokenizer_); !note.empty()) context.log.warn(note);
     if (tokenizer_->type().starts_with("Bert") && !splitter_ && options.format == "jsonl")
       context.log.warn(
           "without --split-sentences a document is one sequence; BERT wants sentences");

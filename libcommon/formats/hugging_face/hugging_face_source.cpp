@@ -62,7 +62,8 @@ static std::string kind_of(const std::string& path) {
 FolderTokenizer read_tokenizer(const TokenizerOptions& tokenizer) {
   if (tokenizer.type.empty()) return {};
   try {
-    return {.manifest = tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity())};
+    const std::unique_ptr<Tokenizer> made = make_tokenizer(tokenizer);
+    return {.manifest = tokenizer_manifest(tokenizer, made->identity()), .note = hf_note_of(*made)};
   } catch (const Error& error) {
     const std::string& file = tokenizer.model.empty() ? tokenizer.vocab_file : tokenizer.model;
     return {.problem = concat(error.what(), "; ", file, " ", kind_of(file))};
@@ -75,6 +76,7 @@ FolderTokenizer read_tokenizer_in(const std::string& folder) {
 
 void ModelSource::take_tokenizer(FolderTokenizer found) {
   manifest_extra_ = std::move(found.manifest);
+  if (!found.note.empty()) notes_.push_back(std::move(found.note));
   tokenizer_problem_ = std::move(found.problem);
   if (!tokenizer_problem_.empty())
     notes_.push_back(

@@ -1,5 +1,7 @@
 #include "text/hf/hf_classes.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 namespace mt {
@@ -110,6 +112,7 @@ constexpr std::string_view kUnreadNames[] = {
     "BartphoTokenizer",
     "BertGenerationTokenizer",
     "BertJapaneseTokenizer",
+    "BertTokenizerLegacy",
     "BertweetTokenizer",
     "BioGptTokenizer",
     "BlenderbotSmallTokenizer",
@@ -124,6 +127,7 @@ constexpr std::string_view kUnreadNames[] = {
     "EsmTokenizer",
     "EsmcTokenizer",
     "FSMTTokenizer",
+    "FastSpeech2ConformerTokenizer",
     "FlaubertTokenizer",
     "GPTNeoXJapaneseTokenizer",
     "GPTSanJapaneseTokenizer",
@@ -143,10 +147,12 @@ constexpr std::string_view kUnreadNames[] = {
     "PLBartTokenizer",
     "PerceiverTokenizer",
     "PhobertTokenizer",
+    "Pop2PianoTokenizer",
     "ProphetNetTokenizer",
     "RagTokenizer",
     "RoCBertTokenizer",
     "RoFormerTokenizer",
+    "SentencePieceBackend",
     "SiglipTokenizer",
     "SeamlessM4TTokenizer",
     "Siglip2Tokenizer",
@@ -162,6 +168,7 @@ constexpr std::string_view kUnreadNames[] = {
     "VitsTokenizer",
     "Wav2Vec2CTCTokenizer",
     "Wav2Vec2PhonemeCTCTokenizer",
+    "Wav2Vec2Tokenizer",
     "XLMTokenizer",
     "XLMProphetNetTokenizer",
 };
@@ -179,20 +186,48 @@ constexpr std::pair<std::string_view, Roles> kRoles5[] = {
     {"CohereTokenizer",
      {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<SEP>", "<PAD>", "<CLS>", "<MASK_TOKEN>"}},
     {"BloomTokenizer", kNone},
-    {"FNetTokenizer", kAlbert},
-    {"MT5Tokenizer", kNone},
-    {"RealmTokenizer", kNone},
-    {"RetriBertTokenizer", kNone}};
+    {"FNetTokenizer", kAlbert}};
+
+// Those that stand for any tokenizer.json.
+constexpr std::string_view kAnyNames[] = {"PreTrainedTokenizer", "TokenizersBackend",
+                                          "PythonBackend", "MistralCommonBackend",
+                                          "ParakeetTokenizer"};
+
+// Those of the above that a version has not: the first that came with version 5, and those that
+// went with it.
+constexpr std::string_view kNot4[] = {"DiaTokenizer",       "EsmcTokenizer",    "LasrTokenizer",
+                                      "Qwen3_5Tokenizer",   "Siglip2Tokenizer", "Tipsv2Tokenizer",
+                                      "VideoPrismTokenizer"};
+constexpr std::string_view kNot5[] = {
+    "ErnieMTokenizer",    "GPTSanJapaneseTokenizer", "JukeboxTokenizer",      "MT5Tokenizer",
+    "RealmTokenizer",     "RetriBertTokenizer",      "Speech2Text2Tokenizer", "TapexTokenizer",
+    "TransfoXLTokenizer", "Wav2Vec2Tokenizer",       "XLMProphetNetTokenizer"};
+
+std::string_view without_fast(std::string_view name) {
+  if (name.ends_with("Fast")) name.remove_suffix(4);
+  return name;
+}
+
+bool is_among(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 }  // namespace
 
 const HfClass& hf_class(std::string_view name) {
-  if (name.ends_with("Fast")) name.remove_suffix(4);
+  name = without_fast(name);
   for (const HfClass& kind : kClasses)
     if (kind.name == name) return kind;
   for (const HfClass& kind : kUnread)
     if (kind.name == name) return kind;
   return kGeneric;
+}
+
+bool hf_class_is_known(std::string_view name, int version) {
+  name = without_fast(name);
+  if (is_among(kAnyNames, name)) return true;
+  const bool is_gone = version < 5 ? is_among(kNot4, name) : is_among(kNot5, name);
+  return &hf_class(name) != &kGeneric && !is_gone;
 }
 
 HfClass::Roles hf_class_roles(const HfClass& kind, int version) {

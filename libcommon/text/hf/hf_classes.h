@@ -51,6 +51,8 @@ struct HfClass {
 
 // `name`: with or without "Fast".
 const HfClass& hf_class(std::string_view name);
+// Whether version 4 or 5 of transformers has a class of that name.
+bool hf_class_is_known(std::string_view name, int version);
 
 // The roles of a class as version 4 or 5 of transformers has them.
 HfClass::Roles hf_class_roles(const HfClass& kind, int version);

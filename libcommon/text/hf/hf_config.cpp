@@ -142,9 +142,18 @@ class ConfigReader {
   void read_model(const JsonObject& object) {
     const bool beside = config_.has_class && !is_decided_;
     read_class(object);
-    if (beside && object.has("model_type"))
-      config_.tokenizer_class = &hf_class(
-          hf_class_beside(config_.tokenizer_class->name, object.text("model_type"), version_));
+    if (!beside || !object.has("model_type")) return;
+    const std::string named = config_.unknown_class.empty()
+                                  ? std::string(config_.tokenizer_class->name)
+                                  : config_.unknown_class;
+    const auto name = hf_class_beside(named, object.text("model_type"), version_);
+    if (name != named) set_class(name);
+  }
+
+  void set_class(std::string_view name) {
+    const bool known = hf_class_is_known(name, version_);
+    config_.unknown_class = known ? "" : name;
+    config_.tokenizer_class = &hf_class(known || version_ < 5 ? name : "");
   }
 
   // The first that names one decides.
@@ -154,7 +163,7 @@ class ConfigReader {
     if (name.empty() && object.has("model_type"))
       name = hf_class_of_model(object.text("model_type"), version_);
     config_.has_class = !name.empty();
-    if (config_.has_class) config_.tokenizer_class = &hf_class(name);
+    if (config_.has_class) set_class(name);
   }
 
   void read_roles(const JsonObject& object) {

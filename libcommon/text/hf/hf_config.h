@@ -39,9 +39,10 @@ struct HfRoleToken {
 
 struct HfConfig {
   const HfClass* tokenizer_class = &hf_class("");
-  bool has_class = false;   // one is named, or follows from the model
-  bool from_file = true;    // there is a tokenizer.json
-  bool has_config = false;  // there is a tokenizer_config.json
+  bool has_class = false;     // one is named, or follows from the model
+  std::string unknown_class;  // that is named, and that the version has not
+  bool from_file = true;      // there is a tokenizer.json
+  bool has_config = false;    // there is a tokenizer_config.json
   // Where a role is not spoken of, the class decides; where it is null, nothing has it.
   std::array<std::optional<std::optional<HfRoleToken>>, kHfRoles.size()> roles;
   std::vector<HfRoleToken> more_special;  // additional_special_tokens and extra_special_tokens

@@ -90,12 +90,22 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
   make(content, file, read_hf_config(config_files, version), version, nullptr);
 }
 
+static std::string note_of_class(const HfConfig& config, int version, const std::string& file) {
+  const std::string& name = config.unknown_class;
+  if (name.empty()) return {};
+  const int other = version < 5 ? 5 : 4;
+  return concat(file, ": transformers ", version, " has no class ", json_quoted(name),
+                ": the tokenizer is read as its files stand, without the code of that class",
+                hf_class_is_known(name, other) ? concat("; version ", other, " has it") : "");
+}
+
 void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
                        int version, std::string* whole) {
   HfDocument document(content, file);
   if (config.from_file) config.tokenizer_class = &hf_class_of_document(document, config, version);
   check_hf_class(config, version, file);
   class_ = config.tokenizer_class->name;
+  note_ = note_of_class(config, version, file);
   mend_hf_roles(config, document);
   constexpr std::size_t kPad = 4;
   static_assert(kHfRoles[kPad] == "pad_token");
@@ -271,6 +281,11 @@ void HfTokenizer::encode_between(std::string_view text, bool at_start,
       model_->encode(words, ids);
     }
   }
+}
+
+std::string hf_note_of(const Tokenizer& tokenizer) {
+  const auto* const made = dynamic_cast<const HfTokenizer*>(&tokenizer);
+  return made == nullptr ? "" : made->note();
 }
 
 // --- Decoding. ---

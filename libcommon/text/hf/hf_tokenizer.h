@@ -64,7 +64,9 @@ class HfTokenizer : public Tokenizer {
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
   std::string_view class_name() const { return class_; }  // of transformers, without "Fast"
-  std::int32_t unknown() const { return unknown_; }       // unk_token; -1: there is none
+  // What whoever reads its files is to be told; empty: nothing.
+  const std::string& note() const { return note_; }
+  std::int32_t unknown() const { return unknown_; }  // unk_token; -1: there is none
   // Is the token found in a text before anything else is done with it?
   bool is_added(std::int32_t id) const { return added_.contains(id); }
 
@@ -102,10 +104,14 @@ class HfTokenizer : public Tokenizer {
   std::int32_t unknown_ = -1;
   std::set<std::int32_t> added_;
   std::string_view class_;
+  std::string note_;
   bool clean_up_ = false;
   std::string folder_tokens_;  // what tokens the folder adds or changes, for the identity
   TokenBytes tokens_;  // as the decoder takes them, or the bytes they are where it only does that
   std::string identity_;
 };
+
+// The note of a tokenizer that is one of these; empty: there is none.
+std::string hf_note_of(const Tokenizer& tokenizer);
 
 }  // namespace mt
