@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "comm/group.h"
 #include "formats/model_source.h"
 #include "model/config/model_config.h"
 #include "post/policy/policy_task.h"
@@ -58,11 +59,12 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
       parts_(std::move(parts)) {
   for (const std::string& command : options.programs)
     programs_.emplace_back(command, options.reward_timeout);
-  if (parts_.reference)
-    score_reference_ = std::make_unique<ScorePass>(
+  const RankOptions& ranks = options.run.ranks;
+  for (int i = 0; parts_.reference && i < (ranks.has_processes() ? 1 : ranks.count); ++i)
+    score_reference_.push_back(std::make_unique<ScorePass>(
         *parts_.reference->model, ScorePass::Options{.vocab_size = parts_.reference->vocab_size(),
                                                      .window = options.seq_length,
-                                                     .threads = options.run.ranks.threads});
+                                                     .threads = ranks.threads_of_each()}));
 }
 
 DrawingTask::~DrawingTask() = default;
@@ -84,6 +86,8 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
   mt::change(options.model, options.seq_length, change);
   return std::make_unique<PolicyTask>(options);
 }
+
+// --- A step -------------------------------------------------------------------------------------
 
 // A step of whose texts no program says anything is learnt from as one without rewards; after three
 // in a row something must be done about the program.
@@ -119,9 +123,25 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
   failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 
+bool DrawingTask::judge(std::span<DrawnText> drawn, const Drawing& drawing) const {
+  std::vector<double> rewards(drawn.size() + 1);  // the last: whether the run is to end
+  if (drawing.ranks.rank() == 0) {
+    reward(drawn, drawing.first / options_.num_generations, drawing.ends);
+    std::ranges::transform(drawn, rewards.begin(),
+                           [](const DrawnText& one) { return one.rollout.reward; });
+    rewards.back() = drawing.ends() ? 1 : 0;
+  }
+  drawing.ranks.all_reduce({rewards.data(), DType::f64, {std::ssize(rewards)}}).wait();
+  for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].rollout.reward = rewards[i];
+  return rewards.back() == 0;
+}
+
 // What the reference says of them.
-void DrawingTask::refer(std::span<DrawnText> drawn) const {
-  if (!score_reference_) return;
+void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
+  if (score_reference_.empty() || drawn.empty()) return;
+  ScorePass& score = *score_reference_[options_.run.ranks.has_processes()
+                                           ? 0
+                                           : static_cast<std::size_t>(ranks.rank())];
   std::vector<std::vector<double>> nll;
   for (const DrawnText& one : drawn)
     nll.emplace_back(static_cast<std::size_t>(one.rollout.text.targets()));
@@ -131,7 +151,7 @@ void DrawingTask::refer(std::span<DrawnText> drawn) const {
     ids.emplace_back(drawn[i].rollout.text.ids);
     to.emplace_back(nll[i]);
   }
-  score_reference_->score(ids, to);
+  score.score(ids, to);
   for (std::size_t i = 0; i < drawn.size(); ++i)
     for (const double each : nll[i])
       drawn[i].rollout.reference.push_back(static_cast<float>(std::min(0.0, -each)));
@@ -165,29 +185,46 @@ void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration)
 bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t group = options_.num_generations, first = drawing.first / group;
-  std::vector<const PolicyPrompt*> prompts;
-  for (std::int64_t i = 0; i < drawing.samples / group; ++i) prompts.push_back(&prompt(first + i));
+  const std::int64_t asked = drawing.samples / group, ranks = drawing.ranks.size(),
+                     begin = asked * drawing.ranks.rank() / ranks,
+                     end = asked * (drawing.ranks.rank() + 1) / ranks;
+  std::vector<const PolicyPrompt*> prompts;  // of this rank
+  for (std::int64_t i = begin; i < end; ++i) prompts.push_back(&prompt(first + i));
   const CompletionModel about{
       .tokenizer = tokenizer(),
       .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
       .end_tokens = parts_.end_tokens};
   Sampling sampling = options_.sampling;
   sampling.seed = seed_;
-  std::vector<DrawnText> drawn =
-      draw_texts(model, about, prompts, first,
+  std::optional<std::vector<DrawnText>> own =
+      draw_texts(model, about, prompts, first + begin,
                  {.group = group,
                   .seq_length = seq_length(),
                   .most_tokens = options_.max_completion_length.value_or(0),
                   .sampling = sampling,
-                  .threads = options_.run.ranks.threads,
+                  .threads = options_.run.ranks.threads_of_each(),
                   .ends = drawing.ends});
-  if (drawn.empty()) return false;
+  if (own) refer(*own, drawing.ranks);
+  std::optional<std::vector<DrawnText>> drawn = all_texts(drawing.ranks, std::move(own));
+  if (!drawn) return false;
+  for (std::size_t i = 0; i < drawn->size(); ++i) {
+    const PolicyPrompt& of = prompt(first + static_cast<std::int64_t>(i) / group);
+    (*drawn)[i].rollout.text.file = of.file;
+    (*drawn)[i].rollout.text.line = of.line;
+  }
   const std::chrono::duration<double> drew = std::chrono::steady_clock::now() - start;
-  reward(drawn, first, drawing.ends);
-  if (drawing.ends()) return false;
-  refer(drawn);
-  keep(drawn, drawing.iteration);
+  if (!judge(*drawn, drawing)) return false;
+  const bool is_first = drawing.ranks.rank() == 0;
+  if (is_first) keep(*drawn, drawing.iteration);
+  // Ranks that are threads read one task's samples.
+  if (is_first || options_.run.ranks.has_processes()) learn_from(*drawn, drawing, drew.count());
+  drawing.ranks.barrier();
+  return true;
+}
 
+// Tells of them, on rank 0, and makes them the step's samples.
+void DrawingTask::learn_from(std::span<DrawnText> drawn, const Drawing& drawing,
+                             double seconds) const {
   std::vector<Rollout> rollouts;
   std::int64_t tokens = 0, truncated = 0;
   for (DrawnText& one : drawn) {
@@ -195,18 +232,18 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
     tokens += one.rollout.text.targets();
     rollouts.push_back(std::move(one.rollout));
   }
-  take_advantages(rollouts, group, options_.advantages);
+  take_advantages(rollouts, options_.num_generations, options_.advantages);
   const RewardCount rewards = count_rewards(rollouts);
   const auto texts = static_cast<double>(drawn.size());
-  log_.event("rollouts", {{"iteration", drawing.iteration},
-                          {"texts", drawn.size()},
-                          {"reward", rewards.mean},
-                          {"without_reward", rewards.without},
-                          {"tokens", static_cast<double>(tokens) / texts},
-                          {"truncated", static_cast<double>(truncated) / texts},
-                          {"seconds", std::round(drew.count() * 1e3) / 1e3}});
+  if (drawing.ranks.rank() == 0)
+    log_.event("rollouts", {{"iteration", drawing.iteration},
+                            {"texts", drawn.size()},
+                            {"reward", rewards.mean},
+                            {"without_reward", rewards.without},
+                            {"tokens", static_cast<double>(tokens) / texts},
+                            {"truncated", static_cast<double>(truncated) / texts},
+                            {"seconds", std::round(seconds * 1e3) / 1e3}});
   samples_->put(drawing.first, std::move(rollouts), seq_length());
-  return true;
 }
 
 // --- Its opening --------------------------------------------------------------------------------

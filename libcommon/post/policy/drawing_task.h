@@ -20,6 +20,7 @@
 
 namespace mt {
 
+class Group;
 class RewardProgram;
 
 // Samples of the step that was drawn last.
@@ -76,7 +77,10 @@ class DrawingTask final : public PackedTask {
   }
   void reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
               const std::function<bool()>& ends) const;
-  void refer(std::span<DrawnText> drawn) const;
+  // Rank 0 judges, and all know; false where the run is to end.
+  bool judge(std::span<DrawnText> drawn, const Drawing& drawing) const;
+  void refer(std::span<DrawnText> drawn, const Group& ranks) const;
+  void learn_from(std::span<DrawnText> drawn, const Drawing& drawing, double seconds) const;
   void keep(std::span<const DrawnText> drawn, std::int64_t iteration) const;
   const PolicyPrompt& prompt(std::int64_t number) const {
     return parts_.prompts[static_cast<std::size_t>(number % std::ssize(parts_.prompts))];
@@ -86,7 +90,7 @@ class DrawingTask final : public PackedTask {
   PolicyObjective objective_;
   Parts parts_;
   std::vector<RewardProgram> programs_;
-  std::unique_ptr<ScorePass> score_reference_;
+  std::vector<std::unique_ptr<ScorePass>> score_reference_;  // of each rank of this process
   std::unique_ptr<SampleSet> set_;
   DrawnSamples* samples_ = nullptr;  // the set's
   std::uint64_t seed_ = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,25 +17,32 @@
 
 namespace mt {
 
+class Group;
+
 struct DrawOptions {
   std::int64_t group = 0;        // texts of each prompt
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
   int threads = 0;                  // of the CPU; 0: one a core
-  std::function<bool()> ends = {};  // asked before each token: whether it is to end with no texts
+  std::function<bool()> ends = {};  // asked before each token: whether it is to end with nothing
 };
 
 struct DrawnText {
-  Rollout rollout = {};    // without a reward; the token that ends the text is of it
+  Rollout rollout = {};    // without reward and file; the token that ends the text is of it
   std::string text = {};   // what was written, without that
   bool truncated = false;  // there was no such token
 };
 
 // Of prompts `first` and those behind it of the run, group by group.  The model's values must not
 // change meanwhile.
-std::vector<DrawnText> draw_texts(const Model& model, const CompletionModel& about,
-                                  std::span<const PolicyPrompt* const> prompts, std::int64_t first,
-                                  const DrawOptions& options);
+std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
+                                                 std::span<const PolicyPrompt* const> prompts,
+                                                 std::int64_t first, const DrawOptions& options);
+
+// The texts of all ranks, one rank's behind the other's; nothing where some rank has ended with
+// nothing.  Called by each.
+std::optional<std::vector<DrawnText>> all_texts(Group& ranks,
+                                                std::optional<std::vector<DrawnText>> own);
 
 }  // namespace mt

@@ -224,11 +224,21 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
 }
 
-// One rank draws, and all at once.
+// Each rank draws its part of a step.
 void PolicyOptions::complete_drawing() const {
   if (prompts.empty()) return;
-  if (run.ranks.count > 1)
-    fail(Exit::bad_config, "--prompts: texts are drawn by one rank, not by ", run.ranks.count);
+  const ParallelSizes sizes = run.ranks.sizes();
+  const std::pair<const char*, bool> apart[] = {
+      {"--tensor-model-parallel-size", sizes.tp > 1},
+      {"--pipeline-model-parallel-size", sizes.pp > 1},
+      {"--expert-model-parallel-size", sizes.ep > 1},
+      {"--data-parallel-sharding-strategy optim_grads_params",
+       sizes.dp > 1 && run.optimizer.shards_values()},
+      {"--overlap-param-gather", sizes.dp > 1 && run.optimizer.overlap_param_gather}};
+  for (const auto& [option, is_so] : apart)
+    if (is_so)
+      fail(Exit::bad_config,
+           "--prompts: texts are drawn by ranks that have the whole model, not with ", option);
   if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
   if (run.batch.schedule.changes())
     fail(Exit::usage, "--prompts: not with a batch size that changes");

@@ -100,4 +100,10 @@ bool Interruption::poll() {
   return signal_ || time_is_over_;
 }
 
+bool Interruption::is_signalled() {
+  const Requests own = requests();
+  return std::any_of(own.begin(), own.begin() + kTimeIsOver,
+                     [](double times) { return times > 0; });
+}
+
 }  // namespace mt

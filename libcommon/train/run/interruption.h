@@ -55,6 +55,7 @@ class Interruption {
   void count_written() { own(kWritten) += 1; }
   void take(const Requests& sums);  // of all ranks, the same on each
   bool poll();                      // asks all and tells all; true once the run is to end
+  bool is_signalled();              // whether a signal came to this rank that poll() will tell all
 
   // A step has ended, after so many seconds: what was saved before is not all any more.
   void step_ended(double seconds);

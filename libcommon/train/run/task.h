@@ -18,6 +18,7 @@
 
 namespace mt {
 
+class Group;
 class Log;
 class Model;
 class ModelSource;
@@ -74,15 +75,17 @@ class Task {
   using Scorer = std::function<std::vector<double>(const SampleSet&)>;
   virtual void begin(std::int64_t iteration, const Scorer& score) const;
 
-  // Whether its samples are made of what its model says by then, which takes one rank: each step
-  // then waits for the one before, and draw() is told before it which samples it is to have.
+  // Whether its samples are made of what its model says by then, which takes ranks that have all of
+  // it: each step then waits for the one before, and draw() is told before it, on every rank, which
+  // samples it is to have.
   struct Drawing {
     std::int64_t iteration = 0;           // from 1
     std::int64_t first = 0, samples = 0;  // of the run
-    std::function<bool()> ends = {};      // asked now and then: whether the run is to end
+    Group& ranks;                         // all
+    std::function<bool()> ends = {};      // asked now and then: whether a signal came to this rank
   };
   virtual bool draws() const { return false; }
-  // False where the run is to end and nothing was drawn.
+  // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Model& model, const Drawing& drawing) const;
 
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their

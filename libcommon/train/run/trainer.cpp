@@ -176,8 +176,11 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   if (!task_.draw(*model_, {.iteration = counters_.iteration + 1,
                             .first = counters_.consumed_train_samples,
                             .samples = size.computed,
-                            .ends = [this] { return interruption_.poll(); }}))
+                            .ranks = world_.all(),
+                            .ends = [this] { return interruption_.is_signalled(); }})) {
+    interruption_.poll();
     heed_signals();
+  }
   reports_.train_progress().doing("training");
 }
 

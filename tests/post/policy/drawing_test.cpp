@@ -85,6 +85,34 @@ TEST_F(DrawingRun, LearnsWhatItStores) {
   expect_same_values("drawn", "stored");
 }
 
+// Ranks that each draw a part of a step draw the texts of one, whose divergence from another model
+// they share, even where there are more of them than prompts.
+TEST_F(DrawingRun, RanksShareTheTexts) {
+  PolicyOptions start = drawing("start");
+  start.run.length.train_iters = 1;
+  train_with(start);
+  const auto run = [&](const std::string& name, int ranks, const char* sharding) {
+    PolicyOptions o = drawing(name);
+    o.num_generations = 6;
+    o.run.batch.global_batch_size = 12;
+    o.run.batch.micro_batch_size = 2;
+    o.run.ranks.count = ranks;
+    o.run.optimizer.sharding_strategy = sharding;
+    o.run.optimizer.use_distributed_optimizer = std::string(sharding) != "no_shard";
+    o.rules.beta = 0.2;
+    o.reference = path("start");
+    train_with(o);
+  };
+  run("alone", 1, "no_shard");
+  run("two", 2, "no_shard");
+  run("three", 3, "optim_grads");
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_GT(step("alone", i).size(), 100U);
+    EXPECT_EQ(step("alone", i), step("two", i));
+    EXPECT_EQ(step("alone", i), step("three", i));
+  }
+}
+
 TEST_F(DrawingRun, GoesOnToTheBit) {
   train_with(drawing("whole"));
   PolicyOptions part = drawing("parts");
