@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <utility>
 
@@ -22,6 +23,10 @@
 #include "serve/client.h"
 #include "serve/serve.h"
 
+static std::function<void(const std::string&)> warns(const mt::Log& log) {
+  return [log](const std::string& warning) { log.warn(warning); };
+}
+
 static void run_embed(mt::CommandLine& cl) {
   mt::EmbedOptions options;
   cl.describe("make embeddings of texts with a BERT");
@@ -30,6 +35,7 @@ static void run_embed(mt::CommandLine& cl) {
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   options.compute.complete(true);
   options.compute.warn(cl.log());
+  options.warn = warns(cl.log());
   mt::Progress progress(cl.log(), "embedding", "texts", 0);
   mt::embed(options, mt::print_now, [&] { progress.add(1); });
   progress.finish();
@@ -100,6 +106,7 @@ static void run_chat(mt::CommandLine& cl) {
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
+  options.warn = warns(cl.log());
   const bool asks = ::isatty(STDIN_FILENO) == 1;
   bool first = true;
   const auto read = [&] {
@@ -164,6 +171,7 @@ static void run(mt::CommandLine& cl) {
   mt::Progress progress(talks ? cl.log().without_drawing() : cl.log(), "generating", "completions",
                         total);
   options.session.answered = [&] { progress.add(1); };
+  options.warn = warns(cl.log());
   mt::generate(std::move(options), mt::print_now);
 }
 

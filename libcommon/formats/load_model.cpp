@@ -10,6 +10,7 @@
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "tensor/host_copy.h"
+#include "text/hf/hf_tokenizer.h"
 #include "text/same_ids.h"
 
 namespace mt {
@@ -89,6 +90,8 @@ std::vector<std::int32_t> end_tokens_of(const ModelSource& source) {
 std::int64_t LoadedModel::vocab_size() const {
   return std::min<std::int64_t>(tokenizer->vocab_size(), model->config().vocab_size);
 }
+
+std::string LoadedModel::warning() const { return hf_note_of(*tokenizer); }
 
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute, const ModelUse& use,

@@ -41,6 +41,9 @@ struct LoadedModel {
   // The tokens that both know: rows of the model's behind them are no text, and ids beyond the
   // model, of words that were added to its tokenizer, have no row.
   std::int64_t vocab_size() const;
+
+  // What whoever loads it is to be told of its tokenizer; empty: nothing.
+  std::string warning() const;
 };
 
 // Behind which token a decoder begins, as LoadedModel has it; of a T5 alone.

@@ -22,6 +22,7 @@ struct EmbedOptions {
   int threads = 0;                     // of the CPU; 0: one a core
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
+  std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model
 
   void add_to(CommandLine& cl);
 };

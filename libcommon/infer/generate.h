@@ -1,6 +1,7 @@
 // generate: continues prompts with a trained model, as mt-generate does.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct GenerateOptions {
   std::optional<std::string> stop;  // the completion's
   SessionOptions session;
   ChatOptions chat;
+  std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model
 
   void add_to(CommandLine& cl);
 };

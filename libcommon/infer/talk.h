@@ -24,6 +24,7 @@ struct TalkOptions {
   std::optional<std::string> stop;  // the completion's
   ChatOptions chat;
   EngineLimits limits{.max_requests = 1};
+  std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model
 
   void add_to(CommandLine& cl);
 };
