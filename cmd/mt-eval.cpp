@@ -98,7 +98,7 @@ void run(mt::CommandLine& cl) {
   const Task& task = found == std::end(tasks) ? *std::prev(std::end(tasks)) : *found;
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
                                                 task.use, {.adapter = options.adapter});
-  if (const std::string warning = loaded.warning(); !warning.empty()) cl.log().warn(warning);
+  loaded.tell([&](const std::string& note) { cl.log().warn(note); });
   const bool lines_are_read = options.json && ::isatty(STDOUT_FILENO) == 1;
   mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring",
                         mt::names_tasks(options.task) ? "documents" : "tokens", 0);

@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <exception>
 #include <fstream>
+#include <latch>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 namespace mt {
@@ -20,7 +23,6 @@ static constexpr std::uint64_t kMiB = 1 << 20, kStack = 4 * kMiB, kArena = 64 * 
                                kWork = 8 * kMiB;
 
 // How many threads of TBB the process's limits have room for, with half of it left for their work.
-// A thread that cannot be started ends the program, as one of TBB's own threads throws.
 static int threads_within_limits() {
   std::uint64_t mapped = 0, skipped, data = 0;  // pages, as proc(5) has them
   std::ifstream("/proc/self/statm") >> mapped >> skipped >> skipped >> skipped >> skipped >> data;
@@ -38,8 +40,30 @@ static int threads_within_limits() {
   return static_cast<int>(threads) + 1;  // the one that asks is there
 }
 
+// How many threads can be started now, of so many, which limits on processes decide that nobody can
+// ask for; of fewer half, as other threads are to come.
+static int threads_that_start(int wanted) {
+  std::latch all_are_there(1);
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(wanted));
+  try {
+    while (std::ssize(threads) < wanted) threads.emplace_back([&] { all_are_there.wait(); });
+  } catch (const std::system_error&) {
+  }
+  all_are_there.count_down();
+  for (std::thread& thread : threads) thread.join();
+  const int started = static_cast<int>(threads.size());
+  return started < wanted ? started / 2 : started;
+}
+
+// A thread that cannot be started ends the program, as it is one of TBB's own that throws.
+static int threads_to_use() {
+  const int within = std::min(tbb::info::default_concurrency(), threads_within_limits());
+  return 1 + threads_that_start(within - 1);
+}
+
 int available_cores() {
-  static const int cores = std::min(tbb::info::default_concurrency(), threads_within_limits());
+  static const int cores = threads_to_use();
   static const tbb::global_control stack(tbb::global_control::thread_stack_size, kStack);
   static const tbb::global_control most(tbb::global_control::max_allowed_parallelism,
                                         static_cast<std::size_t>(cores));

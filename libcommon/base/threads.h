@@ -31,8 +31,9 @@ class Workers {
   std::unique_ptr<State> state_;
 };
 
-// How many threads can work at once: one a core that the process may use, and no more than the
-// limits on its address space and data (setrlimit(2)) leave room for when it is first asked.
+// How many threads can work at once: one a core that the process may use, and no more than limits
+// on its address space and data leave room for, and those on processes let start, when it is first
+// asked.
 int available_cores();
 
 // How many threads to start when `asked` are wanted: 0 means one a core, and more than that would

@@ -91,7 +91,10 @@ std::int64_t LoadedModel::vocab_size() const {
   return std::min<std::int64_t>(tokenizer->vocab_size(), model->config().vocab_size);
 }
 
-std::string LoadedModel::warning() const { return hf_note_of(*tokenizer); }
+void LoadedModel::tell(const std::function<void(const std::string&)>& warn) const {
+  const std::string note = hf_note_of(*tokenizer);
+  if (warn && !note.empty()) warn(note);
+}
 
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute, const ModelUse& use,

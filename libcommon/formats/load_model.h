@@ -2,6 +2,7 @@
 // its tokenizer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +43,8 @@ struct LoadedModel {
   // model, of words that were added to its tokenizer, have no row.
   std::int64_t vocab_size() const;
 
-  // What whoever loads it is to be told of its tokenizer; empty: nothing.
-  std::string warning() const;
+  // Calls `warn`, if there is one, with what is to be told of the tokenizer, if that is anything.
+  void tell(const std::function<void(const std::string&)>& warn) const;
 };
 
 // Behind which token a decoder begins, as LoadedModel has it; of a T5 alone.

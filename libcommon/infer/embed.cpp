@@ -143,7 +143,7 @@ void EmbedOptions::add_to(CommandLine& cl) {
 void embed(const EmbedOptions& o, const std::function<void(std::string_view)>& print,
            const std::function<void()>& done) {
   const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute, TextEmbedder::use());
-  if (const std::string warning = loaded.warning(); o.warn && !warning.empty()) o.warn(warning);
+  loaded.tell(o.warn);
   const std::vector<std::string> inputs = expand_inputs(o.inputs);
   if (o.output != "-") refuse_inputs({&o.output, 1}, inputs);
   Embedding embedding(o, loaded, print, done);

@@ -67,7 +67,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
     from_stdin = false;
   }
   const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter, true);
-  if (const std::string warning = loaded.warning(); o.warn && !warning.empty()) o.warn(warning);
+  loaded.tell(o.warn);
   if (loaded.model->config().family == ModelFamily::retro)
     for (const auto& [says, name] :
          {std::pair{o.session.limits.cache_tokens > 0, "--cache-tokens"},

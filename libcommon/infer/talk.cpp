@@ -109,8 +109,7 @@ class Talk {
 void talk(TalkOptions options, const Terminal& terminal) {
   if (options.stop) options.completion.stop = {*options.stop};
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
-  if (const std::string warning = loaded.warning(); options.warn && !warning.empty())
-    options.warn(warning);
+  loaded.tell(options.warn);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");
   Talk(options, loaded, terminal).run();
 }

@@ -267,7 +267,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   std::vector<std::string> keys = read_keys(options);
   NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
-  if (const std::string warning = loaded.warning(); !warning.empty()) log.warn(warning);
+  loaded.tell([&](const std::string& note) { log.warn(note); });
   load_side_adapters(*loaded.model, options.load, adapters.folders);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);

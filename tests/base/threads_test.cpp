@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +26,20 @@ namespace {
   std::atomic<int> sum = 0;
   parallel_for(100, [&](std::int64_t i) { sum += static_cast<int>(i); });
   std::_Exit(sum == 4950 ? cores : 99);
+}
+
+// In a process of another user, who may have no thread more.
+[[noreturn]] void count_without_threads() {
+  constexpr uid_t kNobody = 65534;
+  const rlimit limit = {1, 1};
+  if (::setuid(kNobody) != 0 && ::getuid() == 0) std::_Exit(98);
+  ::setrlimit(RLIMIT_NPROC, &limit);
+  std::_Exit(available_cores());
+}
+
+TEST(Threads, AreNoMoreThanStart) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(count_without_threads(), testing::ExitedWithCode(1), "");
 }
 
 TEST(Threads, AreNoMoreThanTheAddressSpaceHasRoomFor) {

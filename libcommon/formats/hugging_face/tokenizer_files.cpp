@@ -60,7 +60,7 @@ class Settings {
     return json.end_object().text() + "\n";
   }
 
-  // Of the vocabulary's own files.
+  // The class of transformers that reads the vocabulary's own files.
   std::string_view class_name() const { return class_; }
   // Whether both versions have the same of a tokenizer.json beside `config`.  The class of
   // SentencePiece's says what that has already, and in version 5 otherwise than in version 4.
@@ -187,8 +187,9 @@ std::vector<HfConfigFile> config_files(const std::string& config,
   return files;
 }
 
-// That of the vocabulary and of what its folder says.  A folder that does not name all that a type
-// of Megatron's adds, such as [EOS], gets one that does, if a version of transformers reads it so.
+// Makes the tokenizer.json of a vocabulary and of what its folder says.  A folder that does not
+// name all that a type of Megatron's adds, such as [EOS], gets one that does, if a version of
+// transformers reads it so.
 std::string json_of(const std::vector<HfConfigFile>& vocabulary, const std::string& config,
                     const std::vector<Companion>& companions, const Tokenizer& tokenizer) {
   const std::vector<HfConfigFile> beside = config_files(config, companions);

@@ -16,7 +16,6 @@ namespace {
 
 using Kind = MathExpression::Kind;
 
-bool is_scalar(const MathExpression& x) { return x.kind <= Kind::function; }
 bool is_relation(const MathExpression& x) {
   return x.kind == Kind::relation || x.kind == Kind::chain;
 }
@@ -170,8 +169,8 @@ bool single_relations_equal(const MathExpression& a, const MathExpression& b) {
   if (!same && !is_turned) return false;
   if (a.word == "in")
     return math_equal(a.parts[0], b.parts[0]) && math_equal(a.parts[1], b.parts[1]);
-  if (!is_scalar(a.parts[0]) || !is_scalar(a.parts[1]) || !is_scalar(b.parts[0]) ||
-      !is_scalar(b.parts[1]))
+  if (!a.parts[0].is_scalar() || !a.parts[1].is_scalar() || !b.parts[0].is_scalar() ||
+      !b.parts[1].is_scalar())
     return same && math_equal(a.parts[0], b.parts[0]) && math_equal(a.parts[1], b.parts[1]);
   const auto values = values_of(difference(a), difference(b));
   if (!values) return false;
@@ -250,8 +249,8 @@ bool several_equal(const MathExpression& wanted, const MathExpression& said) {
   if ((wanted.kind == Kind::interval && !open(wanted)) ||
       (said.kind == Kind::interval && !open(said)))
     return false;
-  if (is_scalar(said)) return wanted.parts.size() == 1 && math_equal(wanted.parts[0], said);
-  if (is_scalar(wanted)) return said.parts.size() == 1 && math_equal(wanted, said.parts[0]);
+  if (said.is_scalar()) return wanted.parts.size() == 1 && math_equal(wanted.parts[0], said);
+  if (wanted.is_scalar()) return said.parts.size() == 1 && math_equal(wanted, said.parts[0]);
   return wanted.kind == Kind::set ? in_any_order(wanted.parts, said.parts)
                                   : in_order(wanted.parts, said.parts);
 }
@@ -272,7 +271,7 @@ bool math_equal(const MathExpression& wanted, const MathExpression& said) {
     return interval && math_equal(*interval, said);
   }
   if (is_relation(said)) return false;
-  if (is_scalar(wanted) && is_scalar(said)) return scalars_equal(wanted, said);
+  if (wanted.is_scalar() && said.is_scalar()) return scalars_equal(wanted, said);
   return several_equal(wanted, said);
 }
 

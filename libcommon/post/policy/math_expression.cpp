@@ -27,8 +27,6 @@ MathExpression negative(MathExpression x) {
   return of(Kind::product, {number("-1"), std::move(x)});
 }
 
-bool is_scalar(const MathExpression& x) { return x.kind <= Kind::function; }
-
 // Reads tokens from the left; \pm is read as + or as -.
 class MathParser {
  public:
@@ -304,7 +302,7 @@ class MathParser {
     ++at_;
     if (elements.size() == 1 && left_open == right_open) return std::move(elements[0]);
     const bool is_interval =
-        elements.size() == 2 && is_scalar(elements[0]) && is_scalar(elements[1]);
+        elements.size() == 2 && elements[0].is_scalar() && elements[1].is_scalar();
     if (!is_interval && left_open != right_open) throw NoFormula();
     MathExpression made = of(is_interval ? Kind::interval : Kind::tuple, std::move(elements));
     made.left_open = left_open;

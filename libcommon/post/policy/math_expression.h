@@ -39,6 +39,10 @@ struct MathExpression {
   std::string word;
   std::vector<MathExpression> parts = {};
   bool left_open = false, right_open = false;  // of an interval
+
+  bool is_scalar() const {
+    return kind <= Kind::function;
+  }  // one number for each value of its letters
 };
 
 // Nothing where it is not such a formula.
