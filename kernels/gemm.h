@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "kernels/cuda_types.h"
+#include "kernels/fp8.h"
 
 namespace mt {
 inline constexpr std::int64_t kFewRows = 16;
@@ -69,6 +70,10 @@ class GemmLibrary {  // not thread-safe
   bool search_again();
   template <class T, class C>
   void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);
+  // Of codes: from Ada on.  C: bf16, fp16 or, without a bias, float.  Not both a and b are E5M2; m,
+  // n and k are multiples of kFp8Multiple, and all addresses of 16.
+  template <class C>
+  void gemm(const Fp8Gemm<C>& problem, void* work, cudaStream_t stream);
 
  private:
   struct State;

@@ -41,6 +41,10 @@ using Description = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
 using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
 using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
 
+cudaDataType_t type_of(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
 // All that the choice of an algorithm depends on.
 struct Shape {
   cudaDataType_t in, out;
@@ -48,9 +52,11 @@ struct Shape {
   bool transpose_a, transpose_b, accumulate;
   cublasLtEpilogue_t epilogue;
   std::uint32_t align_a, align_b, align_c;  // bytes
+  cudaDataType_t in_b;                      // what b is of; a is of `in`
+  bool fast = false;                        // Fp8Gemm::fast
   auto key() const {
     return std::tie(in, out, m, n, k, transpose_a, transpose_b, accumulate, epilogue, align_a,
-                    align_b, align_c);
+                    align_b, align_c, in_b, fast);
   }
   bool operator<(const Shape& other) const { return key() < other.key(); }
   std::string name() const {
@@ -76,6 +82,7 @@ struct Operands {
   const void *a, *b, *added, *bias;
   void *c, *at;
   float beta;
+  const float *a_inverse = nullptr, *b_inverse = nullptr;  // of codes
 };
 
 Layout layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
@@ -121,6 +128,7 @@ Description describe(const Shape& s) {
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, s.epilogue);
   if (has_aux(s.epilogue)) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.n);
+  if (s.fast) set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
   return description;
 }
 
@@ -163,7 +171,7 @@ Preference preference_for(const Shape& s) {
 
 Plan describe_plan(const Shape& s) {
   return {.description = describe(s),
-          .first = s.transpose_b ? layout_of(s.in, s.n, s.k) : layout_of(s.in, s.k, s.n),
+          .first = s.transpose_b ? layout_of(s.in_b, s.n, s.k) : layout_of(s.in_b, s.k, s.n),
           .second = s.transpose_a ? layout_of(s.in, s.k, s.m) : layout_of(s.in, s.m, s.k),
           .out = layout_of(s.out, s.m, s.n)};
 }
@@ -192,6 +200,10 @@ cublasStatus_t multiply(cublasLtHandle_t library, const Plan& plan, const Operan
                         const cublasLtMatmulAlgo_t& algorithm, void* work, cudaStream_t stream) {
   if (x.bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
   if (x.at != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, x.at);
+  if (x.a_inverse != nullptr) {
+    set(plan.description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, x.b_inverse);
+    set(plan.description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x.a_inverse);
+  }
   const float alpha = 1;
   return cublasLtMatmul(library, plan.description.get(), &alpha, x.b, plan.first.get(), x.a,
                         plan.second.get(), &x.beta, x.added, plan.out.get(), x.c, plan.out.get(),
@@ -458,12 +470,49 @@ void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
                        .epilogue = epilogue_of(p),
                        .align_a = alignment_of(p.a),
                        .align_b = alignment_of(p.b),
-                       .align_c = std::min(alignment_of(p.c), alignment_of(added))};
+                       .align_c = std::min(alignment_of(p.c), alignment_of(added)),
+                       .in_b = kTypeOf<T>};
   if (p.rows_vary) return state_->multiply_once(shape, operands, work, stream);
   const Plan& plan = state_->plan(shape, operands, work, stream);
   check_library(multiply(state_->library, plan, operands, plan.algorithm, work, stream),
                 "a product");
 }
+
+template <class C>
+void GemmLibrary::gemm(const Fp8Gemm<C>& p, void* work, cudaStream_t stream) {
+  if (p.m == 0 || p.n == 0) return;
+  const Operands operands{.a = p.a,
+                          .b = p.b,
+                          .added = p.c,
+                          .bias = p.bias,
+                          .c = p.c,
+                          .at = nullptr,
+                          .beta = p.accumulate ? 1.0F : 0.0F,
+                          .a_inverse = p.a_inverse,
+                          .b_inverse = p.b_inverse};
+  const Shape shape = {
+      .in = type_of(p.a_format),
+      .out = kTypeOf<C>,
+      .m = p.m,
+      .n = p.n,
+      .k = p.k,
+      .transpose_a = false,
+      .transpose_b = true,
+      .accumulate = p.accumulate,
+      .epilogue = p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
+      .align_a = alignment_of(p.a),
+      .align_b = alignment_of(p.b),
+      .align_c = alignment_of(p.c),
+      .in_b = type_of(p.b_format),
+      .fast = p.fast};
+  const Plan& plan = state_->plan(shape, operands, work, stream);
+  check_library(multiply(state_->library, plan, operands, plan.algorithm, work, stream),
+                "a product of codes");
+}
+
+template void GemmLibrary::gemm(const Fp8Gemm<float>&, void*, cudaStream_t);
+template void GemmLibrary::gemm(const Fp8Gemm<__nv_bfloat16>&, void*, cudaStream_t);
+template void GemmLibrary::gemm(const Fp8Gemm<__half>&, void*, cudaStream_t);
 
 template void GemmLibrary::gemm(const Gemm<float, float>&, void*, cudaStream_t);
 template void GemmLibrary::gemm(const Gemm<__nv_bfloat16, __nv_bfloat16>&, void*, cudaStream_t);

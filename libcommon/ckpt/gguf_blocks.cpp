@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/half.h"
+#include "base/half.h"
 
 namespace mt {
 namespace {

@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "ckpt/gguf.h"
 #include "ckpt/strided_copy.h"
 #include "ckpt/torch_file.h"
-#include "tensor/half.h"
 
 namespace mt {
 

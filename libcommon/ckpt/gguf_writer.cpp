@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "ckpt/gguf.h"
 #include "ckpt/gguf_quantize.h"
-#include "tensor/half.h"
 
 namespace mt {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "tensor/half.h"
+#include "base/half.h"
 
 namespace mt {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "tensor/buffer.h"
-#include "tensor/half.h"
 
 namespace mt {
 

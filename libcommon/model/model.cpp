@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/half.h"
 #include "kernels/fill_random.h"
 #include "nn/packed_weight.h"
 #include "ops/ops.h"
-#include "tensor/half.h"
 #include "tensor/host_copy.h"
 
 namespace mt {

@@ -1,10 +1,10 @@
 #include "nn/embedding.h"
 
+#include "base/half.h"
 #include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 #include "ops/text_noise.h"
-#include "tensor/half.h"
 
 namespace mt {
 

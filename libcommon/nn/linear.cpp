@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/context_parallel.h"
+#include "nn/fp8_layers.h"
 #include "nn/packed_weight.h"
 #include "nn/step.h"
 #include "nn/tensor_parallel.h"
@@ -33,6 +34,10 @@ bool Linear::is_adapted(const Step& s) const {
   return adapter_ || (s.adapters != nullptr && s.adapters->adapt(*weight_));
 }
 
+bool Linear::is_narrow(const Step& s) const {
+  return s.fp8 != nullptr && s.fp8->multiplies(*weight_);
+}
+
 ConstTensor Linear::bias(const Step& s) const {
   return bias_ != nullptr ? s.weight(*bias_) : ConstTensor();
 }
@@ -41,15 +46,21 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
                       const Tensor& sum) const {
   const ArenaScope scope(s.layer);
   problem.a = x;
-  const ConstTensor weight = unpacked(s, *weight_);
+  const bool narrow = is_narrow(s);
   Adapter::Directions directions;
-  if (adapter_) directions = adapter_->directions(s, weight);
-  problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
-  problem.transpose_b = true;
+  if (!narrow) {
+    const ConstTensor weight = unpacked(s, *weight_);
+    if (adapter_) directions = adapter_->directions(s, weight);
+    problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
+    problem.transpose_b = true;
+  }
   const bool gathers = cut_by_outputs() && s.shares_rows();
-  if (norm != nullptr) norm->put_before(s, problem, !gathers && !is_adapted(s));
+  if (norm != nullptr) norm->put_before(s, problem, !gathers && !narrow && !is_adapted(s));
+  if (narrow)
+    s.fp8->put_weight(s, problem, *weight_,
+                      s.fp8->input(s, *weight_, problem.a, Fp8Layers::Wanted::codes));
   if (gathers) {
-    const Tensor all = s.scratch({s.tokens.count(), x.shape()[1]});
+    const Tensor all = s.layer.alloc(problem.a.dtype(), {s.tokens.count(), x.shape()[1]});
     const ConstTensor part = std::exchange(problem.a, all);
     gather_and_multiply(s, problem, all, part);
   } else if (sum) {
@@ -123,20 +134,31 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
     const Tensor all = all_of(x);
     gathered = gather_rows(s, all, part);
   }
-  const bool gathers = cut_by_inputs() && s.shares_rows();
+  const bool narrow = is_narrow(s);
+  bool gathers = cut_by_inputs() && s.shares_rows();
   const Tensor all = gathers ? all_of(dy) : Tensor();
   const Tensor out = dx && cut_by_outputs() ? part_of_sum(s, dx) : dx;
+  const bool narrow_weight = narrow && weight_->trainable && s.fp8->weight_gradients();
+  Fp8Layers::Codes dy_codes;
+  if (narrow && gathers) {  // all rows are there before any is cast
+    gather_rows(s, all, part).wait();
+    gathers = false;
+  }
+  if (narrow && (dx || narrow_weight))
+    dy_codes =
+        s.fp8->gradient(s, *weight_, dy, Fp8Layers::wanted(static_cast<bool>(dx), narrow_weight));
   ConstTensor weight;
-  if (dx || adapter_) weight = unpacked(s, *weight_);
+  if (!narrow && (dx || adapter_)) weight = unpacked(s, *weight_);
   Adapter::Directions directions;
   if (adapter_) directions = adapter_->directions(s, weight);
   if (dx) {
     const bool fused = gelu_at && !adapter_;
-    const Matmul problem{.out = out,
-                         .a = dy,
-                         .b = adapter_ ? adapter_->scaled(s, weight, directions) : weight,
-                         .then = fused ? Matmul::Then::gelu_gradient : Matmul::Then::store,
-                         .at = fused ? gelu_at : Tensor()};
+    Matmul problem{.out = out,
+                   .a = dy,
+                   .b = adapter_ ? adapter_->scaled(s, weight, directions) : weight,
+                   .then = fused ? Matmul::Then::gelu_gradient : Matmul::Then::store,
+                   .at = fused ? gelu_at : Tensor()};
+    if (narrow) s.fp8->put_transposed_weight(s, problem, *weight_, dy_codes);
     gathers ? gather_and_multiply(s, problem, all, part) : matmul(problem, s.stream);
     s.done(*weight_);
   } else if (gathers) {
@@ -149,7 +171,10 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   }
   if (dx && cut_by_outputs()) summed = sum_parts(s, dx, out);
   gathered.wait();
-  s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);
+  WeightGrad record{.weight = weight_, .bias = bias_, .dy = dy, .x = x};
+  if (narrow_weight)
+    Fp8Layers::put(record, dy_codes, s.fp8->input(s, *weight_, x, Fp8Layers::Wanted::transposed));
+  s.weight_grads.push(record, s.stream);
   summed.wait();
   if (dx) s.show(*weight_, "gradient of its input", dx);
 }

@@ -6,7 +6,8 @@
 // states (nn/tensor_parallel.h).
 //
 // With an adapter (nn/adapter.h) W is W + scale B A, with others beside it (nn/side_adapters.h)
-// each sequence's own.  A frozen W may be packed (nn/packed_weight.h).
+// each sequence's own.  A frozen W may be packed (nn/packed_weight.h).  Without an adapter all
+// three products may be of codes of eight bits (nn/fp8_layers.h).
 #pragma once
 
 #include <optional>
@@ -44,6 +45,7 @@ class Linear {
   bool cut_by_inputs() const { return weight_->is_cut() && weight_->dimension == 1; }
   // Whether an adapter's part is added to a product, which takes nothing else along then.
   bool is_adapted(const Step& s) const;
+  bool is_narrow(const Step& s) const;  // whether it multiplies codes of eight bits
   ConstTensor bias(const Step& s) const;
   // problem.out, .bias and what follows are the caller's.  `sum`: of products over ranks.
   void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr,

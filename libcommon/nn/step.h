@@ -51,6 +51,7 @@ static_assert(static_cast<std::uint32_t>(Purpose::count) <= kPurposes);
 
 class ContextParallel;
 class ExpertParallel;
+class Fp8Layers;
 class Group;
 class Probe;
 class WeightGrads;
@@ -110,6 +111,8 @@ struct Step {
   bool tensor_overlap = false;     // those travel while products of other rows are computed
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
   const ExpertParallel* experts = nullptr;   // ranks that share experts; null: none does
+  const Fp8Layers* fp8 = nullptr;  // linear layers that multiply eight bits; null: none does
+  bool new_weights = false;        // a step's first forward, before which weights had other values
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk

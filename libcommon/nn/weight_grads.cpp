@@ -1,7 +1,5 @@
 #include "nn/weight_grads.h"
 
-#include "ops/ops.h"
-
 namespace mt {
 
 Tensor WeightGrads::gradient_of(const Param& row, Stream& stream) const {
@@ -14,12 +12,16 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
     const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
+    const bool narrow = static_cast<bool>(record.dy_codes),
+               transposed = static_cast<bool>(record.codes);
     matmul({.out = record.weight->grad,
-            .a = record.dy,
-            .b = record.x,
-            .transpose_a = true,
+            .a = narrow ? record.dy_codes : record.dy,
+            .b = narrow ? record.x_codes : record.x,
+            .transpose_a = !transposed,
+            .transpose_b = transposed,
             .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
-            .rows_vary = record.rows_vary},
+            .rows_vary = record.rows_vary,
+            .codes = record.codes},
            stream);
     written_[row] = true;
   }

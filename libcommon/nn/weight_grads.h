@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/ops.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
 
@@ -19,6 +20,10 @@ struct WeightGrad {
   const Param* bias = nullptr;  // or null
   ConstTensor dy, x;            // [tokens, out], [tokens, in]
   bool rows_vary = false;       // as Matmul's
+  // Where the weight's gradient is a product of codes: dy^T and x^T, [out, tokens] and [in,
+  // tokens], and what Matmul::codes says of them.  Of rounded numbers: dy and x.
+  ConstTensor dy_codes = {}, x_codes = {};
+  Matmul::Codes codes = {};
 };
 
 class WeightGrads {

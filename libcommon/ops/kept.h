@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/half.h"
 #include "kernels/adam.h"
-#include "tensor/half.h"
 #include "tensor/host_copy.h"
 #include "tensor/tensor.h"
 

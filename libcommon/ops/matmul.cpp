@@ -58,10 +58,27 @@ static Gemm<T, C> fused_problem_of(const Matmul& p, std::int64_t k) {
   return problem;
 }
 
+template <class C>
+static Fp8Gemm<C> codes_problem_of(const Matmul& p, const Tensor& out, std::int64_t k) {
+  return {.c = out.as<C>(),
+          .a = p.a.as<std::uint8_t>(),
+          .b = p.b.as<std::uint8_t>(),
+          .a_format = p.codes.a,
+          .b_format = p.codes.b,
+          .a_inverse = p.codes.a_inverse.as<float>(),
+          .b_inverse = p.codes.b_inverse.as<float>(),
+          .m = out.shape()[0],
+          .n = out.shape()[1],
+          .k = k,
+          .accumulate = p.accumulate,
+          .bias = p.residual ? nullptr : or_null<C>(p.bias),
+          .fast = p.codes.fast};
+}
+
 // Whether it is a product of few rows, which has a kernel of its own on GPUs.
 static bool is_few_rows(const Matmul& p) {
-  return p.a.device() == Device::cuda && !p.transpose_a && p.transpose_b && !p.accumulate &&
-         p.a.shape()[0] <= kFewRows && p.then != Then::gelu_gradient;
+  return p.a.device() == Device::cuda && !p.codes && !p.transpose_a && p.transpose_b &&
+         !p.accumulate && p.a.shape()[0] <= kFewRows && p.then != Then::gelu_gradient;
 }
 
 template <class T, class C>
@@ -118,14 +135,24 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
   Cost cost = moves(p.out, p.a, p.b);
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  if (p.codes) cost.flops /= 2;  // which take half the time
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
   if constexpr (kWithCuda)
     if (is_few_rows(p))
       return with_few_rows(p, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
-  void* const work = gpu_work(p.a, stream, [] { return cuda::kGemmWork; });
+  void* const work = gpu_work(p.out, stream, [] { return cuda::kGemmWork; });
   // Where GeLU or SwiGLU comes afterwards, the product goes to where it is looked at.
   const bool apart = p.then == Then::gelu || p.then == Then::swiglu;
   const Tensor out = apart && p.at ? p.at : p.out;
+  if (p.codes) {
+    dispatch(
+        Family::product, p.out, cost, stream,
+        [&]<class T>() { cpu::fp8_gemm(codes_problem_of<T>(p, out, k)); },
+        [&]<class T>() {
+          gpu_library(stream).gemm.gemm(codes_problem_of<T>(p, out, k), work, stream.handle());
+        });
+    return finish(p, stream);
+  }
   const bool fused = p.a.device() == Device::cuda && is_fused(p);
   dispatch(
       Family::product, p.a, cost, stream,

@@ -13,6 +13,7 @@
 #include "kernels/attention.h"
 #include "kernels/attention_part.h"
 #include "kernels/dropout.h"
+#include "kernels/fp8_format.h"
 #include "kernels/preference_loss.h"
 #include "kernels/qkv.h"
 #include "kernels/relative_bias.h"
@@ -56,6 +57,14 @@ struct Matmul {
   ConstTensor ahead = {};
   // How many rows a has is another at most calls: on GPUs no algorithm is searched for.
   bool rows_vary = false;
+  // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
+  // what they stand for, as of Fp8Gemm.
+  struct Codes {
+    ConstTensor a_inverse = {}, b_inverse = {};  // [1] f32; empty: a and b are numbers
+    Fp8Format a = Fp8Format::e4m3, b = Fp8Format::e4m3;
+    bool fast = false;
+    explicit operator bool() const { return static_cast<bool>(a_inverse); }
+  } codes = {};
 };
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);

@@ -28,6 +28,7 @@ void use(int gpu);
 // helps; empty where it does, and where there is no GPU.
 std::string without_code();
 std::string without_bf16();
+std::string without_fp8();  // likewise, products of eight bits
 // Exit::unavailable, with that line, where this build has no code for the current GPU.
 void check_code();
 // A line for --version: what CUDA the program was built with and for, and what this machine has.

@@ -52,6 +52,8 @@ std::string without_code() { return count() == 0 ? "" : mt::without_code(current
 
 std::string without_bf16() { return count() == 0 ? "" : mt::without_bf16(current_gpu(), MT_GPUS); }
 
+std::string without_fp8() { return count() == 0 ? "" : mt::without_fp8(current_gpu()); }
+
 void check_code() {
   if (const std::string why = without_code(); !why.empty()) fail(Exit::unavailable, why);
 }

@@ -11,6 +11,7 @@ namespace mt::device {
 int count() { return 0; }
 std::string without_code() { return {}; }
 std::string without_bf16() { return {}; }
+std::string without_fp8() { return {}; }
 void check_code() {}
 std::string version() { return "CUDA: built without"; }
 void* allocate(std::size_t) { no_gpu(); }

@@ -67,6 +67,11 @@ std::string without_bf16(const Gpu& gpu, std::string_view built) {
                 ", which has no products of bf16; take --fp16, or --dtype fp32");
 }
 
+std::string without_fp8(const Gpu& gpu) {
+  if (gpu.capability >= 89) return {};
+  return concat(called(gpu), " has no products of eight bits; Ada, 8.9, is the first that has");
+}
+
 std::string in_words(std::string_view built) {
   std::string words;
   for_each(built, [&](std::string_view one) {

@@ -20,6 +20,7 @@ int code_for(int capability, std::string_view built);
 // empty where it does.
 std::string without_code(const Gpu& gpu, std::string_view built);
 std::string without_bf16(const Gpu& gpu, std::string_view built);
+std::string without_fp8(const Gpu& gpu);  // likewise, products of eight bits
 
 // "80, 90a, 100-virtual".
 std::string in_words(std::string_view built);

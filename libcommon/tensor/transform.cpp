@@ -6,8 +6,8 @@
 #include <span>
 #include <type_traits>
 
+#include "base/half.h"
 #include "tensor/buffer.h"
-#include "tensor/half.h"
 
 namespace mt {
 

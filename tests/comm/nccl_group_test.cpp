@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/half.h"
 #include "comm/ring.h"
-#include "tensor/half.h"
 #include "tests/support/gpu_ranks.h"
 #include "tests/support/gpu_tensor.h"
 #include "tests/support/host_tensor.h"

@@ -54,5 +54,13 @@ TEST(GpuCode, OfTuringHasNoBf16) {
             "");  // that it has no code is said before
 }
 
+TEST(GpuCode, OfEightBitsBeginsWithAda) {
+  EXPECT_EQ(without_fp8({"NVIDIA A100", 80}),
+            "NVIDIA A100 (compute capability 8.0) has no products of eight bits; Ada, 8.9, is the "
+            "first that has");
+  for (const int capability : {89, 90, 100, 120})
+    EXPECT_EQ(without_fp8({"GPU", capability}), "") << capability;
+}
+
 }  // namespace
 }  // namespace mt

@@ -44,6 +44,7 @@ struct TrainedLayout {
   bool packed = false;         // a BERT's samples
   bool capacity = false;       // of experts, for the tokens of a rank's micro-batch
   int further = 0;             // tokens that are predicted behind the next
+  const char* fp8 = "";        // a recipe
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -62,7 +63,8 @@ struct TrainedLayout {
                   seq_length == 16 ? "" : concat("_s", seq_length),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
                   per_token_loss ? "_per_token" : "", packed ? "_packed" : "",
-                  capacity ? "_capacity" : "", further == 0 ? "" : concat("_further", further));
+                  capacity ? "_capacity" : "", further == 0 ? "" : concat("_further", further),
+                  *fp8 == 0 ? "" : concat("_", fp8));
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -197,6 +199,14 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.data.reset_attention_mask = layout.documents;
     o.run.batch.calculate_per_token_loss = layout.per_token_loss;
     if (layout.per_token_loss && layout.further == 0) o.model.window_size = "5,0";
+    if (*layout.fp8 != 0) {
+      o.run.fp8.recipe = layout.fp8;
+      o.run.fp8.format = o.run.fp8.recipe == "blockwise" ? "e4m3" : "hybrid";
+    }
+    if (o.run.fp8.is_delayed()) {
+      o.run.fp8.history = 2;
+      o.run.fp8.algorithm = "max";
+    }
     o.run.optimizer.clip_grad = 0.5;
     o.run.optimizer.use_distributed_optimizer = layout.distributed;
     o.run.optimizer.distributed_optimizer_instances = layout.instances;
@@ -292,7 +302,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
                                       .positions = layout.positions,
                                       .packed = layout.packed,
                                       .capacity = layout.capacity,
-                                      .further = layout.further}));
+                                      .further = layout.further,
+                                      .fp8 = layout.fp8}));
     return found->second;
   }
 

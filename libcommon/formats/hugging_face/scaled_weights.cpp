@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "tensor/half.h"
+#include "base/half.h"
 
 namespace mt {
 namespace {

@@ -6,13 +6,13 @@
 #include <limits>
 #include <numeric>
 
+#include "base/half.h"
 #include "data/samples/gpt_dataset.h"
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
 #include "model/pass.h"
 #include "ops/kept.h"
 #include "optim/optimizer.h"
-#include "tensor/half.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -148,8 +148,11 @@ SmallRunResult run_small(const SmallRun& run) {
   const LanguageModelling objective;
   FieldSpecs fields = gpt_fields(kLength, run.document_masks);
   fields.push_back(objective.fields(fields).front());
-  const StepShape shape{
-      .micro_batch_size = kSequences, .dtype = run.dtype, .seed = 77, .fields = fields};
+  const StepShape shape{.micro_batch_size = kSequences,
+                        .dtype = run.dtype,
+                        .seed = 77,
+                        .fields = fields,
+                        .fp8 = run.fp8};
   const Schedule schedule =
       run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);
   const auto alone = make_single_group();
@@ -184,6 +187,7 @@ SmallRunResult run_small(const SmallRun& run) {
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_gradients(stream);
     executor.run(schedule, scaled, true);
+    if (Fp8Layers* const fp8 = executor.fp8()) fp8->update_scales({}, stream);
     std::ranges::copy(executor.fetch_losses(), std::back_inserter(result.losses));
     if (step == 0)
       for (const Param& row : model.table().rows()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct SmallRun {
   bool graphs = true;           // on a GPU
   int micro_batches = 2;        // of a step
   bool ahead = false;           // twice as many, each one's forward before the backward of the last
+  std::optional<Fp8Rules> fp8 = {};  // as of StepShape
 };
 
 struct SmallRunResult {

@@ -45,19 +45,9 @@ static void add_loop_flags(CommandLine& cl) {
 static void add_precision_flags(CommandLine& cl) {
   refuse(cl, "scores and losses are fp32",
          {{"--apply-query-key-layer-scaling"}, {"--fp16-lm-cross-entropy"}});
-  refuse(cl, "fp8 is not supported",
-         {{"--first-last-layers-bf16"},
-          {"--fp8-amax-compute-algo", only("most_recent")},
-          {"--fp8-amax-history-len", only(1)},
-          {"--fp8-format"},
-          {"--fp8-interval", only(1)},
-          {"--fp8-margin", only(0)},
-          {"--fp8-param-gather"},
-          {"--fp8-recipe", only("delayed")},
-          {"--keep-fp8-transpose-cache-when-using-custom-fsdp"},
-          {"--no-fp8-wgrad"},
-          {"--num-layers-at-end-in-bf16", only(1)},
-          {"--num-layers-at-start-in-bf16", only(1)}});
+  refuse(cl, "delayed scales are updated every step", {{"--fp8-interval", only(1)}});
+  refuse(cl, "weights are gathered as they are, and cast then",
+         {{"--fp8-param-gather"}, {"--keep-fp8-transpose-cache-when-using-custom-fsdp"}});
 }
 
 static void add_parallel_flags(CommandLine& cl) {

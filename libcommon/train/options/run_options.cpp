@@ -25,6 +25,7 @@ void RunOptions::add_to(CommandLine& cl) {
   optimizer.add_to(cl);
   schedule.add_to(cl);
   checkpoint.add_to(cl);
+  fp8.add_to(cl);
   cl.section("Evaluation and end");
   evaluation.add_to(cl);
   length.add_exits_to(cl);
@@ -67,6 +68,7 @@ void RunOptions::complete_device(const Instead& instead) {
       supposed || ((ranks.count == 1 || ranks.has_processes()) && !instead.check_layout && !muon);
   complete_processes();
   compute.complete(serves);
+  fp8.complete(device(), compute_dtype(), supposed);
   if (optimizer.bf16_gradients() && compute_dtype() != DType::bf16)
     fail(Exit::usage,
          optimizer.grad_reduce_in_bf16 ? "--grad-reduce-in-bf16" : "--main-grads-dtype bf16",
@@ -110,6 +112,10 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
+  fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
+  if (checkpoint.format == "torch" && fp8.is_delayed())
+    fail(Exit::bad_config,
+         "--ckpt-format torch: has no place for the scales of --fp8-recipe delayed");
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
   if (checkpoint.format == "torch" && model.multi_latent_attention &&

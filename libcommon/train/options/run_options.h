@@ -11,6 +11,7 @@
 #include "tensor/device_options.h"
 #include "train/check/check_options.h"
 #include "train/options/checkpoint_options.h"
+#include "train/options/fp8_options.h"
 #include "train/options/rank_options.h"
 #include "train/options/report_options.h"
 
@@ -23,6 +24,7 @@ struct RunOptions {
   LengthOptions length;
   EvaluationOptions evaluation;
   DeviceOptions compute;
+  Fp8Options fp8;
   bool cuda_graphs = true;
   std::uint64_t seed = 1234;
   RankOptions ranks;

@@ -26,7 +26,8 @@ StepShape step_shape(const RunOptions& options, const Task& task) {
           .context_neighbours = parallel.head_ranks(ContextComm::a2a_p2p),
           .experts = task.model().num_experts > 0,
           .gathers_tokens = parallel.moe_token_dispatcher_type == "allgather",
-          .expert_buffer_factor = parallel.moe_buffer_factor};
+          .expert_buffer_factor = parallel.moe_buffer_factor,
+          .fp8 = options.fp8.rules(task.model(), !options.optimizer.shards_values())};
 }
 
 TensorPart tensor_part(const ParallelOptions& options, const World& world) {
@@ -143,6 +144,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   add_slots(plan.memory.step, options, stage);
 
   Executor executor(*model, task.objective(), shape, plan.memory.step, world, counting);
+  if (const Fp8Layers* const fp8 = executor.fp8()) plan.memory.parameters += fp8->bytes();
   TensorNames names;
   if (detail == PlanDetail::all) executor.show_to(names);
   executor.share(optimizer.sharing());

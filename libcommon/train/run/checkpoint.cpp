@@ -18,6 +18,7 @@
 #include "tensor/host_copy.h"
 #include "text/same_ids.h"
 #include "train/run/foreign_model.h"
+#include "train/run/fp8_checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"
 #include "train/run/run_checkpoint.h"
 #include "train/run/teacher_rows.h"
@@ -344,6 +345,8 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       counters.scheduled_samples = load_scheduler(*checkpoint, state.schedule);
   }
 
+  if (state.fp8 != nullptr && state.fp8->is_delayed())
+    load_fp8(*state.fp8, common, where, world, state.stream, log);
   counters.iteration = common.at("iteration", where).as_integer(where);
   const auto count = [&](const char* name, std::int64_t otherwise) {
     const PyValue* value = args.find(name);

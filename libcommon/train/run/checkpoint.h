@@ -21,6 +21,7 @@
 
 namespace mt {
 
+class Fp8Layers;
 class TeacherRows;
 
 struct TrainCounters {
@@ -48,6 +49,7 @@ struct TrainingState {
   // What lies beside the tokenizer in the checkpoint that the run went on from, on rank 0.
   std::vector<Companion>& companions;
   const TeacherRows& teacher;
+  Fp8Layers* fp8 = nullptr;  // null: no layer multiplies codes of eight bits
 };
 
 // Makes sure, before any work is done, that there is what must be loaded and that options.save can

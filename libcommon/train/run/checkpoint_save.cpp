@@ -12,7 +12,9 @@
 #include "model/row_checkpoint.h"
 #include "nn/adapter.h"
 #include "train/run/adapter_save.h"
+#include "train/run/broadcast_text.h"
 #include "train/run/checkpoint.h"
+#include "train/run/fp8_checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"
 
 namespace mt {
@@ -52,15 +54,6 @@ static PyValue make_args(const RunOptions& o, const Task& task, const TrainCount
   set("skipped_train_samples", counters.skipped_train_samples);
   set("consumed_valid_samples", counters.consumed_valid_samples);
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);
-}
-
-// A line of text from one rank to all.
-static std::string broadcast_text(Group& ranks, std::string text, int root) {
-  auto size = static_cast<std::int64_t>(text.size());
-  ranks.broadcast({&size, DType::i64, {1}}, root).wait();
-  text.resize(static_cast<std::size_t>(size));
-  if (size > 0) ranks.broadcast({text.data(), DType::u8, {size}}, root).wait();
-  return text;
 }
 
 // What every rank wrote, on all ranks.
@@ -160,12 +153,15 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
                                     ranks_, state.stream);
   if (first && !adapted) write_extra_states(*writer_, task.model());
   if (has_state) write_optimizer(*writer_, state.optimizer);
+  const bool delayed = state.fp8 != nullptr && state.fp8->is_delayed();
+  const PyValue scales = delayed ? make_fp8(*state.fp8, world, state.stream) : PyValue();
   if (first) {
     const ParamTable whole = task.rows();
     for (WrittenFile& file : write_tokenizer(folder, state.tokenizer.files))
       content_.files.push_back(std::move(file));
     for (const Companion& file : state.companions) add_companion(file, folder);
     content_.common = make_common(run, state, whole, save_->common_writer());
+    if (!scales.is_none()) content_.common.set_item("fp8", scales);
     if (o.save_optimizer && run.optimizer.use_distributed_optimizer)
       content_.mcore_data = make_mcore_data(state.optimizer, whole);
     content_.manifest_extra = state.tokenizer.manifest;

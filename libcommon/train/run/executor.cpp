@@ -72,6 +72,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
                                              .gathers = shape.gathers_tokens,
                                              .buffer_factor = shape.expert_buffer_factor});
   }
+  if (shape.fp8) fp8_.emplace(model.table(), *shape.fp8, stream);
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
@@ -276,6 +277,7 @@ Step Executor::step(Slot& slot, bool training) {
           .tensor_overlap = shape_.tensor_overlap,
           .context = context_ ? &*context_ : nullptr,
           .experts = experts_ ? &*experts_ : nullptr,
+          .fp8 = fp8_ ? &*fp8_ : nullptr,
           .sharing = sharing_};
 }
 
@@ -303,6 +305,7 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
   const auto body = [&] {
     const ArenaScope scope(layer_);
     Step s = step(slot, training);
+    s.new_weights = action.micro_batch == 0;
     slot.out = {};
     Ends ends = slot.ends;
     if (!training) ends.further_loss = {};  // which an evaluation does not find

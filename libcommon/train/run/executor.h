@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "nn/context_parallel.h"
 #include "nn/expert_parallel.h"
+#include "nn/fp8_layers.h"
 #include "nn/step.h"
 #include "nn/weight_grads.h"
 #include "tensor/arena.h"
@@ -94,6 +95,9 @@ class Executor {
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
+  // What has codes of eight bits multiplied; null: nothing does.
+  Fp8Layers* fp8() { return fp8_ ? &*fp8_ : nullptr; }
+  const Fp8Layers* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   StepMemory peak() const;
   // On meta: what lies in each arena when that is fullest.
   struct Held {
@@ -155,6 +159,7 @@ class Executor {
   std::unique_ptr<Group> tensor_;           // ends before the memory that its ranks reach
   std::optional<ContextParallel> context_;  // likewise
   std::optional<ExpertParallel> experts_;   // likewise
+  std::optional<Fp8Layers> fp8_;
   Buffer router_storage_;
   Tensor router_sums_;
   std::function<double(int)> router_weight_ = [](int) { return 1.0; };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/context_comm.h"
+#include "nn/fp8_layers.h"
 #include "tensor/fields.h"
 
 namespace mt {
@@ -22,6 +23,7 @@ struct StepShape {
   // Whether there are experts, and how ranks that share them do so (ExpertParallel).
   bool experts = false, gathers_tokens = true;
   std::optional<double> expert_buffer_factor = {};
+  std::optional<Fp8Rules> fp8 = {};  // none: no layer multiplies codes of eight bits
 };
 
 }  // namespace mt

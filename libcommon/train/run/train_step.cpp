@@ -175,6 +175,8 @@ void TrainStep::begin(const Asked& asked) {
   const Stream::Queueing queueing(parts_.stream);
   clock_.begin(parts_.stream);
   forward_backward(asked);
+  if (Fp8Layers* const fp8 = parts_.executor.fp8())
+    fp8->update_scales({&parts_.world.tensor(), &parts_.world.data_context()}, parts_.stream);
   std::vector<double> routers = sum_routers();
   check_before_update(asked);
   update_expert_biases(routers);

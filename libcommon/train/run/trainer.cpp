@@ -69,7 +69,7 @@ class Trainer {
   void finish_save(bool wait);
   TrainingState state() {
     return {task_,   *model_,    optimizer_,  schedule_, counters_,
-            stream_, tokenizer_, companions_, teacher_};
+            stream_, tokenizer_, companions_, teacher_,  executor_.fp8()};
   }
   void save_once();
   void report_end(const std::string& reason);
@@ -375,7 +375,8 @@ void Trainer::finish_save(bool wait) {
 }
 
 RankMemory Trainer::memory() const {
-  return {.parameters = optimizer_.value_bytes(),
+  const Fp8Layers* const fp8 = executor_.fp8();
+  return {.parameters = optimizer_.value_bytes() + (fp8 != nullptr ? fp8->bytes() : 0),
           .gradients = optimizer_.gradient_bytes(),
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),

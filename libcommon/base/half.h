@@ -1,6 +1,7 @@
 // The floating-point types of 16 and 8 bits on the host, as their bits: bfloat16, which is the
-// upper half of a float, IEEE 754's binary16, and E4M3 (Micikevicius et al.: arXiv:2209.05433),
-// whose largest number, 448, stands for all above it.  Rounding is to the nearest, ties to even.
+// upper half of a float, IEEE 754's binary16, and E4M3 and E5M2 (Micikevicius et al.:
+// arXiv:2209.05433), whose largest numbers, 448 and 57344, stand for all above them.  Rounding is
+// to the nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -78,6 +79,33 @@ struct Fp8 {
     const float magnitude = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction | 8),
                                        static_cast<int>(exponent == 0 ? 1 : exponent) - 10);
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+};
+
+struct Fp8E5m2 {
+  std::uint8_t bits = 0;
+  Fp8E5m2() = default;
+  explicit Fp8E5m2(float value) {
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = all >> 24 & 0x80, magnitude = all & 0x7fffffff;
+    std::uint32_t rest = 0;
+    if (magnitude > 0x7f800000) {
+      rest = 0x7f;  // NaN
+    } else if (magnitude >= 0x47600000) {
+      rest = 0x7b;                         // 57344
+    } else if (magnitude >= 0x38800000) {  // 2^-14: normal
+      rest = (magnitude - 0x38000000 + 0xfffff + (magnitude >> 21 & 1)) >> 21;
+    } else {  // a multiple of 2^-16, to which adding 2^7 rounds
+      const float scaled = std::bit_cast<float>(magnitude) + 0x1p7f;
+      rest = std::bit_cast<std::uint32_t>(scaled) - std::bit_cast<std::uint32_t>(0x1p7f);
+    }
+    bits = static_cast<std::uint8_t>(sign | rest);
+  }
+  // The upper half of an Fp16.
+  explicit operator float() const {
+    Fp16 wide;
+    wide.bits = static_cast<std::uint16_t>(bits << 8);
+    return static_cast<float>(wide);
   }
 };
 

@@ -1,4 +1,4 @@
-#include "tensor/half.h"
+#include "base/half.h"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +36,7 @@ TEST(Half, Bf16RoundsToTheNearest) { expect_nearest<Bf16>(0x7f80); }
 TEST(Half, Fp16RoundsToTheNearest) { expect_nearest<Fp16>(0x7c00); }
 
 TEST(Half, Fp8RoundsToTheNearest) { expect_nearest<Fp8>(0x7f); }  // NaN is where infinity would be
+TEST(Half, Fp8E5m2RoundsToTheNearest) { expect_nearest<Fp8E5m2>(0x7c); }
 
 TEST(Half, Values) {
   EXPECT_EQ(Bf16(1.0f).bits, 0x3f80);
@@ -50,6 +51,9 @@ TEST(Half, Values) {
   EXPECT_EQ(Fp8(0x1p-9f).bits, 1);
   EXPECT_EQ(Fp8(0x1p-10f).bits, 0);
   EXPECT_EQ(static_cast<float>(Fp8(449.0f)), 448.0f);
+  EXPECT_EQ(Fp8E5m2(0.1f).bits, 0x2e);
+  EXPECT_EQ(Fp8E5m2(1.3f).bits, 0x3d);
+  EXPECT_EQ(static_cast<float>(Fp8E5m2(1e9f)), 57344.0f);
 }
 
 TEST(Half, InfinityAndNan) {
@@ -58,10 +62,12 @@ TEST(Half, InfinityAndNan) {
   EXPECT_EQ(static_cast<float>(Fp16(-kInfinity)), -kInfinity);
   EXPECT_EQ(static_cast<float>(Bf16(std::numeric_limits<float>::max())), kInfinity);
   EXPECT_EQ(static_cast<float>(Fp8(-kInfinity)), -448.0f);
+  EXPECT_EQ(static_cast<float>(Fp8E5m2(-kInfinity)), -57344.0f);
   const float low_nan = std::bit_cast<float>(0x7f800001);  // whose upper half is infinity's
   EXPECT_TRUE(std::isnan(static_cast<float>(Bf16(low_nan))));
   EXPECT_TRUE(std::isnan(static_cast<float>(Fp16(low_nan))));
   EXPECT_TRUE(std::isnan(static_cast<float>(Fp8(low_nan))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(Fp8E5m2(low_nan))));
 }
 
 }  // namespace

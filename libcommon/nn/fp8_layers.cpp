@@ -1,0 +1,257 @@
+#include "nn/fp8_layers.h"
+
+#include <algorithm>
+
+#include "comm/group.h"
+#include "kernels/fp8.h"
+#include "nn/context_parallel.h"
+#include "ops/fp8.h"
+
+namespace mt {
+
+static constexpr std::size_t kAlignment = 256;  // bytes
+
+static std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+static void check_sides(const Param& row) {
+  for (const std::int64_t side : row.local.extents())
+    if (side % kFp8Multiple != 0)
+      fail(Exit::bad_config, row.name(), ": ", row.local, row.is_cut() ? " on each rank" : "",
+           ", of which fp8 needs multiples of ", kFp8Multiple);
+}
+
+Fp8Layers::Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& stream)
+    : rules_(rules) {
+  std::vector<Shape> shapes;
+  numbers_.assign(table.rows().size(), -1);
+  for (const Param& row : table.rows()) {
+    if (row.shape.rank() != 2 || row.place.param != "weight" || !rules.multiplies(row.place))
+      continue;
+    check_sides(row);
+    numbers_[row.index] = layers();
+    names_.push_back(row.name());
+    shapes.push_back(row.local);
+  }
+  std::size_t size = 0;
+  const auto place_all = [&] {
+    size = 0;
+    const auto place = [&](Tensor& tensor, DType dtype, const Shape& shape) {
+      if (storage_.bytes() > 0) tensor = storage_.tensor(dtype, shape, size);
+      size += aligned(static_cast<std::size_t>(shape.numel()) * size_of(dtype));
+    };
+    if (rules.delayed) {
+      const std::int64_t count = kOperands * layers();
+      for (Tensor* tensor : {&scale_, &amax_}) place(*tensor, DType::f32, {count});
+      place(inverse_, DType::f32, {count, kFp8InverseStride});
+      place(history_, DType::f32, {count, rules.delayed->length});
+    }
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      if (rules.blockwise) {
+        place(kept_[i].codes, table.dtype(), shapes[i]);
+        continue;
+      }
+      place(kept_[i].codes, DType::u8, shapes[i]);
+      place(kept_[i].transposed, DType::u8, {shapes[i][1], shapes[i][0]});
+      place(kept_[i].inverse, DType::f32, {1});
+    }
+  };
+  if (rules.keeps_weights) kept_.resize(shapes.size());
+  place_all();
+  storage_ = Buffer(stream.device(), size);
+  if (size == 0) return;
+  place_all();
+  if (!rules.delayed) return;
+  fill(scale_, 1, stream);
+  fill(inverse_, 1, stream);
+  set_zero(amax_, stream);
+  set_zero(history_, stream);
+}
+
+// The largest number is that of all ranks' parts, at once or by the end of the step.
+Fp8Layers::Codes Fp8Layers::cast(Step& s, const Param& weight, Operand operand, ConstTensor x,
+                                 Codes to, const std::vector<Group*>& ranks) const {
+  const ArenaScope scope(s.layer);
+  if (rules_.delayed) {
+    const std::int64_t place = place_of(weight, operand);
+    fp8_cast(to.codes, to.transposed, s.training ? amax_.rows(place, place + 1) : Tensor(), x,
+             scale_.rows(place, place + 1), to.format, s.stream);
+    return to;
+  }
+  const auto number = [&] { return s.layer.alloc(DType::f32, {1}); };
+  const Tensor amax = number(), scale = number();
+  fp8_amax(amax, x, s.stream);
+  for (Group* group : ranks) group->all_reduce(amax, Reduction::max).wait();
+  fp8_scale(scale, to.inverse, amax, to.format, s.stream);
+  fp8_cast(to.codes, to.transposed, {}, x, scale, to.format, s.stream);
+  return to;
+}
+
+// x: a micro-batch's rows.  is_part: tensor-parallel ranks have other columns each.
+Fp8Layers::Codes Fp8Layers::cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x,
+                                      Wanted wanted, bool is_part) const {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  const bool gathered = weight.is_cut() && rows != s.tokens.count();  // before the product
+  const std::int64_t multiplied = gathered ? s.tokens.count() : rows;
+  if (multiplied % kFp8Multiple != 0)
+    fail(Exit::bad_config, weight.name(), ": reads ", multiplied,
+         " rows of a micro-batch on each rank, of which fp8 needs a multiple of ", kFp8Multiple);
+  Codes to{.codes = {}, .transposed = {}, .inverse = {}, .format = format_of(operand)};
+  const bool outlives = wanted != Wanted::codes && s.weight_grads.deferring();
+  Arena& arena = outlives ? s.deferred : s.layer;
+  if (rules_.blockwise) {
+    if (wanted != Wanted::transposed)
+      fp8_round(to.codes = s.scratch(x.shape()), x, Fp8Blocks::of_rows, s.stream);
+    if (wanted != Wanted::codes)
+      fp8_round(to.transposed = arena.alloc(s.dtype, x.shape()), x, Fp8Blocks::of_columns,
+                s.stream);
+    return to;
+  }
+  if (wanted != Wanted::transposed) to.codes = s.layer.alloc(DType::u8, {rows, cols});
+  if (wanted != Wanted::codes) to.transposed = arena.alloc(DType::u8, {cols, rows});
+  const std::int64_t place = place_of(weight, operand);
+  to.inverse = rules_.delayed ? inverse_of(place) : arena.alloc(DType::f32, {1});
+  std::vector<Group*> ranks;
+  if (s.tensor_ranks() > 1 && (is_part || rows != s.tokens.count())) ranks.push_back(s.tensor);
+  if (s.context != nullptr && s.context->size() > 1) ranks.push_back(&s.context->ranks());
+  return cast(s, weight, operand, x, to, ranks);
+}
+
+Fp8Layers::Codes Fp8Layers::input(Step& s, const Param& weight, ConstTensor x,
+                                  Wanted wanted) const {
+  return cast_rows(s, weight, of_x, x, wanted, weight.is_cut() && weight.dimension == 1);
+}
+
+Fp8Layers::Codes Fp8Layers::gradient(Step& s, const Param& weight, ConstTensor dy,
+                                     Wanted wanted) const {
+  return cast_rows(s, weight, of_dy, dy, wanted, weight.is_cut() && weight.dimension == 0);
+}
+
+// They are the same for the weight and its transpose.
+Fp8Layers::Codes Fp8Layers::weight_blocks(Step& s, const Param& weight) const {
+  const ConstTensor value = s.weight(weight);
+  Codes to;
+  if (rules_.keeps_weights) to = kept_[static_cast<std::size_t>(numbers_[weight.index])];
+  if (rules_.keeps_weights && !s.new_weights) return to;
+  if (!rules_.keeps_weights) to.codes = s.scratch(weight.local);
+  fp8_round(to.codes, value, Fp8Blocks::squares, s.stream);
+  return to;
+}
+
+Fp8Layers::Codes Fp8Layers::weight_codes(Step& s, const Param& weight, Wanted wanted) const {
+  const ConstTensor value = s.weight(weight);
+  std::vector<Group*> ranks;
+  if (weight.is_cut()) ranks.push_back(s.tensor);
+  const auto number = static_cast<std::size_t>(numbers_[weight.index]);
+  const std::int64_t place = place_of(weight, of_weight);
+  if (rules_.keeps_weights) {
+    Codes kept = kept_[number];
+    if (rules_.delayed) kept.inverse = inverse_of(place);
+    return s.new_weights ? cast(s, weight, of_weight, value, kept, ranks) : kept;
+  }
+  Codes to;
+  to.inverse = rules_.delayed ? inverse_of(place) : s.layer.alloc(DType::f32, {1});
+  const std::int64_t rows = weight.local[0], cols = weight.local[1];
+  if (wanted == Wanted::codes)
+    to.codes = s.layer.alloc(DType::u8, {rows, cols});
+  else
+    to.transposed = s.layer.alloc(DType::u8, {cols, rows});
+  return cast(s, weight, of_weight, value, to, ranks);
+}
+
+static Matmul::Codes meaning(const Fp8Layers::Codes& a, const Fp8Layers::Codes& b) {
+  return {.a_inverse = a.inverse, .b_inverse = b.inverse, .a = a.format, .b = b.format};
+}
+
+static void put_operands(Matmul& problem, const Fp8Layers::Codes& a, const Fp8Layers::Codes& b,
+                         ConstTensor codes) {
+  problem.a = a.codes;
+  problem.b = codes;
+  problem.transpose_b = true;
+  problem.codes = meaning(a, b);
+}
+
+void Fp8Layers::put_weight(Step& s, Matmul& problem, const Param& weight, const Codes& a) const {
+  if (rules_.blockwise) {
+    problem.a = a.codes;
+    problem.b = weight_blocks(s, weight).codes;
+    problem.transpose_b = true;
+    return;
+  }
+  const Codes w = weight_codes(s, weight, Wanted::codes);
+  put_operands(problem, a, w, w.codes);
+  problem.codes.fast = true;
+}
+
+void Fp8Layers::put_transposed_weight(Step& s, Matmul& problem, const Param& weight,
+                                      const Codes& a) const {
+  if (rules_.blockwise) {
+    problem.a = a.codes;
+    problem.b = weight_blocks(s, weight).codes;
+    return;
+  }
+  const Codes w = weight_codes(s, weight, Wanted::transposed);
+  put_operands(problem, a, w, w.transposed);
+}
+
+void Fp8Layers::put(WeightGrad& record, const Codes& dy, const Codes& x) {
+  record.dy_codes = dy.transposed;
+  record.x_codes = x.transposed;
+  if (dy.inverse) record.codes = meaning(dy, x);
+}
+
+// --- Delayed scales. ---
+
+void Fp8Layers::update_scales(const std::vector<Group*>& ranks, Stream& stream) {
+  if (!rules_.delayed || layers() == 0) return;
+  for (Group* group : ranks) group->all_reduce(amax_, Reduction::max).wait();
+  const auto update = [&](std::int64_t begin, std::int64_t end, Fp8Format format) {
+    fp8_update(scale_.rows(begin, end), inverse_.rows(begin, end), history_.rows(begin, end),
+               amax_.rows(begin, end), rules_.delayed->most_recent, rules_.delayed->margin, format,
+               stream);
+  };
+  update(0, of_dy * layers(), format_of(of_x));
+  update(of_dy * layers(), kOperands * layers(), format_of(of_dy));
+}
+
+std::vector<Fp8Layers::Memory> Fp8Layers::memories(Stream& stream) const {
+  const std::int64_t length = rules_.delayed->length, count = layers();
+  std::vector<float> scales(static_cast<std::size_t>(kOperands * count)),
+      history(scales.size() * static_cast<std::size_t>(length));
+  transfer({scales.data(), DType::f32, scale_.shape()}, scale_, stream);
+  transfer({history.data(), DType::f32, history_.shape()}, history_, stream);
+  stream.synchronize();
+  std::vector<Memory> memories;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Memory& memory = memories.emplace_back(Memory{names_[static_cast<std::size_t>(i)], {}});
+    for (std::int64_t o = 0; o < kOperands; ++o)
+      memory.numbers.push_back(scales[static_cast<std::size_t>(o * count + i)]);
+    for (std::int64_t o = 0; o < kOperands; ++o)
+      memory.numbers.insert(memory.numbers.end(), history.begin() + (o * count + i) * length,
+                            history.begin() + (o * count + i + 1) * length);
+  }
+  return memories;
+}
+
+void Fp8Layers::remember(const Memory& memory, Stream& stream) {
+  const std::int64_t length = rules_.delayed->length;
+  const auto name = std::ranges::find(names_, memory.name);
+  if (name == names_.end() || memory.numbers.size() != remembered())
+    fail(Exit::internal, memory.name, ": is not what a layer remembers");
+  const std::int64_t i = name - names_.begin();
+  const float* const numbers = memory.numbers.data();
+  for (std::int64_t o = 0; o < kOperands; ++o) {
+    const std::int64_t place = o * layers() + i;
+    const float inverse = 1 / numbers[o];
+    const auto put = [&](const Tensor& to, const float* from) {
+      transfer(to, ConstTensor(from, DType::f32, to.shape()), stream);
+    };
+    put(scale_.rows(place, place + 1), numbers + o);
+    put(inverse_of(place), &inverse);
+    put(history_.rows(place, place + 1), numbers + kOperands + o * length);
+    stream.synchronize();
+  }
+}
+
+}  // namespace mt

@@ -1,0 +1,130 @@
+// Fp8Layers: which linear layers multiply codes of eight bits, and with what scales
+// (kernels/fp8.h).
+//   y = x W^T      dx = dy W      dW += dy^T x
+// of operands that are rounded first: x, W and dy to E4M3, or, of the hybrid format, dy to E5M2.
+// Sums are f32, and so is what a weight's gradient is added to; a bias's gradient is of dy itself.
+// (Micikevicius et al.: arXiv:2209.05433; Megatron-LM's --fp8-recipe tensorwise and delayed.)
+//
+// A scale comes from the largest number of the whole tensor, of which ranks may have parts each: of
+// a weight, and of a micro-batch's x and dy.  A delayed one comes from the largest numbers that the
+// weight, and all micro-batches' x and dy, had in steps before, and is the same in all of a step.
+// So every layout has the same codes.
+//
+// Blockwise scales, powers of two, are of 128 numbers of x and dy along the sum that a product is,
+// and of squares of a weight (DeepSeek-V3: arXiv:2412.19437, 3.3.2); all is E4M3.  What codes stand
+// for is a number of 16 bits, too, and there such numbers are multiplied.  Of ranks' parts blocks
+// are those of the whole where the parts are multiples of 128.
+//
+// A weight is cast once a step, where its codes are kept, and else for each product.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/fp8_format.h"
+#include "nn/step.h"
+#include "nn/weight_grads.h"
+
+namespace mt {
+
+struct Fp8Rules {
+  std::function<bool(const RowPlace&)> multiplies;  // whether a layer does, by its weight's place
+  bool hybrid = false;
+  bool weight_gradients = true;  // else those are products of numbers as they are
+  bool keeps_weights = true;
+  struct Delayed {
+    std::int64_t length = 1;  // how many steps are remembered
+    bool most_recent = true;  // else the largest of them counts
+    int margin = 0;
+  };
+  std::optional<Delayed> delayed = {};  // none: scales are of the tensors themselves
+  bool blockwise = false;               // ... of their blocks
+};
+
+class Fp8Layers {
+ public:
+  // Exit::bad_config, with a weight's name, where a rank's part of it has other sides than
+  // multiples of kFp8Multiple.
+  Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& stream);
+
+  bool multiplies(const Param& weight) const {
+    return weight.index < numbers_.size() && numbers_[weight.index] >= 0;
+  }
+  bool weight_gradients() const { return rules_.weight_gradients; }
+
+  // Codes of x, [rows, cols], and of its transpose; either may be empty.  Of blocks: rounded
+  // numbers, [rows, cols] both, in blocks of rows and of columns; there is no inverse.
+  struct Codes {
+    Tensor codes, transposed, inverse;
+    Fp8Format format = Fp8Format::e4m3;
+  };
+  // Of what a layer reads, and of the gradient of what it makes.  Codes lie in `layer`; their
+  // transposes, for a weight's gradient to read, where Step::gradient() would be.
+  // Exit::bad_config where the rows are no multiple of kFp8Multiple.
+  enum class Wanted : std::uint8_t { codes, transposed, both };
+  static Wanted wanted(bool codes, bool transposed) {
+    return !codes ? Wanted::transposed : transposed ? Wanted::both : Wanted::codes;
+  }
+  Codes input(Step& s, const Param& weight, ConstTensor x, Wanted wanted) const;
+  Codes gradient(Step& s, const Param& weight, ConstTensor dy, Wanted wanted) const;
+
+  // Has a problem multiply what it reads with a weight, or with its transpose.
+  void put_weight(Step& s, Matmul& problem, const Param& weight, const Codes& a) const;
+  void put_transposed_weight(Step& s, Matmul& problem, const Param& weight, const Codes& a) const;
+  // Has a weight's gradient be a product of transposed codes.
+  static void put(WeightGrad& record, const Codes& dy, const Codes& x);
+
+  std::size_t bytes() const { return storage_.bytes(); }  // of what is kept from step to step
+
+  // --- Delayed scales. ---
+
+  bool is_delayed() const { return rules_.delayed.has_value(); }
+  // After a step's last backward: scales of the next.  `ranks`: those that have parts of the same
+  // tensors, or other micro-batches.
+  void update_scales(const std::vector<Group*>& ranks, Stream& stream);
+  // What a layer remembers, by its weight's name: the scales of x, W and dy, then the largest
+  // numbers that each had, the newest first; 3 + 3 length in all.
+  struct Memory {
+    std::string name;
+    std::vector<float> numbers;
+  };
+  std::vector<Memory> memories(Stream& stream) const;
+  std::size_t remembered() const {  // numbers of each
+    return static_cast<std::size_t>(kOperands * (1 + rules_.delayed->length));
+  }
+  // Exit::internal if there is another number of numbers, or no such layer here.
+  void remember(const Memory& memory, Stream& stream);
+
+ private:
+  enum Operand : std::uint8_t { of_x, of_weight, of_dy, kOperands };
+  Codes cast(Step& s, const Param& weight, Operand operand, ConstTensor x, Codes to,
+             const std::vector<Group*>& ranks) const;
+  Codes cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x, Wanted wanted,
+                  bool is_part) const;
+  Codes weight_codes(Step& s, const Param& weight, Wanted wanted) const;
+  Codes weight_blocks(Step& s, const Param& weight) const;
+  Fp8Format format_of(Operand operand) const {
+    return operand == of_dy && rules_.hybrid ? Fp8Format::e5m2 : Fp8Format::e4m3;
+  }
+  // What is delayed: of all layers' x, then of their weights, then of their dy.
+  std::int64_t place_of(const Param& weight, Operand operand) const {
+    return operand * layers() + numbers_[weight.index];
+  }
+  Tensor inverse_of(std::int64_t place) const {
+    return inverse_.rows(place, place + 1).reshape({kFp8InverseStride}).rows(0, 1);
+  }
+  std::int64_t layers() const { return std::ssize(names_); }
+
+  Fp8Rules rules_;
+  std::vector<std::int64_t> numbers_;  // of layers, by the table's rows; -1: it multiplies numbers
+  std::vector<std::string> names_;     // of layers
+  std::vector<Codes> kept_;            // of layers, where weights' codes are kept
+  Tensor scale_, amax_;                // delayed: [3 layers] f32; amax: so far in this step
+  Tensor inverse_;  // [3 layers, kFp8InverseStride] f32, each in the first column
+  Tensor history_;  // [3 layers, length] f32
+  Buffer storage_;
+};
+
+}  // namespace mt

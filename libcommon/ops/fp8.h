@@ -1,0 +1,25 @@
+// Casts to codes of eight bits (kernels/fp8.h).  Their products are matmul()'s (Matmul::codes).
+#pragma once
+
+#include "kernels/fp8.h"
+#include "tensor/stream.h"
+#include "tensor/tensor.h"
+
+namespace mt {
+
+// amax, scale, inverse: [1] f32.
+void fp8_amax(Tensor amax, ConstTensor x, Stream& stream);
+void fp8_scale(Tensor scale, Tensor inverse, ConstTensor amax, Fp8Format format, Stream& stream);
+// x: [rows, cols];  codes: as x, u8;  transposed: [cols, rows] u8.  Either may be empty.
+// amax, if it is given, becomes that of x and what is there.
+void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, ConstTensor scale,
+              Fp8Format format, Stream& stream);
+
+// y, x: [rows, cols] of f32, f64 or, on a GPU, bf16.
+void fp8_round(Tensor y, ConstTensor x, Fp8Blocks blocks, Stream& stream);
+// As Fp8Delayed; the tensors f32: scale and amax [count], inverse [count, kFp8InverseStride],
+// history [count, length].
+void fp8_update(Tensor scale, Tensor inverse, Tensor history, Tensor amax, bool most_recent,
+                int margin, Fp8Format format, Stream& stream);
+
+}  // namespace mt
