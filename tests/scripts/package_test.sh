@@ -28,7 +28,7 @@ for guide in "$repository"/man/*.7.md; do
   [[ ! -e $build/man/$name || -s $scratch/tgz/share/man/man7/$name ]] || fail "no manual page $name"
 done
 depends=$(dpkg-deb -f "${deb[0]}" Depends)
-for library in libhdf5-103-1 libicu72 libopenblas0 libsimdjson14 libtbb12 libzstd1; do
+for library in libhdf5-103-1 libicu72 libjpeg62-turbo libopenblas0 libpng16-16 libwebp7 libsimdjson14 libtbb12 libzstd1; do
   [[ $depends == *"$library"* ]] || fail "the package does not depend on $library: $depends"
 done
 

@@ -1,0 +1,16 @@
+// The decoders of single formats, which decode_image() chooses from.
+#pragma once
+
+#include "image/image.h"
+
+namespace mt {
+
+Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limits);
+Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits);
+Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limits);
+
+// An empty picture of this size; Exit::bad_data where it is larger than the limits.
+Image make_image(std::uint64_t width, std::uint64_t height, const std::string& where,
+                 const ImageLimits& limits);
+
+}  // namespace mt

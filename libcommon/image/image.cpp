@@ -1,0 +1,35 @@
+#include "image/image.h"
+
+#include "base/error.h"
+#include "image/formats.h"
+
+namespace mt {
+
+Image make_image(std::uint64_t width, std::uint64_t height, const std::string& where,
+                 const ImageLimits& limits) {
+  const auto most = static_cast<std::uint64_t>(limits.pixels);
+  if (width == 0 || height == 0 || width > most / height)
+    fail(Exit::bad_data, where, ": an image of ", width, " x ", height, ", expected 1 to ", most,
+         " pixels");
+  return {static_cast<std::int64_t>(width), static_cast<std::int64_t>(height)};
+}
+
+Image decode_image(Bytes file, const std::string& where, const ImageLimits& limits) {
+  const std::string_view text = as_text(file);
+  if (text.starts_with("\xFF\xD8\xFF")) return decode_jpeg(file, where, limits);
+  if (text.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(file, where, limits);
+  if (text.starts_with("RIFF") && text.substr(0, 12).ends_with("WEBP"))
+    return decode_webp(file, where, limits);
+  fail(Exit::bad_data, where, ": no image that is known, expected a JPEG, PNG or WebP file");
+}
+
+Image read_image(const std::string& path, const ImageLimits& limits) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  const MappedFile file(path);
+  if (file.bytes().size() > kMost)
+    fail(Exit::bad_data, path, ": ", file.bytes().size(), " bytes, expected an image of at most ",
+         kMost);
+  return decode_image(file.bytes(), path, limits);
+}
+
+}  // namespace mt

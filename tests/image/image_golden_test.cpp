@@ -1,0 +1,67 @@
+// Files of images and what Pillow makes of them, as hashes (scripts/make-image-goldens.py, which
+// may name another file of them in MT_GOLDEN).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "image/augment.h"
+#include "image/color.h"
+#include "tests/data/fnv.h"
+
+namespace mt {
+namespace {
+
+Image made_by(const std::string& operation, Image image, const std::vector<double>& numbers) {
+  const auto size = [&](std::size_t i) { return static_cast<std::int64_t>(numbers.at(i)); };
+  const auto factor = [&] { return static_cast<float>(numbers.at(0)); };
+  if (operation == "bilinear") return resize(image, size(0), size(1), Filter::bilinear);
+  if (operation == "bicubic") return resize(image, size(0), size(1), Filter::bicubic);
+  if (operation == "validation")
+    return center_crop(resize_short_side(image, size(0), Filter::bilinear), size(1), size(2));
+  if (operation == "mirror") return mirror(image);
+  if (operation == "shear") return sheared(image, numbers.at(0));
+  if (operation == "brightness") adjust_brightness(image, factor());
+  if (operation == "contrast") adjust_contrast(image, factor());
+  if (operation == "saturation") adjust_saturation(image, factor());
+  if (operation == "sharpness") adjust_sharpness(image, factor());
+  if (operation == "hue") adjust_hue(image, numbers.at(0));
+  if (operation == "posterize") posterize(image, static_cast<int>(numbers.at(0)));
+  if (operation == "solarize") solarize(image, static_cast<int>(numbers.at(0)));
+  if (operation == "invert") invert(image);
+  if (operation == "stretch") stretch_contrast(image);
+  if (operation == "equalize") equalize(image);
+  return image;
+}
+
+std::string hash(const Image& image) {
+  Fnv fnv;
+  const std::uint32_t size[] = {static_cast<std::uint32_t>(image.width),
+                                static_cast<std::uint32_t>(image.height)};
+  fnv.update(std::as_bytes(std::span(size)));
+  fnv.update(std::as_bytes(std::span(image.pixels)));
+  return fnv.hex();
+}
+
+TEST(ImageGolden, PixelsAreThoseOfPillow) {
+  const char* const other = std::getenv("MT_GOLDEN");
+  const std::string golden =
+      other != nullptr ? other : std::string(MT_TESTDATA) + "/images/images.golden";
+  std::istringstream lines(read_file(golden));
+  std::int64_t compared = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string file, operation, word, last;
+    std::vector<double> numbers;
+    words >> file >> operation;
+    for (words >> last; words >> word; last = word) numbers.push_back(std::stod(last));
+    const Image image = read_image(parent_directory(golden) + "/" + file);
+    EXPECT_EQ(hash(made_by(operation, image, numbers)), last) << line;
+    ++compared;
+  }
+  EXPECT_GE(compared, 500);
+}
+
+}  // namespace
+}  // namespace mt
