@@ -1,4 +1,4 @@
-// mt-pretrain: train a GPT, a BERT or a T5 from token files.
+// mt-pretrain: train a GPT, a BERT or a T5 from token files, or a Vision Transformer from images.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -12,9 +12,17 @@
 #include "train/options/pretrain_options.h"
 #include "train/report/plot.h"
 #include "train/run/foreign_model.h"
+#include "train/run/image_classification.h"
 #include "train/run/pretraining.h"
 #include "train/run/show_batch.h"
 #include "train/run/training_command.h"
+
+// The task of a run, with its data.
+static std::unique_ptr<mt::Task> open_task(mt::PretrainOptions& options) {
+  if (options.is_vit()) return mt::open_images(options);
+  mt::open_neighbors(options);
+  return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
+}
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
 static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
@@ -22,11 +30,13 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
     options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
   else
     options.take_stored_vocabulary();
-  mt::print_plan(options.run, options.plan, log, [&] {
+  mt::print_plan(options.run, options.plan, log, [&]() -> std::unique_ptr<mt::Task> {
     if (options.plan.search)
       options.check_type();
     else
       options.complete();
+    if (options.is_vit())
+      return std::make_unique<mt::ImageClassification>(options.model, options.data);
     return std::make_unique<mt::Pretraining>(options.model, options.data);
   });
 }
@@ -72,12 +82,14 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
     options.take_stored(cl, options.run.checkpoint, options.plan);
     mt::take_project(cl, options);
+    if (options.is_vit()) return options.vision.add_fallbacks(cl);
     const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
                   "default with --vocab-file");
   });
   cl.parse();
+  if (options.is_vit()) options.vision.check_given(cl, options.data, options.model);
   options.choose_type();
   mt::find_ranks(cl, options.run, runs && !options.plan.wanted && !options.plan.search);
   options.data.tokenizer.vocab_size = options.model.vocab_size;
@@ -95,9 +107,8 @@ static void run_show_batch(mt::CommandLine& cl) {
   const auto [stop, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   if (error != std::errc() || stop != step.data() + step.size())
     mt::fail(mt::Exit::usage, "STEP ", step, ": expected an integer");
-  mt::open_neighbors(options);
-  mt::Pretraining task = mt::open_pretraining(options);
-  mt::show_batch(options.run, task, number, cl.log(), std::cout);
+  const std::unique_ptr<mt::Task> task = open_task(options);
+  mt::show_batch(options.run, *task, number, cl.log(), std::cout);
 }
 
 // The checkpoint in another format, with all that the run would have loaded of it.
@@ -141,7 +152,7 @@ static void run(mt::CommandLine& cl) {
   if (verb == "plot") return run_plot(cl);
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
-  cl.describe("Train a GPT, a Llama, a BERT or a T5 from token files.");
+  cl.describe("Train a GPT, a Llama, a BERT or a T5 from token files, or a ViT from images.");
   cl.first_run({"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
                 "--micro-batch-size", "--global-batch-size", "--train-iters", "--lr", "--data-path",
                 "--save"});
@@ -150,10 +161,7 @@ static void run(mt::CommandLine& cl) {
   if (options.selftest) return run_self_test(options.run);
   if (options.plan.wanted || options.plan.search) return print_plan(options, cl.log());
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
-  mt::run_training(cl, options.run, options.check_layout, [&] {
-    mt::open_neighbors(options);
-    return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
-  });
+  mt::run_training(cl, options.run, options.check_layout, [&] { return open_task(options); });
 }
 
 int mt_pretrain(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }

@@ -28,6 +28,8 @@ const char* name_of(ModelFamily family) {
       return "a Mamba";
     case ModelFamily::retro:
       return "a Retro";
+    case ModelFamily::vit:
+      return "a ViT";
     case ModelFamily::t5:
       break;
   }

@@ -254,6 +254,7 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
   switch (family) {
     case ModelFamily::gpt:
     case ModelFamily::mixtral:
+    case ModelFamily::vit:
       return {"decoder.final_layernorm"};
     case ModelFamily::bert:
       return {"encoder.final_layernorm", "output_layer"};

@@ -33,6 +33,7 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
       if (c.parallel_block) return {&kParallelBlock};
       [[fallthrough]];
     case ModelFamily::bert:
+    case ModelFamily::vit:
       return {attention, &kMlp};
     case ModelFamily::mixtral:
       return {attention, has_experts ? &kExperts : &kMlp};

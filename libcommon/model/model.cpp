@@ -72,6 +72,8 @@ void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value
       return set_zero(value, stream);
     case Initializer::Kind::ones:
       return fill(value, 1, stream);
+    case Initializer::Kind::constant:
+      return fill(value, row.init.std, stream);
     case Initializer::Kind::normal:
       return fill_normal(value, row.init.std, key, runs, stream);
     case Initializer::Kind::uniform:

@@ -6,6 +6,7 @@
 #include "model/families/gpt.h"
 #include "model/families/retro.h"
 #include "model/families/t5.h"
+#include "model/families/vit.h"
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
@@ -24,6 +25,8 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
       return std::make_unique<Bert>(config, stages, part);
     case ModelFamily::retro:
       return std::make_unique<Retro>(config, stages, part);
+    case ModelFamily::vit:
+      return std::make_unique<Vit>(config, stages, part);
     case ModelFamily::t5:
       break;
   }
@@ -69,6 +72,8 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
   switch (config.family) {
     case ModelFamily::bert:
       return "a BERT's heads are asked of tokens all over a sequence";
+    case ModelFamily::vit:
+      return "a ViT's patches are cut from whole images";
     case ModelFamily::t5:
       return "a T5's decoder attends to all of the encoder's tokens";
     case ModelFamily::retro:

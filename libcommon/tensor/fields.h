@@ -44,8 +44,9 @@ enum class Field : std::uint8_t {
   further_labels,
   further_share,
   further_weight,
+  pixels,  // of each token of an image, those of its patch (image/patches.h), or zeroes
 };
-inline constexpr std::size_t kFields = 24;
+inline constexpr std::size_t kFields = 25;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

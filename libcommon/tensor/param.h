@@ -37,8 +37,16 @@ struct Segment {
 struct Initializer {
   // decays: logarithms of numbers that are uniform in [1, 16);  steps: what softplus makes of them
   // has a logarithm that is uniform in [log 0.001, log 0.1).  Both are a Mamba-2's.
-  enum class Kind : std::uint8_t { zeros, ones, normal, uniform, decays, steps } kind = Kind::zeros;
-  double std = 0;  // standard deviation of normal and uniform; the mean is 0
+  enum class Kind : std::uint8_t {
+    zeros,
+    ones,
+    normal,
+    uniform,
+    decays,
+    steps,
+    constant
+  } kind = Kind::zeros;
+  double std = 0;  // standard deviation of normal and uniform, whose mean is 0; or the constant
 };
 
 // Consecutive indices of the axis that a weight is cut along: a rank holds them from `local` on,

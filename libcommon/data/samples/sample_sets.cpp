@@ -35,13 +35,15 @@ static void fill_sample(const SampleSet& set, std::int64_t number, const Fields&
 }
 
 void fill(const SampleSet& set, std::int64_t first, std::int64_t sequences, const Fields& batch) {
-  for (std::int64_t i = 0; i < sequences; ++i) {
+  const auto make = [&](std::int64_t i) {
     Fields sample;
     for (const FieldSpec& spec : set.samples->fields())
       if (const Tensor& all = batch[spec.field])
         sample[spec.field] = all.rows(i * spec.per_sample, (i + 1) * spec.per_sample);
     fill_sample(set, first + i, sample);
-  }
+  };
+  if (set.samples->takes_long()) return parallel_for_ordered_errors(sequences, make);
+  for (std::int64_t i = 0; i < sequences; ++i) make(i);
 }
 
 // --- Making -------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ class Samples {
     std::int64_t files = 0, made = 0, found = 0;
   };
   virtual Indexes indexes() const = 0;
+  // Whether several are best made at a time.
+  virtual bool takes_long() const { return false; }
 
  protected:
   Samples() = default;

@@ -55,6 +55,7 @@ std::string_view type_of(const ModelConfig& c) {
     return !c.is_hybrid() ? "mamba2" : c.swiglu ? "bamba" : "nemotron_h";
   }
   if (c.family == ModelFamily::retro) refuse_setting("--retro-add-retriever");
+  if (c.family == ModelFamily::vit) refuse_setting("--model-type vit");
   if (const std::string_view type = hugging_face_type(c); is_read_back(type)) return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
   if (c.position_embedding_type != "learned_absolute") return decoder_type(c);

@@ -308,6 +308,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
     case ModelFamily::t5:
       return t5_names(c, row);
     case ModelFamily::retro:  // of which they have no class
+    case ModelFamily::vit:    // of which they have no class with so many tokens of classes
       break;
   }
   return {};

@@ -115,6 +115,11 @@ class ArgsWriter {
 
   void add_family() const {
     if (c_.family == ModelFamily::retro) set("retro_add_retriever", true);
+    if (c_.family == ModelFamily::vit) {
+      set("vision_pretraining", true);
+      set("vision_pretraining_type", "classify");
+      set("vision_backbone_type", "vit");
+    }
     if (c_.family != ModelFamily::mamba) return;
     set("is_hybrid_model", true);
     set("hybrid_attention_ratio", 0.0);
@@ -153,6 +158,7 @@ class ArgsReader {
     if (const PyValue* const experts = given("num_experts"))
       if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
     if (is_on("retro_add_retriever")) return ModelFamily::retro;
+    if (is_on("vision_pretraining")) return ModelFamily::vit;
     std::string adapted;  // a module that has an adapter, where adapters are all there is
     if (const PyValue* const targets = given("lora_targets"))
       adapted = targets->as_string(path("lora_targets"));

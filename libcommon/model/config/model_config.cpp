@@ -60,7 +60,7 @@ void check_shares(const ModelConfig& c, std::int64_t ranks) {
     check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
   check("--moe-shared-expert-intermediate-size: moe_shared_expert_intermediate_size",
         c.moe_shared_expert_intermediate_size);
-  check("the padded vocabulary", c.padded_vocab_size);
+  if (c.family != ModelFamily::vit) check("the padded vocabulary", c.padded_vocab_size);
 }
 
 void check_t5(const ModelConfig& c) {
@@ -153,12 +153,31 @@ void check_bert(const ModelConfig& c) {
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
 }
 
+// Its words are classes, and its positions those of its tokens.
+void complete_vit(ModelConfig& c) {
+  for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
+    if (side % c.patch_dim != 0)
+      fail(Exit::bad_config, flag, ' ', side, ": not a multiple of --patch-dim ", c.patch_dim);
+  if (c.num_channels != 3)
+    fail(Exit::bad_config, "--num-channels ", c.num_channels, ": images have 3");
+  if (c.position_embedding_type != "learned_absolute")
+    fail(Exit::bad_config, "--position-embedding-type ", c.position_embedding_type,
+         ": a ViT's is learned_absolute");
+  if (!c.window_size.empty())
+    fail(Exit::bad_config, "--window-size: not of a ViT, whose tokens see both ways");
+  if (!c.add_bias_linear) fail(Exit::bad_config, "--disable-bias-linear: not of a ViT");
+  if (c.label_smoothing != 0) fail(Exit::bad_config, "--label-smoothing: not of a ViT");
+  c.task_head = kImageHead;
+  c.num_labels = c.num_classes;
+}
+
 // A task's head is one that the family has, with what it reads.
 void check_task_head(const ModelConfig& c) {
   if (!c.has_task_head()) {
     if (c.num_labels != 0) fail(Exit::bad_config, "--num-labels: of a model without a task's head");
     return;
   }
+  if (c.family == ModelFamily::vit) return;
   const bool bert = c.family == ModelFamily::bert;
   if (bert ? c.task_head == kScoreHead : c.task_head != kScoreHead || c.family != ModelFamily::gpt)
     fail(Exit::bad_config, "--task-head ", c.task_head, ": is of another family");
@@ -264,6 +283,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, flag, ": of a GPT alone");
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
+  if (family == ModelFamily::vit) complete_vit(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::retro) check_retro(*this);
   check_task_head(*this);

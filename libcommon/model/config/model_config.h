@@ -29,6 +29,7 @@
 #include "model/config/recompute.h"
 #include "model/config/retro_config.h"
 #include "model/config/sizes.h"
+#include "model/config/vision_config.h"
 
 namespace mt {
 
@@ -41,6 +42,7 @@ enum class ModelFamily : std::uint8_t {
   mamba,    // Mamba-2, or a hybrid of its layers with others
   t5,       // an encoder, and a decoder that attends to what it makes of another text
   retro,    // a GPT some of whose layers attend to neighbours that were retrieved
+  vit,      // Megatron's Vision Transformer: patches of an image, and tokens of classes before them
 };
 
 struct ModelConfig : Sizes,
@@ -56,6 +58,7 @@ struct ModelConfig : Sizes,
                      MtpConfig,
                      EncoderConfig,
                      RetroConfig,
+                     VisionConfig,
                      HeadConfig,
                      AdapterConfig {
   ModelFamily family = ModelFamily::gpt;

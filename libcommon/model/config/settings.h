@@ -171,6 +171,13 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.mamba_num_heads, stored("--mamba-num-heads", kModel));
     visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
   }
+  if (c.family == ModelFamily::vit) {
+    visit(c.num_classes, stored("--num-classes", kModel, count_to(kWide)));
+    visit(c.img_h, stored("--img-h", kModel, count_to(kWide)));
+    visit(c.img_w, stored("--img-w", kModel, count_to(kWide)));
+    visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
+    visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
+  }
   if (c.family == ModelFamily::bert)
     visit(c.bert_binary_head, {"--bert-no-binary-head", Section::no_option, kModel, nullptr, kOff,
                                any_value(), "bert_binary_head"});
@@ -381,7 +388,7 @@ void visit_settings(Config& c, const Visit& visit) {
                        count_to(kIds)});
   visit(c.padded_vocab_size, stored("--padded-vocab-size", kTraining));
   const std::string heads[] = {"", std::string(kClassificationHead), std::string(kMultichoiceHead),
-                               std::string(kScoreHead)};
+                               std::string(kScoreHead), std::string(kImageHead)};
   visit(c.task_head,
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
   visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));

@@ -14,6 +14,7 @@
 #include "model/tensor_part.h"
 #include "nn/bert_heads.h"
 #include "nn/further_tokens.h"
+#include "nn/patch_embedding.h"
 #include "nn/sequence_head.h"
 #include "nn/stack.h"
 #include "tensor/param.h"
@@ -148,6 +149,9 @@ BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // The head of a task, which a model has in place of what it was pretrained with: a BERT's reads
 // what its pooler makes, a GPT's has no bias.
 SequenceHead make_task_head(const ModelRows& rows);
+// A ViT's: what stands in front of its layers, and what tells an image's class by its first token.
+PatchEmbedding make_patch_embedding(const ModelRows& rows);
+SequenceHead make_image_head(const ModelRows& rows);
 // A T5's relative positions, which all layers of a stack have in common: the rows of
 // "encoder_relative_pos_emb", say.
 const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack);

@@ -9,9 +9,9 @@
 #include "data/samples/sample_sets.h"
 #include "model/config/model_config.h"
 #include "post/labels/epoch_order.h"
-#include "post/labels/label_objective.h"
 #include "post/labels/labelled_samples.h"
 #include "text/tokenizer.h"
+#include "train/run/label_objective.h"
 #include "train/run/task.h"
 
 namespace mt {
@@ -34,9 +34,14 @@ class LabelTask final : public Task {
   };
   // To be planned.
   LabelTask(const ModelConfig& model, const Options& options)
-      : model_(model), options_(options), objective_(options.sequences) {}
+      : model_(model),
+        options_(options),
+        objective_(options.sequences.labelled(), asks(options.sequences)) {}
   LabelTask(const ModelConfig& model, const Options& options, LabelData data)
-      : model_(model), options_(options), objective_(options.sequences), data_(std::move(data)) {}
+      : model_(model),
+        options_(options),
+        objective_(options.sequences.labelled(), asks(options.sequences)),
+        data_(std::move(data)) {}
 
   const ModelConfig& model() const override { return model_; }
   std::unique_ptr<Model> make_model(const StageRanges& stages,
@@ -58,6 +63,10 @@ class LabelTask final : public Task {
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
+  static LabelObjective::Asks asks(const SequenceOptions& sequences) {
+    return sequences.is_bert ? LabelObjective::Asks::first_of_text
+                             : LabelObjective::Asks::last_of_text;
+  }
   static std::unique_ptr<SampleSet> epochs_of(const LabelledSamples& samples,
                                               const EpochOptions& order);
 

@@ -26,6 +26,10 @@ struct SequenceOptions {
   std::int64_t labels = 1;     // numbers of a sample, where it has numbers
   LabelKind kind = LabelKind::one;
   std::int64_t choices = 1;
+
+  LabelledSequences labelled() const {
+    return {.seq_length = seq_length, .labels = labels, .kind = kind, .choices = choices};
+  }
 };
 
 // What the sequences of such samples bring.

@@ -6,14 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace mt {
+#include "train/run/label_kind.h"
 
-// How labels are said, and with that what is learnt of them.
-enum class LabelKind : std::uint8_t {
-  one,      // one of several
-  numbers,  // one number, or some: a regression
-  many,     // for each of several whether it holds
-};
+namespace mt {
 
 struct LabelledSet {
   // What a sequence is made of: numbers of texts; -1: there is no second one.

@@ -59,20 +59,29 @@ static void add_retrieval_flags(CommandLine& cl) {
           {"--retriever-score-scaling"}});
 }
 
+// Whether the program has an option of this name: others of Megatron's have it, too.
+static bool declares(const CommandLine& cl, std::string_view name) {
+  return std::ranges::any_of(cl.table().options, [&](const Option& option) {
+    return std::ranges::count(option.names, name) > 0;
+  });
+}
+
 static void add_vision_flags(CommandLine& cl) {
-  refuse(cl, "models of images are not supported",
-         {{"--vision-pretraining"},
-          {"--vision-pretraining-type", only("classify")},
-          {"--vision-backbone-type", only("vit")},
-          {"--swin-backbone-type", only("tiny")},
+  if (!declares(cl, "--vision-pretraining"))
+    refuse(cl, "models of images are trained by mt-pretrain",
+           {{"--vision-pretraining"},
+            {"--vision-pretraining-type", only("classify")},
+            {"--vision-backbone-type", only("vit")},
+            {"--num-classes", only(1000)},
+            {"--img-h", only(224)},
+            {"--img-w", only(224)},
+            {"--num-channels", only(3)},
+            {"--patch-dim", only(16)},
+            {"--classes-fraction", only(1.)},
+            {"--data-per-class-fraction", only(1.)}});
+  refuse(cl, "of models of images there is the ViT that tells classes",
+         {{"--swin-backbone-type", only("tiny")},
           {"--mrope-section"},
-          {"--num-classes", only(1000)},
-          {"--img-h", only(224)},
-          {"--img-w", only(224)},
-          {"--num-channels", only(3)},
-          {"--patch-dim", only(16)},
-          {"--classes-fraction", only(1.)},
-          {"--data-per-class-fraction", only(1.)},
           {"--mask-type", only("random")},
           {"--mask-factor", only(1.)},
           {"--iter-per-epoch", only(1250)},
@@ -89,10 +98,7 @@ static void add_vision_flags(CommandLine& cl) {
 
 // mt-finetune's tasks have one of that name.
 static void add_head_flags(CommandLine& cl) {
-  const auto is_it = [](const Option& option) {
-    return std::ranges::count(option.names, "--head-lr-mult") > 0;
-  };
-  if (std::ranges::none_of(cl.table().options, is_it))
+  if (!declares(cl, "--head-lr-mult"))
     refuse(cl, "it is of the heads of tasks, see mt-finetune(1)", {{"--head-lr-mult", only(1.)}});
 }
 

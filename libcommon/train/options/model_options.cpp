@@ -102,6 +102,8 @@ static std::string type_of(ModelFamily family) {
       return "t5";
     case ModelFamily::mamba:
       return "mamba";
+    case ModelFamily::vit:
+      return "vit";
     default:
       return "gpt";
   }
@@ -117,6 +119,8 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
                          flag.starts_with("--relative-attention-") || flag == "--relu" ||
                          flag == "--num-experts" || flag.starts_with("--moe-") ||
+                         flag == "--num-classes" || flag.starts_with("--img-") ||
+                         flag == "--num-channels" || flag == "--patch-dim" ||
                          flag == "--hybrid-override-pattern" || flag.starts_with("--mamba-") ||
                          (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
@@ -142,6 +146,8 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (family == ModelFamily::mamba && !takes_mamba)
     fail(Exit::bad_config, stored->where,
          ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::vit && !takes_retro)
+    fail(Exit::bad_config, stored->where, ": is a ViT, which mt-pretrain alone trains");
   if (family == ModelFamily::retro && !takes_retro)
     fail(Exit::bad_config, stored->where, ": is a Retro, which mt-pretrain alone trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);

@@ -18,7 +18,7 @@ struct CheckpointOptions;
 struct PlanOptions;
 
 struct ModelOptions {
-  std::string model_type = "gpt";  // or bert, t5, mamba
+  std::string model_type = "gpt";  // or bert, t5, mamba, vit
   ModelConfig model;
   EncoderOptions encoder;
   MambaOptions mamba;

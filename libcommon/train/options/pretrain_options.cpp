@@ -11,12 +11,13 @@ void PretrainOptions::add_to(CommandLine& cl) {
   cl.section("Model");
   cl.option("--model-type", &model_type, "TYPE",
             "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
-            "bert, t5 or mamba",
-            one_of({"gpt", "bert", "t5", "mamba"}));
+            "bert, t5 or mamba, or as pretrain_vision_classify.py vit",
+            one_of({"gpt", "bert", "t5", "mamba", "vit"}));
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
   retro.add_to(cl);
+  vision.add_to(cl);
   takes_mamba = takes_retro = true;
   add_experts_to(cl);
   model.recompute.add_to(cl);
@@ -35,7 +36,7 @@ void PretrainOptions::add_to(CommandLine& cl) {
 }
 
 void PretrainOptions::choose_type() {
-  data.type = sample_type(model_type);
+  if (!is_vit()) data.type = sample_type(model_type);
   make_experts();
   const std::string type_option = "--model-type " + model_type;
   if (model_type == "mamba")
@@ -49,6 +50,10 @@ void PretrainOptions::choose_type() {
   else if (!retro.add_retriever)
     retro.check_unused("a GPT without --retro-add-retriever");
   retro.make_retro(model, data.retro);
+  if (is_vit())
+    vision.make_vit(model, data);
+  else
+    vision.check_unused(type_option);
   if (data.type == SampleType::t5) return encoder.make_t5(model);
   encoder.check_unused(type_option);
   if (data.type != SampleType::bert) return;
@@ -91,6 +96,7 @@ static void check_retro(const DataOptions& data, const RunOptions& run) {
 }
 
 bool PretrainOptions::names_a_vocabulary() const {
+  if (is_vit()) return false;
   const bool null = data.tokenizer.type == NullTokenizer::kType ||
                     (data.tokenizer.type.empty() && data.sources.mock_data);
   return null ||

@@ -5,11 +5,13 @@
 #include "train/options/model_options.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
+#include "train/options/vision_options.h"
 
 namespace mt {
 
 struct PretrainOptions : ModelOptions {
   DataOptions data;
+  VisionOptions vision;
   RunOptions run;
   PlanOptions plan;
   bool check_layout = false;  // with two steps, instead of the run
@@ -24,6 +26,7 @@ struct PretrainOptions : ModelOptions {
   void check_type() const;
   // Checks what must fit together and derives what was not given.
   void complete();
+  bool is_vit() const { return model_type == "vit"; }
 };
 
 // Refuses ranks that share sequences of a model that has them whole.

@@ -7,15 +7,18 @@
 #pragma once
 
 #include "model/model.h"
-#include "post/labels/labelled_samples.h"
+#include "train/run/label_kind.h"
 #include "train/run/objective.h"
 
 namespace mt {
 
 class LabelObjective final : public Objective, private Criterion {
  public:
-  // What the samples are, and how many scores a sequence has.
-  explicit LabelObjective(const SequenceOptions& options) : options_(options) {}
+  // Which token of a sequence is asked: a BERT's first, in texts that padding follows; a GPT's
+  // last; or the first, of an image, where the share of samples whose label has the largest score
+  // is a term, too.
+  enum class Asks : std::uint8_t { first_of_text, last_of_text, first_of_image };
+  LabelObjective(const LabelledSequences& options, Asks asks) : options_(options), asks_(asks) {}
 
   std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
@@ -33,7 +36,8 @@ class LabelObjective final : public Objective, private Criterion {
   std::int64_t samples_of(const Fields& batch) const;
   void find_rows(const Fields& batch) const;
 
-  SequenceOptions options_;
+  LabelledSequences options_;
+  Asks asks_;
 };
 
 }  // namespace mt

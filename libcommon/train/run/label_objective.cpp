@@ -1,14 +1,19 @@
-#include "post/labels/label_objective.h"
+#include "train/run/label_objective.h"
 
 #include <algorithm>
 
 #include "ops/ops.h"
+#include "ops/top_word.h"
 #include "tensor/arena.h"
 
 namespace mt {
 
 std::span<const Term> LabelObjective::terms() const {
   static constexpr Term kTerms[] = {{.name = "lm loss", .mean = Term::Mean::of_micro_batches}};
+  static constexpr Term kOfImages[] = {
+      {.name = "loss", .mean = Term::Mean::of_micro_batches},
+      {.name = "accuracy", .mean = Term::Mean::of_micro_batches, .weight = 0}};
+  if (asks_ == Asks::first_of_image) return kOfImages;
   return kTerms;
 }
 
@@ -20,7 +25,7 @@ FieldSpecs LabelObjective::fields(const FieldSpecs&) const {
       {.field = Field::targets, .per_sample = 1, .of_tokens = false},
       {.field = Field::weight, .dtype = DType::f32, .per_sample = 1, .of_tokens = false},
       {.field = Field::share, .dtype = DType::f32, .per_sample = 1, .of_tokens = false}};
-  if (options_.is_bert)
+  if (asks_ == Asks::first_of_text)
     fields.push_back({.field = Field::first_key, .per_sample = options_.seq_length});
   return fields;
 }
@@ -39,7 +44,6 @@ double LabelObjective::count(std::size_t, const Fields& batch) const {
   return total;
 }
 
-// A BERT is asked of a sequence's first token, a GPT of its last.
 void LabelObjective::find_rows(const Fields& batch) const {
   const auto rows = batch.span<std::int32_t>(Field::rows),
              row_of = batch.span<std::int32_t>(Field::row_of),
@@ -48,14 +52,14 @@ void LabelObjective::find_rows(const Fields& batch) const {
   std::ranges::fill(row_of, -1);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::size_t token =
-        i * tokens + (options_.is_bert ? 0 : static_cast<std::size_t>(lengths[i] - 1));
+        i * tokens + (asks_ == Asks::last_of_text ? static_cast<std::size_t>(lengths[i] - 1) : 0);
     rows[i] = static_cast<std::int32_t>(token);
     row_of[token] = static_cast<std::int32_t>(i);
   }
 }
 
 void LabelObjective::weigh(const Fields& batch, std::span<const double> each) const {
-  if (options_.is_bert) part_texts(batch, 1);
+  if (asks_ == Asks::first_of_text) part_texts(batch, 1);
   find_rows(batch);
   const auto choices = static_cast<std::size_t>(options_.choices),
              samples = static_cast<std::size_t>(samples_of(batch));
@@ -81,6 +85,8 @@ Ends LabelObjective::ends(const Fields& batch, Arena& keep, DType real) const {
   Ends ends{.loss = keep.alloc(real, {samples}), .weight = batch[Field::weight].rows(0, samples)};
   ends.logits = keep.alloc(real, {sequences, options_.labels});
   ends.criterion = this;
+  // Behind the hits there is room for what they are made of.
+  if (asks_ == Asks::first_of_image) ends.hits = keep.alloc(real, {3 * samples});
   return ends;
 }
 
@@ -96,9 +102,16 @@ void LabelObjective::judge(Tensor loss, Tensor scores, const Fields& batch, Cons
                options_.kind == LabelKind::many ? ScoreLoss::binary : ScoreLoss::squared, stream);
 }
 
-void LabelObjective::sum_losses(std::size_t, Tensor sum, const Ends& ends, const Fields& batch,
+void LabelObjective::sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
                                 Stream& stream) const {
-  dot(sum, ends.loss, batch[Field::share].rows(0, ends.loss.numel()), stream);
+  const std::int64_t samples = ends.loss.numel();
+  const Tensor share = batch[Field::share].rows(0, samples);
+  if (term == 0) return dot(sum, ends.loss, share, stream);
+  const Tensor hits = ends.hits.rows(0, samples), tops = ends.hits.rows(samples, 3 * samples);
+  top_words(tops.reshape({2, samples}), ends.logits, 0, options_.labels, stream);
+  top_word_hits(hits, tops.reshape({1, 2, samples}), batch[Field::targets].rows(0, samples),
+                stream);
+  dot(sum, hits, share, stream);
 }
 
 void LabelObjective::scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const {

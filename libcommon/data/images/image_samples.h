@@ -1,0 +1,58 @@
+// ImageSamples: images of a tree as a Vision Transformer reads them, in the order of a run.
+//   ids        the place of each token, from 0 on: those of classes, then those of patches
+//   pixels     of each token's patch (image/patches.h), normalised; zeroes of tokens of classes
+//   labels     the number of the class
+//   loss_mask  1
+// Images that are learnt from are changed at random, by the run's seed and their number in the run:
+// a part of 8 to 100 % in the model's size, mirrored or not, jitter of colours, and one of
+// ImageNet's pairs of changes (Megatron-LM core_v0.12.1, megatron/legacy/data/vit_dataset.py).  Of
+// others the middle is taken, once the shorter side is as long as the model's longer one.
+// Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "data/images/image_tree.h"
+#include "data/samples/sampler.h"
+#include "data/samples/samples.h"
+
+namespace mt {
+
+struct ImageShape {
+  std::int64_t width = 0, height = 0, patch = 0;
+  std::int64_t class_tokens = 0;
+
+  std::int64_t tokens() const { return class_tokens + (width / patch) * (height / patch); }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+FieldSpecs image_fields(const ImageShape& shape);
+
+class ImageSamples final : public Samples {
+ public:
+  // `order`: which image each of the run's is.  `changing`: they are learnt from, with this seed.
+  // `size`: how many there are.
+  ImageSamples(std::shared_ptr<const ImageTree> tree, const ImageShape& shape,
+               std::unique_ptr<const Sampler> order, std::int64_t size,
+               std::optional<std::uint64_t> changing);
+
+  const std::string& name() const override { return tree_->path(); }
+  std::int64_t size() const override { return size_; }
+  const FieldSpecs& fields() const override { return fields_; }
+  // Throws Exit::bad_data for a damaged image.
+  void get(std::int64_t n, const Fields& sample) const override;
+  std::vector<std::string> lines(std::int64_t n, const Tokenizer& tokenizer) const override;
+  void write(std::int64_t n, const Tokenizer& tokenizer, JsonWriter& json) const override;
+  Indexes indexes() const override { return {}; }
+  bool takes_long() const override { return true; }
+
+ private:
+  std::shared_ptr<const ImageTree> tree_;
+  ImageShape shape_;
+  std::unique_ptr<const Sampler> order_;
+  std::int64_t size_;
+  std::optional<std::uint64_t> changing_;
+  FieldSpecs fields_;
+};
+
+}  // namespace mt

@@ -1,0 +1,58 @@
+// The rows of a ViT in front of its layers and behind them, with PyTorch's initial values of linear
+// modules: uniform in +-1 / sqrt(inputs).
+#include <cmath>
+
+#include "model/layers/layer_rows.h"
+
+namespace mt {
+namespace {
+
+Initializer torch_init(std::int64_t inputs) {
+  return {Initializer::Kind::uniform, 1 / std::sqrt(3 * static_cast<double>(inputs))};
+}
+
+// Each rank computes all of it.
+Linear make_whole(const ModelRows& rows, RowPlace place, const Shape& shape,
+                  const Initializer& bias) {
+  place.param = "weight";
+  const Linear linear(
+      rows.table, {.place = std::move(place), .shape = shape, .init = torch_init(shape[1])}, true);
+  rows.table.rows().back().init = bias;
+  return linear;
+}
+
+}  // namespace
+
+// A rank that has some rows of hidden states sees a part of the gradients.
+PatchEmbedding make_patch_embedding(const ModelRows& rows) {
+  const ModelConfig& c = rows.config;
+  const SummedOver summed = rows.part.sequence_parallel ? SummedOver::tp : SummedOver::none;
+  const auto row = [&](const char* module, std::string_view param, const Shape& shape,
+                       const Initializer& init) {
+    return Param{.place = {.stack = "embedding", .module = module, .param = param},
+                 .shape = shape,
+                 .init = init,
+                 .summed_over = summed};
+  };
+  const Initializer init = torch_init(c.patch_width());
+  const Param& classes = rows.table.add(
+      row("class_tokens", "weight", {kClassTokens, c.hidden_size}, {Initializer::Kind::zeros}));
+  const Linear product(
+      rows.table, row("patch_embeddings", "weight", {c.hidden_size, c.patch_width()}, init), false);
+  const Param& bias = rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
+  return {product,
+          {.classes = &classes, .positions = &declare_positions(rows), .bias = &bias},
+          c.hidden_dropout};
+}
+
+SequenceHead make_image_head(const ModelRows& rows) {
+  const std::int64_t h = rows.config.hidden_size, classes = rows.config.num_labels;
+  const Linear dense =
+      make_whole(rows, {.stack = kImageHead, .module = "dense_in"}, {h, h}, torch_init(h));
+  return {dense,
+          make_whole(rows, {.stack = kImageHead, .module = "dense_out"}, {classes, h},
+                     {Initializer::Kind::constant, -10}),
+          0};
+}
+
+}  // namespace mt

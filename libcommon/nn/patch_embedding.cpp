@@ -1,0 +1,57 @@
+#include "nn/patch_embedding.h"
+
+#include "nn/context_parallel.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+// What all images add to W pixels is one table, which is made anew: it has a row for each token of
+// one.
+void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor places,
+                             Saved* saved) const {
+  const std::int64_t begin = s.first_row(), end = begin + s.rows();
+  const Tensor x = s.kept(saved, {s.rows(), pixels.shape()[1]});
+  const ConstTensor own = places.rows(begin, end);
+  copy(x, pixels.rows(begin, end), s.stream);
+  product_.forward(s, y, x);
+  {
+    const ArenaScope scope(s.layer);
+    const ConstTensor positions = s.weight(*rows_.positions), classes = s.weight(*rows_.classes);
+    const std::int64_t length = positions.shape()[0], first = classes.shape()[0];
+    const Tensor table = s.scratch(positions.shape());
+    add(table.rows(0, first), positions.rows(0, first), classes, s.stream);
+    bias_dropout_add(table.rows(first, length), {}, positions.rows(first, length),
+                     s.weight(*rows_.bias), {}, s.stream);
+    embedding_forward(y, own, table, 0, true, s.stream);
+    for (const Param* row : {rows_.positions, rows_.classes, rows_.bias}) s.done(*row);
+  }
+  const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
+  if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
+  if (saved) *saved = {own, x};
+}
+
+// The gradient of that table is that of its three parts.
+void PatchEmbedding::backward(Step& s, ConstTensor dy, const Saved& v) const {
+  const ArenaScope scope(s.layer);
+  const Tensor d_rows = s.gradient(dy.shape());
+  const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
+  if (dropout.p > 0)
+    add_dropout_backward(s, d_rows, dy, dropout);
+  else
+    copy(d_rows, dy, s.stream);
+  const Tensor of_positions = s.gradient_of(*rows_.positions),
+               of_classes = s.gradient_of(*rows_.classes), of_bias = s.gradient_of(*rows_.bias);
+  const std::int64_t length = of_positions.shape()[0], width = of_positions.shape()[1],
+                     first = of_classes.shape()[0];
+  const Tensor d_table = s.scratch_sums({length, width});
+  set_zero(d_table, s.stream);
+  embedding_backward(d_table, v.places, d_rows, 0, s.stream);
+  add(of_positions, of_positions, d_table, s.stream);
+  add(of_classes, of_classes, d_table.rows(0, first), s.stream);
+  const Tensor one = s.layer.alloc(DType::i32, {length - first});  // the bias as a table of one row
+  set_zero(one, s.stream);
+  embedding_backward(of_bias.reshape({1, width}), one, d_table.rows(first, length), 0, s.stream);
+  product_.backward(s, {}, d_rows, v.pixels);
+}
+
+}  // namespace mt

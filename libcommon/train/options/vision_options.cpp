@@ -1,0 +1,90 @@
+#include "train/options/vision_options.h"
+
+#include <utility>
+
+#include "base/command.h"
+#include "data/samples/train_data.h"
+#include "model/config/model_config.h"
+#include "text/null_tokenizer.h"
+
+namespace mt {
+
+void VisionOptions::add_to(CommandLine& cl) {
+  cl.section("Images (ViT)");
+  cl.flag("--vision-pretraining", &pretraining, "vit: accepted; it is what such a run does");
+  cl.option("--vision-pretraining-type", &pretraining_type, "TYPE",
+            "vit: classify, to tell the class of an image", one_of({"classify"}));
+  cl.option("--vision-backbone-type", &backbone_type, "TYPE", "vit: the kind of layers",
+            one_of({"vit"}));
+  cl.option("--num-classes", &num_classes, "N", "vit: classes of images", at_least(1));
+  cl.option("--img-h", &img_h, "N", "vit: rows of pixels of an image", at_least(1));
+  cl.option("--img-w", &img_w, "N", "vit: columns of pixels of an image", at_least(1));
+  cl.option("--num-channels", &num_channels, "N", "vit: colours of a pixel, 3", between(3, 3));
+  cl.option("--patch-dim", &patch_dim, "N", "vit: side of the patches that images are cut into",
+            at_least(1));
+  cl.option("--classes-fraction", &shares.classes, "F",
+            "vit: part of the classes that is taken, the first by name", between(0, 1));
+  cl.option("--data-per-class-fraction", &shares.of_class, "F",
+            "vit: part of the images of each class that is taken, the first by name",
+            between(0, 1));
+}
+
+void VisionOptions::add_fallbacks(CommandLine& cl) const {
+  cl.fallback("--dataloader-type", {"cyclic"}, "default with --model-type vit");
+}
+
+void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
+                                const ModelConfig& model) const {
+  for (const char* flag : {"--split",
+                           "--train-data-path",
+                           "--valid-data-path",
+                           "--test-data-path",
+                           "--data-args-path",
+                           "--per-split-data-args-path",
+                           "--mock-data",
+                           "--data-cache-path",
+                           "--reset-position-ids",
+                           "--reset-attention-mask",
+                           "--eod-mask-loss",
+                           "--multiple-validation-sets",
+                           "--tokenizer-type",
+                           "--tokenizer-model",
+                           "--vocab-file",
+                           "--merge-file",
+                           "--vocab-size",
+                           "--make-vocab-size-divisible-by",
+                           "--calculate-per-token-loss",
+                           "--untie-embeddings-and-output-weights"})
+    if (cl.given(flag)) fail(Exit::usage, flag, ": is not for --model-type vit");
+  const auto check = [&](const char* flag, std::int64_t length) {
+    if (cl.given(flag) && length != image_tokens())
+      fail(Exit::bad_config, flag, ' ', length, ": an image of ", img_h, " x ", img_w,
+           " in patches of ", patch_dim, " has ", image_tokens(), " tokens, ", kClassTokens,
+           " of them of classes; leave it out");
+  };
+  check("--seq-length", data.seq_length);
+  check("--max-position-embeddings", model.max_position_embeddings);
+}
+
+void VisionOptions::make_vit(ModelConfig& model, DataOptions& data) const {
+  model.family = ModelFamily::vit;
+  static_cast<VisionConfig&>(model) = *this;
+  model.vocab_size = model.padded_vocab_size = num_classes;  // all that it says
+  model.max_position_embeddings = data.seq_length = image_tokens();
+  data.tokenizer.type = NullTokenizer::kType;
+}
+
+void VisionOptions::check_unused(const std::string& run) const {
+  const VisionOptions defaults;
+  for (const auto& [says, name] :
+       {std::pair{pretraining_type != defaults.pretraining_type, "--vision-pretraining-type"},
+        std::pair{num_classes != defaults.num_classes, "--num-classes"},
+        std::pair{img_h != defaults.img_h, "--img-h"},
+        std::pair{img_w != defaults.img_w, "--img-w"},
+        std::pair{patch_dim != defaults.patch_dim, "--patch-dim"},
+        std::pair{shares.classes != 1, "--classes-fraction"},
+        std::pair{shares.of_class != 1, "--data-per-class-fraction"}})
+    if (says) fail(Exit::usage, name, ": has no effect with ", run);
+}
+
+}  // namespace mt

@@ -1,0 +1,33 @@
+// VisionOptions: what a Vision Transformer learns from images, in the words of
+// pretrain_vision_classify.py.
+#pragma once
+
+#include <string>
+
+#include "data/images/image_tree.h"
+#include "model/config/vision_config.h"
+
+namespace mt {
+
+class CommandLine;
+struct DataOptions;
+struct ModelConfig;
+
+struct VisionOptions : VisionConfig {
+  bool pretraining = true;
+  std::string pretraining_type = "classify", backbone_type = "vit";
+  ImageTree::Shares shares;
+
+  void add_to(CommandLine& cl);
+  // What a run has where the command line leaves it out: images come in epochs.
+  void add_fallbacks(CommandLine& cl) const;
+  // Exit::usage for options of text, which such a run has no use for; Exit::bad_config for lengths
+  // that are others than that of an image.
+  void check_given(const CommandLine& cl, const DataOptions& data, const ModelConfig& model) const;
+  // Makes the model one of images, and its samples as long as one.
+  void make_vit(ModelConfig& model, DataOptions& data) const;
+  // Exit::usage where one says something that a model of text has no use for.
+  void check_unused(const std::string& run) const;
+};
+
+}  // namespace mt

@@ -1,0 +1,104 @@
+#include "train/run/image_classification.h"
+
+#include "base/log.h"
+#include "data/samples/batch_options.h"
+#include "model/config/megatron_args.h"
+#include "model/model.h"
+#include "model/model_table.h"
+#include "train/options/pretrain_options.h"
+
+namespace mt {
+
+static constexpr std::int64_t kEndless = std::int64_t{1} << 60;  // samples of a run
+
+ImageClassification::ImageClassification(const ModelConfig& model, const DataOptions& options,
+                                         Trees trees)
+    : model_(model),
+      options_(options),
+      trees_(std::move(trees)),
+      objective_({.seq_length = model.image_tokens(), .labels = model.num_classes},
+                 LabelObjective::Asks::first_of_image),
+      tokenizer_(static_cast<std::int32_t>(model.num_classes)) {}
+
+ImageShape ImageClassification::shape() const {
+  return {.width = model_.img_w,
+          .height = model_.img_h,
+          .patch = model_.patch_dim,
+          .class_tokens = kClassTokens};
+}
+
+std::unique_ptr<Model> ImageClassification::make_model(const StageRanges& stages,
+                                                       const TensorPart& part) const {
+  return mt::make_model(model_, stages, part);
+}
+
+FieldSpecs ImageClassification::sample_fields() const { return image_fields(shape()); }
+
+// Images to learn from come in the order of the run's epochs, those to validate with by their
+// paths, again and again, or, of a full validation, once.
+void ImageClassification::build(const TrainingLength&, std::uint64_t seed,
+                                const BatchOptions& batch, const Log& log) {
+  const auto& [training, validation] = trees_;
+  auto order = std::make_unique<const Sampler>(
+      training->size(), SamplerOptions{.type = options_.dataloader_type,
+                                       .data_sharding = options_.data_sharding,
+                                       .micro_batch_size = batch.micro_batch_size,
+                                       .data_parallel_size = batch.ranks,
+                                       .past_end = PastEnd::repeat});
+  training_.reset(new SampleSet{
+      "", std::make_unique<ImageSamples>(training, shape(), std::move(order), kEndless, seed),
+      Sampler(kEndless, {})});
+  const bool once = options_.full_validation;
+  const std::int64_t size = once ? validation->size() : kEndless;
+  auto by_path = std::make_unique<const Sampler>(validation->size(),
+                                                 SamplerOptions{.past_end = PastEnd::repeat});
+  validation_.clear();
+  validation_.emplace_back(new SampleSet{
+      "",
+      std::make_unique<ImageSamples>(validation, shape(), std::move(by_path), size, std::nullopt),
+      Sampler(size, {.past_end = once ? PastEnd::padding : PastEnd::error})});
+  log.event("data", {{"classes", std::ssize(training->classes())},
+                     {"training_images", training->size()},
+                     {"validation_images", validation->size()}});
+}
+
+std::span<const std::unique_ptr<SampleSet>> ImageClassification::evaluations(Split which) const {
+  if (which == Split::valid) return validation_;
+  return {};
+}
+
+void ImageClassification::describe(DType dtype, PyValue& args) const {
+  add_model_args(model_, dtype, args);
+}
+
+std::unique_ptr<Task> ImageClassification::changed(const Change& change) const {
+  ModelConfig model = model_;
+  if (change.recomputes)
+    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+  if (change.tensor_ranks)
+    model.complete(*change.tensor_ranks);
+  else if (change.recomputes)
+    model.recompute.complete(model.num_layers);
+  return std::make_unique<ImageClassification>(model, options_, trees_);
+}
+
+std::unique_ptr<ImageClassification> open_images(PretrainOptions& options) {
+  ImageClassification::Trees trees;
+  const std::vector<std::string>& folders = options.data.sources.data_path;
+  if (folders.size() != trees.size())
+    fail(Exit::usage,
+         "--data-path: expected two folders, of images to learn from and of others to validate "
+         "with");
+  for (std::size_t i = 0; i < trees.size(); ++i)
+    trees[i] = std::make_shared<const ImageTree>(folders[i], options.vision.shares);
+  const auto& classes = trees[0]->classes();
+  if (classes != trees[1]->classes())
+    fail(Exit::bad_data, trees[1]->path(), ": has other classes than ", trees[0]->path());
+  if (std::ssize(classes) > options.model.num_classes)
+    fail(Exit::bad_config, "--num-classes ", options.model.num_classes, ": less than the ",
+         classes.size(), " of ", trees[0]->path());
+  options.complete();
+  return std::make_unique<ImageClassification>(options.model, options.data, std::move(trees));
+}
+
+}  // namespace mt

@@ -1,0 +1,58 @@
+// ImageClassification: a Vision Transformer learns to tell the classes of images
+// (pretrain_vision_classify.py).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "data/images/image_samples.h"
+#include "data/samples/sample_sets.h"
+#include "data/samples/train_data.h"
+#include "model/config/model_config.h"
+#include "text/null_tokenizer.h"
+#include "train/run/label_objective.h"
+#include "train/run/task.h"
+
+namespace mt {
+
+struct PretrainOptions;
+
+class ImageClassification final : public Task {
+ public:
+  // Reads which images there are.  Without trees it is to be planned.
+  using Trees = std::array<std::shared_ptr<const ImageTree>, 2>;  // to learn from, to validate with
+  ImageClassification(const ModelConfig& model, const DataOptions& options, Trees trees = {});
+
+  const ModelConfig& model() const override { return model_; }
+  std::unique_ptr<Model> make_model(const StageRanges& stages,
+                                    const TensorPart& part) const override;
+  const Objective& objective() const override { return objective_; }
+  std::int64_t seq_length() const override { return model_.image_tokens(); }
+  FieldSpecs sample_fields() const override;
+  void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
+             const Log& log) override;
+  const SampleSet& training() const override { return *training_; }
+  std::span<const std::unique_ptr<SampleSet>> evaluations(Split which) const override;
+  bool has_full_validation() const override { return options_.full_validation; }
+  const Tokenizer& tokenizer() const override { return tokenizer_; }
+  const TokenizerOptions& tokenizer_options() const override { return options_.tokenizer; }
+  void describe(DType dtype, PyValue& args) const override;
+  std::unique_ptr<Task> changed(const Change& change) const override;
+
+ private:
+  ImageShape shape() const;
+
+  ModelConfig model_;
+  DataOptions options_;
+  Trees trees_;
+  LabelObjective objective_;
+  NullTokenizer tokenizer_;
+  std::unique_ptr<SampleSet> training_;
+  std::vector<std::unique_ptr<SampleSet>> validation_;
+};
+
+// Reads the two folders of a run, completes its options, and makes the task.
+std::unique_ptr<ImageClassification> open_images(PretrainOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,150 @@
+// Images of a tree as samples: which there are, in which order, and what becomes of them.
+#include "data/images/image_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "image/patches.h"
+#include "image/resize.h"
+#include "tests/base/scratch.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Classes "dark" and "light", of three images and two.
+class ImageTrees : public testing::Test {
+ protected:
+  ImageTrees() {
+    const std::string images = std::string(MT_TESTDATA) + "/images/";
+    const std::pair<const char*, const char*> files[] = {{"rgb8.png", "dark/b.png"},
+                                                         {"420.jpg", "dark/A.JPG"},
+                                                         {"lossy.webp", "dark/more/c.webp"},
+                                                         {"cmyk.jpg", "light/1.jpeg"},
+                                                         {"rgba8.png", "light/2.png"}};
+    for (const auto& [from, to] : files) {
+      fs::create_directories((root() / to).parent_path());
+      fs::copy_file(images + from, root() / to);
+    }
+    write_file_atomically((root() / "light/about.txt").string(), "no image", false);
+    write_file_atomically((root() / "list.txt").string(), "no class", false);
+  }
+  fs::path root() const { return folder_.path("images"); }
+  std::shared_ptr<const ImageTree> tree(const ImageTree::Shares& shares = {}) const {
+    return std::make_shared<const ImageTree>(root().string(), shares);
+  }
+  std::string error(const std::string& folder, const ImageTree::Shares& shares = {}) const {
+    try {
+      ImageTree(folder, shares);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  Scratch folder_;
+};
+
+constexpr ImageShape kShape{.width = 6, .height = 4, .patch = 2, .class_tokens = 3};
+
+struct Made {
+  std::vector<std::int32_t> ids, label;
+  std::vector<float> pixels, mask;
+};
+
+Made made_of(const ImageSamples& samples, std::int64_t n) {
+  Made made{std::vector<std::int32_t>(9), std::vector<std::int32_t>(1), std::vector<float>(9 * 12),
+            std::vector<float>(1)};
+  const auto tensor = [](auto& numbers, DType dtype) {
+    return Tensor(numbers.data(), dtype, {std::ssize(numbers)}, Device::cpu);
+  };
+  Fields fields;
+  fields[Field::ids] = tensor(made.ids, DType::i32);
+  fields[Field::labels] = tensor(made.label, DType::i32);
+  fields[Field::pixels] = tensor(made.pixels, DType::f32);
+  fields[Field::loss_mask] = tensor(made.mask, DType::f32);
+  samples.get(n, fields);
+  return made;
+}
+
+ImageSamples samples_of(const std::shared_ptr<const ImageTree>& tree, const SamplerOptions& order,
+                        std::optional<std::uint64_t> changing) {
+  return {tree, kShape, std::make_unique<const Sampler>(tree->size(), order), 100, changing};
+}
+
+TEST_F(ImageTrees, HaveClassesAndImagesInTheOrderOfTheirNames) {
+  const auto all = tree();
+  EXPECT_EQ(all->classes(), (std::vector<std::string>{"dark", "light"}));
+  std::vector<std::string> files;
+  for (std::int64_t k = 0; k < all->size(); ++k)
+    files.push_back(fs::relative(all->image(k), root()).string() + " " +
+                    std::to_string(all->label(k)));
+  EXPECT_EQ(files, (std::vector<std::string>{"dark/A.JPG 0", "dark/b.png 0", "dark/more/c.webp 0",
+                                             "light/1.jpeg 1", "light/2.png 1"}));
+  EXPECT_EQ(tree({.classes = 0.5})->size(), 3);
+  EXPECT_EQ(tree({.of_class = 0.5})->size(), 2);  // 1 of 3 and 1 of 2
+}
+
+TEST_F(ImageTrees, WhatIsMissingOrNotReadIsSaid) {
+  EXPECT_NE(error("nowhere").find("nowhere: not a folder"), std::string::npos);
+  EXPECT_NE(error((root() / "dark/more").string()).find("holds no folder of a class"),
+            std::string::npos);
+  EXPECT_NE(error(root().string(), {.of_class = 0.1}).find("/dark: holds no image"),
+            std::string::npos);
+  write_file_atomically((root() / "light/3.bmp").string(), "BM", false);
+  EXPECT_NE(error(root().string()).find("3.bmp: an image of a format that is not read"),
+            std::string::npos);
+}
+
+TEST_F(ImageTrees, WhatIsValidatedWithIsTheMiddleOfEachImage) {
+  const auto all = tree();
+  const ImageSamples samples = samples_of(all, {.past_end = PastEnd::repeat}, std::nullopt);
+  for (const std::int64_t n : {0, 3, 8}) {
+    const Made made = made_of(samples, n);
+    EXPECT_EQ(made.ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    EXPECT_EQ(made.label[0], all->label(n % 5));
+    EXPECT_EQ(made.mask[0], 1);
+    std::vector<float> expected(9 * 12);
+    const Image image =
+        center_crop(resize_short_side(read_image(all->image(n % 5)), 6, Filter::bilinear), 6, 4);
+    make_patches(image, 2, kImageNet, std::span(expected).subspan(3 * 12));
+    EXPECT_EQ(made.pixels, expected);
+  }
+}
+
+TEST_F(ImageTrees, WhatIsLearntFromChangesByTheNumberInTheRunAndTheSeedAlone) {
+  const auto all = tree();
+  const SamplerOptions cyclic{.type = "cyclic"};
+  const ImageSamples samples = samples_of(all, cyclic, 1), again = samples_of(all, cyclic, 1),
+                     other = samples_of(all, cyclic, 2);
+  int alike = 0;
+  for (std::int64_t n = 0; n < 20; ++n) {
+    const Made made = made_of(samples, n);
+    EXPECT_EQ(made.pixels, made_of(again, n).pixels);
+    EXPECT_EQ(made.label, made_of(other, n).label);
+    alike += made.pixels == made_of(other, n).pixels ? 1 : 0;
+  }
+  EXPECT_LT(alike, 4);
+}
+
+TEST_F(ImageTrees, ADamagedImageIsNamed) {
+  const std::string path = (root() / "dark/b.png").string();
+  fs::resize_file(path, 100);
+  const ImageSamples samples = samples_of(tree(), {}, std::nullopt);
+  try {
+    made_of(samples, 1);
+    FAIL() << "it was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+    EXPECT_TRUE(std::string(error.what()).starts_with(path + ": a damaged PNG file"))
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace mt
