@@ -121,7 +121,8 @@ GROUPS = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).
 
 
 def varlen(module, q, k, v, _mask, scaling=None, cu_seq_lens_q=None, max_length_q=None, **_):
-    q, k, v = (x[0].transpose(0, 1) for x in (q, k, v))
+    dtype = v.dtype  # positions turn q and k in the model's own, that of weights
+    q, k, v = (x[0].transpose(0, 1).to(dtype) for x in (q, k, v))
     out = varlen_attn(q, k, v, cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q, scale=scaling, window_size=(-1, 0),
                       **GROUPS)
     return out[None], None
@@ -136,7 +137,7 @@ def masked(module, q, k, v, _mask, scaling=None, cu_seq_lens_q=None, **_):
 
 
 def flexible(module, q, k, v, _mask, scaling=None, block_mask=None, **_):
-    return flex_attention(q, k, v, block_mask=block_mask, scale=scaling, enable_gqa=True).transpose(1, 2), None
+    return flex_attention(q.to(v.dtype), k.to(v.dtype), v, block_mask=block_mask, scale=scaling, enable_gqa=True).transpose(1, 2), None
 
 
 def peer(c, texts, steps, tiny, kind):
