@@ -73,4 +73,8 @@ struct Arguments {
         ahead(static_cast<const char*>(p.ahead)) {}
 };
 
+// What few_rows() does with more than kFewRows rows, of 16-bit types in whole units of 16 bytes.
+template <class T, class C>
+void many_rows(FewRows<T, C> problem, cudaStream_t stream);
+
 }  // namespace mt::cuda::few

@@ -6,10 +6,12 @@
 //   norm(a)[i, k] = (a[i, k] - mean_i) rstd_i (w[k] + offset) + shift[k], rounded to T, as in
 //   layer_norm.h, or with mean 0 and without a shift as in rms_norm.h
 // a: [m, k];  b: [n, k];  c: [m, n], or [m, n/2] of silu;  at: [m, n];  residual: [m, n]
-// bias: [n];  w, shift: [k].  m is at most kFewRows (gemm.h).  T: float, bf16 or fp16;  C: T or
-// float; sums in f32.  bias, residual, at, shift may be null, and so may w: no norm.
+// bias: [n];  w, shift: [k].  T: float, bf16 or fp16;  C: T or float; sums in f32.  bias, residual,
+// at, shift may be null, and so may w: no norm.  residual may be c.
 //
-// A row's bits depend on that row and the other operands alone, not on m.
+// A row's bits depend on that row and the other operands alone, not on m, so that a text's do not
+// depend on how many others are generated with it.  Above kFewRows (gemm.h) multiplying takes the
+// time, and the last bits that cuBLASLt would give are others.
 //
 // The kernel begins before the one queued ahead of it has ended (dependent.cuh) and reads b, w and
 // shift then: that kernel must not be what writes them.
@@ -38,6 +40,7 @@ struct FewRows {
   // is brought into the L2 while the kernel waits for the one queued ahead of it.  Null: nothing.
   const void* ahead = nullptr;
   std::size_t ahead_bytes = 0;
+  T* work = nullptr;  // [m, k] of scratch, where there is a norm and m is above kFewRows
 };
 }  // namespace mt
 

@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "kernels/dependent.cuh"
-#include "kernels/fast_math.cuh"
 #include "kernels/few_rows_feed.cuh"
+#include "kernels/few_rows_finish.cuh"
 #include "kernels/few_rows_held.cuh"
 
 namespace mt::cuda {
@@ -21,53 +21,6 @@ using namespace few;
 constexpr int kEarly = 2;  // slices on their way before the kernel ahead has ended
 constexpr std::size_t kMostHeld = 80 << 10;  // bytes of a in shared memory
 constexpr int kTogether = 4;                 // rows that meet b at once in the plain kernel
-
-__device__ float gelu(float z) {
-  return z * sigmoid(1.5957691216057308f * z * (1 + 0.044715f * z * z));
-}
-
-// What is added to elements (i, j) and (i, other): fetched before their sums are there.
-struct Added {
-  float bias[2] = {}, residual[2] = {};
-
-  template <class T, class C>
-  __device__ Added(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, std::int64_t other) {
-    const std::int64_t column[2] = {j, other};
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if (i >= p.m || column[r] >= p.n) continue;
-      if (p.bias) bias[r] = to_float(p.bias[column[r]]);
-      if (p.residual) residual[r] = to_float(p.residual[i * p.n + column[r]]);
-    }
-  }
-};
-
-// c and at from the sum z of element (i, j).
-template <class T, class C>
-__device__ void finish(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, float z,
-                       float bias, float residual) {
-  if (j >= p.n) return;
-  z += bias;
-  const std::int64_t place = i * p.n + j;
-  if (p.at) p.at[place] = static_cast<T>(z);
-  if (p.gelu) z = gelu(z);
-  if (p.residual) z += residual;
-  p.c[place] = static_cast<C>(z);
-}
-// ... of elements (i, j) and (i, n/2 + j).
-template <class T, class C>
-__device__ void finish_swiglu(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, float gate,
-                              float up, const Added& added) {
-  const std::int64_t half = p.n / 2;
-  if (j >= half) return;
-  gate += added.bias[0];
-  up += added.bias[1];
-  if (p.at) {
-    p.at[i * p.n + j] = static_cast<T>(gate);
-    p.at[i * p.n + half + j] = static_cast<T>(up);
-  }
-  p.c[i * half + j] = static_cast<C>(gate * sigmoid(gate) * up);
-}
 
 template <int kTiles>
 struct alignas(16) Shared {
@@ -232,19 +185,31 @@ bool whole_units(const FewRows<T, C>& p) {
   return p.k % (16 / sizeof(T)) == 0 && aligned(p.a, p.b);
 }
 
+// The shared memory that so many rounds of a take and, if a is held as a whole, the norm's weights.
+template <class T, class C>
+std::size_t held_bytes(const FewRows<T, C>& p, std::int64_t held) {
+  const std::int64_t of_norm =
+      held * kRound < p.k || p.norm.w == nullptr ? 0 : (p.norm.shift ? 2 : 1) * held * kRound;
+  return static_cast<std::size_t>(p.m * (held * kRound + kPad) + of_norm) * sizeof(T);
+}
+template <class T, class C>
+bool held_whole(const FewRows<T, C>& p) {
+  return held_bytes(p, ceil_div(p.k, kRound)) <= kMostHeld;
+}
+
+// Whether this kernel is the sooner one of more than 8 rows: not where a is brought again and
+// again.
+template <class T, class C>
+bool is_few(const FewRows<T, C>& p) {
+  return p.m <= kFewRows && (held_whole(p) || p.n <= 16 * multiprocessors());
+}
+
 template <int kTiles, class T, class C>
 void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
-  const auto rounds = static_cast<int>(ceil_div(p.k, kRound));
-  // The shared memory that slices of a take, and, if a is held as a whole, the norm's weights too.
-  const auto bytes = [&](int held) {
-    const int of_norm =
-        held < rounds || p.norm.w == nullptr ? 0 : (p.norm.shift ? 2 : 1) * held * kRound;
-    return static_cast<std::size_t>(p.m * (held * kRound + kPad) + of_norm) * sizeof(T);
-  };
-  const int held = bytes(rounds) <= kMostHeld ? rounds : 1;
+  const int held = held_whole(p) ? static_cast<int>(ceil_div(p.k, kRound)) : 1;
   const int blocks = multiprocessors();
   const auto kernel = matrix_kernel<kTiles, T, C>;
-  const std::size_t shared = kFixed<kTiles, T, C> + bytes(held);
+  const std::size_t shared = kFixed<kTiles, T, C> + held_bytes(p, held);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kFixed<kTiles, T, C> + kMostHeld)));
   leave_memory_shared(kernel);
@@ -265,7 +230,9 @@ void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
     fail(Exit::internal, "few_rows: ", p.n, " x ", p.k);
   if constexpr (sizeof(T) == 2)
     if (whole_units(p) && has_room<T, C>())
-      return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
+      return p.m <= 8    ? launch_matrix<1>(p, stream)
+             : is_few(p) ? launch_matrix<2>(p, stream)
+                         : many_rows(p, stream);
   if (p.norm.w) fail(Exit::internal, "few_rows: a norm of ", p.k, " elements");
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   with_width<kWide<T>>(whole_units(p), [&]<int N>() {

@@ -13,9 +13,10 @@ inline constexpr int kRoundSlices = 4, kRound = kRoundSlices * kSlice;  // eleme
 inline constexpr int kPad = 32;  // elements between rows in shared memory
 inline constexpr int kUnit = 8;  // elements of 16 bytes
 
-// The sum over each row of f(element, row), in `sums`; all threads, each the same elements whatever
-// m is.
-template <class T, class F>
+// The sum over each row of its elements' f(element, row), or of their squares, in `sums`; all
+// threads, each the same elements whatever m is.  What is a multiplication and an addition in one
+// is said, so that it is in every kernel.
+template <bool kSquares, class T, class F>
 __device__ void row_sums(float (&sums)[kFewRows][kWarps], const T* rows, int stride, int m, int k,
                          const F& f) {
   for (int i = 0; i < m; ++i) {
@@ -23,7 +24,10 @@ __device__ void row_sums(float (&sums)[kFewRows][kWarps], const T* rows, int str
     for (int x = threadIdx.x * kUnit; x < k; x += kThreads * kUnit) {
       const auto pack = load<kUnit>(rows + std::int64_t{i} * stride + x);
 #pragma unroll
-      for (int n = 0; n < kUnit; ++n) sum += f(pack[n], i);
+      for (int n = 0; n < kUnit; ++n) {
+        const float value = f(pack[n], i);
+        sum = kSquares ? fmaf(value, value, sum) : sum + value;
+      }
     }
     sum = over_lanes(sum);
     if (threadIdx.x % 32 == 0) sums[i][threadIdx.x / 32] = sum;
@@ -55,13 +59,11 @@ template <class T, class C>
 __device__ void measure_rows(const Arguments<T, C>& p, const T* rows, int stride,
                              float (&sums)[2][kFewRows][kWarps]) {
   if (!p.norm.centred)
-    return row_sums(sums[1], rows, stride, p.m, p.k, [](float x, int) { return x * x; });
-  row_sums(sums[0], rows, stride, p.m, p.k, [](float x, int) { return x; });
+    return row_sums<true>(sums[1], rows, stride, p.m, p.k, [](float x, int) { return x; });
+  row_sums<false>(sums[0], rows, stride, p.m, p.k, [](float x, int) { return x; });
   const auto count = static_cast<float>(p.k);
-  row_sums(sums[1], rows, stride, p.m, p.k, [&](float x, int row) {
-    const float centred = x - total(sums[0][row]) / count;
-    return centred * centred;
-  });
+  row_sums<true>(sums[1], rows, stride, p.m, p.k,
+                 [&](float x, int row) { return x - total(sums[0][row]) / count; });
 }
 
 // A unit of a row, normalised; w and shift: where those of its place are.
@@ -69,14 +71,15 @@ template <class T, class C>
 __device__ Pack<T, kUnit> normal(const Arguments<T, C>& p, const Pack<T, kUnit>& a, const T* w,
                                  const T* shift, const Measure& of) {
   const auto scale = load<kUnit>(w);
-  float y[kUnit];
-#pragma unroll
-  for (int n = 0; n < kUnit; ++n) y[n] = (a[n] - of.mean) * of.rstd * (scale[n] + p.norm.offset);
+  float y[kUnit] = {};
   if (p.norm.shift) {
     const auto added = load<kUnit>(shift);
 #pragma unroll
-    for (int n = 0; n < kUnit; ++n) y[n] += added[n];
+    for (int n = 0; n < kUnit; ++n) y[n] = added[n];
   }
+#pragma unroll
+  for (int n = 0; n < kUnit; ++n)
+    y[n] = fmaf((a[n] - of.mean) * of.rstd, scale[n] + p.norm.offset, y[n]);
   return Pack<T, kUnit>::of(y);
 }
 

@@ -31,7 +31,7 @@ class TokenSteps;
 class CachedPass {
  public:
   // Sequences that run together at most; in such company each gets the bits that it gets alone.
-  static constexpr std::int64_t kTogether = kFewRows;
+  static constexpr std::int64_t kTogether = 256;
 
   struct Options {
     std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens

@@ -20,7 +20,7 @@ void EngineLimits::add_to(CommandLine& cl) {
   cl.option(
       "--draft-tokens", &draft_tokens, "N",
       "tokens of each completion to guess, which the model then sees at once; changes no result",
-      between(0, CachedPass::kTogether - 1));
+      between(0, kFewRows - 1));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 

@@ -128,7 +128,8 @@ void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v
             .b = s.weight(*expert.fc2),
             .transpose_b = true,
             .bias = value_of(s, expert.fc2_bias),
-            .rows_vary = true},
+            .rows_vary = true,
+            .rows_alone = s.rows_alone()},
            s.stream);
     s.done(*expert.fc2);
   });
@@ -156,7 +157,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
           .a = read,
           .b = s.weight(*router_),
           .transpose_b = true,
-          .bias = value_of(s, options_.logit_bias)},
+          .bias = value_of(s, options_.logit_bias),
+          .rows_alone = s.rows_alone()},
          s.stream);
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
@@ -180,7 +182,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
                    .b = s.weight(*expert.fc1),
                    .transpose_b = true,
                    .bias = value_of(s, expert.fc1_bias),
-                   .rows_vary = true};
+                   .rows_vary = true,
+                   .rows_alone = s.rows_alone()};
     if (!options_.clamped) {
       problem.at = std::exchange(problem.out, v.a.rows(begin, end));
       problem.then = Matmul::Then::swiglu;

@@ -46,6 +46,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
                       const Tensor& sum) const {
   const ArenaScope scope(s.layer);
   problem.a = x;
+  problem.rows_alone = s.rows_alone();
   const bool narrow = is_narrow(s);
   Adapter::Directions directions;
   if (!narrow) {

@@ -127,7 +127,8 @@ void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) con
   const ArenaScope scope(s.layer);
   const ConstTensor b = bias(s, logits.shape()[1]);
   const ConstTensor w = s.weight(*weight_).rows(0, logits.shape()[1]);
-  Matmul product{.out = logits, .a = x, .b = w, .transpose_b = true, .bias = b};
+  Matmul product{
+      .out = logits, .a = x, .b = w, .transpose_b = true, .bias = b, .rows_alone = s.rows_alone()};
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
   if (scaling_.multiplier != 1) scale(logits, logits, scaling_.multiplier, s.stream);

@@ -16,7 +16,12 @@ void SharedExperts::open_gate(Step& s, Saved& v, ConstTensor x, const Saved* sav
   v.chosen = s.kept(saved, {s.rows(), 1}, DType::i32);
   v.g = s.kept_sums(saved, {tokens, 1});
   v.gated = s.kept(saved, v.a.shape());
-  matmul({.out = v.logits, .a = x, .b = s.weight(*gate_), .transpose_b = true}, s.stream);
+  matmul({.out = v.logits,
+          .a = x,
+          .b = s.weight(*gate_),
+          .transpose_b = true,
+          .rows_alone = s.rows_alone()},
+         s.stream);
   s.done(*gate_);
   const Tensor own = s.shares_rows() ? s.scratch_sums({s.rows(), 1}) : v.g;
   choose_experts(v.chosen, own, v.logits, {}, kGate, s.stream);

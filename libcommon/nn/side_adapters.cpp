@@ -31,9 +31,17 @@ void SideAdapters::forward(Step& s, const Param& weight, Tensor y, ConstTensor x
       const auto& [a, b] = held->products.at(weight.index);
       const ArenaScope scope(s.layer);
       const Tensor low = s.scratch({end - begin, a.shape()[0]});
-      matmul({.out = low, .a = x.rows(begin, end), .b = a, .transpose_b = true}, s.stream);
-      matmul({.out = y.rows(begin, end), .a = low, .b = b, .transpose_b = true, .accumulate = true},
-             s.stream);
+      Matmul product{.out = low,
+                     .a = x.rows(begin, end),
+                     .b = a,
+                     .transpose_b = true,
+                     .rows_alone = s.rows_alone()};
+      matmul(product, s.stream);
+      product.out = y.rows(begin, end);
+      product.a = low;
+      product.b = b;
+      product.accumulate = true;
+      matmul(product, s.stream);
     }
     begin = end;
   }

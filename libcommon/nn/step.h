@@ -124,6 +124,9 @@ struct Step {
     return s;
   }
 
+  // Whether each sequence has one more token: then it gets the bits that it gets alone.
+  bool rows_alone() const { return past.cache != nullptr && !past.slot; }
+
   int tensor_ranks() const;
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
   // first.

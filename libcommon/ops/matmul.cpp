@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/few_rows.h"
 #include "kernels/gemm.h"
 #include "ops/check.h"
@@ -75,14 +77,16 @@ static Fp8Gemm<C> codes_problem_of(const Matmul& p, const Tensor& out, std::int6
           .fast = p.codes.fast};
 }
 
-// Whether it is a product of few rows, which has a kernel of its own on GPUs.
+// Whether it is a product of few rows, or of rows by themselves, which have a kernel of their own
+// on GPUs.
 static bool is_few_rows(const Matmul& p) {
-  return p.a.device() == Device::cuda && !p.codes && !p.transpose_a && p.transpose_b &&
-         !p.accumulate && p.a.shape()[0] <= kFewRows && p.then != Then::gelu_gradient;
+  const bool wanted = p.rows_alone || (p.a.shape()[0] <= kFewRows && !p.accumulate);
+  return wanted && p.a.device() == Device::cuda && !p.codes && !p.transpose_a && p.transpose_b &&
+         p.then != Then::gelu_gradient;
 }
 
 template <class T, class C>
-static FewRows<T, C> few_rows_of(const Matmul& p) {
+static FewRows<T, C> few_rows_of(const Matmul& p, void* work) {
   using Few = FewRows<T, C>;
   return {.c = p.out.as<C>(),
           .a = p.a.as<T>(),
@@ -91,7 +95,7 @@ static FewRows<T, C> few_rows_of(const Matmul& p) {
           .n = p.b.shape()[0],
           .k = p.a.shape()[1],
           .bias = or_null<T>(p.bias),
-          .residual = or_null<C>(p.residual),
+          .residual = or_null<C>(p.accumulate ? p.out : p.residual),
           .then = p.then == Then::gelu     ? Few::Then::gelu
                   : p.then == Then::swiglu ? Few::Then::swiglu
                                            : Few::Then::store,
@@ -102,17 +106,18 @@ static FewRows<T, C> few_rows_of(const Matmul& p) {
                    .offset = static_cast<float>(p.norm.offset),
                    .centred = p.norm.centred},
           .ahead = p.ahead ? p.ahead.data() : nullptr,
-          .ahead_bytes = p.ahead ? p.ahead.bytes() : 0};
+          .ahead_bytes = p.ahead ? p.ahead.bytes() : 0,
+          .work = static_cast<T*>(work)};
 }
 
 // body(FewRows) of a problem's types.
 template <class Body>
-static void with_few_rows(const Matmul& p, const Body& body) {
+static void with_few_rows(const Matmul& p, void* work, const Body& body) {
   with_gpu_type(p.a.dtype(), [&]<class T>() {
     if (p.out.dtype() == DType::f32)
-      body(few_rows_of<T, float>(p));
+      body(few_rows_of<T, float>(p, work));
     else
-      body(few_rows_of<T, T>(p));
+      body(few_rows_of<T, T>(p, work));
   });
 }
 
@@ -120,8 +125,22 @@ bool takes_norm(const Matmul& p) {
   bool takes = false;
   if constexpr (kWithCuda)
     if (is_few_rows(p))
-      with_few_rows(p, [&](const auto& few) { takes = cuda::few_rows_norms(few); });
+      with_few_rows(p, nullptr, [&](const auto& few) { takes = cuda::few_rows_norms(few); });
   return takes;
+}
+
+// Of rows by themselves: kFewRows at a time.
+static void in_groups(const Matmul& p, Stream& stream) {
+  const std::int64_t rows = p.a.shape()[0];
+  for (std::int64_t begin = 0; begin < rows; begin += kFewRows) {
+    const std::int64_t end = std::min(rows, begin + kFewRows);
+    Matmul some = p;
+    some.out = p.out.rows(begin, end);
+    some.a = p.a.rows(begin, end);
+    if (p.at) some.at = p.at.rows(begin, end);
+    if (p.residual) some.residual = p.residual.rows(begin, end);
+    matmul(some, stream);
+  }
 }
 
 void matmul(const Matmul& p, Stream& stream) {
@@ -137,10 +156,12 @@ void matmul(const Matmul& p, Stream& stream) {
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   if (p.codes) cost.flops /= 2;  // which take half the time
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
+  if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu) return in_groups(p, stream);
+  void* const work = gpu_work(
+      p.out, stream, [&] { return std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0); });
   if constexpr (kWithCuda)
     if (is_few_rows(p))
-      return with_few_rows(p, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
-  void* const work = gpu_work(p.out, stream, [] { return cuda::kGemmWork; });
+      return with_few_rows(p, work, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
   // Where GeLU or SwiGLU comes afterwards, the product goes to where it is looked at.
   const bool apart = p.then == Then::gelu || p.then == Then::swiglu;
   const Tensor out = apart && p.at ? p.at : p.out;

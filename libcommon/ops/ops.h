@@ -57,6 +57,9 @@ struct Matmul {
   ConstTensor ahead = {};
   // How many rows a has is another at most calls: on GPUs no algorithm is searched for.
   bool rows_vary = false;
+  // Each row gets the bits that it gets alone, however many there are (kernels/few_rows.h,
+  // kernels/gemm.h); of a transposed b, and not of gelu_gradient.  Without this up to kFewRows do.
+  bool rows_alone = false;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
   // what they stand for, as of Fp8Gemm.
   struct Codes {

@@ -41,7 +41,8 @@ struct Problem {
         bias(n, 3),
         residual(m * n, 4),
         w(k, 5, 0, 0.5, 1.5),
-        shift(k, 6) {}
+        shift(k, 6),
+        work(m * k) {}
 
   bool swiglu() const { return extra.then == Extra::Then::swiglu; }
   std::int64_t width() const { return swiglu() ? n / 2 : n; }
@@ -64,6 +65,7 @@ struct Problem {
                   .shift = extra.norm == Extra::Norm::layer ? shift.data() : nullptr,
                   .eps = 1e-5f,
                   .centred = extra.norm == Extra::Norm::layer};
+    few.work = work.data();
     return few;
   }
 
@@ -100,6 +102,7 @@ struct Problem {
   std::int64_t m, n, k;
   Extra extra;
   Input<T> a, b, bias, residual, w, shift;
+  Numbers<T> work;
 };
 
 // Of sums of k products that are near 1, as b is small.
@@ -121,7 +124,7 @@ void check_problem(const Problem<T>& p) {
 }
 
 TYPED_TEST(FewRowsCuda, Sizes) {
-  for (const std::int64_t m : {1, 2, 8, 9, 16})
+  for (const std::int64_t m : {1, 2, 8, 9, 16, 17, 33, 70, 200})
     for (const std::int64_t n : {1, 15, 16, 33, 500})
       for (const std::int64_t k : {1, 8, 31, 72, 520, 2048, 4104})
         check_problem(Problem<TypeParam>(m, n, k, {}));
@@ -130,7 +133,7 @@ TYPED_TEST(FewRowsCuda, Sizes) {
 TYPED_TEST(FewRowsCuda, WhatGoesWithIt) {
   using Then = Extra::Then;
   using Norm = Extra::Norm;
-  for (const std::int64_t m : {1, 5, 16})
+  for (const std::int64_t m : {1, 5, 16, 21, 50, 130})
     for (const Norm norm : {Norm::none, Norm::rms, Norm::layer}) {
       check_problem(
           Problem<TypeParam>(m, 130, 264, {.bias = true, .residual = true, .norm = norm}));
@@ -138,6 +141,7 @@ TYPED_TEST(FewRowsCuda, WhatGoesWithIt) {
           m, 130, 264, {.bias = true, .at = true, .then = Then::gelu, .norm = norm}));
       check_problem(
           Problem<TypeParam>(m, 130, 264, {.at = true, .then = Then::swiglu, .norm = norm}));
+      if (m > 21) continue;
       check_problem(
           Problem<TypeParam>(m, 2600, 6152, {.bias = true, .then = Then::swiglu, .norm = norm}));
       // On an H100 or H200 a pass of 16 columns a block and one of 8.
@@ -160,21 +164,33 @@ TYPED_TEST(FewRowsCuda, WhatIsReadAheadChangesNothing) {
 }
 
 TYPED_TEST(FewRowsCuda, RowsDoNotNoticeEachOther) {
-  for (const std::int64_t k : {72, 2048, 6152, 33}) {
-    const Problem<TypeParam> p(16, 500, k,
-                               {.norm = k == 33 ? Extra::Norm::none : Extra::Norm::rms});
-    const Numbers<TypeParam> together(p.m * p.n), alone(p.m * p.n), at(p.m * p.n);
-    auto all = p.on_gpu(together, at, 0, p.m);
-    if (all.norm.w && !cuda::few_rows_norms(all)) all.norm = {};
-    cuda::few_rows(all, nullptr);
-    for (std::int64_t i = 0; i < p.m; ++i) {
-      auto one = p.on_gpu(alone, at, i, i + 1);
-      one.norm = all.norm;
-      cuda::few_rows(one, nullptr);
-    }
-    check::check_cuda(cudaDeviceSynchronize());
-    EXPECT_TRUE(check::same_bits(together.bits(), alone.bits())) << k;
-  }
+  using Then = Extra::Then;
+  using Norm = Extra::Norm;
+  for (const std::int64_t m : {16, 20, 50, 200})
+    for (const std::int64_t k : {72, 2048, 6152, 33})
+      for (const Extra& extra :
+           {Extra{.norm = Norm::rms},
+            Extra{.bias = true, .at = true, .then = Then::gelu, .norm = Norm::layer},
+            Extra{.at = true, .then = Then::swiglu, .norm = Norm::rms},
+            Extra{.bias = true, .residual = true}}) {
+        Problem<TypeParam> p(m, 500, k, extra);
+        if (k == 33) p.extra.norm = Norm::none;
+        const Numbers<TypeParam> together(m * p.width()), alone(m * p.width()), at(m * p.n),
+            at_alone(m * p.n);
+        auto all = p.on_gpu(together, at, 0, m);
+        if (all.norm.w && !cuda::few_rows_norms(all)) all.norm = {};
+        cuda::few_rows(all, nullptr);
+        for (std::int64_t i = 0; i < m; ++i) {
+          auto one = p.on_gpu(alone, at_alone, i, i + 1);
+          one.norm = all.norm;
+          cuda::few_rows(one, nullptr);
+        }
+        check::check_cuda(cudaDeviceSynchronize());
+        EXPECT_TRUE(check::same_bits(together.bits(), alone.bits())) << m << " of " << k;
+        if (extra.at) {
+          EXPECT_TRUE(check::same_bits(at.bits(), at_alone.bits())) << m << " of " << k;
+        }
+      }
 }
 
 }  // namespace
