@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/large_pages.h"
 #include "base/signals.h"
 #include "formats/peft/load_side_adapters.h"
 #include "infer/generate.h"
@@ -264,6 +265,7 @@ EngineLoop::Clock::duration time_of(double seconds) {
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   options.limits.check_draft(options.draft_load);
+  keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/large_pages.h"
 #include "tensor/device.h"
 
 namespace mt {
@@ -33,6 +34,7 @@ Buffer::Buffer(Device device, std::size_t bytes) : bytes_(bytes), device_(device
   if (data_ == MAP_FAILED) data_ = nullptr;
   if (data_ == nullptr)
     fail(Exit::out_of_memory, "out of host memory: ", bytes, " bytes asked for");
+  if (device == Device::cpu) ask_for_large_pages(data_, bytes);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept

@@ -1,6 +1,6 @@
 // Buffer: owns a range of a device's addresses, page-aligned on the host and by 256 bytes on a GPU,
-// whose memory starts as zeros.  On `meta` the addresses are reserved but every access to them
-// faults.
+// whose memory starts as zeros; on the host in large pages where the system has them.  On `meta`
+// the addresses are reserved but every access to them faults.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,8 @@
 #include <new>
 #include <thread>
 
+#include "base/large_pages.h"
+
 namespace mt {
 
 // Zeros, without touching a page before it is used; large pages, as the accesses are random.
@@ -14,7 +16,7 @@ std::unique_ptr<PieceCache::Entry[], PieceCache::Unmap> PieceCache::make_entries
   void* const memory =
       mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  madvise(memory, kBytes, MADV_HUGEPAGE);  // a hint
+  ask_for_large_pages(memory, kBytes);
   return std::unique_ptr<Entry[], Unmap>(static_cast<Entry*>(memory));
 }
 
