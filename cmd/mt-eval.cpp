@@ -99,6 +99,7 @@ void run(mt::CommandLine& cl) {
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
                                                 task.use, {.adapter = options.adapter});
   loaded.tell([&](const std::string& note) { cl.log().warn(note); });
+  options.launch.check(loaded.model->config(), options.load);
   const bool lines_are_read = options.json && ::isatty(STDOUT_FILENO) == 1;
   mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring",
                         mt::names_tasks(options.task) ? "documents" : "tokens", 0);

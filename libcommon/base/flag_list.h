@@ -2,8 +2,10 @@
 //   refuse(cl, "fp8 is not supported", {{"--fp8-format"}, {"--fp8-margin", only(0)}});
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,13 @@ inline Flag::Value only(double value) { return {kNumber, between(value, value)};
 inline Flag::Value only(const char* value) { return {kText, one_of({value})}; }
 inline Flag::Value each(std::vector<std::string> choices) {
   return {kText, one_of(std::move(choices))};
+}
+
+// Whether the program has an option of this name: others of Megatron's have it, too.
+inline bool declares(const CommandLine& cl, std::string_view name) {
+  return std::ranges::any_of(cl.table().options, [&](const Option& option) {
+    return std::ranges::count(option.names, name) > 0;
+  });
 }
 
 inline void imply(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/command.h"
+#include "base/flag_list.h"
 
 namespace mt {
 
@@ -58,6 +59,8 @@ void EvalOptions::add_to(CommandLine& cl) {
   cl.flag("--json", &json, "one JSON object a text or document, the summary last");
   tasks.add_to(cl);
   chat.add_to(cl);
+  launch.add_to(cl);
+  imply(cl, "progress is told when time has gone by", {{"--log-interval", any(kInteger)}});
 }
 
 // An option of another task would do nothing.

@@ -9,6 +9,7 @@
 #include "eval/tasks/task_session.h"
 #include "formats/load_model.h"
 #include "infer/chat_prompts.h"
+#include "model/config/launch_flags.h"
 #include "tensor/device_options.h"
 
 namespace mt {
@@ -26,6 +27,7 @@ struct EvalOptions {
   bool json = false;
   DeviceOptions compute{.dtype = ""};
   TokenizerOptions tokenizer;
+  LaunchFlags launch;
 
   void add_to(CommandLine& cl);
   // Exit::usage, before a model is loaded, for a task that is none, an option that has no effect

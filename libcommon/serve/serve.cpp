@@ -10,6 +10,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/flag_list.h"
 #include "base/json.h"
 #include "base/large_pages.h"
 #include "base/signals.h"
@@ -62,6 +63,12 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
   cl.flag("--clamp-max-tokens", &clamp_max_tokens,
           "generate less where max_tokens is more than the model has room for");
+  launch.add_to(cl);
+  imply(cl, "a prompt and its answer may have as many tokens as the model takes",
+        {{"--seq-length", any(kInteger)}});
+  imply(cl, "--inference-max-requests says how many run at a time",
+        {{"--micro-batch-size", any(kInteger)}});
+  imply(cl, "each request has a seed of its own", {{"--seed", any(kInteger)}});
 }
 
 namespace {
@@ -270,6 +277,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   loaded.tell([&](const std::string& note) { log.warn(note); });
+  options.launch.check(loaded.model->config(), options.load);
   load_side_adapters(*loaded.model, options.load, adapters.folders);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);

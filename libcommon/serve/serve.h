@@ -7,6 +7,7 @@
 
 #include "infer/chat_prompts.h"
 #include "infer/engine.h"
+#include "model/config/launch_flags.h"
 #include "tensor/device_options.h"
 #include "text/tokenizer.h"
 
@@ -31,6 +32,7 @@ struct ServeOptions {
   double max_body = 4;                            // MiB
   std::int64_t drain = 30;                        // seconds
   std::string pooling = "last";
+  LaunchFlags launch;
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 
   void add_to(CommandLine& cl);

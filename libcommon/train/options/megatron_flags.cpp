@@ -1,6 +1,7 @@
 #include "train/options/megatron_flags.h"
 
 #include "base/flag_list.h"
+#include "model/config/launch_flags.h"
 
 namespace mt {
 
@@ -146,30 +147,6 @@ static void add_machine_flags(CommandLine& cl) {
 
 // --- What always holds. ---
 
-static void add_implied_numerics(CommandLine& cl) {
-  imply(cl, "there is only one kind of model", {{"--use-mcore-models"}});
-  imply(cl, "both name the one implementation that there is",
-        {{"--transformer-impl", each({"local", "transformer_engine"})},
-         {"--cross-entropy-fusion-impl", each({"native", "te"})}});
-  imply(cl, "there is one attention kernel, which stores no scores",
-        {{"--attention-backend", each({"flash", "fused", "unfused", "local", "auto"})},
-         {"--no-masked-softmax-fusion"},
-         {"--use-flash-attn"}});
-  imply(cl, "softmax and loss are one kernel", {{"--cross-entropy-loss-fusion"}});
-  imply(cl, "fused or not, the same numbers",
-        {{"--no-bias-dropout-fusion"},
-         {"--no-bias-swiglu-fusion"},
-         {"--no-gradient-accumulation-fusion"},
-         {"--no-persist-layer-norm"},
-         {"--no-rope-fusion"}});
-  imply(cl, "sums and softmax are at least fp32",
-        {{"--attention-softmax-in-fp32"}, {"--disable-bf16-reduced-precision-matmul"}});
-  imply(cl, "two runs of one command give the same bits", {{"--deterministic-mode"}});
-  imply(cl, "random numbers are functions of seed and place, with no state to keep",
-        {{"--inference-rng-tracker"}, {"--no-load-rng"}, {"--no-save-rng"}, {"--te-rng-tracker"}});
-  imply(cl, "initial weights are the same for any number of ranks", {{"--use-cpu-initialization"}});
-}
-
 static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "GPUs work together over NCCL, the CPU's ranks in the memory of their process",
         {{"--disable-gloo-process-groups"},
@@ -234,7 +211,7 @@ void add_megatron_flags(CommandLine& cl) {
   add_parallel_flags(cl);
   add_checkpoint_flags(cl);
   add_machine_flags(cl);
-  add_implied_numerics(cl);
+  imply_numerics(cl);
   add_implied_machinery(cl);
   add_other_model_flags(cl);
 }

@@ -1,6 +1,4 @@
 // Flags of models other than a dense GPT.
-#include <algorithm>
-
 #include "base/flag_list.h"
 #include "train/options/megatron_flags.h"
 
@@ -57,13 +55,6 @@ static void add_retrieval_flags(CommandLine& cl) {
           {"--retriever-seq-length", only(256)},
           {"--retriever-report-topk-accuracies"},
           {"--retriever-score-scaling"}});
-}
-
-// Whether the program has an option of this name: others of Megatron's have it, too.
-static bool declares(const CommandLine& cl, std::string_view name) {
-  return std::ranges::any_of(cl.table().options, [&](const Option& option) {
-    return std::ranges::count(option.names, name) > 0;
-  });
 }
 
 static void add_vision_flags(CommandLine& cl) {
