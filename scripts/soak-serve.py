@@ -3,8 +3,8 @@
 
   scripts/soak-serve.py [--seconds 600] [--streams 256] [--half-open 2000] [--wrong 8] [--program build/release/cmd/mt-generate]
 
-A server of two threads has testdata/trl's Llama and two adapters of it, and a cache that is far too small for all that is
-asked.  STREAMS clients ask for completions one after another, greedy ones and drawn ones, of the model and its adapters;
+A server of two threads has testdata/trl's Llama, with more positions, and two adapters of it, and a cache that is far too small
+for all that is asked: prompts share pages of it, and lose them.  STREAMS clients ask for completions one after another, greedy ones and drawn ones, of the model and its adapters;
 some leave in the middle and some read a few bytes at a time.  HALF-OPEN sockets say nothing, or half a header, and
 are opened anew once the server closes them.  WRONG clients send every field with every wrong type.
 
@@ -50,11 +50,11 @@ def wrong(text):
         print(text, file=sys.stderr)
 
 
-def offline(requests):
+def offline(model, requests):
     """Adds to each request the text that mt-generate makes of it: greedy ones together, drawn ones, which depend on their
     number among the prompts, alone."""
     for name, adapter in ADAPTERS.items():
-        command = [options.program, "--load", str(trl / "llama"), "--quiet", "--json", "--threads", "1"]
+        command = [options.program, "--load", str(model), "--quiet", "--json", "--threads", "1"]
         if adapter:
             command += ["--adapter", str(adapter)]
         mine = [r for r in requests if r["model"] == name]
@@ -66,6 +66,14 @@ def offline(requests):
                 r["text"] = json.loads(line)["text"]
 
 
+def make_model(folder):
+    """With positions for prompts of several of a cache's pages."""
+    shutil.copytree(trl / "llama", folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 512}))
+    return folder
+
+
 def make_strong(folder):
     """The adapter again, three times as strong."""
     shutil.copytree(trl / "llama-lora", folder)
@@ -74,15 +82,15 @@ def make_strong(folder):
     ADAPTERS["strong"] = folder
 
 
-def make_requests():
+def make_requests(model):
     words = "Hello my dear friend what is the time of day and who are you to ask me so late in all this rain".split()
-    beginnings = [" ".join(random.choices(words, k=20)) for _ in range(3)]
+    beginnings = [" ".join(random.choices(words, k=100)) for _ in range(3)]
     requests = []
     for i in range(90):
-        prompt = " ".join([*random.choice(beginnings).split()[: random.randrange(20)], *random.choices(words, k=1 + random.randrange(5))])
+        prompt = " ".join([*random.choice(beginnings).split()[: random.randrange(100)], *random.choices(words, k=1 + random.randrange(5))])
         requests.append({"model": random.choice(list(ADAPTERS)), "prompt": prompt, "max_tokens": random.randrange(1, 25),
                          "temperature": 1 if i % 6 == 0 else 0, "seed": i, "ignore_eos": True, "stream": True})
-    offline(requests)
+    offline(model, requests)
     return requests
 
 
@@ -270,10 +278,11 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     scratch = tempfile.TemporaryDirectory()
     make_strong(pathlib.Path(scratch.name) / "strong")
-    requests = make_requests()
+    model = make_model(pathlib.Path(scratch.name) / "llama")
+    requests = make_requests(model)
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [options.program, "serve", "--load", str(trl / "llama"), "--port", "0", "--threads", "2", "--inference-max-requests", "32",
+            [options.program, "serve", "--load", str(model), "--port", "0", "--threads", "2", "--inference-max-requests", "32",
              "--cache-tokens", "2048", "--draft-tokens", "2", "--adapter", *(f"{name}={folder}" for name, folder in ADAPTERS.items() if folder)],
             stderr=log)
         port = None
@@ -297,6 +306,8 @@ def main():
     knows = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 18)
     if knows and could_add > max(sizes) / 50:
         wrong(f"memory: {max(sizes)} KiB, to which the kernel may add {could_add} in large pages")
+    if options.seconds >= 60 and 0 in (held["preemptions_total"], held["prefix_hit_tokens_total"]):
+        wrong("no prompt was preempted, or none shared")
     if counts["finished"] == 0:
         wrong("no stream has ended")
     print(f"seconds={options.seconds:g}", *(f"{name}={count}" for name, count in counts.items()),
