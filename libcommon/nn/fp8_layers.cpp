@@ -93,10 +93,12 @@ Fp8Layers::Codes Fp8Layers::cast_rows(Step& s, const Param& weight, Operand oper
                                       Wanted wanted, bool is_part) const {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
   const bool gathered = weight.is_cut() && rows != s.tokens.count();  // before the product
-  const std::int64_t multiplied = gathered ? s.tokens.count() : rows;
+  const bool by_parts = weight.is_cut() && s.shares_rows() && s.tensor_overlap;
+  const std::int64_t multiplied = by_parts ? s.rows() : gathered ? s.tokens.count() : rows;
   if (multiplied % kFp8Multiple != 0)
-    fail(Exit::bad_config, weight.name(), ": reads ", multiplied,
-         " rows of a micro-batch on each rank, of which fp8 needs a multiple of ", kFp8Multiple);
+    fail(Exit::bad_config, weight.name(), ": reads ", multiplied, " rows of a micro-batch ",
+         by_parts ? "at a time" : "on each rank", ", of which fp8 needs a multiple of ",
+         kFp8Multiple);
   Codes to{.codes = {}, .transposed = {}, .inverse = {}, .format = format_of(operand)};
   const bool outlives = wanted != Wanted::codes && s.weight_grads.deferring();
   Arena& arena = outlives ? s.deferred : s.layer;

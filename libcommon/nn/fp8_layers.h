@@ -80,6 +80,7 @@ class Fp8Layers {
 
   // --- Delayed scales. ---
 
+  enum Operand : std::uint8_t { of_x, of_weight, of_dy, kOperands };
   bool is_delayed() const { return rules_.delayed.has_value(); }
   // After a step's last backward: scales of the next.  `ranks`: those that have parts of the same
   // tensors, or other micro-batches.
@@ -98,7 +99,6 @@ class Fp8Layers {
   void remember(const Memory& memory, Stream& stream);
 
  private:
-  enum Operand : std::uint8_t { of_x, of_weight, of_dy, kOperands };
   Codes cast(Step& s, const Param& weight, Operand operand, ConstTensor x, Codes to,
              const std::vector<Group*>& ranks) const;
   Codes cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x, Wanted wanted,

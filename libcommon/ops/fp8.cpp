@@ -49,7 +49,7 @@ void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, Const
       [&]<class T>() {
         if (most) {
           const float of_x = cpu::fp8_amax(x.as<T>(), x.numel());
-          if (!(of_x <= *most)) *most = of_x;
+          if (!std::isnan(*most) && !(of_x <= *most)) *most = of_x;
         }
         cpu::fp8_cast(place(codes), place(transposed), x.as<T>(), *s, rows, cols, format);
       },

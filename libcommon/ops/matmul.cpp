@@ -154,7 +154,7 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
   Cost cost = moves(p.out, p.a, p.b);
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  if (p.codes) cost.flops /= 2;  // which take half the time
+  if (p.codes) cost.code_flops = cost.flops;
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
   if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu) return in_groups(p, stream);
   void* const work = gpu_work(

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "kernels/fp8.h"
 #include "nn/mlp.h"
+#include "ops/fp8.h"
 #include "ops/ops.h"
 #include "tests/support/workbench.h"
 
@@ -186,6 +188,20 @@ TEST(Fp8Linear, DelaysScalesByAStep) {
   const auto again = other.run();
   for (const auto& [name, tensor] : second)
     EXPECT_SAME_BITS(again.at(name).view(), tensor.view()) << name;
+}
+
+// What is not finite in a micro-batch is of the whole step.
+TEST(Fp8Linear, LargestNumberStaysNanUntilTheStepIsOver) {
+  Stream stream(Device::cpu);
+  HostTensor x(DType::f32, {16, 16}), scale(DType::f32, {1}), amax(DType::f32, {1});
+  HostTensor codes(DType::u8, {16, 16});
+  fill(scale, 1, stream);
+  set_zero(amax, stream);
+  for (const float most : {2.F, NAN, 3.F}) {
+    fill(x, most, stream);
+    fp8_cast(codes, {}, amax, x, scale, Fp8Format::e4m3, stream);
+  }
+  EXPECT_TRUE(std::isnan(element(amax.view(), 0)));
 }
 
 TEST(Fp8Linear, IsOfMultiplesOfSixteen) {

@@ -1,5 +1,6 @@
 // Runs whose linear layers multiply eight bits: they learn, and go on with the same bits.
 #include "tests/train/training_run.h"
+#include "train/run/fp8_checkpoint.h"
 
 namespace mt {
 namespace {
@@ -108,6 +109,59 @@ TEST_F(Fp8Training, GoesOnInOtherStages) {
     const PyValue& b = expected.at(name, "").at(operand, "");
     EXPECT_EQ(a, b) << name;
   }
+}
+
+// A layer's scales belong to its weights: a run that begins anew with these has those, too.
+TEST_F(Fp8Training, BeginsAnewWithTheScalesOfTheWeights) {
+  const auto remembered = [&](const std::string& save, int iteration) {
+    const PyValue common = MegatronCheckpoint(iteration_folder(path(save), iteration)).common();
+    const PyValue& layer =
+        common.at("fp8", save).at("decoder.layers.1.mlp.linear_fc1.weight", save);
+    return layer.at("amax_history", save).as_items(save).front().as_items(save);
+  };
+  PretrainOptions o = narrow("whole", "delayed");
+  o.run.fp8.history = 3;
+  train_with(o);
+  const std::vector<PyValue> before = remembered("whole", 10);
+  for (const bool foreign : {false, true}) {
+    o.run.checkpoint.load = path("whole");
+    o.run.checkpoint.finetune = true;
+    o.run.checkpoint.resize_embeddings = foreign;
+    o.run.checkpoint.save = path(foreign ? "foreign" : "anew");
+    o.run.length.exit_interval = 1;
+    train_with(o);
+    const std::vector<PyValue> after = remembered(foreign ? "foreign" : "anew", 1);
+    for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(after[i], before[i - 1]);
+  }
+}
+
+TEST(LoadFp8, RefusesOtherNumbersOfOperands) {
+  ParamTable table;
+  table.add({.place = {.stack = "decoder", .layer = 0, .module = "fc1", .param = "weight"},
+             .shape = {16, 16}});
+  Stream stream(Device::cpu);
+  Fp8Layers fp8(table,
+                {.multiplies = [](const RowPlace&) { return true; },
+                 .delayed = Fp8Rules::Delayed{.length = 1}},
+                stream);
+  const auto group = make_single_group();
+  const World world(*group, {});
+  const auto list = [](std::size_t count, const PyValue& item) {
+    return PyValue::list(std::vector<PyValue>(count, item));
+  };
+  const auto error = [&](std::size_t scales, std::size_t histories) {
+    return error_of([&] {
+      const PyValue layer =
+          PyValue::dict({{"scale", list(scales, PyValue(2.0))},
+                         {"amax_history", list(histories, list(1, PyValue(1.0)))}});
+      load_fp8(fp8, PyValue::dict({{"fp8", PyValue::dict({{table.rows()[0].name(), layer}})}}), "x",
+               world, stream, Log({.level = Log::Level::quiet}));
+    });
+  };
+  const std::string here = "65 x: fp8.decoder.layers.0.fc1.weight: has ";
+  EXPECT_EQ(error(3, 3), "");
+  EXPECT_EQ(error(1, 3), here + "1 items of scale, expected 3");
+  EXPECT_EQ(error(3, 4), here + "4 items of amax_history, expected 3");
 }
 
 }  // namespace

@@ -118,8 +118,6 @@ TEST_F(GpuStep, AddsGradientsUpInBf16) {
   EXPECT_LT(relative_error(two_rounded.losses, two.losses), 1e-3);
 }
 
-// What the CPU computes in fp64 with the same codes, but where a number that differs by its
-// rounding has another code: nearer than that is to what is not rounded to eight bits.
 // Of a module of one layer, or of all.
 Fp8Rules eight_bits(const std::string& recipe, const std::string& modules,
                     std::optional<std::int64_t> layer = {}) {

@@ -28,12 +28,14 @@ std::vector<TrainedLayout> fp8_layouts() {
       });
       if (std::string_view(recipe) == "blockwise") continue;
       add(2, [](TrainedLayout& l) { l.parallel.tensor_model_parallel_size = 2; });
-      for (const bool overlap : {false, true})
-        add(4, [&](TrainedLayout& l) {
-          l.parallel.tensor_model_parallel_size = 4;
+      for (const bool overlap : {false, true}) {
+        const int ranks = overlap ? 2 : 4;  // 32 tokens, of which products then have parts
+        add(ranks, [&](TrainedLayout& l) {
+          l.parallel.tensor_model_parallel_size = ranks;
           l.parallel.sequence_parallel = true;
           l.parallel.tp_comm_overlap = overlap;
         });
+      }
       add(2, [](TrainedLayout& l) { l.parallel.context_parallel_size = 2; });
       add(8, [](TrainedLayout& l) {
         l.parallel.tensor_model_parallel_size = 2;

@@ -33,6 +33,8 @@ TEST(Machine, WorkTakesTheLongerOfFlopsAndBytes) {
   EXPECT_EQ(seconds[Family::communication], 0);
   work[Family::product].bytes = 100;
   EXPECT_DOUBLE_EQ(machine.seconds(work, {}, false)[Family::product], 10);
+  work[Family::product] = {.flops = 400, .bytes = 20, .code_flops = 300};
+  EXPECT_DOUBLE_EQ(machine.seconds(work, {}, false)[Family::product], 2.5 + 0.25 * 2);
 }
 
 TEST(Machine, AttentionIsSlowerBackwardWithSmallHeadsAndForShortSequences) {

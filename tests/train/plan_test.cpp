@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/base/scratch.h"
 #include "tests/train/small_plan.h"
 
 namespace mt {
@@ -34,6 +35,35 @@ TEST(Plan, MessagesByGroupAreAllMessages) {
     EXPECT_EQ(count, rank.step.messages);
     EXPECT_NEAR(bytes, rank.step.message_bytes, 1e-9 * bytes);
   }
+}
+
+PretrainOptions in_eight_bits(PretrainOptions o) {
+  o.run.fp8.format = "hybrid";
+  o.run.fp8.recipe = "tensorwise";
+  return o;
+}
+
+TEST(Plan, CountsProductsOfEightBitsWholeInHalfTheTime) {
+  const Plan wide = plan_of(small_model()), narrow = plan_of(in_eight_bits(small_model()));
+  EXPECT_EQ(wide.fullest().step.code_flops, 0);
+  EXPECT_EQ(narrow.fullest().step.flops, wide.fullest().step.flops);
+  EXPECT_GT(narrow.fullest().step.code_flops, wide.fullest().step.flops / 3);
+  EXPECT_LT(narrow.fullest().step.code_flops, wide.fullest().step.flops);
+}
+
+// Rows that travel while others are multiplied are multiplied a rank's part at a time.
+TEST(Plan, EightBitsAreOfWholeTilesOfRows) {
+  PretrainOptions o = in_eight_bits(small_model());
+  o.data.seq_length = 48;
+  o.run.batch.micro_batch_size = 1;
+  o.run.ranks.count = 2;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.ranks.parallel.sequence_parallel = true;
+  EXPECT_EQ(error_of([&] { plan_of(o); }), "");
+  o.run.ranks.parallel.tp_comm_overlap = true;
+  EXPECT_EQ(error_of([&] { plan_of(o); }),
+            "78 decoder.layers.0.self_attention.linear_qkv.weight: reads 24 rows of a micro-batch "
+            "at a time, of which fp8 needs a multiple of 16");
 }
 
 // Four micro-batches of 2 x 64 tokens, 64 wide, in 16 bits, on each of two pipelines.

@@ -39,7 +39,7 @@ same "${sharded[@]}" --data-parallel-sharding-strategy optim_grads_params
 same --tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap
 same --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
 same --context-parallel-size 2
-if [[ $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1) > 8.8 ]]; then  # they have products of eight bits
+if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap = $1 } END { exit !(cap > 8.8) }'; then  # they have products of eight bits
   same --fp8-format hybrid --tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap
   same --fp8-format hybrid --fp8-recipe tensorwise "${sharded[@]}" --data-parallel-sharding-strategy optim_grads_params
 fi

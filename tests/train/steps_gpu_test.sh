@@ -48,7 +48,7 @@ scaled=(--use-distributed-optimizer --use-precision-aware-optimizer --main-param
 same --bf16 "${scaled[@]}"
 goes_on --bf16 "${scaled[@]}"
 goes_on --fp16 --initial-loss-scale 1024 "${scaled[@]}"
-if [[ $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1) > 8.8 ]]; then  # it has products of eight bits
+if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap = $1 } END { exit !(cap > 8.8) }'; then  # it has products of eight bits
   same --bf16 --fp8-format hybrid
   same --bf16 --fp8-format e4m3 --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 0
   goes_on --bf16 --fp8-format hybrid --fp8-amax-history-len 4 --fp8-amax-compute-algo max

@@ -84,11 +84,11 @@ PerFamily<double> Machine::seconds(const PerFamily<Cost>& work, const AttentionK
   for (std::size_t i = 0; i < kFamilies; ++i) {
     const double moving = work[i].bytes / bytes;
     if (static_cast<Family>(i) == Family::product)
-      seconds[i] = std::max(work[i].flops / products + kProductBytes * moving, moving);
+      seconds[i] = std::max(work[i].wide_flops() / products + kProductBytes * moving, moving);
     else if (static_cast<Family>(i) == Family::attention)
       seconds[i] = std::max(work[i].flops / attended, moving);
     else
-      seconds[i] = std::max(work[i].flops / products, moving);
+      seconds[i] = std::max(work[i].wide_flops() / products, moving);
   }
   return seconds;
 }

@@ -96,13 +96,6 @@ static Schedule first_micro_batch(const Schedule& schedule) {
   return first;
 }
 
-static Cost difference(const Cost& a, const Cost& b) {
-  return {.flops = a.flops - b.flops,
-          .bytes = a.bytes - b.bytes,
-          .message_bytes = a.message_bytes - b.message_bytes,
-          .messages = a.messages - b.messages};
-}
-
 // Ranks that share keys compute with pairs of chunks; those that share heads, with all tokens.
 // All layers count as the first one.
 static AttentionKind attention_kind(const Task& task, const ParallelOptions& parallel) {
@@ -166,9 +159,9 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   optimizer.step({}, ranks.count, counting);
   plan.parts = clock.end();
   plan.messages = clock.messages();
-  plan.step = difference(counting.cost(), before);
+  plan.step = counting.cost() - before;
   for (std::size_t i = 0; i < kFamilies; ++i)
-    plan.families[i] = difference(counting.family_costs()[i], families_before[i]);
+    plan.families[i] = counting.family_costs()[i] - families_before[i];
   if (options.device() == Device::cuda) {
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
     plan.memory.cuda = kCudaMemory;

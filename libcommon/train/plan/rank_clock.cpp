@@ -39,8 +39,7 @@ void RankClock::advance() {
   std::swap(work, counted_);
   bool any = false;
   for (std::size_t i = 0; i < kFamilies; ++i) {
-    work[i] = {.flops = counted_[i].flops - work[i].flops,
-               .bytes = counted_[i].bytes - work[i].bytes};
+    work[i] = counted_[i] - work[i];
     any = any || work[i].flops > 0 || work[i].bytes > 0;
   }
   if (!any) return;

@@ -13,7 +13,7 @@ double of_step(const ProfileReport& report, double seconds) {
 }  // namespace
 
 double roof_seconds(const Cost& cost, const Ceilings& ceilings) {
-  return std::max(cost.flops / ceilings.flops, cost.bytes / ceilings.bytes);
+  return std::max(cost.wide_flops() / ceilings.flops, cost.bytes / ceilings.bytes);
 }
 
 std::string profile_text(const ProfileReport& report) {

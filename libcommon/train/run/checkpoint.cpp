@@ -226,9 +226,17 @@ static void check_same_base(const AdapterConfig& run, const AdapterConfig& store
          type(run), " here");
 }
 
+// They belong to the weights, whatever run these begin.
+static void load_scales(TrainingState& state, const PyValue& common, const std::string& where,
+                        const World& world, const Log& log) {
+  if (state.fp8 != nullptr && state.fp8->is_delayed())
+    load_fp8(*state.fp8, common, where, world, state.stream, log);
+}
+
 // The weights of a model of others', with what lies beside them.
 static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
-                         bool first, const Log& log) {
+                         const World& world, const Log& log) {
+  const bool first = world.all().rank() == 0;
   const std::unique_ptr<ModelSource> source =
       open_model(path, {.further = state.task.model().mtp_num_layers,
                         .adapter = options.checkpoint.adapter,
@@ -236,7 +244,7 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
   if (first && source->common().is(PyValue::Kind::dict))
-    log.note(concat(source->path(), ": its weights are taken, and nothing else of its run"));
+    log.note(concat(source->path(), ": its model is taken, and nothing else of its run"));
   ModelConfig wanted = state.task.model();
   if (wanted.family == ModelFamily::retro && source->config().family == ModelFamily::gpt)
     wanted.family = ModelFamily::gpt;  // which it begins as
@@ -268,6 +276,9 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
       state.stream);
   state.stream.synchronize();
   source->finish_reading();
+  const PyValue common = source->common();
+  load_scales(state, common.is(PyValue::Kind::dict) ? common : PyValue::dict(), source->path(),
+              world, log);
   if (first)
     for (const Companion& file : source->companions())
       state.companions.push_back({.name = file.name, .content = file.read()});
@@ -292,7 +303,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   if (is_retro && found.place && (found.begins_anew || found.place->release))
     found.foreign = found.place->folder;
   if (!found.foreign.empty()) {
-    load_foreign(found.foreign, options, state, ranks.rank() == 0, log);
+    load_foreign(found.foreign, options, state, world, log);
     return Loaded::lasting;
   }
   if (!found.place) return Loaded::nothing;
@@ -336,6 +347,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       },
       state.stream);
   state.stream.synchronize();
+  load_scales(state, common, where, world, log);
   if (place->release || found.begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);
   TrainCounters& counters = state.counters;
@@ -344,9 +356,6 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
     if (!options.evaluation.skip_train)
       counters.scheduled_samples = load_scheduler(*checkpoint, state.schedule);
   }
-
-  if (state.fp8 != nullptr && state.fp8->is_delayed())
-    load_fp8(*state.fp8, common, where, world, state.stream, log);
   counters.iteration = common.at("iteration", where).as_integer(where);
   const auto count = [&](const char* name, std::int64_t otherwise) {
     const PyValue* value = args.find(name);

@@ -9,7 +9,7 @@
 
 namespace mt {
 
-static constexpr std::size_t kOperands = 3;
+static constexpr auto kOperands = static_cast<std::size_t>(Fp8Layers::kOperands);
 
 static PyValue list_of(const float* numbers, std::size_t count) {
   std::vector<PyValue> items;
@@ -56,9 +56,18 @@ PyValue make_fp8(const Fp8Layers& fp8, const World& world, Stream& stream) {
   return all;
 }
 
+static const std::vector<PyValue>& operands(const PyValue& stored, const char* name,
+                                            const std::string& where) {
+  const std::vector<PyValue>& items = stored.at(name, where).as_items(where);
+  if (items.size() != kOperands)
+    fail(Exit::bad_data, where, ": has ", items.size(), " items of ", name, ", expected ",
+         kOperands);
+  return items;
+}
+
 // `count` numbers, of which a list has the first.
-static void read(float* to, std::size_t count, const PyValue& list, const std::string& where) {
-  const std::vector<PyValue>& items = list.as_items(where);
+static void read(float* to, std::size_t count, const std::vector<PyValue>& items,
+                 const std::string& where) {
   for (std::size_t i = 0; i < std::min(count, items.size()); ++i)
     to[i] = static_cast<float>(items[i].as_real(where));
 }
@@ -75,12 +84,11 @@ void load_fp8(Fp8Layers& fp8, const PyValue& common, const std::string& where, c
     }
     const std::string here = concat(where, ": fp8.", memory.name);
     const std::size_t length = memory.numbers.size() / kOperands - 1;
-    read(memory.numbers.data(), kOperands, stored->at("scale", here), here);
-    const auto& histories = stored->at("amax_history", here).as_items(here);
-    if (histories.size() != kOperands)
-      fail(Exit::bad_data, here, ": has ", histories.size(), " histories, expected ", kOperands);
+    read(memory.numbers.data(), kOperands, operands(*stored, "scale", here), here);
+    const std::vector<PyValue>& histories = operands(*stored, "amax_history", here);
     for (std::size_t i = 0; i < kOperands; ++i)
-      read(memory.numbers.data() + kOperands + i * length, length, histories[i], here);
+      read(memory.numbers.data() + kOperands + i * length, length, histories[i].as_items(here),
+           here);
     for (std::size_t i = 0; i < kOperands; ++i)
       if (!(memory.numbers[i] > 0 && std::isfinite(memory.numbers[i])))
         fail(Exit::bad_data, here, ": a scale is ", memory.numbers[i]);

@@ -131,8 +131,9 @@ double TrainStep::gradient_norm() {
   return std::sqrt(sum_squares(parts, parts_.stream));
 }
 
-// Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
-// gives the same bits, to see where that began.
+// Ends the run after a step whose loss or gradient is not finite.  The step is run again to see
+// where that began.  It has the same bits, unless scales are delayed: those are a later step's by
+// now, though what is not finite stays so with any scale.
 void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
   NonFiniteProbe probe;
   parts_.executor.show_to(probe);
