@@ -3,8 +3,8 @@
 
 FOLDER gets JPEG, PNG and WebP files of noise and gradients, and images.golden: after a line that names the versions, for
 each file and operation a line "FILE OPERATION NUMBER... HASH", the FNV-1a of width, height and pixels as red, green
-and blue.  Operations are of convert("RGB"), Image.resize, ImageEnhance, ImageOps, and torchvision's short side and centre
-crop, written out.
+and blue.  Operations are of convert("RGB"), Image.resize, Image.rotate, ImageEnhance and ImageOps; those named step-NAME are
+AutoAugment's, of a level of 0 to 10 and a sign.
 
 Run:  scripts/make-image-goldens.py testdata/images
       scripts/make-image-goldens.py FOLDER --count 200 --seed 7 --test build/release/tests/image/image_test
@@ -135,20 +135,6 @@ def resized(filter):
     return lambda image, width, height: image.resize((width, height), filter)
 
 
-def validation(image, side, width, height):
-    """torchvision's Resize(side) and CenterCrop((height, width)), bilinear."""
-    short, long = sorted(image.size)
-    other = int(side * long / short)
-    image = image.resize((side, other) if image.width <= image.height else (other, side), Image.Resampling.BILINEAR)
-    if image.width < width or image.height < height:
-        left, top = max(width - image.width, 0), max(height - image.height, 0)
-        larger = Image.new("RGB", (image.width + left, image.height + top))
-        larger.paste(image, (left // 2, top // 2))
-        image = larger
-    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
-    return image.crop((left, top, left + width, top + height))
-
-
 def hue(image, by):
     h, s, v = image.convert("HSV").split()
     turned = np.array(h) + np.array(int(by * 255)).astype(np.uint8)
@@ -160,11 +146,36 @@ def shear(image, by):
                            fillcolor=(128, 128, 128))
 
 
+def rotate(image, degrees):
+    """On grey: what comes from outside is transparent, and shows it."""
+    turned = image.convert("RGBA").rotate(degrees)
+    return Image.composite(turned, Image.new("RGBA", image.size, (128, 128, 128, 128)), turned).convert("RGB")
+
+
+def levels(first, last):
+    return np.linspace(first, last, 11)
+
+
+def either_way(enhancer):
+    return lambda image, level, sign: enhancer(image).enhance(1 + sign * levels(0, 0.9)[level])
+
+
+STEPS = {
+    "posterize": lambda image, level, _: ImageOps.posterize(image, int(np.round(levels(8, 4)[level]))),
+    "rotate": lambda image, level, _: rotate(image, levels(0, 30)[level]),
+    "solarize": lambda image, level, _: ImageOps.solarize(image, levels(256, 0)[level]),
+    "color": either_way(ImageEnhance.Color),
+    "contrast": either_way(ImageEnhance.Contrast),
+    "sharpness": either_way(ImageEnhance.Sharpness),
+    "shear": lambda image, level, sign: shear(image, sign * levels(0, 0.3)[level]),
+}
+ONE_WAY = {"posterize": [5, 6, 7, 8], "rotate": [3, 8, 9], "solarize": [3, 4, 5, 7, 8]}
+EITHER_WAY = {"color": [0, 2, 4, 8], "contrast": [8], "sharpness": [7], "shear": [5]}
+
 OPERATIONS = {
     "rgb": lambda image: image,
     "bilinear": resized(Image.Resampling.BILINEAR),
     "bicubic": resized(Image.Resampling.BICUBIC),
-    "validation": validation,
     "brightness": lambda image, by: ImageEnhance.Brightness(image).enhance(by),
     "contrast": lambda image, by: ImageEnhance.Contrast(image).enhance(by),
     "saturation": lambda image, by: ImageEnhance.Color(image).enhance(by),
@@ -177,6 +188,8 @@ OPERATIONS = {
     "equalize": ImageOps.equalize,
     "mirror": ImageOps.mirror,
     "shear": shear,
+    "rotate": rotate,
+    **{"step-" + name: step for name, step in STEPS.items()},
 }
 
 
@@ -190,8 +203,7 @@ def requests(random, width, height):
     yield "bicubic", [size(), size()]
     yield "bilinear", [width, size()]
     yield "bicubic", [size(), height]
-    yield "validation", [side, side, side]
-    yield "validation", [side, side + 3, side + 4]
+    yield "bilinear", [side, side]
     for name in ["brightness", "contrast", "saturation", "sharpness"]:
         yield name, [round(random.uniform(0, 2), 3)]
     yield "hue", [round(random.uniform(-0.5, 0.5), 3)]
@@ -200,6 +212,13 @@ def requests(random, width, height):
     for name in ["invert", "stretch", "equalize", "mirror"]:
         yield name, []
     yield "shear", [round(random.uniform(-0.3, 0.3), 3)]
+    for degrees in [27, -27, 24, -24, 9, -9]:
+        yield "rotate", [degrees]
+    for signs, of_steps in [[1], ONE_WAY], [[1, -1], EITHER_WAY]:
+        for name, strengths in of_steps.items():
+            for level in strengths:
+                for sign in signs:
+                    yield "step-" + name, [level, sign]
 
 
 def fnv(image):

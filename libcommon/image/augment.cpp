@@ -65,17 +65,27 @@ void jitter(Image& image, const Jitter& most, Draws& draws) {
   }
 }
 
+// A number with 16 bits behind the point.
+static std::int64_t fixed(double x) {
+  return static_cast<std::int64_t>(std::floor(x * 65536 + 0.5));
+}
+
 Image turned(const Image& image, double degrees) {
   Image made(image.width, image.height);
   const double angle = degrees * std::numbers::pi / 180, cosine = std::cos(angle),
                sine = std::sin(angle), middle_x = static_cast<double>(image.width) / 2,
                middle_y = static_cast<double>(image.height) / 2;
+  // Where the middle of the first pixel comes from; and how far it is on to those of the next one
+  // and of the next row.
+  const std::int64_t first_x =
+                         fixed(middle_x + cosine * (0.5 - middle_x) - sine * (0.5 - middle_y)),
+                     first_y =
+                         fixed(middle_y + sine * (0.5 - middle_x) + cosine * (0.5 - middle_y)),
+                     along = fixed(cosine), across = fixed(sine), back = fixed(-sine);
   for (std::int64_t y = 0; y < image.height; ++y)
     for (std::int64_t x = 0; x < image.width; ++x) {
-      const double dx = static_cast<double>(x) + 0.5 - middle_x,
-                   dy = static_cast<double>(y) + 0.5 - middle_y;
-      const auto from_x = static_cast<std::int64_t>(std::floor(cosine * dx - sine * dy + middle_x)),
-                 from_y = static_cast<std::int64_t>(std::floor(sine * dx + cosine * dy + middle_y));
+      const std::int64_t from_x = (first_x + x * along + y * back) >> 16,
+                         from_y = (first_y + x * across + y * along) >> 16;
       const bool inside =
           from_x >= 0 && from_y >= 0 && from_x < image.width && from_y < image.height;
       if (inside)
@@ -114,64 +124,50 @@ Image sheared(const Image& image, double by) {
   return made;
 }
 
-namespace {
-
-enum class Change : std::uint8_t {
-  posterize,
-  rotate,
-  solarize,
-  autocontrast,
-  equalize,
-  color,
-  contrast,
-  sharpness,
-  invert,
-  shear
-};
 struct Step {
   Change change;
   double probability;
-  int strength;  // 0 to 9
+  int strength;
 };
 
-constexpr Step kPolicy[25][2] = {{{Change::posterize, 0.4, 8}, {Change::rotate, 0.6, 9}},
-                                 {{Change::solarize, 0.6, 5}, {Change::autocontrast, 0.6, 5}},
-                                 {{Change::equalize, 0.8, 8}, {Change::equalize, 0.6, 3}},
-                                 {{Change::posterize, 0.6, 7}, {Change::posterize, 0.6, 6}},
-                                 {{Change::equalize, 0.4, 7}, {Change::solarize, 0.2, 4}},
-                                 {{Change::equalize, 0.4, 4}, {Change::rotate, 0.8, 8}},
-                                 {{Change::solarize, 0.6, 3}, {Change::equalize, 0.6, 7}},
-                                 {{Change::posterize, 0.8, 5}, {Change::equalize, 1.0, 2}},
-                                 {{Change::rotate, 0.2, 3}, {Change::solarize, 0.6, 8}},
-                                 {{Change::equalize, 0.6, 8}, {Change::posterize, 0.4, 6}},
-                                 {{Change::rotate, 0.8, 8}, {Change::color, 0.4, 0}},
-                                 {{Change::rotate, 0.4, 9}, {Change::equalize, 0.6, 2}},
-                                 {{Change::equalize, 0.0, 7}, {Change::equalize, 0.8, 8}},
-                                 {{Change::invert, 0.6, 4}, {Change::equalize, 1.0, 8}},
-                                 {{Change::color, 0.6, 4}, {Change::contrast, 1.0, 8}},
-                                 {{Change::rotate, 0.8, 8}, {Change::color, 1.0, 2}},
-                                 {{Change::color, 0.8, 8}, {Change::solarize, 0.8, 7}},
-                                 {{Change::sharpness, 0.4, 7}, {Change::invert, 0.6, 8}},
-                                 {{Change::shear, 0.6, 5}, {Change::equalize, 1.0, 9}},
-                                 {{Change::color, 0.4, 0}, {Change::equalize, 0.6, 3}},
-                                 {{Change::equalize, 0.4, 7}, {Change::solarize, 0.2, 4}},
-                                 {{Change::solarize, 0.6, 5}, {Change::autocontrast, 0.6, 5}},
-                                 {{Change::invert, 0.6, 4}, {Change::equalize, 1.0, 8}},
-                                 {{Change::color, 0.6, 4}, {Change::contrast, 1.0, 8}},
-                                 {{Change::equalize, 0.8, 8}, {Change::equalize, 0.6, 3}}};
+static constexpr Step kPolicy[25][2] = {
+    {{Change::posterize, 0.4, 8}, {Change::rotate, 0.6, 9}},
+    {{Change::solarize, 0.6, 5}, {Change::autocontrast, 0.6, 5}},
+    {{Change::equalize, 0.8, 8}, {Change::equalize, 0.6, 3}},
+    {{Change::posterize, 0.6, 7}, {Change::posterize, 0.6, 6}},
+    {{Change::equalize, 0.4, 7}, {Change::solarize, 0.2, 4}},
+    {{Change::equalize, 0.4, 4}, {Change::rotate, 0.8, 8}},
+    {{Change::solarize, 0.6, 3}, {Change::equalize, 0.6, 7}},
+    {{Change::posterize, 0.8, 5}, {Change::equalize, 1.0, 2}},
+    {{Change::rotate, 0.2, 3}, {Change::solarize, 0.6, 8}},
+    {{Change::equalize, 0.6, 8}, {Change::posterize, 0.4, 6}},
+    {{Change::rotate, 0.8, 8}, {Change::color, 0.4, 0}},
+    {{Change::rotate, 0.4, 9}, {Change::equalize, 0.6, 2}},
+    {{Change::equalize, 0.0, 7}, {Change::equalize, 0.8, 8}},
+    {{Change::invert, 0.6, 4}, {Change::equalize, 1.0, 8}},
+    {{Change::color, 0.6, 4}, {Change::contrast, 1.0, 8}},
+    {{Change::rotate, 0.8, 8}, {Change::color, 1.0, 2}},
+    {{Change::color, 0.8, 8}, {Change::solarize, 0.8, 7}},
+    {{Change::sharpness, 0.4, 7}, {Change::invert, 0.6, 8}},
+    {{Change::shear, 0.6, 5}, {Change::equalize, 1.0, 9}},
+    {{Change::color, 0.4, 0}, {Change::equalize, 0.6, 3}},
+    {{Change::equalize, 0.4, 7}, {Change::solarize, 0.2, 4}},
+    {{Change::solarize, 0.6, 5}, {Change::autocontrast, 0.6, 5}},
+    {{Change::invert, 0.6, 4}, {Change::equalize, 1.0, 8}},
+    {{Change::color, 0.6, 4}, {Change::contrast, 1.0, 8}},
+    {{Change::equalize, 0.8, 8}, {Change::equalize, 0.6, 3}}};
 
-void apply(Image& image, const Step& step, Draws& draws) {
-  if (!draws.chance(step.probability)) return;
-  const double strength = step.strength / 9.0, sign = draws.chance(0.5) ? 1 : -1;
-  const auto factor = static_cast<float>(1 + sign * 0.9 * strength);
-  switch (step.change) {
+void change(Image& image, Change how, int strength, int sign) {
+  const double part = strength / 10.0;
+  const auto factor = static_cast<float>(1 + sign * 0.9 * part);
+  switch (how) {
     case Change::posterize:
-      return posterize(image, static_cast<int>(std::nearbyint(8 - 4 * strength)));
+      return posterize(image, static_cast<int>(std::nearbyint(8 - 4 * part)));
     case Change::rotate:
-      image = turned(image, sign * 30 * strength);
+      image = turned(image, 30 * part);
       return;
     case Change::solarize:
-      return solarize(image, static_cast<int>(std::ceil(256 - 256 * strength)));
+      return solarize(image, static_cast<int>(std::ceil(256 - 256 * part)));
     case Change::autocontrast:
       return stretch_contrast(image);
     case Change::equalize:
@@ -185,15 +181,15 @@ void apply(Image& image, const Step& step, Draws& draws) {
     case Change::invert:
       return invert(image);
     case Change::shear:
-      image = sheared(image, sign * 0.3 * strength);
+      image = sheared(image, sign * 0.3 * part);
       return;
   }
 }
 
-}  // namespace
-
 void auto_augment(Image& image, Draws& draws) {
-  for (const Step& step : kPolicy[draws.below(25)]) apply(image, step, draws);
+  for (const Step& step : kPolicy[draws.below(25)])
+    if (draws.chance(step.probability))
+      change(image, step.change, step.strength, draws.chance(0.5) ? 1 : -1);
 }
 
 }  // namespace mt

@@ -41,7 +41,25 @@ void jitter(Image& image, const Jitter& most, Draws& draws);
 // al.: arXiv:1805.09501, table 9, as published in Python: github.com/DeepVoltaire/AutoAugment).
 void auto_augment(Image& image, Draws& draws);
 
-// The images that auto_augment() turns and shears: what comes from outside is grey, 128.
+// A change of these, of strength 0 to 10 (Megatron-LM core_v0.12.1,
+// megatron/legacy/data/autoaugment.py).  Colour, contrast, sharpness and shear go either way, by a
+// sign of 1 or -1.
+enum class Change : std::uint8_t {
+  posterize,
+  rotate,
+  solarize,
+  autocontrast,
+  equalize,
+  color,
+  contrast,
+  sharpness,
+  invert,
+  shear
+};
+void change(Image& image, Change how, int strength, int sign);
+
+// The images that change() turns and shears, to Pillow's bits (Image.rotate, Image.transform) where
+// sides are shorter than 2^15: what comes from outside is grey, 128.
 Image turned(const Image& image, double degrees);  // about its middle, to the nearest pixel
 Image sheared(const Image& image, double by);      // y[., j] = x[., j + by row], by cubics
 

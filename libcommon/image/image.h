@@ -35,8 +35,9 @@ struct ImageLimits {
 };
 
 // The picture of a JPEG, PNG or WebP file, told apart by their first bytes.  `where` names it in
-// errors.  Throws Exit::bad_data for anything else, for what is damaged or cut off, for one that
-// moves, and for one that is larger than the limits.  Thread-safe.
+// errors.  Throws Exit::bad_data for anything else, for what is damaged or cut off, for a WebP
+// that moves, and for one that is larger than the limits.  Of a PNG that moves it is the image that
+// programs show which know of no such files.  Thread-safe; std::bad_alloc where memory ends.
 Image decode_image(Bytes file, const std::string& where, const ImageLimits& limits = {});
 // The same of a file that is read first, at most a GiB.
 Image read_image(const std::string& path, const ImageLimits& limits = {});

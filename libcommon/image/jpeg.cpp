@@ -7,6 +7,8 @@
 
 #include <jerror.h>
 
+#include <new>
+
 #include "base/error.h"
 #include "image/formats.h"
 
@@ -107,6 +109,7 @@ struct Decoder {
 Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limits) {
   Decoder decoder;
   const auto check = [&](bool ok) {
+    if (!ok && decoder.failure.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
     if (!ok) fail(Exit::bad_data, where, ": a damaged JPEG file: ", decoder.failure.line);
   };
   check(decoder.read_header(file));

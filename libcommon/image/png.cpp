@@ -2,7 +2,9 @@
 #include <png.h>
 
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 #include "image/formats.h"
@@ -16,7 +18,8 @@ struct Decoder {
   std::size_t at = 0;
   png_structp png = nullptr;
   png_infop info = nullptr;
-  char line[128] = "out of memory";
+  char line[128] = "";
+  bool lacks_memory = false;
   std::vector<std::uint8_t> samples;  // [height, row]
   std::vector<png_bytep> rows;
   std::size_t row = 0;  // bytes
@@ -39,6 +42,14 @@ struct Decoder {
   png_longjmp(png, 1);
 }
 
+png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<Decoder*>(png_get_mem_ptr(png))->lacks_memory = true;
+  return memory;
+}
+
+void deallocate(png_structp, png_voidp memory) { std::free(memory); }
+
 void pass_over(png_structp, png_const_charp) {}  // what it says of parts that are not read
 
 void give(png_structp png, png_bytep to, std::size_t count) {
@@ -49,7 +60,8 @@ void give(png_structp png, png_bytep to, std::size_t count) {
 }
 
 bool Decoder::read_header(const ImageLimits& limits) {
-  png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, leave, pass_over);
+  png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, leave, pass_over, this, allocate,
+                                 deallocate);
   if (png == nullptr) return false;
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   info = png_create_info_struct(png);
@@ -91,6 +103,7 @@ Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits
   Decoder decoder;
   decoder.file = file;
   const auto check = [&](bool ok) {
+    if (!ok && decoder.lacks_memory) throw std::bad_alloc();
     if (!ok) fail(Exit::bad_data, where, ": a damaged PNG file: ", decoder.line);
   };
   check(decoder.read_header(limits));
@@ -102,6 +115,7 @@ Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits
   const bool in_place = each == 3;
   if (!in_place) decoder.samples.resize(decoder.row * static_cast<std::size_t>(image.height));
   std::uint8_t* const base = in_place ? image.pixels.data() : decoder.samples.data();
+  decoder.rows.reserve(static_cast<std::size_t>(image.height));
   for (std::int64_t y = 0; y < image.height; ++y)
     decoder.rows.push_back(base + static_cast<std::size_t>(y) * decoder.row);
   check(decoder.read_pixels());

@@ -16,16 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Classes "dark" and "light", of three images and two.
+// Classes "dark" and "light", of four images and two.
 class ImageTrees : public testing::Test {
  protected:
   ImageTrees() {
     const std::string images = std::string(MT_TESTDATA) + "/images/";
-    const std::pair<const char*, const char*> files[] = {{"rgb8.png", "dark/b.png"},
-                                                         {"420.jpg", "dark/A.JPG"},
-                                                         {"lossy.webp", "dark/more/c.webp"},
-                                                         {"cmyk.jpg", "light/1.jpeg"},
-                                                         {"rgba8.png", "light/2.png"}};
+    const std::pair<const char*, const char*> files[] = {
+        {"rgb8.png", "dark/b.png"},         {"420.jpg", "dark/A.JPG"},
+        {"lossy.webp", "dark/more/c.webp"}, {"444.jpg", "dark/n.jpg"},
+        {"cmyk.jpg", "light/1.jpeg"},       {"rgba8.png", "light/2.png"}};
     for (const auto& [from, to] : files) {
       fs::create_directories((root() / to).parent_path());
       fs::copy_file(images + from, root() / to);
@@ -77,6 +76,7 @@ ImageSamples samples_of(const std::shared_ptr<const ImageTree>& tree, const Samp
   return {tree, kShape, std::make_unique<const Sampler>(tree->size(), order), 100, changing};
 }
 
+// A folder's own images come before those of the folders in it.
 TEST_F(ImageTrees, HaveClassesAndImagesInTheOrderOfTheirNames) {
   const auto all = tree();
   EXPECT_EQ(all->classes(), (std::vector<std::string>{"dark", "light"}));
@@ -84,10 +84,12 @@ TEST_F(ImageTrees, HaveClassesAndImagesInTheOrderOfTheirNames) {
   for (std::int64_t k = 0; k < all->size(); ++k)
     files.push_back(fs::relative(all->image(k), root()).string() + " " +
                     std::to_string(all->label(k)));
-  EXPECT_EQ(files, (std::vector<std::string>{"dark/A.JPG 0", "dark/b.png 0", "dark/more/c.webp 0",
-                                             "light/1.jpeg 1", "light/2.png 1"}));
-  EXPECT_EQ(tree({.classes = 0.5})->size(), 3);
-  EXPECT_EQ(tree({.of_class = 0.5})->size(), 2);  // 1 of 3 and 1 of 2
+  EXPECT_EQ(files,
+            (std::vector<std::string>{"dark/A.JPG 0", "dark/b.png 0", "dark/n.jpg 0",
+                                      "dark/more/c.webp 0", "light/1.jpeg 1", "light/2.png 1"}));
+  EXPECT_EQ(tree({.classes = 0.5})->size(), 4);
+  EXPECT_EQ(tree({.classes = 0.5})->classes(), all->classes());
+  EXPECT_EQ(tree({.of_class = 0.5})->size(), 3);  // 2 of 4 and 1 of 2
 }
 
 TEST_F(ImageTrees, WhatIsMissingOrNotReadIsSaid) {
@@ -101,17 +103,16 @@ TEST_F(ImageTrees, WhatIsMissingOrNotReadIsSaid) {
             std::string::npos);
 }
 
-TEST_F(ImageTrees, WhatIsValidatedWithIsTheMiddleOfEachImage) {
+TEST_F(ImageTrees, WhatIsValidatedWithIsEachImageInTheModelsSize) {
   const auto all = tree();
   const ImageSamples samples = samples_of(all, {.past_end = PastEnd::repeat}, std::nullopt);
   for (const std::int64_t n : {0, 3, 8}) {
     const Made made = made_of(samples, n);
     EXPECT_EQ(made.ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
-    EXPECT_EQ(made.label[0], all->label(n % 5));
+    EXPECT_EQ(made.label[0], all->label(n % 6));
     EXPECT_EQ(made.mask[0], 1);
     std::vector<float> expected(9 * 12);
-    const Image image =
-        center_crop(resize_short_side(read_image(all->image(n % 5)), 6, Filter::bilinear), 6, 4);
+    const Image image = resize(read_image(all->image(n % 6)), 6, 4, Filter::bilinear);
     make_patches(image, 2, kImageNet, std::span(expected).subspan(3 * 12));
     EXPECT_EQ(made.pixels, expected);
   }
@@ -130,6 +131,13 @@ TEST_F(ImageTrees, WhatIsLearntFromChangesByTheNumberInTheRunAndTheSeedAlone) {
     alike += made.pixels == made_of(other, n).pixels ? 1 : 0;
   }
   EXPECT_LT(alike, 4);
+}
+
+TEST_F(ImageTrees, ARunGoesOnAfterWholeMicroBatchesOfItsOrder) {
+  const ImageSamples samples =
+      samples_of(tree(), {.type = "cyclic", .micro_batch_size = 2, .data_parallel_size = 2}, 1);
+  samples.check_consumed(8);
+  EXPECT_THROW(samples.check_consumed(6), Error);
 }
 
 TEST_F(ImageTrees, ADamagedImageIsNamed) {

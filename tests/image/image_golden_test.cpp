@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <sstream>
 
 #include "image/augment.h"
@@ -17,10 +18,18 @@ Image made_by(const std::string& operation, Image image, const std::vector<doubl
   const auto factor = [&] { return static_cast<float>(numbers.at(0)); };
   if (operation == "bilinear") return resize(image, size(0), size(1), Filter::bilinear);
   if (operation == "bicubic") return resize(image, size(0), size(1), Filter::bicubic);
-  if (operation == "validation")
-    return center_crop(resize_short_side(image, size(0), Filter::bilinear), size(1), size(2));
   if (operation == "mirror") return mirror(image);
   if (operation == "shear") return sheared(image, numbers.at(0));
+  if (operation == "rotate") return turned(image, numbers.at(0));
+  if (operation.starts_with("step-")) {
+    const std::map<std::string, Change> steps = {
+        {"posterize", Change::posterize}, {"rotate", Change::rotate},
+        {"solarize", Change::solarize},   {"color", Change::color},
+        {"contrast", Change::contrast},   {"sharpness", Change::sharpness},
+        {"shear", Change::shear}};
+    change(image, steps.at(operation.substr(5)), static_cast<int>(size(0)),
+           static_cast<int>(size(1)));
+  }
   if (operation == "brightness") adjust_brightness(image, factor());
   if (operation == "contrast") adjust_contrast(image, factor());
   if (operation == "saturation") adjust_saturation(image, factor());

@@ -1,4 +1,5 @@
-// What a micro-batch of images comes to: the mean loss and the share that is told right.
+// What a micro-batch of images comes to: its losses and how many are told right, of which a run
+// reports the means over all images.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,15 +44,16 @@ TEST(ImageObjective, IsTheMeanLossAndReportsTheShareThatIsRight) {
     const double* const x = &numbers[3 * i];
     return std::log(std::exp(x[0]) + std::exp(x[1]) + std::exp(x[2])) - x[label];
   };
-  double mean = 0, share = 0;
-  objective.sum_losses(0, {&mean, DType::f64, {1}}, ends, batch, stream);
-  objective.sum_losses(1, {&share, DType::f64, {1}}, ends, batch, stream);
-  EXPECT_NEAR(mean, (loss(0, 2) + loss(1, 1) + loss(2, 0)) / 3, 1e-12);
-  EXPECT_NEAR(share, 2.0 / 3, 1e-12);
+  double sum = 0, right = 0;
+  objective.sum_losses(0, {&sum, DType::f64, {1}}, ends, batch, stream);
+  objective.sum_losses(1, {&right, DType::f64, {1}}, ends, batch, stream);
+  EXPECT_NEAR(sum, loss(0, 2) + loss(1, 1) + loss(2, 0), 1e-12);
+  EXPECT_EQ(right, 2);
   EXPECT_NEAR(element(scores, 2), 0.25 * (std::exp(-loss(0, 2)) - 1), 1e-12);
   EXPECT_EQ(element(scores, 9), 0);
-  const TermValues values = objective.values(std::vector<LossSum>{{mean, 1}, {share, 1}});
-  EXPECT_NEAR(objective.total(values), mean, 1e-12);
+  for (const Term& term : objective.terms()) EXPECT_EQ(term.mean, Term::Mean::of_losses);
+  const TermValues values = objective.values(std::vector<LossSum>{{sum, 3}, {right, 3}});
+  EXPECT_NEAR(objective.total(values), sum / 3, 1e-12);
 }
 
 }  // namespace

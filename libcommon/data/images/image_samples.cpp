@@ -44,12 +44,6 @@ static Image changed(const Image& image, const ImageShape& shape, std::uint64_t 
   return made;
 }
 
-static Image unchanged(const Image& image, const ImageShape& shape) {
-  const Image resized =
-      resize_short_side(image, std::max(shape.width, shape.height), Filter::bilinear);
-  return center_crop(resized, shape.width, shape.height);
-}
-
 void ImageSamples::get(std::int64_t n, const Fields& to) const {
   const std::int64_t k = order_->sample(n).value();
   const auto ids = to.span<std::int32_t>(Field::ids);
@@ -61,7 +55,8 @@ void ImageSamples::get(std::int64_t n, const Fields& to) const {
       static_cast<std::size_t>(shape_.class_tokens * shape_.patch * shape_.patch * 3);
   std::ranges::fill(pixels.first(of_classes), 0.F);
   const Image read = read_image(tree_->image(k));
-  make_patches(changing_ ? changed(read, shape_, *changing_, n) : unchanged(read, shape_),
+  make_patches(changing_ ? changed(read, shape_, *changing_, n)
+                         : resize(read, shape_.width, shape_.height, Filter::bilinear),
                shape_.patch, kImageNet, pixels.subspan(of_classes));
 }
 

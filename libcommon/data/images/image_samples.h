@@ -5,9 +5,8 @@
 //   loss_mask  1
 // Images that are learnt from are changed at random, by the run's seed and their number in the run:
 // a part of 8 to 100 % in the model's size, mirrored or not, jitter of colours, and one of
-// ImageNet's pairs of changes (Megatron-LM core_v0.12.1, megatron/legacy/data/vit_dataset.py).  Of
-// others the middle is taken, once the shorter side is as long as the model's longer one.
-// Thread-safe.
+// ImageNet's pairs of changes (Megatron-LM core_v0.12.1, megatron/legacy/data/vit_dataset.py).
+// Others are brought to the model's size, whatever their sides' ratio.  Thread-safe.
 #pragma once
 
 #include <memory>
@@ -45,6 +44,7 @@ class ImageSamples final : public Samples {
   void write(std::int64_t n, const Tokenizer& tokenizer, JsonWriter& json) const override;
   Indexes indexes() const override { return {}; }
   bool takes_long() const override { return true; }
+  void check_consumed(std::int64_t consumed) const override { order_->check_consumed(consumed); }
 
  private:
   std::shared_ptr<const ImageTree> tree_;

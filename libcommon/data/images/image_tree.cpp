@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 
@@ -31,7 +32,10 @@ std::vector<std::string> images_in(const fs::path& folder) {
   for (const auto& entry :
        fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
     if (entry.is_regular_file() && is_image(entry.path())) found.push_back(entry.path().string());
-  std::ranges::sort(found);
+  std::ranges::sort(found, {}, [](const std::string& path) {
+    const std::size_t name = path.rfind('/');
+    return std::pair(path.substr(0, name), path.substr(name));
+  });
   return found;
 }
 
@@ -45,23 +49,18 @@ ImageTree::ImageTree(const std::string& folder, const Shares& shares) : folder_(
   std::error_code error;
   if (!fs::is_directory(folder, error))
     fail(Exit::no_input, folder, ": not a folder, expected one with a folder of images a class");
-  try {
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
-    std::ranges::sort(classes_);
-    classes_.resize(share_of(classes_.size(), shares.classes));
-    for (std::size_t i = 0; i < classes_.size(); ++i) {
-      std::vector<std::string> found = images_in(fs::path(folder) / classes_[i]);
-      found.resize(share_of(found.size(), shares.of_class));
-      if (found.empty())
-        fail(Exit::no_input, folder, '/', classes_[i], ": holds no image, or none of the share");
-      for (std::string& path : found)
-        images_.push_back({std::move(path), static_cast<std::int32_t>(i)});
-    }
-  } catch (const fs::filesystem_error& failure) {
-    fail(Exit::io_error, failure.path1().string(), ": ", failure.code().message());
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
+  std::ranges::sort(classes_);
+  for (std::size_t i = 0; i < share_of(classes_.size(), shares.classes); ++i) {
+    std::vector<std::string> found = images_in(fs::path(folder) / classes_[i]);
+    found.resize(share_of(found.size(), shares.of_class));
+    if (found.empty())
+      fail(Exit::no_input, folder, '/', classes_[i], ": holds no image, or none of the share");
+    for (std::string& path : found)
+      images_.push_back({std::move(path), static_cast<std::int32_t>(i)});
   }
-  if (classes_.empty())
+  if (images_.empty())
     fail(Exit::no_input, folder, ": holds no folder of a class, or none of the share");
 }
 

@@ -1,6 +1,7 @@
 // ImageTree: a folder of images of several classes, as torchvision's ImageFolder reads one: each
 // folder in it is a class, in the order of their names, and all files in that and in folders below
-// are its images, in the order of their paths.  Other files than images are passed over.
+// are its images, in the order of their folders' paths, then of their names.  Other files than
+// images are passed over.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class ImageTree {
   ImageTree(const std::string& folder, const Shares& shares);
 
   const std::string& path() const { return folder_; }
-  const std::vector<std::string>& classes() const { return classes_; }
+  const std::vector<std::string>& classes() const { return classes_; }  // all, taken or not
   std::int64_t size() const { return static_cast<std::int64_t>(images_.size()); }
   const std::string& image(std::int64_t k) const { return at(k).path; }
   std::int32_t label(std::int64_t k) const { return at(k).label; }  // number of the class

@@ -35,6 +35,8 @@ class Samples {
   virtual Indexes indexes() const = 0;
   // Whether several are best made at a time.
   virtual bool takes_long() const { return false; }
+  // Throws Exit::bad_config where their own order cannot go on after `consumed` of them.
+  virtual void check_consumed(std::int64_t /*consumed*/) const {}
 
  protected:
   Samples() = default;

@@ -23,9 +23,9 @@ void VisionOptions::add_to(CommandLine& cl) {
   cl.option("--patch-dim", &patch_dim, "N", "vit: side of the patches that images are cut into",
             at_least(1));
   cl.option("--classes-fraction", &shares.classes, "F",
-            "vit: part of the classes that is taken, the first by name", between(0, 1));
+            "vit: part of the classes to learn from, the first by name", between(0, 1));
   cl.option("--data-per-class-fraction", &shares.of_class, "F",
-            "vit: part of the images of each class that is taken, the first by name",
+            "vit: part of the images of each class to learn from, the first by name",
             between(0, 1));
 }
 
@@ -49,6 +49,12 @@ void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
                            "--multiple-validation-sets",
                            "--tokenizer-type",
                            "--tokenizer-model",
+                           "--tiktoken-pattern",
+                           "--tiktoken-num-special-tokens",
+                           "--tiktoken-special-tokens",
+                           "--transformers-version",
+                           "--vocab-extra-ids",
+                           "--no-create-attention-mask-in-dataloader",
                            "--vocab-file",
                            "--merge-file",
                            "--vocab-size",

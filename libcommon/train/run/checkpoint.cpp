@@ -66,6 +66,18 @@ static bool packs_sequences(const PyValue& args) {
   return value != nullptr && *value == PyValue(true);
 }
 
+// A model knows classes of images by their numbers, in the order of their names.
+static void check_same_classes(const Task& task, DType dtype, const PyValue& args,
+                               const std::string& where) {
+  PyValue own = PyValue::dict();
+  task.describe(dtype, own);
+  const PyValue *const stored = args.find("image_classes"), *const here = own.find("image_classes");
+  if (stored != nullptr && here != nullptr && !(*stored == *here))
+    fail(Exit::bad_config, where,
+         ": was trained to tell other classes than this run's images "
+         "have; with --finetune it begins anew");
+}
+
 // The samples that a checkpoint counts as consumed are those of its own order.
 static void warn_of_other_samples(const RunOptions& o, const Task& task, const PyValue& args,
                                   const std::string& where, const Log& log) {
@@ -81,6 +93,8 @@ static void warn_of_other_samples(const RunOptions& o, const Task& task, const P
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
   PyValue own = PyValue::dict();
   task.describe(o.compute_dtype(), own);
+  if (const PyValue* const images = own.find("training_images"))
+    compare("the number of images", "training_images", images->as_integer(where));
   if (packs_sequences(args) != packs_sequences(own))
     log.warn(concat(where, ": --pack-sequences is ", packs_sequences(args) ? "on" : "off",
                     " in the checkpoint and ", packs_sequences(own) ? "on" : "off",
@@ -349,6 +363,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   state.stream.synchronize();
   load_scales(state, common, where, world, log);
   if (place->release || found.begins_anew) return loaded;
+  check_same_classes(task, options.compute_dtype(), args, place->folder);
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {

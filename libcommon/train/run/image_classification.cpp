@@ -1,6 +1,7 @@
 #include "train/run/image_classification.h"
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/samples/batch_options.h"
 #include "model/config/megatron_args.h"
 #include "model/model.h"
@@ -69,6 +70,13 @@ std::span<const std::unique_ptr<SampleSet>> ImageClassification::evaluations(Spl
 
 void ImageClassification::describe(DType dtype, PyValue& args) const {
   add_model_args(model_, dtype, args);
+  const ImageTree* const training = trees_[0].get();
+  if (training == nullptr) return;
+  std::vector<PyValue> names;
+  for (const std::string& name : training->classes())
+    names.emplace_back(replace_invalid_utf8(name));
+  args.set_item("image_classes", PyValue::list(std::move(names)));
+  args.set_item("training_images", PyValue(training->size()));
 }
 
 std::unique_ptr<Task> ImageClassification::changed(const Change& change) const {
@@ -90,7 +98,8 @@ std::unique_ptr<ImageClassification> open_images(PretrainOptions& options) {
          "--data-path: expected two folders, of images to learn from and of others to validate "
          "with");
   for (std::size_t i = 0; i < trees.size(); ++i)
-    trees[i] = std::make_shared<const ImageTree>(folders[i], options.vision.shares);
+    trees[i] = std::make_shared<const ImageTree>(
+        folders[i], i == 0 ? options.vision.shares : ImageTree::Shares());
   const auto& classes = trees[0]->classes();
   if (classes != trees[1]->classes())
     fail(Exit::bad_data, trees[1]->path(), ": has other classes than ", trees[0]->path());

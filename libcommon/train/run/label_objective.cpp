@@ -10,9 +10,7 @@ namespace mt {
 
 std::span<const Term> LabelObjective::terms() const {
   static constexpr Term kTerms[] = {{.name = "lm loss", .mean = Term::Mean::of_micro_batches}};
-  static constexpr Term kOfImages[] = {
-      {.name = "loss", .mean = Term::Mean::of_micro_batches},
-      {.name = "accuracy", .mean = Term::Mean::of_micro_batches, .weight = 0}};
+  static constexpr Term kOfImages[] = {{.name = "loss"}, {.name = "accuracy", .weight = 0}};
   if (asks_ == Asks::first_of_image) return kOfImages;
   return kTerms;
 }
@@ -63,7 +61,8 @@ void LabelObjective::weigh(const Fields& batch, std::span<const double> each) co
   find_rows(batch);
   const auto choices = static_cast<std::size_t>(options_.choices),
              samples = static_cast<std::size_t>(samples_of(batch));
-  const double counted = std::max(1.0, count(0, batch));
+  const double shares =
+      asks_ == Asks::first_of_image ? 1 : std::max(1.0, count(0, batch));  // of a term's sum
   const auto labels = batch.span<std::int32_t>(Field::labels),
              targets = batch.span<std::int32_t>(Field::targets);
   std::ranges::fill(targets, 0);
@@ -75,7 +74,7 @@ void LabelObjective::weigh(const Fields& batch, std::span<const double> each) co
     for (std::size_t i = 0; i < samples; ++i) {
       const T mask = batch.span<T>(Field::loss_mask)[i * choices];
       weight[i] = mask * static_cast<T>(each[0]);
-      share[i] = mask / static_cast<T>(counted);
+      share[i] = mask / static_cast<T>(shares);
     }
   });
 }

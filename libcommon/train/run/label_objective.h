@@ -1,5 +1,6 @@
 // LabelObjective: a task's losses, of the scores that a model's head gives its sequences: the mean
-// over a micro-batch's samples, and of a run's micro-batches.  For a sample
+// over a micro-batch's samples, and of a run's micro-batches, or, of images, over all samples.  For
+// a sample
 //   one      cross-entropy of its scores, or of those of its choices, one each
 //   numbers  the mean over its scores of their squared distance from the numbers
 //   many     the mean over its scores of binary cross-entropy

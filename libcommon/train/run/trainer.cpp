@@ -153,8 +153,9 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
   }
   if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
-  if (!options.evaluation.skip_train)
-    task.training().order.check_consumed(counters_.consumed_train_samples);
+  if (options.evaluation.skip_train) return;
+  task.training().order.check_consumed(counters_.consumed_train_samples);
+  task.training().samples->check_consumed(counters_.consumed_train_samples);
 }
 
 // Gives all rows their initial values, of a teacher those that it has.
