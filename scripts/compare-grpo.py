@@ -4,7 +4,7 @@
 The Llama and the Qwen3 of testdata/trl learn from 160 stored rollouts, two groups of four a step, in order, with a
 constant learning rate, by every loss.  The rollouts were written by nobody: texts of testdata/stories with rewards by
 chance, some without one, and log-probabilities of a model that is near the one that learns, so that ratios are clipped.
-TRL is given them in the place of what it would generate.  Losses and gradient norms must agree to 1e-4, relative to
+TRL is given them in the place of what it would generate, in their order where several steps share them.  Losses and gradient norms must agree to 1e-4, relative to
 what is greater than 1; the divergence and the share of tokens that were clipped are compared, too.
 
   --program PATH   also run mt-finetune, and compare
@@ -28,6 +28,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 import torch  # pylint: disable=wrong-import-position
 import transformers
 import trl
+import trl.trainer.grpo_trainer
 from datasets import Dataset
 from trl_recording import arguments, in_order
 
@@ -56,6 +57,9 @@ CASES = {
     "gspo": (["--loss", "grpo", "--importance-sampling-level", "sequence", "--beta", "0.1"],
              dict(loss_type="grpo", importance_sampling_level="sequence", beta=0.1)),
     "beta": (["--beta", "0.1", "--clip-delta", "1.15"], dict(loss_type="dapo", beta=0.1, delta=1.15)),
+    "passes": (["--loss", "grpo", "--num-iterations", "2", "--steps-per-generation", "2"],
+               dict(loss_type="grpo", num_iterations=2, steps_per_generation=2)),
+    "twice": (["--num-iterations", "2"], dict(loss_type="dapo", num_iterations=2)),
     "kl": (["--beta", "0.1", "--kl-weight", "none"], dict(loss_type="dapo", beta=0.1, use_bias_correction_kl=False)),
 }
 
@@ -86,7 +90,7 @@ def make_rollouts():
 class Stored(trl.GRPOTrainer):
     """Takes stored rollouts for what it would generate."""
     def _generate_and_score_completions(self, inputs):
-        self.batch = [self.rollouts[one["index"]] for one in inputs]
+        self.batch, self.rollouts = self.rollouts[:len(inputs)], self.rollouts[len(inputs):]
         output = super()._generate_and_score_completions(inputs)
         old = torch.zeros(output["completion_ids"].shape)
         for row, one in zip(old, self.batch, strict=True):
@@ -112,7 +116,7 @@ def by_trl(case, folder, rollouts, scratch):
         model=model, reward_funcs=stored_reward, rollout_func=stored,
         args=trl.GRPOConfig(output_dir=scratch, **COMMON, **settings),
         processing_class=transformers.AutoTokenizer.from_pretrained(folder),
-        train_dataset=Dataset.from_list([{"prompt": "", "index": i} for i in range(len(rollouts))]))
+        train_dataset=Dataset.from_list([{"prompt": ""}] * (STEPS * BATCH * settings.get("steps_per_generation", 1))))
     trainer.rollouts, trainer.losses = rollouts, []
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
@@ -131,6 +135,7 @@ def by_program(program, case, folder, lines):
 
 
 def main():
+    trl.trainer.grpo_trainer.shuffle_sequence_dict = lambda batch: batch
     args = arguments(__doc__, only={"choices": CASES})
     differs = False
     with tempfile.TemporaryDirectory() as top:

@@ -3,62 +3,25 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "comm/group.h"
-#include "formats/model_source.h"
 #include "model/config/model_config.h"
 #include "post/policy/policy_task.h"
-#include "post/policy/reward_program.h"
+#include "post/preferences/reference.h"
 
 namespace mt {
-
-// --- Samples ------------------------------------------------------------------------------------
-
-DrawnSamples::~DrawnSamples() = default;
-
-const PolicySamples& DrawnSamples::of_step(std::int64_t k) const {
-  if (!step_ || k < first_ || k - first_ >= step_->size())
-    fail(Exit::internal, name_, ": sample ", k, " is not of the step that was drawn");
-  return *step_;
-}
-
-void DrawnSamples::get(std::int64_t k, const Fields& sample) const {
-  of_step(k).get(k - first_, sample);
-}
-
-std::vector<std::string> DrawnSamples::lines(std::int64_t k, const Tokenizer& tokenizer) const {
-  return of_step(k).lines(k - first_, tokenizer);
-}
-
-void DrawnSamples::write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const {
-  of_step(k).write(k - first_, tokenizer, json);
-}
-
-void DrawnSamples::put(std::int64_t first, std::vector<Rollout> rollouts, std::int64_t seq_length) {
-  std::vector<Example> texts;
-  for (const Rollout& one : rollouts) texts.push_back(one.text);
-  auto packed =
-      std::make_shared<const Packed>(Packed::of(std::move(texts), Packing::none, seq_length));
-  step_ = std::make_unique<PolicySamples>(
-      std::make_unique<PackedSamples>(name_, std::move(packed), PackedSamples::Order{}),
-      std::make_shared<const std::vector<Rollout>>(std::move(rollouts)),
-      std::make_shared<const std::vector<double>>());
-  first_ = first;
-}
-
-// --- The task -----------------------------------------------------------------------------------
 
 DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     : PackedTask(options, std::move(parts.words)),
       options_(options),
       objective_(options.rules, options.share, options.max_completion_length.value_or(1),
                  options.seq_length),
-      parts_(std::move(parts)) {
-  for (const std::string& command : options.programs)
-    programs_.emplace_back(command, options.reward_timeout);
+      parts_(std::move(parts)),
+      rules_(reward_rules(options.rewards)) {
+  for (const RewardRule& rule : rules_)
+    if (rule.is_program())
+      programs_.push_back({RewardProgram(rule.argument, options.reward_timeout), rule.weight});
   const RankOptions& ranks = options.run.ranks;
   for (int i = 0; parts_.reference && i < (ranks.has_processes() ? 1 : ranks.count); ++i)
     score_reference_.push_back(std::make_unique<ScorePass>(
@@ -73,12 +36,25 @@ void DrawingTask::build(const TrainingLength& length, std::uint64_t seed, const 
                         const Log& log) {
   log_ = log;
   seed_ = seed;
-  const std::int64_t size =
-      target_samples(length)[0].value_or(std::ssize(parts_.prompts) * options_.num_generations);
-  auto samples = std::make_unique<DrawnSamples>(size, seq_length());
-  samples_ = samples.get();
-  set_ = std::unique_ptr<SampleSet>(
-      new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
+  const auto set_of = [&](std::int64_t size, DrawnSamples*& made) {
+    auto samples = std::make_unique<DrawnSamples>(size, seq_length());
+    made = samples.get();
+    return std::unique_ptr<SampleSet>(
+        new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
+  };
+  set_ =
+      set_of(target_samples(length)[0].value_or(std::ssize(parts_.prompts) *
+                                                options_.num_generations * options_.num_iterations),
+             samples_);
+  if (options_.needs_old()) scored_ = set_of(options_.texts_at_once(), scored_samples_);
+}
+
+// Only a run that goes on does not know what it began with.
+void DrawingTask::begin(std::int64_t iteration, const Scorer&) const {
+  const CheckpointOptions& o = options_.run.checkpoint;
+  if (iteration == 0 && options_.rules.beta > 0 && options_.reference.empty() &&
+      !model().has_adapters() && !o.save.empty() && options_.run.ranks.process.rank <= 0)
+    std::call_once(begun_, [&] { write_reference_model(o.save, options_.stored->where); });
 }
 
 std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
@@ -87,29 +63,27 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
   return std::make_unique<PolicyTask>(options);
 }
 
-// --- A step -------------------------------------------------------------------------------------
-
 // A step of whose texts no program says anything is learnt from as one without rewards; after three
 // in a row something must be done about the program.
 void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
                          const std::function<bool()>& ends) const {
   constexpr int kMostFailed = 3;
-  const std::vector<RewardRule> rules = reward_rules(options_.rules_of_rewards());
   std::vector<Response> responses;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const PolicyPrompt& asked =
         prompt(first_prompt + static_cast<std::int64_t>(i) / options_.num_generations);
-    drawn[i].rollout.reward = reward_of(rules, drawn[i].text, asked.answer.value_or(""));
+    drawn[i].rollout.reward = reward_of(rules_, drawn[i].text, asked.answer.value_or(""));
     responses.push_back({.prompt = asked.text,
                          .text = drawn[i].text,
                          .answer = asked.answer ? &*asked.answer : nullptr,
-                         .truncated = drawn[i].truncated});
+                         .truncated = drawn[i].rollout.truncated});
   }
   bool failed = false;
-  for (const RewardProgram& program : programs_) {
+  for (const auto& [program, weight] : programs_) {
     const RewardProgram::Verdict verdict = program.judge(responses, ends);
     if (ends()) return;
-    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].rollout.reward += verdict.rewards[i];
+    for (std::size_t i = 0; i < drawn.size(); ++i)
+      drawn[i].rollout.reward += weight * verdict.rewards[i];
     if (verdict.wrong.empty()) continue;
     const auto without =
         std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); });
@@ -123,10 +97,11 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
   failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 
-bool DrawingTask::judge(std::span<DrawnText> drawn, const Drawing& drawing) const {
+bool DrawingTask::judge(std::span<DrawnText> drawn, std::int64_t first_prompt,
+                        const Drawing& drawing) const {
   std::vector<double> rewards(drawn.size() + 1);  // the last: whether the run is to end
   if (drawing.ranks.rank() == 0) {
-    reward(drawn, drawing.first / options_.num_generations, drawing.ends);
+    reward(drawn, first_prompt, drawing.ends);
     std::ranges::transform(drawn, rewards.begin(),
                            [](const DrawnText& one) { return one.rollout.reward; });
     rewards.back() = drawing.ends() ? 1 : 0;
@@ -157,39 +132,24 @@ void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
       drawn[i].rollout.reference.push_back(static_cast<float>(std::min(0.0, -each)));
 }
 
-// As --rollouts reads them.
-void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration) const {
-  if (options_.save_rollouts.empty()) return;
-  std::string lines;
-  for (const DrawnText& one : drawn) {
-    const auto ids = std::span(one.rollout.text.ids);
-    const auto before = static_cast<std::size_t>(one.rollout.prompt_tokens());
-    JsonWriter json;
-    const auto list = [&](const char* name, const auto& items) {
-      json.key(name).begin_array();
-      for (const auto& item : items) json.value(item);
-      json.end_array();
-    };
-    json.begin_object();
-    list("prompt_ids", ids.first(before));
-    list("completion_ids", ids.subspan(before));
-    json.member("text", one.text).member("reward", one.rollout.reward);
-    if (!one.rollout.reference.empty()) list("reference_log_probs", one.rollout.reference);
-    lines += json.end_object().text() + "\n";
-  }
-  std::string number = std::to_string(iteration);
-  number.insert(0, 7 - std::min<std::size_t>(7, number.size()), '0');
-  write_file_atomically(options_.save_rollouts + "/step-" + number + ".jsonl", lines, true);
+// A text that is nearly as long as it may be loses a part of the penalty, as DAPO's do
+// (arXiv:2503.14476, eq. 13).
+void DrawingTask::shape(Rollout& rollout) const {
+  if (options_.overlong_buffer == 0) return;
+  const auto buffer = static_cast<double>(options_.overlong_buffer);
+  const double over =
+      static_cast<double>(rollout.text.targets() - *options_.max_completion_length) + buffer;
+  if (over > 0) rollout.reward -= over / buffer * options_.overlong_penalty;
 }
 
-bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
-  const auto start = std::chrono::steady_clock::now();
-  const std::int64_t group = options_.num_generations, first = drawing.first / group;
-  const std::int64_t asked = drawing.samples / group, ranks = drawing.ranks.size(),
-                     begin = asked * drawing.ranks.rank() / ranks,
-                     end = asked * (drawing.ranks.rank() + 1) / ranks;
+std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& model,
+                                                                  const Drawing& drawing,
+                                                                  const Asked& asked) const {
+  const std::int64_t group = options_.num_generations, ranks = drawing.ranks.size(),
+                     begin = asked.prompts * drawing.ranks.rank() / ranks,
+                     end = asked.prompts * (drawing.ranks.rank() + 1) / ranks;
   std::vector<const PolicyPrompt*> prompts;  // of this rank
-  for (std::int64_t i = begin; i < end; ++i) prompts.push_back(&prompt(first + i));
+  for (std::int64_t i = begin; i < end; ++i) prompts.push_back(&prompt(asked.first + i));
   const CompletionModel about{
       .tokenizer = tokenizer(),
       .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
@@ -197,8 +157,9 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   Sampling sampling = options_.sampling;
   sampling.seed = seed_;
   std::optional<std::vector<DrawnText>> own =
-      draw_texts(model, about, prompts, first + begin,
+      draw_texts(model, about, prompts, asked.first + begin,
                  {.group = group,
+                  .first_text = asked.attempt * group,
                   .seq_length = seq_length(),
                   .most_tokens = options_.max_completion_length.value_or(0),
                   .sampling = sampling,
@@ -206,91 +167,184 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
                   .ends = drawing.ends});
   if (own) refer(*own, drawing.ranks);
   std::optional<std::vector<DrawnText>> drawn = all_texts(drawing.ranks, std::move(own));
-  if (!drawn) return false;
+  if (!drawn) return std::nullopt;
   for (std::size_t i = 0; i < drawn->size(); ++i) {
-    const PolicyPrompt& of = prompt(first + static_cast<std::int64_t>(i) / group);
+    const PolicyPrompt& of = prompt(asked.first + static_cast<std::int64_t>(i) / group);
     (*drawn)[i].rollout.text.file = of.file;
     (*drawn)[i].rollout.text.line = of.line;
   }
-  const std::chrono::duration<double> drew = std::chrono::steady_clock::now() - start;
-  if (!judge(*drawn, drawing)) return false;
-  const bool is_first = drawing.ranks.rank() == 0;
-  if (is_first) keep(*drawn, drawing.iteration);
-  // Ranks that are threads read one task's samples.
-  if (is_first || options_.run.ranks.has_processes()) learn_from(*drawn, drawing, drew.count());
+  if (!judge(*drawn, asked.first, drawing)) return std::nullopt;
+  return drawn;
+}
+
+// Whether there is nothing to be learnt from a group, because its texts are all worth the same.
+static bool are_equal(std::span<const DrawnText> group) {
+  double low = INFINITY, high = -INFINITY;
+  for (const DrawnText& one : group) {
+    if (std::isnan(one.rollout.reward)) continue;
+    low = std::min(low, one.rollout.reward);
+    high = std::max(high, one.rollout.reward);
+  }
+  return !(low < high);
+}
+
+// In the place of groups that are equal the next prompts are asked, a few times; at last there is
+// nothing better than these.
+std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
+                                                           const Drawing& drawing,
+                                                           const Asked& asked) const {
+  const auto group = static_cast<std::size_t>(options_.num_generations);
+  const std::size_t wanted = static_cast<std::size_t>(asked.prompts) * group;
+  Drawn all;
+  std::vector<DrawnText> equal;
+  Asked next = asked;
+  for (; next.attempt <= options_.dynamic_sampling && all.texts.size() < wanted; ++next.attempt) {
+    next.first += next.attempt == 0 ? 0 : next.prompts;
+    next.prompts = static_cast<std::int64_t>((wanted - all.texts.size()) / group);
+    std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, next);
+    if (!drawn) return std::nullopt;
+    if (next.attempt == 0) {
+      std::vector<double> rewards;
+      for (const DrawnText& one : *drawn) rewards.push_back(one.rollout.reward);
+      all.rewards = count_rewards(rewards);
+    }
+    for (std::size_t i = 0; i < drawn->size(); i += group) {
+      const auto texts = std::span(*drawn).subspan(i, group);
+      auto& to = options_.dynamic_sampling > 0 && are_equal(texts) ? equal : all.texts;
+      std::ranges::move(texts, std::back_inserter(to));
+    }
+  }
+  all.attempts = next.attempt;
+  all.equal = static_cast<std::int64_t>(equal.size() / group);
+  equal.resize(wanted - all.texts.size());
+  std::ranges::move(equal, std::back_inserter(all.texts));
+  for (DrawnText& one : all.texts) shape(one.rollout);
+  return all;
+}
+
+std::string DrawingTask::kept(std::int64_t iteration) const {
+  std::string number = std::to_string(iteration);
+  number.insert(0, 7 - std::min<std::size_t>(7, number.size()), '0');
+  return options_.save_rollouts + "/step-" + number + ".jsonl";
+}
+
+// As --rollouts reads them.
+void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration) const {
+  if (options_.save_rollouts.empty()) return;
+  std::string lines;
+  for (const DrawnText& one : drawn) lines += line_of(one.rollout, one.text);
+  write_file_atomically(kept(iteration), lines, true);
+}
+
+// Ranks that are threads read one task's samples.
+bool DrawingTask::has_samples(const Group& ranks) const {
+  return ranks.rank() == 0 || options_.run.ranks.has_processes();
+}
+
+void DrawingTask::learn_from(std::vector<Rollout> rollouts, std::int64_t first) const {
+  take_advantages(rollouts, options_.num_generations, options_.advantages);
+  samples_->put(first, std::move(rollouts), seq_length(), options_.how_learnt());
+}
+
+// What training's own pass says of the texts, before it changes.
+void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
+  if (has_samples(drawing.ranks)) {
+    std::vector<Rollout> rollouts;
+    for (const DrawnText& one : drawn) rollouts.push_back(one.rollout);
+    scored_samples_->put(0, std::move(rollouts), seq_length(), {});
+  }
+  drawing.ranks.barrier();
+  const std::vector<double> said = drawing.score(*scored_);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    Rollout& rollout = drawn[i].rollout;
+    const auto first = static_cast<std::size_t>(static_cast<std::int64_t>(i) * seq_length() +
+                                                rollout.prompt_tokens() - 1);
+    rollout.old.clear();
+    for (std::int64_t t = 0; t < rollout.text.targets(); ++t)
+      rollout.old.push_back(
+          static_cast<float>(std::min(0.0, said[first + static_cast<std::size_t>(t)])));
+  }
+}
+
+// The texts that a run has kept which was saved between two steps that learn from them.
+void DrawingTask::go_on_from_kept(const Drawing& drawing, std::int64_t first,
+                                  std::int64_t iteration) const {
+  drawing.ranks.barrier();  // none reads the samples
+  if (has_samples(drawing.ranks)) {
+    std::vector<Rollout> rollouts =
+        read_rollouts({kept(iteration)},
+                      {.group = options_.num_generations, .seq_length = seq_length()}, tokenizer());
+    if (std::ssize(rollouts) != options_.texts_at_once())
+      fail(Exit::bad_data, kept(iteration), ": ", rollouts.size(), " texts, expected ",
+           options_.texts_at_once(), ", which the run goes on to learn from");
+    std::vector<double> rewards;
+    std::int64_t tokens = 0;
+    for (const Rollout& one : rollouts) {
+      rewards.push_back(one.reward);
+      tokens += one.text.targets();
+    }
+    tell_steps(count_rewards(rewards), tokens, std::ssize(rollouts));
+    learn_from(std::move(rollouts), first);
+  }
+  drawing.ranks.barrier();
+}
+
+bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
+  const std::int64_t texts = options_.texts_at_once(),
+                     done = drawing.first % (texts * options_.num_iterations),
+                     first = drawing.first - done,
+                     iteration = drawing.iteration - done / drawing.samples;
+  if (done > 0) {
+    if (!samples_->has(drawing.first)) go_on_from_kept(drawing, first, iteration);
+    return true;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t group = options_.num_generations;
+  std::optional<Drawn> drawn = draw_groups(
+      model, drawing, {.first = first / options_.num_iterations / group, .prompts = texts / group});
+  if (!drawn) return false;
+  if (options_.needs_old()) ask_for_old(drawn->texts, drawing);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (drawing.ranks.rank() == 0) {
+    keep(drawn->texts, iteration);
+    tell(*drawn, iteration, seconds.count());
+  }
+  if (has_samples(drawing.ranks)) {
+    std::vector<Rollout> rollouts;
+    for (DrawnText& one : drawn->texts) rollouts.push_back(std::move(one.rollout));
+    learn_from(std::move(rollouts), first);
+  }
   drawing.ranks.barrier();
   return true;
 }
 
-// Tells of them, on rank 0, and makes them the step's samples.
-void DrawingTask::learn_from(std::span<DrawnText> drawn, const Drawing& drawing,
-                             double seconds) const {
-  std::vector<Rollout> rollouts;
+void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double seconds) const {
   std::int64_t tokens = 0, truncated = 0;
-  for (DrawnText& one : drawn) {
-    truncated += one.truncated ? 1 : 0;
+  for (const DrawnText& one : drawn.texts) {
+    truncated += one.rollout.truncated ? 1 : 0;
     tokens += one.rollout.text.targets();
-    rollouts.push_back(std::move(one.rollout));
   }
-  take_advantages(rollouts, options_.num_generations, options_.advantages);
-  const RewardCount rewards = count_rewards(rollouts);
-  const auto texts = static_cast<double>(drawn.size());
-  if (drawing.ranks.rank() == 0)
-    log_.event("rollouts", {{"iteration", drawing.iteration},
-                            {"texts", drawn.size()},
-                            {"reward", rewards.mean},
-                            {"without_reward", rewards.without},
-                            {"tokens", static_cast<double>(tokens) / texts},
-                            {"truncated", static_cast<double>(truncated) / texts},
-                            {"seconds", std::round(seconds * 1e3) / 1e3}});
-  samples_->put(drawing.first, std::move(rollouts), seq_length());
+  const auto texts = static_cast<double>(drawn.texts.size());
+  std::vector<LogField> members{{"iteration", iteration},
+                                {"texts", drawn.texts.size()},
+                                {"reward", drawn.rewards.mean},
+                                {"without_reward", drawn.rewards.without},
+                                {"tokens", static_cast<double>(tokens) / texts},
+                                {"truncated", static_cast<double>(truncated) / texts}};
+  if (options_.dynamic_sampling > 0) {
+    members.push_back({"draws", drawn.attempts});
+    members.push_back({"equal_groups", drawn.equal});
+  }
+  members.push_back({"seconds", std::round(seconds * 1e3) / 1e3});
+  log_.event("rollouts", members);
+  tell_steps(drawn.rewards, tokens, std::ssize(drawn.texts));
 }
 
-// --- Its opening --------------------------------------------------------------------------------
-
-static std::unique_ptr<LoadedModel> load_reference(const PolicyOptions& options,
-                                                   const Tokenizer& tokenizer) {
-  if (options.reference.empty()) return nullptr;
-  auto loaded = std::make_unique<LoadedModel>(
-      load_model(options.reference, {}, options.run.compute,
-                 {.families = {ModelFamily::gpt, ModelFamily::mixtral},
-                  .others = "to which nothing that grpo trains can stay near"}));
-  if (loaded->tokenizer->identity() != tokenizer.identity())
-    fail(Exit::bad_config, "--reference ", options.reference,
-         ": has another tokenizer than the model");
-  if (loaded->model->config().max_position_embeddings < options.seq_length)
-    fail(Exit::bad_config, "--reference ", options.reference, ": has ",
-         loaded->model->config().max_position_embeddings, " positions, less than --seq-length ",
-         options.seq_length);
-  return loaded;
-}
-
-std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
-  FinetuneOptions::Words words = options.open_tokenizer();
-  options.take_vocabulary(*words.tokenizer);
-  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
-  const ChatPrompts chat(*words.tokenizer, std::move(words.chat_files), words.place, options.chat);
-  PolicyPrompts read =
-      read_prompts(options.prompts, *words.tokenizer, chat,
-                   {.longest = options.seq_length - 1,
-                    .need_answers = needs_answer(reward_rules(options.rules_of_rewards()))});
-  log.event(
-      "data",
-      {{"split", "train"}, {"prompts", std::ssize(read.prompts)}, {"too_long", read.dropped}});
-  LengthOptions& length = options.run.length;
-  if (length.train_iters == 0 && length.train_samples == 0)
-    length.data_samples = std::ssize(read.prompts) * options.num_generations;
-  options.complete();
-  DrawingTask::Parts parts{.words = {},
-                           .end_tokens = {},
-                           .prompts = std::move(read.prompts),
-                           .reference = load_reference(options, *words.tokenizer)};
-  if (options.stored)
-    parts.end_tokens =
-        end_tokens_of(*open_model(options.stored->where, {.check_while_reading = true}));
-  if (!options.save_rollouts.empty()) std::filesystem::create_directories(options.save_rollouts);
-  parts.words.words = std::move(words);
-  return std::make_unique<DrawingTask>(options, std::move(parts));
+void DrawingTask::tell_steps(const RewardCount& rewards, std::int64_t tokens,
+                             std::int64_t texts) const {
+  told_ = {{.name = "reward", .value = rewards.mean},
+           {.name = "completion tokens",
+            .value = static_cast<double>(tokens) / static_cast<double>(texts)}};
 }
 
 }  // namespace mt

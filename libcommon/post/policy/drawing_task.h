@@ -1,10 +1,15 @@
-// DrawingTask: a policy learns from texts that it writes itself, each step from new ones: of the
-// next prompts, so many texts each, which rewards judge (post/policy/rewards.h).  Each text is
-// learnt once, by the weights that wrote it, so that every ratio of probabilities is 1.
+// DrawingTask: a policy learns from texts that it writes itself: of the next prompts, so many texts
+// each, which rewards judge (post/policy/rewards.h).  Texts of a step that are learnt once, by the
+// weights that wrote them, have ratios of probabilities that are 1.  Where several steps learn from
+// what is drawn at once, or the same texts are learnt several times, the first of these steps asks
+// the training's own pass for the log-probabilities that ratios are of, and a run that is saved
+// between them goes on from the texts that it has kept.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,44 +17,16 @@
 #include "formats/load_model.h"
 #include "infer/score_pass.h"
 #include "post/packed_task.h"
+#include "post/policy/drawn_samples.h"
 #include "post/policy/drawn_texts.h"
 #include "post/policy/policy_objective.h"
 #include "post/policy/policy_options.h"
 #include "post/policy/policy_prompts.h"
-#include "post/policy/policy_samples.h"
+#include "post/policy/reward_program.h"
 
 namespace mt {
 
 class Group;
-class RewardProgram;
-
-// Samples of the step that was drawn last.
-class DrawnSamples final : public Samples {
- public:
-  DrawnSamples(std::int64_t size, std::int64_t seq_length)
-      : size_(size), fields_(policy_fields(seq_length)) {}
-  ~DrawnSamples() override;
-
-  const std::string& name() const override { return name_; }
-  std::int64_t size() const override { return size_; }
-  const FieldSpecs& fields() const override { return fields_; }
-  // Exit::internal for one of another step.
-  void get(std::int64_t k, const Fields& sample) const override;
-  std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const override;
-  void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const override;
-  Indexes indexes() const override { return {}; }
-
-  // From now on they are these, from sample `first` on.
-  void put(std::int64_t first, std::vector<Rollout> rollouts, std::int64_t seq_length);
-
- private:
-  const PolicySamples& of_step(std::int64_t k) const;
-
-  std::string name_ = "--prompts";
-  std::int64_t size_, first_ = 0;
-  FieldSpecs fields_;
-  std::unique_ptr<PolicySamples> step_;
-};
 
 class DrawingTask final : public PackedTask {
  public:
@@ -67,8 +44,11 @@ class DrawingTask final : public PackedTask {
   void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
              const Log& log) override;
   const SampleSet& training() const override { return *set_; }
+  void begin(std::int64_t iteration, const Scorer& score) const override;
   bool draws() const override { return true; }
   bool draw(const Model& model, const Drawing& drawing) const override;
+  // Of the texts that are learnt from: the mean reward, as they were drawn, and the mean of tokens.
+  TermValues told() const override { return told_; }
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
@@ -78,10 +58,31 @@ class DrawingTask final : public PackedTask {
   void reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
               const std::function<bool()>& ends) const;
   // Rank 0 judges, and all know; false where the run is to end.
-  bool judge(std::span<DrawnText> drawn, const Drawing& drawing) const;
+  bool judge(std::span<DrawnText> drawn, std::int64_t first_prompt, const Drawing& drawing) const;
   void refer(std::span<DrawnText> drawn, const Group& ranks) const;
-  void learn_from(std::span<DrawnText> drawn, const Drawing& drawing, double seconds) const;
+  void shape(Rollout& rollout) const;
+  // Asked: a part of the run's prompts.
+  struct Asked {
+    std::int64_t first = 0, prompts = 0, attempt = 0;
+  };
+  std::optional<std::vector<DrawnText>> draw_and_judge(const Model& model, const Drawing& drawing,
+                                                       const Asked& asked) const;
+  // What is drawn at once, and what is told of it.
+  struct Drawn {
+    std::vector<DrawnText> texts = {};
+    RewardCount rewards = {};  // of the first attempt
+    std::int64_t attempts = 0, equal = 0;
+  };
+  std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing,
+                                   const Asked& asked) const;
+  void tell(const Drawn& drawn, std::int64_t iteration, double seconds) const;
+  void tell_steps(const RewardCount& rewards, std::int64_t tokens, std::int64_t texts) const;
+  void learn_from(std::vector<Rollout> rollouts, std::int64_t first) const;
+  void ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const;
   void keep(std::span<const DrawnText> drawn, std::int64_t iteration) const;
+  std::string kept(std::int64_t iteration) const;  // the file
+  void go_on_from_kept(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
+  bool has_samples(const Group& ranks) const;  // whether this rank makes them
   const PolicyPrompt& prompt(std::int64_t number) const {
     return parts_.prompts[static_cast<std::size_t>(number % std::ssize(parts_.prompts))];
   }
@@ -89,12 +90,21 @@ class DrawingTask final : public PackedTask {
   PolicyOptions options_;
   PolicyObjective objective_;
   Parts parts_;
-  std::vector<RewardProgram> programs_;
+  std::vector<RewardRule> rules_;
+  struct Program {
+    RewardProgram program;
+    double weight;
+  };
+  std::vector<Program> programs_;
   std::vector<std::unique_ptr<ScorePass>> score_reference_;  // of each rank of this process
   std::unique_ptr<SampleSet> set_;
-  DrawnSamples* samples_ = nullptr;  // the set's
+  DrawnSamples* samples_ = nullptr;         // the set's
+  std::unique_ptr<SampleSet> scored_;       // what is drawn at once, each text once
+  DrawnSamples* scored_samples_ = nullptr;  // that set's
   std::uint64_t seed_ = 0;
   Log log_;
+  mutable std::once_flag begun_;
+  mutable TermValues told_;
   mutable int failed_steps_ = 0;  // in a row, in which a program said nothing
 };
 

@@ -9,7 +9,8 @@
 namespace mt {
 
 static DrawnText drawn_of(const Completion& completion, const PolicyPrompt& prompt) {
-  DrawnText drawn{.text = completion.text(), .truncated = !completion.end_token()};
+  DrawnText drawn{.text = completion.text()};
+  drawn.rollout.truncated = !completion.end_token();
   Example& text = drawn.rollout.text;
   text.ids = completion.ids();
   if (completion.end_token()) text.ids.push_back(*completion.end_token());
@@ -33,7 +34,8 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
     CompletionOptions asked{
         .num_tokens = options.most_tokens > 0 ? std::min(room, options.most_tokens) : room};
     static_cast<Sampling&>(asked.sampling) = options.sampling;
-    for (std::int64_t member = 0; member < options.group; ++member)
+    for (std::int64_t member = options.first_text; member < options.first_text + options.group;
+         ++member)
       engine.submit(
           completions.emplace_back(about, prompts[i]->ids, asked,
                                    static_cast<std::uint32_t>(first + static_cast<std::int64_t>(i)),
@@ -55,7 +57,7 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
        {one.text.ids.size(), static_cast<std::size_t>(one.prompt_tokens()), one.reference.size(),
-        drawn.text.size(), static_cast<std::size_t>(drawn.truncated)})
+        drawn.text.size(), static_cast<std::size_t>(one.truncated)})
     numbers.push_back(static_cast<double>(count));
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
@@ -71,7 +73,7 @@ static DrawnText take_text(std::span<const double>& numbers) {
   const auto count = [&] { return static_cast<std::size_t>(take()); };
   const std::size_t ids = count(), prompt = count(), references = count(), bytes = count();
   DrawnText drawn;
-  drawn.truncated = take() != 0;
+  drawn.rollout.truncated = take() != 0;
   Example& text = drawn.rollout.text;
   for (std::size_t i = 0; i < ids; ++i) {
     text.ids.push_back(static_cast<std::int32_t>(take()));

@@ -1,6 +1,7 @@
 // draw_texts: texts that a model writes for prompts, several for each, as a policy learns from
 // them.  Text m of prompt n of a run is a function of the weights, the prompt, the seed, n and m
-// alone (kernels/sample.h), whatever is drawn beside it.
+// alone (kernels/sample.h), whatever is drawn beside it.  Where a prompt is asked more often than
+// once in a step, m goes on.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ class Group;
 
 struct DrawOptions {
   std::int64_t group = 0;        // texts of each prompt
+  std::int64_t first_text = 0;   // the number of the first of each
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
@@ -29,9 +31,8 @@ struct DrawOptions {
 };
 
 struct DrawnText {
-  Rollout rollout = {};    // without reward and file; the token that ends the text is of it
-  std::string text = {};   // what was written, without that
-  bool truncated = false;  // there was no such token
+  Rollout rollout = {};   // without reward and file; the token that ends the text is of it
+  std::string text = {};  // what was written, without that
 };
 
 // Of prompts `first` and those behind it of the run, group by group.  The model's values must not

@@ -37,7 +37,9 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return {names.begin(), names.end()};
 }
 
-constexpr std::string_view kProgram = "cmd:";
+bool has_program(const std::vector<std::string>& rewards) {
+  return std::ranges::any_of(reward_rules(rewards), &RewardRule::is_program);
+}
 
 }  // namespace
 
@@ -117,11 +119,28 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "instead: texts that were generated and rewarded, likewise");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number, math or format, or with --prompts cmd:PROGRAM, what a program says; several "
-            "are added up");
+            "number, math, format or regex:EXPRESSION, or with --prompts cmd:PROGRAM, what a "
+            "program says; a weight stands in front of a colon; several are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
             "how long a program may take for the texts of a step", greater_than(0));
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
+  cl.option("--steps-per-generation", &steps_per_generation, "N",
+            "steps that share the texts that are drawn at once, --global-batch-size for each",
+            at_least(1));
+  cl.option("--num-iterations", &num_iterations, "N",
+            "how often these are learnt from before the next are drawn", at_least(1));
+  cl.option("--dynamic-sampling", &dynamic_sampling, "N",
+            "with --prompts: leave out groups whose texts are all worth the same, and ask the "
+            "prompts behind in their place, so often in a step at most",
+            at_least(0));
+  cl.option("--overlong-buffer", &overlong_buffer, "N",
+            "with --prompts: a text that has more than --max-completion-length tokens less these "
+            "is worth less, the more the longer; 0: none is",
+            at_least(0));
+  cl.option("--overlong-penalty", &overlong_penalty, "F", "by how much, where it has all of them",
+            greater_than(0));
+  cl.flag("--mask-truncated-completions", &masks_truncated,
+          "do not learn from texts that were cut, which still count in their groups");
   cl.option("--temperature", &sampling.temperature, "F",
             "with --prompts: what the logits are divided by that a token is drawn from",
             greater_than(0));
@@ -129,11 +148,14 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
             "from all",
             between(0, 1));
-  cl.option("--save-rollouts", &save_rollouts, "FOLDER",
-            "with --prompts: keep each step's texts there, as --rollouts reads them");
+  cl.option(
+      "--save-rollouts", &save_rollouts, "FOLDER",
+      "with --prompts: keep each step's texts there, as --rollouts reads them; those of another "
+      "run are replaced with --force alone; default: SAVE/rollouts where several steps learn "
+      "from the same");
   cl.option("--reference", &reference, "PATH",
-            "with --prompts and --beta: the model that the policy stays near, as a rule what the "
-            "run begins with: what --load may be");
+            "with --prompts and --beta: the model that the policy stays near: what --load may be; "
+            "default: what the run began with, of adapters their model");
   chat.add_to(cl);
   cl.section("Objective");
   add_losses_to(cl);
@@ -145,11 +167,7 @@ void PolicyOptions::take_losses() {
   if (num_generations < 2)
     fail(Exit::bad_config, "--num-generations ", num_generations,
          ": a text is compared with others of its prompt, of which are 2 at least");
-  reward_rules(rules_of_rewards());  // which says what is wrong with them before any work
-  programs.clear();
-  for (const std::string& word : rewards)
-    if (word.starts_with(kProgram)) programs.push_back(word.substr(kProgram.size()));
-  if (std::ranges::count(programs, "") > 0) fail(Exit::usage, "--reward cmd:: expected a program");
+  reward_rules(rewards);  // which says what is wrong with them before any work
   const Named& one = *std::ranges::find(kLosses, loss, &Named::name);
   rules.loss = one.loss;
   share = one.share;
@@ -194,11 +212,12 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   refuse(advantages.scale == RewardScale::none, {"--advantage-epsilon"}, "--scale-rewards none");
   if (cl.given("--calculate-per-token-loss"))
     fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
-  refuse(programs.empty(), {"--reward-timeout"}, "a --reward that is no program");
+  refuse(!has_program(rewards), {"--reward-timeout"}, "a --reward that is no program");
+  refuse(overlong_buffer == 0, {"--overlong-penalty"}, "an --overlong-buffer of 0");
   check_drawing(cl);
 }
 
-// Who draws texts by the weights that learn from them has no ratios but 1.
+// Who draws texts by the weights that learn from them once has no ratios but 1.
 void PolicyOptions::check_drawing(const CommandLine& cl) const {
   const auto refuse = [&](std::initializer_list<const char*> options, const char* why) {
     for (const char* const option : options)
@@ -206,26 +225,33 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   };
   if (prompts.empty()) {
     refuse({"--temperature", "--top-p", "--save-rollouts", "--reference", "--chat-template",
-            "--chat-template-kwargs"},
+            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer"},
            "has no effect without --prompts");
-    if (!programs.empty())
-      fail(Exit::usage, "--reward cmd:", programs.front(), ": judges the texts of --prompts alone");
+    for (const RewardRule& rule : reward_rules(rewards))
+      if (rule.is_program())
+        fail(Exit::usage, "--reward cmd:", rule.argument, ": judges the texts of --prompts alone");
     return;
   }
   refuse({"--rollouts"}, "not with --prompts");
-  refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--importance-correction",
-          "--sapo-temperature-pos", "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg",
-          "--vespo-lambda-pos", "--vespo-lambda-neg"},
-         "has no effect with --prompts, each text of which is learnt from once");
+  refuse({"--importance-correction"},
+         "has no effect with --prompts, whose texts are written by the model that learns");
+  if (!needs_old())
+    refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--sapo-temperature-pos",
+            "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos",
+            "--vespo-lambda-neg"},
+           "has no effect with --prompts, each text of which is learnt from once");
+  if (overlong_buffer > 0 && overlong_buffer > max_completion_length.value_or(0))
+    fail(Exit::usage, "--overlong-buffer ", overlong_buffer,
+         ": expected a --max-completion-length that is not below it");
   if (is_planned()) return;
   if (rewards.empty()) fail(Exit::usage, "--reward: required with --prompts");
-  if (rules.beta > 0 && reference.empty())
-    fail(Exit::usage, "--reference: required with --prompts and --beta");
+  if (rules.beta > 0 && reference.empty() && !stored)
+    fail(Exit::usage, "--reference: required with --prompts and --beta where nothing is loaded");
   if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
 }
 
 // Each rank draws its part of a step.
-void PolicyOptions::complete_drawing() const {
+void PolicyOptions::complete_drawing() {
   if (prompts.empty()) return;
   const ParallelSizes sizes = run.ranks.sizes();
   const std::pair<const char*, bool> apart[] = {
@@ -242,12 +268,24 @@ void PolicyOptions::complete_drawing() const {
   if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
   if (run.batch.schedule.changes())
     fail(Exit::usage, "--prompts: not with a batch size that changes");
+  // From these a run goes on that is saved between two steps that share texts.
+  if (needs_old() && save_rollouts.empty() && !run.checkpoint.save.empty())
+    save_rollouts = run.checkpoint.save + "/rollouts";
 }
 
-std::vector<std::string> PolicyOptions::rules_of_rewards() const {
-  std::vector<std::string> others = rewards;
-  std::erase_if(others, [](const std::string& word) { return word.starts_with(kProgram); });
-  return others;
+// Steps that share texts have them in their order.
+void PolicyOptions::complete_passes() const {
+  if (!needs_old()) return;
+  const char* const option = num_iterations > 1 ? "--num-iterations" : "--steps-per-generation";
+  if (run.batch.schedule.changes())
+    fail(Exit::usage, option, ": not with a batch size that changes");
+  if (!run.checks.iterations_to_skip.empty())
+    fail(Exit::usage, "--iterations-to-skip: not with ", option);
+}
+
+PolicySamples::How PolicyOptions::how_learnt() const {
+  return {.passes = {.texts = texts_at_once(), .times = num_iterations},
+          .masks_truncated = masks_truncated};
 }
 
 void PolicyOptions::complete() {
@@ -263,6 +301,7 @@ void PolicyOptions::complete() {
   FinetuneOptions::complete(true);
   if (plan.search) return;
   if (!is_planned()) complete_drawing();
+  complete_passes();
   if (advantages.scale == RewardScale::batch && run.batch.schedule.changes())
     fail(Exit::usage, "--scale-rewards batch: not with a batch size that changes");
   for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()}) {

@@ -11,17 +11,22 @@
 #include "post/finetune_options.h"
 #include "post/policy/advantages.h"
 #include "post/policy/policy_objective.h"
+#include "post/policy/policy_samples.h"
 
 namespace mt {
 
 struct PolicyOptions : FinetuneOptions {
   std::vector<std::string> rollouts, prompts, rewards;
-  std::vector<std::string> programs = {};  // those of the rewards that are cmd:PROGRAM
-  double reward_timeout = 60;              // seconds
+  double reward_timeout = 60;  // seconds
   std::string save_rollouts, reference;
   Sampling sampling = {};  // without the seed, which is the run's
   ChatOptions chat;
   std::int64_t num_generations = 8;
+  std::int64_t num_iterations = 1, steps_per_generation = 1;
+  std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
+  bool masks_truncated = false;
+  std::int64_t overlong_buffer = 0;
+  double overlong_penalty = 1;
   std::string loss = "dapo", level = "token", estimator = "k3", estimate_weight = "ratio";
   std::string correction = "none", scale = "group";
   std::optional<double> clip_high, epsilon;
@@ -38,12 +43,18 @@ struct PolicyOptions : FinetuneOptions {
   // take_losses().
   void check_unused(const CommandLine& cl) const;
   void complete();
-  std::vector<std::string> rules_of_rewards() const;  // those that are no programs
+
+  // Whether ratios of probabilities can be other than 1 in some step that learns from a text.
+  bool needs_old() const { return num_iterations > 1 || steps_per_generation > 1; }
+  // That are drawn at once.  After complete().
+  std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
+  PolicySamples::How how_learnt() const;
 
  private:
   void add_losses_to(CommandLine& cl);
   void check_drawing(const CommandLine& cl) const;
-  void complete_drawing() const;
+  void complete_passes() const;
+  void complete_drawing();
 };
 
 }  // namespace mt

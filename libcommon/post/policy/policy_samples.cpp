@@ -15,11 +15,14 @@ FieldSpecs policy_fields(std::int64_t seq_length) {
   return fields;
 }
 
-void PolicySamples::get(std::int64_t k, const Fields& sample) const {
+void PolicySamples::get(std::int64_t sample_number, const Fields& sample) const {
+  const std::int64_t k = how_.passes.text(sample_number);
   packed_->get(k, sample);
   const std::size_t number = packed_->bin(k);
   const Rollout& rollout = (*rollouts_)[number];
   sample.span<std::int32_t>(Field::lengths)[0] = static_cast<std::int32_t>(rollout.text.size());
+  if (how_.masks_truncated && rollout.truncated)
+    std::ranges::fill(sample.span<float>(Field::loss_mask), 0.0F);
   const auto values = sample.span<float>(Field::values),
              others = sample.span<float>(Field::reference);
   std::ranges::fill(values, static_cast<float>(rollout.advantage));

@@ -21,25 +21,30 @@ FieldSpecs policy_fields(std::int64_t seq_length);
 
 class PolicySamples final : public Samples {
  public:
+  struct How {
+    RolloutPasses passes = {};
+    bool masks_truncated = false;  // of texts that were cut no token counts
+  };
   // `rollouts` are those of the bins of `packed`, in their order.  `reference`, unless it is empty:
   // what the model that the run began with says, seq_length numbers of each.
   PolicySamples(std::unique_ptr<PackedSamples> packed,
                 std::shared_ptr<const std::vector<Rollout>> rollouts,
-                std::shared_ptr<const std::vector<double>> reference)
+                std::shared_ptr<const std::vector<double>> reference, const How& how)
       : packed_(std::move(packed)),
         rollouts_(std::move(rollouts)),
         reference_(std::move(reference)),
+        how_(how),
         fields_(policy_fields(packed_->packed().seq_length)) {}
 
   const std::string& name() const override { return packed_->name(); }
-  std::int64_t size() const override { return packed_->size(); }
+  std::int64_t size() const override { return packed_->size() * how_.passes.times; }
   const FieldSpecs& fields() const override { return fields_; }
   void get(std::int64_t k, const Fields& sample) const override;
   std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const override {
-    return packed_->lines(k, tokenizer);
+    return packed_->lines(how_.passes.text(k), tokenizer);
   }
   void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const override {
-    packed_->write(k, tokenizer, json);
+    packed_->write(how_.passes.text(k), tokenizer, json);
   }
   Indexes indexes() const override { return {}; }
 
@@ -47,6 +52,7 @@ class PolicySamples final : public Samples {
   std::unique_ptr<PackedSamples> packed_;
   std::shared_ptr<const std::vector<Rollout>> rollouts_;
   std::shared_ptr<const std::vector<double>> reference_;
+  How how_;
   FieldSpecs fields_;
 };
 

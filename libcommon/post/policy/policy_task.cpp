@@ -23,7 +23,8 @@ PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollout
 FieldSpecs PolicyTask::sample_fields() const { return policy_fields(seq_length()); }
 
 std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples> packed) const {
-  return std::make_unique<PolicySamples>(std::move(packed), rollouts_, reference_);
+  return std::make_unique<PolicySamples>(std::move(packed), rollouts_, reference_,
+                                         options_.how_learnt());
 }
 
 // Rollouts that bring the reference bring it all.
@@ -36,8 +37,9 @@ void PolicyTask::build(const TrainingLength& length, std::uint64_t seed, const B
                        const Log& log) {
   PackedTask::build(length, seed, batch, log);
   if (!asks_reference()) return;
-  auto samples = make_samples(
-      std::make_unique<PackedSamples>("reference", data().train, PackedSamples::Order{}));
+  auto samples = std::make_unique<PolicySamples>(
+      std::make_unique<PackedSamples>("reference", data().train, PackedSamples::Order{}), rollouts_,
+      reference_, PolicySamples::How{});
   const std::int64_t size = samples->size();
   referenced_ = std::unique_ptr<SampleSet>(
       new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
@@ -70,11 +72,13 @@ std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
 // What was read.
 static void tell(std::span<const Rollout> rollouts, std::int64_t group, const Log& log) {
   std::int64_t tokens = 0, learnt = 0;
+  std::vector<double> all;
   for (const Rollout& one : rollouts) {
     tokens += one.text.size();
     learnt += one.text.targets();
+    all.push_back(one.reward);
   }
-  const RewardCount rewards = count_rewards(rollouts);
+  const RewardCount rewards = count_rewards(all);
   log.event("data", {{"split", "train"},
                      {"texts", std::ssize(rollouts)},
                      {"prompts", std::ssize(rollouts) / group},
@@ -82,6 +86,19 @@ static void tell(std::span<const Rollout> rollouts, std::int64_t group, const Lo
                      {"learnt", learnt},
                      {"without_reward", rewards.without},
                      {"reward", rewards.mean}});
+}
+
+// Texts that several steps learn from were written by a policy that only the first of them is.
+static void check_passes(std::span<const Rollout> rollouts, const PolicyOptions& options) {
+  if (!options.needs_old()) return;
+  if (std::ssize(rollouts) % options.texts_at_once() != 0)
+    fail(Exit::bad_data, "--rollouts: ", rollouts.size(), " texts, no multiple of the ",
+         options.texts_at_once(), " that steps learn from together");
+  if (const auto one = std::ranges::find_if(rollouts, [](const auto& r) { return r.old.empty(); });
+      one != rollouts.end())
+    fail(Exit::bad_data, one->text.file, ":", one->text.line,
+         ": no \"old_log_probs\" and no \"log_probs\", of which texts have one that several steps "
+         "learn from");
 }
 
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
@@ -112,11 +129,12 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
   LengthOptions& length = options.run.length;
   if (length.train_iters == 0 && length.train_samples == 0) {
     data.epochs = 1;
-    length.data_samples = std::ssize(*rollouts);
+    length.data_samples = std::ssize(*rollouts) * options.num_iterations;
   }
   options.complete();
-  // Advantages are of the texts of a step together.
-  const auto batch = static_cast<std::size_t>(options.run.batch.largest());
+  check_passes(*rollouts, options);
+  // Advantages are of the texts together that were drawn together.
+  const auto batch = static_cast<std::size_t>(options.texts_at_once());
   for (std::size_t first = 0; first < rollouts->size(); first += batch)
     take_advantages(std::span(*rollouts).subspan(first, std::min(batch, rollouts->size() - first)),
                     options.num_generations, options.advantages);

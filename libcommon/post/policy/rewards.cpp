@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "post/policy/math_answer.h"
+#include "text/python_regex.h"
 
 namespace mt {
 namespace {
@@ -99,47 +101,74 @@ double format(std::string_view text, std::string_view) {
   return is_so ? 1 : 0;
 }
 
+double matches(std::string_view text, const PythonRegex& regex) {
+  try {
+    return regex.find_all(replace_invalid_utf8(text), 1).empty() ? 0 : 1;
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_data) throw;
+    return NAN;
+  }
+}
+
 struct Known {
   const char* name;
-  double (*judge)(std::string_view text, std::string_view answer);
+  double (*judge)(std::string_view text, std::string_view answer);  // null: its argument does
   bool needs_answer;
+  const char* argument;  // what it is; null: there is none
 };
-constexpr Known kKnown[] = {{"exact", exact, true},
-                            {"number", number, true},
-                            {"math", math, true},
-                            {"format", format, false}};
+constexpr Known kKnown[] = {{"exact", exact, true, nullptr},
+                            {"number", number, true, nullptr},
+                            {"math", math, true, nullptr},
+                            {"format", format, false, nullptr},
+                            {"regex", nullptr, false, "an expression"},
+                            {"cmd", nullptr, false, "a program"}};
 
 const Known* known(std::string_view name) {
   const auto* const found = std::ranges::find(kKnown, name, &Known::name);
   return found == std::end(kKnown) ? nullptr : found;
 }
 
-std::vector<std::string> reward_names() {
-  std::vector<std::string> names;
-  for (const Known& one : kKnown) names.emplace_back(one.name);
-  return names;
+double weight_of(const std::string& word, std::string_view number) {
+  double weight = 0;
+  const char* const last = number.data() + number.size();
+  const auto [end, error] = std::from_chars(number.data(), last, weight);
+  if (error != std::errc() || end != last || !std::isfinite(weight))
+    fail(Exit::usage, "--reward ", word, ": expected a number as weight");
+  return weight;
+}
+
+RewardRule rule_of(const std::string& word) {
+  const std::size_t end = std::min(word.find_first_of("=:"), word.size());
+  const std::size_t colon = std::min(word.find(':', end), word.size());
+  RewardRule rule{.name = word.substr(0, end)};
+  const Known* const one = known(rule.name);
+  if (one == nullptr) {
+    std::string names;
+    for (const Known& each : kKnown)
+      names += concat(names.empty() ? "" : ", ", each.name, each.argument != nullptr ? ":…" : "");
+    fail(Exit::usage, "--reward ", rule.name, ": expected one of ", names);
+  }
+  if (colon > end)
+    rule.weight = weight_of(word, std::string_view(word).substr(end + 1, colon - end - 1));
+  rule.argument = colon < word.size() ? word.substr(colon + 1) : "";
+  if (one->argument != nullptr && rule.argument.empty())
+    fail(Exit::usage, "--reward ", word, ": expected ", one->argument, " behind a colon");
+  if (one->argument == nullptr && colon < word.size())
+    fail(Exit::usage, "--reward ", word, ": ", one->name, " takes nothing behind a colon");
+  if (rule.name != "regex") return rule;
+  try {
+    rule.regex = std::make_shared<const PythonRegex>(rule.argument);
+  } catch (const Error& error) {
+    fail(Exit::usage, "--reward regex: ", error.what());
+  }
+  return rule;
 }
 
 }  // namespace
 
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
   std::vector<RewardRule> rules;
-  for (const std::string& word : words) {
-    const std::size_t equals = std::min(word.find('='), word.size());
-    RewardRule rule{.name = word.substr(0, equals)};
-    if (known(rule.name) == nullptr) {
-      std::string names;
-      for (const std::string& name : reward_names()) names += (names.empty() ? "" : ", ") + name;
-      fail(Exit::usage, "--reward ", rule.name, ": expected one of ", names);
-    }
-    if (equals < word.size()) {
-      const char *const first = word.data() + equals + 1, *const last = word.data() + word.size();
-      const auto [end, error] = std::from_chars(first, last, rule.weight);
-      if (error != std::errc() || end != last || !std::isfinite(rule.weight))
-        fail(Exit::usage, "--reward ", word, ": expected a number as weight");
-    }
-    rules.push_back(std::move(rule));
-  }
+  for (const std::string& word : words) rules.push_back(rule_of(word));
   return rules;
 }
 
@@ -151,7 +180,11 @@ bool needs_answer(const std::vector<RewardRule>& rules) {
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer) {
   double sum = 0;
-  for (const RewardRule& rule : rules) sum += rule.weight * known(rule.name)->judge(text, answer);
+  for (const RewardRule& rule : rules) {
+    if (rule.is_program()) continue;
+    sum += rule.weight *
+           (rule.regex ? matches(text, *rule.regex) : known(rule.name)->judge(text, answer));
+  }
   return sum;
 }
 

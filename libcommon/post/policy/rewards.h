@@ -5,25 +5,36 @@
 //   math    1 where the text's answer is the same as mathematics (post/policy/math_answer.h), NaN
 //           where what was wanted is none: there is no reward
 //   format  1 where the text is <think>…</think>, a line's end, and <answer>…</answer>, each once
+//   regex   1 where its expression, one of Python's, matches somewhere in the text; NaN where that
+//           takes more steps than PythonRegex has
+//   cmd     what its program says of the text (post/policy/reward_program.h)
 // A reward is a weighted sum of these; each is 0 otherwise.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mt {
 
+class PythonRegex;
+
 struct RewardRule {
   std::string name;
   double weight = 1;
+  std::string argument = {};                           // the expression, or the program
+  std::shared_ptr<const PythonRegex> regex = nullptr;  // that expression
+
+  bool is_program() const { return name == "cmd"; }
 };
 
-// Of NAME or NAME=WEIGHT, each.  Exit::usage, beginning with --reward, for one that is neither.
+// Of NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT, each.  Exit::usage, beginning with --reward, for one
+// that is neither, or whose expression is none.
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
-// NaN: there is none.
+// By all that are no programs.  NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
 

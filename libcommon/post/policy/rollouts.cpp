@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "post/labels/object_lines.h"
 #include "text/tokenizer.h"
 
@@ -43,10 +44,16 @@ std::vector<float> log_probs(const JsonObject& line, const char* name, std::int6
 
 // The completion's text, without the token that ends it.
 std::string text_of(const Rollout& rollout, const Tokenizer& tokenizer) {
-  auto ids = std::span(rollout.text.ids).subspan(static_cast<std::size_t>(rollout.prompt_tokens()));
-  const SpecialTokens special = tokenizer.special_ids();
-  if (ids.back() == special.eos || ids.back() == tokenizer.eod()) ids = ids.first(ids.size() - 1);
-  return tokenizer.decode_text(ids);
+  const auto ids =
+      std::span(rollout.text.ids).subspan(static_cast<std::size_t>(rollout.prompt_tokens()));
+  return tokenizer.decode_text(ids.first(ids.size() - (rollout.truncated ? 0 : 1)));
+}
+
+bool is_truncated(const JsonObject& line, std::int32_t last, const Tokenizer& tokenizer) {
+  bool truncated = last != tokenizer.special_ids().eos && last != tokenizer.eod();
+  if (line.has("truncated") && line.member("truncated").get(truncated))
+    line.refuse("\"truncated\": expected true or false");
+  return truncated;
 }
 
 Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
@@ -59,6 +66,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   one.text.learnt.resize(one.text.ids.size(), true);
   if (one.text.size() > options.seq_length)
     line.refuse(one.text.size(), " tokens, longer than --seq-length ", options.seq_length);
+  one.truncated = is_truncated(line, one.text.ids.back(), tokenizer);
   if (!options.rewards.empty())
     one.reward = reward_of(options.rewards, text_of(one, tokenizer),
                            needs_answer(options.rewards) ? line.text("answer") : "");
@@ -88,14 +96,33 @@ void take_advantages(std::span<Rollout> step, std::int64_t group, const Advantag
   for (std::size_t i = 0; i < step.size(); ++i) step[i].advantage = all[i];
 }
 
-RewardCount count_rewards(std::span<const Rollout> rollouts) {
+std::string line_of(const Rollout& rollout, const std::string& text) {
+  const auto ids = std::span(rollout.text.ids);
+  const auto before = static_cast<std::size_t>(rollout.prompt_tokens());
+  JsonWriter json;
+  const auto list = [&](const char* name, const auto& items) {
+    if (items.empty()) return;
+    json.key(name).begin_array();
+    for (const auto& item : items) json.value(item);
+    json.end_array();
+  };
+  json.begin_object();
+  list("prompt_ids", ids.first(before));
+  list("completion_ids", ids.subspan(before));
+  json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
+  list("old_log_probs", rollout.old);
+  list("reference_log_probs", rollout.reference);
+  return json.end_object().text() + "\n";
+}
+
+RewardCount count_rewards(std::span<const double> rewards) {
   RewardCount count;
   double sum = 0;
-  for (const Rollout& one : rollouts) {
-    count.without += std::isnan(one.reward) ? 1 : 0;
-    sum += std::isnan(one.reward) ? 0 : one.reward;
+  for (const double one : rewards) {
+    count.without += std::isnan(one) ? 1 : 0;
+    sum += std::isnan(one) ? 0 : one;
   }
-  const auto rewarded = static_cast<double>(std::ssize(rollouts) - count.without);
+  const auto rewarded = static_cast<double>(std::ssize(rewards) - count.without);
   count.mean = std::round(sum / std::max(1.0, rewarded) * 1e6) / 1e6;
   return count;
 }

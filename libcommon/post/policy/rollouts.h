@@ -2,6 +2,8 @@
 // object a line:
 //   {"prompt_ids":[…],"completion_ids":[…],"reward":number or null,
 //    "answer"?:text              that rules compare the completion with, instead of a reward
+//    "truncated"?:bool           whether it was cut by its length; else its last token ends it.
+//                                Default: that token does, where it is one that ends texts
 //    "log_probs"?:[…]            of the completion's tokens, by who generated it
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
@@ -26,6 +28,7 @@ struct Rollout {
   Example text;       // its completion is learnt
   double reward = 0;  // NaN: there is none
   double advantage = 0;
+  bool truncated = false;  // its last token is not one that ends it
   // Of the completion's tokens; empty: not known.
   std::vector<float> old, reference, generated;
 
@@ -38,14 +41,28 @@ struct RolloutOptions {
   std::vector<RewardRule> rewards = {};  // by these; empty: each line has its reward
 };
 
+// RolloutPasses: how the texts of a run become its samples: so many of them, which were drawn at
+// once, are learnt so often before the next; 0 texts: all there are.
+struct RolloutPasses {
+  std::int64_t texts = 0, times = 1;
+
+  // Which text sample k of the run is.
+  std::int64_t text(std::int64_t k) const {
+    return times == 1 ? k : k / (texts * times) * texts + k % texts;
+  }
+};
+
 // Gives the texts of a step, group by group, their advantages.
 void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules);
+
+// A line of a file, with the text that its completion is.
+std::string line_of(const Rollout& rollout, const std::string& text);
 
 struct RewardCount {
   double mean = 0;  // of the rewards that there are
   std::int64_t without = 0;
 };
-RewardCount count_rewards(std::span<const Rollout> rollouts);
+RewardCount count_rewards(std::span<const double> rewards);
 
 // Exit::bad_data names the line that cannot be used, or whose prompt is not its group's.
 std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,

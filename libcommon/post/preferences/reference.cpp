@@ -1,5 +1,7 @@
 #include "post/preferences/reference.h"
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -36,19 +38,43 @@ static std::vector<double> numbers_of(const JsonObject& object, const char* name
   return numbers;
 }
 
-void Reference::read(const std::string& folder, const std::string& hash) {
+// Calls body(object) with a folder's, which must have this schema.
+template <class Body>
+static void read_object(const std::string& folder, const char* schema, const Body& body) {
   const std::string path = path_in(folder), text = read_file(path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parse_json(parser, text).get(root))
     fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
   const JsonObject object(root, path);
-  if (object.text_or("schema", "") != "mt-reference/1")
-    object.refuse("is no reference of mt-finetune");
+  if (object.text_or("schema", "") != schema) object.refuse("is no such reference of mt-finetune");
+  body(object);
+}
+
+void Reference::read(const std::string& folder, const std::string& hash) {
+  read_object(folder, "mt-reference/1", [&](const JsonObject& object) { take(object, hash); });
+}
+
+void Reference::take(const JsonObject& object, const std::string& hash) {
   if (object.text("data") != hash)
     object.refuse("is of other samples than this run's; go on with the data and options of before");
   train = numbers_of(object, "train", train.size());
   valid = numbers_of(object, "valid", valid.size());
+}
+
+void write_reference_model(const std::string& folder, const std::string& path) {
+  JsonWriter json;
+  json.begin_object()
+      .member("schema", "mt-reference/2")
+      .member("model", std::filesystem::absolute(path).lexically_normal().string());
+  write_file_atomically(path_in(folder), json.end_object().text() + "\n", true);
+}
+
+std::string read_reference_model(const std::string& folder) {
+  std::string path;
+  read_object(folder, "mt-reference/2",
+              [&](const JsonObject& object) { path = object.text("model"); });
+  return path;
 }
 
 std::string hash_of(const Packed& train, const Packed* valid) {

@@ -83,10 +83,13 @@ class Task {
     std::int64_t first = 0, samples = 0;  // of the run
     Group& ranks;                         // all
     std::function<bool()> ends = {};      // asked now and then: whether a signal came to this rank
+    Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Model& model, const Drawing& drawing) const;
+  // What is told beside its losses of a step that was drawn, on rank 0.
+  virtual TermValues told() const { return {}; }
 
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
   // order; -1: there was none.  Called on rank 0 alone.

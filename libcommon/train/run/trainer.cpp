@@ -54,6 +54,7 @@ class Trainer {
   void save_before_larger_steps(int micro_batches);
   void skip_step(const BatchOptions::StepSize& size);
   void draw_samples(const BatchOptions::StepSize& size);
+  std::vector<double> score_drawn(const SampleSet& set);
   void begin_step(const BatchOptions::StepSize& size);
   void end_step();
   void search_again(double step_seconds);
@@ -178,11 +179,18 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
                             .first = counters_.consumed_train_samples,
                             .samples = size.computed,
                             .ranks = world_.all(),
-                            .ends = [this] { return interruption_.is_signalled(); }})) {
+                            .ends = [this] { return interruption_.is_signalled(); },
+                            .score = [this](const SampleSet& set) { return score_drawn(set); }})) {
     interruption_.poll();
     heed_signals();
   }
   reports_.train_progress().doing("training");
+}
+
+std::vector<double> Trainer::score_drawn(const SampleSet& set) {
+  auto scores = score(set);
+  if (!scores) heed_signals();  // which ends the run
+  return std::move(*scores);
 }
 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
@@ -232,6 +240,8 @@ void Trainer::end_step() {
   const TrainStep::Result result = step_.end();
   ended_at_ = report.iteration;
   report.losses = result.losses;
+  if (!report.losses.empty())
+    for (const TermValue& value : task_.told()) report.losses.push_back(value);
   report.experts = result.experts;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;

@@ -6,6 +6,7 @@
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_task.h"
 #include "tests/post/sft_run.h"
+#include "train/run/to_load.h"
 
 namespace mt {
 namespace {
@@ -52,13 +53,30 @@ class DrawingRun : public SftRun {
     return read_file(path(concat(run, "-rollouts/step-000000", number, ".jsonl")));
   }
 
-  void expect_same_values(const std::string& a, const std::string& b) const {
+  // Four steps, of which two share what is drawn, each twice.
+  PolicyOptions several(const std::string& save) const {
+    PolicyOptions o = drawing(save);
+    o.num_iterations = o.steps_per_generation = 2;
+    o.run.length.train_iters = 8;
+    return o;
+  }
+
+  // A member of each line of a kept step.
+  std::vector<double> numbers(const std::string& run, int number, const std::string& member) const {
+    const std::string lines = step(run, number), key = "\"" + member + "\":";
+    std::vector<double> all;
+    for (std::size_t at = 0; (at = lines.find(key, at)) != lines.npos; ++at)
+      all.push_back(std::stod(lines.substr(at + key.size())));
+    return all;
+  }
+
+  void expect_same_values(const std::string& a, const std::string& b, int steps = 4) const {
     int compared = 0;
-    for (const auto& file : fs::directory_iterator(path(a + "/iter_0000004"))) {
+    const std::string folder = concat("/iter_000000", steps, "/");
+    for (const auto& file : fs::directory_iterator(path(a + folder))) {
       const std::string name = file.path().filename().string();
       if (!name.ends_with(".distcp")) continue;
-      EXPECT_TRUE(read_file(path(b + "/iter_0000004/") + name) == read_file(file.path().string()))
-          << name;
+      EXPECT_TRUE(read_file(path(b + folder) + name) == read_file(file.path().string())) << name;
       ++compared;
     }
     EXPECT_GT(compared, 0);
@@ -86,7 +104,7 @@ TEST_F(DrawingRun, LearnsWhatItStores) {
 }
 
 // Ranks that each draw a part of a step draw the texts of one, whose divergence from another model
-// they share, even where there are more of them than prompts.
+// they share, even where there are more of them than prompts, and learn from them twice.
 TEST_F(DrawingRun, RanksShareTheTexts) {
   PolicyOptions start = drawing("start");
   start.run.length.train_iters = 1;
@@ -99,6 +117,7 @@ TEST_F(DrawingRun, RanksShareTheTexts) {
     o.run.ranks.count = ranks;
     o.run.optimizer.sharding_strategy = sharding;
     o.run.optimizer.use_distributed_optimizer = std::string(sharding) != "no_shard";
+    o.num_iterations = 2;
     o.rules.beta = 0.2;
     o.reference = path("start");
     train_with(o);
@@ -106,10 +125,17 @@ TEST_F(DrawingRun, RanksShareTheTexts) {
   run("alone", 1, "no_shard");
   run("two", 2, "no_shard");
   run("three", 3, "optim_grads");
-  for (int i = 1; i <= 4; ++i) {
-    EXPECT_GT(step("alone", i).size(), 100U);
-    EXPECT_EQ(step("alone", i), step("two", i));
-    EXPECT_EQ(step("alone", i), step("three", i));
+  // What the weights say of them differs by how the ranks' gradients are added up.
+  const auto texts = [&](const std::string& name) {
+    std::string lines = step(name, 3);
+    for (std::size_t at = 0; (at = lines.find("\"old_log_probs\"", at)) != lines.npos;)
+      lines.erase(at, lines.find(']', at) - at);
+    return lines;
+  };
+  EXPECT_GT(step("alone", 1).size(), 100U);
+  for (const char* const name : {"two", "three"}) {
+    EXPECT_EQ(step("alone", 1), step(name, 1));
+    EXPECT_EQ(texts("alone"), texts(name));
   }
 }
 
@@ -123,6 +149,148 @@ TEST_F(DrawingRun, GoesOnToTheBit) {
   train_with(part);
   expect_same_values("whole", "parts");
   for (int i = 1; i <= 4; ++i) EXPECT_EQ(step("whole", i), step("parts", i));
+}
+
+// Texts that four steps learn from are kept with what ratios of probabilities are of, which are 1
+// in the first of these steps alone.
+TEST_F(DrawingRun, SeveralStepsLearnFromTheSameTexts) {
+  PolicyOptions drawn = several("drawn");
+  drawn.run.report.log_interval = 1;
+  train_with(drawn);
+  const std::string log = read_file(path("drawn/run.jsonl"));
+  int number = 0;
+  for (std::size_t at = 0; (at = log.find("\"event\":\"step\"", at)) != log.npos; ++at, ++number) {
+    const double ratio = std::stod(log.substr(log.find("\"ratio\":", at) + 8));
+    EXPECT_EQ(ratio == 1, number % 4 == 0) << number << ": " << ratio;
+  }
+  EXPECT_EQ(number, 8);
+  int files = 0;
+  for ([[maybe_unused]] const auto& file : fs::directory_iterator(path("drawn-rollouts"))) ++files;
+  EXPECT_EQ(files, 2);
+  PolicyOptions stored = several("stored");
+  stored.prompts.clear();
+  stored.rewards.clear();
+  stored.save_rollouts.clear();
+  for (const int i : {1, 5})
+    stored.rollouts.push_back(path(concat("drawn-rollouts/step-000000", i, ".jsonl")));
+  stored.take_losses();
+  train_with(stored);
+  expect_same_values("drawn", "stored", 8);
+}
+
+// A run that ends between two steps that share texts goes on from those that it has kept.
+TEST_F(DrawingRun, GoesOnBetweenStepsThatShareTexts) {
+  train_with(several("whole"));
+  PolicyOptions part = several("parts");
+  part.save_rollouts.clear();  // in the run's own folder
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 3;
+  for (int i = 0; i < 3; ++i) train_with(part);
+  expect_same_values("whole", "parts", 8);
+  EXPECT_EQ(read_file(path("parts/rollouts/step-0000005.jsonl")), step("whole", 5));
+}
+
+// Groups whose texts are worth the same give way to those of the prompts behind, as long as they
+// may; and what is too long is worth less.
+TEST_F(DrawingRun, ShapesAndChoosesWhatIsLearnt) {
+  const auto equal_groups = [&](const std::string& name, std::int64_t attempts) {
+    PolicyOptions o = drawing(name);
+    o.rewards = {"regex:e"};
+    o.dynamic_sampling = attempts;
+    o.run.batch.global_batch_size = 12;
+    o.run.length.train_iters = 1;
+    o.run.checkpoint.load = path("start");
+    o.run.checkpoint.finetune = true;
+    o.take_losses();
+    train_with(o);
+    const std::vector<double> rewards = numbers(name, 1, "reward");
+    EXPECT_EQ(rewards.size(), 12U);
+    int equal = 0;
+    for (std::size_t i = 0; i + 1 < rewards.size(); i += 2) equal += rewards[i] == rewards[i + 1];
+    return equal;
+  };
+  PolicyOptions start = drawing("start");
+  start.run.length.train_iters = 1;
+  train_with(start);
+  EXPECT_GT(equal_groups("all", 0), 0);
+  EXPECT_EQ(equal_groups("unequal", 100), 0);
+
+  PolicyOptions o = drawing("shaped");
+  o.rewards = {"regex=0:e"};
+  o.max_completion_length = 6;
+  o.overlong_buffer = 4;
+  o.overlong_penalty = 0.5;
+  o.take_losses();
+  train_with(o);
+  const std::string lines = step("shaped", 1);
+  const std::vector<double> rewards = numbers("shaped", 1, "reward");
+  std::size_t at = 0;
+  for (const double reward : rewards) {
+    at = lines.find("\"completion_ids\":[", at) + 1;
+    const auto tokens = 1 + std::ranges::count(lines.substr(at, lines.find(']', at) - at), ',');
+    EXPECT_DOUBLE_EQ(reward, -std::max(0.0, static_cast<double>(tokens) - 2) / 4 * 0.5);
+  }
+  EXPECT_LT(*std::ranges::min_element(rewards), 0);
+}
+
+// Without a reference a run stays near the model that it began with, also once it goes on; one that
+// trains adapters near the model that they are of.
+TEST_F(DrawingRun, StaysNearWhatItBeganWith) {
+  PolicyOptions start = drawing("start");
+  start.run.length.train_iters = 1;
+  train_with(start);
+  const auto from_start = [&](const std::string& name, const std::string& reference) {
+    PolicyOptions o = drawing(name);
+    o.rules.beta = 0.2;
+    o.reference = reference;
+    o.run.checkpoint.load = path("start");
+    o.run.checkpoint.finetune = true;
+    o.stored = stored_settings(o.run.checkpoint, 0);
+    return o;
+  };
+  train_with(from_start("given", path("start")));
+  PolicyOptions part = from_start("parts", "");
+  part.run.length.exit_interval = 2;
+  train_with(part);
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.checkpoint.finetune = false;
+  part.stored = stored_settings(part.run.checkpoint, 0);
+  part.run.length.exit_interval.reset();
+  train_with(part);
+  expect_same_values("given", "parts");
+
+  PolicyOptions adapters = from_start("adapters", "");
+  adapters.model.lora_rank = 2;
+  train_with(adapters);
+  const auto said = [&](const std::string& run) {
+    const std::string line = step(run, 1);
+    return line.substr(line.find("reference_log_probs"));
+  };
+  EXPECT_EQ(said("adapters"), said("given"));
+}
+
+// What a run has kept is another's only with --force.
+TEST_F(DrawingRun, KeepsWhatAnotherRunHasKept) {
+  PolicyOptions o = drawing("run");
+  o.run.length.train_iters = 1;
+  train_with(o);
+  const std::string kept = step("run", 1);
+  o.run.checkpoint.save = path("other");
+  o.run.seed += 1;
+  try {
+    train_with(o);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::cannot_create);
+    EXPECT_EQ(std::string(error.what()),
+              path("run-rollouts") +
+                  ": holds rollouts of another run, step-0000001.jsonl; --force "
+                  "replaces those of equal steps");
+  }
+  EXPECT_EQ(step("run", 1), kept);
+  o.run.checkpoint.force = true;
+  train_with(o);
+  EXPECT_NE(step("run", 1), kept);
 }
 
 // The first texts of a step of twelve are those of a step of four, of the same weights; and all

@@ -2,7 +2,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "post/policy/policy_samples.h"
 #include "post/policy/policy_task.h"
+#include "tensor/buffer.h"
 #include "tests/post/sft_run.h"
 
 namespace mt {
@@ -186,6 +188,68 @@ TEST_F(PolicyRun, RulesReward) {
     runs.push_back(run_of(o, 2));
   }
   EXPECT_EQ(largest_difference(runs[0], runs[1]).value, 0);
+}
+
+// Steps that share texts learn from them in their order, as often as was asked for; nothing counts
+// of a text that was cut.
+TEST_F(PolicyRun, SamplesOfSeveralPasses) {
+  std::vector<Example> texts;
+  auto rollouts = std::make_shared<std::vector<Rollout>>();
+  for (std::int32_t i = 0; i < 8; ++i) {
+    Rollout& one = rollouts->emplace_back();
+    one.text.ids = {10 + i, 20, 21};
+    one.text.learnt = {false, true, true};
+    one.advantage = i;
+    one.truncated = i % 2 == 1;
+    texts.push_back(one.text);
+  }
+  const auto samples_of = [&](const PolicySamples::How& how) {
+    return PolicySamples(
+        std::make_unique<PackedSamples>(
+            "", std::make_shared<const Packed>(Packed::of(texts, Packing::none, 4)),
+            PackedSamples::Order{}),
+        rollouts, std::make_shared<const std::vector<double>>(), how);
+  };
+  const PolicySamples samples =
+      samples_of({.passes = {.texts = 4, .times = 2}, .masks_truncated = true});
+  ASSERT_EQ(samples.size(), 16);
+  const std::int64_t bytes = fields_bytes(samples.fields(), 1, DType::f32);
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(bytes));
+  const Fields one = fields_in(buffer.tensor(DType::u8, {bytes}), samples.fields(), 1, DType::f32);
+  for (std::int64_t k = 0; k < 16; ++k) {
+    samples.get(k, one);
+    const std::int32_t expected[] = {0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7};
+    EXPECT_EQ(one.span<float>(Field::values)[0], expected[k]);
+    EXPECT_EQ(one.span<std::int32_t>(Field::ids)[0], 10 + expected[k]);
+    EXPECT_EQ(one.span<float>(Field::loss_mask)[0], expected[k] % 2 == 1 ? 0 : 1);
+  }
+}
+
+// A text ends by its last token, unless it says that it was cut or that token ends none.
+TEST_F(PolicyRun, KnowsWhichTextsWereCut) {
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(policy().tokenizer);
+  const int end = tokenizer->eod();
+  std::string lines;
+  const auto add = [&](int last, const char* more) {
+    lines += concat(R"({"prompt_ids":[5],"completion_ids":[16,)", last, R"(],"answer":"1")", more,
+                    "}\n");
+  };
+  add(end, "");
+  add(17, "");
+  add(end, R"(,"truncated":true)");
+  add(17, R"(,"truncated":false)");
+  write_file_atomically(path("rollouts.jsonl"), lines, true);
+  const auto read = [&](const char* reward) {
+    return read_rollouts({path("rollouts.jsonl")},
+                         {.group = 4, .seq_length = 8, .rewards = reward_rules({reward})},
+                         *tokenizer);
+  };
+  const auto all = read("regex:^1$");
+  ASSERT_EQ(all.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i].truncated, i == 1 || i == 2) << i;
+    EXPECT_EQ(all[i].reward, i == 0 || i == 3 ? 1 : 0) << i;
+  }
 }
 
 TEST_F(PolicyRun, RefusesWhatIsNoRollout) {

@@ -19,6 +19,26 @@ TEST(Rewards, Exact) {
   EXPECT_EQ(judged("exact", "", " "), 1);
 }
 
+TEST(Rewards, Regex) {
+  EXPECT_EQ(judged(R"(regex:^\d+=\d+$)", "2=3", ""), 1);
+  EXPECT_EQ(judged(R"(regex:^\d+=\d+$)", "2=", ""), 0);
+  EXPECT_EQ(judged("regex=-0.5:a:b", "xa:b", ""), -0.5);
+  EXPECT_EQ(judged("regex:\xEF\xBF\xBD", "\xFF", ""), 1);  // what is no UTF-8 is U+FFFD
+  const std::string hostile(60, 'a');
+  EXPECT_TRUE(std::isnan(judged("regex:(a+)+$", (hostile + "!").c_str(), "")));
+}
+
+TEST(Rewards, Programs) {
+  const auto rules = reward_rules({"cmd:jq -c '{id, reward: 1}'", "cmd=0.25:a=b:c", "exact"});
+  ASSERT_EQ(rules.size(), 3U);
+  EXPECT_EQ(rules[0].argument, "jq -c '{id, reward: 1}'");
+  EXPECT_EQ(rules[0].weight, 1);
+  EXPECT_EQ(rules[1].argument, "a=b:c");
+  EXPECT_EQ(rules[1].weight, 0.25);
+  EXPECT_FALSE(rules[2].is_program());
+  EXPECT_EQ(reward_of(rules, "5", "5"), 1);  // by what is none
+}
+
 TEST(Rewards, Math) {
   EXPECT_EQ(judged("math", "so it is \\boxed{2\\sqrt{3}}.", "$\\sqrt{12}$"), 1);
   EXPECT_EQ(judged("math", "so it is \\boxed{3}.", "\\sqrt{12}"), 0);

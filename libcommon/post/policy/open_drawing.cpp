@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "formats/model_source.h"
+#include "model/config/model_config.h"
+#include "post/policy/drawing_task.h"
+#include "post/preferences/reference.h"
+
+namespace mt {
+
+// Whether the run goes on from one of its own checkpoints.
+static bool goes_on(const PolicyOptions& options) {
+  const CheckpointOptions& o = options.run.checkpoint;
+  const auto place = o.load.empty() || o.finetune ? std::nullopt : find_checkpoint(o.load);
+  return place && !place->release;
+}
+
+// The model that the policy stays near, where none is given: the one whose adapters it trains, or
+// that it began with, which the run's folder names once it goes on.
+static std::string reference_of(const PolicyOptions& options) {
+  if (options.rules.beta == 0 || !options.reference.empty()) return options.reference;
+  if (options.model.has_adapters()) return options.model.lora_base;
+  return goes_on(options) ? read_reference_model(options.run.checkpoint.load)
+                          : options.stored->where;
+}
+
+static std::unique_ptr<LoadedModel> load_reference(const PolicyOptions& options,
+                                                   const Tokenizer& tokenizer) {
+  const std::string path = reference_of(options);
+  if (path.empty()) return nullptr;
+  auto loaded = std::make_unique<LoadedModel>(
+      load_model(path, {}, options.run.compute,
+                 {.families = {ModelFamily::gpt, ModelFamily::mixtral},
+                  .others = "to which nothing that grpo trains can stay near"}));
+  if (loaded->tokenizer->identity() != tokenizer.identity())
+    fail(Exit::bad_config, "--reference ", path, ": has another tokenizer than the model");
+  if (loaded->model->config().max_position_embeddings < options.seq_length)
+    fail(Exit::bad_config, "--reference ", path, ": has ",
+         loaded->model->config().max_position_embeddings, " positions, less than --seq-length ",
+         options.seq_length);
+  return loaded;
+}
+
+// What another run has kept is replaced only by who was told to.
+static void prepare_kept(const PolicyOptions& options, const Log& log) {
+  namespace fs = std::filesystem;
+  const std::string& folder = options.save_rollouts;
+  const RankOptions& ranks = options.run.ranks;
+  if (folder.empty() || ranks.process.rank > 0) return;
+  fs::create_directories(folder);
+  const CheckpointOptions& o = options.run.checkpoint;
+  if (goes_on(options) || ranks.process.attempt > 0) return;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    const std::string name = file.path().filename().string();
+    if (!name.starts_with("step-") || !name.ends_with(".jsonl")) continue;
+    const std::string holds = concat(folder, ": holds rollouts of another run, ", name);
+    if (!o.force)
+      fail(Exit::cannot_create, holds,
+           o.save.empty() ? "; give another folder" : "; --force replaces those of equal steps");
+    return log.warn(concat(holds, "; those of equal steps will be replaced"));
+  }
+}
+
+std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
+  FinetuneOptions::Words words = options.open_tokenizer();
+  options.take_vocabulary(*words.tokenizer);
+  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  const ChatPrompts chat(*words.tokenizer, std::move(words.chat_files), words.place, options.chat);
+  PolicyPrompts read = read_prompts(options.prompts, *words.tokenizer, chat,
+                                    {.longest = options.seq_length - 1,
+                                     .need_answers = needs_answer(reward_rules(options.rewards))});
+  log.event(
+      "data",
+      {{"split", "train"}, {"prompts", std::ssize(read.prompts)}, {"too_long", read.dropped}});
+  LengthOptions& length = options.run.length;
+  if (length.train_iters == 0 && length.train_samples == 0)
+    length.data_samples =
+        std::ssize(read.prompts) * options.num_generations * options.num_iterations;
+  options.complete();
+  DrawingTask::Parts parts{.words = {},
+                           .end_tokens = {},
+                           .prompts = std::move(read.prompts),
+                           .reference = load_reference(options, *words.tokenizer)};
+  if (options.stored)
+    parts.end_tokens =
+        end_tokens_of(*open_model(options.stored->where, {.check_while_reading = true}));
+  prepare_kept(options, log);
+  parts.words.words = std::move(words);
+  return std::make_unique<DrawingTask>(options, std::move(parts));
+}
+
+}  // namespace mt
