@@ -12,7 +12,7 @@
 #include "train/options/pretrain_options.h"
 #include "train/report/plot.h"
 #include "train/run/foreign_model.h"
-#include "train/run/image_classification.h"
+#include "train/run/image_pretraining.h"
 #include "train/run/pretraining.h"
 #include "train/run/show_batch.h"
 #include "train/run/training_command.h"
@@ -36,7 +36,8 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
     else
       options.complete();
     if (options.is_vit())
-      return std::make_unique<mt::ImageClassification>(options.model, options.data);
+      return std::make_unique<mt::ImagePretraining>(options.model, options.data,
+                                                    options.vision.mask());
     return std::make_unique<mt::Pretraining>(options.model, options.data);
   });
 }

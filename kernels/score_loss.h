@@ -4,7 +4,7 @@
 //   binary   loss[r] = mean_c (max(x, 0) - x t + log(1 + exp(-|x|)))     cross-entropy of
 //   sigmoid(x) with gradient: x[r,c] = row_weight[r] d loss[r] / d x[r,c]
 // x: [rows, cols];  t: [rows, cols];  loss, row_weight: [rows], row_weight null: x stays as it is.
-// Rows are few and short.  T: float or double; on the GPU x is float, bf16 or fp16, all else float.
+// T: float or double; on the GPU x is float, bf16 or fp16, all else float.
 #pragma once
 
 #include <cstdint>

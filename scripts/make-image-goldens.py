@@ -3,8 +3,8 @@
 
 FOLDER gets JPEG, PNG and WebP files of noise and gradients, and images.golden: after a line that names the versions, for
 each file and operation a line "FILE OPERATION NUMBER... HASH", the FNV-1a of width, height and pixels as red, green
-and blue.  Operations are of convert("RGB"), Image.resize, Image.rotate, ImageEnhance and ImageOps; those named step-NAME are
-AutoAugment's, of a level of 0 to 10 and a sign.
+and blue.  Operations are of convert("RGB"), Image.resize, Image.rotate, ImageEnhance and ImageOps, and torchvision's
+short side and centre crop, written out; those named step-NAME are AutoAugment's, of a level of 0 to 10 and a sign.
 
 Run:  scripts/make-image-goldens.py testdata/images
       scripts/make-image-goldens.py FOLDER --count 200 --seed 7 --test build/release/tests/image/image_test
@@ -135,6 +135,20 @@ def resized(filter):
     return lambda image, width, height: image.resize((width, height), filter)
 
 
+def middle(image, side, width, height):
+    """torchvision's Resize(side) and CenterCrop((height, width)), bilinear."""
+    short, long = sorted(image.size)
+    other = int(side * long / short)
+    image = image.resize((side, other) if image.width <= image.height else (other, side), Image.Resampling.BILINEAR)
+    if image.width < width or image.height < height:
+        left, top = max(width - image.width, 0), max(height - image.height, 0)
+        larger = Image.new("RGB", (image.width + left, image.height + top))
+        larger.paste(image, (left // 2, top // 2))
+        image = larger
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    return image.crop((left, top, left + width, top + height))
+
+
 def hue(image, by):
     h, s, v = image.convert("HSV").split()
     turned = np.array(h) + np.array(int(by * 255)).astype(np.uint8)
@@ -176,6 +190,7 @@ OPERATIONS = {
     "rgb": lambda image: image,
     "bilinear": resized(Image.Resampling.BILINEAR),
     "bicubic": resized(Image.Resampling.BICUBIC),
+    "middle": middle,
     "brightness": lambda image, by: ImageEnhance.Brightness(image).enhance(by),
     "contrast": lambda image, by: ImageEnhance.Contrast(image).enhance(by),
     "saturation": lambda image, by: ImageEnhance.Color(image).enhance(by),
@@ -204,6 +219,8 @@ def requests(random, width, height):
     yield "bilinear", [width, size()]
     yield "bicubic", [size(), height]
     yield "bilinear", [side, side]
+    yield "middle", [side, side, side]
+    yield "middle", [side, side + 3, side + 4]
     for name in ["brightness", "contrast", "saturation", "sharpness"]:
         yield name, [round(random.uniform(0, 2), 3)]
     yield "hue", [round(random.uniform(-0.5, 0.5), 3)]

@@ -123,6 +123,36 @@ Image crop(const Image& image, const Box& box) {
   return made;
 }
 
+Image center_crop(const Image& image, std::int64_t width, std::int64_t height) {
+  // What is lacking is put around: on the left and above half of it, rounded down.
+  const std::int64_t more_x = std::max<std::int64_t>(width - image.width, 0),
+                     more_y = std::max<std::int64_t>(height - image.height, 0);
+  if (more_x > 0 || more_y > 0) {
+    Image larger(image.width + more_x, image.height + more_y);
+    for (std::int64_t y = 0; y < image.height; ++y)
+      std::memcpy(larger.at(y + more_y / 2, more_x / 2), image.at(y, 0),
+                  static_cast<std::size_t>(image.width * 3));
+    return center_crop(larger, width, height);
+  }
+  // Python's round(): a half goes to the even number.
+  const auto middle = [](std::int64_t more) {
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(more) / 2));
+  };
+  return crop(image, {.left = middle(image.width - width),
+                      .top = middle(image.height - height),
+                      .width = width,
+                      .height = height});
+}
+
+Image resize_short_side(const Image& image, std::int64_t side, Filter filter) {
+  const std::int64_t shorter = std::min(image.width, image.height),
+                     longer = std::max(image.width, image.height);
+  const auto other =
+      static_cast<std::int64_t>(static_cast<double>(side * longer) / static_cast<double>(shorter));
+  return image.width <= image.height ? resize(image, side, other, filter)
+                                     : resize(image, other, side, filter);
+}
+
 Image mirror(const Image& image) {
   Image made(image.width, image.height);
   for (std::int64_t y = 0; y < image.height; ++y)

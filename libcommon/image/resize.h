@@ -22,6 +22,10 @@ struct Box {
 };
 // The part of an image in a box, which lies in it.
 Image crop(const Image& image, const Box& box);
+// The middle of an image: what it lacks is black (torchvision's CenterCrop).
+Image center_crop(const Image& image, std::int64_t width, std::int64_t height);
+// The image whose shorter side has this length, the longer one rounded down (torchvision's Resize).
+Image resize_short_side(const Image& image, std::int64_t side, Filter filter);
 // The image with left and right exchanged.
 Image mirror(const Image& image);
 

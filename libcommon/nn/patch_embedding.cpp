@@ -5,6 +5,10 @@
 
 namespace mt {
 
+std::int64_t PatchEmbedding::class_tokens() const {
+  return rows_.classes != nullptr ? rows_.classes->shape[0] : 0;
+}
+
 // What all images add to W pixels is one table, which is made anew: it has a row for each token of
 // one.
 void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor places,
@@ -16,14 +20,17 @@ void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor 
   product_.forward(s, y, x);
   {
     const ArenaScope scope(s.layer);
-    const ConstTensor positions = s.weight(*rows_.positions), classes = s.weight(*rows_.classes);
-    const std::int64_t length = positions.shape()[0], first = classes.shape()[0];
+    const ConstTensor positions = s.weight(*rows_.positions);
+    const std::int64_t length = positions.shape()[0], first = class_tokens();
     const Tensor table = s.scratch(positions.shape());
-    add(table.rows(0, first), positions.rows(0, first), classes, s.stream);
+    if (first > 0) {
+      add(table.rows(0, first), positions.rows(0, first), s.weight(*rows_.classes), s.stream);
+      s.done(*rows_.classes);
+    }
     bias_dropout_add(table.rows(first, length), {}, positions.rows(first, length),
                      s.weight(*rows_.bias), {}, s.stream);
     embedding_forward(y, own, table, 0, true, s.stream);
-    for (const Param* row : {rows_.positions, rows_.classes, rows_.bias}) s.done(*row);
+    for (const Param* row : {rows_.positions, rows_.bias}) s.done(*row);
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
@@ -39,15 +46,17 @@ void PatchEmbedding::backward(Step& s, ConstTensor dy, const Saved& v) const {
     add_dropout_backward(s, d_rows, dy, dropout);
   else
     copy(d_rows, dy, s.stream);
-  const Tensor of_positions = s.gradient_of(*rows_.positions),
-               of_classes = s.gradient_of(*rows_.classes), of_bias = s.gradient_of(*rows_.bias);
+  const Tensor of_positions = s.gradient_of(*rows_.positions), of_bias = s.gradient_of(*rows_.bias);
   const std::int64_t length = of_positions.shape()[0], width = of_positions.shape()[1],
-                     first = of_classes.shape()[0];
+                     first = class_tokens();
   const Tensor d_table = s.scratch_sums({length, width});
   set_zero(d_table, s.stream);
   embedding_backward(d_table, v.places, d_rows, 0, s.stream);
   add(of_positions, of_positions, d_table, s.stream);
-  add(of_classes, of_classes, d_table.rows(0, first), s.stream);
+  if (first > 0) {
+    const Tensor of_classes = s.gradient_of(*rows_.classes);
+    add(of_classes, of_classes, d_table.rows(0, first), s.stream);
+  }
   const Tensor one = s.layer.alloc(DType::i32, {length - first});  // the bias as a table of one row
   set_zero(one, s.stream);
   embedding_backward(of_bias.reshape({1, width}), one, d_table.rows(first, length), 0, s.stream);

@@ -18,7 +18,7 @@ class PatchEmbedding {
     Tensor pixels;       // [rows, width]
   };
   struct Rows {
-    const Param* classes;
+    const Param* classes;  // null: there are no such tokens
     const Param* positions;
     const Param* bias;
   };
@@ -31,6 +31,8 @@ class PatchEmbedding {
   void backward(Step& s, ConstTensor dy, const Saved& saved) const;
 
  private:
+  std::int64_t class_tokens() const;
+
   Linear product_;
   Rows rows_;
   double dropout_;

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -72,8 +75,8 @@ Made made_of(const ImageSamples& samples, std::int64_t n) {
 }
 
 ImageSamples samples_of(const std::shared_ptr<const ImageTree>& tree, const SamplerOptions& order,
-                        std::optional<std::uint64_t> changing) {
-  return {tree, kShape, std::make_unique<const Sampler>(tree->size(), order), 100, changing};
+                        const ImageSamples::Making& making) {
+  return {tree, kShape, std::make_unique<const Sampler>(tree->size(), order), 100, making};
 }
 
 // A folder's own images come before those of the folders in it.
@@ -105,7 +108,7 @@ TEST_F(ImageTrees, WhatIsMissingOrNotReadIsSaid) {
 
 TEST_F(ImageTrees, WhatIsValidatedWithIsEachImageInTheModelsSize) {
   const auto all = tree();
-  const ImageSamples samples = samples_of(all, {.past_end = PastEnd::repeat}, std::nullopt);
+  const ImageSamples samples = samples_of(all, {.past_end = PastEnd::repeat}, {});
   for (const std::int64_t n : {0, 3, 8}) {
     const Made made = made_of(samples, n);
     EXPECT_EQ(made.ids, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
@@ -121,8 +124,9 @@ TEST_F(ImageTrees, WhatIsValidatedWithIsEachImageInTheModelsSize) {
 TEST_F(ImageTrees, WhatIsLearntFromChangesByTheNumberInTheRunAndTheSeedAlone) {
   const auto all = tree();
   const SamplerOptions cyclic{.type = "cyclic"};
-  const ImageSamples samples = samples_of(all, cyclic, 1), again = samples_of(all, cyclic, 1),
-                     other = samples_of(all, cyclic, 2);
+  const ImageSamples samples = samples_of(all, cyclic, {.seed = 1, .changing = true}),
+                     again = samples_of(all, cyclic, {.seed = 1, .changing = true}),
+                     other = samples_of(all, cyclic, {.seed = 2, .changing = true});
   int alike = 0;
   for (std::int64_t n = 0; n < 20; ++n) {
     const Made made = made_of(samples, n);
@@ -135,15 +139,86 @@ TEST_F(ImageTrees, WhatIsLearntFromChangesByTheNumberInTheRunAndTheSeedAlone) {
 
 TEST_F(ImageTrees, ARunGoesOnAfterWholeMicroBatchesOfItsOrder) {
   const ImageSamples samples =
-      samples_of(tree(), {.type = "cyclic", .micro_batch_size = 2, .data_parallel_size = 2}, 1);
+      samples_of(tree(), {.type = "cyclic", .micro_batch_size = 2, .data_parallel_size = 2},
+                 {.seed = 1, .changing = true});
   samples.check_consumed(8);
   EXPECT_THROW(samples.check_consumed(6), Error);
+}
+
+// Patches of 2 x 2 of an image of 8 x 12, none of classes.
+struct Masked {
+  std::vector<std::int32_t> ids = std::vector<std::int32_t>(24);
+  std::vector<float> pixels = std::vector<float>(24 * 12), values = pixels,
+                     mask = std::vector<float>(24);
+};
+
+Masked masked_of(const std::shared_ptr<const ImageTree>& tree, std::int64_t n,
+                 const PatchMask& mask, std::uint64_t seed) {
+  const ImageSamples samples(
+      tree, {.width = 12, .height = 8, .patch = 2},
+      std::make_unique<const Sampler>(tree->size(), SamplerOptions{.past_end = PastEnd::repeat}),
+      100, {.seed = seed, .mask = mask});
+  Masked made;
+  Fields fields;
+  fields[Field::ids] = Tensor(made.ids.data(), DType::i32, {24}, Device::cpu);
+  fields[Field::pixels] = Tensor(made.pixels.data(), DType::f32, {24 * 12}, Device::cpu);
+  fields[Field::values] = Tensor(made.values.data(), DType::f32, {24 * 12}, Device::cpu);
+  fields[Field::loss_mask] = Tensor(made.mask.data(), DType::f32, {24}, Device::cpu);
+  samples.get(n, fields);
+  return made;
+}
+
+TEST_F(ImageTrees, WhatIsToBePaintedIsNotSeen) {
+  const auto all = tree();
+  const Masked made = masked_of(all, 1, {.by_rows = true, .steps = 7}, 1);
+  std::vector<float> whole(24 * 12);
+  make_patches(
+      center_crop(resize_short_side(read_image(all->image(1)), 12, Filter::bilinear), 12, 8), 2, {},
+      whole);
+  EXPECT_GE(*std::ranges::min_element(whole), 0);
+  EXPECT_LE(*std::ranges::max_element(whole), 1);
+  for (std::size_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(made.ids[i], static_cast<std::int32_t>(i));
+    EXPECT_EQ(made.mask[i], i >= 17 ? 1 : 0);
+    for (std::size_t k = i * 12; k < (i + 1) * 12; ++k) {
+      EXPECT_EQ(made.pixels[k], i >= 17 ? 0 : whole[k]);
+      EXPECT_EQ(made.values[k], i >= 17 ? whole[k] : 0);
+    }
+  }
+}
+
+// A walk reaches patches that hang together, as many as it has steps at most, and is another one
+// each time.
+TEST_F(ImageTrees, MasksAreWalksOfTheNumberInTheRunAndTheSeed) {
+  const auto all = tree();
+  std::set<std::vector<float>> masks;
+  for (std::int64_t n = 0; n < 20; ++n)
+    for (const std::uint64_t seed : {1, 2}) {
+      const std::vector<float> mask = masked_of(all, n, {.steps = 24}, seed).mask;
+      EXPECT_EQ(mask, masked_of(all, n, {.steps = 24}, seed).mask);
+      masks.insert(mask);
+      const auto at = [&](std::size_t row, std::size_t column) {  // 0 outside
+        return row < 4 && column < 6 ? mask[row * 6 + column] : 0;
+      };
+      const double painted = std::accumulate(mask.begin(), mask.end(), 0.0);
+      EXPECT_GE(painted, 2);
+      EXPECT_LT(painted, 24);
+      for (std::size_t i = 0; i < 24; ++i) {
+        const std::size_t row = i / 6, column = i % 6;
+        const float beside =
+            at(row - 1, column) + at(row + 1, column) + at(row, column - 1) + at(row, column + 1);
+        EXPECT_TRUE(mask[i] == 0 || beside > 0) << i;
+      }
+    }
+  EXPECT_GT(masks.size(), 30U);
+  const std::vector<float> one = masked_of(all, 0, {.steps = 1}, 1).mask;
+  EXPECT_EQ(std::accumulate(one.begin(), one.end(), 0.0), 1);
 }
 
 TEST_F(ImageTrees, ADamagedImageIsNamed) {
   const std::string path = (root() / "dark/b.png").string();
   fs::resize_file(path, 100);
-  const ImageSamples samples = samples_of(tree(), {}, std::nullopt);
+  const ImageSamples samples = samples_of(tree(), {}, {});
   try {
     made_of(samples, 1);
     FAIL() << "it was read";

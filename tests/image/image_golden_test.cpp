@@ -18,6 +18,8 @@ Image made_by(const std::string& operation, Image image, const std::vector<doubl
   const auto factor = [&] { return static_cast<float>(numbers.at(0)); };
   if (operation == "bilinear") return resize(image, size(0), size(1), Filter::bilinear);
   if (operation == "bicubic") return resize(image, size(0), size(1), Filter::bicubic);
+  if (operation == "middle")
+    return center_crop(resize_short_side(image, size(0), Filter::bilinear), size(1), size(2));
   if (operation == "mirror") return mirror(image);
   if (operation == "shear") return sheared(image, numbers.at(0));
   if (operation == "rotate") return turned(image, numbers.at(0));

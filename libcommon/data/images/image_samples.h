@@ -3,10 +3,16 @@
 //   pixels     of each token's patch (image/patches.h), normalised; zeroes of tokens of classes
 //   labels     the number of the class
 //   loss_mask  1
+// or, where patches are to be painted,
+//   pixels     of each patch, between 0 and 1; zeroes of one that is to be painted
+//   values     those of patches that are to be painted, zeroes of the others
+//   loss_mask  of each patch: 1 where it is to be painted, else 0
 // Images that are learnt from are changed at random, by the run's seed and their number in the run:
 // a part of 8 to 100 % in the model's size, mirrored or not, jitter of colours, and one of
 // ImageNet's pairs of changes (Megatron-LM core_v0.12.1, megatron/legacy/data/vit_dataset.py).
-// Others are brought to the model's size, whatever their sides' ratio.  Thread-safe.
+// Others are brought to the model's size, whatever their sides' ratio; of all that are to be
+// painted the middle is taken, once the shorter side is as long as the model's longer one.
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -25,15 +31,26 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-FieldSpecs image_fields(const ImageShape& shape);
+// Which patches of an image are to be painted, of a walk of so many steps: each goes to one of the
+// four patches beside the last, or stays where the image ends, from one that is drawn on; or, by
+// rows, the last patches.
+struct PatchMask {
+  bool by_rows = false;
+  std::int64_t steps = 0;
+};
+
+FieldSpecs image_fields(const ImageShape& shape, bool painting = false);
 
 class ImageSamples final : public Samples {
  public:
-  // `order`: which image each of the run's is.  `changing`: they are learnt from, with this seed.
-  // `size`: how many there are.
+  struct Making {
+    std::uint64_t seed = 0;  // of what is drawn
+    bool changing = false;   // they are changed at random
+    std::optional<PatchMask> mask = {};
+  };
+  // `order`: which image each of the run's is.  `size`: how many there are.
   ImageSamples(std::shared_ptr<const ImageTree> tree, const ImageShape& shape,
-               std::unique_ptr<const Sampler> order, std::int64_t size,
-               std::optional<std::uint64_t> changing);
+               std::unique_ptr<const Sampler> order, std::int64_t size, const Making& making);
 
   const std::string& name() const override { return tree_->path(); }
   std::int64_t size() const override { return size_; }
@@ -47,11 +64,13 @@ class ImageSamples final : public Samples {
   void check_consumed(std::int64_t consumed) const override { order_->check_consumed(consumed); }
 
  private:
+  void mask(std::int64_t n, const Fields& sample) const;
+
   std::shared_ptr<const ImageTree> tree_;
   ImageShape shape_;
   std::unique_ptr<const Sampler> order_;
   std::int64_t size_;
-  std::optional<std::uint64_t> changing_;
+  Making making_;
   FieldSpecs fields_;
 };
 

@@ -11,10 +11,10 @@ namespace mt {
 
 // How heads of tasks are called, and their rows: BERT's as Megatron calls them, of a text and of a
 // text that is a choice among several; and a GPT's as transformers does.
-// A ViT's is of images.
+// A ViT's are of images, of which it tells the class or paints the patches.
 inline constexpr std::string_view kClassificationHead = "classification_head",
                                   kMultichoiceHead = "multichoice_head", kScoreHead = "score",
-                                  kImageHead = "head";
+                                  kImageHead = "head", kImageDecoder = "linear_decoder";
 
 struct HeadConfig {
   std::string task_head;        // one of these; "": it has the head that it is pretrained with

@@ -117,7 +117,6 @@ class ArgsWriter {
     if (c_.family == ModelFamily::retro) set("retro_add_retriever", true);
     if (c_.family == ModelFamily::vit) {
       set("vision_pretraining", true);
-      set("vision_pretraining_type", "classify");
       set("vision_backbone_type", "vit");
     }
     if (c_.family != ModelFamily::mamba) return;

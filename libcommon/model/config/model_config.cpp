@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/command.h"
+#include "kernels/image_quality.h"
 #include "kernels/relative_bias.h"
 #include "model/config/settings.h"
 
@@ -167,8 +168,12 @@ void complete_vit(ModelConfig& c) {
     fail(Exit::bad_config, "--window-size: not of a ViT, whose tokens see both ways");
   if (!c.add_bias_linear) fail(Exit::bad_config, "--disable-bias-linear: not of a ViT");
   if (c.label_smoothing != 0) fail(Exit::bad_config, "--label-smoothing: not of a ViT");
-  c.task_head = kImageHead;
-  c.num_labels = c.num_classes;
+  for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
+    if (c.inpaints() && side < kSsimWindow)
+      fail(Exit::bad_config, flag, ' ', side, ": less than the ", kSsimWindow,
+           " pixels by which structures are compared");
+  c.task_head = c.inpaints() ? kImageDecoder : kImageHead;
+  c.num_labels = c.inpaints() ? c.patch_width() : c.num_classes;
 }
 
 // A task's head is one that the family has, with what it reads.

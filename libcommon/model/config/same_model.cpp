@@ -62,7 +62,8 @@ Facts facts_of(const ModelConfig& c) {
     facts.push_back({"rotary positions of a layer (--no-rope-freq)", on_off(c.turns(layer))});
   facts.push_back({"a bias in the QKV projection", on_off(c.has_qkv_bias())});
   facts.push_back({"GeLU in its tanh form", on_off(c.activation() == Activation::gelu_tanh)});
-  if (c.has_positions()) facts.push_back({"--max-position-embeddings", c.max_position_embeddings});
+  if (c.has_positions() && c.family != ModelFamily::vit)  // whose follow from the image
+    facts.push_back({"--max-position-embeddings", c.max_position_embeddings});
   return facts;
 }
 

@@ -28,7 +28,7 @@ enum class Section : std::uint8_t {
 enum class Effect : std::uint8_t {
   model,    // what the model computes: a run must have its checkpoint's
   part,     // so, too, but together with other settings: check_same_model() knows how
-  reach,    // so, too, of positions and windows: a run that begins anew may have another
+  reach,    // so, too, of positions, windows and images: a run that begins anew may have another
   training  // a run may have another than its checkpoint
 };
 
@@ -132,7 +132,7 @@ void visit_latent_settings(Config& c, const Visit& visit) {
 // Visits the settings that the config's family has beside those of a GPT.
 template <class Config, class Visit>
 void visit_family_settings(Config& c, const Visit& visit) {
-  constexpr Effect kModel = Effect::model, kTraining = Effect::training;
+  constexpr Effect kModel = Effect::model, kTraining = Effect::training, kReach = Effect::reach;
   if (c.family == ModelFamily::mixtral) {
     visit(c.num_experts, stored("--num-experts", kModel, count_to(kMany)));
     visit(c.moe_router_topk, stored("--moe-router-topk", kModel));
@@ -172,9 +172,11 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
   }
   if (c.family == ModelFamily::vit) {
-    visit(c.num_classes, stored("--num-classes", kModel, count_to(kWide)));
-    visit(c.img_h, stored("--img-h", kModel, count_to(kWide)));
-    visit(c.img_w, stored("--img-w", kModel, count_to(kWide)));
+    visit(c.vision_pretraining_type,
+          stored("--vision-pretraining-type", kReach, choice({"classify", "inpaint"})));
+    visit(c.num_classes, stored("--num-classes", kReach, count_to(kWide)));
+    visit(c.img_h, stored("--img-h", kReach, count_to(kWide)));
+    visit(c.img_w, stored("--img-w", kReach, count_to(kWide)));
     visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
     visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
   }
@@ -387,8 +389,12 @@ void visit_settings(Config& c, const Visit& visit) {
                        "tokens that the model knows, before padding; default the tokenizer's", "N",
                        count_to(kIds)});
   visit(c.padded_vocab_size, stored("--padded-vocab-size", kTraining));
-  const std::string heads[] = {"", std::string(kClassificationHead), std::string(kMultichoiceHead),
-                               std::string(kScoreHead), std::string(kImageHead)};
+  const std::string heads[] = {"",
+                               std::string(kClassificationHead),
+                               std::string(kMultichoiceHead),
+                               std::string(kScoreHead),
+                               std::string(kImageHead),
+                               std::string(kImageDecoder)};
   visit(c.task_head,
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
   visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));

@@ -1,22 +1,28 @@
-// VisionConfig: the images that a Vision Transformer reads, and what it tells them apart as.
+// VisionConfig: the images that a Vision Transformer reads, and what it learns from them.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace mt {
 
-// Tokens in front of an image's patches; a head reads the first (Megatron-LM core_v0.12.1,
-// megatron/legacy/model/vision/vit_backbone.py).
+// Tokens in front of an image's patches; a head that tells classes reads the first (Megatron-LM
+// core_v0.12.1, megatron/legacy/model/vision/vit_backbone.py).
 inline constexpr std::int64_t kClassTokens = 8;
 
 struct VisionConfig {
   std::int64_t img_h = 224, img_w = 224, num_channels = 3;
   std::int64_t patch_dim = 16;  // the side of a patch, which divides the image's
   std::int64_t num_classes = 1000;
+  // classify: to tell them apart;  inpaint: to paint patches that it does not see, which takes no
+  // tokens of classes
+  std::string vision_pretraining_type = "classify";
 
   std::int64_t patch_width() const { return patch_dim * patch_dim * num_channels; }
   std::int64_t patches() const { return (img_h / patch_dim) * (img_w / patch_dim); }
-  std::int64_t image_tokens() const { return kClassTokens + patches(); }
+  bool inpaints() const { return vision_pretraining_type == "inpaint"; }
+  std::int64_t class_tokens() const { return inpaints() ? 0 : kClassTokens; }
+  std::int64_t image_tokens() const { return class_tokens() + patches(); }
 };
 
 }  // namespace mt

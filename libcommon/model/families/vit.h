@@ -1,7 +1,7 @@
 // Vit: Megatron's Vision Transformer (Dosovitskiy et al.: arXiv:2010.11929): patches of an image
 // and tokens of classes before them, pre-norm layers whose tokens see all of their image, a final
-// norm, and a head that tells the image's class by the first token; or the chunks of it that lie on
-// one rank of a pipeline.
+// norm, and a head that tells the image's class by the first token; or no tokens of classes, and a
+// head that paints each patch; or the chunks of one of these that lie on one rank of a pipeline.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace mt {
 struct ModelConfig;
 
 // Reads ids, the place of each token in its image, pixels, rows and row_of: the rows are the first
-// token of each image.  Losses are the criterion's.
+// token of each image, or all tokens.  Losses are the criterion's.
 class Vit : public Model {
  public:
   struct Saved : Model::Saved {

@@ -149,7 +149,8 @@ BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // The head of a task, which a model has in place of what it was pretrained with: a BERT's reads
 // what its pooler makes, a GPT's has no bias.
 SequenceHead make_task_head(const ModelRows& rows);
-// A ViT's: what stands in front of its layers, and what tells an image's class by its first token.
+// A ViT's: what stands in front of its layers, and what tells an image's class by its first token,
+// or paints all of its patches.
 PatchEmbedding make_patch_embedding(const ModelRows& rows);
 SequenceHead make_image_head(const ModelRows& rows);
 // A T5's relative positions, which all layers of a stack have in common: the rows of

@@ -13,10 +13,10 @@ Initializer torch_init(std::int64_t inputs) {
 
 // Each rank computes all of it.
 Linear make_whole(const ModelRows& rows, RowPlace place, const Shape& shape,
-                  const Initializer& bias) {
+                  const Initializer& weight, const Initializer& bias) {
   place.param = "weight";
-  const Linear linear(
-      rows.table, {.place = std::move(place), .shape = shape, .init = torch_init(shape[1])}, true);
+  const Linear linear(rows.table, {.place = std::move(place), .shape = shape, .init = weight},
+                      true);
   rows.table.rows().back().init = bias;
   return linear;
 }
@@ -35,22 +35,26 @@ PatchEmbedding make_patch_embedding(const ModelRows& rows) {
                  .summed_over = summed};
   };
   const Initializer init = torch_init(c.patch_width());
-  const Param& classes = rows.table.add(
-      row("class_tokens", "weight", {kClassTokens, c.hidden_size}, {Initializer::Kind::zeros}));
+  const Param* classes = nullptr;
+  if (c.class_tokens() > 0)
+    classes = &rows.table.add(row("class_tokens", "weight", {c.class_tokens(), c.hidden_size},
+                                  {Initializer::Kind::zeros}));
   const Linear product(
       rows.table, row("patch_embeddings", "weight", {c.hidden_size, c.patch_width()}, init), false);
   const Param& bias = rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
   return {product,
-          {.classes = &classes, .positions = &declare_positions(rows), .bias = &bias},
+          {.classes = classes, .positions = &declare_positions(rows), .bias = &bias},
           c.hidden_dropout};
 }
 
 SequenceHead make_image_head(const ModelRows& rows) {
-  const std::int64_t h = rows.config.hidden_size, classes = rows.config.num_labels;
-  const Linear dense =
-      make_whole(rows, {.stack = kImageHead, .module = "dense_in"}, {h, h}, torch_init(h));
+  const std::int64_t h = rows.config.hidden_size, scores = rows.config.num_labels;
+  if (rows.config.inpaints())
+    return {std::nullopt, make_whole(rows, {.stack = kImageDecoder}, {scores, h}, {}, {}), 0};
+  const Linear dense = make_whole(rows, {.stack = kImageHead, .module = "dense_in"}, {h, h},
+                                  torch_init(h), torch_init(h));
   return {dense,
-          make_whole(rows, {.stack = kImageHead, .module = "dense_out"}, {classes, h},
+          make_whole(rows, {.stack = kImageHead, .module = "dense_out"}, {scores, h}, torch_init(h),
                      {Initializer::Kind::constant, -10}),
           0};
 }

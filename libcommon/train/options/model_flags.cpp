@@ -69,12 +69,12 @@ static void add_vision_flags(CommandLine& cl) {
             {"--num-channels", only(3)},
             {"--patch-dim", only(16)},
             {"--classes-fraction", only(1.)},
-            {"--data-per-class-fraction", only(1.)}});
-  refuse(cl, "of models of images there is the ViT that tells classes",
+            {"--data-per-class-fraction", only(1.)},
+            {"--mask-type", only("random")},
+            {"--mask-factor", only(1.)}});
+  refuse(cl, "of models of images there is the ViT that tells classes or paints patches",
          {{"--swin-backbone-type", only("tiny")},
           {"--mrope-section"},
-          {"--mask-type", only("random")},
-          {"--mask-factor", only(1.)},
           {"--iter-per-epoch", only(1250)},
           {"--dino-local-img-size", only(96)},
           {"--dino-local-crops-number", only(10)},

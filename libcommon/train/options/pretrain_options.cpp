@@ -9,10 +9,11 @@ namespace mt {
 
 void PretrainOptions::add_to(CommandLine& cl) {
   cl.section("Model");
-  cl.option("--model-type", &model_type, "TYPE",
-            "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
-            "bert, t5 or mamba, or as pretrain_vision_classify.py vit",
-            one_of({"gpt", "bert", "t5", "mamba", "vit"}));
+  cl.option(
+      "--model-type", &model_type, "TYPE",
+      "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
+      "bert, t5 or mamba, or as pretrain_vision_classify.py and pretrain_vision_inpaint.py vit",
+      one_of({"gpt", "bert", "t5", "mamba", "vit"}));
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);

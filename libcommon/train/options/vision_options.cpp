@@ -12,8 +12,10 @@ namespace mt {
 void VisionOptions::add_to(CommandLine& cl) {
   cl.section("Images (ViT)");
   cl.flag("--vision-pretraining", &pretraining, "vit: accepted; it is what such a run does");
-  cl.option("--vision-pretraining-type", &pretraining_type, "TYPE",
-            "vit: classify, to tell the class of an image", one_of({"classify"}));
+  cl.option("--vision-pretraining-type", &vision_pretraining_type, "TYPE",
+            "vit: classify, to tell the class of an image, or inpaint, to paint patches that are "
+            "not seen",
+            one_of({"classify", "inpaint"}));
   cl.option("--vision-backbone-type", &backbone_type, "TYPE", "vit: the kind of layers",
             one_of({"vit"}));
   cl.option("--num-classes", &num_classes, "N", "vit: classes of images", at_least(1));
@@ -27,6 +29,12 @@ void VisionOptions::add_to(CommandLine& cl) {
   cl.option("--data-per-class-fraction", &shares.of_class, "F",
             "vit: part of the images of each class to learn from, the first by name",
             between(0, 1));
+  cl.option("--mask-type", &mask_type, "TYPE",
+            "inpaint: which patches are to be painted: those of a random walk, or row, the last",
+            one_of({"random", "row"}));
+  cl.option("--mask-factor", &mask_factor, "F",
+            "inpaint: steps of the walk, or patches, as a multiple of the image's patches",
+            between(0, 100));
 }
 
 void VisionOptions::add_fallbacks(CommandLine& cl) const {
@@ -62,14 +70,35 @@ void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
                            "--calculate-per-token-loss",
                            "--untie-embeddings-and-output-weights"})
     if (cl.given(flag)) fail(Exit::usage, flag, ": is not for --model-type vit");
+  const auto refuse = [&](const char* flag) {
+    if (cl.given(flag))
+      fail(Exit::usage, flag, ": has no effect with --vision-pretraining-type ",
+           vision_pretraining_type);
+  };
+  if (inpaints()) refuse("--num-classes");
+  if (!inpaints())
+    for (const char* flag : {"--mask-type", "--mask-factor"}) refuse(flag);
+  if (const auto painted = mask(); painted && painted->steps == 0)
+    fail(Exit::bad_config, "--mask-factor ", mask_factor, ": comes to none of the ", patches(),
+         " patches");
   const auto check = [&](const char* flag, std::int64_t length) {
     if (cl.given(flag) && length != image_tokens())
       fail(Exit::bad_config, flag, ' ', length, ": an image of ", img_h, " x ", img_w,
-           " in patches of ", patch_dim, " has ", image_tokens(), " tokens, ", kClassTokens,
-           " of them of classes; leave it out");
+           " in patches of ", patch_dim, " has ", image_tokens(), " tokens",
+           inpaints() ? "" : concat(", ", kClassTokens, " of them of classes"), "; leave it out");
   };
   check("--seq-length", data.seq_length);
   check("--max-position-embeddings", model.max_position_embeddings);
+}
+
+// The number of steps is rounded down.
+std::optional<PatchMask> VisionOptions::mask() const {
+  if (!inpaints()) return {};
+  const auto per = [&](std::int64_t side) {
+    return static_cast<double>(side) / static_cast<double>(patch_dim);
+  };
+  return PatchMask{.by_rows = mask_type == "row",
+                   .steps = static_cast<std::int64_t>(mask_factor * per(img_h) * per(img_w))};
 }
 
 void VisionOptions::make_vit(ModelConfig& model, DataOptions& data) const {
@@ -83,13 +112,16 @@ void VisionOptions::make_vit(ModelConfig& model, DataOptions& data) const {
 void VisionOptions::check_unused(const std::string& run) const {
   const VisionOptions defaults;
   for (const auto& [says, name] :
-       {std::pair{pretraining_type != defaults.pretraining_type, "--vision-pretraining-type"},
+       {std::pair{vision_pretraining_type != defaults.vision_pretraining_type,
+                  "--vision-pretraining-type"},
         std::pair{num_classes != defaults.num_classes, "--num-classes"},
         std::pair{img_h != defaults.img_h, "--img-h"},
         std::pair{img_w != defaults.img_w, "--img-w"},
         std::pair{patch_dim != defaults.patch_dim, "--patch-dim"},
         std::pair{shares.classes != 1, "--classes-fraction"},
-        std::pair{shares.of_class != 1, "--data-per-class-fraction"}})
+        std::pair{shares.of_class != 1, "--data-per-class-fraction"},
+        std::pair{mask_type != defaults.mask_type, "--mask-type"},
+        std::pair{mask_factor != defaults.mask_factor, "--mask-factor"}})
     if (says) fail(Exit::usage, name, ": has no effect with ", run);
 }
 

@@ -1,10 +1,10 @@
 // VisionOptions: what a Vision Transformer learns from images, in the words of
-// pretrain_vision_classify.py.
+// pretrain_vision_classify.py and pretrain_vision_inpaint.py.
 #pragma once
 
 #include <string>
 
-#include "data/images/image_tree.h"
+#include "data/images/image_samples.h"
 #include "model/config/vision_config.h"
 
 namespace mt {
@@ -15,7 +15,8 @@ struct ModelConfig;
 
 struct VisionOptions : VisionConfig {
   bool pretraining = true;
-  std::string pretraining_type = "classify", backbone_type = "vit";
+  std::string backbone_type = "vit", mask_type = "random";
+  double mask_factor = 1;
   ImageTree::Shares shares;
 
   void add_to(CommandLine& cl);
@@ -24,6 +25,8 @@ struct VisionOptions : VisionConfig {
   // Exit::usage for options of text, which such a run has no use for; Exit::bad_config for lengths
   // that are others than that of an image.
   void check_given(const CommandLine& cl, const DataOptions& data, const ModelConfig& model) const;
+  // What is to be painted; nothing where classes are told.
+  std::optional<PatchMask> mask() const;
   // Makes the model one of images, and its samples as long as one.
   void make_vit(ModelConfig& model, DataOptions& data) const;
   // Exit::usage where one says something that a model of text has no use for.

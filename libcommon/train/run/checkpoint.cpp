@@ -6,12 +6,14 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "ckpt/torch_file.h"
 #include "formats/finite_weights.h"
 #include "formats/peft/adapted_source.h"
 #include "formats/peft/peft_folder.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
+#include "model/image_positions.h"
 #include "model/model.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
@@ -164,7 +166,7 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 // The rows of what is loaded, a model with these settings; and which of a task's model it has:
 // where a run begins anew, all but the head of a task that it lacks or has with other labels, and
 // adapters that it lacks, which then keep their initial weights; of a Retro that begins as a GPT
-// what is the GPT's.
+// what is the GPT's; and of a ViT of other images all, with positions of another size.
 class LoadedRows {
  public:
   LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
@@ -173,8 +175,12 @@ class LoadedRows {
         stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
     has_adapters_ = stored.has_adapters();
     fits_gpt_ = wanted.family == ModelFamily::retro && stored.family == ModelFamily::gpt;
-    table_ = same && has_adapters_ == wanted.has_adapters() && !fits_gpt_ ? task.rows()
-                                                                          : model_rows(stored);
+    fits_images_ = wanted.family == ModelFamily::vit &&
+                   (wanted.img_h != stored.img_h || wanted.img_w != stored.img_w ||
+                    wanted.class_tokens() != stored.class_tokens());
+    table_ = same && has_adapters_ == wanted.has_adapters() && !fits_gpt_ && !fits_images_
+                 ? task.rows()
+                 : model_rows(stored);
     loses_norm_ = fits_gpt_ && !wanted.retro_final_layernorm;
     if (begins_anew && !same) drawn_ = wanted.task_head;
   }
@@ -182,7 +188,8 @@ class LoadedRows {
   ParamTable take_table() { return std::move(table_); }
   bool has(const Param& row) const {
     return (drawn_.empty() || row.place.stack != drawn_) &&
-           (has_adapters_ || !is_adapter(row.place)) && (!fits_gpt_ || in_table(row) != nullptr);
+           (has_adapters_ || !is_adapter(row.place)) &&
+           (!(fits_gpt_ || fits_images_) || in_table(row) != nullptr);
   }
   // A row of the model as it stands in what is loaded.
   Param as_stored(const Param& row) const {
@@ -190,11 +197,18 @@ class LoadedRows {
     if (fits_gpt_) stored.layers = in_table(row)->layers;
     return stored;
   }
+  // The row of positions that stand for others; null: of another row, or they are the same.
+  const Param* other_positions(const Param& row) const {
+    const bool positions = row.place.module == std::string_view("position_embeddings");
+    return fits_images_ && positions ? in_table(row) : nullptr;
+  }
   void tell(const std::string& where, const Log& log) const {
     if (!drawn_.empty())
       log.warn(
           concat(where, ": could not find ", drawn_, " in the checkpoint, initializing to random"));
     if (fits_gpt_) log.note(concat(where, ": is a GPT; what attends to neighbours begins anew"));
+    if (fits_images_)
+      log.note(concat(where, ": positions of patches are interpolated to this run's images"));
     if (loses_norm_)
       log.warn(concat(where,
                       ": its final norm is left out, as by Megatron-LM; "
@@ -210,7 +224,7 @@ class LoadedRows {
 
   ParamTable table_;
   std::string drawn_;  // the stack of the head
-  bool has_adapters_ = false, fits_gpt_ = false, loses_norm_ = false;
+  bool has_adapters_ = false, fits_gpt_ = false, fits_images_ = false, loses_norm_ = false;
 };
 
 // A run goes on with the adapters that are stored.
@@ -247,6 +261,21 @@ static void load_scales(TrainingState& state, const PyValue& common, const std::
     load_fp8(*state.fp8, common, where, world, state.stream, log);
 }
 
+// Positions of this run's images from those in `stored`, a row of the source.
+static void read_positions(const ModelSource& source, const Param& stored,
+                           const ModelConfig& wanted, Tensor out) {
+  const auto room = [](const Shape& shape) {
+    return Buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * sizeof(float));
+  };
+  const Buffer read = room(stored.shape), made = room(out.shape());
+  const Tensor from = read.tensor(DType::f32, stored.shape),
+               to = made.tensor(DType::f32, out.shape());
+  source.read(stored, "", from);
+  resize_positions(to, wanted, from, source.config());
+  dense(DType::f32, to.shape(), {static_cast<const std::byte*>(to.data()), to.bytes()})
+      .copy_to({0, 0}, out);
+}
+
 // The weights of a model of others', with what lies beside them.
 static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
                          const World& world, const Log& log) {
@@ -264,8 +293,10 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
     wanted.family = ModelFamily::gpt;  // which it begins as
   const std::string changed = check_same_model(wanted, source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
-  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
-                  options.checkpoint.resize_embeddings, [&] { return source->make_tokenizer({}); });
+  if (wanted.family != ModelFamily::vit)  // whose words are classes
+    check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
+                    options.checkpoint.resize_embeddings,
+                    [&] { return source->make_tokenizer({}); });
   if (source->config().has_adapters())
     check_same_adapters(
         state.task.model(), source->config(),
@@ -282,6 +313,8 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
         const HostCopy here = HostCopy::for_writing(row.value);
         if (is_drawn)
           read_magnitudes(*source, state.task.model(), row, here.tensor());
+        else if (const Param* positions = rows.other_positions(row))
+          read_positions(*source, *positions, state.task.model(), here.tensor());
         else
           read_part(*source, rows.as_stored(row), state.task.model().vocab_size, here.tensor());
         if (row.packed_bytes == 0) check_finite(source->path(), row, here.tensor());
@@ -312,9 +345,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   // A run that trains adapters begins from a model, and one that trains none from a merged one.
   const bool adapted = found.place && is_peft_folder(found.place->folder);
   if (found.place && adapted != task.model().has_adapters()) found.foreign = found.place->folder;
-  // A Retro may begin as a GPT.
-  const bool is_retro = task.model().family == ModelFamily::retro;
-  if (is_retro && found.place && (found.begins_anew || found.place->release))
+  // A Retro may begin as a GPT, and a ViT with other images.
+  const bool is_retro = task.model().family == ModelFamily::retro,
+             begins_otherwise = is_retro || task.model().family == ModelFamily::vit;
+  if (begins_otherwise && found.place && (found.begins_anew || found.place->release))
     found.foreign = found.place->folder;
   if (!found.foreign.empty()) {
     load_foreign(found.foreign, options, state, world, log);

@@ -1,5 +1,6 @@
-// ImageClassification: a Vision Transformer learns to tell the classes of images
-// (pretrain_vision_classify.py).
+// ImagePretraining: a Vision Transformer learns to tell the classes of images
+// (pretrain_vision_classify.py), or to paint what it does not see of them
+// (pretrain_vision_inpaint.py).
 #pragma once
 
 #include <array>
@@ -11,23 +12,25 @@
 #include "data/samples/train_data.h"
 #include "model/config/model_config.h"
 #include "text/null_tokenizer.h"
-#include "train/run/label_objective.h"
+#include "train/run/objective.h"
 #include "train/run/task.h"
 
 namespace mt {
 
 struct PretrainOptions;
 
-class ImageClassification final : public Task {
+class ImagePretraining final : public Task {
  public:
   // Reads which images there are.  Without trees it is to be planned.
   using Trees = std::array<std::shared_ptr<const ImageTree>, 2>;  // to learn from, to validate with
-  ImageClassification(const ModelConfig& model, const DataOptions& options, Trees trees = {});
+  // `mask`: which patches are to be painted, if any are.
+  ImagePretraining(const ModelConfig& model, const DataOptions& options,
+                   std::optional<PatchMask> mask, Trees trees = {});
 
   const ModelConfig& model() const override { return model_; }
   std::unique_ptr<Model> make_model(const StageRanges& stages,
                                     const TensorPart& part) const override;
-  const Objective& objective() const override { return objective_; }
+  const Objective& objective() const override { return *objective_; }
   std::int64_t seq_length() const override { return model_.image_tokens(); }
   FieldSpecs sample_fields() const override;
   void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
@@ -42,17 +45,20 @@ class ImageClassification final : public Task {
 
  private:
   ImageShape shape() const;
+  std::unique_ptr<Samples> samples(std::size_t tree, std::unique_ptr<const Sampler> order,
+                                   std::int64_t size, std::uint64_t seed) const;
 
   ModelConfig model_;
   DataOptions options_;
   Trees trees_;
-  LabelObjective objective_;
+  std::optional<PatchMask> mask_;
+  std::unique_ptr<const Objective> objective_;
   NullTokenizer tokenizer_;
   std::unique_ptr<SampleSet> training_;
   std::vector<std::unique_ptr<SampleSet>> validation_;
 };
 
 // Reads the two folders of a run, completes its options, and makes the task.
-std::unique_ptr<ImageClassification> open_images(PretrainOptions& options);
+std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options);
 
 }  // namespace mt
