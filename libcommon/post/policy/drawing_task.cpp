@@ -203,18 +203,18 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
     next.prompts = static_cast<std::int64_t>((wanted - all.texts.size()) / group);
     std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, next);
     if (!drawn) return std::nullopt;
-    if (next.attempt == 0) {
-      std::vector<double> rewards;
-      for (const DrawnText& one : *drawn) rewards.push_back(one.rollout.reward);
-      all.rewards = count_rewards(rewards);
-    }
+    std::vector<double> rewards;
+    for (const DrawnText& one : *drawn) rewards.push_back(one.rollout.reward);
+    const RewardCount count = count_rewards(rewards);
+    if (next.attempt == 0) all.rewards = count;
     for (std::size_t i = 0; i < drawn->size(); i += group) {
       const auto texts = std::span(*drawn).subspan(i, group);
       auto& to = options_.dynamic_sampling > 0 && are_equal(texts) ? equal : all.texts;
       std::ranges::move(texts, std::back_inserter(to));
     }
+    ++all.attempts;
+    if (count.without == std::ssize(rewards)) break;  // who judges has nothing to say
   }
-  all.attempts = next.attempt;
   all.equal = static_cast<std::int64_t>(equal.size() / group);
   equal.resize(wanted - all.texts.size());
   std::ranges::move(equal, std::back_inserter(all.texts));
