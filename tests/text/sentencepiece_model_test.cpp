@@ -141,13 +141,13 @@ TEST(SentencePieceModel, ContradictionsAreNamed) {
             "65 m: no normalizer_spec: cut, or not a SentencePiece model");
   EXPECT_EQ(error_of_model(with_piece({"", 0, Type::normal})), "65 m: piece 3 is empty");
   EXPECT_EQ(error_of_model(with_piece({"<s>", 0, Type::normal})),
-            "65 m: piece 3, <s>, is there twice");
+            "65 m: piece 3, \"<s>\", is there twice");
   EXPECT_EQ(error_of_model(with_piece({std::string("a\0", 2), 0, Type::normal})),
             "65 m: piece 3 holds a NUL");
   EXPECT_EQ(error_of_model(with_piece({std::string(8000, 'a'), 0, Type::normal})),
             "65 m: piece 3 has 8000 bytes, expected less than 8000");
   EXPECT_EQ(error_of_model(with_piece({"a", std::numeric_limits<float>::infinity(), Type::normal})),
-            "65 m: piece 3, a: its score is not finite");
+            "65 m: piece 3, \"a\": its score is not finite");
   EXPECT_EQ(error_of_model(with_piece({"a", 0, Type::unknown})),
             "65 m: pieces 0 and 3 both are of type 2, unknown");
   EXPECT_EQ(error_of_model(with_piece({"a", 0, static_cast<Type>(7)})),
@@ -156,7 +156,9 @@ TEST(SentencePieceModel, ContradictionsAreNamed) {
             "65 m: piece 3 is of type 6, byte, without byte_fallback");
   const std::string fallback = proto_integer(35, 1);
   EXPECT_EQ(error_of_model(with_piece({"<0x4g>", 0, Type::byte}, fallback)),
-            "65 m: piece 3, <0x4g>, is of type 6, expected <0x00> to <0xFF>");
+            "65 m: piece 3, \"<0x4g>\", is of type 6, expected <0x00> to <0xFF>");
+  EXPECT_EQ(error_of_model(with_piece({"<\n>", 0, Type::byte}, fallback)),
+            "65 m: piece 3, \"<\\n>\", is of type 6, expected <0x00> to <0xFF>");
   EXPECT_EQ(error_of_model(with_piece({"<0x00>", 0, Type::byte}, fallback)),
             "65 m: byte_fallback, but no piece for byte 1");
   for (const auto& [type, line] :

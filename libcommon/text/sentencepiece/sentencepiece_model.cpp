@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "text/bpe/rank_file.h"
 #include "text/sentencepiece/protobuf_reader.h"
 #include "text/sentencepiece/protobuf_writer.h"
@@ -119,9 +120,9 @@ class PieceTable {
     const bool null = piece.text == kNull && piece.type == Type::unused;
     if (!null && piece.text.find('\0') != std::string::npos) bad("piece ", id, " holds a NUL");
     if (!ids_.emplace(piece.text, id).second)
-      bad("piece ", id, ", ", piece.text, ", is there twice");
+      bad("piece ", id, ", ", json_quoted(piece.text), ", is there twice");
     if (model_.algorithm == Model::Algorithm::unigram && !std::isfinite(piece.score))
-      bad("piece ", id, ", ", piece.text, ": its score is not finite");
+      bad("piece ", id, ", ", json_quoted(piece.text), ": its score is not finite");
     if (piece.type == Type::unknown) {
       if (model_.unk >= 0) bad("pieces ", model_.unk, " and ", id, " both are of type 2, unknown");
       model_.unk = id;
@@ -129,7 +130,8 @@ class PieceTable {
     if (piece.type != Type::byte) return;
     const std::optional<unsigned char> byte = byte_of_piece(piece.text);
     if (!model_.byte_fallback) bad("piece ", id, " is of type 6, byte, without byte_fallback");
-    if (!byte) bad("piece ", id, ", ", piece.text, ", is of type 6, expected <0x00> to <0xFF>");
+    if (!byte)
+      bad("piece ", id, ", ", json_quoted(piece.text), ", is of type 6, expected <0x00> to <0xFF>");
     model_.byte_ids[*byte] = id;
   }
 
