@@ -70,8 +70,8 @@ class GemmLibrary {  // not thread-safe
   bool search_again();
   template <class T, class C>
   void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);
-  // Of codes: from Ada on.  C: bf16, fp16 or, without a bias, float.  Not both a and b are E5M2; m,
-  // n and k are multiples of kFp8Multiple, and all addresses of 16.
+  // Multiplies codes, on Ada and later.  C: bf16, fp16 or, without a bias, float.  Not both a and b
+  // are E5M2; m, n and k are multiples of kFp8Multiple, and all addresses of 16.
   template <class C>
   void gemm(const Fp8Gemm<C>& problem, void* work, cudaStream_t stream);
 

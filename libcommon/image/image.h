@@ -39,7 +39,7 @@ struct ImageLimits {
 // that moves, and for one that is larger than the limits.  Of a PNG that moves it is the image that
 // programs show which know of no such files.  Thread-safe; std::bad_alloc where memory ends.
 Image decode_image(Bytes file, const std::string& where, const ImageLimits& limits = {});
-// The same of a file that is read first, at most a GiB.
+// Decodes the image in a file, of which at most a GiB is read.
 Image read_image(const std::string& path, const ImageLimits& limits = {});
 
 }  // namespace mt

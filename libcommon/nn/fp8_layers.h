@@ -60,8 +60,8 @@ class Fp8Layers {
     Tensor codes, transposed, inverse;
     Fp8Format format = Fp8Format::e4m3;
   };
-  // Of what a layer reads, and of the gradient of what it makes.  Codes lie in `layer`; their
-  // transposes, for a weight's gradient to read, where Step::gradient() would be.
+  // These give the codes of what a layer reads, and of the gradient of what it makes.  Codes lie in
+  // `layer`; their transposes, for a weight's gradient to read, where Step::gradient() would be.
   // Exit::bad_config where the rows are no multiple of kFp8Multiple.
   enum class Wanted : std::uint8_t { codes, transposed, both };
   static Wanted wanted(bool codes, bool transposed) {

@@ -129,7 +129,7 @@ bool takes_norm(const Matmul& p) {
   return takes;
 }
 
-// Of rows by themselves: kFewRows at a time.
+// Multiplies rows that are by themselves kFewRows at a time.
 static void in_groups(const Matmul& p, Stream& stream) {
   const std::int64_t rows = p.a.shape()[0];
   for (std::int64_t begin = 0; begin < rows; begin += kFewRows) {

@@ -118,7 +118,7 @@ TEST_F(GpuStep, AddsGradientsUpInBf16) {
   EXPECT_LT(relative_error(two_rounded.losses, two.losses), 1e-3);
 }
 
-// Of a module of one layer, or of all.
+// Rules by which modules multiply eight bits, in one layer or in all.
 Fp8Rules eight_bits(const std::string& recipe, const std::string& modules,
                     std::optional<std::int64_t> layer = {}) {
   Fp8Rules rules{.multiplies =

@@ -47,7 +47,8 @@ class DrawingTask final : public PackedTask {
   void begin(std::int64_t iteration, const Scorer& score) const override;
   bool draws() const override { return true; }
   bool draw(const Model& model, const Drawing& drawing) const override;
-  // Of the texts that are learnt from: the mean reward, as they were drawn, and the mean of tokens.
+  // What a step tells of the texts that it learns from: their mean reward, as they were drawn, and
+  // how many tokens they have, in the mean.
   TermValues told() const override { return told_; }
   std::unique_ptr<Task> changed(const Change& change) const override;
 

@@ -29,8 +29,8 @@ struct RewardRule {
   bool is_program() const { return name == "cmd"; }
 };
 
-// Of NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT, each.  Exit::usage, beginning with --reward, for one
-// that is neither, or whose expression is none.
+// The rules that words say, each NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT.  Exit::usage, beginning
+// with --reward, for a word that is neither, or whose expression is none.
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);

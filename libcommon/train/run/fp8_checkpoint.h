@@ -16,7 +16,7 @@ class Log;
 // Called on every rank, each of which has some of the layers; whole on rank 0.
 PyValue make_fp8(const Fp8Layers& fp8, const World& world, Stream& stream);
 
-// Of a checkpoint that lacks a layer, it begins anew, which is logged on rank 0; from a history of
+// A layer that the checkpoint lacks begins anew, which is logged on rank 0; from a history of
 // another length what there is of the newest is taken.  where: begins errors, Exit::bad_data.
 void load_fp8(Fp8Layers& fp8, const PyValue& common, const std::string& where, const World& world,
               Stream& stream, const Log& log);
