@@ -24,15 +24,6 @@ HeadTensor key_tensor(const bf16* k, const AttentionShape& shape);     // k, v, 
 // and is not written.
 CUtensorMap tile_map(const HeadTensor& tensor, int rows);
 
-// A stage of a ring of `kStages` and the parity of its current round.
-template <int kStages>
-struct Ring {
-  int stage = 0, parity;
-  __device__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-};
-
 // Tiles in the order in which blocks take them.  Heads are taken some at a time, so that what they
 // share stays in L2 while all of them advance together through their tiles.
 struct TileOrder {

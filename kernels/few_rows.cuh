@@ -35,6 +35,11 @@ struct Columns {
   }
 };
 
+// Where unit `unit`, of 16 bytes, of a row lies among rows of a run each in shared memory, so that
+// the banks of a unit of eight rows differ.
+inline constexpr int kLine = kRun * 2;  // bytes of a run
+__device__ inline int place_in(int row, int unit) { return row * kLine + (unit ^ row % 8) * 16; }
+
 // A problem as the kernels take it: sizes of 32 bits, which they multiply sooner than of 64, and
 // what the host can work out for all blocks.
 template <class T, class C>
@@ -72,9 +77,5 @@ struct Arguments {
         at(p.at),
         ahead(static_cast<const char*>(p.ahead)) {}
 };
-
-// What few_rows() does with more than kFewRows rows, of 16-bit types in whole units of 16 bytes.
-template <class T, class C>
-void many_rows(FewRows<T, C> problem, cudaStream_t stream);
 
 }  // namespace mt::cuda::few

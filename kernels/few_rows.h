@@ -40,7 +40,7 @@ struct FewRows {
   // is brought into the L2 while the kernel waits for the one queued ahead of it.  Null: nothing.
   const void* ahead = nullptr;
   std::size_t ahead_bytes = 0;
-  T* work = nullptr;  // [m, k] of scratch, where there is a norm and m is above kFewRows
+  T* work = nullptr;  // [m, k] of scratch, where there is a norm
 };
 }  // namespace mt
 

@@ -12,6 +12,7 @@
 #include "kernels/few_rows_feed.cuh"
 #include "kernels/few_rows_finish.cuh"
 #include "kernels/few_rows_held.cuh"
+#include "kernels/many_rows.h"
 
 namespace mt::cuda {
 namespace {
@@ -49,7 +50,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int slices = (p.k + kSlice - 1) / kSlice;
   const int rounds = (slices + kRoundSlices - 1) / kRoundSlices;
-  const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a slice
+  const int offset = warp * kRun + lane / 8 * kUnit;  // of the unit in a slice that the lane names
 
   // Either all of a is held, or a round of it at a time.
   const bool whole = p.held >= rounds;
@@ -92,26 +93,19 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, 
         __syncthreads();
       }
       const T* const from = a + (whole ? slice : slice % kRoundSlices) * kSlice + offset;
-      uint4 unit[2][2], x[2][kTiles] = {};
-      weights.take(unit);
+      std::uint32_t y[4][4], x[2][kTiles][4];  // of b: each 16 elements; of a: each half
+      weights.take(y);
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int r = 0; r < kTiles; ++r) {
-          const int row = r * 8 + lane / 4;
-          if (row < p.m)
-            x[half][r] = *reinterpret_cast<const uint4*>(from + row * stride + half * 32);
-        }
+        for (int r = 0; r < kTiles; ++r)
+          load_matrices(x[half][r], from + min(r * 8 + lane % 8, p.m - 1) * stride + half * 32);
       weights.fetch();
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const uint4 &one = unit[half][0], &other = unit[half][1];
+      for (int n = 0; n < 4; ++n)
 #pragma unroll
-        for (int r = 0; r < kTiles; ++r) {
-          mma<T>(sums[half][r], {one.x, other.x, one.y, other.y}, x[half][r].x, x[half][r].y);
-          mma<T>(sums[half][r], {one.z, other.z, one.w, other.w}, x[half][r].z, x[half][r].w);
-        }
-      }
+        for (int r = 0; r < kTiles; ++r)
+          mma<T>(sums[n / 2][r], y[n], x[n / 2][r][n % 2 * 2], x[n / 2][r][n % 2 * 2 + 1]);
     }
     store_part(shared.part[turn][warp], sums, lane);
     __syncthreads();
@@ -197,11 +191,12 @@ bool held_whole(const FewRows<T, C>& p) {
   return held_bytes(p, ceil_div(p.k, kRound)) <= kMostHeld;
 }
 
-// Whether this kernel is the sooner one of more than 8 rows: not where a is brought again and
-// again.
+// Whether this kernel is the sooner one: not where a is brought again and again.
 template <class T, class C>
 bool is_few(const FewRows<T, C>& p) {
-  return p.m <= kFewRows && (held_whole(p) || p.n <= 16 * multiprocessors());
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::many_rows_fit(p)) return p.m <= kFewRows && held_whole(p);
+  return p.m <= 8 || (p.m <= kFewRows && (held_whole(p) || p.n <= 16 * multiprocessors()));
 }
 
 template <int kTiles, class T, class C>
@@ -230,9 +225,9 @@ void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
     fail(Exit::internal, "few_rows: ", p.n, " x ", p.k);
   if constexpr (sizeof(T) == 2)
     if (whole_units(p) && has_room<T, C>())
-      return p.m <= 8    ? launch_matrix<1>(p, stream)
-             : is_few(p) ? launch_matrix<2>(p, stream)
-                         : many_rows(p, stream);
+      return !is_few(p) ? many_rows(p, stream)
+             : p.m <= 8 ? launch_matrix<1>(p, stream)
+                        : launch_matrix<2>(p, stream);
   if (p.norm.w) fail(Exit::internal, "few_rows: a norm of ", p.k, " elements");
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   with_width<kWide<T>>(whole_units(p), [&]<int N>() {

@@ -10,8 +10,7 @@ inline constexpr int kAhead = 6;  // slices of a tile on their way
 
 // What a block multiplies next of b, on its way into shared memory.  A warp copies for itself
 // alone, whole lines of 128 bytes: of each slice, its run of the tile's 16 rows (of silu: 8 rows
-// and what belongs to them in the second half).  In an odd row the halves of a line change places,
-// so that the banks of those that a warp reads together differ.
+// and what belongs to them in the second half).
 template <class T, class C>
 class Feed {
  public:
@@ -25,21 +24,17 @@ class Feed {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     memory += warp * kWarpBytes;
     first_ = warp * kRun + lane % 8 * 8;
-    to_ = memory + place_in(lane / 8, lane % 8);
-    for (int half = 0; half < 2; ++half)
-      from_half_[half] = memory + place_in(lane / 4, lane % 4 + 4 * half);
+    for (int n = 0; n < 2; ++n) to_[n] = memory + place_in(lane / 8 + 4 * n, lane % 8);
+    from_line_ = memory + lane % 16 * kLine;
+    unit_ = (lane / 16 ^ lane % 8) * 16;
     begin_pass(0);
   }
-  // The oldest slice: [half of the run][row lane / 4 or the eighth behind it], units lane % 4.
-  __device__ void take(uint4 (&units)[2][2]) const {
+  // The oldest slice: each 16 elements of the run, of the tile's 16 rows, as mma() takes them.
+  __device__ void take(std::uint32_t (&y)[4][4]) const {
     copies_wait<kAhead - 1>();
     __syncwarp();
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int other = 0; other < 2; ++other)
-        units[half][other] =
-            *reinterpret_cast<const uint4*>(from_half_[half] + slot_ + other * 8 * kLine);
+    for (int n = 0; n < 4; ++n) load_matrices(y[n], from_line_ + slot_ + (unit_ ^ n * 32));
   }
   // One more slice, in the place of what was taken.
   __device__ void fetch() {
@@ -47,7 +42,7 @@ class Feed {
     if (there_ != 0) {
 #pragma unroll
       for (int n = 0; n < kCopies; ++n)
-        copy_16_bytes_or_zeros(to_ + slot_ + n * 4 * kLine,
+        copy_16_bytes_or_zeros(to_[n % 2] + slot_ + n / 2 * 8 * kLine,
                                from_ + n * 4 * k_ + (n < kCopies / 2 ? 0 : second_),
                                x_ < k_ && there_ >> n & 1);
       x_ += kSlice;
@@ -59,13 +54,10 @@ class Feed {
   }
 
  private:
-  static constexpr int kLine = kRun * sizeof(T), kWarpBytes = 16 * kLine;
+  static constexpr int kWarpBytes = 16 * kLine;
   static constexpr int kSlotBytes = kWarpBytes * kWarps;
   static constexpr int kCopies = 4;  // of a thread, of a slice: of every fourth row
 
-  __device__ static int place_in(int row, int unit) {
-    return row * kLine + (unit ^ row % 2 * 4) * 16;
-  }
   __device__ void begin_pass(int pass) {
     const int row = static_cast<int>(threadIdx.x) % 32 / 8, width = columns_.width(pass);
     pass_ = pass;
@@ -83,8 +75,9 @@ class Feed {
   const int k_;
   const Columns columns_;
   const std::int64_t second_;  // of silu: elements from the first half of a tile to the second
-  unsigned char* to_;          // in the first slot
-  const unsigned char* from_half_[2];
+  unsigned char* to_[2];       // in the first slot
+  const unsigned char* from_line_;
+  int unit_;  // bytes into a line
   const T* from_;
   int x_, first_, pass_, there_, slot_ = 0;  // there_: a bit for each row that is
 };

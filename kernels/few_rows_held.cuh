@@ -10,8 +10,8 @@
 namespace mt::cuda::few {
 
 inline constexpr int kRoundSlices = 4, kRound = kRoundSlices * kSlice;  // elements of a round
-inline constexpr int kPad = 32;  // elements between rows in shared memory
-inline constexpr int kUnit = 8;  // elements of 16 bytes
+inline constexpr int kUnit = 8;                                         // elements of 16 bytes
+inline constexpr int kPad = kUnit;  // elements between rows in shared memory: other banks
 
 // The sum over each row of its elements' f(element, row), or of their squares, in `sums`; all
 // threads, each the same elements whatever m is.  What is a multiplication and an addition in one

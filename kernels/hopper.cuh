@@ -49,6 +49,15 @@ struct Barrier {
   }
 };
 
+// A stage of a ring of `kStages` and the parity of its current round.
+template <int kStages>
+struct Ring {
+  int stage = 0, parity;
+  __device__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
 // After the inits, before the block's first __syncthreads().
 __device__ inline void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

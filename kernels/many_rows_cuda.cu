@@ -8,11 +8,11 @@
 #include "kernels/dependent.cuh"
 #include "kernels/few_rows_finish.cuh"
 #include "kernels/few_rows_held.cuh"
+#include "kernels/many_rows.h"
 
 namespace mt::cuda::few {
 namespace {
 
-constexpr int kLine = kRun * 2;                 // bytes of a row in a stage
 constexpr int kColumnWarps = 2, kRowWarps = 4;  // of a block
 
 // A warp has kWide tiles of 16 rows of b by kTiles of 8 rows of a.
@@ -22,12 +22,6 @@ struct Block {
   static constexpr int kStageBytes = (kColumns + kRows) * kLine;
   static constexpr int kStages = (96 << 10) / kStageBytes, kBytes = kStages * kStageBytes;
 };
-
-// Where unit `unit` of a row lies: in an odd row the halves of a line change places, so that the
-// banks of those that a warp reads together differ.
-__device__ inline int place_in(int row, int unit) {
-  return row * kLine + (unit ^ row % 2 * 4) * 16;
-}
 
 // Brings the stages of a block: its rows of b, and behind them its rows of a.
 template <class Sizes, class T, class C>
@@ -102,12 +96,9 @@ __global__ __launch_bounds__(kThreads) void many_rows_kernel(const Arguments<T, 
   for (int n = 0; n < Sizes::kStages - 1; ++n) stages.fetch();
 
   const int column_warp = warp % kColumnWarps, row_warp = warp / kColumnWarps;
-  int of_b[2], of_a[2];  // where this thread's units of a half of the run lie, in the first tile
-  for (int half = 0; half < 2; ++half) {
-    const int unit = lane % 4 + 4 * half;
-    of_b[half] = place_in(column_warp * 16 * kWide + lane / 4, unit);
-    of_a[half] = Sizes::kColumns * kLine + place_in(row_warp * 8 * kTiles + lane / 4, unit);
-  }
+  // Where the units lie that this thread names, in the first tile.
+  const int of_b = place_in(column_warp * 16 * kWide + lane % 16, lane / 16);
+  const int of_a = Sizes::kColumns * kLine + place_in(row_warp * 8 * kTiles + lane % 8, lane / 8);
   float z[kWide][kTiles][4] = {};
   int slot = 0;
   const int slices = stages.slices();
@@ -119,32 +110,24 @@ __global__ __launch_bounds__(kThreads) void many_rows_kernel(const Arguments<T, 
       stages.fetch();  // in the place of what all have multiplied
       const unsigned char* const stage = memory + slot;
       slot = stages.next(slot);
-      uint4 x[2][kTiles], y[2][kWide][2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int r = 0; r < kTiles; ++r)
-          x[half][r] = *reinterpret_cast<const uint4*>(stage + of_a[half] + r * 8 * kLine);
-#pragma unroll
-        for (int t = 0; t < 2 * kWide; ++t)
-          y[half][t / 2][t % 2] =
-              *reinterpret_cast<const uint4*>(stage + of_b[half] + t * 8 * kLine);
-      }
+      std::uint32_t x[2][kTiles][4], y[4][kWide][4];  // of a: each half; of b: each 16 elements
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int word = 0; word < 2; ++word)
+        for (int r = 0; r < kTiles; ++r)
+          load_matrices(x[half][r], stage + (of_a ^ half * 64) + r * 8 * kLine);
 #pragma unroll
-          for (int t = 0; t < kWide; ++t)
+      for (int n = 0; n < 4; ++n)
 #pragma unroll
-            for (int r = 0; r < kTiles; ++r) {
-              const uint4 &one = y[half][t][0], &other = y[half][t][1];
-              float(&sum)[4] = sums[half][t][r];
-              if (word == 0)
-                mma<T>(sum, {one.x, other.x, one.y, other.y}, x[half][r].x, x[half][r].y);
-              else
-                mma<T>(sum, {one.z, other.z, one.w, other.w}, x[half][r].z, x[half][r].w);
-            }
+        for (int t = 0; t < kWide; ++t)
+          load_matrices(y[n][t], stage + (of_b ^ n * 32) + t * 16 * kLine);
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int t = 0; t < kWide; ++t)
+#pragma unroll
+          for (int r = 0; r < kTiles; ++r)
+            mma<T>(sums[n / 2][t][r], y[n][t], x[n / 2][r][n % 2 * 2], x[n / 2][r][n % 2 * 2 + 1]);
     }
 #pragma unroll
     for (int t = 0; t < kWide; ++t)
@@ -216,7 +199,10 @@ void many_rows(FewRows<T, C> p, cudaStream_t stream) {
     launch_dependent(norm_kernel<T, C>, p.m, kThreads, 0, stream,
                      Arguments<T, C>(p, multiprocessors(), 0), p.work);
     p.a = p.work;
+    p.norm = {};
   }
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::many_rows_fit(p)) return hopper::many_rows(p, stream);
   // Where blocks of 64 rows of b would not go to all multiprocessors, they have 32.
   const auto with_rows = [&]<int kTiles>() {
     const std::int64_t blocks =

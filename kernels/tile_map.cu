@@ -1,3 +1,7 @@
+#include "kernels/tile_map.h"
+
+#include <algorithm>
+
 #include "kernels/attention_hopper.cuh"
 #include "kernels/driver.h"
 
@@ -24,12 +28,19 @@ HeadTensor key_tensor(const bf16* k, const AttentionShape& s) {
 }
 
 CUtensorMap tile_map(const HeadTensor& t, int rows) {
-  const auto u64 = [](std::int64_t x) { return static_cast<cuuint64_t>(x); };
-  const cuuint64_t sizes[] = {u64(t.head_dim), u64(t.heads), u64(t.groups), u64(t.length),
-                              u64(t.sequences)};
-  const cuuint64_t strides[] = {u64(t.head_dim * 2), u64(t.spacing * 2), u64(t.row * 2),
-                                u64(t.stride * t.row * 2)};  // bytes
-  const cuuint32_t box[] = {64, 1, 1, static_cast<cuuint32_t>(rows), 1}, step[] = {1, 1, 1, 1, 1};
+  return tile_map({.data = t.data,
+                   .sizes = {t.head_dim, t.heads, t.groups, t.length, t.sequences},
+                   .strides = {t.head_dim, t.spacing, t.row, t.stride * t.row},
+                   .box = {64, 1, 1, rows, 1}});
+}
+
+CUtensorMap tile_map(const TiledTensor& t) {
+  cuuint64_t sizes[5], strides[4];  // in bytes
+  cuuint32_t box[5];
+  const cuuint32_t step[] = {1, 1, 1, 1, 1};
+  std::ranges::copy(t.sizes, sizes);
+  std::ranges::transform(t.strides, strides, [](std::int64_t x) { return x * 2; });
+  std::ranges::copy(t.box, box);
   CUtensorMap map;
   const CUresult result = of_driver<&cuTensorMapEncodeTiled>("cuTensorMapEncodeTiled")(
       &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<bf16*>(t.data), sizes, strides, box,

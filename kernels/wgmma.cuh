@@ -20,6 +20,7 @@ struct Wgmma;
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define MT_SUMS_32(i) MT_SUMS_8(i), MT_SUMS_8(i + 8), MT_SUMS_8(i + 16), MT_SUMS_8(i + 24)
+#define MT_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define MT_NAMES_32                                                        \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -71,6 +72,7 @@ struct Wgmma;
     }                                                                                           \
   }
 
+MT_WGMMA(32, MT_NAMES_16, "%16", "%17", "%18", "%19", "%20", "%21", MT_SUMS_8(0), MT_SUMS_8(8));
 MT_WGMMA(64, MT_NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37", MT_SUMS_32(0));
 MT_WGMMA(80, MT_NAMES_40, "%40", "%41", "%42", "%43", "%44", "%45", MT_SUMS_32(0), MT_SUMS_8(32));
 MT_WGMMA(112, MT_NAMES_56, "%56", "%57", "%58", "%59", "%60", "%61", MT_SUMS_32(0), MT_SUMS_8(32),
@@ -91,6 +93,7 @@ MT_WGMMA(256, MT_NAMES_128, "%128", "%129", "%130", "%131", "%132", "%133", MT_S
 #undef MT_NAMES_56
 #undef MT_NAMES_40
 #undef MT_NAMES_32
+#undef MT_NAMES_16
 #undef MT_SUMS_32
 #undef MT_SUMS_8
 
