@@ -1,7 +1,8 @@
-// A cluster of blocks for a key head of a sequence: the keys are dealt out in tiles, to the blocks
-// in runs and to their warps by turns.  What its warps found of a query each block joins and sends
-// to one of them, which joins what all sent.  Each block turns the queries for itself; the one that
-// has the token's own place turns its key.
+// The keys of a sequence's key head are dealt out in tiles: to eight runs, and in each to warps by
+// turns.  What a warp finds in each run is merged in the order of the runs, and then what the warps
+// found.  Where heads are few, eight blocks have a run each and send what they found of a query to
+// one of them; where they are many, one block takes the runs one after the other.  Each block turns
+// the queries for itself; the one that has the token's own place turns its key.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
@@ -13,30 +14,103 @@
 namespace mt::cuda {
 namespace {
 
-constexpr int kBlocks = 8;             // of a cluster
-constexpr int kKeys = 16;              // of a tile
-constexpr int kJoined = 16 / kBlocks;  // queries that a block joins at most: every kBlocks-th
+constexpr int kRuns = 8;
+constexpr int kKeys = 16;        // of a tile
+constexpr int kMostApart = 100;  // key heads of all sequences that have a block for each run
 
-template <class T, int kHeadDim>
+// What two warps, or one in two runs, found of a query under the larger of their maxima.
+struct Merge {
+  float top, of_one, of_other;
+
+  __device__ Merge(float one, float other) : top(fmaxf(one, other)) {
+    const float base = top == -kInfinity ? 0 : top;  // neither has seen a key
+    of_one = exp2_approx(one - base);
+    of_other = exp2_approx(other - base);
+  }
+  __device__ float operator()(float one, float other) const {
+    return fmaf(other, of_other, one * of_one);
+  }
+};
+
+// One channel of a query: the sum of weighted values, and the maximum and the sum of the weights.
+struct Found {
+  float o = 0, max = -kInfinity, sum = 0;
+
+  __device__ void add(const Found& other) {
+    const Merge merge(max, other.max);
+    o = merge(o, other.o);
+    sum = merge(sum, other.sum);
+    max = merge.top;
+  }
+};
+
+template <class T, int kHeadDim, int kBlocks>
 struct Shared {
   // A block has as many warps as leave room for other kernels' blocks.
   static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 8);
   static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kJoined = 16 / kBlocks;  // queries that a block joins at most
   struct Stage {
     Tile<T, kKeys, kHeadDim> k, v;
   };
+  // What a warp of a block found of the queries that this block joins.
+  struct Part {
+    float2 of_query[kJoined];  // maximum and sum
+    float o[kJoined][kHeadDim];
+  };
+  struct Apart {
+    Barrier arrived;
+    Part found[kBlocks][kWarps];
+  };
+  struct Alone {};
   Tile<T, 16, kHeadDim> q;
   Tile<T, 2, kHeadDim> own;  // the token's key and value
   union {
     Stage stages[2];
-    float o[16][row_stride<float>(kHeadDim)];
+    Part found;  // of one block alone: once the stages have been read
   } of_warp[kWarps];
-  float max[kWarps][16], sum[kWarps][16];
   typename Left<T, kKeys>::Strip strips[kWarps];
-  // What each block found for the queries whose results this block joins.
-  Barrier arrived;
-  float2 of_block[kBlocks][kJoined];  // maximum and sum
-  float o_of_block[kBlocks][kJoined][kHeadDim];
+  std::conditional_t<kBlocks == 1, Alone, Apart> cluster;
+};
+
+// What a warp found in the runs so far, of the rows that its threads have (WarpRows).
+template <int kHeadDim>
+struct WarpFound {
+  float o[kHeadDim / 2] = {};
+  float max[2] = {-kInfinity, -kInfinity}, sum[2] = {};
+
+  // One more run, which then has been finished.
+  __device__ void add(WarpRows<kHeadDim, kKeys>& run) {
+    run.finish_sums();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float of_run = run.max[r] * run.at.sizes.scale * kLog2e;
+      const Merge merge(max[r], of_run);
+#pragma unroll
+      for (int i = 2 * r; i < kHeadDim / 2; i += 4)
+        for (int x = i; x < i + 2; ++x) {
+          o[x] = merge(o[x], run.o[x]);
+          run.o[x] = 0;
+        }
+      sum[r] = merge(sum[r], run.sum[r]);
+      max[r] = merge.top;
+      run.max[r] = -kInfinity;
+      run.sum[r] = 0;
+    }
+  }
+  // f(row, channel, o of it, of the next) and g(row, maximum and sum) of the first `count` rows.
+  template <class F, class G>
+  __device__ void visit(int count, const F& f, const G& g) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = lane() / 4 + 8 * r;
+      if (row >= count) continue;
+#pragma unroll
+      for (int i = 2 * r; i < kHeadDim / 2; i += 4)
+        f(row, i / 4 * 8 + lane() % 4 * 2, o[i], o[i + 1]);
+      if (lane() % 4 == 0) g(row, make_float2(max[r], sum[r]));
+    }
+  }
 };
 
 // The rows of the projection of a key head's group, turned: queries, the key, the value.  Made
@@ -90,10 +164,41 @@ __device__ void put_row(T* to, T* cached, const Tile& own, int row, int head_dim
   }
 }
 
-template <int N, class T, int kHeadDim>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>::kThreads)
+// The tiles of a warp in runs [run, end_run), one after the other.
+template <int kWarps>
+struct WarpTiles {
+  const int begin, end, of_run;  // tiles
+  int run, end_run, n;
+
+  __device__ WarpTiles(int first, int tiles, int first_run, int runs)
+      : begin(first),
+        end(first + tiles),
+        of_run((tiles + kRuns - 1) / kRuns),
+        run(first_run),
+        end_run(first_run + runs) {
+    enter();
+  }
+  __device__ bool are_left() const { return run < end_run; }
+  __device__ void advance() {
+    n += kWarps;
+    skip();
+  }
+
+ private:
+  __device__ void enter() {
+    n = begin + run * of_run + static_cast<int>(threadIdx.x) / 32;
+    skip();
+  }
+  __device__ void skip() {
+    while (run < end_run && n >= min(begin + (run + 1) * of_run, end))
+      n = begin + ++run * of_run + static_cast<int>(threadIdx.x) / 32;
+  }
+};
+
+template <int N, class T, int kHeadDim, int kBlocks>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, kBlocks>::kThreads)
     token_kernel(const AttentionArguments a, const TokenAttention<T> p, const Turn turn) {
-  using Memory = Shared<T, kHeadDim>;
+  using Memory = Shared<T, kHeadDim, kBlocks>;
   constexpr int kWarps = Memory::kWarps, kThreads = Memory::kThreads;
   extern __shared__ __align__(16) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
@@ -101,103 +206,112 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
   const HeadGroup at(a, blockIdx.x / kBlocks);
   const int warp = threadIdx.x / 32, count = at.group, head_dim = at.sizes.head_dim;
   const int rank = static_cast<int>(blockIdx.x) % kBlocks;
-  const int joined = (count - rank + kBlocks - 1) / kBlocks;
-  if (threadIdx.x == 0) {
-    shared.arrived.init(1);
-    fence_barrier_init();
-    shared.arrived.arrive_and_expect(joined * kBlocks * (kHeadDim + 2) *
-                                     static_cast<int>(sizeof(float)));
+  const int joined = (count - rank + kBlocks - 1) / kBlocks;  // every kBlocks-th query
+  if constexpr (kBlocks > 1) {
+    if (threadIdx.x == 0) {
+      shared.cluster.arrived.init(1);
+      fence_barrier_init();
+      shared.cluster.arrived.arrive_and_expect(joined * kBlocks * kWarps * (kHeadDim + 2) *
+                                               static_cast<int>(sizeof(float)));
+    }
+    cluster_arrive();
   }
-  cluster_arrive();
-  const int own = at.last(0), first = max(at.first(0), 0);
-  // This block's run of tiles, of which this warp takes every kWarps-th.
-  const int begin = first / kKeys, tiles = own / kKeys + 1 - begin;
-  const int run = (tiles + kBlocks - 1) / kBlocks;
-  const int from = begin + rank * run;
-  const int end = min(from + run, begin + tiles);
+  const int own = at.last(0), first = max(at.first(0), 0), begin = first / kKeys;
   HeadGroup past = at;
   past.sizes.kv_length = own;
-  const auto load = [&](int n) {
-    auto& stage = shared.of_warp[warp].stages[(n - from) / kWarps % 2];
-    load_keys<32>(stage.k, static_cast<const T*>(p.keys), past, n * kKeys, lane());
-    load_keys<32>(stage.v, static_cast<const T*>(p.values), past, n * kKeys, lane());
+  WarpTiles<kWarps> coming(begin, own / kKeys + 1 - begin, rank * (kRuns / kBlocks),
+                           kRuns / kBlocks);
+  WarpTiles<kWarps> tiles = coming;
+  int stage = 0;
+  const auto load_next = [&](int to) {
+    if (coming.are_left()) {
+      auto& place = shared.of_warp[warp].stages[to];
+      load_keys<32>(place.k, static_cast<const T*>(p.keys), past, coming.n * kKeys, lane());
+      load_keys<32>(place.v, static_cast<const T*>(p.values), past, coming.n * kKeys, lane());
+      coming.advance();
+    }
+    copies_commit();
   };
   for (int i = threadIdx.x; i < 16 * kHeadDim; i += kThreads)
     shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
-  if (from + warp < end) load(from + warp);  // older than the kernel before
-  copies_commit();
+  load_next(stage);                               // older than the kernel before
   const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
   WarpRows<kHeadDim, kKeys> rows(at, 0);
+  WarpFound<kHeadDim> found;
   Rows<N, T> projected(p, turn, at);
   __syncthreads();
   wait_for_kernel_before();
   projected.turn(shared);
   __syncthreads();
-  for (int n = from + warp; n < end; n += kWarps) {
-    if (n + kWarps < end) load(n + kWarps);
-    copies_commit();
+  while (tiles.are_left()) {
+    load_next(stage ^ 1);
     copies_wait<1>();
     __syncwarp();
-    auto& stage = shared.of_warp[warp].stages[(n - from) / kWarps % 2];
+    auto& place = shared.of_warp[warp].stages[stage];
+    const int n = tiles.n, run = tiles.run;
     if (n == own / kKeys) {
-      const std::int64_t place = at.key_place(own);
-      put_row(stage.k.row(own % kKeys), p.keys + place, shared.own, 0, head_dim);
-      put_row(stage.v.row(own % kKeys), p.values + place, shared.own, 1, head_dim);
+      const std::int64_t cached = at.key_place(own);
+      put_row(place.k.row(own % kKeys), p.keys + cached, shared.own, 0, head_dim);
+      put_row(place.v.row(own % kKeys), p.values + cached, shared.own, 1, head_dim);
       __syncwarp();
     }
-    rows.multiply_keys(shared.q.row(0), stage.k.row(0));
+    rows.multiply_keys(shared.q.row(0), place.k.row(0));
     if (n < whole || n == own / kKeys) rows.mask(n * kKeys);
     rows.softmax();
-    rows.multiply_values(stage.v.row(0), shared.strips[warp]);
+    rows.multiply_values(place.v.row(0), shared.strips[warp]);
     __syncwarp();  // the stage has been read
+    stage ^= 1;
+    tiles.advance();
+    if (tiles.run != run) found.add(rows);
   }
-  rows.finish_sums();
-  rows.leave(shared.of_warp[warp].o, shared.max[warp], shared.sum[warp]);
-  __syncthreads();
 
-  // weight(i) sum(i), relative to the largest maximum, over warps and then over blocks.
-  const auto join = [](int parts, const auto& max_of, const auto& sum_of, const auto& o_of,
-                       float& top, float& total) {
-    top = -kInfinity;
-    total = 0;
-    float o = 0;
-    for (int i = 0; i < parts; ++i) top = fmaxf(top, max_of(i));
-    for (int i = 0; i < parts && top > -kInfinity; ++i) {
-      const float weight = exp2_approx(max_of(i) - top);
-      total += weight * sum_of(i);
-      o += weight * o_of(i);
-    }
-    return o;
-  };
-  float top, total;
-  cluster_wait();
-  for (int i = threadIdx.x; i < count * kHeadDim; i += kThreads) {
-    const int row = i / kHeadDim, c = i % kHeadDim, to = row % kBlocks, n = row / kBlocks;
-    const float o = join(
-        kWarps, [&](int w) { return shared.max[w][row]; },
-        [&](int w) { return shared.sum[w][row]; },
-        [&](int w) { return shared.of_warp[w].o[row][c]; }, top, total);
-    const std::uint32_t arrived = in_block(&shared.arrived, to);
-    send(in_block(&shared.o_of_block[rank][n][c], to), o, arrived);
-    if (c == 0) send(in_block(&shared.of_block[rank][n], to), top, total, arrived);
+  if constexpr (kBlocks == 1) {
+    copies_wait<0>();
+    auto& part = shared.of_warp[warp].found;
+    found.visit(
+        count, [&](int row, int c, float x, float y) { store_pair(&part.o[row][c], x, y); },
+        [&](int row, float2 of_row) { part.of_query[row] = of_row; });
+    __syncthreads();
+  } else {
+    cluster_wait();
+    auto& part = shared.cluster.found[rank][warp];
+    const auto arrived = [&](int row) { return in_block(&shared.cluster.arrived, row % kBlocks); };
+    found.visit(
+        count,
+        [&](int row, int c, float x, float y) {
+          send(in_block(&part.o[row / kBlocks][c], row % kBlocks), x, y, arrived(row));
+        },
+        [&](int row, float2 of_row) {
+          send(in_block(&part.of_query[row / kBlocks], row % kBlocks), of_row.x, of_row.y,
+               arrived(row));
+        });
+    if (joined <= 0) return;
+    shared.cluster.arrived.wait(0);
   }
-  if (joined <= 0) return;
-  shared.arrived.wait(0);
   for (int i = threadIdx.x; i < joined * kHeadDim; i += kThreads) {
     const int n = i / kHeadDim, c = i % kHeadDim;
-    const float o = join(
-        kBlocks, [&](int b) { return shared.of_block[b][n].x; },
-        [&](int b) { return shared.of_block[b][n].y; },
-        [&](int b) { return shared.o_of_block[b][n][c]; }, top, total);
-    if (c < head_dim) p.o[at.o_place(rank + n * kBlocks) + c] = static_cast<T>(o / total);
+    const auto of = [&](const auto& part) {
+      return Found{part.o[n][c], part.of_query[n].x, part.of_query[n].y};
+    };
+    Found all;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      Found of_warp;
+      if constexpr (kBlocks == 1)
+        of_warp = of(shared.of_warp[w].found);
+      else
+        for (int b = 0; b < kBlocks; ++b) of_warp.add(of(shared.cluster.found[b][w]));
+      all.add(of_warp);
+    }
+    if (c < head_dim) p.o[at.o_place(rank + n * kBlocks) + c] = static_cast<T>(all.o / all.sum);
   }
 }
 
-template <int N, int kHeadDim, class T>
+template <int N, int kHeadDim, int kBlocks, class T>
 void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn& turn,
             cudaStream_t stream) {
-  using Memory = Shared<T, kHeadDim>;
-  const auto kernel = token_kernel<N, T, kHeadDim>;
+  using Memory = Shared<T, kHeadDim, kBlocks>;
+  const auto kernel = token_kernel<N, T, kHeadDim, kBlocks>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
   leave_memory_shared(kernel);
   launch_dependent(kernel, std::int64_t{kBlocks} * a.sizes.sequences * a.sizes.kv_heads,
@@ -218,7 +332,12 @@ void token_attention(const TokenAttention<T>& p, const AttentionShape& s, cudaSt
   const Turn turn{p.angles, static_cast<int>(p.rotary_dim / 2), p.interleaved, 1};
   const bool wide = a.whole_units && fits(turn, s.head_dim, kWide<T>);
   with_width<kWide<T>>(wide, [&]<int N>() {
-    with_channels(s.head_dim, [&]<int kHeadDim>() { launch<N, kHeadDim>(a, p, turn, stream); });
+    with_channels(s.head_dim, [&]<int kHeadDim>() {
+      if (s.sequences * s.kv_heads <= kMostApart)
+        launch<N, kHeadDim, kRuns>(a, p, turn, stream);
+      else
+        launch<N, kHeadDim, 1>(a, p, turn, stream);
+    });
   });
 }
 
