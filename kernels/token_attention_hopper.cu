@@ -98,18 +98,18 @@ struct WarpFound {
       run.sum[r] = 0;
     }
   }
-  // f(row, channel, o of it, of the next) and g(row, maximum and sum) of the first `count` rows.
-  template <class F, class G>
-  __device__ void visit(int count, const F& f, const G& g) const {
+  // f(which of the thread's rows, row) of the first `count` rows.
+  template <class F>
+  __device__ void for_rows(int count, const F& f) const {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = lane() / 4 + 8 * r;
-      if (row >= count) continue;
+    for (int r = 0; r < 2; ++r)
+      if (const int row = lane() / 4 + 8 * r; row < count) f(r, row);
+  }
+  // f(channel, o of it, of the next).
+  template <class F>
+  __device__ void for_channels(int r, const F& f) const {
 #pragma unroll
-      for (int i = 2 * r; i < kHeadDim / 2; i += 4)
-        f(row, i / 4 * 8 + lane() % 4 * 2, o[i], o[i + 1]);
-      if (lane() % 4 == 0) g(row, make_float2(max[r], sum[r]));
-    }
+    for (int i = 2 * r; i < kHeadDim / 2; i += 4) f(i / 4 * 8 + lane() % 4 * 2, o[i], o[i + 1]);
   }
 };
 
@@ -268,23 +268,24 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   if constexpr (kBlocks == 1) {
     copies_wait<0>();
     auto& part = shared.of_warp[warp].found;
-    found.visit(
-        count, [&](int row, int c, float x, float y) { store_pair(&part.o[row][c], x, y); },
-        [&](int row, float2 of_row) { part.of_query[row] = of_row; });
+    found.for_rows(count, [&](int r, int row) {
+      found.for_channels(r, [&](int c, float x, float y) { store_pair(&part.o[row][c], x, y); });
+      if (lane() % 4 == 0) part.of_query[row] = make_float2(found.max[r], found.sum[r]);
+    });
     __syncthreads();
   } else {
     cluster_wait();
     auto& part = shared.cluster.found[rank][warp];
-    const auto arrived = [&](int row) { return in_block(&shared.cluster.arrived, row % kBlocks); };
-    found.visit(
-        count,
-        [&](int row, int c, float x, float y) {
-          send(in_block(&part.o[row / kBlocks][c], row % kBlocks), x, y, arrived(row));
-        },
-        [&](int row, float2 of_row) {
-          send(in_block(&part.of_query[row / kBlocks], row % kBlocks), of_row.x, of_row.y,
-               arrived(row));
-        });
+    found.for_rows(count, [&](int r, int row) {
+      const int to = row % kBlocks, n = row / kBlocks;
+      const std::uint32_t o = in_block(part.o[n], to),
+                          arrived = in_block(&shared.cluster.arrived, to);
+      found.for_channels(r, [&](int c, float x, float y) {
+        send(o + static_cast<std::uint32_t>(c * sizeof(float)), x, y, arrived);
+      });
+      if (lane() % 4 == 0)
+        send(in_block(&part.of_query[n], to), found.max[r], found.sum[r], arrived);
+    });
     if (joined <= 0) return;
     shared.cluster.arrived.wait(0);
   }

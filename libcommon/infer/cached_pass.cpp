@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <numeric>
 #include <utility>
 
@@ -59,28 +60,29 @@ std::int64_t CachedPass::max_tokens() const {
 
 bool CachedPass::has_encoder() const { return pass_.model().config().encoder_num_layers > 0; }
 
-KvCache CachedPass::make_cache(Device device, std::int64_t pages) const {
-  const CacheRoom room{
-      .pages = pages, .page_tokens = page_tokens_, .slots = room_.slots, .memory = room_.read};
-  return {device, pass_.model().table().dtype(), cache_of(pass_.model().config(), room)};
+std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
+  return cache_of(
+      pass_.model().config(),
+      {.pages = pages, .page_tokens = page_tokens_, .slots = room_.slots, .memory = room_.read});
 }
 
-void CachedPass::copy_cache(const KvCache& to, const Room& before) {
+// Of `slots` sequences.
+void CachedPass::copy_layer(const KvCache::Layer& to, const KvCache::Layer& from,
+                            std::int64_t slots) {
   const auto first = [&](const Tensor& now, const Tensor& then) {
-    if (then.numel() > 0) copy(now.rows(0, then.shape()[0]), then, stream_);
+    const std::int64_t rows = std::min(now.shape()[0], then.shape()[0]);  // the others have nothing
+    if (then.numel() > 0) copy(now.rows(0, rows), then.rows(0, rows), stream_);
   };
-  for (std::int64_t layer = 0; layer < to.layers(); ++layer) {
-    first(to.keys(layer), cache_->keys(layer));
-    first(to.values(layer), cache_->values(layer));
-    first(to.convolved(layer), cache_->convolved(layer));
-    first(to.states(layer), cache_->states(layer));
-    for (std::int64_t slot = 0; slot < before.slots; ++slot) {
-      const auto read = [&](const Tensor& all) {
-        const Shape& shape = all.shape();
-        return all.rows(slot, slot + 1).reshape({shape[1], shape[2]}).rows(0, at(slot).read);
-      };
-      if (at(slot).read > 0) copy(read(to.memory(layer)), read(cache_->memory(layer)), stream_);
-    }
+  first(to.keys, from.keys);
+  first(to.values, from.values);
+  first(to.convolved, from.convolved);
+  first(to.states, from.states);
+  for (std::int64_t slot = 0; slot < slots; ++slot) {
+    const auto read = [&](const Tensor& all) {
+      const Shape& shape = all.shape();
+      return all.rows(slot, slot + 1).reshape({shape[1], shape[2]}).rows(0, at(slot).read);
+    };
+    if (at(slot).read > 0) copy(read(to.memory), read(from.memory), stream_);
   }
   stream_.synchronize();
 }
@@ -97,17 +99,18 @@ void CachedPass::make(const Room& room) {
   const Room before = std::exchange(room_, room);
   has_pass_ = false;
   try {
-    if (!cache_ || room.pages > before.pages || room.slots > before.slots ||
-        room.read > before.read) {
-      auto made = std::make_unique<KvCache>(make_cache(stream_.device(), room.pages));
-      if (cache_) copy_cache(*made, before);
-      cache_ = std::move(made);
-    }
+    if (!cache_)
+      cache_ = std::make_unique<KvCache>(stream_.device(), dtype(), cache_layers(room.pages));
+    else if (room.pages > before.pages || room.slots > before.slots || room.read > before.read)
+      cache_->grow(cache_layers(room.pages),
+                   [&](const KvCache::Layer& from, const KvCache::Layer& to) {
+                     copy_layer(to, from, before.slots);
+                   });
     reserve_pass();
     if (steps_) steps_->reserve(pages_of(room.tokens));
   } catch (...) {
     if (cache_ && !empty) {
-      room_ = before;  // the old cache is there, or a larger one with what it had
+      room_ = before;  // the cache has what it had, and so much room or more
       throw;
     }
     room_ = {};  // the next that asks for less begins anew
@@ -121,7 +124,7 @@ void CachedPass::make(const Room& room) {
 
 // For the longest input of one sequence and for a token of each.
 void CachedPass::reserve_pass() {
-  const KvCache on_meta = make_cache(Device::meta, 1);
+  const KvCache on_meta(Device::meta, dtype(), cache_layers(1));
   const CachedPast all{.cache = &on_meta, .longest = room_.tokens, .longest_memory = room_.read};
   const std::int64_t pages = pages_of(room_.tokens);
   pass_.reserve([&](Pass& pass) {
@@ -142,6 +145,33 @@ static std::int64_t grown(std::int64_t before, std::int64_t asked, std::int64_t 
   return std::min(most, power_of_two(asked));
 }
 
+// ... or has as many pages as there is memory for, if these are as many as are needed; if not, and
+// there are enough for the longest text, it has all that it will have.  Where memory ends a pass
+// gets room for the longest text first, and some is left for what else grows.
+bool CachedPass::grow(Room room, std::int64_t needed) {
+  for (bool ends = false;; ends = true) {
+    try {
+      std::optional<KvCache> left;
+      if (ends) left.emplace(stream_.device(), dtype(), cache_layers(1 + needed / 32));
+      make(room);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != Exit::out_of_memory || all_at_once_) throw;
+      if (!ends && cache_) {
+        Room longest = room_;
+        longest.tokens = room.tokens = max_tokens();
+        make(longest);
+      }
+      if (room.pages == needed) {
+        if (pool_.size() < pages_of(max_read())) throw;
+        most_pages_ = pool_.size();
+        return false;
+      }
+      room.pages = needed + (room.pages - needed) / 2;
+    }
+  }
+}
+
 // Pages that nobody holds go first; the cache at least doubles when it grows.
 bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t read) {
   Sequence& sequence = at(number);
@@ -154,14 +184,15 @@ bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t 
   if (has_slots()) room.slots = grown(room.slots, number + 1, sequences());
   if (has_encoder())
     room.read = grown(room.read, std::max(read, std::min(kFewestTokens, max_read())), max_read());
-  if (missing > 0 && pool_.held() + missing > pool_.size()) {
-    if (pool_.held() + missing > most_pages_) return false;
+  if (const std::int64_t needed = pool_.held() + missing; missing > 0 && needed > pool_.size()) {
+    if (needed > most_pages_) return false;
     room.pages = all_at_once_
                      ? most_pages_
-                     : std::min(most_pages_,
-                                std::max(2 * pool_.size(), power_of_two(pool_.held() + missing)));
+                     : std::min(most_pages_, std::max(2 * pool_.size(), power_of_two(needed)));
+    if (!grow(room, needed)) return false;
+  } else {
+    make(room);
   }
-  make(room);
   for (std::int64_t i = 0; i < missing; ++i) sequence.pages.push_back(*pool_.take());
   if (missing > 0 && steps_) steps_->forget();
   return true;

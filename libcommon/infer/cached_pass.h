@@ -107,9 +107,11 @@ class CachedPass {
   }
   // Whether a sequence has more than its pages, which then are no other's.
   bool has_slots() const { return has_states_ || has_encoder(); }
-  KvCache make_cache(Device device, std::int64_t pages) const;
+  DType dtype() const { return pass_.model().table().dtype(); }
+  std::vector<CacheShape> cache_layers(std::int64_t pages) const;
   void make(const Room& room);
-  void copy_cache(const KvCache& to, const Room& before);
+  bool grow(Room room, std::int64_t needed);
+  void copy_layer(const KvCache::Layer& to, const KvCache::Layer& from, std::int64_t slots);
   void reserve_pass();
   void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);

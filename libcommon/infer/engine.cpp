@@ -11,7 +11,7 @@ void EngineLimits::add_to(CommandLine& cl) {
   cl.option(
       "--cache-tokens", &cache_tokens, "N",
       "tokens, of all completions together, that the cache has room for, and the most that one "
-      "sees; 0: it grows; changes no result but that",
+      "sees; 0: it grows while there is memory; changes no result but that",
       at_least(0));
   cl.option("--prefill-tokens", &prefill_tokens, "N",
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "

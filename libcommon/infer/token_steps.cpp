@@ -76,7 +76,7 @@ void TokenSteps::queue(std::int64_t sequences, const AdaptedRuns& adapted, const
       std::min(pages_ * options_.page_tokens, static_cast<std::int64_t>(rounded));
   PassInput in = input_in(input_, sequences);
   in.size.adapted = adapted;
-  const Shape& memory = cache.memory(0).shape();
+  const Shape& memory = cache.memory(cache.layers() - 1).shape();  // the last one grows last
   const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
   pass_.repeat(in, past, [&](const Tensor& logits) {
     sample({.tokens = in.ids,

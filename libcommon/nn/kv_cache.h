@@ -29,31 +29,35 @@ struct CacheShape {
 
 class KvCache {
  public:
-  KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers) {
-    std::size_t size = 0;
-    for (const CacheShape& layer : layers)
-      for (const auto& [shape, of] : {std::pair(layer.keys, dtype),
-                                      {layer.keys, dtype},
-                                      {layer.memory, dtype},
-                                      {layer.convolved, dtype},
-                                      {layer.states, sum_dtype(dtype)}})
-        size += bytes(shape, of);
-    storage_ = Buffer(device, size);
-    std::size_t at = 0;
-    const auto take = [&](const Shape& shape, DType of) {
-      return storage_.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
-    };
-    for (const CacheShape& layer : layers)
-      layers_.push_back({.keys = take(layer.keys, dtype),
-                         .values = take(layer.keys, dtype),
-                         .memory = take(layer.memory, dtype),
-                         .convolved = take(layer.convolved, dtype),
-                         .states = take(layer.states, sum_dtype(dtype))});
+  struct Layer {
+    Buffer storage;
+    Tensor keys, values, memory, convolved, states;
+  };
+
+  KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers)
+      : device_(device), dtype_(dtype) {
+    for (const CacheShape& layer : layers) layers_.push_back(made(layer));
   }
   // All layers keep keys and values alone, of this shape.
   KvCache(Device device, DType dtype, std::int64_t layers, const Shape& keys)
       : KvCache(device, dtype,
                 std::vector<CacheShape>(static_cast<std::size_t>(layers), {.keys = keys})) {}
+
+  // Makes one layer after the other anew where it has less room than asked for; copy(old, new)
+  // moves what it has, so that there are never two of more than one layer.  Where memory ends, all
+  // have what they had, the first of them in more room.
+  template <class Copy>
+  void grow(const std::vector<CacheShape>& layers, const Copy& copy) {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const Layer& has = layers_[i];
+      if (fits(layers[i].keys, has.keys) && fits(layers[i].memory, has.memory) &&
+          fits(layers[i].convolved, has.convolved) && fits(layers[i].states, has.states))
+        continue;
+      Layer larger = made(layers[i]);
+      copy(has, std::as_const(larger));
+      layers_[i] = std::move(larger);
+    }
+  }
 
   std::int64_t layers() const { return std::ssize(layers_); }
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
@@ -63,16 +67,38 @@ class KvCache {
   const Tensor& states(std::int64_t layer) const { return at(layer).states; }
 
  private:
-  struct Layer {
-    Tensor keys, values, memory, convolved, states;
-  };
+  static bool fits(const Shape& shape, const Tensor& has) {
+    for (std::int64_t i = 0; i < shape.rank(); ++i)
+      if (shape[i] > has.shape()[i]) return false;
+    return true;
+  }
+  Layer made(const CacheShape& layer) const {
+    const DType of_sums = sum_dtype(dtype_);
+    std::size_t size = 0;
+    for (const auto& [shape, of] : {std::pair(layer.keys, dtype_),
+                                    {layer.keys, dtype_},
+                                    {layer.memory, dtype_},
+                                    {layer.convolved, dtype_},
+                                    {layer.states, of_sums}})
+      size += bytes(shape, of);
+    Buffer storage(device_, size);
+    std::size_t at = 0;
+    const auto take = [&](const Shape& shape, DType of) {
+      return storage.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
+    };
+    const Tensor keys = take(layer.keys, dtype_), values = take(layer.keys, dtype_),
+                 memory = take(layer.memory, dtype_), convolved = take(layer.convolved, dtype_),
+                 states = take(layer.states, of_sums);
+    return {std::move(storage), keys, values, memory, convolved, states};
+  }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   // Each begins where wide numbers and accesses of a GPU may.
   static std::size_t bytes(const Shape& shape, DType dtype) {
     return (static_cast<std::size_t>(shape.numel()) * size_of(dtype) + 255) / 256 * 256;
   }
 
-  Buffer storage_;
+  Device device_;
+  DType dtype_;
   std::vector<Layer> layers_;
 };
 

@@ -291,7 +291,7 @@ void ask(const Server& server, const std::string& body, BenchResult& result) {
     else if (result.wrong.empty() && !events.is_whole())
       result.wrong = "an answer that breaks off";
   } catch (const boost::system::system_error& error) {
-    result.wrong = error.code().message();
+    if (result.wrong.empty()) result.wrong = error.code().message();  // what was said comes first
   }
   result.seconds = seconds_since(sent);
 }

@@ -3,7 +3,10 @@
 #include "infer/cached_pass.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <string>
 
 #include "tests/infer/small_gpt.h"
@@ -146,6 +149,57 @@ TEST_P(CacheOf, Grows) {
   const HostTensor logits = clone(growing.next_logits(all, next));
   EXPECT_SAME_BITS(logits.view(), whole.next_logits(all, next));
   expect_pages(10, 16);
+}
+
+// Address space for so many bytes more than there are now.
+class LittleMemory {
+ public:
+  explicit LittleMemory(std::size_t bytes) {
+    ::getrlimit(RLIMIT_AS, &before_);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit little{pages * static_cast<std::size_t>(::getpagesize()) + bytes,
+                        before_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &little);
+  }
+  ~LittleMemory() { ::setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+// Where memory ends the cache stays as large as it could become, and goes on with what it has.
+TEST(CachedPass, TakesTheMemoryThatThereIs) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space of their own";
+#endif
+  ModelConfig config = small_llama();
+  config.num_attention_heads = config.num_query_groups = 16;
+  config.hidden_size = 64;
+  config.kv_channels = 64;
+  config.num_layers = 4;
+  config.max_position_embeddings = 512;
+  const auto model = make_gpt(config, DType::f32);
+  constexpr std::int64_t kSequences = 60;
+  CachedPass growing(*model, {.vocab_size = 30, .sequences = kSequences}),
+      whole(*model, {.vocab_size = 30, .sequences = kSequences, .cache_tokens = 512});
+  const auto ids = some_tokens(130);
+  const auto some = std::span(ids).first(100);
+  whole.next_logits(0, some);
+  growing.next_logits(0, some);
+  // Pages of 4 MiB: 16 become 32 in the first layer and not in the second.
+  const LittleMemory little(std::size_t{104} << 20);
+  std::int64_t sequence = 1;
+  while (sequence < kSequences && growing.reserve(sequence, 1)) ++sequence;
+  EXPECT_GT(sequence, 16);
+  EXPECT_LT(sequence, 26);
+  EXPECT_EQ(growing.pages().size(), sequence);
+  EXPECT_FALSE(growing.reserve(0, 29));  // a second page
+  growing.start(1);
+  EXPECT_TRUE(growing.reserve(0, 29));
+  const auto rest = std::span(ids).last(30);
+  const HostTensor logits = clone(growing.next_logits(0, rest));
+  EXPECT_SAME_BITS(logits.view(), whole.next_logits(0, rest));
 }
 
 // A cache that may not grow says so, and has room again once a sequence is started anew.
