@@ -271,15 +271,18 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
 
 // Those of a layer that predicts further tokens.
 static void add_further_states(std::vector<std::string>& keys, const ModelConfig& c,
-                               LayerPlan layer, std::int64_t number) {
+                               std::int64_t number) {
   using enum ExtraState::Turn;
-  layer.stack = kFurtherStack;
-  layer.number = number;
-  layer.stacked = false;
   const std::string at = concat(kFurtherStack, ".layers.", number, ".");
   for (const char* module : {"enorm", "hnorm", "eh_proj"}) keys.push_back(extra_state(at + module));
-  for (const ExtraState::Turn turn : {in_layer, end_of_layer, behind_layers})
-    add_extra_states(keys, c, layer, 1, turn, "transformer_layer.");
+  for (LayerPlan layer : further_layers_of(c)) {
+    const std::string inner = c.family == ModelFamily::mamba
+                                  ? concat("mtp_model_layer.layers.", layer.number, ".")
+                                  : "transformer_layer.";
+    layer.number = number;
+    for (const ExtraState::Turn turn : {in_layer, end_of_layer, behind_layers})
+      add_extra_states(keys, c, layer, 1, turn, inner);
+  }
   keys.push_back(extra_state(at + "final_layernorm"));
 }
 
@@ -296,7 +299,7 @@ std::vector<std::string> extra_states(const ModelConfig& c) {
   for (const char* module : modules_behind(c.family))
     if (!c.has_task_head() || module != std::string_view("output_layer"))
       keys.push_back(extra_state(module));
-  for (std::int64_t i = 0; i < c.mtp_num_layers; ++i) add_further_states(keys, c, layers.back(), i);
+  for (std::int64_t i = 0; i < c.mtp_num_layers; ++i) add_further_states(keys, c, i);
   return keys;
 }
 

@@ -17,12 +17,18 @@ namespace mt {
 extern const BranchKind kAttention, kLatentAttention, kCrossAttention, kChunkedCrossAttention,
     kEncodingCrossAttention, kMamba, kMlp, kParallelBlock, kExperts;
 
-constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp};
+constexpr std::array kOfPatterns = {&kMamba, &kAttention, &kMlp, &kExperts, &kLatentAttention};
 
 std::string pattern_letters() {
   std::string letters;
   for (const BranchKind* kind : kOfPatterns) letters += kind->letter;
   return letters;
+}
+
+static const BranchKind* kind_of(char letter) {
+  for (const BranchKind* kind : kOfPatterns)
+    if (letter == kind->letter) return kind;
+  fail(Exit::internal, "no kind of branch has the letter ", letter);
 }
 
 static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer,
@@ -48,10 +54,7 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
     case ModelFamily::mamba:
       break;
   }
-  const char letter = c.hybrid_pattern[static_cast<std::size_t>(layer)];
-  for (const BranchKind* kind : kOfPatterns)
-    if (letter == kind->letter) return {kind};
-  fail(Exit::internal, "no kind of branch has the letter ", letter);
+  return {kind_of(c.hybrid_pattern[static_cast<std::size_t>(layer)])};
 }
 
 std::vector<LayerPlan> layers_of(const ModelConfig& c) {
@@ -67,6 +70,20 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   for (std::int64_t i = 0; i < c.num_layers; ++i)
     layers.push_back(
         {stack, i, decoder_branches(c, i, experts[static_cast<std::size_t>(i)]), stacked});
+  return layers;
+}
+
+std::vector<LayerPlan> further_layers_of(const ModelConfig& c) {
+  if (c.family != ModelFamily::mamba) {
+    LayerPlan layer = layers_of(c).back();
+    layer.stack = kFurtherStack;
+    layer.number = 0;
+    layer.stacked = false;
+    return {layer};
+  }
+  std::vector<LayerPlan> layers;
+  for (const char letter : c.mtp_hybrid_pattern)
+    layers.push_back({kFurtherStack, std::ssize(layers), {kind_of(letter)}, false});
   return layers;
 }
 

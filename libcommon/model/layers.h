@@ -24,6 +24,8 @@ struct LayerPlan {
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);
+// What predicts one further token: a layer like the last one, or a hybrid's own pattern.
+std::vector<LayerPlan> further_layers_of(const ModelConfig& config);
 
 // What a generation keeps of the tokens that each layer of the decoder has seen (nn/kv_cache.h).
 std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room);

@@ -104,13 +104,14 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
     return flops;
   };
   const std::string_view first = layers.front().stack, last = layers.back().stack;
-  // Each further token has a layer like the last one, and the head.
+  // Each further token has layers of its own, and the head.
   double further = 0;
   if (c.mtp_num_layers > 0) {
     further = of_token(kFurtherStack, own);
-    for (const BranchKind* kind : layers.back().branches)
-      if (kind->flops != nullptr)
-        further += static_cast<double>(c.mtp_num_layers) * kind->flops(c, own, memory);
+    for (const LayerPlan& layer : further_layers_of(c))
+      for (const BranchKind* kind : layer.branches)
+        if (kind->flops != nullptr)
+          further += static_cast<double>(c.mtp_num_layers) * kind->flops(c, own, memory);
     further += static_cast<double>(c.mtp_num_layers) * head;
   }
   const double flops = n * own * (of_token(last, own) + further + (c.has_task_head() ? 0 : head));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mt {
 
@@ -18,6 +19,7 @@ struct PipelineOptions {
   std::optional<int> microbatch_group_size = {};
   bool account_for_embedding = false, account_for_loss = false;  // each is worth a layer
   std::string layout = {};
+  std::vector<std::int64_t> segments = {};  // layers of each stage, as a hybrid's pattern has them
   // In front of the others, for an encoder's layers alone; 0: one pipeline goes over all layers.
   int encoder_ranks = 0;
   const char* size_flag = "--pipeline-model-parallel-size";  // says how many ranks there are

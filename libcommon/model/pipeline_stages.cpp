@@ -216,12 +216,31 @@ static StageRanges ranges_of_counts(const PipelineOptions& o, int ranks, int chu
 
 // --- The stages ---------------------------------------------------------------------------------
 
-static void check_alone(const PipelineOptions& o) {
+static void check_alone(const PipelineOptions& o, const char* who) {
   if (o.first_layers || o.last_layers || o.layers_per_virtual_stage || o.virtual_stages_per_rank ||
       o.account_for_embedding || o.account_for_loss)
-    fail(Exit::usage,
-         "--pipeline-model-parallel-layout: says what each stage holds; not with numbers of "
-         "layers, of virtual stages, or --account-for-...");
+    fail(Exit::usage, who,
+         ": says what each stage holds; not with numbers of layers, of virtual stages, or "
+         "--account-for-...");
+}
+
+static PipelineStages stages_of_segments(const PipelineOptions& o, int ranks) {
+  constexpr const char* kParts = "--hybrid-layer-pattern with |";
+  check_alone(o, kParts);
+  if (!o.layout.empty()) fail(Exit::usage, kParts, ": not with --pipeline-model-parallel-layout");
+  const int count = static_cast<int>(o.segments.size());
+  if (count % ranks != 0)
+    fail(Exit::bad_config, kParts, ": ", count, " stages are not a multiple of ", o.size_flag, ' ',
+         ranks);
+  if (ranks == 1) fail(Exit::bad_config, kParts, ": several stages need ", o.size_flag);
+  PipelineStages stages{.chunks = count / ranks, .ranges = {}};
+  std::int64_t begin = 0;
+  for (const std::int64_t layers : o.segments) {
+    const bool first = stages.ranges.empty(), last = std::ssize(stages.ranges) == count - 1;
+    stages.ranges.push_back({begin, begin + layers, first, last});
+    begin += layers;
+  }
+  return stages;
 }
 
 // The encoder's stages, and behind them those of the other layers.
@@ -246,11 +265,12 @@ PipelineStages make_pipeline_stages(const PipelineOptions& o, int ranks,
                                     const std::vector<LayerPlan>& layers) {
   if (o.encoder_ranks > 0) return stages_of_stacks(o, ranks, layers);
   const std::int64_t num_layers = std::ssize(layers);
+  if (!o.segments.empty()) return stages_of_segments(o, ranks);
   if (o.layout.empty()) {
     const int chunks = chunks_of(o, ranks, num_layers);
     return {chunks, ranges_of_counts(o, ranks, chunks, num_layers)};
   }
-  check_alone(o);
+  check_alone(o, "--pipeline-model-parallel-layout");
   const StageRanges ranges = ranges_of_layout(o.layout, num_layers);
   if (ranges.size() % static_cast<std::size_t>(ranks) != 0)
     refuse(o.layout,

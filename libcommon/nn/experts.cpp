@@ -171,7 +171,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
   v.x = s.kept(saved, {room, width}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
-  v.h = s.kept(saved, {room, 2 * ffn()}).rows(0, rows);
+  v.h = s.kept(saved, {room, made()}).rows(0, rows);
   v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
   v.weighed = s.kept(saved, {room, has_biases() ? width : ffn()}).rows(0, rows);
   dispatch_.there(s, v.x, x, v.arrived);
@@ -184,7 +184,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
                    .bias = value_of(s, expert.fc1_bias),
                    .rows_vary = true,
                    .rows_alone = s.rows_alone()};
-    if (!options_.clamped) {
+    if (!options_.clamped && !options_.squared_relu) {
       problem.at = std::exchange(problem.out, v.a.rows(begin, end));
       problem.then = Matmul::Then::swiglu;
     }
@@ -192,6 +192,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     s.done(*expert.fc1);
   });
   if (options_.clamped) clamped_forward(v.a, v.h, *options_.clamped, s.stream);
+  if (options_.squared_relu) squared_relu_forward(v.a, v.h, s.stream);
   if (has_biases())
     multiply_second(s, v.weighed, v.a, v);
   else
@@ -223,7 +224,7 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
       s, dy, s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, width = dx.shape()[1];
   const Tensor d_out = s.gradient({room, width}).rows(0, rows),
-               dh = s.gradient({room, 2 * ffn()}).rows(0, rows),
+               dh = s.gradient({room, made()}).rows(0, rows),
                d_logits = s.gradient(v.logits.shape()), da = s.scratch({room, ffn()}).rows(0, rows),
                d_x = s.scratch({room, width}).rows(0, rows),
                d_weight = s.scratch_sums({room}).rows(0, rows),
@@ -254,6 +255,8 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   }
   if (options_.clamped)
     clamped_backward(dh, da, v.h, *options_.clamped, s.stream);
+  else if (options_.squared_relu)
+    squared_relu_backward(dh, da, v.h, s.stream);
   else
     swiglu_backward(dh, da, v.h, s.stream);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {

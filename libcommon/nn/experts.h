@@ -1,11 +1,12 @@
 // Experts: MLPs of which each token goes to a few, in the place of an Mlp, and the residual around
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
-// or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) + b_2e), to which shared experts
-// may add what they make of all tokens (nn/shared_experts.h), and where a router chooses by the
-// logits W_r x, and gives p (kernels/experts.h).  Experts may have room for so many of a rank's
-// tokens alone (kernels/expert_capacity.h). x, y, residual: [rows, hidden_size].  This rank has
-// some of the layer's experts, or parts of them (nn/expert_parallel.h).
+// or of p_e W_2e relu(W_1e x)^2, or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) +
+// b_2e), to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
+// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts may have
+// room for so many of a rank's tokens alone (kernels/expert_capacity.h). x, y, residual: [rows,
+// hidden_size].  This rank has some of the layer's experts, or parts of them
+// (nn/expert_parallel.h).
 #pragma once
 
 #include "kernels/activation.h"
@@ -45,6 +46,7 @@ class Experts {
     bool sinkhorn = false;  // training chooses by keys of all a rank's rows (kernels/sinkhorn.h)
     double jitter = 0;      // by how much, at most, training varies what the router reads
     std::optional<ClampedGate> clamped = {};  // instead of swiglu
+    bool squared_relu = false;                // so, too; nothing is gated
     // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
     // or over those of each sequence, and that of its logits.
     double balance = 0, z = 0;
@@ -69,6 +71,7 @@ class Experts {
   bool has_biases() const { return experts_[0].fc2_bias != nullptr; }
   void multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const;
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
+  std::int64_t made() const { return experts_[0].fc1->local[0]; }  // by the first product
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool has_losses(const Step& s) const;
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }

@@ -22,7 +22,7 @@ class FurtherTokens {
   struct Depth {
     Norm of_embedding, of_hidden;
     Linear join;
-    Stack layer;  // one
+    Stack layer;  // one, or a hybrid's several
     Norm final_norm;
     RowRange rows = {};  // of the model's table, without the layer's
   };

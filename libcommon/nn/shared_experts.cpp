@@ -33,8 +33,13 @@ void SharedExperts::forward(Step& s, Tensor y, ConstTensor sum, ConstTensor x, S
   const ArenaScope scope(s.layer);
   Saved v;
   v.h = s.kept(saved, {s.tokens.count(), fc1_.out_features()});
-  v.a = s.kept(saved, {s.tokens.count(), fc1_.out_features() / 2});
-  fc1_.forward_swiglu(s, v.a, v.h, x);
+  v.a = s.kept(saved, {s.tokens.count(), fc1_.out_features() / (squared_relu_ ? 1 : 2)});
+  if (squared_relu_) {
+    fc1_.forward(s, v.h, x);
+    squared_relu_forward(v.a, v.h, s.stream);
+  } else {
+    fc1_.forward_swiglu(s, v.a, v.h, x);
+  }
   if (gate_ != nullptr) open_gate(s, v, x, saved);
   if (saved) *saved = v;
   if (y) fc2_.forward_add(s, y, sum, gate_ != nullptr ? v.gated : v.a, {});
@@ -57,7 +62,10 @@ void SharedExperts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
     else
       dg = parts.reshape({tokens, 1});
   }
-  swiglu_backward(dh, da, v.h, s.stream);
+  if (squared_relu_)
+    squared_relu_backward(dh, da, v.h, s.stream);
+  else
+    swiglu_backward(dh, da, v.h, s.stream);
   fc1_.backward(s, dx, dh, x);
   if (gate_ == nullptr) return;
   const Tensor d_logits = s.gradient(v.logits.shape());

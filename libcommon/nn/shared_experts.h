@@ -1,6 +1,6 @@
 // SharedExperts: an MLP that all tokens go to beside those that they choose (DeepSeek-AI:
 // arXiv:2401.06066, section 3.2).
-//   y = sum + g W_2 swiglu(W_1 x)
+//   y = sum + g W_2 swiglu(W_1 x)      or      y = sum + g W_2 relu(W_1 x)^2
 // where g is sigmoid(w_g x) if there is a gate, else 1.  x, y, sum: [rows, hidden_size].  Ranks
 // share its matrices as those of an Mlp.
 #pragma once
@@ -12,11 +12,11 @@ namespace mt {
 class SharedExperts {
  public:
   struct Saved {
-    Tensor h, a;                      // W_1 x and its swiglu, of all tokens
+    Tensor h, a;                      // W_1 x and its activation, of all tokens
     Tensor logits, chosen, g, gated;  // of a gate: of this rank's rows, and g and g a of all tokens
   };
-  SharedExperts(const Linear& fc1, const Linear& fc2, const Param* gate)
-      : fc1_(fc1), fc2_(fc2), gate_(gate) {}
+  SharedExperts(const Linear& fc1, const Linear& fc2, const Param* gate, bool squared_relu = false)
+      : fc1_(fc1), fc2_(fc2), gate_(gate), squared_relu_(squared_relu) {}
 
   // y is not sum; empty: not wanted.
   void forward(Step& s, Tensor y, ConstTensor sum, ConstTensor x, Saved* saved) const;
@@ -27,6 +27,7 @@ class SharedExperts {
 
   Linear fc1_, fc2_;
   const Param* gate_;  // or null
+  bool squared_relu_;
 };
 
 }  // namespace mt

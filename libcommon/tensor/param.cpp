@@ -15,6 +15,7 @@ std::string RowPlace::name() const {
   };
   if (layer) append(concat("layers.", *layer));
   append(inner);
+  if (inner_layer) append(concat("layers.", *inner_layer));
   if (expert) append(concat("mlp.experts.local_experts.", *expert));
   append(module);
   append(param);

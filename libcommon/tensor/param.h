@@ -63,10 +63,11 @@ struct ElementRun {
 // RowPlace: where in a model a row stands.  Names and keys in all formats are made of this, and no
 // name of ours is ever parsed.
 struct RowPlace {
-  std::string_view stack = {};              // what all names begin with: "decoder", "embedding"
-  std::optional<std::int64_t> layer = {};   // of the stack
-  std::string_view inner = {};              // the layer in it that all else is of, if it has one
-  std::optional<std::int64_t> expert = {};  // of the layer
+  std::string_view stack = {};             // what all names begin with: "decoder", "embedding"
+  std::optional<std::int64_t> layer = {};  // of the stack
+  std::string_view inner = {};             // the layer in it that all else is of, if it has one,
+  std::optional<std::int64_t> inner_layer = {};  // or the stack of layers in it, and which
+  std::optional<std::int64_t> expert = {};       // of the layer
   std::string module = {};      // of the layer, expert or stack: "self_attention.linear_qkv"
   std::string_view param = {};  // of the module: "weight", "layer_norm_bias"
   std::string_view also = {};   // the stack that has it, too, where a model has a row twice

@@ -209,18 +209,23 @@ TEST(HybridPattern, IsReadFromSettings) {
     return other;
   };
   EXPECT_EQ(config_of(with(nullptr, 0.2, 0.4)).hybrid_pattern, hybrid_pattern_of(5, 0.2, 0.4));
-  for (const int experts : {0, 8}) {
-    PyValue of_experts = with("MM*E-", 0, 0);
-    if (experts > 0) of_experts.set_item("num_experts", experts);
-    EXPECT_EQ(
-        error_of([&] { config_of(of_experts); }),
-        "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
-        "one of M*-");
-  }
+  PyValue of_experts = with("MM*E-", 0, 0);
+  EXPECT_EQ(error_of([&] { config_of(of_experts); }),
+            "65 common.pt: args: --hybrid-...-pattern MM*E-: a layer E needs --num-experts");
+  of_experts.set_item("num_experts", 8);
+  of_experts.set_item("moe_router_topk", 3);
+  EXPECT_EQ(config_of(of_experts).num_experts, 8);
+  EXPECT_EQ(config_of(of_experts).moe_router_topk, 3);
+  PyValue of_main = with(nullptr, 0, 0);  // whose args say it in another word, and stages, too
+  of_main.set_item("hybrid_layer_pattern", "MM|*-M/*M/*M");
+  of_main.set_item("is_hybrid_model", PyValue());
+  of_main.set_item("mtp_num_layers", 2);
+  EXPECT_EQ(config_of(of_main).hybrid_pattern, "MM*-M");
+  EXPECT_EQ(config_of(of_main).mtp_hybrid_pattern, "*M");
   EXPECT_EQ(error_of([&] { config_of(with(nullptr, 0.7, 0.6)); }),
             "65 common.pt: args.hybrid_mlp_ratio: is set to what is not supported");
   EXPECT_EQ(error_of([&] { config_of(with("MM", 0, 0)); }),
-            "65 common.pt: args: --hybrid-override-pattern MM: has 2 layers, expected 5");
+            "65 common.pt: args: --hybrid-...-pattern MM: has 2 layers, expected 5");
 }
 
 TEST(HybridPattern, IsReadFromConfigs) {
@@ -234,8 +239,9 @@ TEST(HybridPattern, IsReadFromConfigs) {
   EXPECT_EQ(with(R"("hybrid_override_pattern":"-M")"), "-M");
   EXPECT_EQ(with(R"("layers_block_type":["mlp","linear_attention","full_attention"])"), "-M*");
   EXPECT_EQ(with(R"("layers_block_type":["mamba","attention"])"), "M*");
-  EXPECT_EQ(error_of([&] { with(R"("layers_block_type":["moe"])"); }),
-            "65 config.json: \"layers_block_type\" has \"moe\", which is not supported");
+  EXPECT_EQ(with(R"("layers_block_type":["moe","mamba"])"), "EM");
+  EXPECT_EQ(error_of([&] { with(R"("layers_block_type":["conv"])"); }),
+            "65 config.json: \"layers_block_type\" has \"conv\", which is not supported");
   ModelConfig rope = config_named("hybrid");
   rope.position_embedding_type = "rope";
   EXPECT_EQ(

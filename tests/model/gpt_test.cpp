@@ -337,6 +337,29 @@ TEST(GptSizes, OfAHybrid) {
   layer.complete();
   const std::int64_t beside = 2 * 1024 * 1024 + 1024;  // words, positions, the final norm
   EXPECT_EQ(Gpt(layer).table().count(), 8445024 + beside);
+  layer = sized(1, 4096, 32, 1024, 1024);
+  layer.family = ModelFamily::mamba;
+  layer.normalization = "RMSNorm";
+  layer.complete();
+  EXPECT_EQ(Gpt(layer).table().count(), 109640064 + 4 * 2 * 1024 * 1024 + 4096);
+}
+
+// families.md 16.9's, of experts that are no gates' and a shared one.
+TEST(GptSizes, OfAHybridWithExperts) {
+  ModelConfig c = sized(7, 1024, 16, 1024, 32000);
+  c.family = ModelFamily::mamba;
+  c.hybrid_pattern = "MEM*EM-";
+  c.position_embedding_type = "none";
+  c.add_bias_linear = false;
+  c.squared_relu = c.group_query_attention = true;
+  c.num_query_groups = 4;
+  c.num_experts = 16;
+  c.moe_router_topk = 6;
+  c.moe_ffn_hidden_size = 512;
+  c.moe_shared_expert_intermediate_size = 1024;
+  c.complete();
+  const double routers = 8 * 1024.0 * 6 * 2 * 16 * 1024;  // which that does not count
+  EXPECT_NEAR(model_flops(c, 8, {1024}), 4405025832960 + routers, 1);
 }
 
 // families.md 16.9 and training.md 10.3's: DeepSeek-V3 without what predicts further tokens, and a

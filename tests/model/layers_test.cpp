@@ -19,8 +19,8 @@ ModelConfig of(ModelFamily family, std::int64_t layers) {
   return config;
 }
 
-// A letter a branch: attention *, cross-attention x, Mamba M, MLP -, experts E; layers of a stack
-// behind its name.
+// A letter a branch: attention *, latent attention +, cross-attention x, Mamba M, MLP -, experts E;
+// layers of a stack behind its name.
 std::string text_of(const std::vector<LayerPlan>& layers) {
   std::string text;
   std::string_view stack;
@@ -47,6 +47,11 @@ TEST(Layers, OfEveryFamily) {
   ModelConfig hybrid = of(ModelFamily::mamba, 5);
   hybrid.hybrid_pattern = "MM*-M";
   EXPECT_EQ(text_of(layers_of(hybrid)), "decoder: M M * - M");
+  hybrid.hybrid_pattern = "ME+-E";
+  hybrid.mtp_hybrid_pattern = "+EM";
+  EXPECT_EQ(text_of(layers_of(hybrid)), "decoder: M E + - E");
+  EXPECT_EQ(text_of(further_layers_of(hybrid)), "mtp: + E M");
+  EXPECT_EQ(text_of(further_layers_of(of(ModelFamily::mixtral, 2))), "mtp: *E");
   ModelConfig t5 = of(ModelFamily::t5, 3);
   t5.encoder_num_layers = 2;
   EXPECT_EQ(text_of(layers_of(t5)), "encoder: *- *-decoder: *x- *x- *x-");

@@ -81,7 +81,8 @@ class ModelBench {
   }
   // Of a whole model, from zero gradients.
   void forward_and_backward() {
-    fill_with(gradients_of(table()), [](std::int64_t) { return 0; });
+    for (const auto& rows : table().flat_rows())  // whose kinds may be several
+      if (rows.gradients) fill_with(rows.gradients, [](std::int64_t) { return 0; });
     forward({});
     backward({});
   }

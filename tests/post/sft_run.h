@@ -76,7 +76,7 @@ class SftRun : public testing::Test {
     o.mamba.mamba_head_dim = 16;
     o.mamba.mamba_num_groups = 2;
     o.model.num_layers = 4;
-    o.mamba.make_mamba(o.model);
+    o.mamba.make_mamba(o.model, o.run.ranks.pipeline);
     return o;
   }
   // With two further tokens, and all texts in one micro-batch, of which their losses are means.

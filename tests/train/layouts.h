@@ -21,7 +21,7 @@
 
 namespace mt {
 
-enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, retro, latent };
+enum class Style { gpt, llama, gemma, command, bert, t5, experts, hybrid, mixture, retro, latent };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -55,6 +55,7 @@ struct TrainedLayout {
                   : style == Style::bert    ? "bert"
                   : style == Style::experts ? "experts"
                   : style == Style::hybrid  ? "hybrid"
+                  : style == Style::mixture ? "mixture"
                   : style == Style::latent  ? "latent"
                                             : concat(style == Style::t5 ? "t5_" : "retro_",
                                                     std::string_view(positions).substr(0, 4)),
@@ -86,6 +87,7 @@ struct TrainedLayout {
     add("vp", pipeline.virtual_stages_per_rank.value_or(1));
     if (pipeline.schedule != "1f1b") text += pipeline.schedule == "gpipe" ? "_gpipe" : "_zb";
     if (!pipeline.layout.empty()) text += "_layout";
+    if (!pipeline.segments.empty()) text += "_segments";
     if (!recompute.empty()) text += "_" + recompute;
     if (distributed) text += "_shared";
     if (sharding != "no_shard") text += "_" + sharding;
@@ -178,9 +180,11 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.moe_z_loss_coeff = 0.01;
       o.model.moe_router_topk = 2;
     }
-    if (layout.style == Style::hybrid) {
+    if (layout.style == Style::mixture) make_mixture(o.model, layout);
+    if (layout.style == Style::hybrid || layout.style == Style::mixture) {
       o.model.family = ModelFamily::mamba;
-      o.model.hybrid_pattern = layout.num_layers == 4 ? "MM*-" : "M*";
+      if (layout.style == Style::hybrid)
+        o.model.hybrid_pattern = layout.num_layers == 4 ? "MM*-" : "M*";
       o.model.normalization = "RMSNorm";
       o.model.add_bias_linear = false;
       o.model.mamba_head_dim = 8;  // two heads a group: of one alone D would have no gradient
@@ -233,6 +237,25 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       make_retro(o, layout.tied ? 8 : 4);
     }
     return o;
+  }
+
+  // A hybrid with experts of both kinds of activations, which may predict further tokens.
+  static void make_mixture(ModelConfig& c, const TrainedLayout& layout) {
+    c.hybrid_pattern = layout.num_layers == 4 ? "ME*E" : "ME";
+    if (layout.further > 0) c.mtp_hybrid_pattern = "*EM";
+    c.num_experts = 4;
+    c.position_embedding_type = "none";
+    c.moe_aux_loss_coeff = 0.1;
+    c.moe_z_loss_coeff = 0.01;
+    (layout.tied ? c.swiglu : c.squared_relu) = true;
+    if (layout.tied) {
+      c.moe_shared_expert_intermediate_size = 48;
+      c.residual_mult = layout.further > 0 ? 1 : 0.5;
+    } else {
+      c.moe_router_score_function = "sigmoid";
+      c.moe_router_enable_expert_bias = true;
+      c.moe_shared_expert_intermediate_size = 24;
+    }
   }
 
   // Norms before and behind branches, caps, and two kinds of layers.

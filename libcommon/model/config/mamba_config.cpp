@@ -1,6 +1,7 @@
 #include "model/config/mamba_config.h"
 
 #include <cmath>
+#include <string_view>
 
 #include "base/error.h"
 #include "model/config/ranges.h"
@@ -8,29 +9,86 @@
 
 namespace mt {
 
+constexpr const char* kPattern = "--hybrid-...-pattern ";  // whichever option said it
+
+static void complete_mixers(MambaConfig& c, std::int64_t hidden_size, std::int64_t ranks) {
+  if (c.mamba_num_heads == 0) {
+    if (2 * hidden_size % c.mamba_head_dim != 0)
+      fail(Exit::bad_config, "--mamba-head-dim ", c.mamba_head_dim,
+           ": does not divide twice the hidden size, ", 2 * hidden_size);
+    c.mamba_num_heads = 2 * hidden_size / c.mamba_head_dim;
+  }
+  check_range("--mamba-num-heads", c.mamba_num_heads, between(1, kWide));
+  if (c.mamba_num_heads % c.mamba_num_groups != 0)
+    fail(Exit::bad_config, "--mamba-num-groups ", c.mamba_num_groups, ": does not divide ",
+         c.mamba_num_heads, " heads");
+  if (c.mamba_num_groups % ranks != 0)
+    fail(Exit::bad_config, "--mamba-num-groups ", c.mamba_num_groups,
+         ": not a multiple of tensor_model_parallel_size (", ranks, ")");
+}
+
 void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size,
                                  std::int64_t ranks) {
-  if (mamba_num_heads == 0) {
-    if (2 * hidden_size % mamba_head_dim != 0)
-      fail(Exit::bad_config, "--mamba-head-dim ", mamba_head_dim,
-           ": does not divide twice the hidden size, ", 2 * hidden_size);
-    mamba_num_heads = 2 * hidden_size / mamba_head_dim;
-  }
-  check_range("--mamba-num-heads", mamba_num_heads, between(1, kWide));
-  if (mamba_num_heads % mamba_num_groups != 0)
-    fail(Exit::bad_config, "--mamba-num-groups ", mamba_num_groups, ": does not divide ",
-         mamba_num_heads, " heads");
-  if (mamba_num_groups % ranks != 0)
-    fail(Exit::bad_config, "--mamba-num-groups ", mamba_num_groups,
-         ": not a multiple of tensor_model_parallel_size (", ranks, ")");
   if (hybrid_pattern.empty()) hybrid_pattern.assign(static_cast<std::size_t>(layers), 'M');
   if (std::ssize(hybrid_pattern) != layers)
-    fail(Exit::bad_config, "--hybrid-override-pattern ", hybrid_pattern, ": has ",
-         hybrid_pattern.size(), " layers, expected ", layers);
+    fail(Exit::bad_config, kPattern, hybrid_pattern, ": has ", hybrid_pattern.size(),
+         " layers, expected ", layers);
+  check_pattern(hybrid_pattern);
+  check_pattern(mtp_hybrid_pattern);
+  if (has_layer('*') && has_layer('+'))
+    fail(Exit::bad_config, kPattern, hybrid_pattern,
+         ": has attention of both kinds, * and +, expected one");
+  if (has_layer('M')) complete_mixers(*this, hidden_size, ranks);
+}
+
+void MambaConfig::check_pattern(const std::string& pattern) const {
+  constexpr std::string_view kOthers = "GD";  // of Megatron's main
   const std::string letters = pattern_letters();
-  if (const std::size_t at = hybrid_pattern.find_first_not_of(letters); at != std::string::npos)
-    fail(Exit::bad_config, "--hybrid-override-pattern ", hybrid_pattern, ": layer ",
-         hybrid_pattern[at], " is not supported, expected one of ", letters);
+  const std::size_t at = pattern.find_first_not_of(letters);
+  if (at == std::string::npos) return;
+  fail(Exit::bad_config, kPattern, pattern, ": layer ", at + 1, ", ", pattern[at],
+       kOthers.find(pattern[at]) == kOthers.npos ? ", is none of " : ", is not supported, unlike ",
+       letters);
+}
+
+std::string MambaConfig::whole_pattern(std::int64_t further_tokens) const {
+  std::string all = hybrid_pattern;
+  for (std::int64_t i = 0; i < further_tokens && !mtp_hybrid_pattern.empty(); ++i)
+    all += "/" + mtp_hybrid_pattern;
+  return all;
+}
+
+// The parts of a text between separators.
+static std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+HybridPattern parse_hybrid_pattern(const std::string& pattern) {
+  const std::vector<std::string> parts = parts_of(pattern, '/');
+  HybridPattern all{.further_tokens = std::ssize(parts) - 1};
+  const std::vector<std::string> stages = parts_of(parts.front(), '|');
+  for (const std::string& stage : stages) {
+    all.layers += stage;
+    if (stages.size() > 1) all.segments.push_back(std::ssize(stage));
+  }
+  if (all.layers.empty()) fail(Exit::bad_config, kPattern, pattern, ": has no layer");
+  if (parts.size() == 1) return all;
+  all.further = parts[1];
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].empty() || parts[i].find('|') != std::string::npos)
+      fail(Exit::bad_config, kPattern, pattern, ": expected layers, and no |, behind each /");
+    if (parts[i] != all.further)
+      fail(Exit::bad_config, kPattern, pattern, ": predicts a token by ", parts[i],
+           " and another by ", all.further, ", expected the same layers");
+  }
+  return all;
 }
 
 // Puts `letter` for the M's that lie so many others apart.

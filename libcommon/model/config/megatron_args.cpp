@@ -34,6 +34,8 @@ class ArgsWriter {
       : c_(config), dtype_(dtype), args_(args) {
     ModelConfig plain;
     plain.family = c_.family;
+    // By these it has the settings of experts.
+    plain.hybrid_pattern = c_.hybrid_pattern + c_.mtp_hybrid_pattern;
     visit_settings(plain, [this](const auto& value, const Setting& s) {
       defaults_.set_item(s.arg_name(), py(value));
     });
@@ -68,7 +70,8 @@ class ArgsWriter {
   void set(std::string_view name, PyValue value) const { args_.set_item(name, std::move(value)); }
 
   bool is_left_out(std::string_view arg, const PyValue& value, const Setting& s) const {
-    if (arg == "mamba_num_heads") return c_.mamba_inner() == 2 * c_.hidden_size;  // the default
+    if (arg == "mamba_num_heads")  // the default
+      return !c_.has_layer('M') || c_.mamba_inner() == 2 * c_.hidden_size;
     if (s.latent) return !c_.multi_latent_attention || value.is_none();
     return s.rare && value == defaults_.at(arg, "settings");
   }
@@ -96,7 +99,7 @@ class ArgsWriter {
     } else if (arg == "untie_embeddings_and_output_weights") {
       set("apply_query_key_layer_scaling", false);
     } else if (arg == "init_method_xavier_uniform") {
-      if (c_.family != ModelFamily::mixtral) set("num_experts", PyValue());
+      if (!c_.has_experts()) set("num_experts", PyValue());
     } else if (arg == "padded_vocab_size") {
       set("params_dtype", PyValue::global("torch", name_of(dtype_)));
       set("bf16", dtype_ == DType::bf16);
@@ -108,6 +111,8 @@ class ArgsWriter {
     } else if (arg == "hybrid_override_pattern") {
       set("spec",
           PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
+      if (c_.has_layer('E') || c_.has_layer('+') || c_.mtp_num_layers > 0)  // main's alone
+        set("hybrid_layer_pattern", c_.whole_pattern(c_.mtp_num_layers));
     } else if (arg == "relative_attention_max_distance") {
       if (c_.relu) set("activation_func", "relu");
     }
@@ -153,7 +158,8 @@ class ArgsReader {
   }
 
   ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
-    if (is_on("is_hybrid_model")) return ModelFamily::mamba;  // whose pattern tells of experts
+    if (is_on("is_hybrid_model") || given("hybrid_layer_pattern") != nullptr)
+      return ModelFamily::mamba;  // whose pattern tells of experts
     if (const PyValue* const experts = given("num_experts"))
       if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
     if (is_on("retro_add_retriever")) return ModelFamily::retro;
@@ -172,12 +178,23 @@ class ArgsReader {
     return bert ? ModelFamily::bert : ModelFamily::gpt;
   }
 
+  // Megatron's main says by this what hybrid_override_pattern says, and where stages begin.
+  void read_layer_pattern(ModelConfig& c) const {
+    const PyValue* const pattern = given("hybrid_layer_pattern");
+    if (pattern == nullptr || c.family != ModelFamily::mamba) return;
+    const HybridPattern all =
+        parse_hybrid_pattern(pattern->as_string(path("hybrid_layer_pattern")));
+    c.hybrid_pattern = all.layers;
+    c.mtp_hybrid_pattern = all.further;
+  }
+
   void read_family(ModelConfig& c) const {
     // Megatron's args say of every model what latents it would have, and what losses.
     if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
     if (c.mtp_num_layers == 0) static_cast<MtpConfig&>(c) = {};
-    if (c.family == ModelFamily::mixtral) read_experts(c);
-    if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
+    if (c.has_experts()) read_experts(c);
+    if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr &&
+        given("hybrid_layer_pattern") == nullptr)
       read_ratios(c);
     if (c.family == ModelFamily::t5) read_t5(c);
     if (c.swiglu) c.gated_gelu = false;
@@ -287,6 +304,7 @@ ModelConfig model_config_of(const PyValue& args, ModelFamily family, const std::
   const ArgsReader reader(args, where);
   ModelConfig config;
   config.family = family;
+  reader.read_layer_pattern(config);
   visit_settings(config, reader);
   reader.refuse_others(family);
   reader.read_family(config);

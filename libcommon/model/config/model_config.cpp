@@ -57,8 +57,7 @@ void check_shares(const ModelConfig& c, std::int64_t ranks) {
   };
   check("--num-attention-heads: num_attention_heads", c.num_attention_heads);
   check("--num-query-groups: num_query_groups", c.kv_heads());
-  if (c.num_experts == 0 || c.has_dense_layers(c.num_layers))
-    check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
+  if (c.has_mlps()) check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
   check("--moe-shared-expert-intermediate-size: moe_shared_expert_intermediate_size",
         c.moe_shared_expert_intermediate_size);
   if (c.family != ModelFamily::vit) check("the padded vocabulary", c.padded_vocab_size);
@@ -113,8 +112,10 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
 void check_latent(const ModelConfig& c) {
   c.LatentConfig::check();
   if (!c.multi_latent_attention) return;
-  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
-    fail(Exit::bad_config, "--multi-latent-attention: of a GPT, with or without experts");
+  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral &&
+      c.family != ModelFamily::mamba)
+    fail(Exit::bad_config,
+         "--multi-latent-attention: of a GPT, with or without experts, or of a hybrid");
   if (!c.has_rope())
     fail(Exit::bad_config, "--multi-latent-attention: needs --position-embedding-type rope");
   const char* const other = c.group_query_attention  ? "--group-query-attention"
@@ -137,15 +138,20 @@ void check_mtp(const ModelConfig& c) {
       fail(Exit::bad_config, "--mtp-loss-scaling-factor: needs --mtp-num-layers");
     return;
   }
-  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral)
-    fail(Exit::bad_config, "--mtp-num-layers: of a GPT, with or without experts");
+  const bool hybrid = c.family == ModelFamily::mamba;
+  if (c.family != ModelFamily::gpt && c.family != ModelFamily::mixtral && !hybrid)
+    fail(Exit::bad_config, "--mtp-num-layers: of a GPT, with or without experts, or of a hybrid");
+  if (hybrid && c.mtp_hybrid_pattern.empty())
+    fail(Exit::bad_config,
+         "--mtp-num-layers: of a hybrid its pattern says what predicts further tokens, "
+         "--hybrid-layer-pattern M*/*- say");
   if (c.has_positions())
     fail(Exit::bad_config, "--mtp-num-layers: needs --position-embedding-type rope or none");
   const char* const other = !c.window_size.empty() ? "--window-size"
                             : c.has_task_head()    ? "--task-head"
                             : c.has_adapters()     ? "--lora-rank"
                             : c.neftune_alpha > 0  ? "--neftune-alpha"
-                                                   : c.later_setting(true);
+                                                   : c.later_setting(&Setting::with_experts);
   if (other != nullptr) fail(Exit::bad_config, other, ": not with --mtp-num-layers");
 }
 
@@ -201,16 +207,34 @@ void complete_experts(ModelConfig& c) {
   if (c.moe_ffn_hidden_size == c.ffn()) c.moe_ffn_hidden_size.reset();
 }
 
-void check_mixtral(const ModelConfig& c) {
+void check_experts(const ModelConfig& c) {
+  const bool hybrid = c.family == ModelFamily::mamba;
   c.ExpertConfig::check(c.num_layers);
-  if (!c.swiglu && !c.quick_geglu)
-    fail(Exit::bad_config, "--num-experts: needs --swiglu or --quick-geglu");
+  if (!c.swiglu && !c.quick_geglu && !(hybrid && c.squared_relu))
+    fail(Exit::bad_config, "--num-experts: needs --swiglu",
+         hybrid ? " or --squared-relu" : " or --quick-geglu");
   const bool shared = c.moe_shared_expert_intermediate_size > 0;
-  if ((c.add_bias_linear || c.quick_geglu) && (shared || c.has_dense_layers(c.num_layers)))
+  if ((c.add_bias_linear || c.quick_geglu) && (shared || c.has_mlps()))
     fail(Exit::bad_config, c.quick_geglu ? "--quick-geglu" : "biases of experts",
          ": not beside shared experts or layers without experts");
-  if (c.recompute.part("mlp") && !c.has_dense_layers(c.num_layers))
+  if (c.recompute.part("mlp") && !c.has_mlps())
     fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
+}
+
+// Letters say what each layer of a hybrid is, and settings how it is one.
+void check_hybrid(const ModelConfig& c) {
+  const auto check = [&](char letter, bool is_set, const char* option) {
+    if (c.has_layer(letter) && !is_set)
+      fail(Exit::bad_config, "--hybrid-...-pattern ", c.whole_pattern(1), ": a layer ", letter,
+           " needs ", option);
+    if (is_set && !c.has_layer(letter))
+      fail(Exit::bad_config, option, ": the hybrid's pattern has no layer ", letter);
+  };
+  check('E', c.num_experts > 0, "--num-experts");
+  check('+', c.multi_latent_attention, "--multi-latent-attention");
+  if (c.moe_layer_freq != "1")
+    fail(Exit::bad_config, "--moe-layer-freq ", c.moe_layer_freq,
+         ": the letters E of a hybrid's pattern say which layers have experts");
 }
 
 using Value = std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
@@ -218,10 +242,10 @@ using Value = std::variant<bool, std::int64_t, double, std::string, std::optiona
 
 // Flags and values of the settings that only a GPT has, or only that and models of experts.
 std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c,
-                                                          bool but_with_experts) {
+                                                          bool Setting::*but) {
   std::vector<std::pair<const char*, Value>> settings;
   visit_settings(c, [&](const auto& value, const Setting& s) {
-    if (s.later && !(but_with_experts && s.with_experts)) settings.emplace_back(s.flag, value);
+    if (s.later && (but == nullptr || !(s.*but))) settings.emplace_back(s.flag, value);
   });
   return settings;
 }
@@ -258,6 +282,8 @@ void ModelConfig::complete(int tensor_ranks) {
   require_given(num_attention_heads, "--num-attention-heads");
   require_given(max_position_embeddings, "--max-position-embeddings");
   require_given(vocab_size, "--vocab-size");
+  if (mtp_num_layers == 0) mtp_hybrid_pattern.clear();
+  if (family == ModelFamily::mamba) check_hybrid(*this);
   visit_settings(std::as_const(*this), CheckingRanges{});
   if (multi_latent_attention) kv_channels.reset();  // it does not enter the projections
   if (!kv_channels && !multi_latent_attention && hidden_size % num_attention_heads != 0)
@@ -276,15 +302,17 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config,
          "--rotary-base-window: not with --rope-attention-factor and channels that do not turn");
   pad_vocabulary(tensor_ranks);
-  if (family == ModelFamily::mixtral) complete_experts(*this);
+  if (has_experts()) complete_experts(*this);
   check_shares(*this, tensor_ranks);
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
   check_norms(*this, tensor_ranks);
   if (recompute.part("mla_up_proj") && !multi_latent_attention)
     fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
-  if (const char* const flag = later_setting(family == ModelFamily::mixtral);
-      flag != nullptr && family != ModelFamily::gpt)
+  bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
+                             : family == ModelFamily::mamba ? &Setting::with_mamba
+                                                            : nullptr;
+  if (const char* const flag = later_setting(but); flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
@@ -294,15 +322,14 @@ void ModelConfig::complete(int tensor_ranks) {
   check_task_head(*this);
   if (quick_geglu && family != ModelFamily::mixtral)
     fail(Exit::bad_config, "--quick-geglu: needs --num-experts");
-  if (family == ModelFamily::mixtral) check_mixtral(*this);
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size, tensor_ranks);
+  if (has_experts()) check_experts(*this);
 }
 
-const char* ModelConfig::later_setting(bool but_with_experts) const {
+const char* ModelConfig::later_setting(bool Setting::*but) const {
   ModelConfig plain;
   plain.family = family;
-  const auto here = later_settings(*this, but_with_experts),
-             usual = later_settings(plain, but_with_experts);
+  const auto here = later_settings(*this, but), usual = later_settings(plain, but);
   const auto [found, other] = std::ranges::mismatch(here, usual);
   return found == here.end() ? nullptr : found->first;
 }

@@ -35,6 +35,8 @@ namespace mt {
 
 class CommandLine;
 
+struct Setting;  // model/config/settings.h
+
 enum class ModelFamily : std::uint8_t {
   gpt,
   mixtral,  // a Mistral whose MLPs are experts
@@ -74,11 +76,23 @@ struct ModelConfig : Sizes,
   void complete(int tensor_ranks = 1);
 
   // The flag of a setting that neither GPT-2, Llama nor Qwen has, nor any other family; null: it
-  // has none.  With true those that models of experts may have are passed over.
-  const char* later_setting(bool but_with_experts = false) const;
+  // has none.  Those of which `but` is set are passed over.
+  const char* later_setting(bool Setting::*but = nullptr) const;
 
+  // The layers that predict one further token.
+  std::int64_t further_layers() const {
+    return family == ModelFamily::mamba ? std::ssize(mtp_hybrid_pattern) : 1;
+  }
   std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
+  // Whether some layers have experts, and some an MLP.
+  bool has_experts() const {
+    return family == ModelFamily::mixtral || (family == ModelFamily::mamba && has_layer('E'));
+  }
+  bool has_mlps() const {
+    if (family == ModelFamily::mamba) return has_layer('-');
+    return !has_experts() || has_dense_layers(num_layers);
+  }
   std::int64_t expert_ffn() const { return moe_ffn_hidden_size.value_or(ffn()); }
   // With latent attention it is the wider of keys' and values'.
   std::int64_t head_dim() const {

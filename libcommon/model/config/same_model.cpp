@@ -37,9 +37,7 @@ struct Describing {
   void add_derived(const char* name) const {
     const std::string_view flag = name;
     if (flag == "--ffn-hidden-size")
-      facts.push_back({name, c.has_dense_layers(c.num_layers) || c.num_experts == 0
-                                 ? c.ffn()
-                                 : c.expert_ffn()});
+      facts.push_back({name, c.has_mlps() || c.num_experts == 0 ? c.ffn() : c.expert_ffn()});
     if (flag == "--moe-ffn-hidden-size") facts.push_back({name, c.expert_ffn()});
     if (flag == "--num-query-groups") facts.push_back({name, c.kv_heads()});
     if (flag == "--kv-channels") facts.push_back({name, c.head_dim()});

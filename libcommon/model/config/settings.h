@@ -43,6 +43,7 @@ struct Setting {
   bool rare = false;          // the args have it only where it is not its default
   bool later = false;         // neither GPT-2, Llama nor Qwen has it, nor any family but a GPT
   bool with_experts = false;  // of a later one: but for models of experts
+  bool with_mamba = false;    // of a later one: but for hybrids
   bool latent = false;        // of latent attention
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
@@ -71,6 +72,12 @@ inline Setting later(Setting setting) {
 // Makes it one that models of experts may have, too.
 inline Setting with_experts(Setting setting) {
   setting.with_experts = true;
+  return setting;
+}
+
+// Makes it one that hybrids may have, too.
+inline Setting with_mamba(Setting setting) {
+  setting.with_mamba = true;
   return setting;
 }
 
@@ -133,7 +140,15 @@ void visit_latent_settings(Config& c, const Visit& visit) {
 template <class Config, class Visit>
 void visit_family_settings(Config& c, const Visit& visit) {
   constexpr Effect kModel = Effect::model, kTraining = Effect::training, kReach = Effect::reach;
-  if (c.family == ModelFamily::mixtral) {
+  if (c.family == ModelFamily::mamba) {
+    visit(c.hybrid_pattern, stored("--hybrid-override-pattern", kModel));
+    visit(c.mtp_hybrid_pattern, rare(stored("--mtp-hybrid-override-pattern", kModel)));
+    visit(c.mamba_state_dim, stored("--mamba-state-dim", kModel, count_to(kWide)));
+    visit(c.mamba_head_dim, stored("--mamba-head-dim", kModel, count_to(kWide)));
+    visit(c.mamba_num_heads, stored("--mamba-num-heads", kModel));
+    visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
+  }
+  if (c.has_experts()) {
     visit(c.num_experts, stored("--num-experts", kModel, count_to(kMany)));
     visit(c.moe_router_topk, stored("--moe-router-topk", kModel));
     visit(c.moe_router_load_balancing_type,
@@ -163,13 +178,6 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.moe_token_drop_policy,
           rare(stored("--moe-token-drop-policy", kModel, choice({"probs", "position"}))));
     visit(c.moe_z_loss_coeff, rare(stored("--moe-z-loss-coeff", kTraining, part_to(kWide))));
-  }
-  if (c.family == ModelFamily::mamba) {
-    visit(c.hybrid_pattern, stored("--hybrid-override-pattern", kModel));
-    visit(c.mamba_state_dim, stored("--mamba-state-dim", kModel, count_to(kWide)));
-    visit(c.mamba_head_dim, stored("--mamba-head-dim", kModel, count_to(kWide)));
-    visit(c.mamba_num_heads, stored("--mamba-num-heads", kModel));
-    visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
   }
   if (c.family == ModelFamily::vit) {
     visit(c.vision_pretraining_type,
@@ -288,9 +296,10 @@ void visit_settings(Config& c, const Visit& visit) {
          "every Nth layer has no window; or a 1 (window) or 0 for each layer", "N",
          as_given(at_least(0))});
   visit(c.softmax_scale,
-        later({"--softmax-scale", layers, kPart,
-               "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
-               "F", positive()}));
+        with_mamba(later(
+            {"--softmax-scale", layers, kPart,
+             "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
+             "F", positive()})));
   visit(c.attn_logit_softcapping,
         later({"--attn-logit-softcapping", layers, kModel,
                "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
@@ -324,13 +333,15 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.parallel_block,
         later({"--parallel-block", layers, kModel,
                "attention and MLP read one norm of a layer's input, and both are added to that"}));
-  visit(c.embedding_mult, later({"--embedding-mult", layers, kModel,
-                                 "embeddings of words are multiplied by this", "F", positive()}));
-  visit(c.residual_mult, later({"--residual-mult", layers, kModel,
-                                "what attention and MLP each add to a layer is multiplied by this",
-                                "F", positive()}));
-  visit(c.logit_scale,
-        later({"--logit-scale", layers, kModel, "logits are multiplied by this", "F", positive()}));
+  visit(c.embedding_mult,
+        with_mamba(later({"--embedding-mult", layers, kModel,
+                          "embeddings of words are multiplied by this", "F", positive()})));
+  visit(c.residual_mult,
+        with_mamba(later({"--residual-mult", layers, kModel,
+                          "what attention and MLP each add to a layer is multiplied by this", "F",
+                          positive()})));
+  visit(c.logit_scale, with_mamba(later({"--logit-scale", layers, kModel,
+                                         "logits are multiplied by this", "F", positive()})));
   visit(c.final_logit_softcapping,
         later({"--final-logit-softcapping", layers, kModel,
                "logits l, once they are scaled, become F tanh(l / F); 0: they stay", "F",

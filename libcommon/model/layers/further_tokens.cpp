@@ -1,22 +1,27 @@
 // The rows of layers that predict further tokens: enorm, hnorm, eh_proj and final_layernorm beside
-// transformer_layer, which has those of the model's last layer.
+// transformer_layer, which has those of the model's last layer, or a hybrid's mtp_model_layer,
+// which has layers of its own.
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
 
 namespace mt {
 namespace {
 
-constexpr std::string_view kStack = kFurtherStack, kInner = "transformer_layer";
+constexpr std::string_view kStack = kFurtherStack;
 
-Stack::Layer make_layer(const ModelRows& rows, const Rotary& rotary, std::int64_t number) {
+Stack::Layer make_layer(const ModelRows& rows, const Rotary& rotary, std::int64_t number,
+                        const LayerPlan& plan) {
   const ModelConfig& c = rows.config;
-  const LayerPlan last = layers_of(c).back();
   // Its random numbers and its routers' losses are of a layer behind the model's.
-  LayerRows of_layer{rows, kStack, c.num_layers + number, c.num_layers, false, rotary};
-  of_layer.inside = {number, "", kInner};
+  const std::int64_t behind = c.num_layers + number * c.further_layers() + plan.number;
+  LayerRows of_layer{rows, kStack, behind, c.num_layers, false, rotary};
+  of_layer.inside = {.layer = number, .module = "", .inner = "transformer_layer"};
+  if (c.family == ModelFamily::mamba)
+    of_layer.inside = {
+        .layer = number, .module = "", .inner = "mtp_model_layer", .inner_layer = plan.number};
   Stack::Layer layer{.number = of_layer.layer, .branches = {}, .rows = {}};
   layer.rows = make_unit(rows.table, [&] {
-    for (const BranchKind* kind : last.branches) layer.branches.push_back(kind->make(of_layer));
+    for (const BranchKind* kind : plan.branches) layer.branches.push_back(kind->make(of_layer));
   });
   return layer;
 }
@@ -43,9 +48,14 @@ FurtherTokens::Depth make_depth(const ModelRows& rows, const Rotary& rotary, std
   });
   depth->rows = own;
   std::vector<Stack::Layer> layers;
-  layers.push_back(make_layer(rows, rotary, number));
-  depth->layer = {std::move(layers),
-                  {{.begin = 0, .end = 1, .again = rows.config.recompute.granularity == "full"}}};
+  std::vector<LayerRun> runs;
+  for (const LayerPlan& plan : further_layers_of(rows.config)) {
+    layers.push_back(make_layer(rows, rotary, number, plan));
+    runs.push_back({.begin = runs.size(),
+                    .end = runs.size() + 1,
+                    .again = rows.config.recompute.granularity == "full"});
+  }
+  depth->layer = {std::move(layers), std::move(runs)};
   return std::move(*depth);
 }
 

@@ -30,6 +30,7 @@ RowPlace LayerRows::place(std::string module, std::string_view param) const {
   return {.stack = stack,
           .layer = inside->layer,
           .inner = inside->inner,
+          .inner_layer = inside->inner_layer,
           .module = inside->module + module,
           .param = param};
 }

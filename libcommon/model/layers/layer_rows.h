@@ -55,7 +55,8 @@ struct LayerRows : ModelRows {
   struct Inside {
     std::int64_t layer = 0;
     std::string module;
-    std::string_view inner = {};  // RowPlace's
+    std::string_view inner = {};  // RowPlace's, and its inner_layer
+    std::optional<std::int64_t> inner_layer = {};
   };
   std::optional<Inside> inside = {};
 

@@ -58,7 +58,8 @@ static Branch make_mamba(const LayerRows& layer) {
                       {.shape = shape_of(c, layer.part.ranks),
                        .layer = layer.layer,
                        .hidden_dropout = c.hidden_dropout}),
-                c.recompute.part("layernorm"));
+                c.recompute.part("layernorm"),
+                layer.make_behind("mixer.out_proj", Purpose::hidden_dropout1));
 }
 
 extern const BranchKind kMamba{

@@ -4,15 +4,19 @@
 
 namespace mt {
 
+// Of a first matrix, whose rows are gates and what these open, or the latter alone.
+static std::vector<Segment> rows_of_fc1(const ModelConfig& c, std::int64_t f, ShardAxis axis) {
+  if (!c.is_gated()) return {{"up", f, 0, axis}};
+  return {{"gate", f, 0, axis}, {"up", f, 0, axis}};
+}
+
 Mlp make_mlp_module(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.is_gated() ? 2 * f : f;
-  std::vector<Segment> fc1_segments;
-  if (c.is_gated()) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
-  fc1_segments.push_back({"up", f, 0, ShardAxis::tp});
-  const Linear fc1 = layer.make_linear(layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
-                                                 matrix_init(c, {fc1_rows, h}), fc1_segments),
-                                       c.add_bias_linear, Purpose::fc1_adapter_dropout);
+  const Linear fc1 =
+      layer.make_linear(layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
+                                  matrix_init(c, {fc1_rows, h}), rows_of_fc1(c, f, ShardAxis::tp)),
+                        c.add_bias_linear, Purpose::fc1_adapter_dropout);
   const Linear fc2 =
       layer.make_linear(layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
                                   {{"up", f, 1, ShardAxis::tp}}),
@@ -56,22 +60,23 @@ static RouterRules router_rules(const ModelConfig& c) {
 
 static std::optional<SharedExperts> make_shared_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, f = c.moe_shared_expert_intermediate_size;
+  const std::int64_t h = c.hidden_size, f = c.moe_shared_expert_intermediate_size,
+                     fc1_rows = c.is_gated() ? 2 * f : f;
   if (f == 0) return {};
   const auto linear = [&](const char* module, const Shape& shape, const Initializer& init,
                           std::vector<Segment> segments, Purpose adapter) {
     return layer.make_linear(layer.row(module, "weight", shape, init, std::move(segments)), false,
                              adapter);
   };
-  const Linear fc1 = linear("mlp.shared_experts.linear_fc1", {2 * f, h}, matrix_init(c, {2 * f, h}),
-                            {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}},
+  const Linear fc1 = linear("mlp.shared_experts.linear_fc1", {fc1_rows, h},
+                            matrix_init(c, {fc1_rows, h}), rows_of_fc1(c, f, ShardAxis::tp),
                             Purpose::fc1_adapter_dropout),
                fc2 = linear("mlp.shared_experts.linear_fc2", {h, f}, layer.output_init(),
                             {{"up", f, 1, ShardAxis::tp}}, Purpose::fc2_adapter_dropout);
-  if (!c.moe_shared_expert_gate) return SharedExperts(fc1, fc2, nullptr);
+  if (!c.moe_shared_expert_gate) return SharedExperts(fc1, fc2, nullptr, !c.is_gated());
   Param gate = layer.row("mlp.shared_experts", "gate_weight", {1, h}, matrix_init(c, {1, h}));
   if (layer.part.sequence_parallel) gate.summed_over = SummedOver::tp;
-  return SharedExperts(fc1, fc2, &layer.table.add(std::move(gate)));
+  return SharedExperts(fc1, fc2, &layer.table.add(std::move(gate)), !c.is_gated());
 }
 
 // A bias is no parameter: a step's end changes it by how often experts were chosen.
@@ -99,7 +104,8 @@ static const Param* make_bias(const LayerRows& layer, const Param& weight) {
 // A Mixtral's router and experts take the place of an MLP.
 static Branch make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, f = c.expert_ffn(), count = c.num_experts;
+  const std::int64_t h = c.hidden_size, f = c.expert_ffn(), count = c.num_experts,
+                     fc1_rows = c.is_gated() ? 2 * f : f;
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
@@ -118,9 +124,8 @@ static Branch make_experts(const LayerRows& layer) {
       row.copies = Copies::experts;
       return &layer.table.add(std::move(row));
     };
-    const Param* const fc1 =
-        add("linear_fc1", {2 * f, h}, matrix_init(c, {2 * f, h}),
-            {{"gate", f, 0, ShardAxis::expert_tp}, {"up", f, 0, ShardAxis::expert_tp}});
+    const Param* const fc1 = add("linear_fc1", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
+                                 rows_of_fc1(c, f, ShardAxis::expert_tp));
     const Param* const fc1_bias = make_bias(layer, *fc1);
     const Param* const fc2 =
         add("linear_fc2", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::expert_tp}});
@@ -142,10 +147,11 @@ static Branch make_experts(const LayerRows& layer) {
                .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
                                                                     c.glu_linear_offset})
                                         : std::nullopt,
+               .squared_relu = !c.is_gated(),
                .balance = c.moe_aux_loss_coeff,
                .z = c.moe_z_loss_coeff,
                .balance_sequences = c.moe_router_load_balancing_type == "seq_aux_loss"}),
-      c.recompute.part("layernorm"));
+      c.recompute.part("layernorm"), layer.make_behind("mlp", Purpose::hidden_dropout2));
 }
 
 extern const BranchKind kExperts{

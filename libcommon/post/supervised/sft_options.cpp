@@ -70,7 +70,7 @@ void SftOptions::choose_type() {
   if (model_type == "bert")
     fail(Exit::bad_config, type, ": sft trains models of type gpt, t5 or mamba");
   if (model_type == "mamba")
-    mamba.make_mamba(model);
+    mamba.make_mamba(model, run.ranks.pipeline);
   else
     mamba.check_unused(type);
   encoder.check_unused(type);

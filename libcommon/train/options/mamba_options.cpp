@@ -5,14 +5,21 @@
 
 #include "base/command.h"
 #include "model/config/model_config.h"
+#include "model/pipeline_options.h"
 
 namespace mt {
 
 void MambaOptions::add_to(CommandLine& cl) {
   cl.section("Mamba and hybrids");
+  cl.option("--hybrid-override-pattern", &hybrid_override_pattern, "LETTERS",
+            "mamba: a letter for each layer: M is a Mamba-2's, * attention, + latent attention, - "
+            "an MLP, "
+            "E experts; default all M");
   cl.option(
-      "--hybrid-override-pattern", &hybrid_override_pattern, "LETTERS",
-      "mamba: a letter for each layer: M is a Mamba-2's, * attention, - an MLP; default all M");
+      "--hybrid-layer-pattern", &hybrid_layer_pattern, "LETTERS",
+      "the same, of whatever number of layers, which makes it a hybrid; a | begins a stage of "
+      "the pipeline, and behind the layers each / and letters predict a further token: "
+      "MM|*E/*E");
   cl.option("--hybrid-attention-ratio", &hybrid_attention_ratio, "F",
             "mamba: part of the layers that is attention, evenly spread, where no pattern says so",
             between(0, 1));
@@ -28,7 +35,8 @@ void MambaOptions::add_to(CommandLine& cl) {
   cl.flag("--is-hybrid-model", &is_hybrid_model, "mamba: accepted; it is one");
   cl.option("--spec", &spec, "MODULE NAME",
             "mamba: accepted where it is "
-            "\"megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec\"");
+            "\"megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec\" or "
+            "\"megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\"");
 }
 
 // Megatron's pattern must have as many of a letter as the ratios say.
@@ -41,13 +49,27 @@ static void check_ratio(const char* option, const std::string& pattern, char let
          ", and ", option, " says ", wanted);
 }
 
-void MambaOptions::make_mamba(ModelConfig& model) const {
+static void take_layer_pattern(const std::string& pattern, ModelConfig& model,
+                               PipelineOptions& pipeline) {
+  const HybridPattern all = parse_hybrid_pattern(pattern);
+  model.hybrid_pattern = all.layers;
+  model.num_layers = std::ssize(all.layers);
+  model.mtp_hybrid_pattern = all.further;
+  if (model.mtp_num_layers != 0 && model.mtp_num_layers != all.further_tokens)
+    fail(Exit::bad_config, "--mtp-num-layers ", model.mtp_num_layers, ": --hybrid-layer-pattern ",
+         pattern, " predicts ", all.further_tokens, " further tokens");
+  model.mtp_num_layers = all.further_tokens;
+  pipeline.segments = all.segments;
+}
+
+void MambaOptions::make_mamba(ModelConfig& model, PipelineOptions& pipeline) const {
+  using Spec = std::vector<std::string>;
   if (!spec.empty() &&
-      spec != std::vector<std::string>{"megatron.core.models.mamba.mamba_layer_specs",
-                                       "mamba_stack_spec"})
+      spec != Spec{"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"} &&
+      spec != Spec{"megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec"})
     fail(Exit::usage,
          "--spec: not supported: a layer is described by options, not by other Python code than "
-         "Megatron-LM's mamba_stack_spec");
+         "Megatron-LM's mamba_stack_spec and hybrid_stack_spec");
   model.family = ModelFamily::mamba;
   if (hybrid_attention_ratio + hybrid_mlp_ratio > 1)
     fail(Exit::usage, "--hybrid-attention-ratio, --hybrid-mlp-ratio: more than all layers");
@@ -55,10 +77,15 @@ void MambaOptions::make_mamba(ModelConfig& model) const {
     model.hybrid_pattern = *hybrid_override_pattern;
     if (model.num_layers == 0) model.num_layers = std::ssize(model.hybrid_pattern);
   }
+  if (hybrid_layer_pattern) {
+    if (hybrid_override_pattern)
+      fail(Exit::usage, "--hybrid-layer-pattern: not with --hybrid-override-pattern");
+    take_layer_pattern(*hybrid_layer_pattern, model, pipeline);
+  }
   if (hybrid_attention_ratio + hybrid_mlp_ratio > 0) {
     const std::string automatic =
         hybrid_pattern_of(model.num_layers, hybrid_attention_ratio, hybrid_mlp_ratio);
-    if (!hybrid_override_pattern) model.hybrid_pattern = automatic;
+    if (model.hybrid_pattern.empty()) model.hybrid_pattern = automatic;
     check_ratio("--hybrid-attention-ratio", model.hybrid_pattern, '*', automatic);
     check_ratio("--hybrid-mlp-ratio", model.hybrid_pattern, '-', automatic);
   }
@@ -72,6 +99,7 @@ void MambaOptions::check_unused(const std::string& type_option) const {
   const MambaOptions defaults;
   for (const auto& [says, name] :
        {std::pair{hybrid_override_pattern.has_value(), "--hybrid-override-pattern"},
+        std::pair{hybrid_layer_pattern.has_value(), "--hybrid-layer-pattern"},
         std::pair{hybrid_attention_ratio != 0, "--hybrid-attention-ratio"},
         std::pair{hybrid_mlp_ratio != 0, "--hybrid-mlp-ratio"},
         std::pair{mamba_state_dim != defaults.mamba_state_dim, "--mamba-state-dim"},

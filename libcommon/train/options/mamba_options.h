@@ -12,9 +12,10 @@ namespace mt {
 
 class CommandLine;
 struct ModelConfig;
+struct PipelineOptions;
 
 struct MambaOptions {
-  std::optional<std::string> hybrid_override_pattern;
+  std::optional<std::string> hybrid_override_pattern, hybrid_layer_pattern;
   double hybrid_attention_ratio = 0, hybrid_mlp_ratio = 0;
   std::int64_t mamba_state_dim = MambaConfig().mamba_state_dim,
                mamba_head_dim = MambaConfig().mamba_head_dim,
@@ -24,8 +25,8 @@ struct MambaOptions {
   std::vector<std::string> spec;
 
   void add_to(CommandLine& cl);
-  // Makes the model a Mamba with these layers.
-  void make_mamba(ModelConfig& model) const;
+  // Makes the model a Mamba with these layers, in the stages that the pattern has.
+  void make_mamba(ModelConfig& model, PipelineOptions& pipeline) const;
   // Exit::usage where one says something that a model of this type has no use for.
   void check_unused(const std::string& type_option) const;
 };

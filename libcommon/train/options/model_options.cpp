@@ -69,6 +69,11 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "weight of the loss that keeps the router's logits small", at_least(0));
 }
 
+void ModelOptions::take_pattern() {
+  if (model_type == "hybrid" || (model_type == "gpt" && mamba.hybrid_layer_pattern))
+    model_type = "mamba";
+}
+
 void ModelOptions::make_experts() {
   double& factor = model.moe_expert_capacity_factor;
   if (factor < 0) factor = 0;  // as Megatron-LM's None
@@ -80,9 +85,10 @@ void ModelOptions::make_experts() {
       fail(Exit::usage, "--moe-...: what routers do has no effect without --num-experts");
     return;
   }
+  model.num_experts = *num_experts;
+  if (model_type == "mamba") return;  // whose pattern says which layers have them
   if (model_type != "gpt") fail(Exit::usage, "--num-experts: is not for --model-type ", model_type);
   model.family = ModelFamily::mixtral;
-  model.num_experts = *num_experts;
 }
 
 // As the option would be given.
@@ -116,13 +122,13 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (family == ModelFamily::t5 && flag == "--num-layers") return "--decoder-num-layers";
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   if (flag == "--retro-encoder-num-layers") return "--retro-encoder-layers";
-  const bool of_family =
-      flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
-      flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
-      flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
-      flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
-      flag == "--hybrid-override-pattern" || flag.starts_with("--mamba-") ||
-      (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
+  const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
+                         flag.starts_with("--relative-attention-") || flag == "--relu" ||
+                         flag == "--num-experts" || flag.starts_with("--moe-") ||
+                         flag == "--num-classes" || flag.starts_with("--img-") ||
+                         flag == "--vision-pretraining-type" || flag == "--num-channels" ||
+                         flag == "--patch-dim" || flag.starts_with("--mamba-") ||
+                         (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -139,6 +145,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     if (error.code() != Exit::no_input || !(plan.wanted || plan.search)) throw;
   }
   if (!stored) return;
+  take_pattern();
   const ModelFamily family = stored->model.family;
   const std::string from = "checkpoint " + stored->where, type = type_of(family);
   if (cl.given("--model-type") && type != model_type)
@@ -162,6 +169,15 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     else if (over_flags)
       unset.insert(flag);
   };
+  if (family == ModelFamily::mamba) {
+    constexpr const char *kLayers = "--hybrid-layer-pattern",
+                         *kOverride = "--hybrid-override-pattern";
+    if (over_flags) cl.forget(kLayers), cl.forget(kOverride);
+    if (!cl.given(kLayers) && !cl.given(kOverride)) {
+      const std::int64_t further = stored->model.mtp_num_layers;
+      take(further > 0 ? kLayers : kOverride, {stored->model.whole_pattern(further)});
+    }
+  }
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     take(option_of(s, family, cl), texts_of(value, s));
   });

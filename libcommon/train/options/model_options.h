@@ -18,7 +18,7 @@ struct CheckpointOptions;
 struct PlanOptions;
 
 struct ModelOptions {
-  std::string model_type = "gpt";  // or bert, t5, mamba, vit
+  std::string model_type = "gpt";  // or bert, t5, mamba, vit; until take_pattern() hybrid
   ModelConfig model;
   EncoderOptions encoder;
   MambaOptions mamba;
@@ -30,7 +30,9 @@ struct ModelOptions {
 
   // Declares the options of experts.
   void add_experts_to(CommandLine& cl);
-  // Makes a GPT one of experts, if there are to be any.
+  // Takes another word for a Mamba, and the pattern that makes a GPT one.
+  void take_pattern();
+  // Makes a GPT one of experts, if there are to be any, or says how many a hybrid has.
   void make_experts();
   // Takes the settings that the command line left out from what is to be loaded, or, with
   // --use-checkpoint-args, all that it has.  Before the command line is printed or used.

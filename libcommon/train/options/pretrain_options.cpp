@@ -12,8 +12,9 @@ void PretrainOptions::add_to(CommandLine& cl) {
   cl.option(
       "--model-type", &model_type, "TYPE",
       "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
-      "bert, t5 or mamba, or as pretrain_vision_classify.py and pretrain_vision_inpaint.py vit",
-      one_of({"gpt", "bert", "t5", "mamba", "vit"}));
+      "bert, t5 or mamba, or as pretrain_vision_classify.py and pretrain_vision_inpaint.py vit; "
+      "hybrid is mamba",
+      one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit"}));
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
@@ -37,11 +38,12 @@ void PretrainOptions::add_to(CommandLine& cl) {
 }
 
 void PretrainOptions::choose_type() {
+  take_pattern();
   if (!is_vit()) data.type = sample_type(model_type);
   make_experts();
   const std::string type_option = "--model-type " + model_type;
   if (model_type == "mamba")
-    mamba.make_mamba(model);
+    mamba.make_mamba(model, run.ranks.pipeline);
   else
     mamba.check_unused(type_option);
   if (model_type != "gpt")

@@ -62,7 +62,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours,
                      layer_.memory());
   if (const ModelConfig& config = model.config(); shape.experts) {
-    const Shape sums{config.num_layers + config.mtp_num_layers,
+    const Shape sums{config.num_layers + config.mtp_num_layers * config.further_layers(),
                      mt::router_sums(config.num_experts)};
     router_storage_ =
         Buffer(stream.device(), static_cast<std::size_t>(sums.numel()) * sizeof(double));

@@ -71,7 +71,10 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
     if (row.place.param != "expert_bias") continue;
-    const std::int64_t layer = *row.place.layer + (row.place.inner.empty() ? 0 : config.num_layers);
+    std::int64_t layer = *row.place.layer;
+    if (!row.place.inner.empty())
+      layer =
+          config.num_layers + layer * config.further_layers() + row.place.inner_layer.value_or(0);
     const std::span<const double> counts = routers.subspan(
         static_cast<std::size_t>(layer * router_sums(config.num_experts)) + 2, experts);
     const double mean =

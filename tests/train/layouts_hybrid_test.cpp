@@ -1,0 +1,67 @@
+// Hybrids with experts as layers of their own, which may predict further tokens and whose pattern
+// may say where stages begin, in all layouts that they have, against one rank.
+#include "tests/train/layouts.h"
+
+namespace mt {
+namespace {
+
+struct Kind {
+  int tensor = 1, stages = 1, data = 1, experts = 1;
+  std::optional<int> expert_tensor = {};
+  PipelineOptions pipeline = {};
+};
+
+const std::vector<Kind> kKinds{
+    {.tensor = 2},
+    {.tensor = 4},
+    {.data = 2, .experts = 2},
+    {.data = 4, .experts = 4},
+    {.tensor = 2, .experts = 2, .expert_tensor = 1},
+    {.tensor = 2, .data = 2, .experts = 2},
+    {.tensor = 4, .data = 2, .experts = 2, .expert_tensor = 2},
+    {.stages = 2},
+    {.stages = 4},
+    {.stages = 2, .data = 2, .experts = 2},
+    {.tensor = 2, .stages = 2, .data = 2, .experts = 2},
+    {.stages = 2, .pipeline = {.segments = {1, 3}}},
+    {.stages = 2, .pipeline = {.segments = {2, 0, 1, 1}}},
+    {.tensor = 2, .stages = 2, .experts = 2, .expert_tensor = 1, .pipeline = {.segments = {3, 1}}},
+    {.stages = 2, .data = 2, .experts = 2, .pipeline = {.schedule = "zero-bubble"}},
+};
+
+std::vector<TrainedLayout> hybrid_layouts() {
+  std::vector<TrainedLayout> all;
+  const std::vector<std::string> again{"", "full", "core_attn", "layernorm"};
+  std::size_t turn = 0;  // which recomputation is next
+  for (const bool tied : {true, false})
+    for (const int further : {0, 2})
+      for (const Kind& kind : kKinds) {
+        TrainedLayout layout{.style = Style::mixture,
+                             .tied = tied,
+                             .ranks = kind.tensor * kind.stages * kind.data,
+                             .pipeline = kind.pipeline,
+                             .num_layers = kind.stages > 1 ? 4 : 2,
+                             .recompute = again[turn % again.size()],
+                             .distributed = kind.data > 1 && turn % 3 > 0,
+                             .documents = turn % 2 == 1,
+                             .further = further};
+        ++turn;
+        ParallelOptions& parallel = layout.parallel;
+        parallel.tensor_model_parallel_size = kind.tensor;
+        parallel.sequence_parallel = kind.tensor > 1;
+        parallel.pipeline_model_parallel_size = kind.stages;
+        parallel.expert_model_parallel_size = kind.experts;
+        parallel.expert_tensor_parallel_size = kind.expert_tensor;
+        if (turn % 4 == 0) parallel.moe_token_dispatcher_type = "alltoall";
+        all.push_back(layout);
+      }
+  return all;
+}
+
+class HybridLayouts : public Layouts {};
+INSTANTIATE_TEST_SUITE_P(All, HybridLayouts, in_this_run(hybrid_layouts()), name_of_layout);
+
+TEST_P(HybridLayouts, AsOneRank) { expect_as_one_rank(); }
+
+}  // namespace
+}  // namespace mt
