@@ -78,8 +78,6 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
       return "a T5's decoder attends to all of the encoder's tokens";
     case ModelFamily::retro:
       return "a Retro's chunks attend to neighbours, which are of whole sequences";
-    case ModelFamily::mamba:
-      return "a Mamba's states pass on from the first token of a sequence to the last";
     default:
       return nullptr;
   }

@@ -3,8 +3,9 @@
 // as many keys (Megatron's zig-zag).  A Step's tokens are its rank's, its positions those in the
 // sequence.
 //
-// Only attention looks at other ranks' tokens.  In each layer the ranks form a grid of `heads` x
-// `ring` of them: those of a `heads` group exchange tokens for heads, so that each has all the
+// Only attention and a Mamba's mixer look at other ranks' tokens.  For the mixer all ranks exchange
+// tokens for heads (nn/mamba.h).  For attention they form in each layer a grid of `heads` x `ring`
+// of them: those of a `heads` group exchange tokens for heads, so that each has all the
 // group's tokens of some heads (Jacobs et al.: arXiv:2309.14509); those of a `ring` group send each
 // other their keys and values.
 //   p2p         ring, from neighbour to neighbour while the ones before are computed with

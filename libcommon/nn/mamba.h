@@ -3,7 +3,8 @@
 //   out = residual + dropout(W_out norm(y silu(z)))
 // x, out, residual: [rows, hidden_size].  The scan (kernels/chunk_scan.h) goes over each sequence,
 // or each of its documents, which the Step's first_key parts; with a past in the Step it goes on
-// from what is in the cache.
+// from what is in the cache.  Ranks that share sequences exchange tokens for heads in front of the
+// convolution and back behind the scan (core_v0.19.0, core/ssm/mamba_context_parallel.py).
 #pragma once
 
 #include "kernels/mamba_shape.h"
@@ -12,6 +13,7 @@
 namespace mt {
 
 struct SequencePast;
+class HeadsHere;
 
 class Mamba {
  public:
@@ -40,8 +42,10 @@ class Mamba {
 
  private:
   MambaShape shape(const Step& s) const;
-  Tensor convolve(Step& s, ConstTensor projected, const SequencePast& past) const;
+  Tensor convolve(Step& s, const HeadsHere& here, ConstTensor seen, const SequencePast& past) const;
   void gate(Step& s, Tensor normed, Tensor rstd, ConstTensor y, ConstTensor projected) const;
+  void convolve_backward(Step& s, const HeadsHere& here, Tensor d_seen, ConstTensor d_mixed,
+                         ConstTensor seen) const;
   Tensor gradient_of(Step& s, const Param& param) const;
   Dropout hidden_dropout(const Step& s) const;
 

@@ -221,4 +221,33 @@ void gated_norm_backward(Tensor dy, Tensor d_projected, Tensor dw, ConstTensor d
       });
 }
 
+// --- Shares of heads ----------------------------------------------------------------------------
+
+static void check_shares(const char* name, const ConstTensor& shares, const ConstTensor& projected,
+                         const HeadShares& of) {
+  check_rows(name, "projected", projected, of.whole.projected(), of.whole);
+  if (shares.numel() != of.whole.tokens() * of.ranks * of.part().projected())
+    fail(Exit::internal, name, ": shares are ", shares.shape(), " of ", of.ranks, " ranks");
+}
+
+void split_heads(Tensor shares, ConstTensor projected, const HeadShares& of, Stream& stream) {
+  check_shares("split_heads", shares, projected, of);
+  dispatch(
+      Family::attention, projected, {.bytes = 2.0 * static_cast<double>(shares.bytes())}, stream,
+      [&]<class T>() { cpu::split_heads(shares.as<T>(), projected.as<T>(), of); },
+      [&]<class T>() {
+        cuda::split_heads(shares.as<T>(), projected.as<T>(), of, stream.handle());
+      });
+}
+
+void merge_heads(Tensor d_projected, ConstTensor d_shares, const HeadShares& of, Stream& stream) {
+  check_shares("merge_heads", d_shares, d_projected, of);
+  dispatch(
+      Family::attention, d_shares, {.bytes = 2.0 * static_cast<double>(d_shares.bytes())}, stream,
+      [&]<class T>() { cpu::merge_heads(d_projected.as<T>(), d_shares.as<T>(), of); },
+      [&]<class T>() {
+        cuda::merge_heads(d_projected.as<T>(), d_shares.as<T>(), of, stream.handle());
+      });
+}
+
 }  // namespace mt

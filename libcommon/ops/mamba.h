@@ -1,8 +1,10 @@
-// The operations of a Mamba-2's mixer (kernels/causal_conv.h, chunk_scan.h, gated_norm.h).  Rows
+// The operations of a Mamba-2's mixer (kernels/causal_conv.h, chunk_scan.h, gated_norm.h,
+// head_shares.h).  Rows
 // and their parts are as kernels/mamba_shape.h says; rstd and states are of the sum_dtype,
 // first_key and what says where a cache's slots are of i32.
 #pragma once
 
+#include "kernels/head_shares.h"
 #include "kernels/mamba_shape.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -46,5 +48,9 @@ void gated_norm_forward(Tensor out, Tensor rstd, ConstTensor y, ConstTensor proj
 void gated_norm_backward(Tensor dy, Tensor d_projected, Tensor dw, ConstTensor d_out, ConstTensor y,
                          ConstTensor projected, ConstTensor rstd, ConstTensor w,
                          const MambaShape& shape, Stream& stream);
+
+// shares: [tokens, of.ranks, columns] or [tokens, all columns].
+void split_heads(Tensor shares, ConstTensor projected, const HeadShares& of, Stream& stream);
+void merge_heads(Tensor d_projected, ConstTensor d_shares, const HeadShares& of, Stream& stream);
 
 }  // namespace mt

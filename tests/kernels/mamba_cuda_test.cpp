@@ -1,5 +1,6 @@
 // The kernels of a Mamba-2's mixer on the GPU against the CPU's in double.
 #include "kernels/gated_norm.h"
+#include "kernels/head_shares.h"
 #include "tests/kernels/device_numbers.h"
 #include "tests/kernels/mamba_sequences.h"
 
@@ -204,6 +205,41 @@ TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
   }
   EXPECT_TRUE(std::isnan(states.values().front()));  // another's slot
   EXPECT_TRUE(std::isnan(conv_cache.values().front()));
+}
+
+// Copies, and sums of a few numbers, as the CPU's.
+TYPED_TEST(MambaCuda, SharesOfHeads) {
+  using T = TypeParam;
+  for (const std::int64_t ranks : {1, 2, 8})
+    for (const std::int64_t groups : {1, 2, 8}) {
+      SCOPED_TRACE(ranks * 100 + groups);
+      const HeadShares of{.whole = {.sequences = 2,
+                                    .length = 33,
+                                    .heads = 16,
+                                    .head_dim = 5,
+                                    .groups = groups,
+                                    .state_dim = 31},
+                          .ranks = ranks};
+      const std::int64_t all = of.whole.tokens() * of.whole.projected(),
+                         count = of.whole.tokens() * ranks * of.part().projected();
+      const check::Input<T> projected(all, 30), d_shares(count, 31);
+      const Numbers<T> shares(count), d_projected(all);
+      cuda::split_heads(shares.data(), projected.data(), of, nullptr);
+      cuda::merge_heads(d_projected.data(), d_shares.data(), of, nullptr);
+      Doubles expected(static_cast<std::size_t>(count)), merged(static_cast<std::size_t>(all));
+      cpu::split_heads(expected.data(), projected.host.data(), of);
+      cpu::merge_heads(merged.data(), d_shares.host.data(), of);
+      EXPECT_EQ(shares.values(), expected);
+      const Doubles found = d_projected.values();
+      for (std::int64_t i = 0; i < all; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        if (i % of.whole.projected() < of.whole.inner())
+          ASSERT_TRUE(std::isnan(found[at])) << i;
+        else
+          ASSERT_NEAR(found[at], merged[at], (kRounding<T> + 1e-5) * (1 + std::abs(merged[at])))
+              << i;
+      }
+    }
 }
 
 TYPED_TEST(MambaCuda, GatedNorm) {

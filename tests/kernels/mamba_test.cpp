@@ -2,10 +2,12 @@
 // their gradients.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/causal_conv.h"
 #include "kernels/chunk_scan.h"
 #include "kernels/gated_norm.h"
+#include "kernels/head_shares.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/mamba_sequences.h"
 
@@ -14,6 +16,78 @@ namespace {
 
 using check::Mixer;
 using Doubles = std::vector<double>;
+
+// --- Shares of heads ----------------------------------------------------------------------------
+
+constexpr MambaShape kShared{.sequences = 2,
+                             .length = 9,
+                             .heads = 8,
+                             .head_dim = 3,
+                             .groups = 2,
+                             .state_dim = 4,
+                             .chunk = 4};
+
+Doubles rows_of(const Doubles& all, std::int64_t begin, std::int64_t end) {
+  return {all.begin() + begin, all.begin() + end};
+}
+
+// Convolution and scan of each rank's share make its heads' columns of what those of all make.
+TEST(Mamba, SharesOfHeadsAreTheWhole) {
+  const Mixer<double> whole(kShared, 4);
+  const Doubles expected = whole.with_mixed(whole.convolve()).scan();
+  for (const std::int64_t ranks : {1, 2, 4, 8}) {
+    const HeadShares of{.whole = kShared, .ranks = ranks};
+    MambaShape s = of.part();
+    EXPECT_EQ(s.length, ranks * kShared.length);
+    s.length = kShared.length;
+    const std::int64_t cols = s.projected();
+    Doubles shares(static_cast<std::size_t>(s.tokens() * ranks * cols));
+    cpu::split_heads(shares.data(), whole.projected.data(), of);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      Mixer<double> part(s, 4);
+      for (std::int64_t t = 0; t < s.tokens(); ++t)
+        std::copy_n(shares.begin() + (t * ranks + rank) * cols, cols,
+                    part.projected.begin() + t * cols);
+      part.dt_bias = rows_of(whole.dt_bias, rank * s.heads, (rank + 1) * s.heads);
+      part.a_log = rows_of(whole.a_log, rank * s.heads, (rank + 1) * s.heads);
+      part.d = rows_of(whole.d, rank * s.heads, (rank + 1) * s.heads);
+      for (std::int64_t c = 0; c < s.mixed(); ++c) {
+        const std::int64_t from = of.place(rank, c) - kShared.mixed_of_projected();
+        part.conv_b[static_cast<std::size_t>(c)] = whole.conv_b[static_cast<std::size_t>(from)];
+        std::copy_n(whole.conv_w.begin() + from * s.taps, s.taps, part.conv_w.begin() + c * s.taps);
+      }
+      const Doubles y = part.with_mixed(part.convolve()).scan();
+      for (std::int64_t i = 0; i < s.tokens() * s.inner(); ++i)
+        EXPECT_DOUBLE_EQ(y[static_cast<std::size_t>(i)],
+                         expected[static_cast<std::size_t>(i / s.inner() * kShared.inner() +
+                                                           rank * s.inner() + i % s.inner())])
+            << ranks << ' ' << rank << ' ' << i;
+    }
+  }
+}
+
+// What is merged is the transpose of what is split, and z stays as it is.
+TEST(Mamba, SharesOfHeadsAreMerged) {
+  for (const std::int64_t ranks : {1, 2, 4, 8}) {
+    const HeadShares of{.whole = kShared, .ranks = ranks};
+    const std::int64_t count = kShared.tokens() * ranks * of.part().projected(),
+                       all = kShared.projected();
+    const Doubles projected = check::random<double>(kShared.tokens() * all, 1),
+                  d_shares = check::random<double>(count, 2);
+    Doubles shares(static_cast<std::size_t>(count)),
+        d_projected(projected.size(), std::numeric_limits<double>::quiet_NaN());
+    cpu::split_heads(shares.data(), projected.data(), of);
+    cpu::merge_heads(d_projected.data(), d_shares.data(), of);
+    double of_shares = 0, of_whole = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) of_shares += shares[i] * d_shares[i];
+    for (std::size_t i = 0; i < projected.size(); ++i) {
+      const bool is_z = static_cast<std::int64_t>(i) % all < kShared.inner();
+      EXPECT_EQ(std::isnan(d_projected[i]), is_z) << i;
+      if (!is_z) of_whole += projected[i] * d_projected[i];
+    }
+    EXPECT_NEAR(of_shares, of_whole, 1e-12 * std::abs(of_shares)) << ranks;
+  }
+}
 
 // --- Scan ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ namespace mt {
 namespace {
 
 struct Kind {
-  int tensor = 1, stages = 1, data = 1, experts = 1;
+  int tensor = 1, context = 1, stages = 1, data = 1, experts = 1;
   std::optional<int> expert_tensor = {};
   PipelineOptions pipeline = {};
 };
@@ -27,6 +27,9 @@ const std::vector<Kind> kKinds{
     {.stages = 2, .pipeline = {.segments = {2, 0, 1, 1}}},
     {.tensor = 2, .stages = 2, .experts = 2, .expert_tensor = 1, .pipeline = {.segments = {3, 1}}},
     {.stages = 2, .data = 2, .experts = 2, .pipeline = {.schedule = "zero-bubble"}},
+    {.context = 2, .experts = 2},
+    {.tensor = 2, .context = 2, .stages = 2, .experts = 4, .expert_tensor = 1},
+    {.context = 2, .stages = 2, .data = 2, .experts = 2, .pipeline = {.segments = {1, 3}}},
 };
 
 std::vector<TrainedLayout> hybrid_layouts() {
@@ -38,7 +41,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
       for (const Kind& kind : kKinds) {
         TrainedLayout layout{.style = Style::mixture,
                              .tied = tied,
-                             .ranks = kind.tensor * kind.stages * kind.data,
+                             .ranks = kind.tensor * kind.context * kind.stages * kind.data,
                              .pipeline = kind.pipeline,
                              .num_layers = kind.stages > 1 ? 4 : 2,
                              .recompute = again[turn % again.size()],
@@ -49,6 +52,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
         ParallelOptions& parallel = layout.parallel;
         parallel.tensor_model_parallel_size = kind.tensor;
         parallel.sequence_parallel = kind.tensor > 1;
+        parallel.context_parallel_size = kind.context;
         parallel.pipeline_model_parallel_size = kind.stages;
         parallel.expert_model_parallel_size = kind.experts;
         parallel.expert_tensor_parallel_size = kind.expert_tensor;

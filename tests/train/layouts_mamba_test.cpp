@@ -5,8 +5,9 @@ namespace mt {
 namespace {
 
 struct Kind {
-  int tensor = 1, stages = 1, data = 1;
+  int tensor = 1, context = 1, stages = 1, data = 1;
   bool shares_rows = false;
+  const char* comm = "p2p";  // of attention
   PipelineOptions pipeline = {};
 };
 
@@ -23,6 +24,16 @@ const std::vector<Kind> kKinds{
     {.tensor = 4, .stages = 2, .shares_rows = true},
     {.stages = 2, .pipeline = {.virtual_stages_per_rank = 2}},
     {.stages = 2, .data = 2, .pipeline = {.schedule = "zero-bubble"}},
+    {.context = 2},
+    {.context = 2, .comm = "a2a"},
+    {.context = 4, .comm = "all_gather"},
+    {.context = 8, .comm = "a2a"},  // each group is of two ranks
+    {.tensor = 2, .context = 2, .shares_rows = true},
+    {.tensor = 4, .context = 2, .comm = "all_gather"},  // so, too
+    {.context = 2, .data = 2, .comm = "a2a"},
+    {.context = 2, .stages = 2},
+    {.tensor = 2, .context = 2, .stages = 2, .shares_rows = true},
+    {.context = 2, .stages = 2, .comm = "a2a", .pipeline = {.virtual_stages_per_rank = 2}},
 };
 
 std::vector<TrainedLayout> hybrid_layouts() {
@@ -35,7 +46,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
         TrainedLayout layout{.style = Style::hybrid,
                              .tied = turn % 2 == 0,
                              .dtype = dtype,
-                             .ranks = kind.tensor * kind.stages * kind.data,
+                             .ranks = kind.tensor * kind.context * kind.stages * kind.data,
                              .pipeline = kind.pipeline,
                              .num_layers = kind.stages > 1 ? 4 : 2,
                              .recompute = again[turn / 2 % again.size()],
@@ -44,6 +55,8 @@ std::vector<TrainedLayout> hybrid_layouts() {
         ++turn;
         layout.parallel.tensor_model_parallel_size = kind.tensor;
         layout.parallel.sequence_parallel = kind.shares_rows;
+        layout.parallel.context_parallel_size = kind.context;
+        layout.parallel.cp_comm_type = {kind.comm};
         layout.parallel.pipeline_model_parallel_size = kind.stages;
         all.push_back(layout);
       }

@@ -74,6 +74,21 @@ void RankOptions::check_shares(const ModelConfig& model, std::int64_t seq_length
            " key heads cannot be divided among ", sharing, " ranks");
 }
 
+void RankOptions::check_mixers(const ModelConfig& model) const {
+  const std::int64_t tensor = parallel.tensor_model_parallel_size,
+                     context = parallel.context_parallel_size,
+                     heads = model.mamba_num_heads / tensor,
+                     groups = model.mamba_num_groups / tensor;
+  if (context == 1 || model.family != ModelFamily::mamba || !model.has_layer('M')) return;
+  if (heads % context != 0)
+    fail(Exit::bad_config, "--context-parallel-size ", context, ": does not divide the ", heads,
+         " heads of a Mamba's mixer on each tensor-parallel rank");
+  if (groups < context ? context % groups != 0 : groups % context != 0)
+    fail(Exit::bad_config, "--context-parallel-size ", context, ": the ", groups,
+         " groups of a Mamba's mixer on each tensor-parallel rank neither divide it nor are its "
+         "multiple");
+}
+
 void RankOptions::check_experts(const ModelConfig& model) const {
   const int experts = parallel.expert_model_parallel_size, tensor = parallel.expert_tensor_ranks();
   if (model.num_experts == 0) {
@@ -105,6 +120,7 @@ void RankOptions::check_experts(const ModelConfig& model) const {
 
 void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length) {
   check_shares(model, seq_length);
+  check_mixers(model);
   check_experts(model);
   const std::vector<LayerPlan> layers = layers_of(model);
   layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);

@@ -42,6 +42,7 @@ struct RankOptions {
 
  private:
   void check_shares(const ModelConfig& model, std::int64_t seq_length) const;
+  void check_mixers(const ModelConfig& model) const;
   void check_experts(const ModelConfig& model) const;
 };
 
