@@ -201,7 +201,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.mamba_num_groups = 2;
     c.max_position_embeddings = 0x7fffffff;
   }
-  if (name.starts_with("hybrid")) {
+  if (name == "hybrid" || name == "hybrid_wide") {
     c.family = ModelFamily::mamba;
     c.position_embedding_type = "none";
     c.swiglu = false;
@@ -212,6 +212,36 @@ inline ModelConfig config_named(const std::string& name) {
     c.mamba_head_dim = 8;
     c.mamba_state_dim = 6;
     c.mamba_num_groups = 2;
+  }
+  if (name.starts_with("granitemoehybrid") || name == "hybrid_experts") {
+    c.family = ModelFamily::mamba;
+    const bool experts = name != "granitemoehybrid_dense", granite = name != "hybrid_experts";
+    c.hybrid_pattern = granite ? experts ? "ME*E" : "*-M-" : "EM*-E";
+    c.num_layers = std::ssize(c.hybrid_pattern);
+    c.position_embedding_type = experts ? "none" : "rope";
+    c.mamba_head_dim = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
+    if (experts) {
+      c.num_experts = 4;
+      c.moe_ffn_hidden_size = 12;
+      c.moe_shared_expert_intermediate_size = 20;
+      c.moe_router_topk = 2;
+    }
+    if (granite) {
+      c.ffn_hidden_size = 20;
+      c.embedding_mult = 12;
+      c.residual_mult = 0.22;
+      c.logit_scale = 0.125;
+      c.softmax_scale = 0.3;
+      c.moe_aux_loss_coeff = experts ? 0.25 : 0;
+    } else {
+      c.swiglu = false;
+      c.squared_relu = true;
+      c.moe_router_score_function = "sigmoid";
+      c.moe_router_enable_expert_bias = true;
+      c.moe_router_topk_scaling_factor = 2.5;
+    }
   }
   if (name == "bamba") {
     c.family = ModelFamily::mamba;

@@ -32,7 +32,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
                     "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
                     "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
-                    "hybrid_wide", "bamba", "t5", "t5_gated", "t5_not_scaled", "bert_of_labels",
+                    "hybrid_wide", "hybrid_experts", "bamba", "granitemoehybrid",
+                    "granitemoehybrid_dense", "t5", "t5_gated", "t5_not_scaled", "bert_of_labels",
                     "bert_of_numbers", "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
                     "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
@@ -509,7 +510,15 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
-       "megatron-bert, mamba2, nemotron_h, bamba or t5"},
+       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid or t5"},
+      {R"({"model_type":"falcon_h1"})",
+       "model_type \"falcon_h1\" has layers of a kind that Megatron's hybrids have not"},
+      {R"({"model_type":"granitemoehybrid"})",
+       "\"rms_norm_eps\" is 1e-06 where it is not said, expected 1e-05"},
+      {R"({"model_type":"granitemoehybrid","rms_norm_eps":1e-5,"num_experts_per_tok":1})",
+       "\"num_experts_per_tok\" is 1, expected more"},
+      {R"({"model_type":"granitemoehybrid","num_hidden_layers":1,"layer_types":["mlp"]})",
+       "\"layer_types\": expected mamba or attention for each of 1 layers"},
       {R"({"model_type":"deepseek_v3","rope_interleave":false})",
        "\"rope_interleave\" is false, which is not supported"},
       {R"({"model_type":"deepseek_v3","num_key_value_heads":2})",

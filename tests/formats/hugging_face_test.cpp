@@ -99,6 +99,39 @@ ModelConfig config_of(const std::string& name) {
     config.kv_channels = 8;
     config.mamba_num_heads = 6;
     config.mamba_head_dim = 4;
+  } else if (name == "nemotron_h_experts") {
+    config = tiny_hybrid("MMMM");
+    config.hybrid_pattern = "EM*E";
+    config.kv_channels = 8;
+    config.mamba_num_heads = 6;
+    config.mamba_head_dim = 4;
+    config.num_experts = 4;
+    config.moe_ffn_hidden_size = 12;
+    config.moe_shared_expert_intermediate_size = 20;
+    config.moe_router_score_function = "sigmoid";
+    config.moe_router_enable_expert_bias = true;
+    config.moe_router_num_groups = 2;
+    config.moe_router_group_topk = 1;
+    config.moe_router_topk_scaling_factor = 2.5;
+  } else if (name.starts_with("granitemoehybrid")) {
+    const bool dense = name.ends_with("_dense");
+    config = tiny_hybrid("MMMM");
+    config.hybrid_pattern = dense ? "*-M-" : "ME*E";
+    config.squared_relu = false;
+    config.swiglu = true;
+    if (dense) {
+      config.position_embedding_type = "rope";
+      config.mamba_num_groups = 1;
+      config.ffn_hidden_size = 20;
+    } else {
+      config.num_experts = 4;
+      config.moe_ffn_hidden_size = 12;
+      config.moe_shared_expert_intermediate_size = 20;
+    }
+    config.embedding_mult = 12;
+    config.residual_mult = 0.22;
+    config.logit_scale = 1.0 / 6;
+    config.softmax_scale = 0.3;
   }
   config.complete();
   return config;
@@ -132,7 +165,7 @@ class HuggingFace : public testing::TestWithParam<Case> {
       for (const ForeignName& foreign : names_of(row)) {
         const HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
         fill_with(theirs, [&](std::int64_t i) {
-          return golden_weight(foreign.name, i, config_.apply_layernorm_1p);
+          return golden_weight(golden_name(foreign), i, config_.apply_layernorm_1p);
         });
         apply_inverse(foreign.transform, row.value, theirs.view());
       }
@@ -147,6 +180,18 @@ class HuggingFace : public testing::TestWithParam<Case> {
 
   std::vector<ForeignName> names_of(const Param& row) const {
     return hugging_face_names(config_, row);
+  }
+
+  // Of a tensor of all experts each has a name of its own.
+  static std::string golden_name(const ForeignName& foreign) {
+    return foreign.parts > 0 ? concat(foreign.name, ".", foreign.part) : foreign.name;
+  }
+  // Calls body(row, name of theirs) for those that have gradients.
+  template <class Body>
+  void for_trained(const Body& body) {
+    for (const Param& row : bench_.table().rows())
+      if (row.trainable)
+        for (const ForeignName& foreign : names_of(row)) body(row, foreign);
   }
 
   // A gradient of ours as theirs.
@@ -186,7 +231,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12},
                     Case{"mamba2", DType::f32, 1e-5}, Case{"mamba2", DType::f64, 1e-12},
                     Case{"bamba", DType::f32, 1e-5}, Case{"bamba", DType::f64, 1e-12},
-                    Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12}),
+                    Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12},
+                    Case{"nemotron_h_experts", DType::f32, 1e-5},
+                    Case{"nemotron_h_experts", DType::f64, 1e-12},
+                    Case{"granitemoehybrid", DType::f32, 1e-5},
+                    Case{"granitemoehybrid", DType::f64, 1e-12},
+                    Case{"granitemoehybrid_dense", DType::f32, 1e-5},
+                    Case{"granitemoehybrid_dense", DType::f64, 1e-12}),
     name_of_case);
 
 // A model of Hugging Face's that is converted begins with transformers' own loss, and the rows
@@ -202,8 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(HuggingFace, Names) {
   std::map<std::string, int> ours;
-  for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : names_of(row)) ++ours[foreign.name];
+  for_trained([&](const Param&, const ForeignName& foreign) { ++ours[golden_name(foreign)]; });
   EXPECT_EQ(ours.size(), golden_.gradients.size());
   for (const auto& [name, gradient] : golden_.gradients) EXPECT_EQ(ours[name], 1) << name;
 }
@@ -237,30 +287,29 @@ TEST_P(HuggingFace, Logits) {
 
 TEST_P(HuggingFace, Gradients) {
   bench_.forward_and_backward();
-  for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : names_of(row)) {
-      const HostTensor g = gradient_of(row, foreign);
-      const HostTensor u(dtype_, g.view().shape());
-      fill_with(u, [&](std::int64_t i) { return uniform(foreign.name + ".direction", i); });
-      const auto [along, norm] = golden_.gradients.at(foreign.name);
-      EXPECT_NEAR(std::sqrt(dot_of(g, g)), norm, tolerance_ * norm) << foreign.name;
-      EXPECT_NEAR(dot_of(g, u), along, tolerance_ * norm * std::sqrt(dot_of(u, u))) << foreign.name;
-    }
+  for_trained([&](const Param& row, const ForeignName& foreign) {
+    const std::string name = golden_name(foreign);
+    const HostTensor g = gradient_of(row, foreign);
+    const HostTensor u(dtype_, g.view().shape());
+    fill_with(u, [&](std::int64_t i) { return uniform(name + ".direction", i); });
+    const auto [along, norm] = golden_.gradients.at(name);
+    EXPECT_NEAR(std::sqrt(dot_of(g, g)), norm, tolerance_ * norm) << name;
+    EXPECT_NEAR(dot_of(g, u), along, tolerance_ * norm * std::sqrt(dot_of(u, u))) << name;
+  });
 }
 
 TEST_P(HuggingFace, WholeGradients) {
   bench_.forward_and_backward();
   std::size_t compared = 0;
-  for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : names_of(row)) {
-      const auto found = golden_.whole.find(foreign.name);
-      if (found == golden_.whole.end()) continue;
-      const HostTensor g = gradient_of(row, foreign), expected(dtype_, g.view().shape());
-      fill_with(expected,
-                [&](std::int64_t i) { return found->second.at(static_cast<std::size_t>(i)); });
-      EXPECT_TENSORS_NEAR(g, expected, tolerance_) << foreign.name;
-      ++compared;
-    }
+  for_trained([&](const Param& row, const ForeignName& foreign) {
+    const auto found = golden_.whole.find(golden_name(foreign));
+    if (found == golden_.whole.end()) return;
+    const HostTensor g = gradient_of(row, foreign), expected(dtype_, g.view().shape());
+    fill_with(expected,
+              [&](std::int64_t i) { return found->second.at(static_cast<std::size_t>(i)); });
+    EXPECT_TENSORS_NEAR(g, expected, tolerance_) << foreign.name;
+    ++compared;
+  });
   EXPECT_EQ(compared, golden_.whole.size());
 }
 

@@ -24,6 +24,7 @@ void read_bert(const ConfigJson& json, HuggingFaceConfig& config);
 void read_mamba2(const ConfigJson& json, HuggingFaceConfig& config);
 void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config);
 void read_bamba(const ConfigJson& json, HuggingFaceConfig& config);
+void read_granite_hybrid(const ConfigJson& json, HuggingFaceConfig& config);
 void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
 
 void write_gpt2(JsonWriter& json, const ModelConfig& model);
@@ -31,6 +32,7 @@ void write_bert(JsonWriter& json, const ModelConfig& model);
 void write_mamba2(JsonWriter& json, const ModelConfig& model);
 void write_nemotron_h(JsonWriter& json, const ModelConfig& model);
 void write_bamba(JsonWriter& json, const ModelConfig& model);
+void write_granite_hybrid(JsonWriter& json, const ModelConfig& model);
 void write_t5(JsonWriter& json, const ModelConfig& model);
 
 struct ConfigFamily {
@@ -44,6 +46,7 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"mamba2", "Mamba2ForCausalLM", read_mamba2, write_mamba2},
     {"nemotron_h", "NemotronHForCausalLM", read_nemotron_h, write_nemotron_h},
     {"bamba", "BambaForCausalLM", read_bamba, write_bamba},
+    {"granitemoehybrid", "GraniteMoeHybridForCausalLM", read_granite_hybrid, write_granite_hybrid},
     {"t5", "T5ForConditionalGeneration", read_t5, write_t5}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 
@@ -82,6 +85,11 @@ void check_glm(const ModelConfig& model);
 std::string fraction_of(double value);
 std::string_view expert_type(const ModelConfig& model);  // of those that a softmax chooses
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config);
+// A router of sigmoids with biases: of how many experts' groups, and what its weights are
+// multiplied by; and whether a model's is one.
+void read_sigmoid_router(const ConfigJson& json, ModelConfig& model);
+void write_sigmoid_router(JsonWriter& json, const ModelConfig& model);
+void check_sigmoid_router(const ModelConfig& model);
 // Reads what a family with layers that predict further tokens says of these.
 void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config);
 bool may_predict_further(std::string_view type);

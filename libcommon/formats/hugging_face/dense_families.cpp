@@ -26,7 +26,7 @@ class FamilyReader {
       model_.qk_layernorm_whole = model_.post_layernorm = true;
       model_.pre_layernorm = false;
     }
-    if (type_ == "granite") read_granite();
+    if (type_ == "granite") read_granite_multipliers(json_, model_);
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
     if (type_ == "smollm3") read_smollm3();
   }
@@ -111,13 +111,6 @@ class FamilyReader {
     set_turning(turning);
   }
 
-  void read_granite() {
-    model_.embedding_mult = json_.positive_or("embedding_multiplier", 1);
-    model_.residual_mult = json_.positive_or("residual_multiplier", 1);
-    model_.logit_scale = 1 / json_.positive_or("logits_scaling", 1);
-    model_.softmax_scale = json_.positive_or("attention_multiplier", 1);
-  }
-
   void read_smollm3() {
     Layers turning = windowed_list("no_rope_layers");
     set_turning(turning);
@@ -185,6 +178,20 @@ void read_dense_family(const ConfigJson& json, ModelConfig& model) {
   FamilyReader(json, model).read();
 }
 
+void read_granite_multipliers(const ConfigJson& json, ModelConfig& model) {
+  model.embedding_mult = json.positive_or("embedding_multiplier", 1);
+  model.residual_mult = json.positive_or("residual_multiplier", 1);
+  model.logit_scale = 1 / json.positive_or("logits_scaling", 1);
+  model.softmax_scale = json.positive_or("attention_multiplier", 1);
+}
+
+void write_granite_multipliers(JsonWriter& json, const ModelConfig& c) {
+  json.member("embedding_multiplier", c.embedding_mult);
+  json.member("residual_multiplier", c.residual_mult);
+  json.member("logits_scaling", reciprocal(c.logit_scale));
+  json.member("attention_multiplier", c.score_scale());
+}
+
 void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   if (type == "gemma2" || type == "gemma3_text") write_gemma(json, c, type);
   if (is_cohere(type)) json.member("logit_scale", c.logit_scale);
@@ -193,12 +200,7 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
     write_sliding_window(json, c);
     write_layer_types(json, c);
   }
-  if (type == "granite") {
-    json.member("embedding_multiplier", c.embedding_mult);
-    json.member("residual_multiplier", c.residual_mult);
-    json.member("logits_scaling", reciprocal(c.logit_scale));
-    json.member("attention_multiplier", c.score_scale());
-  }
+  if (type == "granite") write_granite_multipliers(json, c);
   if (type == "phi3") write_sliding_window(json, c);
   if (type != "smollm3") return;
   json.key("no_rope_layers").begin_array();

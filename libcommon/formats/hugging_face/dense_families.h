@@ -19,6 +19,10 @@ inline bool is_cohere(std::string_view type) { return type == "cohere" || type =
 // Whether the type is one of these families'.
 bool is_dense_family(std::string_view type);
 
+// A Granite's multipliers, of whatever layers.
+void read_granite_multipliers(const ConfigJson& json, ModelConfig& model);
+void write_granite_multipliers(JsonWriter& json, const ModelConfig& model);
+
 // Completes a model that is read as a Llama's; others stay.
 void read_dense_family(const ConfigJson& json, ModelConfig& model);
 

@@ -107,6 +107,17 @@ static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_group_topk = kept;
 }
 
+void read_sigmoid_router(const ConfigJson& json, ModelConfig& c) {
+  c.moe_router_score_function = "sigmoid";
+  c.moe_router_enable_expert_bias = true;
+  if (const double factor = json.real_or("routed_scaling_factor", 1); factor != 1)
+    c.moe_router_topk_scaling_factor = factor;
+  json.expect_flag("norm_topk_prob", true);
+  if (c.moe_router_topk == 1)
+    json.refuse("\"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
+  read_glm_groups(json, c);
+}
+
 // Sigmoids with biases choose experts behind some dense layers.
 static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   ModelConfig& c = config.model;
@@ -117,14 +128,7 @@ static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) 
   const std::int64_t width = json.size_or("moe_intermediate_size", 1408);
   c.moe_ffn_hidden_size = width;
   c.moe_shared_expert_intermediate_size = json.size_or("n_shared_experts", 1) * width;
-  c.moe_router_score_function = "sigmoid";
-  c.moe_router_enable_expert_bias = true;
-  if (const double factor = json.real_or("routed_scaling_factor", 1); factor != 1)
-    c.moe_router_topk_scaling_factor = factor;
-  json.expect_flag("norm_topk_prob", true);
-  if (c.moe_router_topk == 1)
-    json.refuse("\"num_experts_per_tok\" is 1, expected more, of which the sum is 1");
-  read_glm_groups(json, c);
+  read_sigmoid_router(json, c);
   const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
   set_layers(c, [&](std::int64_t layer) { return layer >= dense; });
   read_further_layers(json, config);
@@ -151,19 +155,23 @@ void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
 
 // --- Writing ------------------------------------------------------------------------------------
 
-// Experts behind dense layers, chosen by sigmoids with biases.
-void check_glm(const ModelConfig& c) {
-  if (c.add_bias_linear) refuse_setting("experts with biases, but for gpt-oss");
+void check_sigmoid_router(const ModelConfig& c) {
   if (!c.moe_router_enable_expert_bias)
     refuse_setting("--moe-router-score-function sigmoid without --moe-router-enable-expert-bias");
   if (c.moe_router_topk == 1) refuse_setting("--moe-router-topk 1 with sigmoids");
   if (c.moe_router_num_groups > 0 && c.moe_router_topk != 2 * c.moe_router_group_topk)
     refuse_setting("--moe-router-group-topk other than half of --moe-router-topk");
+  if (c.moe_expert_capacity_factor != 0) refuse_setting("--moe-expert-capacity-factor");
+}
+
+// Experts behind dense layers, chosen by sigmoids with biases.
+void check_glm(const ModelConfig& c) {
+  if (c.add_bias_linear) refuse_setting("experts with biases, but for gpt-oss");
+  check_sigmoid_router(c);
   const std::int64_t shared = c.moe_shared_expert_intermediate_size;
   if (shared == 0 || shared % c.expert_ffn() != 0 || c.moe_shared_expert_gate)
     refuse_setting("sigmoids without shared experts, or with a gate or another width");
   if (!c.window_size.empty()) refuse_setting("--num-experts with sigmoids and --window-size");
-  if (c.moe_expert_capacity_factor != 0) refuse_setting("--moe-expert-capacity-factor");
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   if (!std::ranges::is_sorted(experts))
     refuse_setting("--moe-layer-freq with dense layers behind others");
@@ -235,18 +243,23 @@ static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
   write_layer_types(json, c);
 }
 
+void write_sigmoid_router(JsonWriter& json, const ModelConfig& c) {
+  const double factor = c.moe_router_topk_scaling_factor;
+  write_fraction(json, "routed_scaling_factor", factor == 0 ? 1 : factor);
+  const bool groups = c.moe_router_num_groups > 0;
+  json.member("n_group", groups ? c.moe_router_num_groups : 1);
+  json.member("topk_group", groups ? c.moe_router_group_topk : 1);
+  json.member("norm_topk_prob", true);
+}
+
 static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("moe_intermediate_size", c.expert_ffn());
   json.member("n_shared_experts", c.moe_shared_expert_intermediate_size / c.expert_ffn());
   json.member("first_k_dense_replace", std::ranges::count(experts, false));
-  const double factor = c.moe_router_topk_scaling_factor;
-  write_fraction(json, "routed_scaling_factor", factor == 0 ? 1 : factor);
-  const bool groups = c.moe_router_num_groups > 0;
-  json.member("n_group", groups ? c.moe_router_num_groups : 1);
-  json.member("topk_group", groups ? c.moe_router_group_topk : 1);
-  json.member("norm_topk_prob", true).member("use_qk_norm", c.qk_layernorm);
+  write_sigmoid_router(json, c);
+  json.member("use_qk_norm", c.qk_layernorm);
   if (c.rotary_percent == 1) write_fraction(json, "partial_rotary_factor", 1);
   json.member("num_nextn_predict_layers", c.mtp_num_layers);
 }

@@ -58,6 +58,9 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has its norms behind what they are in front of in Megatron's BERT, "
                 "megatron-bert: one does not become the other");
+  if (json.is("zamba") || json.is("zamba2") || json.is("falcon_h1"))
+    json.refuse("model_type ", json_quoted(json.model_type()),
+                " has layers of a kind that Megatron's hybrids have not");
   std::string known;
   for (const ConfigFamily& family : kConfigFamilies) {
     const bool last = &family == std::end(kConfigFamilies) - 1;

@@ -1,8 +1,8 @@
 // config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, gemma2, gemma3_text, olmo2, phi3,
 // granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, glm4_moe, olmoe,
-// gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, megatron-bert, mamba2, nemotron_h, bamba
-// and t5.  A setting that ours has not is refused by name.
+// gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, megatron-bert, mamba2, nemotron_h, bamba,
+// granitemoehybrid and t5.  A setting that ours has not is refused by name.
 //
 // What config.json does not say is as the class of transformers has it by default.
 //

@@ -7,6 +7,7 @@
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
+#include "formats/hugging_face/mamba_families.h"
 #include "formats/names/hugging_face.h"
 
 namespace mt {
@@ -52,7 +53,7 @@ std::string_view type_of(const ModelConfig& c) {
   }
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
-    return !c.is_hybrid() ? "mamba2" : c.swiglu ? "bamba" : "nemotron_h";
+    return mamba_type(c);
   }
   if (c.family == ModelFamily::retro) refuse_setting("--retro-add-retriever");
   if (c.family == ModelFamily::vit) refuse_setting("--model-type vit");
@@ -109,6 +110,8 @@ bool is_ours(std::string_view name) {
                                                "decoder_sparse_step",
                                                "mlp_only_layers",
                                                "shared_expert_intermediate_size",
+                                               "shared_intermediate_size",
+                                               "moe_shared_expert_intermediate_size",
                                                "n_routed_experts",
                                                "n_shared_experts",
                                                "first_k_dense_replace",
@@ -262,7 +265,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   json.member("torch_dtype", name_of(dtype));
   if (type == before_type)
     for (const std::string_view name : before.names())
-      if (!is_ours(name)) json.key(name).raw(simdjson::minify(before.member(name)));
+      if (!is_ours(name) && !(type == "granitemoehybrid" && name == "position_embedding_type"))
+        json.key(name).raw(simdjson::minify(before.member(name)));
   const auto names = before.names();
   const auto is_said = [&](std::string_view name) {
     return type == before_type && std::ranges::find(names, name) != names.end();

@@ -1,3 +1,5 @@
+#include "formats/hugging_face/mamba_families.h"
+
 #include "base/json.h"
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/rope_config.h"
@@ -60,8 +62,7 @@ void read_mamba2(const ConfigJson& json, HuggingFaceConfig& config) {
   read_mamba_layers(json, c);
 }
 
-// A list of names, or, of the 4th generation, their letters.
-static std::string read_pattern(const ConfigJson& json) {
+std::optional<std::string> read_layer_kinds(const ConfigJson& json) {
   for (const char* list : {"layers_block_type", "layer_types"}) {
     simdjson::dom::array types;
     if (!json.has(list)) continue;
@@ -76,12 +77,31 @@ static std::string read_pattern(const ConfigJson& json) {
         pattern += '*';
       else if (kind == "mlp")
         pattern += '-';
+      else if (kind == "moe")
+        pattern += 'E';
       else
         json.refuse(json_quoted(list), " has ", json_quoted(kind), ", which is not supported");
     }
     return pattern;
   }
-  return std::string(json.text("hybrid_override_pattern"));
+  return {};
+}
+
+// A list of names, or, of the 4th generation, their letters.
+static std::string read_pattern(const ConfigJson& json) {
+  const std::optional<std::string> kinds = read_layer_kinds(json);
+  return kinds ? *kinds : std::string(json.text("hybrid_override_pattern"));
+}
+
+// Sigmoids with biases choose experts, which shared ones are beside.
+static void read_nemotron_experts(const ConfigJson& json, ModelConfig& c) {
+  c.num_experts = json.size_or("n_routed_experts", 8);
+  c.moe_router_topk = json.size_or("num_experts_per_tok", 2);
+  c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", 7688);
+  c.moe_shared_expert_intermediate_size = json.size_or("moe_shared_expert_intermediate_size", 7688);
+  json.expect_number("n_shared_experts", 1);
+  if (json.has("moe_latent_size")) json.refuse("\"moe_latent_size\" is not supported");
+  read_sigmoid_router(json, c);
 }
 
 void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config) {
@@ -109,6 +129,7 @@ void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config) {
     json.expect_flag(name, false);
   if (json.has("sliding_window")) json.refuse("\"sliding_window\" is not supported");
   json.expect_number("num_nextn_predict_layers", 0);
+  if (c.has_layer('E')) read_nemotron_experts(json, c);
   read_mamba_layers(json, c);
 }
 
@@ -149,12 +170,18 @@ void read_bamba(const ConfigJson& json, HuggingFaceConfig& config) {
   c.bias_gelu_fusion = false;
   c.position_embedding_type = "rope";
   if (!is_silu(json.text_or("hidden_act", "silu"))) json.expect_text("hidden_act", "silu");
-  for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
-    json.expect_flag(name, false);
+  for (const char* name : {"attention_bias", "mlp_bias"}) json.expect_flag(name, false);
+  read_mamba_mixers(json, c, 128, 256);
+  read_rope(json, config, 10000);
+}
+
+void read_mamba_mixers(const ConfigJson& json, ModelConfig& c, std::int64_t heads,
+                       std::int64_t states) {
+  json.expect_flag("mamba_proj_bias", false);
   json.expect_flag("mamba_conv_bias", true);
   json.expect_number("mamba_d_conv", kMambaConv);
-  c.mamba_num_heads = json.size_or("mamba_n_heads", 128);
-  c.mamba_state_dim = json.size_or("mamba_d_state", 256);
+  c.mamba_num_heads = json.size_or("mamba_n_heads", heads);
+  c.mamba_state_dim = json.size_or("mamba_d_state", states);
   c.mamba_num_groups = json.size_or("mamba_n_groups", 1);
   std::string_view automatic;
   if (json.has("mamba_d_head") && json.member("mamba_d_head").get(automatic))
@@ -162,10 +189,26 @@ void read_bamba(const ConfigJson& json, HuggingFaceConfig& config) {
   else
     c.mamba_head_dim = json.size_or("mamba_expand", 2) * c.hidden_size / c.mamba_num_heads;
   read_mamba_norms(json, c, "rms_norm_eps");
-  read_rope(json, config, 10000);
 }
 
 // --- Writing ------------------------------------------------------------------------------------
+
+std::string_view mamba_type(const ModelConfig& c) {
+  if (!c.is_hybrid()) return "mamba2";
+  if (!c.swiglu) return "nemotron_h";
+  const bool granite = c.has_layer('E') || !c.has_rope() || c.embedding_mult != 1 ||
+                       c.residual_mult != 1 || c.logit_scale != 1 || c.softmax_scale;
+  return granite ? "granitemoehybrid" : "bamba";
+}
+
+void check_mamba_decoder(const ModelConfig& c) {
+  if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
+    refuse_setting("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
+  if (c.mamba_inner() % c.hidden_size != 0)
+    refuse_setting("a hybrid of Mamba layers with channels that are no multiple of --hidden-size");
+  if (c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse_setting("a hybrid of Mamba layers with --swiglu and --kv-channels");
+}
 
 // Bamba's layers are a mixer or attention, and behind it an MLP.
 static void check_bamba(const ModelConfig& c) {
@@ -176,12 +219,18 @@ static void check_bamba(const ModelConfig& c) {
           "a hybrid of Mamba layers with --swiglu where MLPs are not every second layer");
   if (c.position_embedding_type != "rope" || c.rotary_interleaved)
     refuse_setting("a hybrid of Mamba layers with --swiglu without plain rotary positions");
-  if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
-    refuse_setting("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
-  if (c.mamba_inner() % c.hidden_size != 0)
-    refuse_setting("a hybrid of Mamba layers with channels that are no multiple of --hidden-size");
-  if (c.head_dim() * c.num_attention_heads != c.hidden_size)
-    refuse_setting("a hybrid of Mamba layers with --swiglu and --kv-channels");
+  check_mamba_decoder(c);
+}
+
+// A softmax chooses no expert of theirs, and one shared expert is beside them.
+static void check_nemotron_experts(const ModelConfig& c) {
+  if (c.moe_router_score_function != "sigmoid")
+    refuse_setting("a hybrid of Mamba layers and experts with --squared-relu and a softmax");
+  check_sigmoid_router(c);
+  if (c.moe_shared_expert_intermediate_size == 0 || c.moe_shared_expert_gate)
+    refuse_setting(
+        "a hybrid of Mamba layers and experts with --squared-relu without shared experts, or with "
+        "a gate of theirs");
 }
 
 void check_mamba(const ModelConfig& c) {
@@ -189,7 +238,10 @@ void check_mamba(const ModelConfig& c) {
     refuse_setting("Mamba layers with norms that are not plain RMSNorm");
   if (c.norm_epsilon != 1e-5)
     refuse_setting("Mamba layers with a --norm-epsilon that is not 1e-5, which gated norms have");
-  if (c.swiglu && c.is_hybrid()) return check_bamba(c);
+  if (c.has_layer('+')) refuse_setting("a hybrid of Mamba layers with --multi-latent-attention");
+  if (mamba_type(c) == "granitemoehybrid") return check_granite_hybrid(c);
+  if (const char* const flag = c.later_setting()) refuse_setting(flag);
+  if (mamba_type(c) == "bamba") return check_bamba(c);
   if (c.position_embedding_type != "none")
     refuse_setting("Mamba layers without --position-embedding-type none");
   if (!c.is_hybrid()) {
@@ -198,6 +250,7 @@ void check_mamba(const ModelConfig& c) {
     return;
   }
   if (!c.squared_relu) refuse_setting("a hybrid of Mamba layers without --squared-relu");
+  if (c.has_layer('E')) check_nemotron_experts(c);
   if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
     refuse_setting("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
 }
@@ -229,6 +282,12 @@ void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
   for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
     json.member(name, false);
   write_mamba_layers(json, c);
+  if (!c.has_layer('E')) return;
+  json.member("n_routed_experts", c.num_experts).member("n_shared_experts", 1);
+  json.member("num_experts_per_tok", c.moe_router_topk);
+  json.member("moe_intermediate_size", c.expert_ffn());
+  json.member("moe_shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
+  write_sigmoid_router(json, c);
 }
 
 void write_bamba(JsonWriter& json, const ModelConfig& c) {
@@ -241,14 +300,18 @@ void write_bamba(JsonWriter& json, const ModelConfig& c) {
   json.member("num_key_value_heads", c.kv_heads());
   json.member("intermediate_size", c.ffn()).member("hidden_act", "silu");
   json.member("max_position_embeddings", c.max_position_embeddings);
+  write_mamba_mixers(json, c);
+  json.member("attention_dropout", c.attention_dropout);
+  for (const char* name : {"attention_bias", "mlp_bias"}) json.member(name, false);
+  write_rope(json, c, {});
+}
+
+void write_mamba_mixers(JsonWriter& json, const ModelConfig& c) {
   json.member("mamba_n_heads", c.mamba_num_heads).member("mamba_d_head", c.mamba_head_dim);
   json.member("mamba_d_state", c.mamba_state_dim).member("mamba_n_groups", c.mamba_num_groups);
   json.member("mamba_expand", c.mamba_inner() / c.hidden_size).member("mamba_d_conv", kMambaConv);
-  json.member("mamba_conv_bias", true).member("rms_norm_eps", c.norm_epsilon);
-  json.member("attention_dropout", c.attention_dropout);
-  for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
-    json.member(name, false);
-  write_rope(json, c, {});
+  json.member("mamba_conv_bias", true).member("mamba_proj_bias", false);
+  json.member("rms_norm_eps", c.norm_epsilon);
 }
 
 }  // namespace mt

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "formats/hugging_face/mamba_families.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -154,9 +155,18 @@ constexpr ModuleName kNemotronH[] = {
     {"mlp.linear_fc2", "mixer.down_proj"},
 };
 
-constexpr ModuleName kBamba[] = {
+constexpr ModuleName kNemotronExpert[] = {
+    {"experts.linear_fc1", "up_proj", ungated},
+    {"experts.linear_fc2", "down_proj"},
+};
+constexpr ModuleName kNemotronShared[] = {
+    {"mlp.shared_experts.linear_fc1", "up_proj", ungated},
+    {"mlp.shared_experts.linear_fc2", "down_proj"},
+};
+
+// What Bamba and Granite 4 have in common.
+constexpr ModuleName kMambaDecoder[] = {
     {"embedding.word_embeddings", "model.embed_tokens"},
-    {"decoder.final_norm", "model.final_layernorm"},
     {"output_layer", "lm_head"},
     {"mixer.in_proj", "mamba.in_proj"},
     {"mixer.conv1d", "mamba.conv1d"},
@@ -167,10 +177,24 @@ constexpr ModuleName kBamba[] = {
     {"self_attention.linear_qkv", "self_attn.k_proj", keys},
     {"self_attention.linear_qkv", "self_attn.v_proj", values},
     {"self_attention.linear_proj", "self_attn.o_proj"},
+};
+
+constexpr ModuleName kBamba[] = {
+    {"decoder.final_norm", "model.final_layernorm"},
     {"pre_mlp_layernorm", "pre_ff_layernorm"},
     {"mlp.linear_fc1", "feed_forward.gate_proj", gate},
     {"mlp.linear_fc1", "feed_forward.up_proj", up},
     {"mlp.linear_fc2", "feed_forward.down_proj"},
+};
+
+constexpr ModuleName kGraniteHybrid[] = {
+    {"decoder.final_norm", "model.norm"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc1", "shared_mlp.input_linear"},
+    {"mlp.linear_fc2", "shared_mlp.output_linear"},
+    {"mlp.shared_experts.linear_fc1", "shared_mlp.input_linear"},
+    {"mlp.shared_experts.linear_fc2", "shared_mlp.output_linear"},
+    {"mlp.router", "block_sparse_moe.router.layer"},
 };
 
 constexpr ModuleName kT5[] = {
@@ -262,15 +286,38 @@ Names mamba_names(const Param& row, const std::string& layer, const char* mixer,
 Names nemotron_names(const ModelConfig& c, const Param& row) {
   const std::string layer = layer_prefix(row.place, "backbone.layers.");
   const Names names = mamba_names(row, layer, "mixer", "norm");
-  return names.empty() ? names_in(kNemotronH, c, row, layer) : names;
+  if (!names.empty()) return names;
+  if (row.place.module == "mlp.router")
+    return {{layer + (row.place.param == "expert_bias" ? "mixer.gate.e_score_correction_bias"
+                                                       : "mixer.gate.weight")}};
+  if (row.place.module.starts_with("mlp.shared_experts."))
+    return names_in(kNemotronShared, c, row, layer + "mixer.shared_experts.");
+  if (row.place.expert)
+    return names_in(kNemotronExpert, c, row,
+                    concat(layer, "mixer.experts.", *row.place.expert, "."));
+  return names_in(kNemotronH, c, row, layer);
+}
+
+// A tensor has all experts of a layer.
+Names granite_experts(const Param& row, const std::string& layer) {
+  const bool first = row.place.module == "linear_fc1";
+  ForeignName name{
+      concat(layer, "block_sparse_moe.", first ? "input_linear" : "output_linear", ".weight")};
+  name.part = *row.place.expert;
+  name.parts = row.experts;
+  return {name};
 }
 
 // Two of our layers are one of theirs.
 Names bamba_names(const ModelConfig& c, const Param& row) {
+  const bool granite = mamba_type(c) == "granitemoehybrid";
   std::string layer;
   if (row.place.layer) layer = concat("model.layers.", *row.place.layer / 2, ".");
-  const Names names = mamba_names(row, layer, "mamba", "input_layernorm");
-  return names.empty() ? names_in(kBamba, c, row, layer) : names;
+  Names names = mamba_names(row, layer, "mamba", "input_layernorm");
+  if (!names.empty()) return names;
+  if (granite && row.place.expert) return granite_experts(row, layer);
+  names = granite ? names_in(kGraniteHybrid, c, row, layer) : names_in(kBamba, c, row, layer);
+  return names.empty() ? names_in(kMambaDecoder, c, row, layer) : names;
 }
 
 // Their T5 is the same mathematics in other weights.  Megatron divides scores of attention by
