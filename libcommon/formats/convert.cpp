@@ -23,6 +23,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
+#include "formats/translated_source.h"
 #include "formats/upcycled_source.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
@@ -90,6 +91,10 @@ struct Plan {
 
   static std::unique_ptr<ModelSource> open_source(const ConvertOptions& o) {
     std::unique_ptr<ModelSource> source = open_model(o.load, o.source);
+    if (o.translates())
+      return std::make_unique<TranslatedSource>(
+          std::move(source),
+          TranslateOptions{.pattern = o.hybrid_layer_pattern, .mixers = o.mixers, .seed = o.seed});
     if (o.upcycle == 0) return source;
     return std::make_unique<UpcycledSource>(
         std::move(source),
@@ -112,6 +117,7 @@ struct Plan {
         fail(Exit::bad_config, "--mtp-num-layers ", *o.source.further, ": ", source.path(), " has ",
              config.mtp_num_layers);
       static_cast<MtpConfig&>(config) = {};
+      config.mtp_hybrid_pattern.clear();
     }
     const std::int64_t tp = o.target_tensor_parallel,
                        multiple = tp * o.make_vocab_size_divisible_by.value_or(

@@ -11,6 +11,7 @@
 
 #include "base/command.h"
 #include "formats/model_source.h"
+#include "model/config/mamba_config.h"
 #include "model/pipeline_options.h"
 
 namespace mt {
@@ -25,6 +26,9 @@ struct ConvertOptions {
   std::int64_t target_encoder_pipeline_parallel = 0;  // 0: a T5's encoder has no stages of its own
   bool moe_grouped_gemm = false;
   std::int64_t upcycle = 0, moe_router_topk = 2;  // experts instead of MLPs; 0: as they are
+  std::string hybrid_layer_pattern;               // of a GPT that becomes a hybrid
+  MambaConfig mixers = {};                        // of that
+  bool hybrid_to_gpt = false;
   PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
@@ -39,6 +43,9 @@ struct ConvertOptions {
 
   void add_to(CommandLine& cl);
   void complete();  // Exit::usage for what is missing
+
+  // Whether layers are put together otherwise than they were.
+  bool translates() const { return hybrid_to_gpt || !hybrid_layer_pattern.empty(); }
 };
 
 struct ConvertReport {

@@ -93,6 +93,19 @@ void ConvertOptions::add_to(CommandLine& cl) {
       between(1, 4096));
   cl.option("--moe-router-topk", &moe_router_topk, "N",
             "with --upcycle, experts that each token goes to", at_least(1));
+  cl.option(
+      "--hybrid-layer-pattern", &hybrid_layer_pattern, "LETTERS",
+      "make a GPT a hybrid of these layers: its attention becomes each * in turn (+, if it is "
+      "latent), its MLPs each - or its experts each E, and mixers, M, are drawn by --seed");
+  cl.option("--mamba-head-dim", &mixers.mamba_head_dim, "N", "of mixers: channels of a head",
+            at_least(1));
+  cl.option("--mamba-state-dim", &mixers.mamba_state_dim, "N",
+            "of mixers: numbers that a head keeps for each of its channels", at_least(1));
+  cl.option("--mamba-num-groups", &mixers.mamba_num_groups, "N",
+            "of mixers: groups of heads that have what maps to states and back in common",
+            at_least(1));
+  cl.flag("--hybrid-to-gpt", &hybrid_to_gpt,
+          "make a hybrid a GPT, whose every attention has an MLP or experts behind it");
   cl.option("--tokenizer-model", &tokenizer_model, "FILE",
             "of INPUT, whose tokenizer goes along without being named");
   std::vector<std::string> types = gguf_mixtures();
@@ -111,7 +124,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.section("How it is done");
   cl.flag("--mock", &mock,
           "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
-  cl.option("--seed", &seed, "N", "of --mock and --upcycle");
+  cl.option("--seed", &seed, "N", "of --mock, --upcycle and --hybrid-layer-pattern");
   cl.flag("--verify", &verify,
           "read OUTPUT back and compare every element, before it has its name");
   cl.flag("--force", &force, "replace the files of a model in OUTPUT; others stay");
@@ -186,6 +199,23 @@ static void check_tokenizer(const ConvertOptions& o) {
          ", whose own tokenizer goes along");
 }
 
+static void check_translation(const ConvertOptions& o) {
+  const MambaConfig usual;
+  const char* const option = o.hybrid_to_gpt ? "--hybrid-to-gpt" : "--hybrid-layer-pattern";
+  if (o.hybrid_layer_pattern.empty() && (o.mixers.mamba_head_dim != usual.mamba_head_dim ||
+                                         o.mixers.mamba_state_dim != usual.mamba_state_dim ||
+                                         o.mixers.mamba_num_groups != usual.mamba_num_groups))
+    fail(Exit::usage, "--mamba-...: is of --hybrid-layer-pattern");
+  if (!o.translates()) return;
+  if (o.hybrid_to_gpt && !o.hybrid_layer_pattern.empty())
+    fail(Exit::usage, "--hybrid-layer-pattern and --hybrid-to-gpt exclude each other");
+  if (o.upcycle > 0) fail(Exit::usage, option, ": not with --upcycle");
+  if (o.with_optimizer) fail(Exit::usage, "--with-optimizer: not with ", option);
+  if (o.hybrid_layer_pattern.find_first_of("|/") != std::string::npos)
+    fail(Exit::usage, option, ' ', o.hybrid_layer_pattern,
+         ": expected layers alone; see --target-pipeline-parallel-size");
+}
+
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
@@ -201,8 +231,9 @@ void ConvertOptions::complete() {
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;
-  if (!mock && upcycle == 0 && seed != ConvertOptions().seed)
-    fail(Exit::usage, "--seed: is of --mock and --upcycle");
+  if (!mock && upcycle == 0 && hybrid_layer_pattern.empty() && seed != ConvertOptions().seed)
+    fail(Exit::usage, "--seed: is of --mock, --upcycle and --hybrid-layer-pattern");
+  check_translation(*this);
   if (upcycle == 0 && moe_router_topk != ConvertOptions().moe_router_topk)
     fail(Exit::usage, "--moe-router-topk: is of --upcycle");
   if (upcycle > 0 && with_optimizer)

@@ -454,7 +454,8 @@ TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
             concat("64 --load-dir ", scratch_.path("hf"), ": not with a, which says the same"));
   options.input.clear();
   options.seed = 5;
-  EXPECT_EQ(error("hf", "out", "core", options), "64 --seed: is of --mock and --upcycle");
+  EXPECT_EQ(error("hf", "out", "core", options),
+            "64 --seed: is of --mock, --upcycle and --hybrid-layer-pattern");
   options.mock = true;
   options.source.vocab_size = 5;
   EXPECT_EQ(error("hf", "out", "core", options),
