@@ -52,10 +52,14 @@ TEST_P(CachedPassOf, PiecesOfAnyLength) {
 }
 
 std::string name_of_model(const testing::TestParamInfo<ModelConfig (*)()>& which) {
-  return which.param == small_gpt2 ? "Gpt2" : which.param == small_llama ? "Llama" : "Hybrid";
+  return which.param == small_gpt2     ? "Gpt2"
+         : which.param == small_llama  ? "Llama"
+         : which.param == small_hybrid ? "Hybrid"
+                                       : "Mixture";
 }
 INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf,
-                         testing::Values(small_gpt2, small_llama, small_hybrid), name_of_model);
+                         testing::Values(small_gpt2, small_llama, small_hybrid, small_mixture),
+                         name_of_model);
 
 // In single precision: the cache is within rounding of none.
 TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
@@ -75,7 +79,7 @@ TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
 
 // A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
 TEST(CachedPass, SequencesDoNotNoticeEachOther) {
-  for (ModelConfig config : {small_gpt2(), small_llama(), small_hybrid()}) {
+  for (ModelConfig config : {small_gpt2(), small_llama(), small_hybrid(), small_mixture()}) {
     config.hidden_size = 48;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config, DType::f32);

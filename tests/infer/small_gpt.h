@@ -45,6 +45,15 @@ inline ModelConfig small_hybrid() {
   return config;
 }
 
+// With experts as layers of their own.
+inline ModelConfig small_mixture() {
+  ModelConfig config = small_hybrid();
+  config.hybrid_pattern = "ME*E";
+  config.num_experts = 4;
+  config.moe_shared_expert_intermediate_size = 12;
+  return config;
+}
+
 inline std::unique_ptr<Gpt> make_gpt(ModelConfig config, DType dtype = DType::f64) {
   config.complete();
   auto model = std::make_unique<Gpt>(config);

@@ -61,4 +61,5 @@ kind 'latents, sigmoid experts' "${llama[@]}" "${latent[@]}" "${sigmoid[@]}" --m
 kind 'latents, experts, further tokens' "${llama[@]}" "${latent[@]}" "${experts[@]}" --mtp-num-layers 1
 kind mamba "${mamba[@]}"
 kind hybrid "${mamba[@]}" --hybrid-override-pattern 'M*M-'
+kind 'hybrid, sigmoid experts, further tokens' "${mamba[@]}" "${sigmoid[@]}" --squared-relu --hybrid-layer-pattern 'ME*E/*E'
 exit $failed

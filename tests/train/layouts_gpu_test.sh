@@ -66,6 +66,18 @@ same 4 --context-parallel-size 2 --tensor-model-parallel-size 2 --sequence-paral
 same 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
 same 4 --context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2
 
+# The mixers of a hybrid exchange tokens for heads; of two groups alone, four ranks have one twice each.
+run+=(--hybrid-layer-pattern 'MM*-' --mamba-head-dim 32 --mamba-state-dim 16 --mamba-num-groups 2
+      --position-embedding-type none --normalization RMSNorm --disable-bias-linear)
+one=$(steps) within=(1e-6 1e-5)
+for ranks in 2 4; do
+  same $ranks --context-parallel-size $ranks
+  same $ranks --context-parallel-size $ranks --cp-comm-type a2a
+  same $ranks --context-parallel-size $ranks --cp-comm-type a2a --no-cuda-graphs
+done
+same 4 --context-parallel-size 2 --cp-comm-type a2a --tensor-model-parallel-size 2 --sequence-parallel
+same 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
+
 run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 2 --hidden-size 1024 --num-attention-heads 8 --bf16
      --seq-length 6144 --max-position-embeddings 6144 --micro-batch-size 1 --global-batch-size 1 --train-iters 5
      --lr 1e-6 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0)  # larger steps make rounding grow
