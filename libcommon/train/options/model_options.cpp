@@ -133,6 +133,33 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
 
+// Whether a pattern has these layers, in whatever stages.
+static bool has_layers_of(const std::string& pattern, const ModelConfig& model) {
+  const HybridPattern all = parse_hybrid_pattern(pattern);
+  return all.layers == model.hybrid_pattern && all.further == model.mtp_hybrid_pattern &&
+         all.further_tokens == model.mtp_num_layers;
+}
+
+// By one of the two options that say it.  A pattern of the same layers is kept, for its stages.
+template <class Take>
+static void take_pattern_of(const ModelConfig& stored, MambaOptions& mamba, CommandLine& cl,
+                            bool over_flags, const Take& take) {
+  constexpr const char *kLayers = "--hybrid-layer-pattern",
+                       *kOverride = "--hybrid-override-pattern";
+  const auto forget = [&](const char* option, std::optional<std::string>& pattern) {
+    cl.forget(option);
+    pattern.reset();
+  };
+  if (over_flags) {
+    forget(kOverride, mamba.hybrid_override_pattern);
+    if (mamba.hybrid_layer_pattern && !has_layers_of(*mamba.hybrid_layer_pattern, stored))
+      forget(kLayers, mamba.hybrid_layer_pattern);
+  }
+  if (!cl.given(kLayers) && !cl.given(kOverride))
+    take(stored.mtp_num_layers > 0 ? kLayers : kOverride,
+         {stored.whole_pattern(stored.mtp_num_layers)});
+}
+
 void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpoint,
                                const PlanOptions& plan) {
   CheckpointOptions from_now = checkpoint;
@@ -169,15 +196,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     else if (over_flags)
       unset.insert(flag);
   };
-  if (family == ModelFamily::mamba) {
-    constexpr const char *kLayers = "--hybrid-layer-pattern",
-                         *kOverride = "--hybrid-override-pattern";
-    if (over_flags) cl.forget(kLayers), cl.forget(kOverride);
-    if (!cl.given(kLayers) && !cl.given(kOverride)) {
-      const std::int64_t further = stored->model.mtp_num_layers;
-      take(further > 0 ? kLayers : kOverride, {stored->model.whole_pattern(further)});
-    }
-  }
+  if (family == ModelFamily::mamba) take_pattern_of(stored->model, mamba, cl, over_flags, take);
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     take(option_of(s, family, cl), texts_of(value, s));
   });
