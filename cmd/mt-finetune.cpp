@@ -19,6 +19,7 @@ constexpr Task kTasks[] = {
     {{"mnli", "learn whether a text follows from another", "MNLI"}, mt::finetune_mnli},
     {{"qqp", "learn whether two questions ask the same", "QQP"}, mt::finetune_qqp},
     {{"classify", "learn the labels of texts", "CLASSIFY"}, mt::finetune_classify},
+    {{"ict", "learn to find text by one of its sentences"}, mt::finetune_ict},
     {{"ensemble", "put the predictions of several models together"}, mt::finetune_ensemble},
     {{"merge", "put an adapter into the weights of its model"}, mt::finetune_merge},
     {{"render", "print which tokens of each sample are learnt"}, mt::finetune_render},

@@ -261,6 +261,7 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
     case ModelFamily::mamba:
       return {"decoder.final_norm", "output_layer"};
     case ModelFamily::retro:
+    case ModelFamily::biencoder:
       return {};
     case ModelFamily::t5:
       return {"encoder.final_layernorm", "decoder.final_layernorm", "lm_head.output_layer",
@@ -288,6 +289,7 @@ static void add_further_states(std::vector<std::string>& keys, const ModelConfig
 
 std::vector<std::string> extra_states(const ModelConfig& c) {
   using enum ExtraState::Turn;
+  if (c.family == ModelFamily::biencoder) return {};  // Megatron-Core has no such model
   const std::vector<LayerPlan> layers = layers_of(c);
   std::vector<std::string> keys;
   for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)}))

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/config/model_config.h"
+#include "model/families/tower.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
 #include "nn/kv_cache.h"
@@ -39,6 +40,7 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
       if (c.parallel_block) return {&kParallelBlock};
       [[fallthrough]];
     case ModelFamily::bert:
+    case ModelFamily::biencoder:
     case ModelFamily::vit:
       return {attention, &kMlp};
     case ModelFamily::mixtral:
@@ -59,6 +61,15 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
 
 std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   std::vector<LayerPlan> layers;
+  if (c.family == ModelFamily::biencoder) {
+    const auto add = [&](const TowerNames& tower) {
+      for (std::int64_t i = 0; i < c.num_layers; ++i)
+        layers.push_back({tower.encoder, i, {&kAttention, &kMlp}});
+    };
+    add(c.towers() == 1 ? kSharedTower : kQueryTower);
+    if (c.towers() == 2) add(kContextTower);
+    return layers;
+  }
   const std::int64_t encoders = c.family == ModelFamily::t5 ? c.encoder_num_layers : 0;
   for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {&kAttention, &kMlp}});

@@ -15,7 +15,8 @@ namespace mt {
 class Stream;
 struct ModelConfig;
 struct Step;
-struct Teaching;  // nn/lm_head.h
+struct RetrievalRules;  // nn/in_batch_retrieval.h
+struct Teaching;        // nn/lm_head.h
 
 // Criterion: what is made of the scores that a task's head gives a model's sequences, or of what a
 // head of words says of all tokens together.
@@ -52,6 +53,10 @@ struct Ends {
   // Where the losses are from: always of a model with a task's head; else the tokens' own are.
   const Criterion* criterion = nullptr;
   const Teaching* teaching = nullptr;  // the losses are of what a teacher says, several a token
+  // Of a model of two towers: what its losses and hits are, of queries.  Null: the vectors of the
+  // Step's tokens are wanted, `pooled`, [asked, embedding_width], as queries or as contexts.
+  const RetrievalRules* retrieval = nullptr;
+  bool of_contexts = false;
   // Gives what is wanted of a task's scores, over which the gradient goes in training.
   void take_scores(Tensor of_sequences, const Fields& batch, bool training, Stream& stream) const;
 };

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "model/families/bert.h"
+#include "model/families/biencoder.h"
 #include "model/families/gpt.h"
 #include "model/families/retro.h"
 #include "model/families/t5.h"
@@ -23,6 +24,8 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
       return std::make_unique<Gpt>(config, stages, part);
     case ModelFamily::bert:
       return std::make_unique<Bert>(config, stages, part);
+    case ModelFamily::biencoder:
+      return std::make_unique<Biencoder>(config, stages, part);
     case ModelFamily::retro:
       return std::make_unique<Retro>(config, stages, part);
     case ModelFamily::vit:
@@ -72,6 +75,8 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
   switch (config.family) {
     case ModelFamily::bert:
       return "a BERT's heads are asked of tokens all over a sequence";
+    case ModelFamily::biencoder:
+      return "a tower's vectors are of the first tokens of whole texts";
     case ModelFamily::vit:
       return "a ViT's patches are cut from whole images";
     case ModelFamily::t5:
@@ -112,8 +117,10 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
           further += static_cast<double>(c.mtp_num_layers) * kind->flops(c, own, memory);
     further += static_cast<double>(c.mtp_num_layers) * head;
   }
-  const double flops = n * own * (of_token(last, own) + further + (c.has_task_head() ? 0 : head));
-  return first == last ? flops : flops + n * memory * of_token(first, memory);
+  const bool has_towers = c.family == ModelFamily::biencoder,
+             has_words_head = !c.has_task_head() && !has_towers;
+  const double flops = n * own * (of_token(last, own) + further + (has_words_head ? head : 0));
+  return first == last && !has_towers ? flops : flops + n * memory * of_token(first, memory);
 }
 
 }  // namespace mt

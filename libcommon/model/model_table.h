@@ -38,7 +38,8 @@ struct SampleLengths {
 // embedding for none, nor a task's head; of experts those that a token chooses; and half of all
 // pairs in self-attention, whether it is causal or not.  Frozen matrices count without gradients.
 // That formula has no second stack: of a T5 each stack is counted so over its own tokens, the LM
-// head over the decoder's, and cross-attention over all pairs of theirs.
+// head over the decoder's, and cross-attention over all pairs of theirs.  So is each tower of a
+// model of two, which has no head.
 double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

@@ -124,15 +124,17 @@ Tensor Pass::hidden() { return of_rows(&Ends::hidden, {}); }
 
 Tensor Pass::pooled() { return of_rows(&Ends::pooled, {}); }
 
+Tensor Pass::vectors(bool of_contexts) { return of_rows(&Ends::pooled, {}, of_contexts); }
+
 void Pass::see(const CachedPast& past) { of_rows(&Ends::hidden, past); }
 
-Tensor Pass::of_rows(Tensor Ends::*wanted, const CachedPast& past) {
+Tensor Pass::of_rows(Tensor Ends::*wanted, const CachedPast& past, bool of_contexts) {
   const PassInput& in = send();
   const DType dtype = model_.table().dtype();
-  const Shape shape{in.size.rows, model_.config().hidden_size};
+  const Shape shape{in.size.rows, model_.config().embedding_width()};
   const Tensor sums = layer_.alloc(sum_dtype(dtype), shape);
   const Tensor said = dtype == sums.dtype() ? sums : layer_.alloc(dtype, shape);
-  Ends ends{.rows = in.rows};
+  Ends ends{.rows = in.rows, .of_contexts = of_contexts};
   ends.*wanted = said;
   forward(in, past, ends);
   if (dtype != sums.dtype()) copy(sums, said, stream_);

@@ -83,6 +83,8 @@ class Pass {
   // hidden_size] of the sum_dtype.
   Tensor hidden();
   Tensor pooled();
+  // Queues the pass: the vectors that a tower of a model of two makes, [rows, embedding_width].
+  Tensor vectors(bool of_contexts);
   // Queues the pass, of which nothing is asked but what it leaves in the cache.
   void see(const CachedPast& past);
   // Waits for what such a pass returned: in host memory, valid until the next call.
@@ -95,7 +97,7 @@ class Pass {
 
  private:
   const PassInput& send();
-  Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past);
+  Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past, bool of_contexts = false);
   Tensor logits_of(const PassInput& input, const CachedPast& past);
   void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 

@@ -110,7 +110,8 @@ struct Step {
   bool sequence_parallel = false;  // they share the rows of hidden states too
   bool tensor_overlap = false;     // those travel while products of other rows are computed
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
-  const ExpertParallel* experts = nullptr;   // ranks that share experts; null: none does
+  Group* data = nullptr;  // ranks whose micro-batches are one batch to a loss; null: none's are
+  const ExpertParallel* experts = nullptr;  // ranks that share experts; null: none does
   const Fp8Layers* fp8 = nullptr;  // linear layers that multiply eight bits; null: none does
   bool new_weights = false;        // a step's first forward, before which weights had other values
 

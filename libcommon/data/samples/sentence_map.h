@@ -91,6 +91,9 @@ class BlockMap {
   BlockMap(const IndexedDataset& data, const IndexedDataset& titles, const BlockMapOptions& options,
            const IndexCache& cache = {});
 
+  // Bytes of the array that a map of so many rows has, unless its file is very large.
+  static std::int64_t bytes(std::int64_t rows) { return rows * 4 * 4; }
+
   std::int64_t size() const { return rows_.size(); }
   ItemRange sentences(std::int64_t k) const { return {rows_.at(k, 0), rows_.at(k, 1)}; }
   std::int64_t document(std::int64_t k) const { return rows_.at(k, 2); }  // of `documents`, from 0

@@ -49,9 +49,7 @@ void DataOptions::add_validation_to(CommandLine& cl) {
           "a loss for each of several --valid-data-path");
 }
 
-void DataOptions::add_to(CommandLine& cl) {
-  cl.section("Data");
-  add_samples_to(cl);
+void DataOptions::add_reading_to(CommandLine& cl) {
   cl.option("--data-cache-path", &cache_path, "DIR",
             "keep indexes there and map them in later runs; default: made in memory each time");
   cl.option("--dataloader-type", &dataloader_type, "TYPE",
@@ -59,6 +57,12 @@ void DataOptions::add_to(CommandLine& cl) {
             one_of({"single", "cyclic"}));
   cl.off_switch("--no-data-sharding", &data_sharding,
                 "cyclic: one order over all samples, not one over each rank's");
+}
+
+void DataOptions::add_to(CommandLine& cl) {
+  cl.section("Data");
+  add_samples_to(cl);
+  add_reading_to(cl);
   cl.flag("--reset-position-ids", &reset_position_ids,
           "positions start again after an end of document");
   cl.flag("--reset-attention-mask", &reset_attention_mask,
@@ -82,7 +86,7 @@ LoadedTokenizer run_tokenizer(const DataOptions& options) {
   return shared_tokenizer(prefixes, tokenizer);
 }
 
-static TokenFiles open_files(const std::vector<std::string>& prefixes, const DataOptions& options) {
+TokenFiles open_token_files(const std::vector<std::string>& prefixes, const DataOptions& options) {
   TokenFiles files(prefixes.size());
   const KnownFiles known(options.cache_path);
   Workers(options.threads).run([&] {
@@ -108,7 +112,7 @@ TrainData::TrainData(const DataOptions& options, bool read_tokens)
   if (sources_.mock)
     mock_ = std::make_unique<MockTokens>(vocab_size(), eod());
   else
-    files_ = open_files(sources_.prefixes(), options_);
+    files_ = open_token_files(sources_.prefixes(), options_);
   if (options_.type == SampleType::gpt) return;
   for (const auto& file : files_) check_sentences(*file);
   pieces_ = std::make_unique<WordPieces>();

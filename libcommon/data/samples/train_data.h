@@ -36,6 +36,8 @@ struct DataOptions {
   // Its parts that indexes depend on, with their names.
   void add_samples_to(CommandLine& cl);
   void add_validation_to(CommandLine& cl);
+  // Those of how samples are read, whatever they are.
+  void add_reading_to(CommandLine& cl);
   // Throws Exit::usage, naming the option, where one says something that samples of this type have
   // no use for, or where one is missing.  `type_option`: by which the type is told.
   void check_type(const std::string& type_option) const;
@@ -47,6 +49,9 @@ FieldSpecs sample_fields(const DataOptions& options);
 // The tokenizer of a run: of the options, else of the token files' manifests; made-up text without
 // either has a NullTokenizer.
 LoadedTokenizer run_tokenizer(const DataOptions& options);
+
+// Opens them, several at a time.
+TokenFiles open_token_files(const std::vector<std::string>& prefixes, const DataOptions& options);
 
 class TrainData {
  public:

@@ -13,7 +13,8 @@ namespace mt {
 using Kind = PyValue::Kind;
 
 bool is_legacy(const PyValue& model) {
-  for (const char* key : {"language_model", "transformer", "word_embeddings.weight"})
+  for (const char* key : {"language_model", "transformer", "word_embeddings.weight", "query_model",
+                          "context_model", "shared_model"})
     if (model.find(key) != nullptr) return true;
   return false;
 }
@@ -84,7 +85,8 @@ void check_legacy(const ModelConfig& c) {
     if (refused)
       fail(Exit::bad_config, "--saver legacy: Megatron's models from before its core ", what);
   };
-  refuse_if(c.family != ModelFamily::gpt && c.family != ModelFamily::bert,
+  refuse_if(c.family != ModelFamily::gpt && c.family != ModelFamily::bert &&
+                c.family != ModelFamily::biencoder,
             "are converted of GPT and BERT, which is what convert.py's legacy saver knows");
   refuse_if(c.task_head == kScoreHead, "have no GPT with the head of a task");
   refuse_if(c.qk_layernorm, "have no --qk-layernorm");

@@ -179,7 +179,8 @@ void RankFilesSource::read_chunk(Chunk& chunk) const {
 }
 
 std::int64_t RankFilesSource::layers_in(const Chunk& chunk, std::string_view of_stack) const {
-  const std::string_view stack = format_ == kLegacyFormat ? "encoder" : of_stack;
+  const bool one_name = format_ == kLegacyFormat && config_->family != ModelFamily::biencoder;
+  const std::string_view stack = one_name ? "encoder" : of_stack;
   const auto& tensors = chunk.tensors[0];
   for (std::int64_t layer = 0;; ++layer) {
     const std::string begin = concat(stack, ".layers.", layer, ".");

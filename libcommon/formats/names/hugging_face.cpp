@@ -355,7 +355,8 @@ Names names_of(const ModelConfig& c, const Param& row) {
     case ModelFamily::t5:
       return t5_names(c, row);
     case ModelFamily::retro:  // of which they have no class
-    case ModelFamily::vit:    // of which they have no class with so many tokens of classes
+    case ModelFamily::biencoder:
+    case ModelFamily::vit:  // of which they have no class with so many tokens of classes
       break;
   }
   return {};

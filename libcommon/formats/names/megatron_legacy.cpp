@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/config/model_config.h"
+#include "model/families/tower.h"
 #include "model/keys.h"
 
 namespace mt {
@@ -46,10 +47,23 @@ std::string_view theirs(std::span<const Name> names, std::string_view ours) {
 
 constexpr std::string_view kLanguageModel = "language_model";
 
+// What the name of a tower's row begins with; empty for others.
+std::string_view tower_of(std::string_view name) {
+  for (const std::string_view tower : {"query_model.", "context_model.", "shared_model."})
+    if (name.starts_with(tower)) return tower;
+  return {};
+}
+
 }  // namespace
 
 std::string megatron_legacy_name(const ModelConfig& config, const RowPlace& own) {
   const RowPlace place = local_spec_place(own);
+  if (const std::string_view tower = tower_of(place.stack); !tower.empty()) {
+    const std::string front = concat(tower.substr(0, tower.size() - 1), "/");
+    if (const auto of_bert = bert_place(place))
+      return front + megatron_legacy_name(config, *of_bert);
+    return concat(front, "projection_enc/", place.param);
+  }
   if (place.layer)
     return concat(kLanguageModel, "/encoder/layers.", *place.layer, ".",
                   theirs(kOfLayer, place.module), ".", place.param);
@@ -61,7 +75,9 @@ std::string megatron_legacy_name(const ModelConfig& config, const RowPlace& own)
 }
 
 static std::string without_language_model(std::string name) {
-  if (name.starts_with(kLanguageModel)) name.erase(0, kLanguageModel.size() + 1);
+  const std::size_t begin = tower_of(name).size();
+  if (std::string_view(name).substr(begin).starts_with(kLanguageModel))
+    name.erase(begin, kLanguageModel.size() + 1);
   return name;
 }
 
@@ -89,8 +105,10 @@ std::string plain_legacy_name(std::string path) {
       {".post_attention_layernorm.", ".post_attention_norm."},
   };
   std::string name = without_language_model(std::move(path));
+  const std::size_t begin = tower_of(name).size();
   for (const auto& [from, to] : kBeginnings)
-    if (name.starts_with(from)) name.replace(0, from.size(), to);
+    if (std::string_view(name).substr(begin).starts_with(from))
+      name.replace(begin, from.size(), to);
   for (const auto& [from, to] : kInside)
     if (const std::size_t at = name.find(from); at != std::string::npos)
       name.replace(at, from.size(), to);

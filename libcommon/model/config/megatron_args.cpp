@@ -173,6 +173,9 @@ class ArgsReader {
       if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")) ||
           has_tensor(concat("encoder.layers.", layer, adapted, ".lora_A")))
         return ModelFamily::t5;
+    for (const char* tower : {"query_model", "context_model", "shared_model"})
+      if (has_tensor(concat(tower, ".embedding.word_embeddings.weight")))
+        return ModelFamily::biencoder;
     const bool bert = has_tensor("lm_head.dense.weight") ||
                       has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
     return bert ? ModelFamily::bert : ModelFamily::gpt;

@@ -160,6 +160,13 @@ void check_bert(const ModelConfig& c) {
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
 }
 
+// Both towers have as many layers.
+void complete_biencoder(ModelConfig& c) {
+  if (!c.window_size.empty())
+    fail(Exit::bad_config, "--window-size: not of a tower, whose tokens see both ways");
+  c.encoder_num_layers = c.biencoder_shared_query_context_model ? 0 : c.num_layers;
+}
+
 // Its words are classes, and its positions those of its tokens.
 void complete_vit(ModelConfig& c) {
   for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
@@ -316,6 +323,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, flag, ": of a GPT alone");
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
+  if (family == ModelFamily::biencoder) complete_biencoder(*this);
   if (family == ModelFamily::vit) complete_vit(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::retro) check_retro(*this);

@@ -16,6 +16,7 @@
 
 #include "model/config/adapter_config.h"
 #include "model/config/attention_config.h"
+#include "model/config/biencoder_config.h"
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/head_config.h"
@@ -45,6 +46,7 @@ enum class ModelFamily : std::uint8_t {
   t5,       // an encoder, and a decoder that attends to what it makes of another text
   retro,    // a GPT some of whose layers attend to neighbours that were retrieved
   vit,      // Megatron's Vision Transformer: patches of an image, and tokens of classes before them
+  biencoder,  // two BERTs without heads, of queries and of contexts, or one for both
 };
 
 struct ModelConfig : Sizes,
@@ -59,6 +61,7 @@ struct ModelConfig : Sizes,
                      MambaConfig,
                      MtpConfig,
                      EncoderConfig,
+                     BiencoderConfig,
                      RetroConfig,
                      VisionConfig,
                      HeadConfig,
@@ -118,6 +121,10 @@ struct ModelConfig : Sizes,
   double score_scale() const {
     if (multi_latent_attention) return latent_scale();
     return softmax_scale ? *softmax_scale : 1 / std::sqrt(static_cast<double>(head_dim()));
+  }
+  // Of a vector that a tower makes.
+  std::int64_t embedding_width() const {
+    return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }
   bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
 };

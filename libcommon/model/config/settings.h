@@ -188,6 +188,11 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
     visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
   }
+  if (c.family == ModelFamily::biencoder) {
+    visit(c.biencoder_projection_dim, stored("--biencoder-projection-dim", kModel, part_to(kWide)));
+    visit(c.biencoder_shared_query_context_model,
+          stored("--biencoder-shared-query-context-model", kModel));
+  }
   if (c.family == ModelFamily::bert)
     visit(c.bert_binary_head, {"--bert-no-binary-head", Section::no_option, kModel, nullptr, kOff,
                                any_value(), "bert_binary_head"});

@@ -94,6 +94,10 @@ SequenceHead make_task_head(const ModelRows& rows) {
           bert ? c.hidden_dropout : 0};
 }
 
+Linear make_projection(const ModelRows& rows, std::string_view stack, std::int64_t width) {
+  return make_head_linear(rows, {.stack = stack}, width);
+}
+
 // A published T5 has no bias, and learns none, so that it can become one of theirs again.
 const Param& declare_t5_head(const ModelRows& rows) {
   const std::int64_t vocab = rows.config.padded_vocab_size;

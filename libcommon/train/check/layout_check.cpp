@@ -117,6 +117,8 @@ LayoutRun run_layout(const RunOptions& options, const Task& task, int steps) {
 }
 
 RunOptions on_one_rank(RunOptions options, const Task& task) {
+  if (task.objective().spans_ranks())  // as many samples are one batch
+    options.batch.micro_batch_size *= options.batch.ranks;
   options.batch.ranks = options.ranks.count = 1;
   options.ranks.parallel = {};
   options.ranks.pipeline = {};

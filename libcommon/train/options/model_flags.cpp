@@ -38,23 +38,25 @@ static void add_retrieval_flags(CommandLine& cl) {
   refuse(cl, "a run has as many samples as neighbours are known for",
          {{"--retro-cyclic-train-iters"}});
   refuse(cl, "Megatron-Core's Retro has no gate", {{"--retro-attention-gate", only(1.)}});
-  refuse(cl, "biencoders for retrieval (ICT, REALM) are not supported",
-         {{"--ict-head-size"},
-          {"--ict-load"},
-          {"--bert-load"},
-          {"--biencoder-projection-dim", only(0)},
-          {"--biencoder-shared-query-context-model"},
-          {"--titles-data-path"},
-          {"--query-in-block-prob", only(0.1)},
-          {"--use-one-sent-docs"},
-          {"--evidence-data-path"},
+  if (!declares(cl, "--biencoder-projection-dim"))
+    refuse(cl, "models of two towers are trained by mt-finetune ict",
+           {{"--ict-head-size"},
+            {"--ict-load"},
+            {"--bert-load"},
+            {"--biencoder-projection-dim", only(0)},
+            {"--biencoder-shared-query-context-model"},
+            {"--retriever-report-topk-accuracies"},
+            {"--retriever-score-scaling"}});
+  if (!declares(cl, "--titles-data-path"))
+    refuse(cl, "what is retrieved by sentences is learnt by mt-finetune ict",
+           {{"--titles-data-path"}, {"--query-in-block-prob", only(0.1)}, {"--use-one-sent-docs"}});
+  refuse(cl, "a run that trains makes no vectors of evidence",
+         {{"--evidence-data-path"},
           {"--block-data-path"},
           {"--embedding-path"},
           {"--indexer-batch-size", only(128)},
           {"--indexer-log-interval", only(1000)},
-          {"--retriever-seq-length", only(256)},
-          {"--retriever-report-topk-accuracies"},
-          {"--retriever-score-scaling"}});
+          {"--retriever-seq-length", only(256)}});
 }
 
 static void add_vision_flags(CommandLine& cl) {

@@ -103,6 +103,7 @@ static std::vector<std::string> texts_of(T& value, const Setting& s) {
 static std::string type_of(ModelFamily family) {
   switch (family) {
     case ModelFamily::bert:
+    case ModelFamily::biencoder:
       return "bert";
     case ModelFamily::t5:
       return "t5";
@@ -128,6 +129,7 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
                          flag == "--num-classes" || flag.starts_with("--img-") ||
                          flag == "--vision-pretraining-type" || flag == "--num-channels" ||
                          flag == "--patch-dim" || flag.starts_with("--mamba-") ||
+                         flag.starts_with("--biencoder-") ||
                          (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
@@ -180,6 +182,12 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (family == ModelFamily::mamba && !takes_mamba)
     fail(Exit::bad_config, stored->where,
          ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
+  const bool has_towers = family == ModelFamily::biencoder;
+  if (has_towers && !takes_towers)
+    fail(Exit::bad_config, stored->where,
+         ": is a model of two towers, which mt-finetune ict alone trains");
+  if (takes_towers && !has_towers && family != ModelFamily::bert)
+    fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
   if (family == ModelFamily::vit && !takes_retro)
     fail(Exit::bad_config, stored->where, ": is a ViT, which mt-pretrain alone trains");
   if (family == ModelFamily::retro && !takes_retro)
@@ -198,6 +206,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   };
   if (family == ModelFamily::mamba) take_pattern_of(stored->model, mamba, cl, over_flags, take);
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
+    if (takes_towers && s.flag == std::string_view("--bert-no-binary-head")) return;
     take(option_of(s, family, cl), texts_of(value, s));
   });
   visit_settings(model, [&](auto& value, const Setting& s) {

@@ -24,6 +24,7 @@ struct ModelOptions {
   MambaOptions mamba;
   RetroOptions retro;
   bool takes_mamba = false, takes_retro = false;  // whether the program has their options
+  bool takes_towers = false;                      // likewise: it trains two BERTs as one model
   std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
   bool pads_to_capacity = false;                  // it changes no number here
   std::optional<StoredSettings> stored;           // of what is to be loaded; set by take_stored()

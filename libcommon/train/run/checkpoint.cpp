@@ -13,6 +13,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
+#include "model/families/tower.h"
 #include "model/image_positions.h"
 #include "model/model.h"
 #include "model/model_table.h"
@@ -166,7 +167,8 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 // The rows of what is loaded, a model with these settings; and which of a task's model it has:
 // where a run begins anew, all but the head of a task that it lacks or has with other labels, and
 // adapters that it lacks, which then keep their initial weights; of a Retro that begins as a GPT
-// what is the GPT's; and of a ViT of other images all, with positions of another size.
+// what is the GPT's; of towers that begin as a BERT what is the BERT's; and of a ViT of other
+// images all, with positions of another size.
 class LoadedRows {
  public:
   LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
@@ -175,12 +177,14 @@ class LoadedRows {
         stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
     has_adapters_ = stored.has_adapters();
     fits_gpt_ = wanted.family == ModelFamily::retro && stored.family == ModelFamily::gpt;
+    fits_bert_ = wanted.family == ModelFamily::biencoder && stored.family == ModelFamily::bert;
     fits_images_ = wanted.family == ModelFamily::vit &&
                    (wanted.img_h != stored.img_h || wanted.img_w != stored.img_w ||
                     wanted.class_tokens() != stored.class_tokens());
-    table_ = same && has_adapters_ == wanted.has_adapters() && !fits_gpt_ && !fits_images_
-                 ? task.rows()
-                 : model_rows(stored);
+    table_ =
+        same && has_adapters_ == wanted.has_adapters() && !fits_gpt_ && !fits_bert_ && !fits_images_
+            ? task.rows()
+            : model_rows(stored);
     loses_norm_ = fits_gpt_ && !wanted.retro_final_layernorm;
     if (begins_anew && !same) drawn_ = wanted.task_head;
   }
@@ -189,12 +193,13 @@ class LoadedRows {
   bool has(const Param& row) const {
     return (drawn_.empty() || row.place.stack != drawn_) &&
            (has_adapters_ || !is_adapter(row.place)) &&
-           (!(fits_gpt_ || fits_images_) || in_table(row) != nullptr);
+           (!(fits_gpt_ || fits_bert_ || fits_images_) || in_table(row) != nullptr);
   }
   // A row of the model as it stands in what is loaded.
   Param as_stored(const Param& row) const {
     Param stored = row;
     if (fits_gpt_) stored.layers = in_table(row)->layers;
+    if (fits_bert_) stored.place = in_table(row)->place;
     return stored;
   }
   // The row of positions that stand for others; null: of another row, or they are the same.
@@ -207,6 +212,7 @@ class LoadedRows {
       log.warn(
           concat(where, ": could not find ", drawn_, " in the checkpoint, initializing to random"));
     if (fits_gpt_) log.note(concat(where, ": is a GPT; what attends to neighbours begins anew"));
+    if (fits_bert_) log.note(concat(where, ": is a BERT, which each tower begins as"));
     if (fits_images_)
       log.note(concat(where, ": positions of patches are interpolated to this run's images"));
     if (loses_norm_)
@@ -218,13 +224,15 @@ class LoadedRows {
  private:
   const Param* in_table(const Param& row) const {
     const auto& rows = table_.rows();
-    const auto found = std::ranges::find(rows, row.place, &Param::place);
+    const RowPlace place = fits_bert_ ? bert_place(row.place).value_or(RowPlace()) : row.place;
+    const auto found = std::ranges::find(rows, place, &Param::place);
     return found == rows.end() ? nullptr : &*found;
   }
 
   ParamTable table_;
   std::string drawn_;  // the stack of the head
-  bool has_adapters_ = false, fits_gpt_ = false, fits_images_ = false, loses_norm_ = false;
+  bool has_adapters_ = false, fits_gpt_ = false, fits_bert_ = false, fits_images_ = false,
+       loses_norm_ = false;
 };
 
 // A run goes on with the adapters that are stored.
@@ -291,6 +299,11 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
   ModelConfig wanted = state.task.model();
   if (wanted.family == ModelFamily::retro && source->config().family == ModelFamily::gpt)
     wanted.family = ModelFamily::gpt;  // which it begins as
+  if (wanted.family == ModelFamily::biencoder && source->config().family == ModelFamily::bert) {
+    wanted.family = ModelFamily::bert;  // likewise
+    wanted.encoder_num_layers = 0;
+    wanted.bert_binary_head = source->config().bert_binary_head;
+  }
   const std::string changed = check_same_model(wanted, source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
   if (wanted.family != ModelFamily::vit)  // whose words are classes
@@ -345,9 +358,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   // A run that trains adapters begins from a model, and one that trains none from a merged one.
   const bool adapted = found.place && is_peft_folder(found.place->folder);
   if (found.place && adapted != task.model().has_adapters()) found.foreign = found.place->folder;
-  // A Retro may begin as a GPT, and a ViT with other images.
+  // A Retro may begin as a GPT, towers as a BERT, and a ViT with other images.
   const bool is_retro = task.model().family == ModelFamily::retro,
-             begins_otherwise = is_retro || task.model().family == ModelFamily::vit;
+             begins_otherwise = is_retro || task.model().family == ModelFamily::vit ||
+                                task.model().family == ModelFamily::biencoder;
   if (begins_otherwise && found.place && (found.begins_anew || found.place->release))
     found.foreign = found.place->folder;
   if (!found.foreign.empty()) {

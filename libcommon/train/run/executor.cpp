@@ -61,6 +61,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
   if (world.context().size() > 1)
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours,
                      layer_.memory());
+  if (objective.spans_ranks()) data_ = same_ranks(world.data());
   if (const ModelConfig& config = model.config(); shape.experts) {
     const Shape sums{config.num_layers + config.mtp_num_layers * config.further_layers(),
                      mt::router_sums(config.num_experts)};
@@ -276,6 +277,7 @@ Step Executor::step(Slot& slot, bool training) {
           .sequence_parallel = shape_.sequence_parallel,
           .tensor_overlap = shape_.tensor_overlap,
           .context = context_ ? &*context_ : nullptr,
+          .data = data_.get(),
           .experts = experts_ ? &*experts_ : nullptr,
           .fp8 = fp8_ ? &*fp8_ : nullptr,
           .sharing = sharing_};

@@ -157,6 +157,7 @@ class Executor {
   std::vector<std::vector<Slot>> slots_;  // of each chunk
   Arena layer_;
   std::unique_ptr<Group> tensor_;           // ends before the memory that its ranks reach
+  std::unique_ptr<Group> data_;             // of an objective that spans ranks
   std::optional<ContextParallel> context_;  // likewise
   std::optional<ExpertParallel> experts_;   // likewise
   std::optional<Fp8Layers> fp8_;

@@ -40,6 +40,9 @@ class Objective {
   // What the weights of losses are multiplied by, [1] f64 on the device, in its own fields.
   virtual void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const = 0;
 
+  // Whether the micro-batches of all data-parallel ranks are one batch to it (Step::data).
+  virtual bool spans_ranks() const { return false; }
+
   // How many numbers Ends::logits has of each sample, which an evaluation may collect.
   virtual std::int64_t scores() const { return 0; }
 
