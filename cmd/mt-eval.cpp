@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <iterator>
 
 #include "base/command.h"
@@ -14,6 +15,7 @@
 #include "eval/tasks/builtin_tasks.h"
 #include "eval/tasks/compare.h"
 #include "model/config/model_config.h"
+#include "retro/question_hits.h"
 
 namespace {
 
@@ -62,9 +64,26 @@ void run_diff(mt::CommandLine& cl) {
                std::abs(m.b - m.a), ", more than ", *threshold);
 }
 
+void run_retrieval(mt::CommandLine& cl) {
+  mt::QuestionHitsOptions options;
+  cl.describe("count the questions that have an answer in what is retrieved for them",
+              "Takes the flags of Megatron's tasks/main.py --task RETRIEVER-EVAL and "
+              "ICT-ZEROSHOT-NQ.");
+  options.add_to(cl);
+  cl.parse();
+  options.check();
+  options.towers.compute.complete(true);
+  options.towers.compute.warn(cl.log());
+  mt::run_until_signal(
+      cl, [&](const mt::RunContext& context) { mt::question_hits(options, context, std::cout); });
+}
+
 void run(mt::CommandLine& cl) {
   const std::string verb =
-      cl.verb({{"ls", "list the tasks"}, {"diff", "compare two models' answers"}});
+      cl.verb({{"ls", "list the tasks"},
+               {"diff", "compare two models' answers"},
+               {"retrieval", "count the questions whose answers are retrieved"}});
+  if (verb == "retrieval") return run_retrieval(cl);
   if (verb == "ls") return run_ls(cl);
   if (verb == "diff") return run_diff(cl);
   mt::EvalOptions options;

@@ -1,4 +1,5 @@
 // mt-retro-index: what text is retrieved from while a model is trained.
+#include <algorithm>
 #include <functional>
 #include <iostream>
 
@@ -7,6 +8,7 @@
 #include "cmd/programs.h"
 #include "retro/chunk_db.h"
 #include "retro/chunk_reader.h"
+#include "retro/embed_evidence.h"
 #include "retro/project_stages.h"
 #include "search/index_commands.h"
 
@@ -149,6 +151,18 @@ void run_embed(mt::CommandLine& cl) {
   });
 }
 
+void run_embed_evidence(mt::CommandLine& cl) {
+  mt::EmbedEvidenceOptions options;
+  cl.describe("make vectors of passages with a model of two towers",
+              "Takes the flags of Megatron's create_doc_index.py.");
+  options.add_to(cl);
+  cl.parse();
+  options.towers.compute.complete(true);
+  options.towers.compute.warn(cl.log());
+  mt::run_until_signal(
+      cl, [&](const mt::RunContext& context) { mt::embed_evidence(options, context); });
+}
+
 void run_verify(mt::CommandLine& cl) {
   mt::ProjectQueryOptions options;
   bool json = false;
@@ -167,6 +181,7 @@ void run(mt::CommandLine& cl) {
       {"build-db", "cut token files into chunks", "db-build"},
       {"cat", "print chunks"},
       {"embed", "make embeddings of chunks"},
+      {"embed-evidence", "make vectors of passages; as embed --ict-load"},
       {"train", "train an index on vectors"},
       {"add", "add vectors to an index"},
       {"build", "train and add at once"},
@@ -182,6 +197,10 @@ void run(mt::CommandLine& cl) {
   if (verb == "cat") return run_cat(cl);
   if (verb == "train" || verb == "build") return run_train(cl, verb == "build");
   if (verb == "add") return run_add(cl);
+  const bool of_towers = std::ranges::any_of(cl.arguments(), [](const std::string& word) {
+    return word == "--ict-load" || word.starts_with("--ict-load=");
+  });
+  if (verb == "embed-evidence" || (verb == "embed" && of_towers)) return run_embed_evidence(cl);
   if (verb == "embed") return run_embed(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "query") return run_query(cl);

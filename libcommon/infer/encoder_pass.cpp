@@ -15,6 +15,9 @@ static Tensor queue(Pass& pass, EncoderPass::Wanted wanted) {
       return pass.hidden();
     case EncoderPass::Wanted::pooled:
       return pass.pooled();
+    case EncoderPass::Wanted::queries:
+    case EncoderPass::Wanted::contexts:
+      return pass.vectors(wanted == EncoderPass::Wanted::contexts);
     case EncoderPass::Wanted::logits:
       break;
   }

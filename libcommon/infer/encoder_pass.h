@@ -14,7 +14,8 @@ namespace mt {
 
 class EncoderPass {
  public:
-  enum class Wanted : std::uint8_t { hidden, pooled, logits };  // of each token that is asked of
+  // Of each token that is asked of; queries and contexts: what that tower of two makes of it.
+  enum class Wanted : std::uint8_t { hidden, pooled, logits, queries, contexts };
   struct Options {
     Wanted wanted = Wanted::hidden;
     std::int64_t vocab_size = 0;  // the tokenizer's: logits are of these tokens

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/input/line_reader.h"
+#include "base/input/separated.h"
 #include "post/labels/object_lines.h"
 
 namespace mt {
@@ -112,22 +113,7 @@ struct Columns {
 };
 
 std::vector<std::string> fields_of(std::string_view line, char separator) {
-  std::vector<std::string> fields(1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (separator == ',' && c == '"') {
-      const bool doubled = quoted && i + 1 < line.size() && line[i + 1] == '"';
-      if (doubled) fields.back() += line[++i];
-      if (!doubled) quoted = !quoted;
-    } else if (c == separator && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  return fields;
+  return separated_fields(line, separator, separator == ',');
 }
 
 // `header`: the fields of the first line, by which columns may be called.
