@@ -20,6 +20,8 @@ constexpr Task kTasks[] = {
     {{"qqp", "learn whether two questions ask the same", "QQP"}, mt::finetune_qqp},
     {{"classify", "learn the labels of texts", "CLASSIFY"}, mt::finetune_classify},
     {{"ict", "learn to find text by one of its sentences"}, mt::finetune_ict},
+    {{"orqa", "learn to find passages that answer questions", "RET-FINETUNE-NQ"},
+     mt::finetune_orqa},
     {{"ensemble", "put the predictions of several models together"}, mt::finetune_ensemble},
     {{"merge", "put an adapter into the weights of its model"}, mt::finetune_merge},
     {{"render", "print which tokens of each sample are learnt"}, mt::finetune_render},

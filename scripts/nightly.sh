@@ -129,6 +129,8 @@ if [[ -n $data ]]; then
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd
+  long scripts/compare-towers.py "$python" scripts/compare-towers.py build/release/cmd
+  long scripts/compare-retrieval.py "$python" scripts/compare-retrieval.py build/release/cmd
   long scripts/make-label-goldens.py "$python" scripts/make-label-goldens.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd

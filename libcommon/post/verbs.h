@@ -16,6 +16,7 @@ void finetune_mnli(CommandLine& cl);
 void finetune_qqp(CommandLine& cl);
 void finetune_classify(CommandLine& cl);
 void finetune_ict(CommandLine& cl);
+void finetune_orqa(CommandLine& cl);
 void finetune_ensemble(CommandLine& cl);
 void finetune_merge(CommandLine& cl);
 

@@ -41,7 +41,7 @@ void QuestionHitsOptions::add_to(CommandLine& cl) {
             "how an answer is looked for in a passage: its words (string), or as an expression "
             "(regex)",
             one_of({"string", "regex"}));
-  cl.option("--retriever-report-topk-accuracies", &tops, "K...",
+  cl.option("--retriever-report-topk-accuracies", &tops, "K",
             "of which the share of questions with an answer among the first K is told");
   cl.flag("--json", &json, "print a line of JSON for each set");
   towers.add_to(cl);

@@ -62,7 +62,9 @@ class TowerBench {
         data_(data),
         weight_(dtype, {end - begin}),
         loss_(dtype, {end - begin}),
-        hits_(dtype, {2 * (end - begin)}) {
+        hits_(dtype, {2 * (end - begin)}),
+        vectors_(dtype, {end - begin, (1 + std::ssize(of.contexts) / std::ssize(of.queries)) *
+                                          config.embedding_width()}) {
     model_.table().allocate(Device::cpu, dtype, true);
     model_.initialize(7, bench_.stream());
     fill_with(weight_, [](std::int64_t) { return 1 / 3.0; });
@@ -80,6 +82,7 @@ class TowerBench {
   ParamTable& table() { return model_.table(); }
   const HostTensor& losses() const { return loss_; }
   const HostTensor& hits() const { return hits_; }
+  const HostTensor& of_samples() const { return vectors_; }  // each query's and its contexts'
   double objective() const { return dot_of(weight_, loss_); }
 
   double evaluate() {
@@ -141,6 +144,7 @@ class TowerBench {
   Ends ends() {
     Ends ends{.loss = loss_, .weight = weight_};
     ends.hits = hits_;
+    ends.logits = vectors_;
     ends.retrieval = &rules_;
     return ends;
   }
@@ -171,7 +175,7 @@ class TowerBench {
   Workbench bench_;
   RetrievalRules rules_;
   Group* data_;
-  HostTensor weight_, loss_, hits_;
+  HostTensor weight_, loss_, hits_, vectors_;
   Texts queries_, contexts_;
   Numbers types_, rows_, row_of_;
 };
@@ -280,6 +284,10 @@ TEST_P(Towers, VectorsOfTextsAreThoseOfTraining) {
   const std::vector<double> q = bench.vectors(false), c = bench.vectors(true);
   const std::size_t width = q.size() / 3, each = c.size() / q.size();
   for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t k = 0; k < (1 + each) * width; ++k)
+      EXPECT_NEAR(
+          element(bench.of_samples(), static_cast<std::int64_t>(i * (1 + each) * width + k)),
+          k < width ? q[i * width + k] : c[i * each * width + k - width], 1e-12);
     double sum = 0, own = 0;
     for (std::size_t j = 0; j < 3 * each; ++j) {
       double score = 0;

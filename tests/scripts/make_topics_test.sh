@@ -31,6 +31,14 @@ awk -F '"' 'NR == FNR { known[$0] = 1; next }
     if (count > 3 || count < 2) { print count " things in line " FNR; exit 1 } }' a/vocab.txt a/documents.jsonl ||
   fail 'a document is not as expected'
 
+# Passages are the documents; nine questions in ten are learnt, and each one's own passage has what it names and the answer.
+(($(wc -l <a/evidence.tsv) == 301 && $(wc -l <a/dev.csv) == 30)) || fail 'not as many passages or questions'
+(($(grep -c '"question"' a/train.json) == 270 && $(grep -c '"question"' a/dev.json) == 30)) || fail 'other questions'
+paste <(grep -o '"question.*' a/dev.json) <(grep -A1 '"question"' a/dev.json | grep -o 'positive_ctxs.*') | awk '
+  { gsub(/[^a-z ]/, " "); n = split($0, words, / +/); text = $0; sub(/.*text/, "", text)
+    for (i = 1; i <= n && words[i] != "answers"; ++i) if (words[i - 1] == "the" && !index(text, " " words[i] " ")) exit 1 }' ||
+  fail 'a passage does not have what its question names'
+
 for mistake in '' 'f --seed' 'f --nothing 1'; do
   code=0
   # shellcheck disable=SC2086  # options, on purpose

@@ -94,6 +94,14 @@ void Biencoder::forward(Step& s, Wire&, const Wire&, const Fields& batch, const 
     context().forward(of_contexts, contexts, texts(batch, Field::encoder_ids, of_contexts.tokens),
                       saved ? &saved->of_contexts : nullptr);
   }
+  if (ends.logits) {
+    const ArenaScope scope(s.layer);
+    const Tensor all = s.scratch(ends.logits.shape());
+    spread(all, queries, {}, 1, s.stream);
+    spread(all, contexts.reshape({s.tokens.sequences, all.shape()[1] - width}), {.column = width},
+           1, s.stream);
+    copy(ends.logits, all, s.stream);
+  }
   InBatchRetrieval::forward(s, {.loss = ends.loss, .hits = ends.hits, .weight = ends.weight},
                             queries, contexts, *ends.retrieval,
                             saved ? &saved->retrieval : nullptr);

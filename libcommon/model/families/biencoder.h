@@ -15,8 +15,9 @@ namespace mt {
 
 // Reads ids and lengths of the queries, encoder_ids and encoder_lengths of the contexts, of which
 // each query may bring several, its own first; their positions; and types, rows and row_of, the
-// first tokens, of either.  Ends::loss and hits are of the queries.  Where vectors alone are wanted
-// it reads ids and types of the Step's tokens.
+// first tokens, of either.  Ends::loss and hits are of the queries; logits
+// are each query's vector and those of its contexts, [queries, (1 + contexts) embedding_width].
+// Where vectors alone are wanted it reads ids and types of the Step's tokens.
 class Biencoder final : public Model {
  public:
   struct Saved : Model::Saved {

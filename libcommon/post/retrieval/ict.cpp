@@ -24,7 +24,7 @@ struct IctOptions : TowerOptions {
 
 void IctOptions::add_to(CommandLine& cl) {
   text.sources.add_to(cl);
-  cl.option("--titles-data-path", &titles_data_path, "PREFIX...",
+  cl.option("--titles-data-path", &titles_data_path, "PREFIX",
             "for each --data-path a token file with a title for each of its documents");
   cl.option("--query-in-block-prob", &query_in_block_prob, "P",
             "part of the samples whose sentence stays in its block", between(0, 1));

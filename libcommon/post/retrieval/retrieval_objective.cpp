@@ -12,6 +12,7 @@ namespace mt {
 RetrievalObjective::RetrievalObjective(const Options& options)
     : seq_length_(options.seq_length),
       contexts_(options.contexts),
+      width_(options.width),
       rules_{.factor = options.factor, .tops = {.count = static_cast<int>(options.tops.size())}} {
   std::ranges::copy(options.tops, rules_.tops.top);
   for (const std::int64_t top : options.tops)
@@ -54,6 +55,7 @@ Ends RetrievalObjective::ends(const Fields& batch, Arena& keep, DType real) cons
   const std::int64_t queries = batch[Field::loss_mask].numel();
   Ends ends{.loss = keep.alloc(real, {queries}), .weight = batch[Field::weight]};
   if (rules_.tops.count > 0) ends.hits = keep.alloc(real, {rules_.tops.count * queries});
+  if (width_ > 0) ends.logits = keep.alloc(real, {queries, scores()});
   ends.retrieval = &rules_;
   return ends;
 }

@@ -17,6 +17,7 @@ class RetrievalObjective final : public Objective {
     std::int64_t seq_length = 0, contexts = 1;  // contexts: of each query
     double factor = 1;                          // of the scores
     std::vector<std::int64_t> tops = {};        // each k; at most kMostTops
+    std::int64_t width = 0;  // of the vectors that an evaluation collects; 0: it collects none
   };
   explicit RetrievalObjective(const Options& options);
 
@@ -29,9 +30,11 @@ class RetrievalObjective final : public Objective {
                   Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
   bool spans_ranks() const override { return true; }
+  // The vectors of a query and of its contexts.
+  std::int64_t scores() const override { return width_ == 0 ? 0 : (1 + contexts_) * width_; }
 
  private:
-  std::int64_t seq_length_, contexts_;
+  std::int64_t seq_length_, contexts_, width_;
   RetrievalRules rules_;
   std::vector<std::string> names_;
   std::vector<Term> terms_;

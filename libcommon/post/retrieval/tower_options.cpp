@@ -30,7 +30,7 @@ void TowerOptions::add_towers_to(CommandLine& cl) {
   cl.option("--ict-load", &ict_load, "DIR", "a model of towers that the run begins with, likewise");
   cl.flag("--retriever-score-scaling", &score_scaling,
           "scores are divided by the square root of --hidden-size");
-  cl.option("--retriever-report-topk-accuracies", &tops, "K...",
+  cl.option("--retriever-report-topk-accuracies", &tops, "K",
             "report of how many queries in a hundred the own context is among the K nearest");
 }
 

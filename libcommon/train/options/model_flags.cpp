@@ -39,7 +39,7 @@ static void add_retrieval_flags(CommandLine& cl) {
          {{"--retro-cyclic-train-iters"}});
   refuse(cl, "Megatron-Core's Retro has no gate", {{"--retro-attention-gate", only(1.)}});
   if (!declares(cl, "--biencoder-projection-dim"))
-    refuse(cl, "models of two towers are trained by mt-finetune ict",
+    refuse(cl, "models of two towers are trained by mt-finetune ict and orqa",
            {{"--ict-head-size"},
             {"--ict-load"},
             {"--bert-load"},

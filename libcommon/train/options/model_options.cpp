@@ -185,7 +185,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   const bool has_towers = family == ModelFamily::biencoder;
   if (has_towers && !takes_towers)
     fail(Exit::bad_config, stored->where,
-         ": is a model of two towers, which mt-finetune ict alone trains");
+         ": is a model of two towers, which mt-finetune ict and orqa alone train");
   if (takes_towers && !has_towers && family != ModelFamily::bert)
     fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
   if (family == ModelFamily::vit && !takes_retro)
