@@ -29,7 +29,9 @@ constexpr std::string_view kWords = "embedding.word_embeddings.weight";
 static std::optional<std::string> prefix_in(const TensorSource& tensors) {
   std::optional<std::string> prefix;
   for (const auto& [key, tensor] : tensors.tensors()) {  // an optimizer's are longer
-    const std::string before = key.substr(0, key.size() - std::min(key.size(), kWords.size()));
+    std::string before = key.substr(0, key.size() - std::min(key.size(), kWords.size()));
+    for (const std::string_view tower : {"query_model.", "context_model.", "shared_model."})
+      if (before.ends_with(tower)) before.resize(before.size() - tower.size());
     const bool words = key.ends_with(kWords) && (before.empty() || before.ends_with('.'));
     if (words && (!prefix || before.size() < prefix->size())) prefix = before;
   }

@@ -162,6 +162,7 @@ void check_bert(const ModelConfig& c) {
 
 // Both towers have as many layers.
 void complete_biencoder(ModelConfig& c) {
+  if (c.label_smoothing != 0) fail(Exit::bad_config, "--label-smoothing: not of towers");
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a tower, whose tokens see both ways");
   c.encoder_num_layers = c.biencoder_shared_query_context_model ? 0 : c.num_layers;

@@ -48,6 +48,9 @@ void TowerOptions::parse(CommandLine& cl) {
       cl.fallback("--tokenizer-type", {"BertWordPieceLowerCase"}, "default with --vocab-file");
   });
   cl.parse();
+  make_experts();  // of which towers have none
+  if (cl.given("--untie-embeddings-and-output-weights"))
+    fail(Exit::usage, "--untie-embeddings-and-output-weights: a tower has no output layer");
   model.family = ModelFamily::biencoder;
   if (ict_head_size > 0) {
     if (model.biencoder_projection_dim > 0 && model.biencoder_projection_dim != ict_head_size)
