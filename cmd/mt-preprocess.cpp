@@ -11,6 +11,7 @@
 #include "data/corpus/preprocess.h"
 #include "data/corpus/punkt_training.h"
 #include "data/corpus/vocabulary.h"
+#include "data/corpus/wiki_dump.h"
 #include "data/files/inspect.h"
 #include "data/files/rearrange.h"
 #include "data/files/statistics.h"
@@ -201,6 +202,20 @@ void run_samples(CommandLine& cl) {
       cl, [&](const mt::RunContext& context) { mt::show_samples(options, context, std::cout); });
 }
 
+void run_wiki(CommandLine& cl) {
+  mt::WikiOptions options;
+  bool json = false;
+  cl.describe("make JSON lines of the articles of a wiki's dump, without markup");
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary as one JSON object");
+  cl.parse();
+  const auto work = [&](const mt::RunContext& context) {
+    const mt::WikiSummary summary = mt::read_wiki(options, context);
+    if (json) print_summary(summary);
+  };
+  mt::run_until_signal(cl, work, options.resume);
+}
+
 void run_stats(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
@@ -271,6 +286,7 @@ void run(CommandLine& cl) {
                                     {"punkt", "train a model that finds sentences"},
                                     {"clean", "drop and mend JSON lines"},
                                     {"dedup", "drop JSON lines that are equal or alike"},
+                                    {"wiki", "make JSON lines of a wiki's dump"},
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
                                     {"index", "make the indexes of a training run"},
@@ -285,6 +301,7 @@ void run(CommandLine& cl) {
   if (verb == "punkt") return run_punkt(cl);
   if (verb == "clean") return run_clean(cl);
   if (verb == "dedup") return run_dedup(cl);
+  if (verb == "wiki") return run_wiki(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
   if (verb == "index") return run_index(cl);

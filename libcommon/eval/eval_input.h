@@ -1,6 +1,6 @@
 // The texts of an evaluation, one after another: the documents of a token file PREFIX.{bin,idx};
 // the `text` members of JSON lines (recognised by a "{" in front); or a plain text file as one
-// text.  Text may be packed with gzip or zstd, and "-" is stdin.
+// text.  Text may be packed with gzip, bzip2 or zstd, and "-" is stdin.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,8 @@ void TowerUseOptions::add_to(CommandLine& cl) {
 void EmbedEvidenceOptions::add_to(CommandLine& cl) {
   cl.section("Evidence");
   cl.option("--evidence-data-path", &evidence, "FILE",
-            "passages: tab-separated id, text and title behind a line that names them; plain, gzip "
+            "passages: tab-separated id, text and title behind a line that names them; plain, "
+            "gzip, bzip2 "
             "or zstd");
   cl.required("--evidence-data-path");
   cl.option("--embedding-path", &output, "FILE",

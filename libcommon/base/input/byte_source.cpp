@@ -1,5 +1,6 @@
 #include "base/input/byte_source.h"
 
+#include <bzlib.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -78,6 +79,43 @@ class GzipDecoder : public ByteSource::Decoder {
   bool begun_ = false;
 };
 
+class Bzip2Decoder : public ByteSource::Decoder {
+ public:
+  ~Bzip2Decoder() override {
+    if (inside_) BZ2_bzDecompressEnd(&stream_);
+  }
+  const char* unit() const override { return "bzip2 stream"; }
+
+  Step step(Bytes& in, std::span<char> out) override {
+    if (!inside_) {
+      if (in.empty()) return {};
+      stream_ = {};
+      if (BZ2_bzDecompressInit(&stream_, 0, 0) != BZ_OK) throw std::bad_alloc();
+      inside_ = true;
+    }
+    // The library declares its input non-const but only reads it.
+    stream_.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = static_cast<unsigned>(in.size());
+    stream_.next_out = out.data();
+    stream_.avail_out = static_cast<unsigned>(std::min<std::size_t>(out.size(), 1 << 30));
+    const unsigned room = stream_.avail_out;
+    const int result = BZ2_bzDecompress(&stream_);
+    in = in.last(stream_.avail_in);
+    const std::size_t written = room - stream_.avail_out;
+    if (result == BZ_MEM_ERROR) throw std::bad_alloc();
+    if (result == BZ_DATA_ERROR_MAGIC) return {.damage = "it does not begin as one"};
+    if (result < 0) return {.damage = "its data are not what they were"};
+    if (result == BZ_STREAM_END) {
+      BZ2_bzDecompressEnd(&stream_);
+      inside_ = false;
+    }
+    return {.written = written};
+  }
+
+ private:
+  bz_stream stream_ = {};
+};
+
 class ZstdDecoder : public ByteSource::Decoder {
  public:
   ZstdDecoder() : context_(ZSTD_createDCtx()) {
@@ -115,8 +153,17 @@ bool starts_with(Bytes bytes, std::initializer_list<int> magic) {
                     [](int want, std::byte have) { return want == std::to_integer<int>(have); });
 }
 
+// A block's first bytes follow the size of blocks; a file of none ends there.
+bool is_bzip2(Bytes start) {
+  if (!starts_with(start, {'B', 'Z', 'h'}) || start.size() < 10) return false;
+  const Bytes behind = start.subspan(4);
+  return starts_with(behind, {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}) ||
+         starts_with(behind, {0x17, 0x72, 0x45, 0x38, 0x50, 0x90});
+}
+
 std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
   if (starts_with(start, {0x1F, 0x8B})) return std::make_unique<GzipDecoder>();
+  if (is_bzip2(start)) return std::make_unique<Bzip2Decoder>();
   const bool skippable = start.size() >= 4 && (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
                          starts_with(start.subspan(1), {0x2A, 0x4D, 0x18});
   if (skippable || starts_with(start, {0x28, 0xB5, 0x2F, 0xFD}))
@@ -127,9 +174,6 @@ std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
 // What has packed these bytes, of the packers that are not known here; null: none.
 const char* unknown_packer(Bytes start) {
   if (starts_with(start, {0xFD, '7', 'z', 'X', 'Z', 0})) return "xz";
-  if (starts_with(start, {'B', 'Z', 'h'}) && start.size() > 4 &&
-      starts_with(start.subspan(4), {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}))
-    return "bzip2";
   if (starts_with(start, {0x04, 0x22, 0x4D, 0x18})) return "lz4";
   if (starts_with(start, {'P', 'K', 3, 4})) return "zip";
   if (starts_with(start, {'P', 'A', 'R', '1', 0x15})) return "Parquet";
@@ -147,6 +191,8 @@ File open_now(const std::string& path) {
   return file;
 }
 
+constexpr std::size_t kMostOfMagic = 10;  // bytes by which packed data are told
+
 // Whether packed data may begin with these bytes, which may be too few to tell.
 bool may_be_packed(Bytes start) {
   const auto fits = [](Bytes bytes, std::initializer_list<int> magic) {
@@ -154,8 +200,10 @@ bool may_be_packed(Bytes start) {
                       magic.begin(),
                       [](std::byte have, int want) { return want == std::to_integer<int>(have); });
   };
-  if (start.empty() || fits(start, {0x1F, 0x8B}) || fits(start, {0x28, 0xB5, 0x2F, 0xFD}))
+  if (start.empty() || (start.size() < 2 && fits(start, {0x1F, 0x8B})) ||
+      (start.size() < 4 && fits(start, {0x28, 0xB5, 0x2F, 0xFD})) || fits(start, {'B', 'Z', 'h'}))
     return true;
+  if (start.size() >= 4) return false;
   return (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
          fits(start.subspan(1), {0x2A, 0x4D, 0x18});
 }
@@ -174,7 +222,7 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> while_wait
     return;
   }
   std::size_t size = 0;  // a pipe may give the first bytes one by one
-  while (size < 4 && !at_end_ && may_be_packed(Bytes(buffer_).first(size))) {
+  while (size < kMostOfMagic && !at_end_ && may_be_packed(Bytes(buffer_).first(size))) {
     const std::size_t count = read_stored(std::span(buffer_).subspan(size));
     at_end_ = count == 0;
     size += count;
@@ -183,7 +231,7 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> while_wait
   decoder_ = decoder_for(stored_);
   if (const char* const packer = unknown_packer(stored_))
     fail(Exit::bad_data, name(), ": is packed by ", packer,
-         ", expected plain, gzip or zstd; unpack it in a pipe");
+         ", expected plain, gzip, bzip2 or zstd; unpack it in a pipe");
 }
 
 ByteSource::~ByteSource() = default;

@@ -1,6 +1,6 @@
 // ByteSource: the content of a file or of stdin as a stream, unpacked if it is gzip (RFC 1952, any
-// number of members) or zstd (RFC 8878, any number of frames), recognised by its first bytes and
-// never by its name.  Not thread-safe.
+// number of members), bzip2 (any number of streams) or zstd (RFC 8878, any number of frames),
+// recognised by its first bytes and never by its name.  Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ LineReader::Options reading(const CorpusOptions& options, const std::vector<std:
 
 void CorpusOptions::add_to(CommandLine& cl) {
   cl.option("--input", &inputs, "FILE",
-            "files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip or zstd");
+            "files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2 or zstd");
   cl.required("--input");
   cl.option("--format", &format, "FORMAT", "jsonl: JSON lines; text: each line is a text",
             one_of({"jsonl", "text"}));

@@ -378,9 +378,9 @@ class Run {
 
 void PreprocessOptions::add_to(CommandLine& cl) {
   cl.section("Input and output");
-  cl.option(
-      "--input", &inputs, "FILE",
-      "JSON-lines files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip or zstd");
+  cl.option("--input", &inputs, "FILE",
+            "JSON-lines files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip, bzip2 "
+            "or zstd");
   cl.required("--input");
   cl.option("--format", &format, "FORMAT",
             "jsonl: JSON lines; text: each line with its newline is a document of PREFIX",

@@ -114,7 +114,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.section("Data");
   cl.option("--prompts", &prompts, "FILE",
             "what the model writes texts for, anew in each step: files of a JSON object a line; "
-            "plain, gzip or zstd; - is stdin");
+            "plain, gzip, bzip2 or zstd; - is stdin");
   cl.option("--rollouts", &rollouts, "FILE",
             "instead: texts that were generated and rewarded, likewise");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",

@@ -28,7 +28,7 @@ struct OrqaOptions : TowerOptions {
 
 void OrqaOptions::add_to(CommandLine& cl) {
   cl.option("--train-data", &train_data, "FILE",
-            "what is learnt: questions with passages, in DPR's JSON; plain, gzip or zstd");
+            "what is learnt: questions with passages, in DPR's JSON; plain, gzip, bzip2 or zstd");
   cl.option("--valid-data", &valid_data, "FILE",
             "what the model is judged by at each epoch's end, likewise");
   cl.option("--epochs", &epochs, "N", "how often all is learnt; 0: only judge", at_least(0));
