@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#include <optional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +13,7 @@
 #include "model/layers.h"
 #include "nn/cached_past.h"
 #include "ops/ops.h"
+#include "tensor/device.h"
 
 namespace mt {
 
@@ -145,29 +146,35 @@ static std::int64_t grown(std::int64_t before, std::int64_t asked, std::int64_t 
   return std::min(most, power_of_two(asked));
 }
 
-// ... or has as many pages as there is memory for, if these are as many as are needed; if not, and
-// there are enough for the longest text, it has all that it will have.  Where memory ends a pass
-// gets room for the longest text first, and some is left for what else grows.
+// How many pages a cache of so many more can become on a GPU, with some memory to spare, as one
+// layer moves at a time.
+std::int64_t CachedPass::pages_in_memory() const {
+  const auto bytes = [&](std::int64_t pages) {
+    return static_cast<std::int64_t>(KvCache::bytes(cache_layers(pages), dtype()));
+  };
+  const std::int64_t page = bytes(2) - bytes(1);
+  if (stream_.device() == Device::cpu || page == 0) return std::numeric_limits<std::int64_t>::max();
+  const auto free = static_cast<std::int64_t>(device::free_memory() / 16 * 15);
+  return (free + pool_.size() * page) / (page + page / std::ssize(cache_layers(1)));
+}
+
+// As make() with more pages: with fewer than asked for where memory ends; false if it has not those
+// that are needed, and those that there are will do for the longest text: more it will not have.
 bool CachedPass::grow(Room room, std::int64_t needed) {
-  for (bool ends = false;; ends = true) {
+  if (const std::int64_t most = pages_in_memory(); room.pages > most && !all_at_once_) {
+    room.pages = std::max(needed, most);
+    room.tokens = max_tokens();  // while there is room for them
+  }
+  for (;; room.pages = needed) {
     try {
-      std::optional<KvCache> left;
-      if (ends) left.emplace(stream_.device(), dtype(), cache_layers(1 + needed / 32));
       make(room);
       return true;
     } catch (const Error& error) {
       if (error.code() != Exit::out_of_memory || all_at_once_) throw;
-      if (!ends && cache_) {
-        Room longest = room_;
-        longest.tokens = room.tokens = max_tokens();
-        make(longest);
-      }
-      if (room.pages == needed) {
-        if (pool_.size() < pages_of(max_read())) throw;
-        most_pages_ = pool_.size();
-        return false;
-      }
-      room.pages = needed + (room.pages - needed) / 2;
+      if (room.pages > needed) continue;
+      if (pool_.size() < pages_of(max_read())) throw;
+      most_pages_ = pool_.size();
+      return false;
     }
   }
 }

@@ -110,6 +110,7 @@ class CachedPass {
   DType dtype() const { return pass_.model().table().dtype(); }
   std::vector<CacheShape> cache_layers(std::int64_t pages) const;
   void make(const Room& room);
+  std::int64_t pages_in_memory() const;
   bool grow(Room room, std::int64_t needed);
   void copy_layer(const KvCache::Layer& to, const KvCache::Layer& from, std::int64_t slots);
   void reserve_pass();

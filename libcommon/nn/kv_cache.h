@@ -59,6 +59,12 @@ class KvCache {
     }
   }
 
+  static std::size_t bytes(const std::vector<CacheShape>& layers, DType dtype) {
+    std::size_t sum = 0;
+    for (const CacheShape& layer : layers) sum += bytes(layer, dtype);
+    return sum;
+  }
+
   std::int64_t layers() const { return std::ssize(layers_); }
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
@@ -74,14 +80,7 @@ class KvCache {
   }
   Layer made(const CacheShape& layer) const {
     const DType of_sums = sum_dtype(dtype_);
-    std::size_t size = 0;
-    for (const auto& [shape, of] : {std::pair(layer.keys, dtype_),
-                                    {layer.keys, dtype_},
-                                    {layer.memory, dtype_},
-                                    {layer.convolved, dtype_},
-                                    {layer.states, of_sums}})
-      size += bytes(shape, of);
-    Buffer storage(device_, size);
+    Buffer storage(device_, bytes(layer, dtype_));
     std::size_t at = 0;
     const auto take = [&](const Shape& shape, DType of) {
       return storage.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
@@ -92,6 +91,10 @@ class KvCache {
     return {std::move(storage), keys, values, memory, convolved, states};
   }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
+  static std::size_t bytes(const CacheShape& layer, DType dtype) {
+    return 2 * bytes(layer.keys, dtype) + bytes(layer.memory, dtype) +
+           bytes(layer.convolved, dtype) + bytes(layer.states, sum_dtype(dtype));
+  }
   // Each begins where wide numbers and accesses of a GPU may.
   static std::size_t bytes(const Shape& shape, DType dtype) {
     return (static_cast<std::size_t>(shape.numel()) * size_of(dtype) + 255) / 256 * 256;

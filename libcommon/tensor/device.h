@@ -40,6 +40,7 @@ void release(void* memory) noexcept;
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory) noexcept;
 std::size_t total_memory();  // bytes of the current GPU
+std::size_t free_memory();   // ... of which nobody has any
 
 enum class Priority { normal, high };
 StreamHandle make_stream(Priority priority = Priority::normal);

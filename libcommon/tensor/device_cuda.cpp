@@ -100,11 +100,13 @@ void* allocate_pinned(std::size_t bytes) {
 
 void release_pinned(void* memory) noexcept { cudaFreeHost(memory); }
 
-std::size_t total_memory() {
+static std::pair<std::size_t, std::size_t> free_and_total() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return total;
+  return {free, total};
 }
+std::size_t total_memory() { return free_and_total().second; }
+std::size_t free_memory() { return free_and_total().first; }
 
 StreamHandle make_stream(Priority priority) {
   if (count() == 0) fail(Exit::unavailable, "no GPU that CUDA can use; --device cpu needs none");

@@ -185,16 +185,17 @@ TEST(CachedPass, TakesTheMemoryThatThereIs) {
   config.max_position_embeddings = 512;
   const auto model = make_gpt(config, DType::f32);
   constexpr std::int64_t kSequences = 60;
-  CachedPass growing(*model, {.vocab_size = 30, .sequences = kSequences}),
-      whole(*model, {.vocab_size = 30, .sequences = kSequences, .cache_tokens = 512});
+  CachedPass growing(*model, {.vocab_size = 30, .sequences = kSequences, .threads = 1}),
+      whole(*model, {.vocab_size = 30, .sequences = kSequences, .cache_tokens = 512, .threads = 1});
   const auto ids = some_tokens(130);
   const auto some = std::span(ids).first(100);
   whole.next_logits(0, some);
   growing.next_logits(0, some);
-  // Pages of 4 MiB: 16 become 32 in the first layer and not in the second.
-  const LittleMemory little(std::size_t{104} << 20);
   std::int64_t sequence = 1;
-  while (sequence < kSequences && growing.reserve(sequence, 1)) ++sequence;
+  {  // Pages of 4 MiB: 16 become 32 in the first layer and not in the second.
+    const LittleMemory little(std::size_t{104} << 20);
+    while (sequence < kSequences && growing.reserve(sequence, 1)) ++sequence;
+  }
   EXPECT_GT(sequence, 16);
   EXPECT_LT(sequence, 26);
   EXPECT_EQ(growing.pages().size(), sequence);

@@ -123,14 +123,13 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (family == ModelFamily::t5 && flag == "--num-layers") return "--decoder-num-layers";
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   if (flag == "--retro-encoder-num-layers") return "--retro-encoder-layers";
-  const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
-                         flag.starts_with("--relative-attention-") || flag == "--relu" ||
-                         flag == "--num-experts" || flag.starts_with("--moe-") ||
-                         flag == "--num-classes" || flag.starts_with("--img-") ||
-                         flag == "--vision-pretraining-type" || flag == "--num-channels" ||
-                         flag == "--patch-dim" || flag.starts_with("--mamba-") ||
-                         flag.starts_with("--biencoder-") ||
-                         (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
+  const bool of_family =
+      flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
+      flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
+      flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
+      flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
+      flag.starts_with("--mamba-") || flag.starts_with("--biencoder-") ||
+      (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
