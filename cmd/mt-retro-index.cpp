@@ -198,7 +198,8 @@ void run(mt::CommandLine& cl) {
   if (verb == "train" || verb == "build") return run_train(cl, verb == "build");
   if (verb == "add") return run_add(cl);
   const bool of_towers = std::ranges::any_of(cl.arguments(), [](const std::string& word) {
-    return word == "--ict-load" || word.starts_with("--ict-load=");
+    return word == "--ict-load" || word.starts_with("--ict-load=") ||
+           word == "--evidence-data-path" || word.starts_with("--evidence-data-path=");
   });
   if (verb == "embed-evidence" || (verb == "embed" && of_towers)) return run_embed_evidence(cl);
   if (verb == "embed") return run_embed(cl);

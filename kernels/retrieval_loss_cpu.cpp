@@ -19,11 +19,12 @@ void retrieval_loss(T* loss, T* hit, T* s, const T* w, const RetrievalShape& sha
       std::int64_t before = 0;
       for (std::int64_t j = 0; j < cols; ++j) {
         sum += std::exp(row[j] - largest);
-        before += row[j] > own || (row[j] == own && j < at);
+        before += !(own > row[j] || (own == row[j] && at <= j));  // so is a NaN
       }
       const T lse = largest + std::log(sum);
       loss[i] = lse - own;
-      for (int k = 0; k < tops.count; ++k) hit[k * n + i] = before < tops.top[k] ? T(100) : T(0);
+      for (int k = 0; k < tops.count; ++k)
+        hit[k * n + i] = own == own && before < tops.top[k] ? T(100) : T(0);
       if (w == nullptr) continue;
       for (std::int64_t j = 0; j < cols; ++j)
         row[j] = w[i] * (std::exp(row[j] - lse) - (j == at ? T(1) : T(0)));

@@ -24,7 +24,7 @@ __global__ __launch_bounds__(kThreads) void loss_kernel(float* loss, float* hit,
   int before = 0;
   for (std::int64_t j = threadIdx.x; j < cols; j += kThreads) {
     largest = fmaxf(largest, row[j]);
-    before += row[j] > own || (row[j] == own && j < at);
+    before += !(own > row[j] || (own == row[j] && at <= j));  // so is a NaN
   }
   largest = over_block(largest, of_largest, Larger{});
   before = over_block(before, of_before);
@@ -34,7 +34,7 @@ __global__ __launch_bounds__(kThreads) void loss_kernel(float* loss, float* hit,
   const float lse = largest + logf(sum);
   if (threadIdx.x == 0) loss[i] = lse - own;
   if (static_cast<int>(threadIdx.x) < tops.count)
-    hit[threadIdx.x * shape.n + i] = before < tops.top[threadIdx.x] ? 100.0f : 0.0f;
+    hit[threadIdx.x * shape.n + i] = own == own && before < tops.top[threadIdx.x] ? 100.0f : 0.0f;
   if (w == nullptr) return;
   // Every thread has read `own` by now: over_block() is a barrier.
   for (std::int64_t j = threadIdx.x; j < cols; j += kThreads)

@@ -195,6 +195,7 @@ def main():
                 failed |= compare(f"ict, {what}, ranks {ranks}", learnt(run), expected)
                 run = call(programs / "mt-finetune", "orqa", "--train-data", folder / "topics/train.json", "--valid-data",
                            folder / "topics/dev.json", *words, "--bert-load", folder / "bert", *COMMON, "--epochs", EPOCHS,
+                           "--retriever-seq-length", LENGTH,
                            "--train-with-neg", "--train-hard-neg", NEGATIVES, "--val-av-rank-other-neg", 3,
                            "--eval-micro-batch-size", TOGETHER, *layout, *own)
                 failed |= compare(f"orqa, {what}, ranks {ranks}", learnt(run), expected_orqa)

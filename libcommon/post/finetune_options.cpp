@@ -65,8 +65,9 @@ void FinetuneOptions::add_to(CommandLine& cl) {
 }
 
 void FinetuneOptions::add_run_to(CommandLine& cl) {
-  cl.option("--seq-length", &seq_length, "N", "tokens of a sample; default: the checkpoint's",
-            at_least(1));
+  if (!declares(cl, "--seq-length"))
+    cl.option("--seq-length", &seq_length, "N", "tokens of a sample; default: the checkpoint's",
+              at_least(1));
   if (offers_adapters) lora.add_to(cl, model, run.checkpoint.adapter);
   cl.section("Tokenizer");
   tokenizer.add_to(cl);

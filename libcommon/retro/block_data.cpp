@@ -119,7 +119,8 @@ std::int64_t append_array(const PyValue& array, const std::string& where,
   const std::string& raw = (is_array ? buffer.args()[0] : buffer).as_bytes(where);
   const std::size_t each = type == "f2" ? 2 : type == "f4" ? 4 : 0;
   if (each == 0) refuse("is of another type");
-  if (count < 0 || raw.size() != static_cast<std::size_t>(count) * each) refuse("has another size");
+  if (count < 0 || raw.size() % each != 0 || raw.size() / each != static_cast<std::size_t>(count))
+    refuse("has another size");
   const std::vector<PyValue>* const says =
       dtype.state() == nullptr ? nullptr : &dtype.state()->as_items(where);
   if (says != nullptr && says->size() > 1 && !((*says)[1] == PyValue("<")))

@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/flag_list.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "infer/tower_embedder.h"
@@ -14,7 +15,7 @@
 namespace mt {
 
 void TowerUseOptions::add_to(CommandLine& cl) {
-  cl.option("--ict-load", &load, "PATH",
+  cl.option("--ict-load,--load", &load, "PATH",
             "the model of two towers: a folder of checkpoints, or one");
   cl.required("--ict-load");
   cl.option("--retriever-seq-length", &length, "N",
@@ -28,6 +29,38 @@ void TowerUseOptions::add_to(CommandLine& cl) {
   cl.option("--threads", &threads, "N", "threads; 0: one a core", between(0, 4096));
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
+  launch.add_to(cl);
+  cl.option("--biencoder-projection-dim,--ict-head-size", &projection_dim, "N",
+            "width of the vectors that a module makes of towers' own, which the model must have",
+            at_least(0));
+  cl.flag("--biencoder-shared-query-context-model", &shared, "the model must have one tower");
+  imply(cl, "texts are cut to --retriever-seq-length", {{"--seq-length", any(kInteger)}});
+  imply(cl, "--indexer-batch-size says how many texts are computed at once",
+        {{"--global-batch-size", any(kInteger)}, {"--micro-batch-size", any(kInteger)}});
+  imply(cl, "texts are read when they are needed, in their order",
+        {{"--num-workers", any(kInteger)}});
+  imply(cl, "nothing is drawn", {{"--seed", any(kInteger)}});
+  imply(cl, "progress is told when time has gone by", {{"--log-interval", any(kInteger)}});
+  cl.before_print([&cl] {
+    if (cl.given("--vocab-file"))  // as in create_doc_index.py
+      cl.fallback("--tokenizer-type", {"BertWordPieceLowerCase"}, "default with --vocab-file");
+  });
+}
+
+LoadedModel TowerUseOptions::load_towers() const {
+  LoadedModel loaded = load_model(load, tokenizer, compute, TowerEmbedder::use());
+  const ModelConfig& stored = loaded.model->config();
+  launch.check(stored, loaded.path);
+  if (launch.takes_checkpoints()) return loaded;
+  if (projection_dim && *projection_dim != stored.biencoder_projection_dim)
+    fail(Exit::bad_config, loaded.path, ": --biencoder-projection-dim is ",
+         stored.biencoder_projection_dim, " in the checkpoint and ", *projection_dim,
+         " here; --use-checkpoint-args takes the checkpoint's");
+  if (shared && !stored.biencoder_shared_query_context_model)
+    fail(Exit::bad_config, loaded.path,
+         ": --biencoder-shared-query-context-model is off in the checkpoint and on here; "
+         "--use-checkpoint-args takes the checkpoint's");
+  return loaded;
 }
 
 void EmbedEvidenceOptions::add_to(CommandLine& cl) {
@@ -49,7 +82,7 @@ void EmbedEvidenceOptions::add_to(CommandLine& cl) {
 void embed_evidence(const EmbedEvidenceOptions& options, const RunContext& context) {
   const TowerUseOptions& o = options.towers;
   BlockDataWriter file(options.output, options.force);  // which is refused before all else
-  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute, TowerEmbedder::use());
+  const LoadedModel loaded = o.load_towers();
   TowerEmbedder embedder(loaded, {.of_contexts = true, .batch = o.batch, .threads = o.threads});
   if (o.length > embedder.max_tokens())
     fail(Exit::bad_config, "--retriever-seq-length ", o.length, ": ", loaded.path,

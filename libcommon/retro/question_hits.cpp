@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iomanip>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <unordered_map>
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/flag_list.h"
 #include "base/input/line_reader.h"
 #include "base/input/separated.h"
 #include "base/json.h"
@@ -45,6 +48,11 @@ void QuestionHitsOptions::add_to(CommandLine& cl) {
             "of which the share of questions with an answer among the first K is told");
   cl.flag("--json", &json, "print a line of JSON for each set");
   towers.add_to(cl);
+  imply(cl, "what is retrieved is counted alike for both",
+        {{"--task", each({"RETRIEVER-EVAL", "ICT-ZEROSHOT-NQ"})}});
+  imply(cl, "all passages are compared exactly, wherever that is done", {{"--faiss-use-gpu"}});
+  imply(cl, "a factor of all scores changes no order", {{"--retriever-score-scaling"}});
+  imply(cl, "questions are few", {{"--indexer-log-interval", any(kInteger)}});
 }
 
 void QuestionHitsOptions::check() const {
@@ -100,7 +108,7 @@ void retrieve(std::span<QuestionSet> sets, const QuestionHitsOptions& options,
   const TowerUseOptions& o = options.towers;
   BlockData blocks = read_block_data(options.embeddings);
   FlatIndex index{.columns = blocks.columns, .inner = true, .vectors = std::move(blocks.vectors)};
-  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute, TowerEmbedder::use());
+  const LoadedModel loaded = o.load_towers();
   TowerEmbedder embedder(loaded, {.batch = o.batch, .threads = o.threads});
   if (o.length > embedder.max_tokens())
     fail(Exit::bad_config, "--retriever-seq-length ", o.length, ": ", loaded.path,
@@ -122,38 +130,40 @@ void retrieve(std::span<QuestionSet> sets, const QuestionHitsOptions& options,
   }
 }
 
-// The texts of the passages that were found for any question.
-std::unordered_map<std::int64_t, std::string> texts_of(std::span<const QuestionSet> sets,
-                                                       const std::string& evidence,
-                                                       const RunContext& context) {
-  std::unordered_map<std::int64_t, std::string> texts;
+using PassageTexts = std::unordered_map<std::int64_t, std::optional<std::string>>;  // by ids
+
+// The texts of the passages that were found for any question: each has one.
+PassageTexts texts_of(std::span<const QuestionSet> sets, const std::string& evidence,
+                      const RunContext& context) {
+  PassageTexts texts;
   for (const QuestionSet& set : sets)
-    for (const std::int64_t id : set.found) texts.emplace(id, "");
-  std::size_t found = 0;
+    for (const std::int64_t id : set.found) texts.emplace(id, std::nullopt);
   for_passages(
       evidence, 4096, [&] { context.checkpoint(); },
       [&](std::span<const Passage> passages) {
         for (const Passage& passage : passages)
           if (const auto at = texts.find(passage.id); at != texts.end()) {
+            if (at->second)
+              fail(Exit::bad_data, evidence, ": passage ", passage.id, " is there twice");
             at->second = passage.text;
-            ++found;
           }
       });
-  if (found != texts.size())
-    fail(Exit::bad_data, evidence, ": ", texts.size() - found,
-         " of the passages that were retrieved are not there once");
+  if (const auto missing = std::ranges::count_if(
+          texts, [](const auto& passage) { return !passage.second.has_value(); });
+      missing > 0)
+    fail(Exit::bad_data, evidence, ": ", missing,
+         " of the passages that were retrieved are not there");
   return texts;
 }
 
 // How many questions have an answer among the first 1, 2, ... passages.
-std::vector<std::int64_t> hits_of(const QuestionSet& set,
-                                  const std::unordered_map<std::int64_t, std::string>& texts,
+std::vector<std::int64_t> hits_of(const QuestionSet& set, const PassageTexts& texts,
                                   std::int64_t count, Workers& workers) {
   std::vector<std::int64_t> first(set.questions.size());  // passage that has one
   workers.run([&] {
     parallel_for_ordered_errors(std::ssize(set.questions), [&](std::int64_t i) {
       std::int64_t& at = first[static_cast<std::size_t>(i)];
-      while (at < set.count && !set.questions[static_cast<std::size_t>(i)].answers(texts.at(
+      while (at < set.count && !set.questions[static_cast<std::size_t>(i)].answers(*texts.at(
                                    set.found[static_cast<std::size_t>(i * set.count + at)])))
         ++at;
     });
@@ -163,13 +173,6 @@ std::vector<std::int64_t> hits_of(const QuestionSet& set,
     if (at < set.count) ++hits[static_cast<std::size_t>(at)];
   std::partial_sum(hits.begin(), hits.end(), hits.begin());
   return hits;
-}
-
-// As Python prints a float.
-std::string python_float(double x) {
-  std::string text = JsonWriter().value(x).text();
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
 }
 
 void print(const QuestionSet& set, std::span<const std::int64_t> hits,
@@ -190,7 +193,7 @@ void print(const QuestionSet& set, std::span<const std::int64_t> hits,
   std::string counts, shares;
   for (const std::int64_t n : hits) {
     counts += concat(counts.empty() ? "" : ", ", n);
-    shares += concat(shares.empty() ? "" : ", ", python_float(share(n)));
+    shares += concat(shares.empty() ? "" : ", ", python_share(share(n)));
   }
   out << set.name << " SET RESULTS\ntopk-" << options.count << " documents hits [" << counts
       << "]\ntop-k documents hits accuracy [" << shares << "]\n";
@@ -200,6 +203,14 @@ void print(const QuestionSet& set, std::span<const std::int64_t> hits,
 }
 
 }  // namespace
+
+std::string python_share(double x) {
+  char text[64];
+  const auto format =
+      x == 0 || x >= 1e-4 ? std::chars_format::fixed : std::chars_format::scientific;
+  std::string digits(text, std::to_chars(std::begin(text), std::end(text), x, format).ptr);
+  return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
+}
 
 void question_hits(const QuestionHitsOptions& options, const RunContext& context,
                    std::ostream& out) {

@@ -29,6 +29,9 @@ struct QuestionHitsOptions {
   void check() const;  // after parsing
 };
 
+// A number from 0 to 1 as Python prints it: its shortest digits, with an exponent below 0.0001.
+std::string python_share(double x);
+
 // Prints what Megatron-LM prints of each set, or a line of JSON:
 //   {"schema":"mt-retrieval/1","set":"DEV","questions":2,"hits":[1,2],"top":{"1":50.0}}
 // `hits` counts the questions that have an answer among the first 1, 2, ... passages.

@@ -48,5 +48,20 @@ TEST_F(RetrievalLossCuda, IsTheCpus) {
     }
 }
 
+TEST_F(RetrievalLossCuda, NothingIsFoundByWhatIsNoNumber) {
+  const float nan = std::nanf("");
+  const RetrievalTops tops{.count = 2, .top = {1, 20}};
+  const DeviceArray<float> scores({nan, nan, nan, 2, nan, 1, 1, 0, nan}), loss(3), hit(6);
+  cuda::retrieval_loss(loss.data(), hit.data(), scores.data(), nullptr, {.n = 3, .each = 1}, tops,
+                       nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  EXPECT_EQ(hit.values(), std::vector<float>(6));
+  const DeviceArray<float> others({5, 0, nan, 3, 5, 0, nan, nan, 7});
+  cuda::retrieval_loss(loss.data(), hit.data(), others.data(), nullptr, {.n = 3, .each = 1}, tops,
+                       nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  EXPECT_EQ(hit.values(), (std::vector<float>{0, 100, 0, 100, 100, 100}));
+}
+
 }  // namespace
 }  // namespace mt

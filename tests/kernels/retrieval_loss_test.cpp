@@ -35,5 +35,17 @@ TEST(RetrievalLoss, IsOfTheFirstContextThatAQueryBrings) {
   }
 }
 
+TEST(RetrievalLoss, NothingIsFoundByWhatIsNoNumber) {
+  const double nan = std::nan("");
+  std::vector<double> scores = {nan, nan, nan, 2, nan, 1, 3, 2, 1}, loss(3), hit(6);
+  cpu::retrieval_loss<double>(loss.data(), hit.data(), scores.data(), nullptr, {.n = 3, .each = 1},
+                              {.count = 2, .top = {1, 20}});
+  EXPECT_EQ(hit, (std::vector<double>{0, 0, 0, 0, 0, 100}));
+  scores = {1, 0, nan, 3, 5, nan, nan, nan, 7};
+  cpu::retrieval_loss<double>(loss.data(), hit.data(), scores.data(), nullptr, {.n = 3, .each = 1},
+                              {.count = 2, .top = {1, 2}});
+  EXPECT_EQ(hit, (std::vector<double>{0, 0, 0, 100, 100, 0}));
+}
+
 }  // namespace
 }  // namespace mt

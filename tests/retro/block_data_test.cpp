@@ -42,5 +42,33 @@ TEST(BlockData, WhatIsNoSuchFileIsRefused) {
   EXPECT_THROW(BlockDataWriter(scratch.path("big.pkl"), false).add(1, std::vector{1e6F}), Error);
 }
 
+TEST(BlockData, AnArrayHasAsManyNumbersAsItSays) {
+  const Scratch scratch;
+  const auto read = [&](std::int64_t count, const std::string& bytes) {
+    const PyValue dtype = PyValue::call(PyValue::global("numpy", "dtype"), {"f4", false, true});
+    const PyValue array =
+        PyValue::call(PyValue::global("numpy.core.numeric", "_frombuffer"),
+                      {PyValue::bytes(bytes), dtype, PyValue::tuple({count}), "C"});
+    write_file_atomically(
+        scratch.path("x.pkl"),
+        write_pickle(PyValue::dict({{"embed_data", PyValue::dict({{1, array}})}})), true);
+    return read_block_data(scratch.path("x.pkl"));
+  };
+  EXPECT_EQ(read(2, std::string(8, '\0')).vectors, (std::vector<float>{0, 0}));
+  for (const auto& [count, bytes] : {std::pair{std::int64_t{1} << 62, 0},
+                                     {std::int64_t{1} << 62, 4},
+                                     {std::int64_t{-1}, 0},
+                                     {std::int64_t{1}, 0},
+                                     {std::int64_t{1}, 3},
+                                     {std::int64_t{1}, 5},
+                                     {std::int64_t{1}, 8},
+                                     {std::int64_t{2}, 4}}) {
+    const auto size = static_cast<std::size_t>(bytes);
+    EXPECT_NE(error_of([&] { read(count, std::string(size, '\0')); }).find("has another size"),
+              std::string::npos)
+        << count << ", " << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace mt

@@ -20,6 +20,7 @@ class LaunchFlags {
   // After parse(): Exit::bad_config, naming a setting that the command line has otherwise than the
   // model at `path`, unless --use-checkpoint-args is given.
   void check(const ModelConfig& stored, const std::string& path) const;
+  bool takes_checkpoints() const { return use_checkpoint_args_; }  // what differs is no error
 
  private:
   const CommandLine* cl_ = nullptr;  // of add_to()

@@ -53,6 +53,7 @@ void LabelOptions::parse(CommandLine& cl) {
                   "default with --vocab-file");
   });
   cl.parse();
+  make_experts();  // with which there are no heads
   if (model_type == "bert") model.family = ModelFamily::bert;
   encoder.check_unused("mt-finetune " + std::string(verb.name));
   find_ranks(cl, run, !is_planned());
@@ -66,6 +67,12 @@ void LabelOptions::check() const {
   if (model_type != "bert" && !(verb.is_classify && model_type == "gpt"))
     fail(Exit::usage, "--model-type ", model_type, ": ", of, " is of a BERT",
          verb.is_classify ? " or a GPT" : "");
+  if (model.family == ModelFamily::mixtral)
+    fail(Exit::bad_config, "--num-experts ", model.num_experts, ": not with ", of,
+         ", whose heads are of models without experts");
+  if (model.label_smoothing > 0)
+    fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing, ": not with ", of,
+         ", whose losses are of labels as they are");
   const auto refuse_if = [&](bool given, const auto&... parts) {
     if (given) fail(Exit::usage, parts...);
   };

@@ -36,7 +36,7 @@ class ArraySplitter {
       begun_ = true;
     } else if (ended_) {
       refuse("something is behind the array");
-    } else if (c == ']') {
+    } else if (c == ']' && (between_ || number_ == 0)) {
       ended_ = true;
     } else if (c == ',' && between_) {
       between_ = false;

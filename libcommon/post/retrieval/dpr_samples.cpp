@@ -1,8 +1,10 @@
 #include "post/retrieval/dpr_samples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "data/samples/ict_samples.h"
 #include "data/samples/numpy_random.h"
@@ -148,8 +150,11 @@ JudgedSamples::Ranks JudgedSamples::ranks(std::span<const double> vectors, std::
             static_cast<std::size_t>(width),
         static_cast<std::size_t>(width));
   };
-  const auto score = [](std::span<const double> a, std::span<const double> b) {
-    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  const auto score = [&](std::span<const double> a, std::span<const double> b) {
+    const double product = std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+    if (!std::isfinite(product))
+      fail(Exit::bad_data, name_, ": the products of the model's vectors are not numbers");
+    return product;
   };
   for (std::size_t first = 0; first < parts_.size();) {
     const std::int64_t begin = parts_[first].question;

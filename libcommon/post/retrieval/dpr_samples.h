@@ -71,7 +71,7 @@ class JudgedSamples final : public Samples {
 
   // How the questions do, by the vectors of each sample, [1 + contexts, width]: of each group of so
   // many questions that follow each other, all passages are what each question's own is found
-  // among.
+  // among.  Exit::bad_data where a product of vectors is not finite.
   struct Ranks {
     std::int64_t questions = 0;
     double rank = 0;                // mean of how many are before its own

@@ -1,5 +1,6 @@
 // mt-finetune orqa: what it can be told, and how its task is opened.
 #include "base/command.h"
+#include "base/flag_list.h"
 #include "post/retrieval/orqa_task.h"
 #include "post/retrieval/tower_options.h"
 #include "post/verbs.h"
@@ -9,7 +10,10 @@ namespace mt {
 namespace {
 
 struct OrqaOptions : TowerOptions {
-  OrqaOptions() : TowerOptions("orqa") { run.checkpoint.keep_option = "--keep-newest"; }
+  OrqaOptions() : TowerOptions("orqa") {
+    run.checkpoint.keep_option = "--keep-newest";
+    seq_length = 256;  // Megatron's default
+  }
 
   void add_to(CommandLine& cl);
   void check_own() const;
@@ -43,6 +47,10 @@ void OrqaOptions::add_to(CommandLine& cl) {
   cl.option("--eval-micro-batch-size", &eval_micro_batch_size, "N",
             "questions that are judged among each other's passages; default --micro-batch-size",
             at_least(1));
+  cl.option("--retriever-seq-length", &seq_length, "N",
+            "tokens of a text, [CLS] and [SEP] among them, to which it is cut",
+            between(4, 1 << 20));
+  imply(cl, "samples have --retriever-seq-length tokens", {{"--seq-length", any(kInteger)}});
   add_towers_to(cl);
   add_run_to(cl);
 }
@@ -60,6 +68,9 @@ void OrqaOptions::check_own() const {
   refuse_if(train_hard_neg > 0 && !train_with_neg, "--train-hard-neg: needs --train-with-neg");
   refuse_if(train_with_neg && train_hard_neg == 0,
             "--train-with-neg: --train-hard-neg says how many, at least 1");
+  if (model.max_position_embeddings > 0 && seq_length > model.max_position_embeddings)
+    fail(Exit::bad_config, "--retriever-seq-length ", seq_length,
+         ": more than --max-position-embeddings, ", model.max_position_embeddings);
   if (is_planned()) return;
   refuse_if(!epochs, "--epochs: required");
   refuse_if(*epochs > 0 && train_data.empty(), "--train-data: required");
@@ -140,8 +151,8 @@ void finetune_orqa(CommandLine& cl) {
   cl.describe("Learn to find passages that answer questions.",
               "Takes the options of race, but for some of its data; flags are those of Megatron's "
               "tasks/main.py --task RET-FINETUNE-NQ.");
-  cl.first_run({"--ict-load", "--train-data", "--valid-data", "--seq-length", "--micro-batch-size",
-                "--epochs", "--lr", "--save"});
+  cl.first_run({"--ict-load", "--train-data", "--valid-data", "--retriever-seq-length",
+                "--micro-batch-size", "--epochs", "--lr", "--save"});
   options.add_to(cl);
   options.parse(cl);
   options.check_own();

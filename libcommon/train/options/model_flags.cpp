@@ -55,8 +55,10 @@ static void add_retrieval_flags(CommandLine& cl) {
           {"--block-data-path"},
           {"--embedding-path"},
           {"--indexer-batch-size", only(128)},
-          {"--indexer-log-interval", only(1000)},
-          {"--retriever-seq-length", only(256)}});
+          {"--indexer-log-interval", only(1000)}});
+  if (!declares(cl, "--retriever-seq-length"))
+    refuse(cl, "samples have --seq-length tokens; the option is of mt-finetune orqa",
+           {{"--retriever-seq-length", only(256)}});
 }
 
 static void add_vision_flags(CommandLine& cl) {
