@@ -110,14 +110,22 @@ struct Plan {
          "are");
   }
 
+  // With layers that predict further tokens goes what no other layer of a hybrid has.
+  static void leave_further_behind(ModelConfig& config) {
+    static_cast<MtpConfig&>(config) = {};
+    config.mtp_hybrid_pattern.clear();
+    if (config.family != ModelFamily::mamba) return;
+    if (!config.has_layer('+')) static_cast<LatentConfig&>(config) = {};
+    if (!config.has_layer('E')) static_cast<ExpertConfig&>(config) = {};
+  }
+
   static ModelConfig config_of(const ConvertOptions& o, const ModelSource& source) {
     ModelConfig config = source.config();
     if (o.source.further && *o.source.further != config.mtp_num_layers) {
       if (*o.source.further > 0)
         fail(Exit::bad_config, "--mtp-num-layers ", *o.source.further, ": ", source.path(), " has ",
              config.mtp_num_layers);
-      static_cast<MtpConfig&>(config) = {};
-      config.mtp_hybrid_pattern.clear();
+      leave_further_behind(config);
     }
     const std::int64_t tp = o.target_tensor_parallel,
                        multiple = tp * o.make_vocab_size_divisible_by.value_or(

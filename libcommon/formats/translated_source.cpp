@@ -12,6 +12,25 @@ namespace mt {
 static bool is_attention(char letter) { return letter == '*' || letter == '+'; }
 static bool is_mlp(char letter) { return letter == '-' || letter == 'E'; }
 
+// Where not all layers have a window, a number or list counts layers of the source: a list takes
+// its place, with a 0 for layers that are no attention.
+static void take_windows(ModelConfig& config, const ModelConfig& source) {
+  if (source.window_attn_skip_freq.empty()) return;
+  const bool to_hybrid = config.family == ModelFamily::mamba;
+  std::vector<std::int64_t>& has_window = config.window_attn_skip_freq;
+  has_window.clear();
+  std::int64_t attention = 0;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const bool attends =
+        !to_hybrid || is_attention(config.hybrid_pattern[static_cast<std::size_t>(layer)]);
+    const std::int64_t of = to_hybrid ? attention : 2 * layer;
+    has_window.push_back(attends && source.window(of) >= 0);
+    attention += attends;
+  }
+  // A list of one is a number: 1 has no layer with a window, and none all of them.
+  if (has_window.size() == 1) has_window.assign(has_window[0] == 0 ? 1 : 0, 1);
+}
+
 static ModelConfig hybrid_of(const ModelSource& gpt, const TranslateOptions& options) {
   ModelConfig config = gpt.config();
   constexpr const char* kOption = "--hybrid-layer-pattern ";
@@ -35,6 +54,7 @@ static ModelConfig hybrid_of(const ModelSource& gpt, const TranslateOptions& opt
   config.hybrid_pattern = pattern;
   config.family = ModelFamily::mamba;
   config.num_layers = std::ssize(pattern);
+  take_windows(config, gpt.config());
   config.hf_model_type.clear();
   config.complete();
   return config;
@@ -53,6 +73,7 @@ static ModelConfig gpt_of(const ModelSource& hybrid) {
            ", expected attention, and behind each an MLP or experts");
   config.family = pattern[1] == 'E' ? ModelFamily::mixtral : ModelFamily::gpt;
   config.num_layers = std::ssize(pattern) / 2;
+  take_windows(config, hybrid.config());
   static_cast<MambaConfig&>(config) = {};
   config.hf_model_type.clear();
   config.complete();

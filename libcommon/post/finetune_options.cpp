@@ -74,9 +74,11 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   tokenizer.add_extra_ids_to(cl);
   cl.section("Model");
   std::vector<std::string> types = {"gpt", "bert", "t5"};
-  if (takes_mamba) types.emplace_back("mamba");
+  if (takes_mamba)
+    for (const char* const type : {"mamba", "hybrid"}) types.emplace_back(type);
   cl.option("--model-type", &model_type, "TYPE",
-            concat("what is trained: gpt, bert", takes_mamba ? ", t5 or mamba" : " or t5"),
+            concat("what is trained: gpt, bert",
+                   takes_mamba ? ", t5 or mamba; hybrid is mamba" : " or t5"),
             one_of(types));
   model.add_to(cl);
   encoder.add_to(cl);
@@ -95,6 +97,7 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
             {"--hybrid-attention-ratio", only(0.)},
             {"--hybrid-mlp-ratio", only(0.)},
             {"--hybrid-override-pattern"},
+            {"--hybrid-layer-pattern"},
             {"--mamba-state-dim", only(128)},
             {"--mamba-head-dim", only(64)},
             {"--mamba-num-groups", only(8)},
@@ -129,6 +132,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
   });
   cl.parse();
   if (!data.train.empty()) check_no_effect(cl);
+  if (takes_mamba) take_pattern();
   make_experts();
   if (offers_adapters) lora.note(cl);
   has_full_validation = !cl.given("--eval-iters");

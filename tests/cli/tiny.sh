@@ -6,6 +6,8 @@
 #   stories_data, stories_checkpoint   the same of the stories in testdata: stories_text_document, ckpt
 #   man_examples    runs what stands under EXAMPLES in a program's man page
 #   bert_folder     makes bert, a tiny BERT as transformers saves it with its tokenizer
+#   right_layout    mt-pretrain --check-layout with options: says what is right, or all of it where that is not so
+#   text_sum        the checksum of what a model generates, or that it generates nothing
 #   numbers         a filter: every number of JSON becomes N
 tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file "$TESTDATA/gpt2_bpe/vocab.json"
            --merge-file "$TESTDATA/gpt2_bpe/merges.txt")
@@ -28,6 +30,18 @@ bert_folder() {
   cp "$TESTDATA/huggingface/bert-lower.json" bert/tokenizer.json
   echo '{"cls_token":"[CLS]","sep_token":"[SEP]","mask_token":"[MASK]","pad_token":"[PAD]","unk_token":"[UNK]"}' \
     > bert/tokenizer_config.json
+}
+
+right_layout() {
+  if mt-pretrain "$@" --check-layout > layout.txt 2>&1; then
+    sed -En 's/.*(at most 1e-05 is right)$/\1/p' layout.txt
+  else
+    cat layout.txt
+  fi
+}
+
+text_sum() {  # MODEL OPTIONS TEXT
+  if mt-generate --load "$1" --device cpu --temperature 0 "${@:2}" > text.txt; then cksum < text.txt; else echo "failed: $1"; fi
 }
 
 numbers() { sed -E 's/([:[,])-?[0-9][-+.0-9e]*/\1N/g'; }

@@ -217,6 +217,10 @@ inline ModelConfig config_named(const std::string& name) {
     c.family = ModelFamily::mamba;
     const bool experts = name != "granitemoehybrid_dense", granite = name != "hybrid_experts";
     c.hybrid_pattern = granite ? experts ? "ME*E" : "*-M-" : "EM*-E";
+    if (name.ends_with("_attention")) {  // no mixers, and what they would be
+      c.hybrid_pattern = "*E*E";
+      c.mamba_num_heads = 4;
+    }
     c.num_layers = std::ssize(c.hybrid_pattern);
     c.position_embedding_type = experts ? "none" : "rope";
     c.mamba_head_dim = 8;

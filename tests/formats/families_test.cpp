@@ -249,6 +249,45 @@ TEST(HybridPattern, IsReadFromConfigs) {
       "78 Mamba layers without --position-embedding-type none: no model of transformers has that");
 }
 
+TEST(HybridPattern, WithoutMixersHasSizesThatTransformersComputesWith) {
+  ModelConfig c = config_named("granitemoehybrid_attention");
+  c.mamba_num_heads = 0;
+  const auto has = [](const std::string& json, const char* member) {
+    return json.find(member) != json.npos;
+  };
+  const std::string granite = hugging_face_config(c, DType::f32, "");
+  for (const char* member : {R"("mamba_n_heads":1,)", R"("mamba_d_head":32,)",
+                             R"("mamba_n_groups":1,)", R"("mamba_expand":2,)"})
+    EXPECT_TRUE(has(granite, member)) << member << " " << granite;
+  ModelConfig nemotron = config_named("hybrid");
+  nemotron.hybrid_pattern = "*-*-*";
+  nemotron.mamba_num_heads = 0;
+  const std::string other = hugging_face_config(nemotron, DType::f32, "");
+  for (const char* member : {R"("mamba_num_heads":1,)", R"("mamba_head_dim":32,)"})
+    EXPECT_TRUE(has(other, member)) << member << " " << other;
+}
+
+TEST(HybridPattern, HeadsOfMixersAreAtLeastOne) {
+  for (const auto& [name, member] :
+       {std::pair{"bamba", "mamba_n_heads"}, {"hybrid", "mamba_num_heads"}}) {
+    std::string json = hugging_face_config(config_named(name), DType::f32, "");
+    const std::string heads = concat("\"", member, "\":4"), size = R"("mamba_d_head":8)";
+    json.replace(json.find(heads), heads.size(), concat("\"", member, "\":0"));
+    if (const std::size_t at = json.find(size); at != json.npos)
+      json.replace(at, size.size(), R"("mamba_d_head":"auto")");
+    EXPECT_EQ(error_of([&] { parse_hugging_face_config(json, "config.json"); }),
+              concat("65 config.json: \"", member, "\" is 0, expected at least 1"));
+  }
+}
+
+// Whatever a checkpoint of main had said, of other stages say, is not what this one has.
+TEST(HybridPattern, OfMainIsNoneWhereLettersOfCoreSayIt) {
+  PyValue args = PyValue::dict();
+  add_model_args(config_named("hybrid"), DType::f32, args);
+  ASSERT_NE(args.find("hybrid_layer_pattern"), nullptr);
+  EXPECT_TRUE(args.find("hybrid_layer_pattern")->is_none());
+}
+
 // --- T5 -----------------------------------------------------------------------------------------
 
 // Queries are divided by sqrt(4) elsewhere, the decoder's output by sqrt(16).

@@ -52,7 +52,7 @@ void read_mamba2(const ConfigJson& json, HuggingFaceConfig& config) {
   c.num_layers = json.size_or("num_hidden_layers", 64);
   c.hidden_size = json.size_or("hidden_size", 4096);
   c.vocab_size = json.size_or("vocab_size", 32768);
-  c.mamba_num_heads = c.num_attention_heads = json.size_or("num_heads", 128);
+  c.mamba_num_heads = c.num_attention_heads = json.count_or("num_heads", 128);
   c.mamba_head_dim = json.size_or("head_dim", 64);
   c.kv_channels = c.mamba_head_dim;
   c.mamba_state_dim = json.size_or("state_size", 128);
@@ -115,7 +115,7 @@ void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config) {
   c.group_query_attention = c.num_query_groups != c.num_attention_heads;
   c.kv_channels = json.size(json.has("head_dim") ? "head_dim" : "attention_head_dim");
   c.ffn_hidden_size = json.size("intermediate_size");
-  c.mamba_num_heads = json.size("mamba_num_heads");
+  c.mamba_num_heads = json.count_or("mamba_num_heads", 128);
   c.mamba_head_dim = json.size("mamba_head_dim");
   c.mamba_state_dim = json.size("ssm_state_size");
   c.max_position_embeddings = json.size("max_position_embeddings");
@@ -180,7 +180,7 @@ void read_mamba_mixers(const ConfigJson& json, ModelConfig& c, std::int64_t head
   json.expect_flag("mamba_proj_bias", false);
   json.expect_flag("mamba_conv_bias", true);
   json.expect_number("mamba_d_conv", kMambaConv);
-  c.mamba_num_heads = json.size_or("mamba_n_heads", heads);
+  c.mamba_num_heads = json.count_or("mamba_n_heads", heads);
   c.mamba_state_dim = json.size_or("mamba_d_state", states);
   c.mamba_num_groups = json.size_or("mamba_n_groups", 1);
   std::string_view automatic;
@@ -255,8 +255,19 @@ void check_mamba(const ModelConfig& c) {
     refuse_setting("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
 }
 
+// Transformers computes sizes of mixers of a model that has none, too: one head has all channels.
+static MambaConfig written_mixers(const ModelConfig& c) {
+  MambaConfig mixers = c;
+  if (mixers.mamba_num_heads == 0) {
+    mixers.mamba_num_heads = mixers.mamba_num_groups = 1;
+    mixers.mamba_head_dim = 2 * c.hidden_size;
+  }
+  return mixers;
+}
+
 static void write_mamba_layers(JsonWriter& json, const ModelConfig& c) {
-  json.member("n_groups", c.mamba_num_groups).member("conv_kernel", kMambaConv);
+  json.member("n_groups", written_mixers(c).mamba_num_groups);
+  json.member("conv_kernel", kMambaConv);
   json.member("layer_norm_epsilon", c.norm_epsilon);
   json.member("use_bias", false).member("use_conv_bias", true);
 }
@@ -276,7 +287,9 @@ void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
   json.member("intermediate_size", c.ffn()).member("mlp_hidden_act", "relu2");
   json.member("max_position_embeddings", c.max_position_embeddings);
-  json.member("mamba_num_heads", c.mamba_num_heads).member("mamba_head_dim", c.mamba_head_dim);
+  const MambaConfig mixers = written_mixers(c);
+  json.member("mamba_num_heads", mixers.mamba_num_heads);
+  json.member("mamba_head_dim", mixers.mamba_head_dim);
   json.member("ssm_state_size", c.mamba_state_dim).member("mamba_hidden_act", "silu");
   json.member("attention_dropout", c.attention_dropout).member("hidden_dropout", c.hidden_dropout);
   for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
@@ -307,9 +320,13 @@ void write_bamba(JsonWriter& json, const ModelConfig& c) {
 }
 
 void write_mamba_mixers(JsonWriter& json, const ModelConfig& c) {
-  json.member("mamba_n_heads", c.mamba_num_heads).member("mamba_d_head", c.mamba_head_dim);
-  json.member("mamba_d_state", c.mamba_state_dim).member("mamba_n_groups", c.mamba_num_groups);
-  json.member("mamba_expand", c.mamba_inner() / c.hidden_size).member("mamba_d_conv", kMambaConv);
+  const MambaConfig mixers = written_mixers(c);
+  json.member("mamba_n_heads", mixers.mamba_num_heads);
+  json.member("mamba_d_head", mixers.mamba_head_dim);
+  json.member("mamba_d_state", c.mamba_state_dim);
+  json.member("mamba_n_groups", mixers.mamba_num_groups);
+  json.member("mamba_expand", mixers.mamba_inner() / c.hidden_size);
+  json.member("mamba_d_conv", kMambaConv);
   json.member("mamba_conv_bias", true).member("mamba_proj_bias", false);
   json.member("rms_norm_eps", c.norm_epsilon);
 }

@@ -109,8 +109,11 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
   PyValue model = PyValue::dict();
   add_model_args(target.config, target.dtype, model);
   args = merged(std::move(args), model);
-  if (target.config.mtp_num_layers == 0 && target.source.config().mtp_num_layers > 0)
-    args.set_item("mtp_num_layers", PyValue());  // left behind, whatever the source's args say
+  if (target.config.mtp_num_layers == 0 && target.source.config().mtp_num_layers > 0) {
+    for (const char* arg : {"mtp_num_layers", "mtp_hybrid_override_pattern"})
+      args.set_item(arg, PyValue());  // left behind, whatever the source's args say
+    if (!target.config.multi_latent_attention) args.set_item("multi_latent_attention", false);
+  }
   if (target.legacy) args.set_item("use_legacy_models", true);
   const bool known = common.is(Kind::dict);
   args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));

@@ -38,7 +38,10 @@ void MambaConfig::complete_mamba(std::int64_t layers, std::int64_t hidden_size,
   if (has_layer('*') && has_layer('+'))
     fail(Exit::bad_config, kPattern, hybrid_pattern,
          ": has attention of both kinds, * and +, expected one");
-  if (has_layer('M')) complete_mixers(*this, hidden_size, ranks);
+  if (has_layer('M'))
+    complete_mixers(*this, hidden_size, ranks);
+  else
+    check_range("--mamba-num-heads", mamba_num_heads, between(0, kWide));
 }
 
 void MambaConfig::check_pattern(const std::string& pattern) const {

@@ -70,8 +70,9 @@ class ArgsWriter {
   void set(std::string_view name, PyValue value) const { args_.set_item(name, std::move(value)); }
 
   bool is_left_out(std::string_view arg, const PyValue& value, const Setting& s) const {
-    if (arg == "mamba_num_heads")  // the default
-      return !c_.has_layer('M') || c_.mamba_inner() == 2 * c_.hidden_size;
+    if (arg == "mamba_num_heads")  // none, or the default of mixers
+      return c_.mamba_num_heads == 0 ||
+             (c_.has_layer('M') && c_.mamba_inner() == 2 * c_.hidden_size);
     if (s.latent) return !c_.multi_latent_attention || value.is_none();
     return s.rare && value == defaults_.at(arg, "settings");
   }
@@ -111,8 +112,10 @@ class ArgsWriter {
     } else if (arg == "hybrid_override_pattern") {
       set("spec",
           PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
-      if (c_.has_layer('E') || c_.has_layer('+') || c_.mtp_num_layers > 0)  // main's alone
-        set("hybrid_layer_pattern", c_.whole_pattern(c_.mtp_num_layers));
+      const bool of_main = c_.has_layer('E') || c_.has_layer('+') || c_.mtp_num_layers > 0;
+      // None, too, where a source said it, of other stages or of tokens that are left behind.
+      set("hybrid_layer_pattern",
+          of_main ? PyValue(c_.whole_pattern(c_.mtp_num_layers)) : PyValue());
     } else if (arg == "relative_attention_max_distance") {
       if (c_.relu) set("activation_func", "relu");
     }

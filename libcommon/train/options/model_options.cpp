@@ -206,8 +206,11 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (family == ModelFamily::mamba) take_pattern_of(stored->model, mamba, cl, over_flags, take);
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     if (takes_towers && s.flag == std::string_view("--bert-no-binary-head")) return;
-    take(option_of(s, family, cl), texts_of(value, s));
+    const std::string option = option_of(s, family, cl);
+    const bool says_none = option == "--mamba-num-heads" && stored->model.mamba_num_heads == 0;
+    take(option, says_none ? std::vector<std::string>() : texts_of(value, s));
   });
+  if (unset.contains("--mamba-num-heads")) mamba.mamba_num_heads.reset();
   visit_settings(model, [&](auto& value, const Setting& s) {
     if (!unset.contains(s.flag)) return;
     if constexpr (requires { value.reset(); }) value.reset();
