@@ -267,6 +267,18 @@ TEST(HybridPattern, WithoutMixersHasSizesThatTransformersComputesWith) {
     EXPECT_TRUE(has(other, member)) << member << " " << other;
 }
 
+// Transformers turns half of a Bamba's channels, and all of a Granite's.
+TEST(HybridPattern, SaysHowManyChannelsTurn) {
+  ModelConfig c = config_named("bamba");
+  c.rotary_percent = 1;
+  const std::string json = hugging_face_config(c, DType::f32, "");
+  EXPECT_NE(json.find(R"("model_type":"granitemoehybrid")"), json.npos) << json;
+  EXPECT_EQ(parse_hugging_face_config(json, "config.json").model.rotary_percent, 1);
+  c.rotary_percent = 0.25;
+  EXPECT_NE(error_of([&] { hugging_face_config(c, DType::f32, ""); }).find("plain rotary"),
+            std::string::npos);
+}
+
 TEST(HybridPattern, HeadsOfMixersAreAtLeastOne) {
   for (const auto& [name, member] :
        {std::pair{"bamba", "mamba_n_heads"}, {"hybrid", "mamba_num_heads"}}) {

@@ -196,8 +196,10 @@ void read_mamba_mixers(const ConfigJson& json, ModelConfig& c, std::int64_t head
 std::string_view mamba_type(const ModelConfig& c) {
   if (!c.is_hybrid()) return "mamba2";
   if (!c.swiglu) return "nemotron_h";
-  const bool granite = c.has_layer('E') || !c.has_rope() || c.embedding_mult != 1 ||
-                       c.residual_mult != 1 || c.logit_scale != 1 || c.softmax_scale;
+  // Of a Bamba's channels transformers turns half, whatever its config.json says.
+  const bool granite = c.has_layer('E') || !c.has_rope() || c.rotary_percent == 1 ||
+                       c.embedding_mult != 1 || c.residual_mult != 1 || c.logit_scale != 1 ||
+                       c.softmax_scale;
   return granite ? "granitemoehybrid" : "bamba";
 }
 
@@ -217,7 +219,7 @@ static void check_bamba(const ModelConfig& c) {
     if ((pattern[i] == '-') != (i % 2 == 1) || pattern.size() % 2 == 1)
       refuse_setting(
           "a hybrid of Mamba layers with --swiglu where MLPs are not every second layer");
-  if (c.position_embedding_type != "rope" || c.rotary_interleaved)
+  if (c.position_embedding_type != "rope" || c.rotary_interleaved || c.rotary_percent != 0.5)
     refuse_setting("a hybrid of Mamba layers with --swiglu without plain rotary positions");
   check_mamba_decoder(c);
 }
