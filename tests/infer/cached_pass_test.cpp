@@ -186,7 +186,7 @@ TEST(CachedPass, TakesTheMemoryThatThereIs) {
   const auto model = make_gpt(config, DType::f32);
   constexpr std::int64_t kSequences = 60;
   CachedPass growing(*model, {.vocab_size = 30, .sequences = kSequences, .threads = 1}),
-      whole(*model, {.vocab_size = 30, .sequences = kSequences, .cache_tokens = 512, .threads = 1});
+      whole(*model, {.vocab_size = 30, .sequences = kSequences, .threads = 1, .cache_tokens = 512});
   const auto ids = some_tokens(130);
   const auto some = std::span(ids).first(100);
   whole.next_logits(0, some);

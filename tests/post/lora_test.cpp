@@ -251,17 +251,23 @@ TEST(LoraTargets, AreTheirsOrOurs) {
   hybrid.num_layers = 4;
   hybrid.mamba_head_dim = 16;
   hybrid.mamba_num_groups = 2;
+  ModelConfig granite = hybrid;
+  hybrid.rotary_percent = 0.5;  // a Bamba
   ModelConfig nemotron = hybrid;
   nemotron.swiglu = false;
   ModelConfig t5 = llama;
   t5.family = ModelFamily::t5;
   t5.position_embedding_type = "relative";
   t5.encoder_num_layers = 2;
-  for (ModelConfig* config : {&hybrid, &nemotron, &t5}) config->complete();
+  for (ModelConfig* config : {&hybrid, &granite, &nemotron, &t5}) config->complete();
   EXPECT_EQ(of(hybrid, {"all-linear"}),
             "mixer.in_proj,mixer.out_proj,mlp.linear_fc1.gate,mlp.linear_fc1.up,mlp.linear_fc2,"
             "self_attention.linear_qkv.q,self_attention.linear_qkv.k,self_attention.linear_qkv.v,"
             "self_attention.linear_proj");
+  EXPECT_EQ(
+      of(granite, {"all-linear"}),
+      "mixer.in_proj,mixer.out_proj,mlp.linear_fc1,mlp.linear_fc2,self_attention.linear_qkv.q,"
+      "self_attention.linear_qkv.k,self_attention.linear_qkv.v,self_attention.linear_proj");
   EXPECT_EQ(of(nemotron, {"all-linear"}),
             "mixer.in_proj,mlp.linear_fc1,mlp.linear_fc2,self_attention.linear_qkv.q,"
             "self_attention.linear_qkv.k,self_attention.linear_qkv.v,self_attention.linear_proj");
