@@ -19,7 +19,7 @@ struct HeadShares {
   MambaShape whole;  // of all ranks' heads
   std::int64_t ranks = 1;
 
-  // Of a rank's heads, over all tokens of the ranks' sequences.
+  // A rank's mixer has its share of the heads, and all tokens of the ranks' sequences.
   constexpr MambaShape part() const {
     MambaShape s = whole;
     s.length *= ranks;

@@ -67,7 +67,7 @@ std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
       {.pages = pages, .page_tokens = page_tokens_, .slots = room_.slots, .memory = room_.read});
 }
 
-// Of `slots` sequences.
+// What the layer has of pages, and of so many sequences, goes to the new one.
 void CachedPass::copy_layer(const KvCache::Layer& to, const KvCache::Layer& from,
                             std::int64_t slots) {
   const auto first = [&](const Tensor& now, const Tensor& then) {

@@ -14,7 +14,7 @@ namespace mt {
 
 class EncoderPass {
  public:
-  // Of each token that is asked of; queries and contexts: what that tower of two makes of it.
+  // Each token that is asked of has one; queries and contexts are made by that tower of two.
   enum class Wanted : std::uint8_t { hidden, pooled, logits, queries, contexts };
   struct Options {
     Wanted wanted = Wanted::hidden;

@@ -196,7 +196,7 @@ void read_mamba_mixers(const ConfigJson& json, ModelConfig& c, std::int64_t head
 std::string_view mamba_type(const ModelConfig& c) {
   if (!c.is_hybrid()) return "mamba2";
   if (!c.swiglu) return "nemotron_h";
-  // Of a Bamba's channels transformers turns half, whatever its config.json says.
+  // transformers turns half of a Bamba's channels, whatever its config.json says.
   const bool granite = c.has_layer('E') || !c.has_rope() || c.rotary_percent == 1 ||
                        c.embedding_mult != 1 || c.residual_mult != 1 || c.logit_scale != 1 ||
                        c.softmax_scale;

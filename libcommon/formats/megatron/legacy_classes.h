@@ -6,8 +6,8 @@
 //           pooler: {dense.weight, dense.bias}, output_layer: {weight}},
 //           word_embeddings_for_head: {weight},     on the last of several stages: tied embeddings
 //           lm_head: {dense.weight, ..., bias}, binary_head: {weight, bias}}     of a BERT
-// Of a model of two towers each is such a dict under query_model, context_model or shared_model,
-// with projection_enc: {weight, bias} beside language_model.
+// A model of two towers has such a dict for each, under query_model, context_model or shared_model,
+// and in it projection_enc: {weight, bias} beside language_model.
 // They are written like that, too, with checkpoint_version 3.  Older ones have other names
 // (formats/names/megatron_legacy.h) and no language_model, or its dicts are flat.
 //

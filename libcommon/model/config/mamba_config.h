@@ -11,7 +11,7 @@ struct MambaConfig {
   // A letter for each layer: M is Mamba's, * attention, + latent attention, - an MLP, E experts;
   // all M if none is given.
   std::string hybrid_pattern;
-  // The same of what predicts a further token, of which each has as many.
+  // These layers predict a further token, the same ones each.
   std::string mtp_hybrid_pattern;
   std::int64_t mamba_num_heads = 0, mamba_head_dim = 64;  // 0: the channels are twice hidden_size
   std::int64_t mamba_state_dim = 128, mamba_num_groups = 8;

@@ -122,7 +122,7 @@ struct ModelConfig : Sizes,
     if (multi_latent_attention) return latent_scale();
     return softmax_scale ? *softmax_scale : 1 / std::sqrt(static_cast<double>(head_dim()));
   }
-  // Of a vector that a tower makes.
+  // A vector that a tower makes has so many numbers.
   std::int64_t embedding_width() const {
     return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }

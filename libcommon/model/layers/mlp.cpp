@@ -4,7 +4,7 @@
 
 namespace mt {
 
-// Of a first matrix, whose rows are gates and what these open, or the latter alone.
+// The first matrix has rows of gates and of what these open, or the latter alone.
 static std::vector<Segment> rows_of_fc1(const ModelConfig& c, std::int64_t f, ShardAxis axis) {
   if (!c.is_gated()) return {{"up", f, 0, axis}};
   return {{"gate", f, 0, axis}, {"up", f, 0, axis}};
