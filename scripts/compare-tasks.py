@@ -7,29 +7,31 @@ take the place of datasets.load_dataset(), so that nothing is fetched.
   scripts/compare-tasks.py --goldens FILE
     writes what the harness asks of each document (testdata/eval/prompts.jsonl): no model is run.
   scripts/compare-tasks.py BIN MODEL [--server] [--lambada FILE [--limit N]]
-    runs `mt-eval` and the harness's `hf` backend in fp32 on the CPU, and with --server its
-    `local-completions` on `mt-generate serve`, on MODEL, a folder of Hugging Face's: each log-likelihood must agree to 1e-4,
+    runs `mt-eval` and the harness's `hf` backend in fp32 on the CPU, and with --server its `local-completions` and, of
+    generated texts as chats, where MODEL has a chat template, its `local-chat-completions` on `mt-generate serve`, on MODEL,
+    a folder of Hugging Face's: each log-likelihood must agree to 1e-4,
     each metric of a document exactly, each generated text as it is, and the results to 1e-4 (errors that are
     resampled to 5 %).  A flag of greediness may differ where two logits are closer than 1e-5; it is listed.
 
 Needs from PyPI: lm_eval, torch, transformers, datasets (tried with 0.4.13, 2.15.0, 5.24.0, 5.2.0), scikit-learn.
 """
 import argparse
+import contextlib
 import functools
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 os.environ["HF_DATASETS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = "1"
 import datasets
 import lm_eval
+import transformers
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import hash_string
+from local_server import serving
 
 WORDS = "apple boat cloud drum egg fox grape hill iron jar kite lamp moon nest oak pear".split()
 
@@ -99,6 +101,7 @@ TASKS = {
     "wikitext": page,
 }
 SHOTS = {"truthfulqa_mc1": [0], "truthfulqa_mc2": [0], "lambada_openai": [0], "wikitext": [0], "race": [0]}  # others: 0 and 3
+GENERATED = ("gsm8k", "triviaqa", "nq_open")
 COUNT, POOL = 4, 24
 
 
@@ -209,6 +212,8 @@ def compare(check, ours, results, theirs, side):
         for sample in samples:
             line, where = mine[(sample["doc_id"], sample["filter"])], f"{side} {task} document {sample['doc_id']}"
             for key in ("doc_hash", "prompt_hash", "target_hash"):
+                if key == "prompt_hash" and side == "local-chat-completions":
+                    continue  # which is of messages
                 check.same(f"{where} {key}", line[key], sample[key])
             for i, (a, b) in enumerate(zip(line["resps"], sample["resps"], strict=True)):
                 if isinstance(b[0], str):
@@ -243,18 +248,8 @@ def mt_eval(bin_dir, model, arguments):
     return all_lines[:-1], all_lines[-1]
 
 
-def serve(bin_dir, model):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    process = subprocess.Popen([f"{bin_dir}/mt-generate", "serve", "--quiet", "--load", model, "--device", "cpu", "--dtype", "fp32", "--port", str(port)])
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health")
-            return process, port
-        except OSError:
-            time.sleep(0.1)
-    sys.exit("the server does not answer")
+def has_template(model):
+    return transformers.AutoTokenizer.from_pretrained(model).chat_template is not None
 
 
 def main():
@@ -272,40 +267,39 @@ def main():
     check = Check()
     names = [n for n in TASKS if not o.tasks or n in o.tasks.split(",")]
     sides = [("hf", {"pretrained": o.model, "dtype": "float32", "device": "cpu"})]
-    server = None
-    if o.server:
-        server, port = serve(o.bin, o.model)
-        sides.append(("local-completions", {"model": os.path.basename(o.model.rstrip("/")), "base_url": f"http://127.0.0.1:{port}/v1/completions",
-                                            "tokenizer": o.model, "max_length": 1024, "num_concurrent": 1}))
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            runs = []
-            for shots in (0, 3):
-                some = {name: documents(name) for name in names if shots in SHOTS.get(name, [0, 3])}
-                if some:
-                    runs.append((shots, some, None))
-            if o.lambada:
-                docs = [json.loads(line) for line in open(o.lambada)]
-                runs.append((0, {"lambada_openai": (docs, docs)}, o.limit))
-            for shots, some, limit in runs:
-                for name, (docs, pool) in some.items():
-                    with open(f"{folder}/{name}.jsonl", "w") as a, open(f"{folder}/{name}.fewshot.jsonl", "w") as b:
-                        a.write(lines(docs))
-                        b.write(lines(pool))
-                arguments = ["--task", ",".join(some), "--data", folder, "--num-fewshot", str(shots)] + (["--limit", str(limit)] if limit else [])
+    chats = sides[:]
+    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        if o.server:
+            _, url = stack.enter_context(serving(f"{o.bin}/mt-generate", o.model, "--device", "cpu", "--dtype", "fp32"))
+            of_server = {"model": os.path.basename(o.model.rstrip("/")), "max_length": 1024, "num_concurrent": 1}
+            sides.append(("local-completions", {**of_server, "base_url": f"{url}/v1/completions", "tokenizer": o.model}))
+            chats.append(("local-chat-completions", {**of_server, "base_url": f"{url}/v1/chat/completions"}))
+        runs = []
+        for shots in (0, 3):
+            some = {name: documents(name) for name in names if shots in SHOTS.get(name, [0, 3])}
+            if some:
+                runs.append((shots, some, None, False))
+            if some := {name: docs for name, docs in some.items() if name in GENERATED and has_template(o.model)}:
+                runs.append((shots, some, None, True))
+        if o.lambada:
+            docs = [json.loads(line) for line in open(o.lambada)]
+            runs.append((0, {"lambada_openai": (docs, docs)}, o.limit, False))
+        for shots, some, limit, chat in runs:
+            for name, (docs, pool) in some.items():
+                with open(f"{folder}/{name}.jsonl", "w") as a, open(f"{folder}/{name}.fewshot.jsonl", "w") as b:
+                    a.write(lines(docs))
+                    b.write(lines(pool))
+            arguments = ["--task", ",".join(some), "--data", folder, "--num-fewshot", str(shots)] + (["--limit", str(limit)] if limit else [])
+            arguments += ["--apply-chat-template", "--fewshot-as-multiturn"] if chat else []
+            begin = time.time()
+            ours, results = mt_eval(o.bin, o.model, arguments)
+            print(f"{shots} examples{' of a chat' * chat}, {len(ours)} lines, mt-eval {time.time() - begin:.1f} s")
+            for side, model_args in chats if chat else sides:
                 begin = time.time()
-                ours, results = mt_eval(o.bin, o.model, arguments)
-                print(f"{shots} examples, {len(ours)} lines, mt-eval {time.time() - begin:.1f} s")
-                for side, model_args in sides:
-                    begin = time.time()
-                    theirs = lm_eval.simple_evaluate(side, model_args, tasks=list(some), num_fewshot=shots, limit=limit, batch_size=1,
-                                                     bootstrap_iters=2000, task_manager=load_tasks(folder, list(some), some))
-                    print(f"{side} {time.time() - begin:.1f} s")
-                    compare(check, ours, results, theirs, side)
-    finally:
-        if server:
-            server.terminate()
-            server.wait()
+                theirs = lm_eval.simple_evaluate(side, model_args, tasks=list(some), num_fewshot=shots, limit=limit, batch_size=1, apply_chat_template=chat,
+                                                 bootstrap_iters=2000, task_manager=load_tasks(folder, list(some), some))
+                print(f"{side} {time.time() - begin:.1f} s")
+                compare(check, ours, results, theirs, side)
     print(f"{check.compared} compared, {check.wrong} different, log-likelihoods within {check.worst:.2e}")
     return 1 if check.wrong else 0
 

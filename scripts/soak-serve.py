@@ -23,20 +23,20 @@ import random
 import re
 import resource
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 
-root = pathlib.Path(__file__).resolve().parent.parent
+from local_server import PROGRAM, make_model, root, serving
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--seconds", type=float, default=600)
 parser.add_argument("--streams", type=int, default=256)
 parser.add_argument("--half-open", type=int, default=2000)
 parser.add_argument("--wrong", type=int, default=8)
-parser.add_argument("--program", default=str(root / "build/release/cmd/mt-generate"))
+parser.add_argument("--program", default=PROGRAM)
 options = parser.parse_args()
 trl = root / "testdata/trl"
 ADAPTERS = {"llama": None, "lora": trl / "llama-lora"}
@@ -64,14 +64,6 @@ def offline(model, requests):
             made = subprocess.run(command, input=lines, capture_output=True, text=True, check=True).stdout.splitlines()
             for r, line in zip(some, made, strict=True):
                 r["text"] = json.loads(line)["text"]
-
-
-def make_model(folder):
-    """With positions for prompts of several of a cache's pages."""
-    shutil.copytree(trl / "llama", folder)
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 512}))
-    return folder
 
 
 def make_strong(folder):
@@ -278,26 +270,12 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     scratch = tempfile.TemporaryDirectory()
     make_strong(pathlib.Path(scratch.name) / "strong")
-    model = make_model(pathlib.Path(scratch.name) / "llama")
+    model = make_model(pathlib.Path(scratch.name) / "llama", 512)  # for prompts of several of a cache's pages
     requests = make_requests(model)
-    with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            [options.program, "serve", "--load", str(model), "--port", "0", "--threads", "2", "--inference-max-requests", "32",
-             "--cache-tokens", "2048", "--draft-tokens", "2", "--adapter", *(f"{name}={folder}" for name, folder in ADAPTERS.items() if folder)],
-            stderr=log)
-        port = None
-        while port is None and process.poll() is None:
-            time.sleep(0.1)
-            log.seek(0)
-            found = re.search(r"url=http://127.0.0.1:(\d+)", log.read())
-            port = found and int(found[1])
-        if port is None:
-            sys.exit("the server did not start")
-        sizes, held = asyncio.run(soak(process, port, requests))
+    with serving(options.program, model, "--threads", "2", "--inference-max-requests", "32", "--cache-tokens", "2048", "--draft-tokens", "2",
+                 "--adapter", *(f"{name}={folder}" for name, folder in ADAPTERS.items() if folder)) as (process, url):
+        sizes, held = asyncio.run(soak(process, int(url.rpartition(":")[2]), requests))
         could_add = fillable(process)
-        process.send_signal(signal.SIGTERM)
-        if process.wait(60) != 0:
-            wrong(f"the server ended with {process.returncode}")
     middle = (max(sizes) + min(sizes)) / 2
     away = 100 * (max(sizes) - middle) / middle
     # The first seconds are no measure: only a longer run says whether memory grows.

@@ -2,20 +2,35 @@
 """The openai package of PyPI, unmodified, against a server: completions, chats, streams, tools, structured output,
 embeddings and errors.
 
-  scripts/try-clients.py URL    of `mt-generate serve`, with a chat template that has tools and with --max-body 1
+  scripts/try-clients.py [URL]    of `mt-generate serve`, with a chat template that has tools and with --max-body 1; else
+                                  of one that it starts with testdata's llama
 
 Needs openai (3.57) and pydantic.  Any model will do: what is checked holds for every one.  Exit code: 0, or 1 with the
 check that failed.
 """
+import atexit
 import base64
+import contextlib
 import json
 import struct
 import sys
+import tempfile
 
 import openai
 import pydantic
+from local_server import PROGRAM, make_model, root, serving
 
-client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="none", max_retries=0)
+
+def own_server():
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    model = make_model(stack.enter_context(tempfile.TemporaryDirectory()) + "/llama", 4096)
+    template = str(root / "testdata/trl/masks/qwen2_5.jinja")
+    return stack.enter_context(serving(PROGRAM, model, "--max-body", "1", "--chat-template", template))[1]
+
+
+url = sys.argv[1] if len(sys.argv) > 1 else own_server()
+client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
 model = client.models.list().data[0].id
 
 

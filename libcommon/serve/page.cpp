@@ -11,15 +11,23 @@ const std::string_view kPage = R"html(<!doctype html>
 <style>
   :root { color-scheme: light dark; --line: #8886; --soft: #8882; --main: #0a7d55; }
   * { box-sizing: border-box; }
+  [hidden] { display: none !important; }
   body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-  h1 { font-size: 1.1rem; margin: 0 0 .8rem; font-weight: 600; }
+  header { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: center; margin-bottom: .8rem; }
+  h1 { flex: 1; font-size: 1.1rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }
   h1 small { font-weight: 400; opacity: .7; margin-left: .5rem; }
-  textarea, #text { width: 100%; border: 1px solid var(--line); border-radius: .4rem;
+  textarea, .text { width: 100%; border: 1px solid var(--line); border-radius: .4rem;
     padding: .7rem; font: 15px/1.6 ui-monospace, monospace; background: transparent; color: inherit; }
   textarea { min-height: 8rem; resize: vertical; }
-  #text { min-height: 8rem; white-space: pre-wrap; overflow-wrap: anywhere; margin-top: .8rem; }
-  form { display: flex; flex-wrap: wrap; gap: .8rem; align-items: end; margin-top: .6rem; }
-  label { display: grid; font-size: .8rem; opacity: .9; }
+  #system, #message { min-height: 3.5rem; }
+  .text { min-height: 3rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+  #text { min-height: 8rem; margin-top: .8rem; }
+  #talk { list-style: none; margin: .6rem 0; padding: 0; display: grid; gap: .6rem; }
+  #talk b { font-size: .8rem; font-weight: 600; opacity: .9; }
+  #talk .user .text { background: var(--soft); }
+  form { display: flex; flex-wrap: wrap; gap: .8rem; align-items: end; padding: .6rem 0; background: Canvas; }
+  form:has(#stop:enabled) { position: sticky; bottom: 0; }
+  label { display: grid; font-size: .8rem; }
   input { width: 6.5rem; font: inherit; font-size: .95rem; padding: .25rem .4rem;
     border: 1px solid var(--line); border-radius: .3rem; background: transparent; color: inherit; }
   label.check { display: flex; gap: .4rem; align-items: center; font-size: .9rem; padding-bottom: .3rem; }
@@ -27,17 +35,28 @@ const std::string_view kPage = R"html(<!doctype html>
   button { font: inherit; padding: .3rem 1rem; border-radius: .3rem; border: 1px solid var(--main);
     background: var(--main); color: #fff; cursor: pointer; }
   button:disabled { opacity: .4; cursor: default; }
-  button.second { background: transparent; color: inherit; border-color: var(--line); }
+  button.second, button[aria-pressed=false] { background: transparent; color: inherit; border-color: var(--line); }
   .token { border-radius: .15rem; cursor: pointer; }
   .token:hover, .token:focus-visible { outline: 1px solid var(--main); }
-  #state { font-size: .85rem; opacity: .8; margin-top: .4rem; min-height: 1.3rem; }
+  #state { font-size: .85rem; opacity: .9; margin-top: .4rem; min-height: 1.3rem; overflow-wrap: anywhere; }
   #others { position: absolute; border: 1px solid var(--line); border-radius: .4rem; padding: .4rem .7rem;
     background: Canvas; color: CanvasText; font: 14px/1.5 ui-monospace, monospace; box-shadow: 0 2px 10px #0004; }
   #others td { padding-right: 1rem; white-space: pre; }
-  .wrong { color: #c33; }
+  .wrong { color: light-dark(#b02020, #ff9a90); }
 </style>
-<h1>mt <small id="name"></small></h1>
-<textarea id="prompt" aria-label="Prompt" placeholder="A prompt. Ctrl+Enter continues it, Escape stops." autofocus></textarea>
+<header>
+  <h1>mt <small id="name"></small></h1>
+  <button id="prompts" type="button" aria-pressed="true">Prompt</button>
+  <button id="chats" type="button" aria-pressed="false">Chat</button>
+</header>
+<main id="continuing">
+  <textarea id="prompt" aria-label="Prompt" placeholder="A prompt. Ctrl+Enter continues it, Escape stops." autofocus></textarea>
+</main>
+<main id="talking" hidden>
+  <label>system prompt<textarea id="system" placeholder="What the model is told before all messages; may be empty."></textarea></label>
+  <ol id="talk" aria-live="polite" aria-label="Messages"></ol>
+  <textarea id="message" aria-label="Message" placeholder="Enter sends it, Shift+Enter breaks a line, Escape stops."></textarea>
+</main>
 <form id="form">
   <label>tokens<input id="max_tokens" type="number" min="1" value="128"></label>
   <label>temperature<input id="temperature" type="number" min="0" max="100" step="0.05" value="0.8"></label>
@@ -48,32 +67,47 @@ const std::string_view kPage = R"html(<!doctype html>
   <label class="check"><input id="colours" type="checkbox" checked>probabilities</label>
   <button id="go">Continue</button>
   <button id="stop" class="second" type="button" disabled>Stop</button>
+  <button id="again" class="second" type="button" hidden>Again</button>
+  <button id="clear" class="second" type="button" hidden>Clear</button>
 </form>
 <div id="state" role="status"></div>
-<div id="text" aria-live="polite" aria-label="Text"></div>
+<div id="text" class="text" aria-live="polite" aria-label="Text"></div>
 <script>
 'use strict';
 const at = id => document.getElementById(id);
 let running = null, others = null;
+let messages = [];  // of the chat, but for the system prompt: each with its role, its content and its item on the page
 
 const key = () => at('key').value ? {Authorization: 'Bearer ' + at('key').value} : {};
+function tell(text, wrong) {
+  at('state').className = wrong ? 'wrong' : '';
+  at('state').textContent = text;
+}
 async function who() {
   const answer = await fetch('/v1/models', {headers: key()});
-  if (answer.status === 401) { at('keys').hidden = false; return; }
+  if (answer.status === 401) {
+    at('keys').hidden = false;
+    tell('This server asks for an API key.', at('key').value !== '');
+    return;
+  }
   const model = (await answer.json()).data[0];
   at('name').textContent = model.id + ', ' + model.max_model_len + ' tokens';
+  tell('');
 }
 at('key').addEventListener('change', who);
+
+// --- Tokens and what else was likely ---
 
 function close() { if (others) others.remove(); others = null; }
 function show(token, top) {
   close();
   others = document.createElement('div');
   others.id = 'others';
+  others.setAttribute('role', 'status');
   const table = document.createElement('table');
-  for (const [text, p] of Object.entries(top).sort((a, b) => b[1] - a[1])) {
+  for (const [text, p] of top) {
     const row = table.insertRow();
-    row.insertCell().textContent = JSON.stringify(text).slice(1, -1);
+    row.insertCell().textContent = text.replace(/[\0-\x1f]/g, c => JSON.stringify(c).slice(1, -1));
     row.insertCell().textContent = (100 * Math.exp(p)).toFixed(1) + ' %';
   }
   others.append(table);
@@ -83,45 +117,60 @@ function show(token, top) {
   others.style.left = left + scrollX + 'px';
   others.style.top = box.bottom + scrollY + 4 + 'px';
 }
-function add(choice) {
-  const probs = choice.logprobs;
-  if (!probs || !at('colours').checked) { at('text').append(choice.text); return; }
+// As completions and as chats say them: each token's text, its log-probability and the likeliest instead of it.
+function tokens_of(probs) {
+  if (!probs) return [];
+  if (probs.content)
+    return probs.content.map(t => ({text: t.token, p: t.logprob, top: t.top_logprobs.map(o => [o.token, o.logprob])}));
+  return probs.tokens.map((text, i) => ({text, p: probs.token_logprobs[i],
+    top: Object.entries(probs.top_logprobs[i]).sort((a, b) => b[1] - a[1])}));
+}
+function add(place, text, tokens) {
+  if (!tokens.length) { place.append(text); return; }
   // The text is what counts; tokens share it out as far as they are characters of their own.
-  let left = choice.text;
-  probs.tokens.forEach((token, i) => {
-    const last = i + 1 === probs.tokens.length;
-    const part = last ? left : left.startsWith(token) ? token : '';
+  let left = text;
+  tokens.forEach((token, i) => {
+    const last = i + 1 === tokens.length;
+    const part = last ? left : left.startsWith(token.text) ? token.text : '';
     left = left.slice(part.length);
     if (!part) return;
     const span = document.createElement('span');
     span.className = 'token';
-    span.tabIndex = 0;
+    span.tabIndex = place.querySelector('.token') ? -1 : 0;  // arrows lead to the others
     span.textContent = part;
-    const p = Math.exp(probs.token_logprobs[i]);
+    const p = Math.exp(token.p);
     span.style.background = `hsl(${120 * p} 70% 50% / 22%)`;
     span.title = (100 * p).toFixed(1) + ' %';
-    span.onclick = event => { event.stopPropagation(); show(span, probs.top_logprobs[i]); };
-    span.onkeydown = event => { if (event.key === 'Enter') show(span, probs.top_logprobs[i]); };
-    at('text').append(span);
+    span.onclick = event => { event.stopPropagation(); show(span, token.top); };
+    span.onkeydown = event => {
+      const to = {ArrowLeft: 'previousElementSibling', ArrowRight: 'nextElementSibling'}[event.key];
+      if (event.key === 'Enter') show(span, token.top);
+      if (!to || !span[to]) return;
+      event.preventDefault();
+      close();
+      span.tabIndex = -1;
+      span[to].tabIndex = 0;
+      span[to].focus();
+    };
+    place.append(span);
   });
 }
-async function go() {
-  if (running) return;
+
+// --- Asking ---
+
+// What follows goes to `place` as it comes; returns its text, or null where nothing did and that is no wish of the user's.
+async function ask(route, asked, place) {
   close();
   const number = id => at(id).value === '' ? undefined : Number(at(id).value);
-  const body = {prompt: at('prompt').value, stream: true, stream_options: {include_usage: true},
-    max_tokens: number('max_tokens'), temperature: number('temperature'), top_p: number('top_p'),
-    top_k: number('top_k'), seed: number('seed'), logprobs: at('colours').checked ? 5 : undefined};
+  const body = {...asked, stream: true, stream_options: {include_usage: true}, max_tokens: number('max_tokens'),
+    temperature: number('temperature'), top_p: number('top_p'), top_k: number('top_k'), seed: number('seed')};
   running = new AbortController();
-  at('go').disabled = true;
-  at('stop').disabled = false;
-  at('text').textContent = '';
-  at('state').className = '';
-  at('state').textContent = '';
+  update();
+  tell('');
   const begun = performance.now();
-  let made = 0, reason = 'stopped';
+  let said = '', made = 0, reason = 'stopped', wrong = false;
   try {
-    const answer = await fetch('/v1/completions', {method: 'POST', signal: running.signal,
+    const answer = await fetch(route, {method: 'POST', signal: running.signal,
       headers: {'Content-Type': 'application/json', ...key()}, body: JSON.stringify(body)});
     if (answer.status === 401) at('keys').hidden = false;
     if (!answer.ok) throw new Error((await answer.json()).error.message);
@@ -132,35 +181,120 @@ async function go() {
       buffer += value;
       const events = buffer.split('\n\n');
       buffer = events.pop();
+      const below = innerHeight + scrollY + 8 >= document.body.scrollHeight;
       for (const event of events) {
         if (!event.startsWith('data: ') || event === 'data: [DONE]') continue;
         const chunk = JSON.parse(event.slice(6));
         if (chunk.error) throw new Error(chunk.error.message);
         if (chunk.usage) made = chunk.usage.completion_tokens;
         for (const choice of chunk.choices) {
-          add(choice);
+          const text = choice.delta ? choice.delta.content || '' : choice.text;
+          add(place, text, tokens_of(choice.logprobs));
+          said += text;
           if (choice.finish_reason) reason = choice.finish_reason;
         }
       }
+      if (below) scrollTo(0, document.body.scrollHeight);
     }
   } catch (error) {
-    if (error.name !== 'AbortError') {
-      reason = error.message;
-      at('state').className = 'wrong';
-    }
+    wrong = error.name !== 'AbortError';
+    if (wrong) reason = error.message;
   }
   const seconds = (performance.now() - begun) / 1000;
-  at('state').textContent = made ? `${made} tokens in ${seconds.toFixed(1)} s, ${reason}` : reason;
+  tell(made ? `${made} tokens in ${seconds.toFixed(1)} s, ${reason}` : reason, wrong);
   running = null;
-  at('go').disabled = false;
-  at('stop').disabled = true;
+  update();
+  return wrong && !said ? null : said;
+}
+async function go() {
+  if (running) return;
+  if (is_chat()) return send();
+  at('text').textContent = '';
+  await ask('/v1/completions', {prompt: at('prompt').value, logprobs: at('colours').checked ? 5 : undefined}, at('text'));
+}
+
+// --- The chat ---
+
+const is_chat = () => !at('talking').hidden;
+function put(role, content) {
+  const item = document.createElement('li'), name = document.createElement('b'), text = document.createElement('div');
+  item.className = role;
+  name.textContent = role;
+  text.className = 'text';
+  text.textContent = content;
+  item.append(name, text);
+  at('talk').append(item);
+  const message = {role, content, item};
+  messages.push(message);
+  return message;
+}
+function take_back() { messages.pop().item.remove(); }
+async function send() {
+  const content = at('message').value;
+  if (!content) return;
+  at('message').value = '';
+  put('user', content);
+  if (await answer()) return;
+  take_back();  // it was not heard
+  at('message').value = content;
+  update();
+}
+async function answer() {
+  const heard = messages.map(({role, content}) => ({role, content}));
+  if (at('system').value) heard.unshift({role: 'system', content: at('system').value});
+  const message = put('assistant', '');
+  const probs = at('colours').checked ? {logprobs: true, top_logprobs: 5} : {};
+  const said = await ask('/v1/chat/completions', {messages: heard, ...probs}, message.item.lastChild);
+  if (said === null) take_back();
+  else message.content = said;
+  return said !== null;
+}
+async function again() {
+  if (running || !messages.length) return;
+  if (messages.at(-1).role === 'assistant') take_back();
+  await answer();
+}
+function clear() {
+  while (messages.length) take_back();
+  tell('');
+  update();
+  at('message').focus();
+}
+
+// --- Buttons and keys ---
+
+function update() {
+  at('go').textContent = is_chat() ? 'Send' : 'Continue';
+  at('go').disabled = running !== null;
+  at('stop').disabled = running === null;
+  for (const id of ['again', 'clear']) {
+    at(id).hidden = !is_chat();
+    at(id).disabled = running !== null || !messages.length;
+  }
+  for (const id of ['prompts', 'chats']) {
+    at(id).setAttribute('aria-pressed', (id === 'chats') === is_chat());
+    at(id).disabled = running !== null;
+  }
+}
+function change(chat) {
+  close();
+  at('continuing').hidden = at('text').hidden = chat;
+  at('talking').hidden = !chat;
+  tell('');
+  update();
+  at(chat ? 'message' : 'prompt').focus();
 }
 const stop = () => { if (running) running.abort(); };
+at('prompts').onclick = () => change(false);
+at('chats').onclick = () => change(true);
 at('form').onsubmit = event => { event.preventDefault(); go(); };
 at('stop').onclick = stop;
+at('again').onclick = again;
+at('clear').onclick = clear;
 document.onclick = close;
 document.onkeydown = event => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); go(); }
+  const sends = event.ctrlKey || event.metaKey || (event.target === at('message') && !event.shiftKey);
+  if (event.key === 'Enter' && sends && !event.isComposing) { event.preventDefault(); go(); }
   if (event.key === 'Escape') { close(); stop(); }
 };
 who();
