@@ -23,6 +23,7 @@ void EvalOptions::add_to(CommandLine& cl) {
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
+  add_vocab_size_to(cl, tokenizer);
   cl.section("Evaluation");
   cl.option("--task", &task, "TASK",
             "what to measure: perplexity of a GPT, Megatron-LM's WIKITEXT103 or LAMBADA, or tasks "

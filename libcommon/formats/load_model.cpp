@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/command.h"
 #include "formats/chat_files.h"
 #include "formats/finite_weights.h"
 #include "formats/hugging_face/hugging_face_config.h"
@@ -11,6 +12,7 @@
 #include "model/model_table.h"
 #include "tensor/host_copy.h"
 #include "text/hf/hf_tokenizer.h"
+#include "text/null_tokenizer.h"
 #include "text/same_ids.h"
 
 namespace mt {
@@ -38,10 +40,11 @@ const char* name_of(ModelFamily family) {
   return "a T5";
 }
 
-std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
-                                            const TokenizerOptions& options) {
+std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source, TokenizerOptions options) {
   check_no_files_without_type(options);
   if (options.type.empty()) return source.make_tokenizer(options);
+  if (options.type == NullTokenizer::kType && options.vocab_size == 0)
+    options.vocab_size = source.config().vocab_size - 1;
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
   const std::string expected = tokenizer_identity(source.manifest_extra());
   if (!expected.empty() && expected != tokenizer->identity() &&
@@ -49,6 +52,16 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
     fail(Exit::bad_config, source.path(), ": was trained with a tokenizer of identity ", expected,
          ", but the one given has ", tokenizer->identity());
   return tokenizer;
+}
+
+// What --vocab-size says of a vocabulary that is known without it.
+void check_vocab_size(std::int64_t said, const Tokenizer& tokenizer, const ModelConfig& config,
+                      const std::string& path) {
+  const std::int64_t of_tokenizer =
+      tokenizer.type() == NullTokenizer::kType ? tokenizer.eod() : tokenizer.vocab_size();
+  if (said != 0 && said != of_tokenizer && said != config.vocab_size)
+    fail(Exit::bad_config, "--vocab-size ", said, ": ", path, " knows ", config.vocab_size,
+         " tokens, and its tokenizer is of ", of_tokenizer);
 }
 
 void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& path,
@@ -71,6 +84,13 @@ std::vector<std::int32_t> token_ids_of(const ModelSource& source, const char* me
 }
 
 }  // namespace
+
+void add_vocab_size_to(CommandLine& cl, TokenizerOptions& tokenizer) {
+  cl.option("--vocab-size", &tokenizer.vocab_size, "N",
+            "NullTokenizer: ids below the one that ends a document, by default all that the model "
+            "has; TikTokenizer: all ids; with others it must be the model's, or the tokenizer's",
+            at_least(1));
+}
 
 std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer) {
   if (source.config().family != ModelFamily::t5) return {};
@@ -115,6 +135,7 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
                      .path = source->path(),
                      .end_tokens = end_tokens_of(*source),
                      .chat_files = chat_files_of(source->companions(), tokenizer)};
+  check_vocab_size(tokenizer.vocab_size, *loaded.tokenizer, config, source->path());
   check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
   loaded.start_token = start_token_of(*source, *loaded.tokenizer);
   ParamTable& table = loaded.model->table();

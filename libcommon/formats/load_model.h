@@ -29,6 +29,9 @@ inline constexpr const char* kLoadedAdapter =
 inline constexpr const char* kDtypeAsStored =
     "; default: what the checkpoint is in, but on the CPU fp32 for 16 bits, and on a GPU for fp64";
 
+// The --vocab-size of such a program, behind what TokenizerOptions declares.
+void add_vocab_size_to(CommandLine& cl, TokenizerOptions& tokenizer);
+
 struct LoadedModel {
   std::unique_ptr<Model> model;  // without gradients
   std::unique_ptr<Tokenizer> tokenizer;

@@ -126,6 +126,7 @@ void EmbedOptions::add_to(CommandLine& cl) {
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
+  add_vocab_size_to(cl, tokenizer);
   cl.section("Embeddings");
   cl.flag("--pooled", &pooled, "what the pooler makes of [CLS], not the mean of the other tokens");
   cl.option("--json-key", &key, "KEY", "member with the text, in JSON lines");

@@ -14,6 +14,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
+  add_vocab_size_to(cl, tokenizer);
   completion.add_to(cl, &stop);
   chat.add_to(cl);
   cl.section("Output");

@@ -14,6 +14,8 @@ void TalkOptions::add_to(CommandLine& cl) {
   cl.option("--system", &system, "TEXT", "the first message, which tells the model how to answer");
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
+  tokenizer.add_extra_ids_to(cl);
+  add_vocab_size_to(cl, tokenizer);
   completion.add_to(cl, &stop);
   chat.add_to(cl);
   cl.section("Run");

@@ -45,7 +45,7 @@ void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exc
   fields.pass_over({"content"});
   const bool special = fields.flag("add_special_tokens").value_or(true);
   const bool pieces = fields.flag("with_pieces").value_or(false);
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   const Tokenizer& tokenizer = serving.model.tokenizer;
   std::vector<std::int32_t> ids;
   if (special)
@@ -70,7 +70,7 @@ void serve_detokenize(const Serving& serving, const std::shared_ptr<Exchange>& e
   std::vector<std::int32_t> ids;
   for (const std::int64_t id : fields.integers("tokens", 0, tokenizer.vocab_size() - 1))
     ids.push_back(static_cast<std::int32_t>(id));
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   const std::string text = tokenizer.decode_text(ids);
   JsonWriter json;
   json.begin_object().member("prompt", text).member("content", text).end_object();

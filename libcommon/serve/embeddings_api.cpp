@@ -94,7 +94,7 @@ void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& e
   pending->dimensions =
       static_cast<std::size_t>(fields.integer("dimensions", 1, most).value_or(most));
   fields.pass_over({"user"});
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   check_accepts(serving);
   // A text at a time, between which others get their tokens.
   const auto next = [pending](const auto& self, EngineLoop& loop) -> void {

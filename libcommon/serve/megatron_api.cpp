@@ -216,11 +216,13 @@ void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchan
 void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   try {
     MegatronRequest request = parse_megatron_request(exchange->request().body);
+    check_unknown(serving, request.unknown);
     if (request.beam_width) return begin_beams(serving, exchange, request);
     begin(serving, exchange, std::move(request));
   } catch (const MegatronRefusal& refusal) {
     say(*exchange, serving.megatron_compat && !refusal.bad_request ? 200 : 400, refusal.text);
   } catch (const ApiError& error) {
+    if (error.status == 400) return say(*exchange, 400, error.message);
     say(*exchange, error.status, error.message, {{"Retry-After", "1"}});
   } catch (const Error& error) {
     say(*exchange, serving.megatron_compat ? 200 : 400, error.what());

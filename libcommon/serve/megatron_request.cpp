@@ -1,6 +1,7 @@
 #include "serve/megatron_request.h"
 
 #include <cmath>
+#include <set>
 
 #include "base/json_parse.h"
 #include "serve/request_json.h"
@@ -37,6 +38,8 @@ class Reader {
     read_sampling();
     read_flags();
     read_beams();
+    for (const auto& [key, value] : body_)
+      if (!asked_.contains(key)) request_.unknown.emplace_back(key);
     return request_;
   }
 
@@ -44,7 +47,10 @@ class Reader {
   [[noreturn]] static void bad(const char* text) { throw MegatronRefusal{text, true}; }
   [[noreturn]] static void refuse(const char* text) { throw MegatronRefusal{text, false}; }
 
-  bool has(std::string_view name) const { return body_[name].error() == simdjson::SUCCESS; }
+  bool has(std::string_view name) {
+    asked_.insert(name);
+    return body_[name].error() == simdjson::SUCCESS;
+  }
   element member(std::string_view name) const { return body_[name].value(); }
 
   std::int64_t integer_of(std::string_view name, const char* otherwise) const {
@@ -57,7 +63,7 @@ class Reader {
     if (!value) refuse(otherwise);
     return *value;
   }
-  void read_flag(std::string_view name, bool& into, const char* otherwise) const {
+  void read_flag(std::string_view name, bool& into, const char* otherwise) {
     if (has(name) && member(name).get(into) != simdjson::SUCCESS) refuse(otherwise);
   }
 
@@ -161,6 +167,7 @@ class Reader {
   }
 
   simdjson::dom::object body_;
+  std::set<std::string_view> asked_;
   MegatronRequest request_;
 };
 

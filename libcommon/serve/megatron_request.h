@@ -25,6 +25,7 @@ struct MegatronRequest {
   std::optional<std::int64_t> beam_width = {};
   std::optional<std::int64_t> stop_token = {};  // of beams, as is the next
   double length_penalty = 1;
+  std::vector<std::string> unknown = {};  // fields that such a server does not look at
 
   // What it asks of the completion of one prompt.
   CompletionOptions completion(const Tokenizer& tokenizer, std::uint64_t seed) const;

@@ -15,7 +15,7 @@ static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   CompletionRequest request = read_completion_request(fields, drawn_seed());
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   answer_completions(serving, exchange, std::move(request), false);
 }
 
@@ -71,7 +71,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   fields.refuse("modalities", "only text is answered", R"(["text"])");
   read_calls(serving, fields, request);
   fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   answer_completions(serving, exchange, std::move(request), true);
 }
 
@@ -79,7 +79,7 @@ void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange
   RequestFields fields(exchange->request().body);
   adapter_of(serving, fields.text("model").value_or(""));
   const std::string text = chat_text(serving, *exchange, fields);
-  check_unknown(serving, fields);
+  check_unknown(serving, fields.unknown());
   JsonWriter json;
   exchange->answer(200, kJson, json.begin_object().member("prompt", text).end_object().text());
 }

@@ -36,6 +36,7 @@ void ServeOptions::add_to(CommandLine& cl) {
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
+  add_vocab_size_to(cl, tokenizer);
   chat.add_to(cl);
   cl.section("Server");
   cl.option("--host", &host, "ADDRESS",

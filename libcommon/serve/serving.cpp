@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
-#include "serve/request_fields.h"
 
 namespace mt {
 
@@ -66,8 +65,8 @@ const std::string& name_of(const Serving& serving, std::int64_t adapter) {
   return adapter == 0 ? serving.name : serving.adapters.at(static_cast<std::size_t>(adapter - 1));
 }
 
-void check_unknown(const Serving& serving, const RequestFields& fields) {
-  for (const std::string& name : fields.unknown()) {
+void check_unknown(const Serving& serving, const std::vector<std::string>& fields) {
+  for (const std::string& name : fields) {
     if (serving.strict_fields) throw ApiError{.message = name + ": unknown field", .param = name};
     serving.log.detail("a request has the unknown field " + name);
   }

@@ -17,7 +17,6 @@ namespace mt {
 
 class ChatPrompts;
 class Grammars;
-class RequestFields;
 
 struct Serving {
   const CompletionModel& model;
@@ -57,7 +56,7 @@ std::int64_t adapter_of(const Serving& serving, std::string_view name);
 const std::string& name_of(const Serving& serving, std::int64_t adapter);  // the reverse
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
-void check_unknown(const Serving& serving, const RequestFields& fields);
+void check_unknown(const Serving& serving, const std::vector<std::string>& fields);
 
 std::int64_t seconds_since_1970();
 std::uint64_t drawn_seed();              // of a request that brings none
