@@ -37,6 +37,7 @@ CachedPass::CachedPass(const Model& model, const Options& options)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
       rows_(std::min(std::max(options.rows, options.sequences), kTogether)),
+      asked_(options.asked > 0 ? std::min(options.asked, rows_) : rows_),
       has_states_(
           std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
@@ -134,7 +135,9 @@ void CachedPass::reserve_pass() {
     CachedPast alone = all;
     alone.slot = 0;
     pass.on_host(pass.logits(alone));
-    const PassInput in = pass.input({.sequences = rows_, .rows = rows_, .pages = pages});
+    pass.input({.sequences = rows_, .rows = asked_, .pages = pages});
+    pass.on_host(pass.logits(all));
+    const PassInput in = pass.input({.sequences = asked_, .rows = asked_, .pages = pages});
     const Tensor logits = pass.logits(all);
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
@@ -263,9 +266,18 @@ void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_
 
 // --- Passes -------------------------------------------------------------------------------------
 
+// The numbers of the last of as many tokens of each sequence.
+static std::vector<std::int32_t> last_of(std::int64_t sequences, std::int64_t length) {
+  std::vector<std::int32_t> last;
+  for (std::int64_t i = 1; i <= sequences; ++i)
+    last.push_back(static_cast<std::int32_t>(i * length - 1));
+  return last;
+}
+
 // The input of a pass over as many more tokens of each sequence, which have been seen then.
 PassInput CachedPass::put(std::span<const std::int64_t> sequences,
-                          std::span<const std::int32_t> ids, std::span<const std::int32_t> read) {
+                          std::span<const std::int32_t> ids, std::span<const std::int32_t> asked,
+                          std::span<const std::int32_t> read) {
   const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
                      pages = pages_of(room_.tokens);
   if (steps_) steps_->forget();
@@ -274,11 +286,12 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
     for (const std::int64_t i : sequences) add_sequence(adapted, at(i).adapter);
   const PassInput in = pass_.input({.sequences = count,
                                     .length = length,
-                                    .rows = count,
+                                    .rows = std::ssize(asked),
                                     .read = std::ssize(read),
                                     .pages = pages,
                                     .adapted = std::move(adapted)});
   std::ranges::copy(ids, in.ids.as<std::int32_t>());
+  std::ranges::copy(asked, in.rows.as<std::int32_t>());
   if (!read.empty()) {
     std::ranges::copy(read, in.read.as<std::int32_t>());
     const auto positions = in.read_positions.span<std::int32_t>();
@@ -290,7 +303,6 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
     std::int32_t* const positions = in.positions.as<std::int32_t>() + i * length;
     std::iota(positions, positions + length, static_cast<std::int32_t>(sequence.length));
     sequence.length += length;
-    in.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>((i + 1) * length - 1);
     in.slots.as<std::int32_t>()[i] =
         static_cast<std::int32_t>(sequences[static_cast<std::size_t>(i)]);
     in.lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(sequence.length);
@@ -324,7 +336,7 @@ std::span<const std::int32_t> CachedPass::see_pieces(std::int64_t number,
   };
   while (ids.size() > whole() || (all && !ids.empty())) {
     const auto piece = ids.first(std::min(ids.size(), whole()));
-    const PassInput in = put(alone, piece, std::exchange(read, {}));
+    const PassInput in = put(alone, piece, last_of(1, std::ssize(piece)), std::exchange(read, {}));
     pass_.see(past(alone, in.size));
     name_page(at(number), piece);
     stream_.synchronize();  // the next input's place is that of this one
@@ -342,7 +354,7 @@ ConstTensor CachedPass::next_logits(std::int64_t number, std::span<const std::in
                                     std::span<const std::int32_t> read) {
   const std::span<const std::int64_t> alone(&number, 1);
   ids = see_pieces(number, ids, read, false);
-  const PassInput in = put(alone, ids, read);
+  const PassInput in = put(alone, ids, last_of(1, std::ssize(ids)), read);
   const Tensor logits = pass_.logits(past(alone, in.size));
   name_page(at(number), ids);
   return pass_.on_host(logits);
@@ -350,9 +362,16 @@ ConstTensor CachedPass::next_logits(std::int64_t number, std::span<const std::in
 
 ConstTensor CachedPass::next_logits(std::span<const std::int64_t> sequences,
                                     std::span<const std::int32_t> ids) {
-  assert(sequences.size() == ids.size() && std::ssize(ids) <= kTogether);
+  return next_logits(sequences, ids, last_of(std::ssize(sequences), 1));
+}
+
+ConstTensor CachedPass::next_logits(std::span<const std::int64_t> sequences,
+                                    std::span<const std::int32_t> ids,
+                                    std::span<const std::int32_t> asked) {
+  assert(sequences.size() == ids.size() && std::ssize(ids) <= rows_);
+  assert(!asked.empty() && std::ssize(asked) <= asked_);
   make_room(sequences, 1);
-  const PassInput in = put(sequences, ids);
+  const PassInput in = put(sequences, ids, asked);
   return pass_.on_host(pass_.logits(past(sequences, in.size)));
 }
 
@@ -374,7 +393,7 @@ std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64
                          .choices = {choices.begin(), choices.end()}},
                         *cache_, rows);
   }
-  const PassInput in = put(sequences, ids);
+  const PassInput in = put(sequences, ids, last_of(std::ssize(sequences), 1));
   std::memcpy(in.choices.data(), choices.data(), in.choices.bytes());
   const Tensor logits = pass_.logits(past(sequences, in.size));
   sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, stream_);

@@ -37,6 +37,7 @@ class CachedPass {
     std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens
     std::int64_t sequences = 1;     // at most
     std::int64_t rows = 0;          // tokens of a step at most; 0: one of each sequence
+    std::int64_t asked = 0;         // of them those whose logits are asked for at most; 0: all
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
@@ -81,6 +82,9 @@ class CachedPass {
   // each gets the bits that it gets alone.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
+  // The same of some of these tokens, `asked` by their numbers: [asked, vocab_size].
+  ConstTensor next_logits(std::span<const std::int64_t> sequences,
+                          std::span<const std::int32_t> ids, std::span<const std::int32_t> asked);
   // Instead of the logits the tokens that are chosen from them (kernels/sample.h), on the model's
   // device; valid until the next call.  A call that goes on with the tokens of the one before, and
   // with choices of the places behind, finds its step running on a GPU.
@@ -117,7 +121,7 @@ class CachedPass {
   void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);
   PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
-                std::span<const std::int32_t> read = {});
+                std::span<const std::int32_t> asked, std::span<const std::int32_t> read = {});
   CachedPast past(std::span<const std::int64_t> sequences, const PassSize& size) const;
   void name_page(const Sequence& sequence, std::span<const std::int32_t> ids);
   std::span<const std::int32_t> see_pieces(std::int64_t sequence, std::span<const std::int32_t> ids,
@@ -126,9 +130,9 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
-  std::int64_t rows_;  // of a step
-  bool has_states_;    // which pass on from token to token
-  bool all_at_once_;   // the cache has all pages from the beginning
+  std::int64_t rows_, asked_;  // of a step
+  bool has_states_;            // which pass on from token to token
+  bool all_at_once_;           // the cache has all pages from the beginning
   Room room_;
   bool has_pass_ = false;  // the pass and the steps have this room; else make() gives it to them
   PagePool pool_;

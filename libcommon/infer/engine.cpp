@@ -33,7 +33,8 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.limits.max_requests,
-                    .rows = options.limits.max_requests * (1 + options.limits.draft_tokens),
+                    .rows = options.limits.max_requests * kFewRows,
+                    .asked = options.limits.max_requests * (1 + options.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens}),
@@ -182,18 +183,32 @@ void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
     pass_.see(sequence, ids, read);
 }
 
-// In the order of their tickets.  What was begun has pages for its prompt.
-void Engine::read_prompts(std::span<const std::int64_t> sequences) {
+// Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
+// read the weights once.  A prompt says it alone: other pieces are multiplied with other bits.
+bool Engine::is_short(std::int64_t sequence, std::int64_t tokens) {
+  return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.can_take_back() &&
+         at(sequence).completion->read().empty();
+}
+
+// In the order of their tickets.  What was begun has pages for its prompt.  Returns those whose
+// next piece is short, and is not read yet.
+std::vector<std::int64_t> Engine::read_prompts(std::span<const std::int64_t> sequences) {
   const std::int64_t page = pass_.page_tokens(),
                      budget = std::max(page, options_.limits.prefill_tokens);
   std::int64_t left = budget;
+  std::vector<std::int64_t> with_short;
   for (const std::int64_t sequence : sequences)
     while (left > 0 && reads_prompt(sequence)) {
       const std::int64_t seen = pass_.length(sequence);
       const std::int64_t piece = std::min(page - seen % page, at(sequence).prompt - seen);
-      read_piece(sequence, piece);
       left -= piece;
+      if (is_short(sequence, piece)) {
+        with_short.push_back(sequence);
+        break;
+      }
+      read_piece(sequence, piece);
     }
+  return with_short;
 }
 
 // What is guessed has pages, too, where any are left.
@@ -203,12 +218,15 @@ std::vector<Engine::Turn> Engine::turns_of(std::span<const std::int64_t> sequenc
   for (const std::int64_t sequence : sequences) {
     const std::int64_t seen = pass_.length(sequence);
     const auto left = unseen(at(sequence), seen);
+    const std::int64_t piece = at(sequence).prompt - seen;  // what is left of its prompt, if any
     const std::int64_t most =
         std::min(drafts_ ? 1 + options_.limits.draft_tokens : 1, max_tokens() - seen);
-    std::int64_t known = std::min(most, std::ssize(left)), guesses = 0;
-    if (known == std::ssize(left))
+    std::int64_t known = piece > 0 ? piece : std::min(most, std::ssize(left)), guesses = 0;
+    if (piece > 0)
+      counts_.read += piece;
+    else if (known == std::ssize(left))
       guesses = std::min(most - known, at(sequence).completion->tokens_left() - 1);
-    if (known + guesses > 1 && !pass_.reserve(sequence, known + guesses)) {
+    if (piece <= 0 && known + guesses > 1 && !pass_.reserve(sequence, known + guesses)) {
       known = 1;
       guesses = 0;
     }
@@ -225,13 +243,13 @@ std::vector<Engine::Turn> Engine::turns_of(std::span<const std::int64_t> sequenc
   return turns;
 }
 
-// The logits after each of the turn's tokens.
+// The logits after the turn's last token that is known and after each that is guessed.
 void Engine::take(const Turn& turn, ConstTensor logits) {
   if (!turn.is_last) return;
   const Active& active = at(turn.sequence);
   std::size_t right = turn.known;  // of its tokens
   for (;; ++right) {
-    const auto row = static_cast<std::int64_t>(right - 1);
+    const auto row = static_cast<std::int64_t>(right - turn.known);
     choose(turn.sequence, logits.rows(row, row + 1));
     if (active.failed || active.completion->finish() != Completion::Finish::none) break;
     if (right == turn.ids.size() || active.completion->ids().back() != turn.ids[right]) break;
@@ -243,11 +261,13 @@ void Engine::take(const Turn& turn, ConstTensor logits) {
 // At most as many tokens as a step has rows.
 void Engine::go_on(std::span<const Turn> turns) {
   std::vector<std::int64_t> sequences;
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids, asked;
   std::vector<Choice> choices;
   bool on_host = false;
   for (const Turn& turn : turns) {
     const Completion& completion = *at(turn.sequence).completion;
+    for (std::size_t k = turn.known - 1; k < turn.ids.size(); ++k)
+      asked.push_back(static_cast<std::int32_t>(ids.size() + k));
     sequences.insert(sequences.end(), turn.ids.size(), turn.sequence);
     ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
     choices.push_back(completion.choice());
@@ -259,10 +279,10 @@ void Engine::go_on(std::span<const Turn> turns) {
       if (turns[i].is_last) at(sequences[i]).completion->take_token(tokens[i]);
     return;
   }
-  const ConstTensor logits = pass_.next_logits(sequences, ids);
+  const ConstTensor logits = pass_.next_logits(sequences, ids, asked);
   std::int64_t row = 0;
   for (const Turn& turn : turns) {
-    const std::int64_t end = row + std::ssize(turn.ids);
+    const std::int64_t end = row + std::ssize(turn.ids) - static_cast<std::int64_t>(turn.known) + 1;
     take(turn, logits.rows(row, end));
     row = end;
   }
@@ -286,7 +306,8 @@ bool Engine::step() {
   const auto is_gone = [&](std::int64_t sequence) { return !is_there(sequence); };
   std::erase_if(reading, is_gone);
   std::erase_if(going_on, is_gone);
-  read_prompts(reading);
+  const std::vector<std::int64_t> with_short = read_prompts(reading);
+  going_on.insert(going_on.begin(), with_short.begin(), with_short.end());
   // Those with the same adapter beside each other.
   std::ranges::stable_sort(
       going_on, {}, [&](std::int64_t sequence) { return at(sequence).completion->adapter(); });

@@ -123,6 +123,33 @@ TEST(Engine, CompletionsDoNotNoticeEachOther) {
     EXPECT_EQ(generate_all(*model, prompts, options, together, 2), alone) << together;
 }
 
+// Prompts that are short pieces and such as are not, read in one step: to the bit as each alone.
+TEST(Engine, PromptsThatAreReadTogetherSayWhatTheySayAlone) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 64;
+  const auto model = make_gpt(config, DType::f32);
+  const auto log_probs = [&](std::int64_t together) {
+    Engine engine(*model, {.vocab_size = kVocabulary,
+                           .limits = {.max_requests = together, .prefill_tokens = 1000}});
+    std::deque<Completion> completions;
+    CompletionOptions options = greedy(3);
+    options.logprobs = 0;
+    for (std::uint32_t n = 0; n < 40; ++n) {
+      const std::string letters = "hellomydearfriendwhatisthetimeofdaynowintherain";
+      completions.emplace_back(kLetters, letters.substr(n % 7, n), options, n, 0);
+      engine.submit(completions.back());
+    }
+    while (engine.step()) continue;
+    std::vector<double> all;
+    for (const Completion& c : completions)
+      for (const LogProbs& probs : c.log_probs()) all.push_back(probs.chosen);
+    return all;
+  };
+  const std::vector<double> alone = log_probs(1);
+  EXPECT_EQ(alone.size(), 120U);
+  for (const std::int64_t together : {2, 16, 40}) EXPECT_EQ(log_probs(together), alone) << together;
+}
+
 // All are submitted at once: each waits until there is a page for it.
 TEST(Engine, WhatWaitsComesInItsOrder) {
   const auto model = make_gpt(small_llama());
