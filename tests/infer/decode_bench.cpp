@@ -1,18 +1,24 @@
-// decode_bench: tokens per second of a Llama-style model with made-up weights on a GPU, in bf16, by
-// the steps that mt-generate takes, and the part of what the GPU's memory would allow.  Prints one
-// line of JSON: `copy` are the bytes per second of a large copy on the GPU, read and written, in
-// this run; the bound is that rate over the bytes of the weights (but the embedding, of which a
-// step reads a row) and of the keys and values.
+// decode_bench: tokens per second of a Llama-style model with made-up weights, on a GPU in bf16 or,
+// with cpu=1, on the CPU in fp32, by the steps that mt-generate takes, and the part of what memory
+// would allow.  Prints one line of JSON: `rate` are the bytes per second of memory in this run, on
+// a GPU of a large copy, read and written, on the CPU of a large array that all threads read, the
+// best of five times before and behind the steps; the bound is that rate over the bytes of the
+// weights (but of an embedding that is no output layer, too, of which a step reads a row) and of
+// the keys and values.
 //
 //   decode_bench [layers=16] [hidden=2048] [heads=32] [kv-heads=8] [ffn=8192] [vocab=128256]
-//                [ctx=1024] [new=128] [batch=1]
+//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0]
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "base/threads.h"
 #include "infer/cached_pass.h"
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
@@ -31,7 +37,8 @@ double seconds_since(Clock::time_point start) {
 std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
   std::map<std::string, std::int64_t> sizes = {{"layers", 16},    {"hidden", 2048}, {"heads", 32},
                                                {"kv-heads", 8},   {"ffn", 8192},    {"ctx", 1024},
-                                               {"vocab", 128256}, {"new", 128},     {"batch", 1}};
+                                               {"vocab", 128256}, {"new", 128},     {"batch", 1},
+                                               {"cpu", 0},        {"tied", 0}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -58,15 +65,15 @@ ModelConfig llama(std::map<std::string, std::int64_t>& sizes) {
   c.normalization = "RMSNorm";
   c.swiglu = true;
   c.add_bias_linear = false;
-  c.untie_embeddings_and_output_weights = true;
+  c.untie_embeddings_and_output_weights = sizes["tied"] == 0;
   c.complete();
   return c;
 }
 
 // A few million normal numbers, again and again.
 void fill_weights(const ParamTable& table, Stream& stream) {
-  const Buffer some(Device::cuda, std::size_t{1} << 23);
-  const Tensor numbers = some.tensor(DType::bf16, {1 << 22});
+  const Buffer some(table.device(), std::size_t{1} << 24);
+  const Tensor numbers = some.tensor(table.dtype(), {1 << 22});
   const ElementRun all{.count = numbers.numel()};
   fill_normal(numbers, 0.02, RandomKey::make(1, 1), {&all, 1}, stream);
   for (const Param& row : table.rows()) {
@@ -97,6 +104,32 @@ double copy_rate(Stream& stream) {
   return 20 * 2 * static_cast<double>(kBytes) / seconds_since(start);
 }
 
+// Of the CPU's threads, each of which adds up numbers of its own.
+double read_rate(int threads) {
+  constexpr std::int64_t kCount = std::int64_t{1} << 28;  // 1 GiB, as no cache has
+  static const std::vector<float> numbers(kCount, 1);
+  const std::int64_t each = kCount / threads;
+  std::atomic<float> sink = 0;
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = Clock::now();
+    {
+      std::vector<std::jthread> all;
+      for (int t = 0; t < threads; ++t)
+        all.emplace_back([&, from = numbers.data() + t * each] {
+          constexpr std::int64_t kSums = 64;
+          float sums[kSums] = {};
+          for (std::int64_t i = 0; i + kSums <= each; i += kSums)
+            for (std::int64_t k = 0; k < kSums; ++k) sums[k] += from[i + k];
+          for (const float sum : sums) sink += sum;
+        });
+    }
+    best =
+        std::max(best, static_cast<double>(each * threads) * sizeof(float) / seconds_since(start));
+  }
+  return best;
+}
+
 void run(int argc, char** argv) {
   auto sizes = sizes_of(argc, argv);
   const ModelConfig config = llama(sizes);
@@ -104,13 +137,17 @@ void run(int argc, char** argv) {
   constexpr std::int64_t kWarmUp = 8;
   if (batch > CachedPass::kTogether || prompt + kWarmUp + count > sizes["ctx"])
     fail(Exit::usage, "batch: at most ", CachedPass::kTogether, "; new: at most ctx/2 - ", kWarmUp);
+  const Device device = sizes["cpu"] != 0 ? Device::cpu : Device::cuda;
+  const auto memory_rate = [&](Stream& stream) {
+    return device == Device::cpu ? read_rate(worker_threads(0)) : copy_rate(stream);
+  };
   Gpt model(config);
-  model.table().allocate(Device::cuda, DType::bf16, false);
-  Stream stream(Device::cuda);
+  model.table().allocate(device, device == Device::cpu ? DType::f32 : DType::bf16, false);
+  Stream stream(device);
   fill_weights(model.table(), stream);
   double weights = 0;
   for (const Param& row : model.table().rows())
-    if (row.name() != "embedding.word_embeddings.weight")
+    if (sizes["tied"] != 0 || row.name() != "embedding.word_embeddings.weight")
       weights += static_cast<double>(row.value.bytes());
 
   CachedPass pass(
@@ -135,20 +172,22 @@ void run(int argc, char** argv) {
       for (Choice& choice : choices) ++choice.place.token;
     }
   };
+  const double before = memory_rate(stream);
   steps(kWarmUp);
   const auto start = Clock::now();
   steps(count);
   const double seconds = seconds_since(start) / static_cast<double>(count);
-  const double cached = static_cast<double>(2 * 2 * config.num_layers * config.kv_heads() *
+  const auto bytes = static_cast<std::int64_t>(size_of(model.table().dtype()));
+  const double cached = static_cast<double>(2 * bytes * config.num_layers * config.kv_heads() *
                                             config.head_dim() * (prompt + count / 2) * batch);
-  const double copy = copy_rate(stream);
+  const double rate = std::max(before, memory_rate(stream));
   std::printf(
       "{\"layers\": %lld, \"hidden\": %lld, \"batch\": %lld, \"ms\": %.4f, "
-      "\"tokens_per_second\": %.1f, \"weight_bytes\": %.0f, \"copy\": %.4g, "
+      "\"tokens_per_second\": %.1f, \"weight_bytes\": %.0f, \"rate\": %.4g, "
       "\"of_bound\": %.3f}\n",
       static_cast<long long>(config.num_layers), static_cast<long long>(config.hidden_size),
       static_cast<long long>(batch), 1000 * seconds, static_cast<double>(batch) / seconds, weights,
-      copy, (weights + cached) / copy / seconds);
+      rate, (weights + cached) / rate / seconds);
 }
 
 }  // namespace
