@@ -7,9 +7,11 @@
 //   sums       sums[0] += by_balance sum_r balance[r]     sums[1] += by_square sum_r square[r]
 //              sums[2 + e] += sum_g counts[g, e]
 //   backward   dz[r] += by_balance d balance[r] / dz + by_square d square[r] / dz
+//   mean       so_far[e] += counts[e];  counts[e] = so_far[e] sum(counts) / sum(so_far), which is
+//              the mean of what came so far, where each time as many were chosen
 // Both factors are there multiplied by *scale, if that is given.  expert: [rows, chosen] i32;
-// counts in the type of sums; balance, square, sums, scale f64.  T: float or double; on the GPU
-// float, bf16 or fp16.
+// counts in the type of sums; balance, square, sums, so_far, scale f64.  T: float or double; on the
+// GPU float, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,8 @@ template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const T* counts,
                             const RouterFactors& factors, const double* scale,
                             const RouterGroups& groups);
+template <class T>
+void mean_counts(T* counts, double* so_far, std::int64_t experts);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
@@ -54,4 +58,5 @@ template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const float* counts,
                             const RouterFactors& factors, const double* scale,
                             const RouterGroups& groups, cudaStream_t stream);
+void mean_counts(float* counts, double* so_far, std::int64_t experts, cudaStream_t stream);
 }  // namespace mt::cuda

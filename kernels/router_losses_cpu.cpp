@@ -88,13 +88,24 @@ void router_losses_backward(T* d_logits, const T* logits, const T* counts,
   }
 }
 
+template <class T>
+void mean_counts(T* counts, double* so_far, std::int64_t experts) {
+  double own = 0, all = 0;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    own += static_cast<double>(counts[e]);
+    all += so_far[e] += static_cast<double>(counts[e]);
+  }
+  for (std::int64_t e = 0; e < experts; ++e) counts[e] = static_cast<T>(so_far[e] * own / all);
+}
+
 #define INSTANTIATE(T)                                                                    \
   template void count_experts(T*, const std::int32_t*, const RouterGroups&);              \
   template void router_losses(double*, double*, const T*, const T*, const RouterGroups&); \
   template void add_router_sums(double*, const double*, const double*, const T*,          \
                                 const RouterFactors&, const RouterGroups&);               \
   template void router_losses_backward(T*, const T*, const T*, const RouterFactors&,      \
-                                       const double*, const RouterGroups&);
+                                       const double*, const RouterGroups&);               \
+  template void mean_counts(T*, double*, std::int64_t);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -110,6 +110,20 @@ __global__ __launch_bounds__(kThreads) void losses_backward_kernel(T* d_logits, 
   }
 }
 
+__global__ __launch_bounds__(kThreads) void mean_kernel(float* counts, double* so_far,
+                                                        std::int64_t experts) {
+  __shared__ double shared[2][kWarps];
+  double own = 0, all = 0;
+  for (std::int64_t e = threadIdx.x; e < experts; e += kThreads) {
+    own += counts[e];
+    all += so_far[e] += counts[e];
+  }
+  own = over_block(own, shared[0]);
+  all = over_block(all, shared[1]);
+  for (std::int64_t e = threadIdx.x; e < experts; e += kThreads)
+    counts[e] = static_cast<float>(so_far[e] * own / all);
+}
+
 unsigned blocks_of_warps(std::int64_t rows) {
   return static_cast<unsigned>(ceil_div(rows, std::int64_t{kWarps}));
 }
@@ -145,6 +159,11 @@ void router_losses_backward(T* d_logits, const T* logits, const float* counts,
   if (s.rows == 0) return;
   losses_backward_kernel<<<blocks_of_warps(s.rows), kThreads, 0, stream>>>(d_logits, logits, counts,
                                                                            factors, scale, s);
+  check(cudaGetLastError());
+}
+
+void mean_counts(float* counts, double* so_far, std::int64_t experts, cudaStream_t stream) {
+  mean_kernel<<<1, kThreads, 0, stream>>>(counts, so_far, experts);
   check(cudaGetLastError());
 }
 

@@ -14,16 +14,22 @@
 
 namespace mt {
 
-// Returns how many numbers a layer's router sums: those of kernels/router_losses.h, 2 + experts,
-// and behind them how many of the tokens' choices were dropped.
-constexpr std::int64_t router_sums(std::int64_t experts) { return experts + 3; }
+// Returns how many numbers a layer's router sums: for each loss of its choices those of
+// kernels/router_losses.h, 2 + experts, and behind them how many of the tokens' choices were
+// dropped.
+constexpr std::int64_t router_sums(std::int64_t experts, std::int64_t losses) {
+  return losses * (2 + experts) + 1;
+}
 
 // RouterLosses: what a step adds to its objective for its routers, and what it finds of them.
 struct RouterLosses {
   double weight = 1;  // in the objective, of those of a micro-batch
   ConstTensor scale =
       {};            // [1] f64 on the device: what else they are multiplied by; empty: nothing
-  Tensor sums = {};  // [layers, router_sums(experts)] f64
+  Tensor sums = {};  // [layers, router_sums(experts, losses)] f64
+  // [2 layers, experts] f64: how often all data-parallel ranks have chosen each expert in the
+  // step's micro-batches so far; of each layer those of its forwards, and of such as are repeated.
+  Tensor so_far = {};
 };
 
 class ExpertParallel {

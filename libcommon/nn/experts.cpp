@@ -4,11 +4,9 @@
 #include <utility>
 
 #include "nn/context_parallel.h"
-#include "nn/expert_parallel.h"
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
-#include "ops/router_losses.h"
 #include "ops/sinkhorn.h"
 
 namespace mt {
@@ -23,65 +21,6 @@ void Experts::for_each(const TokenDispatch::Saved& arrived, const Body& body) co
   }
 }
 
-// --- Losses of the router -----------------------------------------------------------------------
-
-bool Experts::has_losses(const Step& s) const {
-  return s.experts != nullptr && s.experts->losses();
-}
-
-Tensor Experts::sums_of_layer(const Step& s) const {
-  const Tensor all = s.experts->losses()->sums;
-  return all.rows(options_.layer, options_.layer + 1).reshape({all.shape()[1]});
-}
-
-// Rows of a sequence that several ranks share lie one after another on the tensor-parallel ones.
-RouterGroups Experts::groups(const Step& s) const {
-  const bool whole = !options_.balance_sequences;
-  return {.groups = whole ? 1 : s.tokens.sequences,
-          .group_rows = whole ? s.tokens.count() : s.tokens.length,
-          .first = s.first_row(),
-          .sigmoid = options_.rules.scores == RouterScores::sigmoid};
-}
-
-// Where each of a group's N tokens goes to k of E experts, the balance is weighed by E / (k N^2),
-// and its mean over groups counts; the squares count by their mean over tokens.
-RouterFactors Experts::factors(const Step& s) const {
-  const int context = s.context != nullptr ? s.context->size() : 1;
-  const RouterGroups of = groups(s);
-  const auto experts = static_cast<double>(router_->shape[0]),
-             chosen = static_cast<double>(options_.rules.chosen),
-             tokens = static_cast<double>(of.group_rows * context),
-             all = static_cast<double>(s.tokens.count() * context);
-  return {.by_balance = experts / (chosen * tokens * tokens * static_cast<double>(of.groups)),
-          .by_square = 1 / all};
-}
-
-// What this rank has of the losses goes to the sums, and the counts become those of all ranks that
-// share the tokens.
-void Experts::count(Step& s, const Saved& v) const {
-  const ArenaScope scope(s.layer);
-  count_experts(v.counts, v.expert, groups(s), s.stream);
-  const Tensor own = s.layer.alloc(v.counts.dtype(), v.counts.shape());
-  copy(own, v.counts, s.stream);
-  if (s.shares_rows()) s.tensor->all_reduce(v.counts).wait();
-  if (s.context != nullptr) s.context->ranks().all_reduce(v.counts).wait();
-  if (s.again) return;
-  const Tensor balance = s.layer.alloc(DType::f64, {s.rows()}),
-               square = s.layer.alloc(DType::f64, {s.rows()}),
-               sums = sums_of_layer(s).rows(0, 2 + router_->shape[0]);
-  router_losses(balance, square, v.logits, v.counts, groups(s), s.stream);
-  add_router_sums(sums, balance, square, own, factors(s), s.stream);
-}
-
-void Experts::add_losses(Step& s, const Tensor& d_logits, const Saved& v) const {
-  const RouterLosses& losses = *s.experts->losses();
-  RouterFactors by = factors(s);
-  by.by_balance *= options_.balance * losses.weight;
-  by.by_square *= options_.z * losses.weight;
-  if (by.by_balance == 0 && by.by_square == 0) return;
-  router_losses_backward(d_logits, v.logits, v.counts, by, losses.scale, groups(s), s.stream);
-}
-
 // --- Room of experts ----------------------------------------------------------------------------
 
 // Returns the experts that tokens go to, with -1 for one that has no room for a token.
@@ -92,10 +31,7 @@ ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const
   const Tensor kept = s.layer.alloc(DType::i32, expert.shape());
   keep_tokens(kept, expert, options_.keeps_first ? ConstTensor() : p, experts,
               static_cast<std::int64_t>(std::ceil(share * options_.capacity_factor)), s.stream);
-  if (has_losses(s) && !s.again) {
-    const Tensor sums = sums_of_layer(s);
-    add_dropped(sums.rows(sums.numel() - 1, sums.numel()), kept, s.stream);
-  }
+  balance_.add_drops(s, kept);
   return kept;
 }
 
@@ -163,10 +99,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
   choose(s, p, v);
-  if (has_losses(s)) {
-    v.counts = s.kept_sums(saved, {groups(s).groups, router_->shape[0]});
-    count(s, v);
-  }
+  if (RouterBalance::is_on(s)) v.counts = balance_.forward(s, v.logits, v.expert, saved);
   v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved);
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
   v.x = s.kept(saved, {room, width}).rows(0, rows);
@@ -275,7 +208,7 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   dispatch_.back(s, dx, d_x, v.arrived);
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
   choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);
-  if (v.counts) add_losses(s, d_logits, v);
+  if (v.counts) balance_.backward(s, d_logits, v.logits, v.counts);
   ConstTensor routed = x;
   if (varies(s)) {
     const Tensor varied = s.gradient(x.shape()), d_varied = s.scratch(dx.shape());

@@ -11,9 +11,9 @@
 
 #include "kernels/activation.h"
 #include "kernels/experts.h"
-#include "kernels/router_losses.h"
 #include "kernels/sinkhorn.h"
 #include "nn/norm.h"
+#include "nn/router_balance.h"
 #include "nn/shared_experts.h"
 #include "nn/token_dispatch.h"
 
@@ -45,19 +45,23 @@ class Experts {
     const Param* logit_bias = nullptr;
     bool sinkhorn = false;  // training chooses by keys of all a rank's rows (kernels/sinkhorn.h)
     double jitter = 0;      // by how much, at most, training varies what the router reads
-    std::optional<ClampedGate> clamped = {};  // instead of swiglu
-    bool squared_relu = false;                // so, too; nothing is gated
-    // What losses of its router weigh (kernels/router_losses.h): that of its choices, over all rows
-    // or over those of each sequence, and that of its logits.
-    double balance = 0, z = 0;
-    bool balance_sequences = false;
+    std::optional<ClampedGate> clamped = {};   // instead of swiglu
+    bool squared_relu = false;                 // so, too; nothing is gated
+    std::vector<BalanceLoss> balances = {{}};  // losses of its router's choices
+    double z = 0;                              // what that of its logits weighs
   };
   // experts: this rank's, in their order.
   Experts(const Param& router, std::vector<Expert> experts, const Options& options)
       : router_(&router),
         experts_(std::move(experts)),
         dispatch_(router.shape[0]),
-        options_(options) {}
+        options_(options),
+        balance_({.experts = router.shape[0],
+                  .chosen = options.rules.chosen,
+                  .sigmoid = options.rules.scores == RouterScores::sigmoid,
+                  .layer = options.layer,
+                  .losses = options.balances,
+                  .z = options.z}) {}
 
   ConstTensor first_weight() const { return router_->value; }  // not to be multiplied with
 
@@ -73,15 +77,9 @@ class Experts {
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   std::int64_t made() const { return experts_[0].fc1->local[0]; }  // by the first product
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
-  bool has_losses(const Step& s) const;
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
   Jitter jitter_of(const Step& s) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
-  Tensor sums_of_layer(const Step& s) const;             // RouterLosses's
-  RouterGroups groups(const Step& s) const;
-  RouterFactors factors(const Step& s) const;  // of what a rank adds to a micro-batch's losses
-  void count(Step& s, const Saved& v) const;
-  void add_losses(Step& s, const Tensor& d_logits, const Saved& v) const;
   // body(expert, its first row, its last + 1) of those that have any.
   template <class Body>
   void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
@@ -90,6 +88,7 @@ class Experts {
   std::vector<Expert> experts_;
   TokenDispatch dispatch_;
   Options options_;
+  RouterBalance balance_;
 };
 
 }  // namespace mt

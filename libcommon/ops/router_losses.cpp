@@ -77,4 +77,17 @@ void router_losses_backward(Tensor d_logits, ConstTensor logits, ConstTensor cou
       });
 }
 
+void mean_counts(Tensor counts, Tensor so_far, Stream& stream) {
+  check_shape("mean_counts", "so_far", so_far, counts.shape());
+  auto* const sums = so_far.as<double>();
+  const std::int64_t experts = columns(counts);
+  dispatch(
+      Family::elementwise, counts, moves(counts, so_far), stream,
+      [&]<class T>() { cpu::mean_counts(counts.as<T>(), sums, experts); },
+      [&]<class T>() {
+        if constexpr (std::is_same_v<T, float>)
+          cuda::mean_counts(counts.as<T>(), sums, experts, stream.handle());
+      });
+}
+
 }  // namespace mt

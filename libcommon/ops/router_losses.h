@@ -20,5 +20,7 @@ void add_router_sums(Tensor sums, ConstTensor balance, ConstTensor square, Const
 void router_losses_backward(Tensor d_logits, ConstTensor logits, ConstTensor counts,
                             const RouterFactors& factors, ConstTensor scale,
                             const RouterGroups& groups, Stream& stream);
+// counts: [1, experts];  so_far: likewise, f64.
+void mean_counts(Tensor counts, Tensor so_far, Stream& stream);
 
 }  // namespace mt

@@ -55,7 +55,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.family = ModelFamily::mixtral;
     c.num_experts = 4;
     c.moe_router_topk = 3;
-    c.moe_aux_loss_coeff = 0.25;
+    c.moe_aux_loss_coeff = {0.25};
     c.window_size = "3,0";
   }
   if (name.starts_with("qwen3_moe")) {
@@ -64,7 +64,7 @@ inline ModelConfig config_named(const std::string& name) {
     c.num_experts = 4;
     c.moe_router_topk = 2;
     c.moe_router_pre_softmax = name == "qwen3_moe_pre";
-    c.moe_aux_loss_coeff = 0.25;
+    c.moe_aux_loss_coeff = {0.25};
   }
   if (name == "qwen3_moe_dense") {
     c.family = ModelFamily::mixtral;
@@ -94,12 +94,12 @@ inline ModelConfig config_named(const std::string& name) {
     c.num_experts = 5;
     c.moe_router_topk = 2;
     c.moe_router_pre_softmax = name == "olmoe";
-    c.moe_aux_loss_coeff = 0.25;
+    c.moe_aux_loss_coeff = {0.25};
   }
   if (name == "gpt_oss") {
     c = tiny_gpt_oss();
     c.num_experts = 4;
-    c.moe_aux_loss_coeff = 0.25;
+    c.moe_aux_loss_coeff = {0.25};
   }
   if (name.starts_with("deepseek") || name == "kimi_k2") c = tiny_latent_experts();
   if (name == "deepseek_v2") {
@@ -238,7 +238,7 @@ inline ModelConfig config_named(const std::string& name) {
       c.residual_mult = 0.22;
       c.logit_scale = 0.125;
       c.softmax_scale = 0.3;
-      c.moe_aux_loss_coeff = experts ? 0.25 : 0;
+      c.moe_aux_loss_coeff = {experts ? 0.25 : 0};
     } else {
       c.swiglu = false;
       c.squared_relu = true;

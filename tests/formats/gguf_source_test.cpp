@@ -140,8 +140,8 @@ TEST_F(GgufModels, SettingsAreTheModels) {
     const ModelConfig usual;  // what no GGUF file says
     config_.init_method_std = usual.init_method_std;
     if (config_.num_experts > 0)
-      config_.moe_aux_loss_coeff =
-          std::string_view(family) == "olmoe" ? 0.01 : 0.001;  // usual ones
+      config_.moe_aux_loss_coeff = {std::string_view(family) == "olmoe" ? 0.01
+                                                                        : 0.001};  // usual ones
     if (config_.position_embedding_type == "learned_absolute")
       config_.attention_dropout = config_.hidden_dropout = usual.hidden_dropout;
     EXPECT_EQ(found->dtype(), DType::bf16);

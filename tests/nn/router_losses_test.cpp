@@ -108,6 +108,22 @@ TEST(RouterLosses, GoldenOfSigmoids) {
   EXPECT_NEAR(losses.sums(factors(.01, 0))[0], .01002743, 2e-8);
 }
 
+// Of a step's micro-batches so far.
+TEST(RouterLosses, MeanCounts) {
+  Stream stream(Device::cpu);
+  const HostTensor counts(DType::f64, {1, 3}), so_far(DType::f64, {1, 3});
+  fill_with(so_far, [](std::int64_t) { return 0.0; });
+  const auto mean = [&](const Numbers& own) {
+    fill_with(counts, [&](std::int64_t i) { return own[static_cast<std::size_t>(i)]; });
+    mean_counts(counts.view(), so_far.view(), stream);
+    const ConstTensor view = counts.view();
+    return Numbers(view.as<double>(), view.as<double>() + view.numel());
+  };
+  EXPECT_EQ(mean({2, 4, 0}), (Numbers{2, 4, 0}));
+  EXPECT_EQ(mean({0, 1, 5}), (Numbers{1, 2.5, 2.5}));
+  EXPECT_EQ(mean({4, 1, 1}), (Numbers{2, 2, 2}));
+}
+
 // The counts stay as they are, as in the gradient.
 TEST(RouterLosses, GradientsAreDifferences) {
   constexpr double kStep = 1e-6;

@@ -176,7 +176,11 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
         o.model.moe_expert_capacity_factor = 0.75;
         o.model.moe_token_drop_policy = layout.tied ? "probs" : "position";
       }
-      o.model.moe_aux_loss_coeff = 0.1;
+      o.model.moe_aux_loss_coeff = {0.1};
+      if (!layout.tied) {
+        o.model.moe_router_load_balancing_type = {"aux_loss", "seq_aux_loss"};
+        o.model.moe_aux_loss_coeff = {0.1, 0.07};
+      }
       o.model.moe_z_loss_coeff = 0.01;
       o.model.moe_router_topk = 2;
     }
@@ -245,7 +249,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     if (layout.further > 0) c.mtp_hybrid_pattern = "*EM";
     c.num_experts = 4;
     c.position_embedding_type = "none";
-    c.moe_aux_loss_coeff = 0.1;
+    c.moe_aux_loss_coeff = {0.1};
     c.moe_z_loss_coeff = 0.01;
     (layout.tied ? c.swiglu : c.squared_relu) = true;
     if (layout.tied) {

@@ -76,5 +76,77 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, in_this_run(expert_layouts()), name
 
 TEST_P(ExpertLayouts, AsOneRank) { expect_as_one_rank(); }
 
+// --- Losses over all micro-batches of a step ----------------------------------------------------
+
+std::vector<TrainedLayout> layouts_of_whole_steps() {
+  std::vector<TrainedLayout> all(4, {.style = Style::experts, .tied = false, .ranks = 2});
+  all[0].ranks = 1;
+  all[0].recompute = "full";
+  all[1].parallel.tensor_model_parallel_size = 2;
+  all[1].parallel.sequence_parallel = true;
+  all[2].parallel.context_parallel_size = 2;
+  all[2].recompute = "full";
+  all[3].parallel.pipeline_model_parallel_size = 2;
+  all[3].pipeline.schedule = "zero-bubble";
+  return all;
+}
+
+class WholeSteps : public Layouts {
+ protected:
+  // Of steps that have so many micro-batches on each rank.
+  LayoutRun run_balanced(const TrainedLayout& layout, int micro_batch, int micro_batches,
+                         const std::vector<std::string>& types,
+                         const std::vector<double>& weights) const {
+    PretrainOptions o = options_of(layout);
+    o.run.batch.micro_batch_size = micro_batch;
+    o.run.batch.global_batch_size =
+        micro_batch * micro_batches * layout.ranks /
+        (layout.parallel.tensor_model_parallel_size * layout.parallel.context_parallel_size *
+         layout.parallel.pipeline_model_parallel_size);
+    o.data.eod_mask_loss = false;  // micro-batches weigh as much as their tokens
+    o.model.moe_router_load_balancing_type = types;
+    o.model.moe_aux_loss_coeff = weights;
+    return run(o);
+  }
+  static constexpr const char* kGlobal = "global_aux_loss";
+};
+INSTANTIATE_TEST_SUITE_P(All, WholeSteps, testing::ValuesIn(layouts_of_whole_steps()),
+                         name_of_layout);
+
+TEST_P(WholeSteps, BalanceAsOnOneRank) {
+  const std::vector<std::string> types{"seq_aux_loss", kGlobal, "aux_loss"};
+  const std::vector<double> weights{0.05, 0.2, 0.1};
+  const TrainedLayout one{.style = Style::experts, .tied = false};
+  const LayoutRun got = run_balanced(GetParam(), 2, 3, types, weights);
+  const LayoutDifference worst = largest_difference(got, run_balanced(one, 2, 3, types, weights));
+  EXPECT_LE(worst.value, 1e-9) << worst.where;
+}
+
+// One micro-batch of two ranks is one of both, by which their loss weighs half.
+TEST_F(WholeSteps, AreThoseOfAllDataParallelRanks) {
+  const TrainedLayout one{.style = Style::experts, .tied = false};
+  TrainedLayout two = one;
+  two.ranks = 2;
+  const LayoutRun global = run_balanced(two, 2, 1, {kGlobal}, {0.3}),
+                  whole = run_balanced(one, 4, 1, {"aux_loss"}, {0.15}),
+                  own = run_balanced(two, 2, 1, {"aux_loss"}, {0.15});
+  const LayoutDifference worst = largest_difference(global, whole);
+  EXPECT_LE(worst.value, 1e-9) << worst.where;
+  EXPECT_GT(largest_difference(own, whole).value, 1e-6);
+}
+
+// A later micro-batch counts those before it.
+TEST_F(WholeSteps, CountMicroBatchesSoFar) {
+  const TrainedLayout one{.style = Style::experts, .tied = false};
+  EXPECT_EQ(largest_difference(run_balanced(one, 2, 1, {kGlobal}, {0.3}),
+                               run_balanced(one, 2, 1, {"aux_loss"}, {0.3}))
+                .value,
+            0);
+  EXPECT_GT(largest_difference(run_balanced(one, 2, 2, {kGlobal}, {0.3}),
+                               run_balanced(one, 2, 2, {"aux_loss"}, {0.3}))
+                .value,
+            1e-6);
+}
+
 }  // namespace
 }  // namespace mt

@@ -110,6 +110,8 @@ TEST_F(MegatronFlags, TakeTheSameValues) {
   const std::map<std::string, std::string> ours = {
       {"--loss-scale-window", "integer"},   // a number there, which counts steps
       {"--rampup-batch-size", "integers"},  // texts there, which must be integers
+      {"--moe-aux-loss-coeff", "numbers"},  // one there, several in later releases
+      {"--moe-router-load-balancing-type", "strings"},
   };
   const std::set<std::string> later = {"minus_sqrt", "muon", "dist_muon"};  // of later releases
   for (const Row& row : rows_) {

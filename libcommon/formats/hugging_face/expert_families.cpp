@@ -14,7 +14,7 @@ static void read_mixtral(const ConfigJson& json, ModelConfig& c) {
   c.family = ModelFamily::mixtral;
   c.num_experts = json.size_or("num_local_experts", 8);
   c.moe_router_topk = json.size_or("num_experts_per_tok", 2);
-  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
 }
 
 template <class HasExperts>
@@ -52,7 +52,7 @@ static void read_qwen_experts(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_topk = json.size_or("num_experts_per_tok", second ? 4 : 8);
   c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1408 : 768);
   c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", false);
-  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
   c.moe_shared_expert_gate = second;
   if (second)
     c.moe_shared_expert_intermediate_size = json.size_or("shared_expert_intermediate_size", 5632);
@@ -67,7 +67,7 @@ static void read_olmoe(const ConfigJson& json, ModelConfig& c) {
       json.size_or(json.has("num_local_experts") ? "num_local_experts" : "num_experts", 64);
   c.moe_router_topk = json.size_or("num_experts_per_tok", 8);
   c.moe_router_pre_softmax = !json.flag_or("norm_topk_prob", false);
-  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.01);
+  c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.01)};
   if (json.has("clip_qkv"))
     json.refuse("\"clip_qkv\": expected null: no bound is known of queries");
 }
@@ -86,7 +86,7 @@ static void read_gpt_oss(const ConfigJson& json, ModelConfig& c) {
   c.num_experts = json.size_or(json.has("num_experts") ? "num_experts" : "num_local_experts", 128);
   c.moe_router_topk = json.size_or("num_experts_per_tok", 4);
   if (c.moe_router_topk == 1) json.refuse("\"num_experts_per_tok\" is 1, expected more");
-  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
   if (json.is_null("sliding_window")) return;
   std::vector<bool> sliding;
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer) sliding.push_back(layer % 2 == 0);
@@ -210,7 +210,7 @@ static void write_fraction(JsonWriter& json, std::string_view name, double value
 
 static void write_mixtral(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
-  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
 }
 
 static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
@@ -223,7 +223,7 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   for (std::size_t layer = 0; layer < experts.size(); ++layer)
     if (!experts[layer]) json.value(layer);
   json.end_array();
-  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
   if (!c.moe_shared_expert_gate) return;
   json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
   json.member("qkv_bias", c.has_qkv_bias());
@@ -232,13 +232,13 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
 static void write_olmoe(JsonWriter& json, const ModelConfig& c) {
   json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("norm_topk_prob", !c.moe_router_pre_softmax);
-  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
 }
 
 static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("swiglu_limit", c.activation_func_clamp_value).member("attention_bias", true);
-  write_fraction(json, "router_aux_loss_coef", c.moe_aux_loss_coeff);
+  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
   write_sliding_window(json, c);
   write_layer_types(json, c);
 }

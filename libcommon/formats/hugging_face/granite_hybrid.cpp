@@ -15,7 +15,7 @@ static void read_granite_experts(const ConfigJson& json, ModelConfig& c, std::in
   c.moe_router_topk = json.size_or("num_experts_per_tok", 2);
   c.moe_ffn_hidden_size = json.size_or("intermediate_size", 11008);
   c.moe_shared_expert_intermediate_size = shared;
-  c.moe_aux_loss_coeff = json.real_or("router_aux_loss_coef", 0.001);
+  c.moe_aux_loss_coeff = {json.real_or("router_aux_loss_coef", 0.001)};
   if (c.moe_router_topk == 1) json.refuse("\"num_experts_per_tok\" is 1, expected more");
 }
 
@@ -114,7 +114,7 @@ void write_granite_hybrid(JsonWriter& json, const ModelConfig& c) {
   json.member("shared_intermediate_size", shared).member("hidden_act", "silu");
   json.member("num_local_experts", experts ? c.num_experts : 0);
   json.member("num_experts_per_tok", experts ? c.moe_router_topk : 0);
-  json.key("router_aux_loss_coef").raw(fraction_of(c.moe_aux_loss_coeff));
+  json.key("router_aux_loss_coef").raw(fraction_of(c.first_aux_loss_coeff()));
   json.member("max_position_embeddings", c.max_position_embeddings);
   write_mamba_mixers(json, c);
   write_granite_multipliers(json, c);

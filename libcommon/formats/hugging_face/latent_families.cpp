@@ -98,8 +98,8 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
       json.size_or("n_shared_experts", second ? 2 : 1) * *c.moe_ffn_hidden_size;
   if (const double factor = json.real_or("routed_scaling_factor", second ? 1 : 2.5); factor != 1)
     c.moe_router_topk_scaling_factor = factor;
-  c.moe_aux_loss_coeff = json.real_or("aux_loss_alpha", 0);
-  if (json.flag_or("seq_aux", true)) c.moe_router_load_balancing_type = "seq_aux_loss";
+  c.moe_aux_loss_coeff = {json.real_or("aux_loss_alpha", 0)};
+  if (json.flag_or("seq_aux", true)) c.moe_router_load_balancing_type = {"seq_aux_loss"};
   json.expect_text("scoring_func", second ? "softmax" : "sigmoid");
   json.expect_flag("norm_topk_prob", !second);
   json.expect_number("moe_layer_freq", 1);
@@ -183,8 +183,8 @@ void write_latent_experts(JsonWriter& json, const ModelConfig& c, std::string_vi
   json.member("topk_method", !second ? "noaux_tc" : groups ? "group_limited_greedy" : "greedy");
   json.member("scoring_func", second ? "softmax" : "sigmoid").member("norm_topk_prob", !second);
   json.member("moe_layer_freq", 1);
-  json.member("aux_loss_alpha", c.moe_aux_loss_coeff);
-  json.member("seq_aux", c.moe_router_load_balancing_type == "seq_aux_loss");
+  json.member("aux_loss_alpha", c.first_aux_loss_coeff());
+  json.member("seq_aux", c.balances_by("seq_aux_loss"));
   if (!second)
     json.member("rope_interleave", true).member("num_nextn_predict_layers", c.mtp_num_layers);
 }

@@ -162,13 +162,35 @@ std::string ExpertConfig::shortest_freq(std::int64_t layers) const {
 
 // --- Checks -------------------------------------------------------------------------------------
 
+bool ExpertConfig::balances_by(std::string_view type) const {
+  return std::ranges::count(moe_router_load_balancing_type, type) > 0;
+}
+
+// Each loss has a weight, and what is none stands alone.
+void ExpertConfig::check_balance() const {
+  const std::vector<std::string>& types = moe_router_load_balancing_type;
+  constexpr const char *kTypes = "--moe-router-load-balancing-type",
+                       *kWeights = "--moe-aux-loss-coeff";
+  if (types.empty() || types.size() != moe_aux_loss_coeff.size())
+    fail(Exit::bad_config, kWeights, ": ", moe_aux_loss_coeff.size(), " for ", types.size(),
+         " losses of ", kTypes);
+  for (const std::string& type : types) {
+    if (std::ranges::count(types, type) > 1)
+      fail(Exit::bad_config, kTypes, ": has ", type, " twice");
+    if ((type == "sinkhorn" || type == "none") && types.size() > 1)
+      fail(Exit::bad_config, kTypes, " ", type, ": not beside others");
+  }
+  if (const double weight = first_aux_loss_coeff(); balances_by("none") && weight != 0)
+    fail(Exit::bad_config, kWeights, " ", weight, ": not with ", kTypes, " none");
+}
+
 // It has a weight of its own for what it chooses, and needs no other help to be even.
 void ExpertConfig::check_sinkhorn() const {
   constexpr const char* kWith = ": not with --moe-router-load-balancing-type sinkhorn";
   const auto refuse_if = [&](bool wrong, const char* flag) {
     if (wrong) fail(Exit::bad_config, flag, kWith);
   };
-  refuse_if(moe_aux_loss_coeff != 0, "--moe-aux-loss-coeff");
+  refuse_if(first_aux_loss_coeff() != 0, "--moe-aux-loss-coeff");
   refuse_if(moe_router_score_function != "softmax", "--moe-router-score-function");
   refuse_if(moe_router_pre_softmax, "--moe-router-pre-softmax");
   refuse_if(moe_router_num_groups != 0 || moe_router_group_topk != 0, "--moe-router-num-groups");
@@ -179,6 +201,7 @@ void ExpertConfig::check_sinkhorn() const {
 
 void ExpertConfig::check_router() const {
   const bool sigmoid = moe_router_score_function == "sigmoid";
+  check_balance();
   if (has_sinkhorn()) return check_sinkhorn();
   if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
     fail(Exit::bad_config,
@@ -186,9 +209,6 @@ void ExpertConfig::check_router() const {
   if (moe_router_enable_expert_bias && !sigmoid)
     fail(Exit::bad_config,
          "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid");
-  if (moe_router_load_balancing_type == "none" && moe_aux_loss_coeff != 0)
-    fail(Exit::bad_config, "--moe-aux-loss-coeff ", moe_aux_loss_coeff,
-         ": not with --moe-router-load-balancing-type none");
   const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
   if ((groups == 0) != (kept == 0))
     fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mt {
@@ -21,13 +22,16 @@ struct ExpertConfig {
   double moe_router_topk_scaling_factor = 0;                          // 0: none
   bool moe_router_enable_expert_bias = false;
   double moe_router_bias_update_rate = 1e-3;
-  std::string moe_router_load_balancing_type = "aux_loss";
-  double moe_input_jitter_eps = 0;
-  double moe_aux_loss_coeff = 0, moe_z_loss_coeff = 0;
+  // Losses by which all experts are chosen as often, and what each weighs; or another way alone.
+  std::vector<std::string> moe_router_load_balancing_type = {"aux_loss"};
+  std::vector<double> moe_aux_loss_coeff = {0};
+  double moe_input_jitter_eps = 0, moe_z_loss_coeff = 0;
   double moe_expert_capacity_factor = 0;  // of the tokens that are an expert's share; 0: of all
   std::string moe_token_drop_policy = "probs";
 
-  bool has_sinkhorn() const { return moe_router_load_balancing_type == "sinkhorn"; }
+  bool balances_by(std::string_view type) const;
+  bool has_sinkhorn() const { return balances_by("sinkhorn"); }
+  double first_aux_loss_coeff() const { return moe_aux_loss_coeff.front(); }  // there is one
   void check(std::int64_t layers) const;
   // Of each layer whether it has experts: moe_layer_freq is N, by which every Nth from the first
   // does, or a list as Python has it, [0]*3+[1]*29 say.  Exit::bad_config where it is neither.
@@ -38,6 +42,7 @@ struct ExpertConfig {
   bool operator==(const ExpertConfig&) const = default;
 
  private:
+  void check_balance() const;
   void check_router() const;
   void check_sinkhorn() const;
 };

@@ -21,8 +21,9 @@ template <class T>
 PyValue py(const std::optional<T>& value) {
   return value ? py(*value) : PyValue();
 }
-// One number, or a list of several.
-PyValue py(const std::vector<std::int64_t>& values) {
+// One value, or a list of several.
+template <class T>
+PyValue py(const std::vector<T>& values) {
   if (values.empty()) return {};
   if (values.size() == 1) return values[0];
   return PyValue::list(std::vector<PyValue>(values.begin(), values.end()));
@@ -245,11 +246,13 @@ class ArgsReader {
   static void read(const PyValue& v, const std::string& path, std::optional<T>& value) {
     read(v, path, value.emplace());
   }
-  // One integer, or a list or tuple of them.
-  static void read(const PyValue& v, const std::string& path, std::vector<std::int64_t>& values) {
+  // One value, or a list or tuple of them.
+  template <class T>
+  static void read(const PyValue& v, const std::string& path, std::vector<T>& values) {
     values.clear();
-    if (v.is(PyValue::Kind::integer)) return values.push_back(v.as_integer(path));
-    for (const PyValue& item : v.as_items(path)) values.push_back(item.as_integer(path));
+    if (!v.is(PyValue::Kind::list) && !v.is(PyValue::Kind::tuple))
+      return read(v, path, values.emplace_back());
+    for (const PyValue& item : v.as_items(path)) read(item, path, values.emplace_back());
   }
 
   void read_experts(ModelConfig& c) const {

@@ -41,7 +41,10 @@ struct CheckingRanges {
     if (value) check_range(s.flag, *value, s.range.stored);
   }
   void operator()(bool, const Setting&) const {}
-  void operator()(const std::vector<std::int64_t>&, const Setting&) const {}
+  template <class T>
+  void operator()(const std::vector<T>& values, const Setting& s) const {
+    for (const T& value : values) check_range(s.flag, value, s.range.stored);
+  }
 };
 
 void require_given(std::int64_t value, const char* option) {
@@ -246,7 +249,8 @@ void check_hybrid(const ModelConfig& c) {
 }
 
 using Value = std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
-                           std::optional<double>, std::vector<std::int64_t>>;
+                           std::optional<double>, std::vector<std::int64_t>, std::vector<double>,
+                           std::vector<std::string>>;
 
 // Flags and values of the settings that only a GPT has, or only that and models of experts.
 std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c,

@@ -58,6 +58,19 @@ static RouterRules router_rules(const ModelConfig& c) {
   return rules;
 }
 
+static std::vector<BalanceLoss> balance_losses(const ModelConfig& c) {
+  using enum BalanceLoss::Over;
+  std::vector<BalanceLoss> losses;
+  for (std::size_t i = 0; i < c.moe_aux_loss_coeff.size(); ++i) {
+    const std::string& type = c.moe_router_load_balancing_type[i];
+    losses.push_back({.over = type == "seq_aux_loss"      ? sequences
+                              : type == "global_aux_loss" ? global_batch
+                                                          : micro_batch,
+                      .weight = c.moe_aux_loss_coeff[i]});
+  }
+  return losses;
+}
+
 static std::optional<SharedExperts> make_shared_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.moe_shared_expert_intermediate_size,
@@ -148,9 +161,8 @@ static Branch make_experts(const LayerRows& layer) {
                                                                     c.glu_linear_offset})
                                         : std::nullopt,
                .squared_relu = !c.is_gated(),
-               .balance = c.moe_aux_loss_coeff,
-               .z = c.moe_z_loss_coeff,
-               .balance_sequences = c.moe_router_load_balancing_type == "seq_aux_loss"}),
+               .balances = balance_losses(c),
+               .z = c.moe_z_loss_coeff}),
       c.recompute.part("layernorm"), layer.make_behind("mlp", Purpose::hidden_dropout2));
 }
 

@@ -164,6 +164,10 @@ LayoutDifference largest_difference(const LayoutRun& got, const LayoutRun& expec
 }
 
 void check_layout(const RunOptions& options, Task& task, const Log& log, std::ostream& out) {
+  if (options.batch.ranks > 1 && task.model().balances_by("global_aux_loss"))
+    fail(Exit::bad_config,
+         "--check-layout: not with --moe-router-load-balancing-type global_aux_loss, which "
+         "data-parallel ranks have together");
   const bool exact = options.compute_dtype() == DType::f64;
   const int steps = exact ? 2 : 1;
   task.build(training_length(options.length, options.batch, options.evaluation,

@@ -57,14 +57,16 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "tokens that an expert keeps: those of largest weight (probs), or the first (position)",
             one_of({"probs", "position"}));
   cl.option("--moe-router-load-balancing-type", &model.moe_router_load_balancing_type, "TYPE",
-            "what --moe-aux-loss-coeff is of: aux_loss, over a micro-batch, or seq_aux_loss, over "
-            "each sequence; sinkhorn: none is needed, as training chooses evenly by keys of all "
-            "tokens of a rank's micro-batch",
-            one_of({"aux_loss", "seq_aux_loss", "sinkhorn", "none"}));
+            "what --moe-aux-loss-coeff is of, one or several: aux_loss, over a micro-batch, "
+            "seq_aux_loss, over each sequence, global_aux_loss, over the step's micro-batches so "
+            "far of all data-parallel ranks; sinkhorn: none is needed, as training chooses evenly "
+            "by keys of all tokens of a rank's micro-batch",
+            one_of({"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"}));
   cl.option("--moe-input-jitter-eps", &model.moe_input_jitter_eps, "F",
             "training varies what routers read by factors from 1 - F to 1 + F", between(0, 1));
   cl.option("--moe-aux-loss-coeff", &model.moe_aux_loss_coeff, "F",
-            "weight of the loss that has all experts chosen as often", at_least(0));
+            "weight of the loss that has all experts chosen as often, of several one each",
+            at_least(0));
   cl.option("--moe-z-loss-coeff", &model.moe_z_loss_coeff, "F",
             "weight of the loss that keeps the router's logits small", at_least(0));
 }

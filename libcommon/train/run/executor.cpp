@@ -61,13 +61,19 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
   if (world.context().size() > 1)
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours,
                      layer_.memory());
-  if (objective.spans_ranks()) data_ = same_ranks(world.data());
-  if (const ModelConfig& config = model.config(); shape.experts) {
-    const Shape sums{config.num_layers + config.mtp_num_layers * config.further_layers(),
-                     mt::router_sums(config.num_experts)};
+  const ModelConfig& config = model.config();
+  const bool spans_ranks = shape.experts && config.balances_by("global_aux_loss");
+  if (objective.spans_ranks() || spans_ranks) data_ = same_ranks(world.data());
+  if (shape.experts) {
+    const std::int64_t layers = config.num_layers + config.mtp_num_layers * config.further_layers();
+    const Shape sums{layers, mt::router_sums(config.num_experts,
+                                             std::ssize(config.moe_router_load_balancing_type))},
+        so_far{spans_ranks ? 2 * layers : 0, config.num_experts};
+    const std::size_t bytes = static_cast<std::size_t>(sums.numel()) * sizeof(double);
     router_storage_ =
-        Buffer(stream.device(), static_cast<std::size_t>(sums.numel()) * sizeof(double));
+        Buffer(stream.device(), bytes + static_cast<std::size_t>(so_far.numel()) * sizeof(double));
     router_sums_ = router_storage_.tensor(DType::f64, sums);
+    if (spans_ranks) chosen_so_far_ = router_storage_.tensor(DType::f64, so_far, bytes);
     experts_.emplace(world.expert_grid(),
                      ExpertParallel::Options{.tensor_ranks = world.expert_tensor().size(),
                                              .gathers = shape.gathers_tokens,
@@ -103,7 +109,9 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
 void Executor::begin_routers(bool training) {
   if (!training) return experts_->set_losses({});
   set_zero(router_sums_, stream_);
-  experts_->set_losses(RouterLosses{.scale = weight_scale_, .sums = router_sums_});
+  if (chosen_so_far_) set_zero(chosen_so_far_, stream_);
+  experts_->set_losses(
+      RouterLosses{.scale = weight_scale_, .sums = router_sums_, .so_far = chosen_so_far_});
 }
 
 Tensor Executor::losses(std::size_t term) const {

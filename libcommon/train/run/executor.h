@@ -79,8 +79,8 @@ class Executor {
   void weigh_routers(std::function<double(int micro_batch)> weight) {
     router_weight_ = std::move(weight);
   }
-  // What the last run in training found of them on this rank: [layers, 2 + experts] f64 on the
-  // device (RouterLosses::sums); empty: there are none.
+  // What the last run in training found of them on this rank: RouterLosses::sums, on the device;
+  // empty: there are none.
   Tensor router_sums() const { return router_sums_; }
 
   // Tells of the use of parameters from now on; null: to nobody.
@@ -162,7 +162,7 @@ class Executor {
   std::optional<ExpertParallel> experts_;   // likewise
   std::optional<Fp8Layers> fp8_;
   Buffer router_storage_;
-  Tensor router_sums_;
+  Tensor router_sums_, chosen_so_far_;  // RouterLosses'
   std::function<double(int)> router_weight_ = [](int) { return 1.0; };
   WeightGrads weight_grads_;
   bool graphs_on_ = true, trained_ = false;

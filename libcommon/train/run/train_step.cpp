@@ -75,8 +75,8 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
     if (!row.place.inner.empty())
       layer =
           config.num_layers + layer * config.further_layers() + row.place.inner_layer.value_or(0);
-    const std::span<const double> counts = routers.subspan(
-        static_cast<std::size_t>(layer * router_sums(config.num_experts)) + 2, experts);
+    const std::span<const double> counts =
+        routers.subspan(static_cast<std::size_t>(layer) * routers_of_layer() + 2, experts);
     const double mean =
         std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
     with_float_type(row.value.dtype(), [&]<class T>() {
@@ -92,20 +92,39 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
   }
 }
 
+std::size_t TrainStep::routers_of_layer() const {
+  const ModelConfig& config = parts_.task.model();
+  return static_cast<std::size_t>(
+      router_sums(config.num_experts, std::ssize(config.moe_router_load_balancing_type)));
+}
+
+// Where there is one loss it has the name that Megatron-LM v0.12 gives it, which knows no global
+// one.
+static const char* name_of_balance(const std::vector<std::string>& types, std::size_t loss) {
+  if (types[loss] == "global_aux_loss") return "global_load_balancing_loss";
+  return types[loss] == "seq_aux_loss" && types.size() > 1 ? "seq_load_balancing_loss"
+                                                           : "load_balancing_loss";
+}
+
 // The means over layers with experts are reported, as in Megatron-LM.
 void TrainStep::report_routers(const Begun& begun, Result& result) const {
   if (begun.routers.empty()) return;
-  const auto experts = static_cast<std::size_t>(parts_.task.model().num_experts);
-  const double micro_batches =
-      static_cast<double>(begun.asked.micro_batches) * parts_.world.data().size();
-  const auto stride = static_cast<std::size_t>(router_sums(parts_.task.model().num_experts));
-  double balance = 0, z = 0, layers = 0;
+  const ModelConfig& config = parts_.task.model();
+  const std::vector<std::string>& types = config.moe_router_load_balancing_type;
+  const auto experts = static_cast<std::size_t>(config.num_experts);
+  const double micro_batches = static_cast<double>(begun.asked.micro_batches),
+               ranks = parts_.world.data().size();
+  const std::size_t stride = routers_of_layer();
+  std::vector<double> balances(types.size());
+  double z = 0, layers = 0;
   for (std::size_t at = 0; at < begun.routers.size(); at += stride) {
     const std::span<const double> counts = std::span(begun.routers).subspan(at + 2, experts);
     const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
     if (sum == 0) continue;
-    balance += begun.routers[at] / micro_batches;
-    z += begun.routers[at + 1] / micro_batches;
+    for (std::size_t loss = 0; loss < types.size(); ++loss)  // a global one is all ranks' together
+      balances[loss] += begun.routers[at + loss * (2 + experts)] /
+                        (types[loss] == "global_aux_loss" ? micro_batches : micro_batches * ranks);
+    z += begun.routers[at + 1] / (micro_batches * ranks);
     ++layers;
     result.experts.push_back(
         {.layer = static_cast<std::int64_t>(at / stride),
@@ -113,10 +132,10 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
          .dropped = begun.routers[at + stride - 1] / sum});
   }
   if (layers == 0) return;
-  if (const std::string& type = parts_.task.model().moe_router_load_balancing_type;
-      type != "none" && type != "sinkhorn")
-    result.losses.push_back({"load_balancing_loss", balance / layers});
-  if (parts_.task.model().moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
+  if (!config.has_sinkhorn() && !config.balances_by("none"))
+    for (std::size_t loss = 0; loss < types.size(); ++loss)
+      result.losses.push_back({name_of_balance(types, loss), balances[loss] / layers});
+  if (config.moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
