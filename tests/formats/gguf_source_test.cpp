@@ -41,6 +41,10 @@ class GgufModels : public Convert {
     config_.kv_channels = 8;
     config_.ffn_hidden_size = 64;
     if (config_.gated_gelu) config_.embedding_mult = std::sqrt(32.0);  // a Gemma's
+    if (config_.multi_latent_attention) {
+      config_.kv_channels.reset();
+      config_.mscale = config_.mscale_all_dim;
+    }
     if (family == "scaled") config_.rotary_base = 5'000'000;  // one channel is as slow as they get
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_, dtype);
@@ -116,6 +120,9 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"olmo2", DType::bf16},
                                       {"granite", DType::f32},
                                       {"smollm3", DType::bf16},
+                                      {"deepseek_v2_lite", DType::bf16},
+                                      {"deepseek_v3", DType::f16},
+                                      {"kimi_k2", DType::bf16},
                                       {"cohere", DType::bf16},
                                       {"cohere2", DType::bf16}}) {
     write(family, dtype);
@@ -131,9 +138,9 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
 }
 
 TEST_F(GgufModels, SettingsAreTheModels) {
-  for (const char* family :
-       {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "olmoe", "scaled", "gemma",
-        "gemma2", "gemma3_text", "phi3", "olmo2", "granite", "smollm3", "cohere", "cohere2"}) {
+  for (const char* family : {"gpt2", "llama", "tied", "qwen2", "qwen2_moe", "qwen3_moe", "olmoe",
+                             "scaled", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2", "granite",
+                             "smollm3", "cohere", "cohere2", "deepseek_v2_lite", "deepseek_v3"}) {
     write(family, DType::bf16);
     make("hf", "gguf", "gguf");
     const auto found = open_model(scratch_.path("gguf"));
@@ -142,12 +149,76 @@ TEST_F(GgufModels, SettingsAreTheModels) {
     if (config_.num_experts > 0)
       config_.moe_aux_loss_coeff = {std::string_view(family) == "olmoe" ? 0.01
                                                                         : 0.001};  // usual ones
+    if (config_.multi_latent_attention) {
+      config_.moe_router_load_balancing_type = {"seq_aux_loss"};
+      config_.moe_aux_loss_coeff = {0};
+    }
     if (config_.position_embedding_type == "learned_absolute")
       config_.attention_dropout = config_.hidden_dropout = usual.hidden_dropout;
     EXPECT_EQ(found->dtype(), DType::bf16);
     EXPECT_EQ(hugging_face_config(found->config(), DType::bf16, ""),
               hugging_face_config(config_, DType::bf16, ""));
   }
+}
+
+// Of each head what makes keys is transposed, and what makes values is not.
+TEST_F(GgufModels, LatentsAreMultipliedByHeads) {
+  write("deepseek_v3", DType::f32);
+  make("hf", "gguf", "gguf");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  const SafetensorsReader folder(scratch_.path("hf/model.safetensors"));
+  const std::int64_t heads = config_.num_attention_heads, rank = config_.kv_lora_rank,
+                     k = config_.qk_head_dim, v = config_.v_head_dim;
+  const auto read = [](const TensorSource& from, const std::string& name, const Shape& shape) {
+    EXPECT_EQ(from.at(name).shape, shape);
+    HostTensor all(DType::f32, shape);
+    from.read_original(name, origin_of(shape.rank()), all.view());
+    return all;
+  };
+  const HostTensor up = read(folder, "model.layers.1.self_attn.kv_b_proj.weight",
+                             {heads * (k + v), rank}),
+                   keys = read(file, "blk.1.attn_k_b.weight", {heads, rank, k}),
+                   values = read(file, "blk.1.attn_v_b.weight", {heads, v, rank});
+  const auto at = [](const HostTensor& all, std::int64_t i) { return all.view().as<float>()[i]; };
+  for (std::int64_t head = 0; head < heads; ++head)
+    for (std::int64_t row = 0; row < k + v; ++row)
+      for (std::int64_t c = 0; c < rank; ++c)
+        EXPECT_EQ(at(up, (head * (k + v) + row) * rank + c),
+                  row < k ? at(keys, (head * rank + c) * k + row)
+                          : at(values, (head * v + row - k) * rank + c));
+  const auto value = [&](const char* key) { return file.value(key).json(); };
+  EXPECT_EQ(value("deepseek2.attention.head_count_kv"), "1");
+  EXPECT_EQ(value("deepseek2.attention.key_length"), std::to_string(rank + 4));
+  EXPECT_EQ(value("deepseek2.expert_gating_func"), "2");
+}
+
+TEST_F(GgufModels, WhatLatentsHaveNotThereIsRefused) {
+  const auto write_again = [&] {
+    fs::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), config_, DType::f32);
+  };
+  write("deepseek_v2_lite", DType::f32);
+  config_.moe_router_num_groups = config_.moe_router_group_topk = 2;
+  config_.moe_router_group_score = "max";
+  write_again();
+  EXPECT_EQ(
+      error("hf", "out", "gguf"),
+      "78 --moe-router-group-score max: llama.cpp's deepseek2 has sums of a group's best two");
+  write("deepseek_v3", DType::f32);
+  ConvertOptions options;
+  options.dtype = "q8_0";
+  EXPECT_EQ(error("hf", "out", "gguf", options),
+            "78 --dtype: blocks of 32 numbers do not divide --qk-head-dim 3");
+  config_.mscale = 0.5;
+  write_again();
+  EXPECT_EQ(error("hf", "out", "gguf"),
+            "78 --mscale: llama.cpp's deepseek2 has that of --mscale-all-dim, above 0");
+  write("deepseek_v3_further", DType::f32);
+  options = {};
+  options.source.further = 2;
+  EXPECT_EQ(
+      error("hf", "out", "gguf", options).find("78 --mtp-num-layers: llama.cpp's deepseek2 has no"),
+      0U);
 }
 
 // A vector that is no bf16 keeps its float32, and the others become what they were.
@@ -700,8 +771,8 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   EXPECT_EQ(
       refusal(),
       "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
-      "qwen3, qwen3moe, olmoe, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, command-r, "
-      "cohere2, nemotron");
+      "qwen3, qwen3moe, olmoe, deepseek2, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, "
+      "command-r, cohere2, nemotron");
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

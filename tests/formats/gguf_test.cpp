@@ -357,7 +357,7 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
          "--moe-layer-freq [0,1]: all layers of llama.cpp's qwen3moe have experts"},
         {"glm4_moe", "there is none for glm4_moe"},
         {"gpt_oss", "there is none for gpt_oss"},
-        {"deepseek_v3", "there is none for deepseek_v3"},
+        {"deepseek_v3", "--mscale: llama.cpp's deepseek2 has that of --mscale-all-dim, above 0"},
         {"bert", "there is none for megatron-bert"}}) {
     fs::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);

@@ -71,6 +71,7 @@ bool is_gguf_router(std::string_view tensor) {
 
 std::vector<ForeignName> gguf_expert_tensors(const ModelConfig& c, const Param& row,
                                              const std::string& layer) {
+  if (row.place.param == "expert_bias") return {{layer + "exp_probs_b.bias"}};
   if (row.place.param == "gate_weight") return {{layer + kGate}};
   if (!row.place.expert) return names_in(kRouters, c, row, layer);
   std::vector<ForeignName> names = names_in(kExperts, c, row, layer);

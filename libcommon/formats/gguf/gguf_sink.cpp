@@ -12,6 +12,7 @@
 #include "ckpt/gguf_quantize.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
+#include "formats/gguf/gguf_latent.h"
 #include "formats/gguf/gguf_mixture.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
@@ -61,7 +62,10 @@ const GgufArchitecture& architecture_of(const ModelConfig& c, const std::string&
   if (found->name != "llama" && found->name != "phi3" && has_frequency_factors(c))
     fail(Exit::bad_config, c.use_rope_scaling ? "--use-rope-scaling" : "--rope-frequency-factors",
          ": llama.cpp has that for Llamas and Phi-3 only");
-  if (found->experts != GgufExperts::none) check_gguf_experts(c, *found);
+  if (c.multi_latent_attention)
+    check_gguf_latent(c);
+  else if (found->experts != GgufExperts::none)
+    check_gguf_experts(c, *found);
   check_gguf_family(c, *found);
   return *found;
 }
@@ -91,10 +95,11 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const GgufArchitectur
   size("feed_forward_length", c.ffn());
   size("vocab_size", c.vocab_size);
   size("attention.head_count", c.num_attention_heads);
-  size("attention.head_count_kv", c.kv_heads());
+  size("attention.head_count_kv", c.multi_latent_attention ? 1 : c.kv_heads());  // or latents
   real(
       architecture.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
       c.norm_epsilon);
+  if (c.multi_latent_attention) return add_gguf_latent(to, c);
   if (name == "gpt2") return;
   size("attention.key_length", c.head_dim());
   size("attention.value_length", c.head_dim());
@@ -153,6 +158,9 @@ class GgufSink : public ModelSink {
     const ModelConfig& c = target_.config;
     const std::string config = hugging_face_config(target_);
     const GgufArchitecture& architecture = architecture_of(c, config);
+    if (target_.mixture && c.multi_latent_attention && c.qk_head_dim % kShortGgufBlock != 0)
+      fail(Exit::bad_config, "--dtype: blocks of ", kShortGgufBlock,
+           " numbers do not divide --qk-head-dim ", c.qk_head_dim);
     architecture_ = architecture.name;
     GgufKeyValues to;
     to.text("general.architecture", architecture_);

@@ -12,6 +12,7 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
+#include "formats/gguf/gguf_latent.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/config_families.h"
 #include "model/model_table.h"
@@ -93,6 +94,8 @@ class Settings {
     add_ends(json);
     if (architecture_ == "gpt2")
       add_gpt2(json);
+    else if (known_->experts == GgufExperts::told)
+      read_gguf_latent(json, file_);
     else
       add_llama(json);
     return json.end_object().text();
@@ -135,6 +138,7 @@ class Settings {
 
   // Llama's architecture with a window is Mistral's.
   std::string model_type() const {
+    if (known_->experts == GgufExperts::told) return gguf_latent_type(file_);
     const bool window = size_or("attention.sliding_window", 0) > 0;
     return window && known_->model_type == "llama" ? "mistral" : std::string(known_->model_type);
   }

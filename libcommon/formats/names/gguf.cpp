@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "formats/gguf/gguf_experts.h"
+#include "formats/gguf/gguf_latent.h"
 #include "formats/names/meta.h"
 #include "model/config/model_config.h"
 
@@ -50,6 +51,9 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "qwen3", .model_type = "qwen3"},
     {.name = "qwen3moe", .model_type = "qwen3_moe", .experts = GgufExperts::chosen},
     {.name = "olmoe", .model_type = "olmoe", .experts = GgufExperts::all},
+    {.name = "deepseek2", .model_type = "deepseek_v2", .experts = GgufExperts::told},
+    {.name = "deepseek2", .model_type = "deepseek_v3", .experts = GgufExperts::told},
+    {.name = "deepseek2", .model_type = "kimi_k2", .experts = GgufExperts::told},
     {.name = "gemma", .model_type = "gemma", .has_output = false},
     {.name = "gemma2", .model_type = "gemma2", .has_output = false},
     {.name = "gemma3", .model_type = "gemma3_text"},
@@ -90,6 +94,7 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
                                       const Param& row) {
   const std::string layer = row.place.layer ? concat("blk.", *row.place.layer, ".") : "";
   std::vector<ForeignName> names = gguf_expert_tensors(c, row, layer);
+  if (names.empty() && c.multi_latent_attention) names = gguf_latent_tensors(c, row, layer);
   if (names.empty() && architecture == "phi3") names = names_in(kPhi3, c, row, layer);
   if (names.empty()) names = names_in(kNames, c, row, layer);
   if (names.empty() && c.post_layernorm) names = names_in(kPostNorms, c, row, layer);

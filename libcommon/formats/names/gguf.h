@@ -1,7 +1,7 @@
 // What llama.cpp calls the tensors of a model in a GGUF file (ckpt/gguf.h).  Values are
 // those of Hugging Face's, but that matrices of GPT-2 are [out, in], that in Llama's queries
 // and keys channel i of a head, which is rotated with channel i + d / 2, stands beside it, and that
-// norms whose scale is 1 + weight have that scale.
+// norms whose scale is 1 + weight have that scale; and what formats/gguf/gguf_latent.h says.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
 inline constexpr const char* kGgufFactors[] = {"rope_factors_short.weight",
                                                "rope_factors_long.weight"};
 
-// Of whose logits the softmax of a router is: of the chosen experts or of all.
-enum class GgufExperts { none, chosen, all };
+// Of whose logits the softmax of a router is: of the chosen experts or of all; or the file tells.
+enum class GgufExperts { none, chosen, all, told };
 
 // GgufArchitecture: what llama.cpp computes for a model_type of transformers.
 struct GgufArchitecture {
