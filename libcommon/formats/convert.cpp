@@ -26,6 +26,7 @@
 #include "formats/translated_source.h"
 #include "formats/upcycled_source.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -213,10 +214,6 @@ struct Plan {
   }
 
   void check_tensor_ranks() const {
-    if (target.config.mtp_num_layers > 0 && target.with_optimizer)
-      fail(Exit::bad_config,
-           "--with-optimizer: not of layers that predict further tokens in files "
-           "of ranks");
     if (target.config.multi_latent_attention && target.tensor_parallel > 1)
       fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
            ": in files of ranks not with --multi-latent-attention, of whose projections down each "
@@ -261,16 +258,22 @@ struct Plan {
     return static_cast<std::uint64_t>(row.shape.numel()) * size_of(dtype_of(row, state));
   }
 
+  // What goes along of a row: its values, and maybe states.
+  std::span<const std::string> states_of(const Param& row) const {
+    return std::span(states).first(is_buffer(row) ? 1 : states.size());
+  }
+
   std::uint64_t bytes_of(const Param& row) const {
     std::uint64_t bytes = 0;
-    for (const std::string& state : states) bytes += bytes_of(row, state);
+    for (const std::string& state : states_of(row)) bytes += bytes_of(row, state);
     return bytes;
   }
 
   std::uint64_t largest_bytes() const {  // of one state of a row
     std::uint64_t largest = 0;
     for (const Param& row : table.rows())
-      for (const std::string& state : states) largest = std::max(largest, bytes_of(row, state));
+      for (const std::string& state : states_of(row))
+        largest = std::max(largest, bytes_of(row, state));
     return largest;
   }
 
@@ -286,9 +289,9 @@ struct Plan {
   ParamTable table;  // without values
   bool stored_dtype;
   bool gguf;
-  bool in_order;   // the target is written from front to back
-  bool by_stages;  // parts of the target are pipeline ranks
-  std::vector<std::string> states = {""};
+  bool in_order;                           // the target is written from front to back
+  bool by_stages;                          // parts of the target are pipeline ranks
+  std::vector<std::string> states = {""};  // the first, of all
 };
 
 }  // namespace
@@ -300,7 +303,7 @@ static Parts parts_of(const Plan& plan, std::size_t count) {
   std::uint64_t before = 0;
   for (const Param& row : plan.table.rows()) {
     auto& part = parts[std::min<std::uint64_t>(before * count / total, count - 1)];
-    for (const std::string& state : plan.states) part.push_back({&row, state});
+    for (const std::string& state : plan.states_of(row)) part.push_back({&row, state});
     before += plan.bytes_of(row);
   }
   return parts;
@@ -503,7 +506,7 @@ std::string describe_conversion(const ConvertOptions& options) {
   check_output(options, plan.target);
   std::string text;
   for (const Param& row : plan.table.rows())
-    for (const std::string& state : plan.states) {
+    for (const std::string& state : plan.states_of(row)) {
       text += concat(row.name(), state.empty() ? "" : " ", state, "  ",
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);
       const auto add = [&](const std::vector<ForeignName>& names) {

@@ -167,6 +167,8 @@ std::vector<KeyPart> key_parts(const Param& row, const KeySpelling& spelling) {
 
 // --- Optimizers ---------------------------------------------------------------------------------
 
+bool is_buffer(const Param& row) { return row.place.param == "expert_bias"; }
+
 std::string state_prefix(const std::string& state) {
   return state.empty() ? "" : concat("optimizer.state.", state, ".");
 }

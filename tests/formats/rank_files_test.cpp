@@ -119,14 +119,6 @@ TEST_F(Convert, LayersThatPredictFurtherTokensAreOnTheLastStage) {
   back.source.further = 0;
   convert("ranks", "left", "hf", back);
   EXPECT_EQ(open_model(scratch_.path("left"))->notes(), std::vector<std::string>());
-  options.with_optimizer = back.with_optimizer = true;
-  EXPECT_EQ(error("core", "new", "core", options),
-            "78 --with-optimizer: not of layers that predict further tokens in files of ranks");
-  back.source.with_optimizer = true;
-  EXPECT_EQ(error("ranks", "new", "core", back),
-            concat("78 ", scratch_.path("ranks/release"),
-                   ": optimizer's state of layers that predict further tokens is not read from "
-                   "files of ranks"));
 }
 
 TEST_F(Convert, StagesHoldWhatTheLayoutSays) {

@@ -97,6 +97,29 @@ TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
   EXPECT_EQ(found, expected);
 }
 
+// As Megatron-Core 0.12.1 marks them: words that layers for further tokens read are the last
+// stage's, too, and where they are tied to the output layer that has another copy.
+TEST(RankLayout, StagesShareTheWordsOfFurtherTokens) {
+  for (const bool tied : {true, false}) {
+    ModelConfig config = config_named(tied ? "tied" : "llama");
+    config.mtp_num_layers = 1;
+    config.complete();
+    const ParamTable table = model_rows(config);
+    const auto words_of = [&](const StageRange& range) {
+      const ChunkLayers at = ChunkLayers::of(layers_of(config), range, true);
+      std::vector<ParamRows> params;
+      for (const Param* row : registered_rows(table, at, {}, tied)) params.push_back({{row}});
+      const std::vector<BufferParam> sizes = buffer_params(params, config, at, 2);
+      std::string found;
+      for (std::size_t i = 0; i < params.size(); ++i)
+        if (is_words(params[i].first())) found += sizes[i].shared ? "shared " : "own ";
+      return found;
+    };
+    EXPECT_EQ(words_of({0, 1, true, false}), "shared ");
+    EXPECT_EQ(words_of({1, 2, false, true}), tied ? "shared own " : "shared ");
+  }
+}
+
 TEST(RankOptimizer, StepsOfExpertsAreThoseOfOtherParameters) {
   std::string file;
   TorchWriter().write(PyValue(), "archive", [&](Bytes bytes) { file += as_text(bytes); });
@@ -128,8 +151,9 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
  protected:
   // A run's checkpoint "run" of a random model: exp_avg is twice the fp32 value, exp_avg_sq thrice.
   void write_run(Kind kind, DType dtype, bool decoupled = false) {
-    write_hugging_face(scratch_.path("hf"), config_named(GetParam()), dtype);
-    const auto source = open_model(scratch_.path("hf"));
+    const ModelConfig named = config_named(GetParam());
+    write_hugging_face(scratch_.path("hf"), named, dtype);
+    const auto source = open_model(scratch_.path("hf"), {.further = named.mtp_num_layers});
     const ModelConfig& config = source->config();
     const ParamTable table = model_rows(config);
     CheckpointSave save(scratch_.path("run"), 5);
@@ -142,7 +166,7 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
       add_row(writer, row, "", value.view());
       for (const auto& [state, factor] :
            {std::pair("exp_avg", 2.F), {"exp_avg_sq", 3.F}, {"fp32_param", 1.F}}) {
-        if (factor == 1 && kind == Kind::plain) continue;
+        if (is_buffer(row) || (factor == 1 && kind == Kind::plain)) continue;
         const HostTensor moment(DType::f32, row.shape);
         for (std::size_t i = 0; i < moment.span<float>().size(); ++i)
           moment.span<float>()[i] = factor * wide.span<float>()[i];
@@ -344,7 +368,8 @@ TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
 
 class FamilyOptimizers : public RankOptimizers {};
 INSTANTIATE_TEST_SUITE_P(Of, FamilyOptimizers,
-                         testing::Values("bert", "gemma", "mamba", "hybrid", "t5", "t5_gated"),
+                         testing::Values("bert", "gemma", "mamba", "hybrid", "t5", "t5_gated",
+                                         "glm4_moe_further"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(FamilyOptimizers, EveryLayoutComesBack) { expect_every_layout_comes_back(); }

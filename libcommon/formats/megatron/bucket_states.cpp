@@ -7,6 +7,7 @@
 #include "ckpt/tensor_source.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -114,11 +115,6 @@ void BucketStates::read_run(const PyValue& args) {
     fail(Exit::bad_data, where_,
          ": args.pipeline_model_parallel_size: a T5 of several stages, of which Megatron-Core "
          "saves no torch_dist checkpoint");
-  if (config_.mtp_num_layers > 0 && counts_.stages > 1)
-    fail(
-        Exit::bad_data, where_,
-        ": args.pipeline_model_parallel_size: the optimizer's state of layers that predict further "
-        "tokens is not read where there are several stages");
   stages_ = stages_in(args, layers_of(config_), where_);
   const PyValue* const implementation = given(args, "transformer_impl");
   names_ = {.local_spec = implementation != nullptr && implementation->as_string(where_) == "local",
@@ -170,7 +166,8 @@ std::vector<ParamRows> BucketStates::params_of(const Rank& rank, const ChunkLaye
   for (const Param* row : registered_rows(parts_[static_cast<std::size_t>(rank.tensor)], chunk,
                                           names_, !config_.untie_embeddings_and_output_weights)) {
     const std::int64_t expert_rank = expert_rank_of(*row, config_, counts_).value_or(rank.expert);
-    if (optimizer_of(*row, counts_.expert) != rank.optimizer || expert_rank != rank.expert)
+    if (is_buffer(*row) || optimizer_of(*row, counts_.expert) != rank.optimizer ||
+        expert_rank != rank.expert)
       continue;
     if (gemm_ && !params.empty() && same_module(*row, params.back().first()))
       params.back().rows.push_back(row);
@@ -188,7 +185,8 @@ void BucketStates::find_buffers(const Rank& rank, const PyValue& args) {
   for (std::int64_t chunk = 0; chunk < stages_.chunks; ++chunk) {
     const ChunkLayers at = ChunkLayers::of(
         layers_of(config_),
-        stages_.ranges[static_cast<std::size_t>(chunk * counts_.stages + rank.stage)]);
+        stages_.ranges[static_cast<std::size_t>(chunk * counts_.stages + rank.stage)],
+        config_.mtp_num_layers > 0);
     const std::vector<ParamRows> params = params_of(rank, at);
     if (params.empty()) continue;
     const std::vector<BufferParam> sizes = buffer_params(params, config_, at, counts_.stages);

@@ -11,6 +11,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "model/model_table.h"
 #include "model/row_checkpoint.h"
 
@@ -97,7 +98,7 @@ void CoreSource::find_buckets() {
 void CoreSource::check_buckets(const std::string& type) const {
   const ParamTable table = model_rows(*config_);
   for (const Param& row : table.rows()) {
-    if (!buckets_->is_telling(row)) continue;
+    if (is_buffer(row) || !buckets_->is_telling(row)) continue;
     const DType dtype = dtype_of(row, "");
     const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
     const Buffer weight(Device::cpu, bytes), master(Device::cpu, bytes);

@@ -15,6 +15,7 @@
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/model_sink.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 
 namespace mt {
 namespace {
@@ -133,6 +134,7 @@ class DcpSink : public ModelSink {
     std::vector<RankParam> params;
     const ChunkLayers all = ChunkLayers::all(target_.config);
     for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {
+      if (is_buffer(*row)) continue;
       RankParam& param = params.emplace_back(RankParam{row});
       for (const std::string& state : target_.source.states())
         if (!state.empty())

@@ -12,6 +12,7 @@
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/names/megatron_legacy.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -71,6 +72,7 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
     for (const RankChunk& chunk : chunks)
       for (const Param* row : chunk.rows) {
         part.push_back({row, ""});
+        if (is_buffer(*row)) continue;
         for (const std::string& state : kept.beside) part.push_back({row, state});
       }
     for (std::size_t optimizer = 0; optimizer < optimizer_count(target.expert_parallel);
@@ -78,7 +80,7 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
       for (const RankChunk& chunk : chunks)
         for (const std::string& state : kept.in_buffer)
           for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row)
-            if (optimizer_of(**row, target.expert_parallel) == optimizer)
+            if (!is_buffer(**row) && optimizer_of(**row, target.expert_parallel) == optimizer)
               part.push_back({*row, state});
   }
   return parts;
@@ -273,9 +275,11 @@ class RankFilesSink : public ModelSink {
       const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
       named.emplace_back(names[0], tensor);
       for (std::size_t i = 1; i < names.size(); ++i) aliases.emplace_back(names[i], tensor);
-      RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
-      for (const std::string& state : kept_.beside)
-        param.states[state] = stream.declare(types_(*whole, state), row.local);
+      if (!is_buffer(row)) {
+        RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
+        for (const std::string& state : kept_.beside)
+          param.states[state] = stream.declare(types_(*whole, state), row.local);
+      }
       if (has_extra_state(row, place)) named.emplace_back(extra_state_at(place), PyValue());
     }
     if (target_.legacy) return legacy_model(named);
@@ -309,7 +313,8 @@ class RankFilesSink : public ModelSink {
     for (const RankChunk& chunk : chunks) {
       std::vector<ParamRows> rows;
       for (const Param* whole : chunk.rows)
-        if (has(rank, *whole) && optimizer_of(*whole, counts_.expert) == optimizer)
+        if (has(rank, *whole) && !is_buffer(*whole) &&
+            optimizer_of(*whole, counts_.expert) == optimizer)
           rows.push_back({{&part_of(*whole, rank)}});
       if (rows.empty()) continue;
       const UnpaddedLayout layout =

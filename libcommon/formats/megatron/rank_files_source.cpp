@@ -73,13 +73,7 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
     parts_.push_back(rank_rows(*config_, rank, counts_.tensor));
   check_positions();
-  if (options.with_optimizer) {
-    if (config_->mtp_num_layers > 0)
-      fail(Exit::bad_config, folder,
-           ": optimizer's state of layers that predict further tokens is not read from files of "
-           "ranks");
-    find_states(folder);
-  }
+  if (options.with_optimizer) find_states(folder);
 }
 
 static std::string first_file(const std::string& folder) {

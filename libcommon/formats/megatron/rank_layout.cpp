@@ -205,10 +205,14 @@ std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const 
   // The words of a T5's decoder, and of an encoder of one stage, are not the pipeline's ends.
   const bool end =
       chunk.has_tied_copy() || (chunk.range.first && !chunk.range.last && chunk.range.begin == 0);
-  const bool tied = stages > 1 && end && !config.untie_embeddings_and_output_weights;
+  // Where a stage has two copies, that for layers that predict further tokens is shared alone.
+  bool shared = stages > 1 && end && (!config.untie_embeddings_and_output_weights || chunk.further);
   std::vector<BufferParam> found;
-  for (const ParamRows& param : params)
-    found.push_back({param.elements(), tied && is_words(param.first())});
+  for (const ParamRows& param : params) {
+    const bool words = shared && is_words(param.first());
+    found.push_back({param.elements(), words});
+    if (words && chunk.has_words_copy()) shared = false;
+  }
   return found;
 }
 

@@ -101,7 +101,7 @@ struct ParamRows {
 
 struct BufferParam {
   std::int64_t elements = 0;
-  bool shared = false;  // tied embeddings of a pipeline's ends: they have a bucket of their own
+  bool shared = false;  // embeddings that a pipeline's ends share: they have a bucket of their own
 };
 
 // The sizes of a chunk's parameters in its buffer, in a pipeline of so many ranks.

@@ -6,27 +6,31 @@
 #include "ckpt/strided_copy.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_optimizer.h"
+#include "model/keys.h"
 
 namespace mt {
 
-// The rows of an optimizer, in the order in which the rank's model registered them; a copy of tied
-// embeddings comes at the end.
+// The rows of an optimizer, in the order in which the rank's model registered them, copies of the
+// words among them.
 std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t rank,
                                                 std::size_t optimizer) const {
   const std::int64_t expert_rank = rank / counts_.tensor;
   const ParamTable& table = parts_[static_cast<std::size_t>(rank % counts_.tensor)];
   std::map<std::string, ParamRows> named;
   for (const Param& row : table.rows())
-    if (chunk.at.has(row) && optimizer_of(row, counts_.expert) == optimizer &&
+    if (chunk.at.has(row) && !is_buffer(row) && optimizer_of(row, counts_.expert) == optimizer &&
         expert_rank_of(row, *config_, counts_).value_or(expert_rank) == expert_rank)
       for (const RowTensor& tensor : tensors_of(place_in(chunk, row))) {
         ParamRows& param = named[tensor.name];
         param.rows.push_back(&row);
         param.transposed = tensor.transposed;
       }
-  if (chunk.at.has_tied_copy() && optimizer == 0)
-    for (const RowTensor& tensor : tensors_of(tied_copy(*config_)))
+  const auto name_words = [&](const RowPlace& copy) {
+    for (const RowTensor& tensor : tensors_of(copy))
       named.try_emplace(tensor.name, ParamRows{{&table.rows().front()}});
+  };
+  if (chunk.at.has_words_copy() && optimizer == 0) name_words(table.rows().front().place);
+  if (chunk.at.has_tied_copy() && optimizer == 0) name_words(tied_copy(*config_));
   std::vector<ParamRows> params;
   for (const std::string& name : chunk.names)
     if (const auto found = named.find(name); found != named.end()) params.push_back(found->second);
