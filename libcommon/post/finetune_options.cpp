@@ -83,6 +83,7 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   model.add_to(cl);
   encoder.add_to(cl);
   if (takes_mamba) mamba.add_to(cl);
+  add_yarn_to(cl);
   add_experts_to(cl);
   model.recompute.add_to(cl);
   run.add_to(cl);
@@ -132,6 +133,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
   });
   cl.parse();
   if (!data.train.empty()) check_no_effect(cl);
+  take_yarn(cl);
   if (takes_mamba) take_pattern();
   make_experts();
   if (offers_adapters) lora.note(cl);

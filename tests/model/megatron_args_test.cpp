@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/config/yarn.h"
 #include "tests/base/scratch.h"
 #include "tests/model/tiny_models.h"
 
@@ -105,6 +106,28 @@ TEST(GptArgs, BasesAreIntegersUnlessTheyHaveAFraction) {
     args.set_item("rotary_base", base);
     EXPECT_EQ(model_config_of(args, ModelFamily::gpt, "common.pt").rotary_base, 77);
   }
+}
+
+// As Megatron-LM's main says it.
+TEST(GptArgs, YarnIsRotary) {
+  ModelConfig config = tiny_llama();
+  PyValue args = args_of(config);
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, PyValue>>{
+           {"position_embedding_type", "yarn"},
+           {"rotary_scaling_factor", 4.0},
+           {"yarn_original_max_position_embeddings", 8},
+           {"yarn_beta_fast", 2.0},
+           {"yarn_correction_range_round_to_int", false},
+           {"mscale", 1.0},
+           {"mscale_all_dim", 0.0}})
+    args.set_item(name, value);
+  config.position_embedding_type = "yarn";
+  config.rotary_scaling_factor = 4;
+  config.yarn_beta_fast = 2;
+  take_plain_yarn(config, {.original = 8, .rounds = false});
+  config.complete();
+  EXPECT_EQ(args_of(model_config_of(args, ModelFamily::gpt, "common.pt")), args_of(config));
+  EXPECT_NE(config.rope_frequency_factors, "");
 }
 
 TEST(GptArgs, OfANamespaceToo) {

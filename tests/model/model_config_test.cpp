@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "model/config/yarn.h"
 #include "nn/mlp.h"
 #include "tests/model/tiny_models.h"
 
@@ -74,6 +75,42 @@ TEST(ModelConfig, RotaryFrequencies) {
   EXPECT_EQ(c.rotary_frequencies().size(), 16U);
   c.position_embedding_type = "none";
   EXPECT_EQ(c.rotary_frequencies().size(), 0U);
+}
+
+// Of gpt-oss, and of a DeepSeek's rotary channels.
+TEST(ModelConfig, PlainYarn) {
+  ModelConfig c = tiny_llama();
+  const auto stretch = [&](double base, double factor, const PlainYarn& plain) {
+    c.position_embedding_type = "yarn";
+    c.kv_channels = 64;
+    c.rotary_base = base;
+    c.rotary_scaling_factor = factor;
+    take_plain_yarn(c, plain);
+    c.complete();
+    EXPECT_EQ(c.position_embedding_type, "rope");
+    return c.rotary_frequencies();
+  };
+  std::vector<double> f = stretch(150000, 32, {.rounds = false});
+  ASSERT_EQ(f.size(), 32U);
+  for (const auto& [i, expected] : {std::pair(0, 1.0),
+                                    {8, 5.08132748e-2},
+                                    {12, 6.79495949e-3},
+                                    {16, 4.56483919e-4},
+                                    {20, 1.81883367e-5},
+                                    {31, 3.02351143e-7}})
+    EXPECT_NEAR(f[static_cast<std::size_t>(i)], expected, 1e-7 * expected) << i;
+  EXPECT_NEAR(c.rope_attention_factor, 1.34657359, 1e-8);
+  f = stretch(10000, 40, {});
+  for (const auto& [i, expected] : {std::pair(0, 1.0),
+                                    {10, .056234133},
+                                    {16, .0055},
+                                    {20, .00079056942},
+                                    {23, 3.3338036e-05},
+                                    {31, 3.3338036e-06}})
+    EXPECT_NEAR(f[static_cast<std::size_t>(i)], expected, 1e-7 * expected) << i;
+  stretch(10000, 40, {.mscale_all_dim = 1});
+  EXPECT_EQ(c.rope_attention_factor, 1);
+  EXPECT_NE(stretch(10000, 40, {.original = 8192}), f);
 }
 
 TEST(ModelConfig, Windows) {

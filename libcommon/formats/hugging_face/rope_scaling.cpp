@@ -4,20 +4,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/json.h"
 #include "model/config/model_config.h"
+#include "model/config/yarn.h"
 
 namespace mt {
-
-// A list in the form of --rope-frequency-factors.
-static std::string list_of(const std::vector<double>& factors) {
-  std::string list;
-  for (const double factor : factors) {
-    if (!list.empty()) list += ',';
-    list += JsonWriter().value(factor).text();
-  }
-  return list;
-}
 
 double RopeScaling::real_or(const char* name, double other) const {
   return rope_.has(name) ? rope_.real(name) : other;
@@ -56,39 +46,26 @@ void RopeScaling::set_llama3(ModelConfig& model) const {
     const double t = std::clamp((turns - low) / (high - low), 0.0, 1.0);
     factors.push_back(1 / ((1 - t) / factor + t));
   }
-  model.rope_frequency_factors = list_of(factors);
+  model.rope_frequency_factors = frequency_factors_text(factors);
 }
 
 void RopeScaling::set_yarn(ModelConfig& model) const {
-  const double factor = factor_or_ratio(), dim = double(model.rotary_dim());
-  const auto scale = [&](double mscale) {
-    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1;
-  };
-  const double mscale = real_or("mscale", 0), of_all = real_or("mscale_all_dim", 0);
-  model.rope_attention_factor = real_or(
-      "attention_factor", mscale != 0 && of_all != 0 ? scale(mscale) / scale(of_all) : scale(1));
-  const auto dimension = [&](double turns) {
-    return dim * std::log(double(original_positions()) / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(model.rotary_base));
-  };
   const auto given = [&](const char* name, double usual) {
     const double value = real_or(name, usual);
     return value == 0 ? usual : value;
   };
-  double low = dimension(given("beta_fast", 32)), high = dimension(given("beta_slow", 1));
-  if (rope_.flag_or("truncate", true)) {
-    low = std::floor(low);
-    high = std::ceil(high);
-  }
-  low = std::max(low, 0.0);
-  high = std::min(high, dim - 1);
-  if (low == high) high += 0.001;  // as there, so that the ramp has a width
-  std::vector<double> factors;
-  for (double i = 0; i < dim / 2; ++i) {
-    const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-    factors.push_back(1 / (ramp / factor + 1 - ramp));
-  }
-  model.rope_frequency_factors = list_of(factors);
+  const Yarn yarn{.factor = factor_or_ratio(),
+                  .original = double(original_positions()),
+                  .beta_fast = given("beta_fast", 32),
+                  .beta_slow = given("beta_slow", 1),
+                  .rounds = rope_.flag_or("truncate", true)};
+  const double mscale = real_or("mscale", 0), of_all = real_or("mscale_all_dim", 0);
+  model.rope_attention_factor =
+      real_or("attention_factor", mscale != 0 && of_all != 0
+                                      ? yarn.magnitude(mscale) / yarn.magnitude(of_all)
+                                      : yarn.magnitude(1));
+  model.rope_frequency_factors =
+      frequency_factors_text(yarn, double(model.rotary_dim()), model.rotary_base);
 }
 
 std::vector<double> RopeScaling::factors(const char* name) const {
@@ -111,7 +88,7 @@ void RopeScaling::set_longrope(ModelConfig& model) const {
   const double usual =
       factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(double(original_positions())));
   model.rope_attention_factor = real_or("attention_factor", usual);
-  model.rope_frequency_factors = list_of(factors("short_factor"));
+  model.rope_frequency_factors = frequency_factors_text(factors("short_factor"));
 }
 
 }  // namespace mt

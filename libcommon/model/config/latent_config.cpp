@@ -1,17 +1,11 @@
 #include "model/config/latent_config.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/error.h"
+#include "model/config/yarn.h"
 
 namespace mt {
-
-// M(m) of a factor.
-static double magnitude(double factor, double m) {
-  return factor > 1 ? 0.1 * m * std::log(factor) + 1 : 1;
-}
 
 void LatentConfig::check() const {
   if (!multi_latent_attention) {
@@ -29,7 +23,10 @@ void LatentConfig::check() const {
         : yarn_beta_fast != usual.yarn_beta_fast ? "--yarn-beta-fast"
         : yarn_beta_slow != usual.yarn_beta_slow ? "--yarn-beta-slow"
                                                  : nullptr;
-    if (given != nullptr) fail(Exit::bad_config, given, ": needs --multi-latent-attention");
+    const bool of_yarn = rotary_scaling_factor != 1 || mscale != 1 || mscale_all_dim != 1;
+    if (given != nullptr)
+      fail(Exit::bad_config, given, ": needs --multi-latent-attention",
+           of_yarn ? " or --position-embedding-type yarn" : "");
     return;
   }
   if (qk_pos_emb_head_dim % 2 != 0)
@@ -38,31 +35,27 @@ void LatentConfig::check() const {
 }
 
 std::vector<double> LatentConfig::latent_frequencies(double base, std::int64_t positions) const {
-  const auto channels = static_cast<double>(qk_pos_emb_head_dim),
-             original = static_cast<double>(original_max_position_embeddings.value_or(positions)),
-             ln_base = std::log(base);
-  const auto channel = [&](double turns) {
-    return channels * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * ln_base);
-  };
-  const double low = std::max(std::floor(channel(yarn_beta_fast)), 0.0);
-  double high = std::min(std::ceil(channel(yarn_beta_slow)), channels - 1);
-  if (low == high) high += 0.001;  // as there, so that the ramp has a width
+  const auto channels = static_cast<double>(qk_pos_emb_head_dim);
+  const Yarn yarn{
+      .factor = rotary_scaling_factor,
+      .original = static_cast<double>(original_max_position_embeddings.value_or(positions)),
+      .beta_fast = yarn_beta_fast,
+      .beta_slow = yarn_beta_slow};
   std::vector<double> frequencies;
-  for (double i = 0; i < channels / 2; ++i) {
-    const double f = std::pow(base, -2 * i / channels),
-                 ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
+  for (const double ramp : yarn.ramp(channels, base)) {
+    const double i = static_cast<double>(frequencies.size()), f = std::pow(base, -2 * i / channels);
     frequencies.push_back(f / rotary_scaling_factor * ramp + f * (1 - ramp));
   }
   return frequencies;
 }
 
 double LatentConfig::latent_magnitude() const {
-  return magnitude(rotary_scaling_factor, mscale) /
-         magnitude(rotary_scaling_factor, mscale_all_dim);
+  const Yarn yarn{.factor = rotary_scaling_factor};
+  return yarn.magnitude(mscale) / yarn.magnitude(mscale_all_dim);
 }
 
 double LatentConfig::latent_scale() const {
-  const double m = magnitude(rotary_scaling_factor, mscale_all_dim);
+  const double m = Yarn{.factor = rotary_scaling_factor}.magnitude(mscale_all_dim);
   return m * m / std::sqrt(static_cast<double>(latent_q_width()));
 }
 

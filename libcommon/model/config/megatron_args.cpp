@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/whole_number.h"
 #include "model/config/settings.h"
+#include "model/config/yarn.h"
 
 namespace mt {
 
@@ -195,7 +196,24 @@ class ArgsReader {
     c.mtp_hybrid_pattern = all.further;
   }
 
+  // As Megatron's main has it of models without latents.
+  void read_yarn(ModelConfig& c) const {
+    if (c.position_embedding_type != "yarn") return;
+    constexpr const char *kFactor = "rotary_scaling_factor", *kSame = "yarn_rotary_scaling_factor";
+    if (given(kFactor) == nullptr)
+      fail(Exit::bad_data, path(kFactor), ": is not there, by which yarn stretches positions");
+    const PyValue* const same = given(kSame);
+    refuse_if(same != nullptr && same->as_real(path(kSame)) != c.rotary_scaling_factor, kSame);
+    PlainYarn plain{.mscale_all_dim = c.mscale_all_dim};
+    if (const PyValue* const v = given("yarn_original_max_position_embeddings"))
+      plain.original = v->as_integer(path("yarn_original_max_position_embeddings"));
+    if (const PyValue* const v = given("yarn_correction_range_round_to_int"))
+      plain.rounds = v->as_bool(path("yarn_correction_range_round_to_int"));
+    take_plain_yarn(c, plain);
+  }
+
   void read_family(ModelConfig& c) const {
+    read_yarn(c);
     // Megatron's args say of every model what latents it would have, and what losses.
     if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
     if (c.mtp_num_layers == 0) static_cast<MtpConfig&>(c) = {};

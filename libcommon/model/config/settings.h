@@ -113,7 +113,9 @@ void visit_latent_settings(Config& c, const Visit& visit) {
                               count_to(kMany)}));
   visit(c.rotary_scaling_factor,
         latent({"--rotary-scaling-factor", latents, kReach,
-                "YaRN divides low rotary frequencies by this", "F", positive()}));
+                "YaRN divides low rotary frequencies by this, here and with "
+                "--position-embedding-type yarn",
+                "F", positive()}));
   visit(c.mscale, latent({"--mscale", latents, kReach,
                           "with --rotary-scaling-factor S rotated channels are multiplied by "
                           "0.1 F ln S + 1, over what --mscale-all-dim gives",
@@ -249,8 +251,10 @@ void visit_settings(Config& c, const Visit& visit) {
          "positions that the model knows; at least --seq-length", "N", count_to(kIds)});
   visit(c.position_embedding_type,
         {"--position-embedding-type", positions, kModel,
-         "learned_absolute, rope or none; of a T5 relative, too", "TYPE",
-         as_given(one_of({"learned_absolute", "rope", "relative", "none"}),
+         "learned_absolute, rope or none; of a T5 relative, too; yarn: rope that "
+         "--rotary-scaling-factor stretches",
+         "TYPE",
+         as_given(one_of({"learned_absolute", "rope", "yarn", "relative", "none"}),
                   one_of({"learned_absolute", "rope", "none"}))});
   visit(c.use_rotary_position_embeddings,
         {"--use-rotary-position-embeddings", positions, kPart,

@@ -71,6 +71,38 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "weight of the loss that keeps the router's logits small", at_least(0));
 }
 
+void ModelOptions::add_yarn_to(CommandLine& cl) {
+  cl.section("YaRN");
+  cl.option("--yarn-original-max-position-embeddings", &yarn.original, "N",
+            "positions that --position-embedding-type yarn stretches; default 4096", at_least(1));
+  cl.flag("--yarn-correction-range-round-to-int", &yarn.rounds,
+          "the channels between which --position-embedding-type yarn scales in part are rounded to "
+          "whole ones; it is so unless --no-yarn-correction-range-round-to-int is given");
+  cl.off_switch("--no-yarn-correction-range-round-to-int", &yarn.rounds, "they are not");
+  cl.option("--rope-type", &rope_type, "TYPE",
+            "of latent attention: yarn, or rope, which --rotary-scaling-factor does not stretch; "
+            "of other models rope",
+            one_of({"rope", "yarn"}));
+}
+
+void ModelOptions::take_yarn(const CommandLine& cl) {
+  constexpr const char* kYarn = "--position-embedding-type yarn";
+  if (rope_type == "yarn" && !model.multi_latent_attention)
+    fail(Exit::bad_config, "--rope-type yarn: needs --multi-latent-attention; see ", kYarn);
+  if (rope_type == "rope" && model.multi_latent_attention && model.rotary_scaling_factor != 1)
+    fail(Exit::bad_config, "--rope-type rope: not with --rotary-scaling-factor ",
+         model.rotary_scaling_factor);
+  if (model.position_embedding_type != "yarn") {
+    for (const char* const name :
+         {"--yarn-original-max-position-embeddings", "--yarn-correction-range-round-to-int",
+          "--no-yarn-correction-range-round-to-int"})
+      if (cl.given(name)) fail(Exit::bad_config, name, ": needs ", kYarn);
+    return;
+  }
+  if (cl.given("--mscale-all-dim")) yarn.mscale_all_dim = model.mscale_all_dim;
+  take_plain_yarn(model, yarn);
+}
+
 void ModelOptions::take_pattern() {
   if (model_type == "hybrid" || (model_type == "gpt" && mamba.hybrid_layer_pattern))
     model_type = "mamba";

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/config/model_config.h"
+#include "model/config/yarn.h"
 #include "train/options/encoder_options.h"
 #include "train/options/mamba_options.h"
 #include "train/options/retro_options.h"
@@ -27,10 +28,16 @@ struct ModelOptions {
   bool takes_towers = false;                      // likewise: it trains two BERTs as one model
   std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
   bool pads_to_capacity = false;                  // it changes no number here
-  std::optional<StoredSettings> stored;           // of what is to be loaded; set by take_stored()
+  PlainYarn yarn;
+  std::string rope_type;                 // of latent attention; "": as --rotary-scaling-factor says
+  std::optional<StoredSettings> stored;  // of what is to be loaded; set by take_stored()
 
   // Declares the options of experts.
   void add_experts_to(CommandLine& cl);
+  // Declares those of YaRN that no setting of the model is for.
+  void add_yarn_to(CommandLine& cl);
+  // Makes YaRN's positions rotary ones, which its options stretch.
+  void take_yarn(const CommandLine& cl);
   // Takes another word for a Mamba, and the pattern that makes a GPT one.
   void take_pattern();
   // Makes a GPT one of experts, if there are to be any, or says how many a hybrid has.

@@ -21,6 +21,7 @@ void PretrainOptions::add_to(CommandLine& cl) {
   retro.add_to(cl);
   vision.add_to(cl);
   takes_mamba = takes_retro = true;
+  add_yarn_to(cl);
   add_experts_to(cl);
   model.recompute.add_to(cl);
   data.add_to(cl);
