@@ -35,6 +35,19 @@ ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const
   return kept;
 }
 
+// --- Turns of shared rows -----------------------------------------------------------------------
+
+// Ranks that have copies of these experts gather their values together, also one to which no token
+// came.
+void Experts::take_turn(Step& s) const { s.weight(*experts_.front().fc1); }
+
+// And they sum their gradients together.
+void Experts::take_gradients_turn(Step& s, const TokenDispatch::Saved& arrived, ConstTensor dy,
+                                  ConstTensor x) const {
+  if (arrived.rows() == 0)
+    s.weight_grads.push({.weight = experts_.front().fc2, .dy = dy, .x = x}, s.stream);
+}
+
 // --- Forward and backward -----------------------------------------------------------------------
 
 static ConstTensor value_of(Step& s, const Param* param) {
@@ -109,6 +122,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   v.weighed = s.kept(saved, {room, has_biases() ? width : ffn()}).rows(0, rows);
   dispatch_.there(s, v.x, x, v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
+  take_turn(s);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     Matmul problem{.out = v.h.rows(begin, end),
                    .a = v.x.rows(begin, end),
@@ -169,6 +183,8 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
     scale_rows(d_out, d_out, v.weight, s.stream);
   }
   const ConstTensor read = behind ? v.a : v.weighed;
+  take_turn(s);
+  take_gradients_turn(s, v.arrived, d_out, read);
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     const Tensor dy_rows = d_out.rows(begin, end);
     matmul(

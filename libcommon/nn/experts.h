@@ -79,6 +79,9 @@ class Experts {
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
   Jitter jitter_of(const Step& s) const;
+  void take_turn(Step& s) const;
+  void take_gradients_turn(Step& s, const TokenDispatch::Saved& arrived, ConstTensor dy,
+                           ConstTensor x) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
   // body(expert, its first row, its last + 1) of those that have any.
   template <class Body>

@@ -14,15 +14,17 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
     const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
     const bool narrow = static_cast<bool>(record.dy_codes),
                transposed = static_cast<bool>(record.codes);
-    matmul({.out = record.weight->grad,
-            .a = narrow ? record.dy_codes : record.dy,
-            .b = narrow ? record.x_codes : record.x,
-            .transpose_a = !transposed,
-            .transpose_b = transposed,
-            .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
-            .rows_vary = record.rows_vary,
-            .codes = record.codes},
-           stream);
+    const bool only_turn = record.dy.shape()[0] == 0 && !record.weight->gradient_replaced;
+    if (!only_turn)
+      matmul({.out = record.weight->grad,
+              .a = narrow ? record.dy_codes : record.dy,
+              .b = narrow ? record.x_codes : record.x,
+              .transpose_a = !transposed,
+              .transpose_b = transposed,
+              .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
+              .rows_vary = record.rows_vary,
+              .codes = record.codes},
+             stream);
     written_[row] = true;
   }
   if (record.bias != nullptr && record.bias->trainable)

@@ -27,6 +27,7 @@ const std::vector<Kind> kKinds{
     {.tensor = 4, .data = 2, .experts = 2, .expert_tensor = 2},
     {.tensor = 2, .data = 2, .experts = 1, .expert_tensor = 4},
     {.context = 2, .experts = 2},
+    {.context = 2, .data = 2, .experts = 2},
     {.context = 2, .data = 2, .experts = 4},
     {.tensor = 2, .context = 2, .experts = 2},
     {.stages = 2, .data = 2, .experts = 2},
@@ -35,6 +36,7 @@ const std::vector<Kind> kKinds{
     {.context = 2, .stages = 2, .data = 2, .experts = 4},
     {.tensor = 2, .context = 2, .stages = 2, .experts = 4, .expert_tensor = 1},
     {.stages = 2, .data = 2, .experts = 2, .pipeline = {.schedule = "zero-bubble"}},
+    {.stages = 2, .data = 4, .experts = 2, .pipeline = {.schedule = "zero-bubble"}},
     {.stages = 2, .data = 2, .experts = 2, .pipeline = {.virtual_stages_per_rank = 2}},
 };
 
@@ -67,6 +69,14 @@ std::vector<TrainedLayout> expert_layouts() {
       }
       layout.dtype = DType::f32;
       all.push_back(layout);
+      // Ranks that have copies of experts keep parts of them, or of their gradients.
+      const int ranks = kind.data * kind.context * kind.tensor,
+                of_experts = kind.experts * kind.expert_tensor.value_or(kind.tensor);
+      if (ranks == of_experts || kind.data * kind.context == 1) continue;
+      layout.dtype = DType::f64;
+      layout.distributed = false;
+      layout.sharding = turn % 2 == 0 ? "optim_grads" : "optim_grads_params";
+      all.push_back(layout);
     }
   return all;
 }
@@ -75,6 +85,32 @@ class ExpertLayouts : public Layouts {};
 INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, in_this_run(expert_layouts()), name_of_layout);
 
 TEST_P(ExpertLayouts, AsOneRank) { expect_as_one_rank(); }
+
+// Of two experts no token goes to one now and then, where there are four.
+TEST_F(ExpertLayouts, RanksWithoutTokensTakeTheirTurns) {
+  const auto run_few = [&](const TrainedLayout& layout, bool overlaps) {
+    PretrainOptions o = options_of(layout);
+    o.run.batch.micro_batch_size = 1;
+    o.run.optimizer.overlap_grad_reduce = overlaps;
+    o.model.num_experts = 2;
+    o.model.moe_router_topk = 1;
+    o.model.moe_router_pre_softmax = true;
+    return run(o);
+  };
+  const TrainedLayout one{.style = Style::experts, .seq_length = 2};
+  const LayoutRun expected = run_few(one, false);
+  for (const char* strategy : {"optim_grads", "optim_grads_params"})
+    for (const char* dispatcher : {"allgather", "alltoall"})
+      for (const bool overlaps : {false, true}) {
+        TrainedLayout layout = one;
+        layout.ranks = 4;
+        layout.parallel.expert_model_parallel_size = 2;
+        layout.parallel.moe_token_dispatcher_type = dispatcher;
+        layout.sharding = strategy;
+        const LayoutDifference worst = largest_difference(run_few(layout, overlaps), expected);
+        EXPECT_LE(worst.value, 1e-9) << worst.where << " " << layout.name();
+      }
+}
 
 // --- Losses over all micro-batches of a step ----------------------------------------------------
 

@@ -147,11 +147,6 @@ void RunOptions::check_experts(const ModelConfig& model) const {
     if (checkpoint.format == "torch")
       fail(Exit::bad_config,
            "--ckpt-format torch: not of ranks that share experts; --ckpt-format torch_dist is");
-    if (optimizer.shards_gradients())
-      fail(
-          Exit::bad_config, "--data-parallel-sharding-strategy ", optimizer.sharding_strategy,
-          ": not of ranks that share experts, whose turn comes only where tokens go to them; optim "
-          "is");
     if (optimizer.distributed_optimizer_instances > 1)
       fail(Exit::bad_config,
            "--num-distributed-optimizer-instances: 1 of ranks that share experts");
