@@ -43,7 +43,10 @@ SharedBuffer::SharedBuffer(ParamTable& table, const std::vector<std::size_t>& ro
     counts_.push_back(rows_.back()->stored());
   }
   const bool shares = sharers_.tensors->size() > 1;
-  shards_values_ = options.shards_values() && shares;
+  // What a step's end changes elsewhere each rank has whole.
+  const bool whole = std::ranges::any_of(
+      rows_, [](const Param* row) { return row->place.param == "expert_bias"; });
+  shards_values_ = options.shards_values() && shares && !whole;
   shards_gradients_ = options.shards_gradients() && shares && is_trainable();
   if (distributed() || shards_values_ || (options_.overlap_grad_reduce && is_trainable())) {
     layout_ = make_layout(data_ranks);

@@ -58,6 +58,10 @@ std::vector<TrainedLayout> hybrid_layouts() {
         parallel.expert_tensor_parallel_size = kind.expert_tensor;
         if (turn % 4 == 0) parallel.moe_token_dispatcher_type = "alltoall";
         all.push_back(layout);
+        if (tied || kind.data * kind.context == 1) continue;  // those that are not have biases
+        layout.distributed = false;
+        layout.sharding = "optim_grads_params";
+        all.push_back(layout);
       }
   return all;
 }

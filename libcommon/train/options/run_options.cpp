@@ -111,7 +111,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
-  if (model.num_experts > 0) check_experts(model);
+  if (model.num_experts > 0) check_experts();
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && fp8.is_delayed())
     fail(Exit::bad_config,
@@ -135,7 +135,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "(--reset-attention-mask) or windows (--window-size)");
 }
 
-void RunOptions::check_experts(const ModelConfig& model) const {
+void RunOptions::check_experts() const {
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
@@ -151,10 +151,6 @@ void RunOptions::check_experts(const ModelConfig& model) const {
       fail(Exit::bad_config,
            "--num-distributed-optimizer-instances: 1 of ranks that share experts");
   }
-  if (model.moe_router_enable_expert_bias && optimizer.shards_values())
-    fail(Exit::bad_config,
-         "--moe-router-enable-expert-bias: not with --data-parallel-sharding-strategy "
-         "optim_grads_params, by which ranks have parts of it");
 }
 
 void RunOptions::check_reduction() const {
