@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the losses of mt-pretrain, step by step, with those of the same model in PyTorch on the same text.
 
-mt-convert draws the weights of a GPT-2 or a Llama in bf16, as transformers knows them; both sides start from
+mt-convert draws the weights of a GPT-2, a Llama or a Mixtral in bf16, as transformers knows them; both sides start from
 these, read the samples that mt-pretrain show-batch names, and take the learning rates that mt-pretrain logs.
 Masters start from these, too: with bits that bf16 has not they would follow fp32 more closely through the first
 updates of a warm-up, which are smaller than what lies between two weights in bf16.
@@ -10,10 +10,12 @@ all in fp32, without TF32: how far its own losses in bf16 are from these is the 
 square over the steps).  Fails if mt's losses in bf16 are further from PyTorch's in fp32 than 1.5 times that, or if
 their mean over the last quarter is; and if its losses in fp32 are further than that noise, or those of the first
 twentieth of the steps, before rounding has had time to grow, than 1e-4.  On a CPU (--device cpu) only those in fp32
-are compared.
+are compared.  A Mixtral learns with the loss that has its experts chosen as often, and how often the most chosen
+one is at the end is printed.  Rounding has it choose other experts, so its losses in fp32 may be as far from PyTorch's
+as 1.5 times those of PyTorch itself are from weights that were changed by a rounding.
 
 Needs from PyPI: torch, transformers.
-Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama] [--steps 200] [--json FILE]
+Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama|mixtral] [--steps 200] [--json FILE]
 BIN holds mt-pretrain and mt-convert, PREFIX.bin and .idx token files of GPT-2's vocabulary, which is in FOLDER.
 """
 import argparse
@@ -31,6 +33,7 @@ import torch.nn.functional as F
 import transformers
 
 VOCAB = 50304
+EXPERTS, CHOSEN, BALANCE = 8, 2, 0.01
 BETAS, EPS, DECAY, CLIP = (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -39,6 +42,12 @@ def config(args):
         return transformers.GPT2Config(
             vocab_size=VOCAB, n_positions=args.seq, n_embd=args.hidden, n_layer=args.layers, n_head=args.heads,
             resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, architectures=["GPT2LMHeadModel"])
+    if args.model == "mixtral":
+        return transformers.MixtralConfig(
+            vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
+            num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5, rope_theta=1e4,
+            intermediate_size=args.hidden * 2, num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, sliding_window=None,
+            tie_word_embeddings=False, architectures=["MixtralForCausalLM"])
     return transformers.LlamaConfig(
         vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
         num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5,
@@ -59,11 +68,13 @@ def common_flags(args):
              "--weight-decay", DECAY, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0,
              "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{args.tokenizer}/vocab.json", "--merge-file",
              f"{args.tokenizer}/merges.txt"]
-    if args.model == "llama":
+    if args.model != "gpt2":
         c = config(args)
         flags += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu",
                   "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--group-query-attention",
                   "--num-query-groups", c.num_key_value_heads, "--ffn-hidden-size", c.intermediate_size]
+    if args.model == "mixtral":
+        flags += ["--num-experts", EXPERTS, "--moe-router-topk", CHOSEN, "--moe-aux-loss-coeff", BALANCE]
     return flags
 
 
@@ -72,6 +83,10 @@ def mt_losses(args, weights, bf16):
     lines = run(f"{args.bin}/mt-pretrain", *common_flags(args), "--load", weights, "--finetune", "--device",
                 args.device, "--quiet", "--json", *(["--bf16"] if bf16 else [])).splitlines()
     steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
+    if args.model == "mixtral":
+        last = steps[-max(1, len(steps) // 10):]
+        print("max / mean load of each layer over the last tenth of the steps:",
+              *(f"{sum(load) / len(last):.3f}" for load in zip(*(step["expert_loads"] for step in last))))
     return [step["loss"] for step in steps], [step["lr"] for step in steps]
 
 
@@ -95,8 +110,23 @@ def batches(args):
         return list(threads.map(batch, range(1, args.steps + 1)))
 
 
-def torch_losses(args, weights, data, rates, bf16):
+def balance(router_logits):
+    """Megatron's: of each layer E / (k N^2) times the sum over experts of choices and of probabilities."""
+    total = 0
+    for logits in router_logits:
+        p = logits.float().softmax(-1)
+        counts = torch.zeros_like(p).scatter(1, p.topk(CHOSEN).indices, 1).sum(0)
+        total += EXPERTS / (CHOSEN * len(p) ** 2) * (counts * p.sum(0)).sum()
+    return BALANCE * total
+
+
+def torch_losses(args, weights, data, rates, bf16, nudged=False):
     model = transformers.AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32).to(args.device)
+    if nudged:
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for p in model.parameters():
+                p *= 1 + ((torch.rand(p.shape, generator=generator) - 0.5) * 2**-22).to(p.device)
     model.train()
     parameters = list(model.parameters())
     masters = [p.detach().clone().requires_grad_() for p in parameters] if bf16 else parameters
@@ -108,9 +138,10 @@ def torch_losses(args, weights, data, rates, bf16):
     losses = []
     for tokens, rate in zip(data, rates):
         tokens = tokens.to(args.device)
-        logits = model(tokens[:, :-1], use_cache=False).logits.float()
-        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
+        experts = {"output_router_logits": True} if args.model == "mixtral" else {}
+        out = model(tokens[:, :-1], use_cache=False, **experts)
+        loss = F.cross_entropy(out.logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        (loss + balance(out.router_logits) if experts else loss).backward()
         if bf16:
             for parameter, master in zip(parameters, masters):
                 master.grad, parameter.grad = parameter.grad.float(), None
@@ -140,7 +171,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("prefix")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="vocab.json and merges.txt of GPT-2")
-    parser.add_argument("--model", choices=["gpt2", "llama"], default="gpt2")
+    parser.add_argument("--model", choices=["gpt2", "llama", "mixtral"], default="gpt2")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lr", type=float, default=6e-4)
@@ -158,10 +189,14 @@ def main():
         for kind in ["fp32", "bf16"] if args.device == "cuda" else ["fp32"]:
             losses["mt " + kind], rates = mt_losses(args, f"{folder}/core", kind == "bf16")
             losses["torch " + kind] = torch_losses(args, f"{folder}/hf", data, rates, kind == "bf16")
+        if args.model == "mixtral":
+            losses["torch nudged"] = torch_losses(args, f"{folder}/hf", data, rates, False, nudged=True)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(losses))
     truth, early = losses["torch fp32"], max(1, args.steps // 20)
     noise = distance(losses["torch bf16"], truth) if "torch bf16" in losses else 1e-3
+    if "torch nudged" in losses:
+        noise = max(noise, 1.5 * distance(losses["torch nudged"], truth))
     print(f"{args.model}, {args.steps} steps: from {truth[0]:.5f} to {end(truth):.5f}, the mean of the last quarter")
     failed = distance(losses["mt fp32"][:early], truth[:early]) > 1e-4
     for name, of in losses.items():
