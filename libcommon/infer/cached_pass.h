@@ -54,6 +54,9 @@ class CachedPass {
   bool has_encoder() const;
   // Whether tokens can be taken back: none of the layers passes states on.
   bool can_take_back() const { return !has_states_; }
+  // Whether a sequence may come several times in a pass.  Not on a GPU, whose attention reads a
+  // token's past while other blocks of the same launch write to it.
+  bool can_repeat() const { return !has_states_ && stream_.device() == Device::cpu; }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
   // adapter: of the model's, which it has from now on, counted from 1; 0: none.
@@ -78,8 +81,8 @@ class CachedPass {
   void see(std::int64_t sequence, std::span<const std::int32_t> ids,
            std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
-  // vocab_size].  A sequence may come several times, one behind the other, with as many tokens:
-  // each gets the bits that it gets alone.
+  // vocab_size].  Where can_repeat(), a sequence may come several times, one behind the other,
+  // with as many tokens: each gets the bits that it gets alone.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
   // The same of some of these tokens, `asked` by their numbers: [asked, vocab_size].

@@ -33,7 +33,8 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.limits.max_requests,
-                    .rows = options.limits.max_requests * kFewRows,
+                    .rows = options.limits.max_requests *
+                            (model.table().device() == Device::cpu ? kFewRows : 1),
                     .asked = options.limits.max_requests * (1 + options.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
@@ -43,6 +44,10 @@ Engine::Engine(const Model& model, const EngineOptions& options)
   if (!pass_.can_take_back())
     fail(Exit::bad_config,
          "--draft-tokens: this model's layers pass states on, which no guess is taken out of");
+  if (!pass_.can_repeat())
+    fail(Exit::bad_config,
+         "--draft-tokens: on a GPU several tokens of a text do not go through the model at once; "
+         "without it, or on the CPU");
   drafts_ = options.draft == nullptr
                 ? ngram_drafts()
                 : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
@@ -186,7 +191,7 @@ void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
 // Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
 // read the weights once.  A prompt says it alone: other pieces are multiplied with other bits.
 bool Engine::is_short(std::int64_t sequence, std::int64_t tokens) {
-  return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.can_take_back() &&
+  return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.can_repeat() &&
          at(sequence).completion->read().empty();
 }
 
