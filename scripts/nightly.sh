@@ -56,6 +56,12 @@ each_alone() { # each_alone PRESET FOLDER
   cmake --preset "$1" -B "$2" -DMT_PCH=OFF -DMT_UNITY=OFF && cmake --build "$2" --parallel "$(nproc)"
 }
 
+every_check() {
+  cmake --preset asan -B build/every-check -DMT_EVERY_CHECK=ON &&
+    cmake --build build/every-check --parallel "$(nproc)" --target all tests_long &&
+    ctest --test-dir build/every-check --output-on-failure --no-tests=error --parallel "$(nproc)"
+}
+
 # Kernels for every GPU that a release has code for.
 for_all_gpus() {
   cmake --preset release -B build/all -DMT_GPUS=all &&
@@ -79,12 +85,11 @@ learns() { # learns EXAMPLE
 
 scripts/setup clang llvm clang-tidy strace debootstrap
 long scripts/test.sh scripts/test.sh
-# What test.sh leaves out: all layouts, and under the address sanitizer the tests that take long.
+# What test.sh leaves out: all layouts, and under the address sanitizer the tests that take long and
+# some checks of pointers.
 long scripts/test.sh ctest --test-dir build/release --label-regex '^nightly$' \
   --output-on-failure --no-tests=error --parallel "$(nproc)"
-long scripts/test.sh cmake --build --preset asan --parallel "$(nproc)" --target tests_long
-long scripts/test.sh ctest --test-dir build/asan --label-regex '^(long|nightly)$' \
-  --output-on-failure --no-tests=error --parallel "$(nproc)"
+long scripts/test.sh every_check
 long scripts/test.sh each_alone release build/plain
 if command -v nvcc >/dev/null; then long kernels/gpus.cmake for_all_gpus; fi
 long scripts/check-tidy scripts/check-tidy
