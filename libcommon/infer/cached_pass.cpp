@@ -36,11 +36,11 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       most_pages_(std::max(options.cache_tokens > 0 ? pages_of(options.cache_tokens)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
-      rows_(std::min(std::max(options.rows, options.sequences), kTogether)),
-      asked_(options.asked > 0 ? std::min(options.asked, rows_) : rows_),
       has_states_(
           std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
+      rows_(std::min(std::max(can_repeat() ? options.rows : 0, options.sequences), kTogether)),
+      asked_(options.asked > 0 ? std::min(options.asked, rows_) : rows_),
       all_at_once_(options.cache_tokens > 0),
       sequences_(static_cast<std::size_t>(options.sequences)) {
   if (stream_.device() == Device::cuda)

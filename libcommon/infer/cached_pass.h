@@ -36,7 +36,8 @@ class CachedPass {
   struct Options {
     std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens
     std::int64_t sequences = 1;     // at most
-    std::int64_t rows = 0;          // tokens of a step at most; 0: one of each sequence
+    std::int64_t rows = 0;          // tokens of a step at most, where can_repeat(); else, and if 0,
+                                    // one of each sequence
     std::int64_t asked = 0;         // of them those whose logits are asked for at most; 0: all
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
@@ -85,7 +86,8 @@ class CachedPass {
   // with as many tokens: each gets the bits that it gets alone.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
-  // The same of some of these tokens, `asked` by their numbers: [asked, vocab_size].
+  // Returns such logits of some of these tokens alone, [asked, vocab_size]: `asked` has their
+  // numbers.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids, std::span<const std::int32_t> asked);
   // Instead of the logits the tokens that are chosen from them (kernels/sample.h), on the model's
@@ -133,8 +135,8 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
-  std::int64_t rows_, asked_;  // of a step
   bool has_states_;            // which pass on from token to token
+  std::int64_t rows_, asked_;  // of a step
   bool all_at_once_;           // the cache has all pages from the beginning
   Room room_;
   bool has_pass_ = false;  // the pass and the steps have this room; else make() gives it to them

@@ -33,8 +33,7 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     : options_(options),
       pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.limits.max_requests,
-                    .rows = options.limits.max_requests *
-                            (model.table().device() == Device::cpu ? kFewRows : 1),
+                    .rows = options.limits.max_requests * kFewRows,
                     .asked = options.limits.max_requests * (1 + options.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
