@@ -115,7 +115,7 @@ void run(mt::CommandLine& cl) {
       {"", {decoders, "and tasks are of a GPT"}, mt::measure_tasks}};
   const auto found = std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
   const Task& task = found == std::end(tasks) ? *std::prev(std::end(tasks)) : *found;
-  if (options.launch.takes_checkpoints()) options.tokenizer.vocab_size = 0;
+  if (options.launch.takes_checkpoints()) mt::leave_vocab_size_unchecked(options.tokenizer);
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute,
                                                 task.use, {.adapter = options.adapter});
   loaded.tell([&](const std::string& note) { cl.log().warn(note); });

@@ -61,7 +61,7 @@ static void run_server(mt::CommandLine& cl) {
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  if (options.launch.takes_checkpoints()) options.tokenizer.vocab_size = 0;
+  if (options.launch.takes_checkpoints()) mt::leave_vocab_size_unchecked(options.tokenizer);
   mt::Signals signals;
   mt::serve(options, signals, cl.log());
 }

@@ -11,6 +11,7 @@
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "tensor/host_copy.h"
+#include "text/bpe/tik_tokenizer.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
 #include "text/same_ids.h"
@@ -90,6 +91,11 @@ void add_vocab_size_to(CommandLine& cl, TokenizerOptions& tokenizer) {
             "NullTokenizer: ids below the one that ends a document, by default all that the model "
             "has; TikTokenizer: all ids; with others it must be the model's, or the tokenizer's",
             at_least(1));
+}
+
+void leave_vocab_size_unchecked(TokenizerOptions& tokenizer) {
+  if (tokenizer.type != NullTokenizer::kType && tokenizer.type != TikTokenizer::kType)
+    tokenizer.vocab_size = 0;
 }
 
 std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer) {

@@ -31,6 +31,9 @@ inline constexpr const char* kDtypeAsStored =
 
 // The --vocab-size of such a program, behind what TokenizerOptions declares.
 void add_vocab_size_to(CommandLine& cl, TokenizerOptions& tokenizer);
+// Forgets it where it is no more than a check: of a model that says itself how many tokens it has
+// (--use-checkpoint-args), and of one that is loaded beside the one it was said of.
+void leave_vocab_size_unchecked(TokenizerOptions& tokenizer);
 
 struct LoadedModel {
   std::unique_ptr<Model> model;  // without gradients

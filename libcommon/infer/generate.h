@@ -43,8 +43,7 @@ inline constexpr const char* kLoadedDraft =
     "own "
     "n-grams do";
 std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
-                                      const TokenizerOptions& tokenizer,
-                                      const DeviceOptions& compute);
+                                      TokenizerOptions tokenizer, const DeviceOptions& compute);
 
 // Prints all completions of all prompts.
 void generate(GenerateOptions options, const Session::Print& print);

@@ -90,9 +90,10 @@ async function who() {
     tell('This server asks for an API key.', at('key').value !== '');
     return;
   }
+  if (!answer.ok) return;
   const model = (await answer.json()).data[0];
   at('name').textContent = model.id + ', ' + model.max_model_len + ' tokens';
-  tell('');
+  if (!running) tell('');
 }
 at('key').addEventListener('change', who);
 
@@ -228,7 +229,11 @@ function put(role, content) {
   messages.push(message);
   return message;
 }
-function take_back() { messages.pop().item.remove(); }
+function take_back() {
+  const message = messages.pop();
+  message.item.remove();
+  return message;
+}
 async function send() {
   const content = at('message').value;
   if (!content) return;
@@ -236,7 +241,7 @@ async function send() {
   put('user', content);
   if (await answer()) return;
   take_back();  // it was not heard
-  at('message').value = content;
+  if (!at('message').value) at('message').value = content;
   update();
 }
 async function answer() {
@@ -251,8 +256,11 @@ async function answer() {
 }
 async function again() {
   if (running || !messages.length) return;
-  if (messages.at(-1).role === 'assistant') take_back();
-  await answer();
+  const before = messages.at(-1).role === 'assistant' ? take_back() : null;
+  if (await answer() || !before) return;
+  messages.push(before);  // no other came
+  at('talk').append(before.item);
+  update();
 }
 function clear() {
   while (messages.length) take_back();

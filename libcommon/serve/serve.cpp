@@ -189,6 +189,9 @@ class Router {
                        error_json({.status = 405,
                                    .message = concat(request.path, ": expected ", error.allowed)}),
                        {{"Allow", error.allowed}});
+    } catch (const Error& error) {  // such as text that is none of the tokenizer's
+      answer_error(*exchange,
+                   {.status = error.code() == Exit::bad_data ? 400 : 500, .message = error.what()});
     } catch (const std::exception& error) {
       answer_error(*exchange, {.status = 500, .message = error.what()});
     }
