@@ -91,7 +91,7 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   });
   cl.parse();
   if (options.is_vit()) options.vision.check_given(cl, options.data, options.model);
-  options.take_yarn(cl);
+  options.take_yarn(cl, options.run.checkpoint.use_args);
   options.choose_type();
   mt::find_ranks(cl, options.run, runs && !options.plan.wanted && !options.plan.search);
   options.data.tokenizer.vocab_size = options.model.vocab_size;

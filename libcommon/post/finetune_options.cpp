@@ -133,7 +133,7 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
   });
   cl.parse();
   if (!data.train.empty()) check_no_effect(cl);
-  take_yarn(cl);
+  take_yarn(cl, run.checkpoint.use_args);
   if (takes_mamba) take_pattern();
   make_experts();
   if (offers_adapters) lora.note(cl);

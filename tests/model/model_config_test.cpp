@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -111,6 +112,18 @@ TEST(ModelConfig, PlainYarn) {
   stretch(10000, 40, {.mscale_all_dim = 1});
   EXPECT_EQ(c.rope_attention_factor, 1);
   EXPECT_NE(stretch(10000, 40, {.original = 8192}), f);
+  f = stretch(10000, 1, {});  // as they were, whatever stretched them before
+  EXPECT_NEAR(f.back(), std::pow(10000, -31.0 / 32), 1e-12);
+  EXPECT_EQ(c.rope_attention_factor, 1);
+}
+
+TEST(ModelConfig, WeightsOfBalance) {
+  ExpertConfig c;
+  c.moe_router_load_balancing_type = {"aux_loss", "seq_aux_loss"};
+  c.moe_aux_loss_coeff = {0.01, 0.001};
+  EXPECT_EQ(c.aux_loss_coeff("aux_loss"), 0.01);
+  EXPECT_EQ(c.aux_loss_coeff("seq_aux_loss"), 0.001);
+  EXPECT_EQ(c.aux_loss_coeff("global_aux_loss"), 0);
 }
 
 TEST(ModelConfig, Windows) {

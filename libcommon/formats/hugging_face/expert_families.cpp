@@ -210,7 +210,7 @@ static void write_fraction(JsonWriter& json, std::string_view name, double value
 
 static void write_mixtral(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
-  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
+  write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
 }
 
 static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
@@ -223,7 +223,7 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
   for (std::size_t layer = 0; layer < experts.size(); ++layer)
     if (!experts[layer]) json.value(layer);
   json.end_array();
-  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
+  write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
   if (!c.moe_shared_expert_gate) return;
   json.member("shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
   json.member("qkv_bias", c.has_qkv_bias());
@@ -232,13 +232,13 @@ static void write_qwen_experts(JsonWriter& json, const ModelConfig& c) {
 static void write_olmoe(JsonWriter& json, const ModelConfig& c) {
   json.member("num_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("norm_topk_prob", !c.moe_router_pre_softmax);
-  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
+  write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
 }
 
 static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("swiglu_limit", c.activation_func_clamp_value).member("attention_bias", true);
-  write_fraction(json, "router_aux_loss_coef", c.first_aux_loss_coeff());
+  write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
   write_sliding_window(json, c);
   write_layer_types(json, c);
 }

@@ -114,7 +114,7 @@ void write_granite_hybrid(JsonWriter& json, const ModelConfig& c) {
   json.member("shared_intermediate_size", shared).member("hidden_act", "silu");
   json.member("num_local_experts", experts ? c.num_experts : 0);
   json.member("num_experts_per_tok", experts ? c.moe_router_topk : 0);
-  json.key("router_aux_loss_coef").raw(fraction_of(c.first_aux_loss_coeff()));
+  json.key("router_aux_loss_coef").raw(fraction_of(c.aux_loss_coeff("aux_loss")));
   json.member("max_position_embeddings", c.max_position_embeddings);
   write_mamba_mixers(json, c);
   write_granite_multipliers(json, c);

@@ -183,8 +183,9 @@ void write_latent_experts(JsonWriter& json, const ModelConfig& c, std::string_vi
   json.member("topk_method", !second ? "noaux_tc" : groups ? "group_limited_greedy" : "greedy");
   json.member("scoring_func", second ? "softmax" : "sigmoid").member("norm_topk_prob", !second);
   json.member("moe_layer_freq", 1);
-  json.member("aux_loss_alpha", c.first_aux_loss_coeff());
-  json.member("seq_aux", c.balances_by("seq_aux_loss"));
+  const bool by_sequence = c.balances_by("seq_aux_loss");
+  json.member("aux_loss_alpha", c.aux_loss_coeff(by_sequence ? "seq_aux_loss" : "aux_loss"));
+  json.member("seq_aux", by_sequence);
   if (!second)
     json.member("rope_interleave", true).member("num_nextn_predict_layers", c.mtp_num_layers);
 }

@@ -20,7 +20,8 @@ inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
 inline constexpr const char* kGgufFactors[] = {"rope_factors_short.weight",
                                                "rope_factors_long.weight"};
 
-// Of whose logits the softmax of a router is: of the chosen experts or of all; or the file tells.
+// Whose logits a router's softmax takes: it has none, takes those of the chosen experts or of all,
+// or each file says which.
 enum class GgufExperts { none, chosen, all, told };
 
 // GgufArchitecture: what llama.cpp computes for a model_type of transformers.

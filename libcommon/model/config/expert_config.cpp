@@ -166,6 +166,13 @@ bool ExpertConfig::balances_by(std::string_view type) const {
   return std::ranges::count(moe_router_load_balancing_type, type) > 0;
 }
 
+double ExpertConfig::aux_loss_coeff(std::string_view type) const {
+  const auto found = std::ranges::find(moe_router_load_balancing_type, type);
+  if (found == moe_router_load_balancing_type.end()) return 0;
+  return moe_aux_loss_coeff[static_cast<std::size_t>(found -
+                                                     moe_router_load_balancing_type.begin())];
+}
+
 // Each loss has a weight, and what is none stands alone.
 void ExpertConfig::check_balance() const {
   const std::vector<std::string>& types = moe_router_load_balancing_type;
@@ -180,7 +187,7 @@ void ExpertConfig::check_balance() const {
     if ((type == "sinkhorn" || type == "none") && types.size() > 1)
       fail(Exit::bad_config, kTypes, " ", type, ": not beside others");
   }
-  if (const double weight = first_aux_loss_coeff(); balances_by("none") && weight != 0)
+  if (const double weight = aux_loss_coeff("none"); weight != 0)
     fail(Exit::bad_config, kWeights, " ", weight, ": not with ", kTypes, " none");
 }
 
@@ -190,7 +197,7 @@ void ExpertConfig::check_sinkhorn() const {
   const auto refuse_if = [&](bool wrong, const char* flag) {
     if (wrong) fail(Exit::bad_config, flag, kWith);
   };
-  refuse_if(first_aux_loss_coeff() != 0, "--moe-aux-loss-coeff");
+  refuse_if(aux_loss_coeff("sinkhorn") != 0, "--moe-aux-loss-coeff");
   refuse_if(moe_router_score_function != "softmax", "--moe-router-score-function");
   refuse_if(moe_router_pre_softmax, "--moe-router-pre-softmax");
   refuse_if(moe_router_num_groups != 0 || moe_router_group_topk != 0, "--moe-router-num-groups");

@@ -31,7 +31,7 @@ struct ExpertConfig {
 
   bool balances_by(std::string_view type) const;
   bool has_sinkhorn() const { return balances_by("sinkhorn"); }
-  double first_aux_loss_coeff() const { return moe_aux_loss_coeff.front(); }  // there is one
+  double aux_loss_coeff(std::string_view type) const;  // 0: it has no such loss
   void check(std::int64_t layers) const;
   // Of each layer whether it has experts: moe_layer_freq is N, by which every Nth from the first
   // does, or a list as Python has it, [0]*3+[1]*29 say.  Exit::bad_config where it is neither.

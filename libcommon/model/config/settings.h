@@ -123,7 +123,8 @@ void visit_latent_settings(Config& c, const Visit& visit) {
   visit(c.mscale_all_dim,
         latent({"--mscale-all-dim", latents, kReach,
                 "scores are multiplied by the square of 0.1 F ln S + 1; Megatron-LM v0.12 takes "
-                "--mscale there",
+                "--mscale there; with --position-embedding-type yarn it divides channels, and is 0 "
+                "by default",
                 "F", not_negative()}));
   visit(c.original_max_position_embeddings,
         latent({"--original-max-position-embeddings", latents, kPart,

@@ -64,6 +64,8 @@ void take_plain_yarn(ModelConfig& c, const PlainYarn& plain) {
   const double mscale = c.mscale;
   static_cast<LatentConfig&>(c) = {};
   c.position_embedding_type = "rope";
+  c.rope_frequency_factors.clear();
+  c.rope_attention_factor = 1;
   if (yarn.factor == 1 || c.hidden_size == 0 || c.num_attention_heads == 0) return;
   c.rope_frequency_factors =
       frequency_factors_text(yarn, static_cast<double>(c.rotary_dim()), c.rotary_base);

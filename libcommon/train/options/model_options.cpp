@@ -80,12 +80,12 @@ void ModelOptions::add_yarn_to(CommandLine& cl) {
           "whole ones; it is so unless --no-yarn-correction-range-round-to-int is given");
   cl.off_switch("--no-yarn-correction-range-round-to-int", &yarn.rounds, "they are not");
   cl.option("--rope-type", &rope_type, "TYPE",
-            "of latent attention: yarn, or rope, which --rotary-scaling-factor does not stretch; "
-            "of other models rope",
+            "of latent attention: yarn, or rope, for which --rotary-scaling-factor is 1; of other "
+            "models rope",
             one_of({"rope", "yarn"}));
 }
 
-void ModelOptions::take_yarn(const CommandLine& cl) {
+void ModelOptions::take_yarn(const CommandLine& cl, bool stored_first) {
   constexpr const char* kYarn = "--position-embedding-type yarn";
   if (rope_type == "yarn" && !model.multi_latent_attention)
     fail(Exit::bad_config, "--rope-type yarn: needs --multi-latent-attention; see ", kYarn);
@@ -93,12 +93,15 @@ void ModelOptions::take_yarn(const CommandLine& cl) {
     fail(Exit::bad_config, "--rope-type rope: not with --rotary-scaling-factor ",
          model.rotary_scaling_factor);
   if (model.position_embedding_type != "yarn") {
+    if (stored && stored_first) return;  // what these say is in the checkpoint's factors
     for (const char* const name :
          {"--yarn-original-max-position-embeddings", "--yarn-correction-range-round-to-int",
           "--no-yarn-correction-range-round-to-int"})
       if (cl.given(name)) fail(Exit::bad_config, name, ": needs ", kYarn);
     return;
   }
+  for (const char* const name : {"--rope-frequency-factors", "--rope-attention-factor"})
+    if (cl.given(name)) fail(Exit::bad_config, name, ": not with ", kYarn, ", which sets it");
   if (cl.given("--mscale-all-dim")) yarn.mscale_all_dim = model.mscale_all_dim;
   take_plain_yarn(model, yarn);
 }

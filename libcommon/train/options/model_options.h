@@ -36,8 +36,9 @@ struct ModelOptions {
   void add_experts_to(CommandLine& cl);
   // Declares those of YaRN that no setting of the model is for.
   void add_yarn_to(CommandLine& cl);
-  // Makes YaRN's positions rotary ones, which its options stretch.
-  void take_yarn(const CommandLine& cl);
+  // Makes YaRN's positions rotary ones, which its options stretch.  stored_first: what `stored` has
+  // is above flags.
+  void take_yarn(const CommandLine& cl, bool stored_first);
   // Takes another word for a Mamba, and the pattern that makes a GPT one.
   void take_pattern();
   // Makes a GPT one of experts, if there are to be any, or says how many a hybrid has.
