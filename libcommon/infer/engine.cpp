@@ -17,10 +17,10 @@ void EngineLimits::add_to(CommandLine& cl) {
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
             "piece; changes no result",
             at_least(0));
-  cl.option(
-      "--draft-tokens", &draft_tokens, "N",
-      "tokens of each completion to guess, which the model then sees at once; changes no result",
-      between(0, kFewRows - 1));
+  cl.option("--draft-tokens", &draft_tokens, "N",
+            "tokens of each completion to guess, which the model then sees at once, on the CPU; "
+            "changes no result",
+            between(0, kFewRows - 1));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 
