@@ -69,7 +69,8 @@ for file in "$repository"/README.md "$repository"/man/*.md; do
       *) echo "$name: unknown kind of block '$kind'"; failed=1 ;;
     esac
   done < blocks
-  if ! timeout 600 bash -e -x commands < /dev/null > output 2>&1; then
+  # Two minutes: less than CTest gives the whole, so that what hangs is shown.
+  if ! timeout 120 bash -e -x commands < /dev/null > output 2>&1; then
     echo "$name: a command failed:"
     tail -n 20 output
     failed=1
