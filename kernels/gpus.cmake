@@ -6,6 +6,8 @@
 #   80-virtual     PTX, which the driver of that or any later GPU translates when a program starts
 #   all            what releases have: MT_ALL_GPUS below
 #   none           none: a build without kernels for GPUs, also where nvcc is
+#   check          they are compiled for Hopper in a third of the time, to see that they can be; GPUs do
+#                  not run them: for machines that have nvcc and none
 #
 # mt_gpus(OUT LIST NVCC): LIST as CMAKE_CUDA_ARCHITECTURES has it; empty: the GPUs of this machine,
 # 90a where there are none.  What is wrong with it is said in one line.  NVCC: the compiler, which
@@ -39,6 +41,8 @@ function(mt_gpus out given nvcc)
     set(given "${MT_ALL_GPUS}")
   elseif(given STREQUAL "none")
     set(given)
+  elseif(given STREQUAL "check")
+    set(given 90a)
   endif()
   if(nvcc)
     execute_process(COMMAND "${nvcc}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)

@@ -55,7 +55,8 @@ std::string without_code(const Gpu& gpu, std::string_view built) {
   if (code_for(gpu.capability, built) > 0) return {};
   if (gpu.capability < 75)
     return concat(called(gpu), " is older than Turing, 7.5, the first that there is code for");
-  return concat(called(gpu), ": this build has code for ", in_words(built),
+  return concat(called(gpu), ": this build has code ",
+                built == "check" ? "to be checked" : "for " + in_words(built),
                 " alone; configure it with -DMT_GPUS=", gpu.capability,
                 gpu.capability == 90 ? "a" : "", ", or all");
 }

@@ -13,7 +13,7 @@ struct Gpu {
 };
 
 // What the code was compiled for that a GPU of this capability runs, as CUDA chooses it; 0: there
-// is none.  `built`: such as "80-real,90a-real,100-virtual".
+// is none.  `built`: such as "80-real,90a-real,100-virtual", or "check".
 int code_for(int capability, std::string_view built);
 
 // A line that says why the GPU computes nothing of this build, or nothing in bf16, and what helps;

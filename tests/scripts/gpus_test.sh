@@ -25,6 +25,7 @@ expect '75;80;86;89;90a;100;120' '75-real;80-real;86-real;89-real;90a-real;100-r
 expect all '75-real;80-real;86-real;89-real;90a-real;100-real;120-real;100-virtual'
 expect '90;90a;90-real;80-virtual;80;80' '90a-real;80-virtual;80-real'
 expect none ''
+expect check 90a-real
 expect foo 'MT_GPUS: foo: expected capabilities such as 80 or 90a, or all'
 expect '80,86' 'MT_GPUS: 80,86: expected capabilities such as 80 or 90a, or all'
 expect '80;90a-virtual' 'MT_GPUS: 90a-virtual: expected capabilities such as 80 or 90a, or all'

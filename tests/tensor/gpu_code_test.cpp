@@ -38,6 +38,9 @@ TEST(GpuCode, SaysWhatIsMissing) {
   EXPECT_EQ(without_code({"NVIDIA H200", 90}, "80-real,120-real,120-virtual"),
             "NVIDIA H200 (compute capability 9.0): this build has code for 80, 120, 120-virtual "
             "alone; configure it with -DMT_GPUS=90a, or all");
+  EXPECT_EQ(without_code({"NVIDIA H200", 90}, "check"),
+            "NVIDIA H200 (compute capability 9.0): this build has code to be checked alone; "
+            "configure it with -DMT_GPUS=90a, or all");
   EXPECT_EQ(without_code({"NVIDIA TITAN Xp", 61}, kAll),
             "NVIDIA TITAN Xp (compute capability 6.1) is older than Turing, 7.5, the first that "
             "there is code for");
