@@ -177,7 +177,7 @@ COMPLETIONS = {"prompt": "text list", "model": "text", "max_tokens": "number", "
                "top_k": "number", "min_p": "number", "n": "number", "best_of": "number", "seed": "number", "stop": "text list",
                "stop_token_ids": "list", "ignore_eos": "truth", "echo": "truth", "logprobs": "number", "logit_bias": "object",
                "frequency_penalty": "number", "presence_penalty": "number", "repetition_penalty": "number",
-               "min_tokens": "number", "include_stop_str_in_output": "truth", "stream": "truth", "stream_options": "object"}
+               "min_tokens": "number", "prompt_logprobs": "number", "include_stop_str_in_output": "truth", "stream": "truth", "stream_options": "object"}
 CHAT = {"messages": "list", "max_tokens": "number", "max_completion_tokens": "number", "logprobs": "truth",
         "top_logprobs": "number", "n": "number", "response_format": "object", "tools": "list",
         **{name: kind for name, kind in COMPLETIONS.items() if name not in ("prompt", "best_of", "echo", "logprobs")}}
@@ -185,7 +185,7 @@ EMBEDDINGS = {"input": "text list", "model": "text", "encoding_format": "text", 
 VALUES = {"text": '"\\ud83d\\ude00 x"', "number": "0.5", "truth": "true", "list": "[{}]", "object": '{"a":[1]}'}
 ROUTES = {"/v1/completions": (COMPLETIONS, {"prompt": '"a"', "max_tokens": "1"}),
           "/v1/chat/completions": (CHAT, {"messages": '[{"role":"user","content":"a"}]', "max_tokens": "1"}),
-          "/v1/embeddings": (EMBEDDINGS, {"input": '"a"'}), "/tokenize": ({"prompt": "text", "add_special_tokens": "truth"}, {"prompt": '"a"'}),
+          "/v1/embeddings": (EMBEDDINGS, {"input": '"a"'}), "/tokenize": ({"prompt": "text", "messages": "list", "add_special_tokens": "truth"}, {"prompt": '"a"'}),
           "/detokenize": ({"tokens": "list"}, {})}
 
 

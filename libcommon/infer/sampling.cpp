@@ -36,7 +36,10 @@ LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::siz
                       const double x = of(a), y = of(b);
                       return x != y ? x > y : a < b;
                     });
-  LogProbs result{.chosen = of(chosen), .top = {}};
+  const double own = logits[static_cast<std::size_t>(chosen)];
+  LogProbs result{.chosen = of(chosen),
+                  .rank = 1 + std::ranges::count_if(logits, [&](double x) { return x > own; }),
+                  .top = {}};
   for (const std::int32_t id : std::span(ids).first(count)) result.top.emplace_back(id, of(id));
   return result;
 }

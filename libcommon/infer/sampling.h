@@ -23,6 +23,7 @@ void to_f64(std::vector<double>& numbers, ConstTensor logits);
 // id, from logits as they are.
 struct LogProbs {
   double chosen = 0;
+  std::int64_t rank = 1;  // the token's, from 1: behind those that are likelier
   std::vector<std::pair<std::int32_t, double>> top;
 };
 LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count);

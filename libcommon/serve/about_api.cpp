@@ -2,6 +2,7 @@
 // tells of its model and of itself.
 #include "base/error.h"
 #include "base/json.h"
+#include "infer/chat_prompts.h"
 #include "infer/token_json.h"
 #include "serve/request_fields.h"
 #include "serve/serving.h"
@@ -39,11 +40,13 @@ void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& excha
 void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   adapter_of(serving, fields.text("model").value_or(""));
-  std::optional<std::string> text = fields.text("prompt");
+  const bool chat = fields.any("messages").has_value();  // whose template has the special tokens
+  std::optional<std::string> text =
+      chat ? chat_text(serving, *exchange, fields) : fields.text("prompt");
   if (!text) text = fields.text("content");
   if (!text) throw ApiError{.message = "prompt: is required", .param = "prompt"};
   fields.pass_over({"content"});
-  const bool special = fields.flag("add_special_tokens").value_or(true);
+  const bool special = fields.flag("add_special_tokens").value_or(!chat);
   const bool pieces = fields.flag("with_pieces").value_or(false);
   check_unknown(serving, fields.unknown());
   const Tokenizer& tokenizer = serving.model.tokenizer;
@@ -92,6 +95,12 @@ void serve_tokenizer_info(const Serving& serving, const std::shared_ptr<Exchange
   token("bos_token", special.bos);
   token("eos_token", special.eos >= 0 ? special.eos : tokenizer.eod());
   token("pad_token", special.pad);
+  json.key("chat_template");
+  try {
+    json.value(serving.chat.source(false));
+  } catch (const Error&) {  // there is none
+    json.null();
+  }
   exchange->answer(200, kJson, json.end_object().text());
 }
 

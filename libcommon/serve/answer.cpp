@@ -43,6 +43,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
     std::string prompt;               // as echo shows it
     std::vector<LogProbs> of_prompt;  // of its tokens but the first
+    std::string prompt_log_probs;     // their JSON, where they are asked for
     std::int64_t prompt_tokens = 0, made = 0;
     LogProbLists lists;
     std::size_t told = 0;                   // log-probabilities that were written
@@ -143,8 +144,10 @@ void Answer::begin() {
       choice.prompt = *text;
     else
       choice.prompt = tokenizer.decode_text(one.completion->prompt());
-    if (request_.echo && request_.logprobs) {
-      one.prompt_alternatives = request_.logprobs;
+    one.prompt_alternatives = request_.prompt_logprobs;
+    if (request_.echo && request_.logprobs)
+      one.prompt_alternatives = std::max(request_.logprobs, request_.prompt_logprobs);
+    if (one.prompt_alternatives) {
       one.scored = [self = shared_from_this(), &choice](std::vector<LogProbs> scores) {
         choice.of_prompt = std::move(scores);
       };
@@ -166,6 +169,10 @@ void Answer::made(Choice& choice, Completion& completion) {
   } else if (ended) {
     for (const LogProbs& probs : completion.log_probs()) choice.log_probs += probs.chosen;
     choice.log_probs /= static_cast<double>(std::max<std::int64_t>(1, choice.made));
+    if (request_.prompt_logprobs)
+      choice.prompt_log_probs =
+          prompt_log_probs_json(serving_.model.tokenizer, completion.prompt(), choice.of_prompt,
+                                static_cast<std::size_t>(*request_.prompt_logprobs));
     choice.members = text_members(choice, completion.text(), completion);
   }
   if (!ended || --left_ > 0) return;
@@ -182,7 +189,7 @@ void Answer::failed(const ApiError& error) {
   exchange_->end_stream(false);
 }
 
-// Of a completion's prompt too, where that is shown.
+// Of a completion's prompt too, where that is shown, with as many alternatives.
 void Answer::write_log_probs(JsonWriter& json, Choice& choice, const Completion& completion) const {
   const std::vector<LogProbs>& all = completion.log_probs();
   std::vector<std::int32_t> ids(completion.made().begin(), completion.made().end());
@@ -196,8 +203,15 @@ void Answer::write_log_probs(JsonWriter& json, Choice& choice, const Completion&
     return;
   }
   const std::span<const std::int32_t> prompt = completion.prompt();
-  for (std::size_t k = 0; request_.echo && !choice.begun && k < prompt.size(); ++k)
-    choice.lists.add(prompt[k], k == 0 ? nullptr : &choice.of_prompt[k - 1]);
+  for (std::size_t k = 0; request_.echo && !choice.begun && k < prompt.size(); ++k) {
+    if (k == 0) {
+      choice.lists.add(prompt[k], nullptr);
+      continue;
+    }
+    LogProbs probs = choice.of_prompt[k - 1];
+    probs.top.resize(std::min(probs.top.size(), static_cast<std::size_t>(*request_.logprobs)));
+    choice.lists.add(prompt[k], &probs);
+  }
   for (std::size_t k = first; k < all.size(); ++k) choice.lists.add(ids[k], &all[k]);
   json.raw(choice.lists.take());
 }
@@ -215,6 +229,8 @@ std::string Answer::members_of(Choice& choice, std::string_view content,
     json.value(reason);
   else
     json.null();
+  if (!chat_ && !choice.prompt_log_probs.empty())
+    json.key("prompt_logprobs").raw(choice.prompt_log_probs);
   choice.begun = true;
   return concat(content, ",", json.end_object().text().substr(1));
 }
@@ -355,6 +371,8 @@ void Answer::answer_whole() {
       json.raw(choice_json(index++, best[static_cast<std::size_t>(k)]->members));
   }
   json.end_array();
+  if (chat_ && request_.prompt_logprobs)
+    json.key("prompt_logprobs").raw(choices_[0].prompt_log_probs);
   write_usage(json, prompt_tokens(), made);
   exchange_->answer(200, kJson, json.end_object().text());
 }
@@ -371,6 +389,8 @@ void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>&
   }
   if (request.echo && request.logprobs && serving.model.start_token)
     RequestFields::wrong("echo", "false, with logprobs: the model's encoder scores no prompt");
+  if (request.prompt_logprobs && serving.model.start_token)
+    RequestFields::wrong("prompt_logprobs", "nothing: the model's encoder scores no prompt");
   std::make_shared<Answer>(serving, exchange, std::move(request), chat)->begin();
 }
 

@@ -52,7 +52,6 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32, 300);
   o.ignore_eod = fields.flag("ignore_eos").value_or(false);
   fields.refuse("skip_special_tokens", "special tokens are never shown", "true");
-  fields.refuse("prompt_logprobs", "not given; echo with logprobs is");
   fields.pass_over({"user", "metadata", "store", "service_tier"});
 }
 
@@ -67,10 +66,20 @@ StreamOptions read_stream_options(RequestFields& fields) {
     bool truth = false;
     if (flag.get(truth) != simdjson::SUCCESS)
       RequestFields::wrong("stream_options", "true and false");
-    if (key == "include_usage") options.include_usage = truth;
-    if (key == "continuous_usage_stats") options.continuous_usage = truth;
+    if (key == "include_usage")
+      options.include_usage = truth;
+    else if (key == "continuous_usage_stats")
+      options.continuous_usage = truth;
+    else
+      fields.add_unknown(concat("stream_options.", key));
   }
   return options;
+}
+
+std::optional<std::int64_t> read_prompt_logprobs(RequestFields& fields, bool stream) {
+  const std::optional<std::int64_t> count = fields.integer("prompt_logprobs", 0, 20);
+  if (count && stream) RequestFields::wrong("prompt_logprobs", "nothing, in a stream");
+  return count;
 }
 
 // --- Prompts ------------------------------------------------------------------------------------
@@ -128,6 +137,7 @@ CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t s
   request.echo = fields.flag("echo").value_or(false);
   request.logprobs = fields.integer("logprobs", 0, 20);
   request.stream = read_stream_options(fields);
+  request.prompt_logprobs = read_prompt_logprobs(fields, request.stream.stream);
   fields.refuse("suffix", "the model fills in nothing between two texts", "\"\"");
   if (o.num_tokens == 0 && !request.echo)
     RequestFields::wrong("max_tokens", "at least 1, without \"echo\": true");

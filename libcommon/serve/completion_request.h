@@ -27,7 +27,8 @@ struct CompletionRequest {
   std::int64_t n = 1, best_of = 1;
   bool echo = false;
   bool clamps = false;  // fewer tokens are made where the model has no room for all
-  std::optional<std::int64_t> logprobs = {};  // alternatives
+  std::optional<std::int64_t> logprobs = {};         // alternatives
+  std::optional<std::int64_t> prompt_logprobs = {};  // likewise, of each token of the prompt
   StreamOptions stream;
   std::optional<ToolForm> calls = {};  // of a chat: what it says may have calls of this form
 };
@@ -42,5 +43,7 @@ CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t s
 // a text.
 void read_sampling(RequestFields& fields, CompletionOptions& options);
 StreamOptions read_stream_options(RequestFields& fields);
+// prompt_logprobs, which a stream does not have.
+std::optional<std::int64_t> read_prompt_logprobs(RequestFields& fields, bool stream);
 
 }  // namespace mt

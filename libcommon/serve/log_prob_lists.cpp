@@ -50,4 +50,28 @@ std::string LogProbLists::take() {
   return json.end_object().text();
 }
 
+std::string prompt_log_probs_json(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+                                  std::span<const LogProbs> scores, std::size_t count) {
+  JsonWriter json;
+  json.begin_array();
+  for (std::size_t k = 0; k < prompt.size(); ++k) {
+    if (k == 0) {
+      json.null();
+      continue;
+    }
+    json.begin_object();
+    const auto write = [&](std::int32_t id, double log_prob, std::int64_t rank) {
+      json.key(std::to_string(id)).begin_object().member("logprob", log_prob).member("rank", rank);
+      json.member("decoded_token", token_name(tokenizer, id)).end_object();
+    };
+    const LogProbs& probs = scores[k - 1];
+    write(prompt[k], probs.chosen, probs.rank);
+    for (std::size_t i = 0; i < std::min(count, probs.top.size()); ++i)
+      if (const auto& [id, log_prob] = probs.top[i]; id != prompt[k])
+        write(id, log_prob, static_cast<std::int64_t>(i + 1));
+    json.end_object();
+  }
+  return json.end_array().text();
+}
+
 }  // namespace mt

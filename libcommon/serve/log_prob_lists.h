@@ -1,7 +1,9 @@
-// LogProbLists: what OpenAI's completions say of tokens and how likely they were: four lists.
+// What completions say of tokens and how likely they were: LogProbLists, OpenAI's four lists, and
+// vLLM's prompt_logprobs.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,5 +32,12 @@ class LogProbLists {
   JsonWriter tokens_ = list(), chosen_ = list(), top_ = list(), offsets_ = list();
   std::int64_t offset_ = 0;
 };
+
+// vLLM's prompt_logprobs of a prompt of which all tokens but the first were scored: for each null,
+// or
+//   {"257":{"logprob":-1.5,"rank":2,"decoded_token":" a"},...}
+// of the token itself and of `count` alternatives at most.
+std::string prompt_log_probs_json(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt,
+                                  std::span<const LogProbs> scores, std::size_t count);
 
 }  // namespace mt

@@ -19,9 +19,7 @@ void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& 
   answer_completions(serving, exchange, std::move(request), false);
 }
 
-// The text that the model's template makes of a request's messages.
-static std::string chat_text(const Serving& serving, const Exchange& exchange,
-                             RequestFields& fields) {
+std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields) {
   if (!fields.any("messages"))
     throw ApiError{.message = "messages: is required", .param = "messages"};
   fields.pass_over({"tools", "tool_choice", "parallel_tool_calls", "documents",
@@ -67,6 +65,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
     RequestFields::wrong("top_logprobs", "nothing, without \"logprobs\": true");
   if (log_probs) request.logprobs = o.logprobs = top.value_or(0);
   request.stream = read_stream_options(fields);
+  request.prompt_logprobs = read_prompt_logprobs(fields, request.stream.stream);
   o.grammar = serving.grammars.of_response_format(fields);
   fields.refuse("modalities", "only text is answered", R"(["text"])");
   read_calls(serving, fields, request);

@@ -114,6 +114,7 @@ std::vector<std::string> RequestFields::unknown() const {
   std::vector<std::string> names;
   for (const auto& [key, value] : object_)
     if (!asked_.contains(key)) names.emplace_back(key);
+  names.insert(names.end(), further_.begin(), further_.end());
   return names;
 }
 

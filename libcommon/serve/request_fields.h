@@ -36,8 +36,9 @@ class RequestFields {
   void pass_over(std::initializer_list<std::string_view> names);
   // Refuses a field that asks for something that is not done, unless its value is this JSON.
   void refuse(std::string_view name, std::string_view why, std::string_view unless = "");
-  // The members that nobody has asked for.
+  // The members that nobody has asked for, and those of members that were added.
   std::vector<std::string> unknown() const;
+  void add_unknown(std::string name) { further_.push_back(std::move(name)); }
 
   [[noreturn]] static void wrong(std::string_view name, std::string_view expected);
 
@@ -45,6 +46,7 @@ class RequestFields {
   simdjson::dom::parser parser_;
   simdjson::dom::object object_;
   std::set<std::string, std::less<>> asked_;
+  std::vector<std::string> further_;  // that are unknown
 };
 
 }  // namespace mt

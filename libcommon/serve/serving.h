@@ -16,6 +16,7 @@
 namespace mt {
 
 class ChatPrompts;
+class RequestFields;
 class Grammars;
 
 struct Serving {
@@ -54,6 +55,9 @@ void send_event(Exchange& exchange, std::string_view data);
 // counted from 1; no name is the former.  ApiError, 404, for others.
 std::int64_t adapter_of(const Serving& serving, std::string_view name);
 const std::string& name_of(const Serving& serving, std::int64_t adapter);  // the reverse
+
+// The text that the model's template makes of a request's messages, and its fields that say how.
+std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields);
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

@@ -139,6 +139,7 @@ TEST(Sampling, LogProbabilities) {
   const std::vector<double> z{2, 1, 0.5, 0, -1, -3};
   const LogProbs probs = log_probs(z, 3, 2);
   EXPECT_NEAR(probs.chosen, -2.578224, 1e-6);
+  EXPECT_EQ(probs.rank, 4);
   ASSERT_EQ(probs.top.size(), 2U);
   EXPECT_EQ(probs.top[1].first, 1);
   EXPECT_NEAR(probs.top[1].second, -1.578224, 1e-6);

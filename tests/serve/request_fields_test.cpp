@@ -79,6 +79,8 @@ TEST(RequestFields, Ranges) {
   EXPECT_EQ(wrong_field(R"("n":3,"best_of":2)"), "best_of: best_of: expected at least n");
   EXPECT_EQ(wrong_field(R"("best_of":2,"stream":true)"),
             "best_of: best_of: expected n, in a stream");
+  EXPECT_EQ(wrong_field(R"("prompt_logprobs":1,"stream":true)"),
+            "prompt_logprobs: prompt_logprobs: expected nothing, in a stream");
   EXPECT_NE(wrong_field(R"("stop":["a",""])"), "");
   EXPECT_NE(wrong_field(R"("logit_bias":{"1":101})"), "");
   EXPECT_NE(wrong_field(R"("logit_bias":{"x":1})"), "");
@@ -103,6 +105,9 @@ TEST(RequestFields, Unknown) {
   RequestFields fields(R"({"prompt":"a","foo":1,"user":"me"})");
   read_completion_request(fields, 1);
   EXPECT_EQ(fields.unknown(), std::vector<std::string>{"foo"});
+  RequestFields stream(R"({"prompt":"a","stream":true,"stream_options":{"bar":true}})");
+  read_completion_request(stream, 1);
+  EXPECT_EQ(stream.unknown(), std::vector<std::string>{"stream_options.bar"});
 }
 
 }  // namespace
