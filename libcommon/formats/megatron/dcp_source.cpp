@@ -23,17 +23,20 @@ namespace fs = std::filesystem;
 constexpr const char* kArgs = "args";
 constexpr std::string_view kOptimizer = "optimizer.";
 constexpr std::size_t kMaxParts = 16;  // of a key of the state but the weights
-constexpr std::string_view kWords = "embedding.word_embeddings.weight";
+// A model has the one, of words, or the other, of images.
+constexpr std::string_view kWords = "embedding.word_embeddings.weight",
+                           kPatches = "embedding.patch_embeddings.weight";
 
 // What stands before the names of the weights; nothing if there are none of Megatron-Core's.
 static std::optional<std::string> prefix_in(const TensorSource& tensors) {
   std::optional<std::string> prefix;
   for (const auto& [key, tensor] : tensors.tensors()) {  // an optimizer's are longer
-    std::string before = key.substr(0, key.size() - std::min(key.size(), kWords.size()));
+    const std::string_view embedding = key.ends_with(kPatches) ? kPatches : kWords;
+    std::string before = key.substr(0, key.size() - std::min(key.size(), embedding.size()));
     for (const std::string_view tower : {"query_model.", "context_model.", "shared_model."})
       if (before.ends_with(tower)) before.resize(before.size() - tower.size());
-    const bool words = key.ends_with(kWords) && (before.empty() || before.ends_with('.'));
-    if (words && (!prefix || before.size() < prefix->size())) prefix = before;
+    const bool found = key.ends_with(embedding) && (before.empty() || before.ends_with('.'));
+    if (found && (!prefix || before.size() < prefix->size())) prefix = before;
   }
   return prefix;
 }
@@ -56,7 +59,9 @@ DcpSource::DcpSource(const std::string& folder, const ModelSourceOptions& option
     manifest_extra_ = manifest->extra;
   }
   const std::optional<std::string> prefix = prefix_in(tensors_);
-  if (!prefix) fail(Exit::bad_data, folder, ": has no tensor ", kWords, " of a Megatron model");
+  if (!prefix)
+    fail(Exit::bad_data, folder, ": has no tensor ", kWords, " or ", kPatches,
+         " of a Megatron model");
   prefix_ = *prefix;
   if (tensors_.objects().contains(kArgs))
     read_args(options);
