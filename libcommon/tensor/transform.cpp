@@ -31,6 +31,10 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
       case Rearrange::Kind::scale:
       case Rearrange::Kind::shift:
         break;
+      case Rearrange::Kind::reshape:
+        assert(shape.numel() == step.shape.numel());
+        shape = step.shape;
+        break;
     }
   }
   return shape;
@@ -70,6 +74,7 @@ static Runs runs_of(const Rearrange& step, const Shape& source) {
     }
     case Rearrange::Kind::scale:
     case Rearrange::Kind::shift:
+    case Rearrange::Kind::reshape:
       return {.length = source.numel()};
     case Rearrange::Kind::sort:
     case Rearrange::Kind::transpose:

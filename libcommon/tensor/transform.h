@@ -6,6 +6,7 @@
 //   transpose   exchanges the two axes
 //   scale       every element times `factor`: a power of two, by which nothing is rounded
 //   shift       `factor` is added to every element, and what does not fit is rounded
+//   reshape     the same elements in another shape
 // With `rows` theirs is a part of ours; the inverse writes exactly that part.
 #pragma once
 
@@ -25,11 +26,13 @@ struct Rearrange {
     exchange,
     transpose,
     scale,
-    shift
+    shift,
+    reshape
   } kind = Kind::transpose;
   std::int64_t period = 0, first = 0, count = 0;  // rows, sort
   std::int64_t outer = 0, inner = 0;              // exchange
   double factor = 1;                              // scale, shift
+  Shape shape = {};                               // reshape
 };
 
 using Transform = std::vector<Rearrange>;
@@ -46,6 +49,9 @@ inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
 inline Rearrange transpose() { return {}; }
 inline Rearrange scale(double factor) { return {.kind = Rearrange::Kind::scale, .factor = factor}; }
 inline Rearrange shift(double by) { return {.kind = Rearrange::Kind::shift, .factor = by}; }
+inline Rearrange reshape(const Shape& shape) {
+  return {.kind = Rearrange::Kind::reshape, .shape = shape};
+}
 
 // The shape that a tensor of `shape` has after `transform`.
 Shape transformed_shape(const Transform& transform, Shape shape);

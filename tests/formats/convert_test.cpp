@@ -511,7 +511,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
-       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid or t5"},
+       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5 or vit"},
       {R"({"model_type":"falcon_h1"})",
        "model_type \"falcon_h1\" has layers of a kind that Megatron's hybrids have not"},
       {R"({"model_type":"granitemoehybrid"})",

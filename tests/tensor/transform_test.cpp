@@ -44,6 +44,13 @@ Matrix reference(const Rearrange& step, const Matrix& x) {
           for (std::size_t i = ends[part]; i < ends[part + 1]; ++i) y.push_back(x[start + i]);
       break;
     }
+    case Rearrange::Kind::reshape:
+      for (const Row& row : x)
+        for (const std::int32_t number : row) {
+          if (y.empty() || std::ssize(y.back()) == step.shape[1]) y.emplace_back();
+          y.back().push_back(number);
+        }
+      break;
     case Rearrange::Kind::scale:
     case Rearrange::Kind::shift:
       break;  // of floating-point numbers: see below
@@ -82,6 +89,8 @@ std::vector<Case> cases() {
       {"exchanged_back", {exchange(4, 3), exchange(3, 4)}, 60, 2},
       {"gpt2_qkv", {exchange(4, 3), transpose()}, 48, 16},
       {"transposed_then_picked", {transpose(), pick_rows(2, 1, 1)}, 5, 8},
+      {"reshaped", {reshape({6, 4})}, 8, 3},
+      {"patches", {transpose(), exchange(4, 3), transpose(), reshape({15, 4})}, 5, 12},
       {"all_kinds", {exchange(2, 3), pick_rows(6, 1, 4), transpose(), exchange(5, 1)}, 12, 5},
   };
 }

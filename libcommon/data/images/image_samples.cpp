@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "image/augment.h"
-#include "image/patches.h"
 
 namespace mt {
 
@@ -39,11 +38,10 @@ ImageSamples::ImageSamples(std::shared_ptr<const ImageTree> tree, const ImageSha
       making_(making),
       fields_(image_fields(shape, making.mask.has_value())) {}
 
-static Image changed(const Image& image, const ImageShape& shape, std::uint64_t seed,
+static Image changed(const Image& image, const ImageShape& shape, Filter filter, std::uint64_t seed,
                      std::int64_t n) {
   Draws draws(RandomKey::make(seed, kChanges), static_cast<std::uint64_t>(n));
-  Image made =
-      random_resized_crop(image, shape.width, shape.height, 0.08, 1, Filter::bilinear, draws);
+  Image made = random_resized_crop(image, shape.width, shape.height, 0.08, 1, filter, draws);
   if (draws.chance(0.5)) made = mirror(made);
   jitter(made, {.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1}, draws);
   auto_augment(made, draws);
@@ -106,10 +104,10 @@ void ImageSamples::get(std::int64_t n, const Fields& to) const {
       static_cast<std::size_t>(shape_.class_tokens * shape_.patch * shape_.patch * 3);
   std::ranges::fill(pixels.first(of_classes), 0.F);
   const Image read = read_image(tree_->image(k));
-  const Image made = making_.changing ? changed(read, shape_, making_.seed, n)
+  const Image made = making_.changing ? changed(read, shape_, making_.filter, making_.seed, n)
                      : making_.mask   ? middle(read, shape_)
-                                      : resize(read, shape_.width, shape_.height, Filter::bilinear);
-  make_patches(made, shape_.patch, making_.mask ? Normalization() : kImageNet,
+                                      : resize(read, shape_.width, shape_.height, making_.filter);
+  make_patches(made, shape_.patch, making_.mask ? Normalization() : making_.normalization,
                pixels.subspan(of_classes));
   if (making_.mask) mask(n, to);
 }

@@ -20,6 +20,8 @@
 #include "data/images/image_tree.h"
 #include "data/samples/sampler.h"
 #include "data/samples/samples.h"
+#include "image/patches.h"
+#include "image/resize.h"
 
 namespace mt {
 
@@ -47,6 +49,8 @@ class ImageSamples final : public Samples {
     std::uint64_t seed = 0;  // of what is drawn
     bool changing = false;   // they are changed at random
     std::optional<PatchMask> mask = {};
+    Normalization normalization = kImageNet;  // of those that are not painted
+    Filter filter = Filter::bilinear;
   };
   // `order`: which image each of the run's is.  `size`: how many there are.
   ImageSamples(std::shared_ptr<const ImageTree> tree, const ImageShape& shape,

@@ -26,6 +26,7 @@ void read_nemotron_h(const ConfigJson& json, HuggingFaceConfig& config);
 void read_bamba(const ConfigJson& json, HuggingFaceConfig& config);
 void read_granite_hybrid(const ConfigJson& json, HuggingFaceConfig& config);
 void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
+void read_vit(const ConfigJson& json, HuggingFaceConfig& config);
 
 void write_gpt2(JsonWriter& json, const ModelConfig& model);
 void write_bert(JsonWriter& json, const ModelConfig& model);
@@ -34,6 +35,7 @@ void write_nemotron_h(JsonWriter& json, const ModelConfig& model);
 void write_bamba(JsonWriter& json, const ModelConfig& model);
 void write_granite_hybrid(JsonWriter& json, const ModelConfig& model);
 void write_t5(JsonWriter& json, const ModelConfig& model);
+void write_vit(JsonWriter& json, const ModelConfig& model);
 
 struct ConfigFamily {
   std::string_view type, architecture;
@@ -47,7 +49,8 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"nemotron_h", "NemotronHForCausalLM", read_nemotron_h, write_nemotron_h},
     {"bamba", "BambaForCausalLM", read_bamba, write_bamba},
     {"granitemoehybrid", "GraniteMoeHybridForCausalLM", read_granite_hybrid, write_granite_hybrid},
-    {"t5", "T5ForConditionalGeneration", read_t5, write_t5}};
+    {"t5", "T5ForConditionalGeneration", read_t5, write_t5},
+    {"vit", "ViTForImageClassification", read_vit, write_vit}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 
 // Throws Exit::bad_config where a model of the family is none of transformers'.
@@ -55,6 +58,7 @@ void check_gpt2(const ModelConfig& model);
 void check_bert(const ModelConfig& model);
 void check_mamba(const ModelConfig& model);
 void check_t5(const ModelConfig& model);
+void check_vit(const ModelConfig& model);
 
 // --- Decoders like Llama ------------------------------------------------------------------------
 

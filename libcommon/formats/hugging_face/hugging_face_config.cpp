@@ -39,9 +39,23 @@ static void read_labels(const ConfigJson& json, ModelConfig& c) {
   if (named) c.label_names = lines;
 }
 
+// A ViT tells classes, or is the model without a head.
+static void read_image_head(const ConfigJson& json, ModelConfig& c) {
+  const std::string_view architecture = first_architecture(json);
+  const bool tells = architecture == "ViTForImageClassification";
+  if (!tells && !architecture.empty() && architecture != "ViTModel")
+    json.refuse("architecture ", json_quoted(architecture),
+                " is not supported, but ViTForImageClassification and ViTModel are");
+  c.vision_head = tells ? "linear" : "none";
+  read_labels(json, c);
+  c.vocab_size = c.num_classes = c.num_labels;  // all that it says
+  if (!tells) c.label_names.clear();
+}
+
 // A model of a task is one by the name of its class; how many labels it has is said by their
 // names alone, unless they are two.
 static void read_task_head(const ConfigJson& json, ModelConfig& c) {
+  if (c.family == ModelFamily::vit) return read_image_head(json, c);
   const std::string_view architecture = first_architecture(json);
   const bool bert = c.family == ModelFamily::bert;
   if (bert && architecture.ends_with("ForMultipleChoice")) {

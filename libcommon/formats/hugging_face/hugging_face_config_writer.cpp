@@ -18,6 +18,7 @@ namespace {
 std::string architecture_of(std::string_view type, const ModelConfig& c) {
   const ConfigFamily* const family = find_config_family(type);
   const std::string name(family ? family->architecture : decoder_architecture(type));
+  if (c.family == ModelFamily::vit) return c.has_task_head() ? name : "ViTModel";
   if (!c.has_task_head()) return name;
   const std::size_t end = std::min(name.find("For"), name.find("LMHead"));
   return name.substr(0, end) +
@@ -51,12 +52,15 @@ std::string_view type_of(const ModelConfig& c) {
     check_bert(c);
     return "megatron-bert";
   }
+  if (c.family == ModelFamily::vit) {
+    check_vit(c);
+    return "vit";
+  }
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
     return mamba_type(c);
   }
   if (c.family == ModelFamily::retro) refuse_setting("--retro-add-retriever");
-  if (c.family == ModelFamily::vit) refuse_setting("--model-type vit");
   if (c.family == ModelFamily::biencoder) refuse_setting("two towers");
   if (const std::string_view type = hugging_face_type(c); is_read_back(type)) return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
@@ -199,6 +203,9 @@ bool is_ours(std::string_view name) {
                                                "moe_layer_freq",
                                                "aux_loss_alpha",
                                                "seq_aux",
+                                               "image_size",
+                                               "patch_size",
+                                               "num_channels",
                                                "id2label",
                                                "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
@@ -260,8 +267,10 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_decoder(json, model, type,
                   type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
-  json.member("vocab_size", model.vocab_size);
-  json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);
+  if (model.family != ModelFamily::vit) {
+    json.member("vocab_size", model.vocab_size);
+    json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);
+  }
   json.member("initializer_range", model.init_method_std);
   json.member("torch_dtype", name_of(dtype));
   if (type == before_type)

@@ -9,6 +9,7 @@
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/hugging_face/tokenizer_files.h"
+#include "formats/hugging_face/vision_families.h"
 #include "formats/model_sink.h"
 #include "model/config/model_config.h"
 
@@ -47,6 +48,9 @@ std::string as_original(const std::string& config, const std::string& original) 
   return python ? with_python_numbers(config) : config;
 }
 
+// Such a model has no words.
+bool reads_images(const ModelConfig& config) { return config.family == ModelFamily::vit; }
+
 bool is_zero(ConstTensor tensor) {
   const auto* const bytes = static_cast<const std::byte*>(tensor.data());
   return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
@@ -63,7 +67,7 @@ class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        tokenizer_(readable_tokenizer(target.source)),
+        tokenizer_(reads_images(target.config) ? nullptr : readable_tokenizer(target.source)),
         config_(as_original(hugging_face_config(target, tokenizer_.get()),
                             original_config(target.source))),
         save_(target.path, hugging_face_files(target.source), target.replaces),
@@ -90,6 +94,9 @@ class HuggingFaceSink : public ModelSink {
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig) write_companion(file, save_.folder());
     if (tokenizer_) write_missing();
+    if (reads_images(target_.config))
+      write_companion({.name = kImageProcessor, .content = image_processor(target_.config)},
+                      save_.folder());
     return save_.folder();
   }
 
@@ -127,9 +134,11 @@ class HuggingFaceSink : public ModelSink {
 
 FolderFiles hugging_face_files(const ModelSource& source) {
   const bool tokenizer = brings_tokenizer(source);
-  const OwnFile own = [tokenizer](const std::string& name) {
-    return name == kConfig || name == "generation_config.json" || name == "model.safetensors" ||
-           name == kIndex || has_form(name, "model-#####-of-#####.safetensors") ||
+  const bool of_images = reads_images(source.config());
+  const OwnFile own = [tokenizer, of_images](const std::string& name) {
+    return name == kConfig || (of_images && name == kImageProcessor) ||
+           name == "generation_config.json" || name == "model.safetensors" || name == kIndex ||
+           has_form(name, "model-#####-of-#####.safetensors") ||
            (tokenizer && is_tokenizer_file(name));
   };
   return {.own = [own](const std::string&) { return own; }, .keys = {kIndex, kConfig}};

@@ -9,6 +9,7 @@
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
 #include "formats/hugging_face/quantization.h"
+#include "formats/hugging_face/vision_families.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
@@ -99,6 +100,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t fur
   if (const std::string modelopt = folder + "/hf_quant_config.json";
       quantization_.empty() && fs::exists(modelopt))
     quantization_ = read_regular_file(modelopt);
+  if (config_->family == ModelFamily::vit) read_image_processor(folder, *config_);
   try {
     config_->complete();
   } catch (const Error& error) {
@@ -119,7 +121,14 @@ void HuggingFaceSource::take_further(const HuggingFaceConfig& stored, std::int64
          " layers that predict further tokens, --mtp-num-layers ", layers);
 }
 
+// What ViTModel makes of its first token, which a head of ours does not begin with.
+constexpr const char* kImagePooler = "pooler.dense.";
+
 void HuggingFaceSource::note_passed_over() {
+  if (config_->family == ModelFamily::vit &&
+      tensors_->find(concat(prefix_, kImagePooler, "weight")) != nullptr)
+    notes_.push_back(concat(path_, ": passed over: ", prefix_, kImagePooler,
+                            "*, which is behind the hidden states"));
   for (const std::string& layer : passed_over_) {
     const std::string begin = concat(prefix_, "model.", layer);
     if (std::ranges::any_of(tensors_->tensors(),
@@ -180,7 +189,7 @@ void MockSource::read(const Param& row, const std::string&, Tensor out) const {
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".
 static std::string bare_name(const std::string& name) {
-  for (const char* prefix : {"transformer.", "model."})
+  for (const char* prefix : {"transformer.", "model.", "vit."})
     if (name.starts_with(prefix)) return name.substr(std::strlen(prefix));
   return name;
 }
@@ -369,6 +378,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_)) continue;
+    if (config_->family == ModelFamily::vit && name.starts_with(kImagePooler)) continue;
     if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {
           return bare_name(name).starts_with(layer);
         }))

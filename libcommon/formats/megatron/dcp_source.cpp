@@ -9,6 +9,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/hugging_face/vision_families.h"
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"
@@ -95,6 +96,7 @@ void DcpSource::read_config_json() {
   if (stored.output_if_stored)
     config_->untie_embeddings_and_output_weights =
         tensors_.find(prefix_ + "output_layer.weight") != nullptr;
+  if (config_->family == ModelFamily::vit) read_image_processor(path_, *config_);
   try {
     config_->complete();
   } catch (const Error& error) {

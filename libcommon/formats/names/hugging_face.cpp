@@ -226,6 +226,18 @@ constexpr ModuleName kT5Mlp[] = {
     {"mlp.linear_fc2", "DenseReluDense.wo"},
 };
 
+constexpr ModuleName kVit[] = {
+    {"decoder.final_layernorm", "layernorm"},
+    {"input_layernorm", "layernorm_before"},
+    {"self_attention.linear_qkv", "attention.attention.query", queries},
+    {"self_attention.linear_qkv", "attention.attention.key", keys},
+    {"self_attention.linear_qkv", "attention.attention.value", values},
+    {"self_attention.linear_proj", "attention.output.dense"},
+    {"pre_mlp_layernorm", "layernorm_after"},
+    {"mlp.linear_fc1", "intermediate.dense", ungated},
+    {"mlp.linear_fc2", "output.dense"},
+};
+
 // What names of a layer's rows begin with; nothing for a row outside of layers.
 std::string layer_prefix(const RowPlace& place, const char* layers) {
   return place.layer ? concat(layers, *place.layer, ".") : std::string();
@@ -342,6 +354,25 @@ Names t5_names(const ModelConfig& c, const Param& row) {
   return names;
 }
 
+// Patches are read as by a convolution, whose weights are [hidden, colours, rows, columns].
+Names vit_names(const ModelConfig& c, const Param& row) {
+  const RowPlace& place = row.place;
+  const std::string model = c.has_task_head() ? "vit." : "", embeddings = model + "embeddings.";
+  const std::int64_t h = c.hidden_size, p = c.patch_dim, colors = c.num_channels;
+  if (place.stack == kImageClassifier) return {{concat(kImageClassifier, ".", place.param)}};
+  if (place.module == "class_tokens")
+    return {{embeddings + "cls_token", {reshape({1, row.shape[0], h})}}};
+  if (place.module == "position_embeddings")
+    return {{embeddings + "position_embeddings", {reshape({1, row.shape[0], h})}}};
+  if (place.module == "patch_embeddings" && place.param == "weight")
+    return {{embeddings + "patch_embeddings.projection.weight",
+             {transpose(), exchange(p * p, colors), transpose(), reshape({h, colors, p, p})}}};
+  if (place.module == "patch_embeddings")
+    return {{embeddings + "patch_embeddings.projection.bias"}};
+  return names_in(kVit, c, row,
+                  place.layer ? concat(model, "encoder.layer.", *place.layer, ".") : model);
+}
+
 Names names_of(const ModelConfig& c, const Param& row) {
   switch (c.family) {
     case ModelFamily::gpt:
@@ -354,9 +385,10 @@ Names names_of(const ModelConfig& c, const Param& row) {
       return c.swiglu && c.is_hybrid() ? bamba_names(c, row) : nemotron_names(c, row);
     case ModelFamily::t5:
       return t5_names(c, row);
+    case ModelFamily::vit:
+      return vit_names(c, row);
     case ModelFamily::retro:  // of which they have no class
     case ModelFamily::biencoder:
-    case ModelFamily::vit:  // of which they have no class with so many tokens of classes
       break;
   }
   return {};

@@ -11,10 +11,12 @@ namespace mt {
 
 // How heads of tasks are called, and their rows: BERT's as Megatron calls them, of a text and of a
 // text that is a choice among several; and a GPT's as transformers does.
-// A ViT's are of images, of which it tells the class or paints the patches.
+// A ViT's are of images, of which it tells the class, as Megatron's or as transformers' does, or
+// paints the patches.
 inline constexpr std::string_view kClassificationHead = "classification_head",
                                   kMultichoiceHead = "multichoice_head", kScoreHead = "score",
-                                  kImageHead = "head", kImageDecoder = "linear_decoder";
+                                  kImageHead = "head", kImageClassifier = "classifier",
+                                  kImageDecoder = "linear_decoder";
 
 struct HeadConfig {
   std::string task_head;        // one of these; "": it has the head that it is pretrained with

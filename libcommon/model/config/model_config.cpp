@@ -189,8 +189,20 @@ void complete_vit(ModelConfig& c) {
     if (c.inpaints() && side < kSsimWindow)
       fail(Exit::bad_config, flag, ' ', side, ": less than the ", kSsimWindow,
            " pixels by which structures are compared");
-  c.task_head = c.inpaints() ? kImageDecoder : kImageHead;
-  c.num_labels = c.inpaints() ? c.patch_width() : c.num_classes;
+  for (const auto& [flag, list] :
+       {std::pair{"--pixel-mean", &c.pixel_mean}, {"--pixel-std", &c.pixel_std}})
+    for (const float number : color_numbers(flag, *list))
+      if (list == &c.pixel_std && number == 0)
+        fail(Exit::bad_config, flag, ' ', *list, ": 0 divides nothing");
+  if (c.inpaints() && c.vision_head != "mlp")
+    fail(Exit::bad_config, "--vision-head ", c.vision_head,
+         ": is of a ViT that tells classes, not of --vision-pretraining-type inpaint");
+  const bool has_head = c.vision_head != "none";
+  c.task_head = c.inpaints()                ? kImageDecoder
+                : !has_head                 ? ""
+                : c.vision_head == "linear" ? kImageClassifier
+                                            : kImageHead;
+  c.num_labels = c.inpaints() ? c.patch_width() : has_head ? c.num_classes : 0;
 }
 
 // A task's head is one that the family has, with what it reads.

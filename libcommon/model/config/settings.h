@@ -190,6 +190,11 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.img_w, stored("--img-w", kReach, count_to(kWide)));
     visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
     visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
+    visit(c.class_token_len, rare(stored("--class-token-len", kModel, count_to(kMany))));
+    visit(c.vision_head, rare(stored("--vision-head", kReach, choice({"mlp", "linear", "none"}))));
+    visit(c.pixel_mean, rare(stored("--pixel-mean", kReach)));
+    visit(c.pixel_std, rare(stored("--pixel-std", kReach)));
+    visit(c.image_filter, rare(stored("--image-filter", kReach, choice({"bilinear", "bicubic"}))));
   }
   if (c.family == ModelFamily::biencoder) {
     visit(c.biencoder_projection_dim, stored("--biencoder-projection-dim", kModel, part_to(kWide)));
@@ -415,6 +420,7 @@ void visit_settings(Config& c, const Visit& visit) {
                                std::string(kMultichoiceHead),
                                std::string(kScoreHead),
                                std::string(kImageHead),
+                               std::string(kImageClassifier),
                                std::string(kImageDecoder)};
   visit(c.task_head,
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));

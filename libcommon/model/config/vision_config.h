@@ -1,13 +1,14 @@
 // VisionConfig: the images that a Vision Transformer reads, and what it learns from them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 namespace mt {
 
-// Tokens in front of an image's patches; a head that tells classes reads the first (Megatron-LM
-// core_v0.12.1, megatron/legacy/model/vision/vit_backbone.py).
+// Megatron's tokens in front of an image's patches; a head that tells classes reads the first
+// (Megatron-LM core_v0.12.1, megatron/legacy/model/vision/vit_backbone.py).
 inline constexpr std::int64_t kClassTokens = 8;
 
 struct VisionConfig {
@@ -17,12 +18,24 @@ struct VisionConfig {
   // classify: to tell them apart;  inpaint: to paint patches that it does not see, which takes no
   // tokens of classes
   std::string vision_pretraining_type = "classify";
+  std::int64_t class_token_len = kClassTokens;
+  // What tells classes by the first token: mlp, Megatron's;  linear, transformers';  none: there is
+  // no head, and the model makes hidden states.
+  std::string vision_head = "mlp";
+  // Of a model that tells classes: what is taken from red, green and blue between 0 and 1, and what
+  // the rest is divided by; and how pixels are weighed where an image becomes larger or smaller,
+  // bilinear or bicubic.
+  std::string pixel_mean = "0.485,0.456,0.406", pixel_std = "0.229,0.224,0.225";
+  std::string image_filter = "bilinear";
 
   std::int64_t patch_width() const { return patch_dim * patch_dim * num_channels; }
   std::int64_t patches() const { return (img_h / patch_dim) * (img_w / patch_dim); }
   bool inpaints() const { return vision_pretraining_type == "inpaint"; }
-  std::int64_t class_tokens() const { return inpaints() ? 0 : kClassTokens; }
+  std::int64_t class_tokens() const { return inpaints() ? 0 : class_token_len; }
   std::int64_t image_tokens() const { return class_tokens() + patches(); }
 };
+
+// The three numbers of a list, as in "0.5,0.5,0.5".  Exit::bad_config, with the flag, for another.
+std::array<float, 3> color_numbers(const char* flag, const std::string& list);
 
 }  // namespace mt

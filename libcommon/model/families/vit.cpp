@@ -17,7 +17,7 @@ Vit::Vit(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
     if (range.last)
       head_rows_ = make_unit(table_, [&] {
         final_norm_ = make_final_norm(rows, "decoder");
-        head_ = make_image_head(rows);
+        if (config_->has_task_head()) head_ = make_image_head(rows);
       });
   }
 }
@@ -46,6 +46,8 @@ void Vit::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   }
   const Tensor normed = s.scratch(x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
+  if (ends.hidden) copy(ends.hidden, normed, s.stream);
+  if (!head_) return;
   const Tensor scores =
       head_->forward(s, normed, {.rows = batch[Field::rows], .row_of = batch[Field::row_of]},
                      saved ? &saved->head : nullptr);

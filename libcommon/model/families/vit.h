@@ -1,7 +1,8 @@
 // Vit: Megatron's Vision Transformer (Dosovitskiy et al.: arXiv:2010.11929): patches of an image
 // and tokens of classes before them, pre-norm layers whose tokens see all of their image, a final
 // norm, and a head that tells the image's class by the first token; or no tokens of classes, and a
-// head that paints each patch; or the chunks of one of these that lie on one rank of a pipeline.
+// head that paints each patch; or no head, and hidden states alone; or the chunks of one of these
+// that lie on one rank of a pipeline.
 #pragma once
 
 #include <memory>

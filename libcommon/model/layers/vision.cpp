@@ -49,6 +49,11 @@ PatchEmbedding make_patch_embedding(const ModelRows& rows) {
 
 SequenceHead make_image_head(const ModelRows& rows) {
   const std::int64_t h = rows.config.hidden_size, scores = rows.config.num_labels;
+  if (rows.config.task_head == kImageClassifier)
+    return {std::nullopt,
+            make_whole(rows, {.stack = kImageClassifier}, {scores, h},
+                       matrix_init(rows.config, {scores, h}), {Initializer::Kind::zeros}),
+            0};
   if (rows.config.inpaints())
     return {std::nullopt, make_whole(rows, {.stack = kImageDecoder}, {scores, h}, {}, {}), 0};
   const Linear dense = make_whole(rows, {.stack = kImageHead, .module = "dense_in"}, {h, h},

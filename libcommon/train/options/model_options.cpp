@@ -165,7 +165,9 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
       flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
       flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
       flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
-      flag.starts_with("--mamba-") || flag.starts_with("--biencoder-") ||
+      flag == "--class-token-len" || flag == "--vision-head" || flag.starts_with("--pixel-") ||
+      flag == "--image-filter" || flag.starts_with("--mamba-") ||
+      flag.starts_with("--biencoder-") ||
       (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
@@ -245,7 +247,10 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     if (takes_towers && s.flag == std::string_view("--bert-no-binary-head")) return;
     const std::string option = option_of(s, family, cl);
     const bool says_none = option == "--mamba-num-heads" && stored->model.mamba_num_heads == 0;
-    take(option, says_none ? std::vector<std::string>() : texts_of(value, s));
+    const bool lacks_head = option == "--vision-head" && stored->model.vision_head == "none";
+    take(option, says_none    ? std::vector<std::string>()
+                 : lacks_head ? std::vector<std::string>{"linear"}  // which a run begins
+                              : texts_of(value, s));
   });
   if (unset.contains("--mamba-num-heads")) mamba.mamba_num_heads.reset();
   visit_settings(model, [&](auto& value, const Setting& s) {

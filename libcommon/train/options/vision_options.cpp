@@ -24,6 +24,19 @@ void VisionOptions::add_to(CommandLine& cl) {
   cl.option("--num-channels", &num_channels, "N", "vit: colours of a pixel, 3", between(3, 3));
   cl.option("--patch-dim", &patch_dim, "N", "vit: side of the patches that images are cut into",
             at_least(1));
+  cl.option("--class-token-len", &class_token_len, "N",
+            "vit: tokens of classes in front of an image's patches", at_least(1));
+  cl.option("--vision-head", &vision_head, "TYPE",
+            "vit: what tells the class by the first of them: mlp, as Megatron-LM's, or linear, as "
+            "that of ViTForImageClassification",
+            one_of({"mlp", "linear"}));
+  cl.option("--pixel-mean", &pixel_mean, "R,G,B",
+            "vit: what is taken from colours between 0 and 1");
+  cl.option("--pixel-std", &pixel_std, "R,G,B", "vit: what the rest is divided by");
+  cl.option("--image-filter", &image_filter, "TYPE",
+            "vit: how pixels are weighed as an image is brought to the model's size: bilinear or "
+            "bicubic",
+            one_of({"bilinear", "bicubic"}));
   cl.option("--classes-fraction", &shares.classes, "F",
             "vit: part of the classes to learn from, the first by name", between(0, 1));
   cl.option("--data-per-class-fraction", &shares.of_class, "F",
@@ -75,7 +88,10 @@ void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
       fail(Exit::usage, flag, ": has no effect with --vision-pretraining-type ",
            vision_pretraining_type);
   };
-  if (inpaints()) refuse("--num-classes");
+  if (inpaints())
+    for (const char* flag : {"--num-classes", "--class-token-len", "--vision-head", "--pixel-mean",
+                             "--pixel-std", "--image-filter"})
+      refuse(flag);
   if (!inpaints())
     for (const char* flag : {"--mask-type", "--mask-factor"}) refuse(flag);
   if (const auto painted = mask(); painted && painted->steps == 0)
@@ -85,7 +101,7 @@ void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
     if (cl.given(flag) && length != image_tokens())
       fail(Exit::bad_config, flag, ' ', length, ": an image of ", img_h, " x ", img_w,
            " in patches of ", patch_dim, " has ", image_tokens(), " tokens",
-           inpaints() ? "" : concat(", ", kClassTokens, " of them of classes"), "; leave it out");
+           inpaints() ? "" : concat(", ", class_tokens(), " of them of classes"), "; leave it out");
   };
   check("--seq-length", data.seq_length);
   check("--max-position-embeddings", model.max_position_embeddings);
@@ -118,6 +134,11 @@ void VisionOptions::check_unused(const std::string& run) const {
         std::pair{img_h != defaults.img_h, "--img-h"},
         std::pair{img_w != defaults.img_w, "--img-w"},
         std::pair{patch_dim != defaults.patch_dim, "--patch-dim"},
+        std::pair{class_token_len != defaults.class_token_len, "--class-token-len"},
+        std::pair{vision_head != defaults.vision_head, "--vision-head"},
+        std::pair{pixel_mean != defaults.pixel_mean, "--pixel-mean"},
+        std::pair{pixel_std != defaults.pixel_std, "--pixel-std"},
+        std::pair{image_filter != defaults.image_filter, "--image-filter"},
         std::pair{shares.classes != 1, "--classes-fraction"},
         std::pair{shares.of_class != 1, "--data-per-class-fraction"},
         std::pair{mask_type != defaults.mask_type, "--mask-type"},

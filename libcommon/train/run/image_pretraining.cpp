@@ -51,10 +51,16 @@ FieldSpecs ImagePretraining::sample_fields() const {
 std::unique_ptr<Samples> ImagePretraining::samples(std::size_t tree,
                                                    std::unique_ptr<const Sampler> order,
                                                    std::int64_t size, std::uint64_t seed) const {
-  const bool changing = tree == 0 && !mask_;
+  const Normalization normalization = {.mean = color_numbers("--pixel-mean", model_.pixel_mean),
+                                       .std = color_numbers("--pixel-std", model_.pixel_std)};
   return std::make_unique<ImageSamples>(
       trees_[tree], shape(), std::move(order), size,
-      ImageSamples::Making{.seed = seed, .changing = changing, .mask = mask_});
+      ImageSamples::Making{
+          .seed = seed,
+          .changing = tree == 0 && !mask_,
+          .mask = mask_,
+          .normalization = normalization,
+          .filter = model_.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear});
 }
 
 // Images to learn from come in the order of the run's epochs, those to validate with by their
@@ -120,6 +126,16 @@ static void check_classes(const ImagePretraining::Trees& trees, std::int64_t mos
          trees[0]->path());
 }
 
+// The names of all classes that the model tells, a line each; none where it tells others, too.
+static std::string label_names_of(const std::vector<std::string>& classes, std::int64_t count) {
+  std::string lines;
+  for (const std::string& name : classes) {
+    if (std::ssize(classes) != count || name.find('\n') != name.npos) return {};
+    lines += (lines.empty() ? "" : "\n") + replace_invalid_utf8(name);
+  }
+  return lines;
+}
+
 std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
   ImagePretraining::Trees trees;
   const std::vector<std::string>& folders = options.data.sources.data_path;
@@ -130,7 +146,10 @@ std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
   for (std::size_t i = 0; i < trees.size(); ++i)
     trees[i] = std::make_shared<const ImageTree>(
         folders[i], i == 0 ? options.vision.shares : ImageTree::Shares());
-  if (!options.model.inpaints()) check_classes(trees, options.model.num_classes);
+  if (!options.model.inpaints()) {
+    check_classes(trees, options.model.num_classes);
+    options.model.label_names = label_names_of(trees[0]->classes(), options.model.num_classes);
+  }
   options.complete();
   return std::make_unique<ImagePretraining>(options.model, options.data, options.vision.mask(),
                                             std::move(trees));

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Writes tiny random models of images as transformers saves them, and what it makes of images with them.
+
+  FOLDER/vit/           a ViTForImageClassification (config.json, preprocessor_config.json, model.safetensors in bf16)
+  FOLDER/vit-hidden/    a ViTModel, with its pooler
+  FOLDER/vit.jsonl      of images of testdata/images: SHA-256 of the numbers that the processor makes of the pixels, 32 bits
+                        each, in patches of rows of pixels of colours; and the logits of the first model, or the last
+                        hidden states of the second, in fp32; and the mean loss of images of three classes, and the share
+                        of those that are told right
+
+Processors are those of Pillow.  Needs from PyPI: torch, torchvision, transformers, pillow (made with the versions that
+stand in the first line of the .jsonl file).
+Run:  scripts/make-image-folder-goldens.py testdata
+"""
+import hashlib
+import json
+import sys
+
+import numpy
+import PIL.Image
+import torch
+import transformers
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+testdata = sys.argv[1]
+folder = f"{testdata}/models"
+versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "pillow": PIL.__version__}
+CLASSES = {"cross": ["420.jpg", "rgb8.png"], "disc": ["444.jpg", "palette8.png"], "ring": ["lossy.webp", "rgba8.png"]}
+ROWS, COLUMNS, PATCH = 12, 18, 6
+
+
+def config_of(**settings):
+    return transformers.ViTConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+                                  image_size=[ROWS, COLUMNS], patch_size=PATCH, **settings)
+
+
+def make(model, processor, name):
+    torch.manual_seed(len(name))
+    with torch.no_grad():
+        for key, tensor in sorted(model.named_parameters()):
+            noise = torch.randn(tensor.shape) * 0.4
+            scale = "norm" in key and key.endswith("weight")
+            tensor.copy_((1 + noise / 2 if scale else noise).bfloat16())
+    model.to(torch.bfloat16).save_pretrained(f"{folder}/{name}")
+    processor.save_pretrained(f"{folder}/{name}")
+    return model.float().eval()
+
+
+def pixels_of(processor, image):
+    picture = PIL.Image.open(f"{testdata}/images/{image}").convert("RGB")
+    return torch.from_numpy(numpy.stack(processor(picture)["pixel_values"]).astype("float32"))
+
+
+def digest(pixels):
+    patches = pixels[0].numpy().reshape(3, ROWS // PATCH, PATCH, COLUMNS // PATCH, PATCH).transpose(1, 3, 2, 4, 0)
+    return hashlib.sha256(patches.astype("<f4").tobytes()).hexdigest()
+
+
+size = {"height": ROWS, "width": COLUMNS}
+sharp = ViTImageProcessorPil(size=size, resample=3, image_mean=[0.48, 0.46, 0.41], image_std=[0.27, 0.26, 0.28])
+plain = ViTImageProcessorPil(size=size)
+names = dict(enumerate(CLASSES))
+classifier = make(transformers.ViTForImageClassification(
+    config_of(id2label=names, label2id={name: i for i, name in names.items()})), sharp, "vit")
+hidden = make(transformers.ViTModel(config_of(hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6)), plain, "vit-hidden")
+lines, losses, right = [versions], [], []
+with torch.no_grad():
+    for label, images in enumerate(CLASSES.values()):
+        for image in images:
+            pixels = pixels_of(sharp, image)
+            logits = classifier(pixels).logits[0]
+            lines.append({"folder": "vit", "image": image, "pixels": digest(pixels), "numbers": logits.tolist()})
+            losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(label)).item())
+            right.append(logits.argmax().item() == label)
+            pixels = pixels_of(plain, image)
+            lines.append({"folder": "vit-hidden", "image": image, "pixels": digest(pixels),
+                          "numbers": hidden(pixels).last_hidden_state.flatten().tolist()})
+lines.append({"loss": sum(losses) / len(losses), "right": sum(right) / len(right)})
+with open(f"{folder}/vit.jsonl", "w", encoding="utf-8") as file:
+    for line in lines:
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")

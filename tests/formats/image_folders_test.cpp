@@ -1,0 +1,214 @@
+// Models of images as transformers saved them (scripts/make-image-folder-goldens.py): what becomes
+// of an image, what they make of it, and the folder that is written of them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/sha256.h"
+#include "formats/hugging_face/vision_families.h"
+#include "image/patches.h"
+#include "image/resize.h"
+#include "model/families/vit.h"
+#include "tests/formats/convert_support.h"
+#include "tests/support/workbench.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kModels = std::string(MT_TESTDATA) + "/models/";
+
+// What a run makes of an image for a model.
+std::vector<float> pixels_of(const std::string& image, const ModelConfig& c) {
+  const Filter filter = c.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear;
+  const Image made =
+      resize(read_image(std::string(MT_TESTDATA) + "/images/" + image), c.img_w, c.img_h, filter);
+  std::vector<float> pixels(static_cast<std::size_t>(c.patches() * c.patch_width()));
+  make_patches(made, c.patch_dim,
+               {.mean = color_numbers("--pixel-mean", c.pixel_mean),
+                .std = color_numbers("--pixel-std", c.pixel_std)},
+               pixels);
+  return pixels;
+}
+
+// The logits of a folder's model, or, where it has no head, the last hidden states.
+std::vector<float> numbers_of(const ModelSource& source, const std::vector<float>& patches) {
+  const ModelConfig& c = source.config();
+  Vit model(c, StageRanges{{0, c.num_layers, true, true}});
+  model.table().allocate(Device::cpu, DType::f32, false);
+  for (const Param& row : model.table().rows()) source.read(row, "", row.value);
+  const std::int64_t tokens = c.image_tokens();
+  Workbench bench({.dtype = DType::f32, .sequences = 1, .seq_length = tokens, .training = false});
+  std::vector<float> pixels(static_cast<std::size_t>(c.class_tokens() * c.patch_width()));
+  pixels.insert(pixels.end(), patches.begin(), patches.end());
+  std::vector<std::int32_t> ids, row_of(static_cast<std::size_t>(tokens), -1), rows = {0};
+  for (std::int32_t i = 0; i < tokens; ++i) ids.push_back(i);
+  row_of[0] = 0;
+  Fields batch;
+  batch[Field::pixels] = {pixels.data(), DType::f32, {std::ssize(pixels)}};
+  batch[Field::ids] = {ids.data(), DType::i32, {tokens}};
+  batch[Field::rows] = {rows.data(), DType::i32, {1}};
+  batch[Field::row_of] = {row_of.data(), DType::i32, {tokens}};
+  const bool has_head = c.has_task_head();
+  std::vector<float> numbers(
+      static_cast<std::size_t>(has_head ? c.num_labels : tokens * c.hidden_size));
+  Ends ends;
+  if (has_head)
+    ends.logits = {numbers.data(), DType::f32, {1, c.num_labels}};
+  else
+    ends.hidden = {numbers.data(), DType::f32, {tokens, c.hidden_size}};
+  Step s = bench.step();
+  Wire out;
+  model.forward(s, out, {}, batch, ends, nullptr);
+  bench.stream().synchronize();
+  return numbers;
+}
+
+TEST(ImageFolders, MakeWhatTransformersDoes) {
+  std::ifstream file(kModels + "vit.jsonl");
+  simdjson::dom::parser parser;
+  int compared = 0;
+  for (std::string text; std::getline(file, text);) {
+    const JsonObject line(parser.parse(text), "vit.jsonl");
+    if (!line.has("image")) continue;
+    const std::string image(line.text("image"));
+    const auto source = open_model(concat(kModels, line.text("folder")));
+    const std::vector<float> pixels = pixels_of(image, source->config());
+    EXPECT_EQ(sha256_hex({reinterpret_cast<const char*>(pixels.data()), 4 * pixels.size()}),
+              line.text("pixels"))
+        << image;
+    const std::vector<float> numbers = numbers_of(*source, pixels);
+    std::vector<double> expected;
+    for (const simdjson::dom::element number : line.member("numbers").get_array())
+      expected.push_back(number.get_double());
+    ASSERT_EQ(numbers.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(double{numbers[i]}, expected[i], 1e-5) << line.text("folder") << ' ' << image;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 12);
+}
+
+class ImageFolder : public Convert, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, ImageFolder, testing::Values("vit", "vit-hidden"),
+                         [](const auto& param) {
+                           return std::string(param.param == std::string_view("vit") ? "Classes"
+                                                                                     : "Hidden");
+                         });
+
+// By way of Megatron's formats, with the settings and all tensors but those that are passed over.
+TEST_P(ImageFolder, IsWrittenAsItWasRead) {
+  fs::copy(kModels + GetParam(), scratch_.path("hf"));
+  for (const char* format : {"torch_dist", "torch_dcp"}) {
+    ConvertOptions options;
+    options.ckpt_format = format;
+    options.verify = true;
+    const std::string core = concat("core_", format), back = concat("back_", format);
+    convert("hf", core, "core", options);
+    convert(core, back, "hf");
+    const auto theirs = open_model(scratch_.path("hf")), ours = open_model(scratch_.path(back));
+    EXPECT_EQ(differing_setting(ours->config(), theirs->config()), nullptr);
+    EXPECT_EQ(ours->config().label_names, theirs->config().label_names);
+    EXPECT_EQ(ours->config().image_filter, theirs->config().image_filter);
+    const SafetensorsReader before(scratch_.path("hf/model.safetensors")),
+        after(scratch_.path(back + "/model.safetensors"));
+    for (const auto& [key, tensor] : before.tensors()) {
+      if (key.starts_with("pooler.")) continue;
+      EXPECT_EQ(after.at(key).shape, tensor.shape) << key;
+      const HostTensor a(DType::bf16, tensor.shape), b(DType::bf16, tensor.shape);
+      before.read_original(key, origin_of(tensor.shape.rank()), a);
+      after.read_original(key, origin_of(tensor.shape.rank()), b);
+      EXPECT_SAME_BITS(a.view(), b.view()) << key;
+    }
+  }
+}
+
+// --- What is not read ---------------------------------------------------------------------------
+
+class HostileImageFolder : public Convert {
+ protected:
+  HostileImageFolder() { fs::copy(kModels + "vit", scratch_.path("hf")); }
+
+  // The error of the folder with other words in a file of it, without its place.
+  std::string changed(const std::string& file, const std::string& from, const std::string& to) {
+    const std::string path = scratch_.path("hf/" + file), before = read_file(path);
+    std::string text = before;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    text.replace(at, from.size(), to);
+    write_file_atomically(path, text, true);
+    const std::string line = refusal();
+    write_file_atomically(path, before, true);
+    return line;
+  }
+  std::string refusal() {
+    std::string line = error("hf", "out", "core");
+    EXPECT_FALSE(fs::exists(scratch_.path("out")));
+    const std::string place = scratch_.path("hf") + "/";
+    if (const std::size_t at = line.find(place); at != line.npos) line.erase(at, place.size());
+    return line;
+  }
+};
+
+TEST_F(HostileImageFolder, IsRefusedByName) {
+  const std::string settings = "config.json", images = kImageProcessor;
+  const std::string in_settings = "65 config.json: ", in_images = "65 preprocessor_config.json: ";
+  EXPECT_EQ(changed(settings, "ViTForImageClassification", "ViTForMaskedImageModeling"),
+            in_settings +
+                "architecture \"ViTForMaskedImageModeling\" is not supported, but "
+                "ViTForImageClassification and ViTModel are");
+  EXPECT_EQ(changed(settings, "\"qkv_bias\": true", "\"qkv_bias\": false"),
+            in_settings + "\"qkv_bias\" is false, which is not supported");
+  EXPECT_EQ(changed(settings, "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"quick_gelu\""),
+            in_settings + "\"hidden_act\" is \"quick_gelu\", expected \"gelu\"");
+  EXPECT_EQ(changed(settings, "\"num_channels\": 3", "\"num_channels\": 4"),
+            in_settings + "\"num_channels\" is 4, expected 3");
+  EXPECT_EQ(changed(settings, "\"patch_size\": 6", "\"patch_size\": 5"),
+            in_settings + "--img-h 12: not a multiple of --patch-dim 5");
+  EXPECT_EQ(changed(settings, "\"image_size\": [\n    12,\n    18\n  ]", "\"image_size\": [12]"),
+            in_settings + "\"image_size\": expected a number, or two of rows and columns");
+  EXPECT_EQ(changed(images, "\"width\": 18", "\"width\": 24"),
+            in_images + "\"size\" is 12 x 24, but \"image_size\" is 12 x 18");
+  EXPECT_EQ(changed(images, "\"height\": 12,\n    \"width\": 18", "\"shortest_edge\": 12"),
+            in_images +
+                "\"size\" is {\"shortest_edge\":12}, expected a height and a width: images "
+                "are not cut to a square");
+  EXPECT_EQ(changed(images, "\"resample\": 3", "\"resample\": 1"),
+            in_images + "\"resample\" is 1, expected 2, bilinear, or 3, bicubic");
+  EXPECT_EQ(changed(images, "\"do_rescale\": true", "\"do_rescale\": false"),
+            in_images + "\"do_rescale\" is false, which is not supported");
+  EXPECT_EQ(changed(images, "0.00392156862745098", "0.0078125"),
+            in_images + "\"rescale_factor\" is 0.0078125, expected 1/255");
+  EXPECT_EQ(changed(images, "0.48,", ""), in_images + "\"image_mean\": expected three numbers");
+  EXPECT_EQ(changed(images, "0.27", "0"),
+            in_settings + "--pixel-std 0,0.26,0.28: 0 divides nothing");
+  fs::remove(scratch_.path("hf/" + images));
+  EXPECT_EQ(refusal(), "66 preprocessor_config.json: cannot open: No such file or directory");
+}
+
+// Megatron's tokens of classes, and its head.
+TEST_F(Convert, AVitOfMegatronsIsNoneOfTransformers) {
+  ModelConfig c;
+  c.family = ModelFamily::vit;
+  c.num_layers = c.num_attention_heads = 1;
+  c.hidden_size = c.vocab_size = c.padded_vocab_size = c.num_classes = 4;
+  c.max_position_embeddings = c.image_tokens();
+  const auto refused = [&] {
+    c.complete();
+    return error_of([&] { hugging_face_config(c, DType::f32, ""); });
+  };
+  EXPECT_EQ(refused(), "78 --class-token-len 8: no model of transformers has that");
+  c.class_token_len = 1;
+  EXPECT_EQ(refused(), "78 --vision-head mlp: no model of transformers has that");
+  c.vision_head = "linear";
+  c.bias_gelu_fusion = false;
+  c.squared_relu = true;
+  EXPECT_EQ(refused(), "78 a ViT without GeLU: no model of transformers has that");
+  c.squared_relu = false;
+  EXPECT_NE(hugging_face_config(c, DType::f32, "").find("ViTForImageClassification"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mt
