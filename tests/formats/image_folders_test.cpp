@@ -100,9 +100,11 @@ INSTANTIATE_TEST_SUITE_P(Of, ImageFolder, testing::Values("vit", "vit-hidden"),
 // By way of Megatron's formats, with the settings and all tensors but those that are passed over.
 TEST_P(ImageFolder, IsWrittenAsItWasRead) {
   fs::copy(kModels + GetParam(), scratch_.path("hf"));
-  for (const char* format : {"torch_dist", "torch_dcp"}) {
+  for (const char* format : {"torch_dist", "torch_dcp", "torch"}) {
     ConvertOptions options;
     options.ckpt_format = format;
+    if (format == std::string_view("torch"))
+      options.target_tensor_parallel = options.target_pipeline_parallel = 2;
     options.verify = true;
     const std::string core = concat("core_", format), back = concat("back_", format);
     convert("hf", core, "core", options);

@@ -189,7 +189,7 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLa
   std::vector<const Param*> rows;
   if (chunk.has_words_copy()) rows.push_back(&table.rows().front());
   for (const auto& [registration, row] : placed) rows.push_back(row);
-  if (tied && chunk.has_tied_copy()) {
+  if (tied && chunk.has_tied_copy() && is_words(table.rows().front())) {
     const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {
       return row->is_vocabulary() && row->place.param == "bias";
     });

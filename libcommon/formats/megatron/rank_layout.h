@@ -77,7 +77,7 @@ ParamTable rank_rows(const ModelConfig& config, std::int64_t rank, std::int64_t 
 
 // Tells whether a row is of a T5's relative positions, which all layers of a stack have.
 bool is_relative_position(const Param& row);
-// Tells whether a row is the embedding of words, the first one of every table.
+// Tells whether a row is the embedding of words, the first one of every table but a ViT's.
 bool is_words(const Param& row);
 
 // A chunk's rows in the order of their registration: an attention's linear_proj comes before its
