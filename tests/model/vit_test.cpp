@@ -26,7 +26,7 @@ class CrossEntropy : public Criterion {
   }
 };
 
-ModelConfig tiny_vit(double dropout = 0) {
+ModelConfig tiny_vit(double dropout = 0, const char* head = "mlp") {
   ModelConfig c;
   c.family = ModelFamily::vit;
   c.num_layers = 2;
@@ -36,6 +36,7 @@ ModelConfig tiny_vit(double dropout = 0) {
   c.img_w = 6;
   c.patch_dim = 2;
   c.num_classes = 3;
+  c.vision_head = head;
   c.vocab_size = c.padded_vocab_size = c.num_classes;
   c.max_position_embeddings = c.image_tokens();
   c.attention_dropout = c.hidden_dropout = dropout;
@@ -175,8 +176,8 @@ TEST(Vit, LearnsAsThatDoes) {
 }
 
 TEST(Vit, BackwardIsTheDerivativeOfTheObjective) {
-  for (const double dropout : {0.0, 0.2}) {
-    VitBench bench(tiny_vit(dropout));
+  for (const auto& [dropout, head] : {std::pair{0.0, "mlp"}, {0.2, "mlp"}, {0.2, "linear"}}) {
+    VitBench bench(tiny_vit(dropout, head));
     bench.forward_and_backward();
     for (Param& row : bench.table().rows())
       expect_gradient(
