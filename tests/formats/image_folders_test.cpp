@@ -166,6 +166,8 @@ TEST_F(HostileImageFolder, IsRefusedByName) {
             in_settings + "\"hidden_act\" is \"quick_gelu\", expected \"gelu\"");
   EXPECT_EQ(changed(settings, "\"num_channels\": 3", "\"num_channels\": 4"),
             in_settings + "\"num_channels\" is 4, expected 3");
+  EXPECT_EQ(changed(settings, "\"id2label\"", "\"id2label\": {}, \"other\""),
+            in_settings + "\"id2label\" is empty, expected at least one class");
   EXPECT_EQ(changed(settings, "\"patch_size\": 6", "\"patch_size\": 5"),
             in_settings + "--img-h 12: not a multiple of --patch-dim 5");
   EXPECT_EQ(changed(settings, "\"image_size\": [\n    12,\n    18\n  ]", "\"image_size\": [12]"),

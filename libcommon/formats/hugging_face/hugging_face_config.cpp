@@ -48,6 +48,7 @@ static void read_image_head(const ConfigJson& json, ModelConfig& c) {
                 " is not supported, but ViTForImageClassification and ViTModel are");
   c.vision_head = tells ? "linear" : "none";
   read_labels(json, c);
+  if (c.num_labels == 0) json.refuse("\"id2label\" is empty, expected at least one class");
   c.vocab_size = c.num_classes = c.num_labels;  // all that it says
   if (!tells) c.label_names.clear();
 }

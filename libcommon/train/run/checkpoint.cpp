@@ -284,6 +284,17 @@ static void read_positions(const ModelSource& source, const Param& stored,
       .copy_to({0, 0}, out);
 }
 
+// The same of a model of others', whose classes may be called otherwise than folders are.
+static void warn_of_other_classes(const ModelConfig& run, const ModelConfig& stored,
+                                  const std::string& where, const Log& log) {
+  const std::vector<std::string> here = run.labels(), there = stored.labels();
+  if (run.label_names.empty() || stored.label_names.empty() || here.size() != there.size()) return;
+  const auto [own, other] = std::ranges::mismatch(here, there);
+  if (own != here.end())
+    log.warn(concat(where, ": its class ", own - here.begin(), " is ", *other, ", this run's is ",
+                    *own, "; classes are told by their numbers, in the order of their folders"));
+}
+
 // The weights of a model of others', with what lies beside them.
 static void load_foreign(const std::string& path, const RunOptions& options, TrainingState& state,
                          const World& world, const Log& log) {
@@ -306,6 +317,8 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
   }
   const std::string changed = check_same_model(wanted, source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
+  if (first && wanted.family == ModelFamily::vit)
+    warn_of_other_classes(wanted, source->config(), source->path(), log);
   if (wanted.family != ModelFamily::vit)  // whose words are classes
     check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
                     options.checkpoint.resize_embeddings,
