@@ -138,7 +138,9 @@ CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t s
   request.logprobs = fields.integer("logprobs", 0, 20);
   request.stream = read_stream_options(fields);
   request.prompt_logprobs = read_prompt_logprobs(fields, request.stream.stream);
-  fields.refuse("suffix", "the model fills in nothing between two texts", "\"\"");
+  request.suffix = fields.text("suffix");
+  if (request.suffix == "") request.suffix.reset();
+  if (request.suffix && request.echo) RequestFields::wrong("suffix", "nothing, with echo");
   if (o.num_tokens == 0 && !request.echo)
     RequestFields::wrong("max_tokens", "at least 1, without \"echo\": true");
   if (request.best_of < request.n) RequestFields::wrong("best_of", "at least n");

@@ -26,6 +26,7 @@ struct CompletionRequest {
   CompletionOptions options;
   std::int64_t n = 1, best_of = 1;
   bool echo = false;
+  std::optional<std::string> suffix = {};  // what stands behind the text that is made
   bool clamps = false;  // fewer tokens are made where the model has no room for all
   std::optional<std::int64_t> logprobs = {};         // alternatives
   std::optional<std::int64_t> prompt_logprobs = {};  // likewise, of each token of the prompt

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "infer/chat_prompts.h"
+#include "infer/infill.h"
 #include "serve/answer.h"
 #include "serve/grammars.h"
 
@@ -12,10 +13,24 @@ namespace mt {
 
 static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
+// The prompts become those of texts that stand in front of the request's suffix.
+static void put_in_middle(const Serving& serving, CompletionRequest& request) {
+  for (PromptInput& prompt : request.prompts) {
+    const auto* const before = std::get_if<std::string>(&prompt);
+    if (before == nullptr) RequestFields::wrong("suffix", "nothing, behind token numbers");
+    auto ids = infill(serving.model.tokenizer, *before, *request.suffix);
+    if (!ids)
+      throw ApiError{.message = "suffix: the tokenizer has no tokens to fill in the middle with",
+                     .param = "suffix"};
+    prompt = *std::move(ids);
+  }
+}
+
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   CompletionRequest request = read_completion_request(fields, drawn_seed());
   check_unknown(serving, fields.unknown());
+  if (request.suffix) put_in_middle(serving, request);
   answer_completions(serving, exchange, std::move(request), false);
 }
 
