@@ -140,6 +140,7 @@ if [[ -n $data ]]; then
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
   long scripts/compare-quantized.py "$python" scripts/compare-quantized.py --program build/release/cmd/mt-convert
+  long scripts/compare-quantize.py "$python" scripts/compare-quantize.py --program build/release/cmd/mt-convert
   long scripts/compare-gguf-types.py "$python" scripts/compare-gguf-types.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
     ${releases:+--releases "$releases"}

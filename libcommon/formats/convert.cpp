@@ -79,6 +79,7 @@ struct Plan {
       fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
            " is no T5");
     if (target.legacy) check_legacy(target.config);
+    if (target.weights != WeightFormat::none) check_quantizable(target.weights, target.config);
     if (by_stages) check_tensor_ranks();
     source->check_all_used(model_rows(source->config()));
     if (options.with_optimizer) {
@@ -166,6 +167,7 @@ struct Plan {
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
             .mixture = gguf_mixture(o.dtype),
+            .weights = weight_format(o.quantize),
             .grouped_experts = o.moe_grouped_gemm,
             .legacy = o.saver == "legacy"};
   }
@@ -249,8 +251,8 @@ struct Plan {
   }
 
   DType dtype_of(const Param& row, const std::string& state) const {
-    const DType dtype =
-        state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
+    const bool as_named = !stored_dtype || is_quantized(target.weights, row);
+    const DType dtype = state.empty() && as_named ? target.dtype : source->dtype_of(row, state);
     return gguf ? gguf_dtype(row, dtype, target.mixture != nullptr) : dtype;
   }
 
@@ -351,6 +353,13 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
          name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
   const RowValue a(*plan.source, row, state, dtype, memory), b(written, row, state, dtype, memory);
   ConstTensor expected = a.tensor(), found = b.tensor();
+  Buffer rounded;
+  if (is_quantized(plan.target.weights, row)) {
+    rounded = Buffer(Device::cpu, expected.bytes());
+    std::memcpy(rounded.data(), expected.data(), expected.bytes());
+    round_to_format(plan.target, row, rounded.tensor(dtype, expected.shape()));
+    expected = rounded.tensor(dtype, expected.shape());
+  }
   if (row.is_vocabulary()) {  // the padding need not travel
     expected = expected.rows(0, plan.target.config.vocab_size);
     found = found.rows(0, plan.target.config.vocab_size);
@@ -510,8 +519,15 @@ std::string describe_conversion(const ConvertOptions& options) {
       text += concat(row.name(), state.empty() ? "" : " ", state, "  ",
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);
       const auto add = [&](const std::vector<ForeignName>& names) {
-        for (const ForeignName& name : names)
-          text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+        for (const ForeignName& name : names) {
+          const Shape shape = hugging_face_shape(row, name, plan.target.config);
+          if (is_quantized(plan.target.weights, row))
+            for (const auto& made :
+                 quantized_entries(plan.target.weights, name.name, plan.target.dtype, shape))
+              text += concat("  ", made.name, ' ', name_of(made.dtype), ' ', made.shape);
+          else
+            text += concat("  ", name.name, ' ', shape);
+        }
       };
       if (options.saver == "hf") {
         const std::vector<ForeignName> names = hugging_face_names(plan.target.config, row);

@@ -31,7 +31,8 @@ struct ConvertOptions {
   bool hybrid_to_gpt = false;
   PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
   std::optional<std::int64_t> make_vocab_size_divisible_by;
-  std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
+  std::string dtype;     // of the weights; empty: as stored; q8_0 for GGUF
+  std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;

@@ -3,6 +3,7 @@
 #include "base/flag_list.h"
 #include "formats/convert.h"
 #include "formats/gguf/gguf_mixture.h"
+#include "formats/hugging_face/weight_quantizer.h"
 #include "model/config/mtp_config.h"
 
 namespace mt {
@@ -118,6 +119,17 @@ void ConvertOptions::add_to(CommandLine& cl) {
             one_of(std::move(types)));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16");
+  std::string formats;
+  for (const std::string& format : weight_formats())
+    formats += concat(formats.empty() ? "" : " or ", format);
+  cl.option(
+      "--quantize", &quantize, "FORMAT",
+      concat("of the matrices of linear layers in Hugging Face's folder, for transformers and "
+             "vLLM, ",
+             formats,
+             ": eight bits a number, with a scale of each row, or of each "
+             "128 x 128; GGUF files have --dtype for that"),
+      one_of(weight_formats()));
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
             at_least(1));
   cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
@@ -153,6 +165,7 @@ static void check_of_saver(const ConvertOptions& o) {
   check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
   check("--saver-transformer-impl", core, o.transformer_impl,
         o.saver == "legacy" ? "local" : "transformer_engine");
+  check("--quantize", o.saver == "hf", o.quantize, "");
   check("--shard-size", o.saver == "hf", o.shard_megabytes, ConvertOptions().shard_megabytes);
   const auto check_given = [&](const char* flag, bool given, bool known = false) {
     if (!core && !known && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);

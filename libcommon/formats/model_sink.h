@@ -8,6 +8,7 @@
 
 #include "ckpt/folder_files.h"
 #include "ckpt/gguf.h"
+#include "formats/hugging_face/weight_quantizer.h"
 #include "formats/model_source.h"
 #include "formats/names/foreign_name.h"
 #include "model/pipeline_stages.h"
@@ -27,12 +28,13 @@ struct ModelTarget {
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   PipelineOptions pipeline = {};
-  PipelineStages stages = {};            // of them, behind those of pipeline.encoder_ranks
-  std::uint64_t shard_bytes = 0;         // most bytes of a file of Hugging Face's
-  bool common_file = true;               // torch_dist has a common.pt
-  const GgufMixture* mixture = nullptr;  // of a GGUF file in blocks
-  bool grouped_experts = false;          // Transformer Engine's; formats/megatron/rank_layout.h
-  bool legacy = false;  // the torch format as Megatron's classes before its core have it
+  PipelineStages stages = {};                 // of them, behind those of pipeline.encoder_ranks
+  std::uint64_t shard_bytes = 0;              // most bytes of a file of Hugging Face's
+  bool common_file = true;                    // torch_dist has a common.pt
+  const GgufMixture* mixture = nullptr;       // of a GGUF file in blocks
+  WeightFormat weights = WeightFormat::none;  // of a folder of Hugging Face's
+  bool grouped_experts = false;  // Transformer Engine's; formats/megatron/rank_layout.h
+  bool legacy = false;           // the torch format as Megatron's classes before its core have it
 };
 
 // What a part of a checkpoint consists of, in the order in which it is written.
@@ -76,6 +78,10 @@ FolderFiles gguf_files();
 
 // The config.json of the target as a model of Hugging Face's, with what the source's said beside.
 std::string hugging_face_config(const ModelTarget& target);
+
+// What is read of a row's value, which is replaced by that, where such a folder has its matrices in
+// a format of fewer bits.
+void round_to_format(const ModelTarget& target, const Param& row, Tensor value);
 
 // Tells what each row's state will have.
 using RowTypes = std::function<DType(const Param&, const std::string& state)>;

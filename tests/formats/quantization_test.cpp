@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "formats/hugging_face/quantization.h"
+#include "formats/hugging_face/weight_quantizer.h"
+#include "formats/peft/linear_modules.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {
@@ -324,6 +326,89 @@ TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
                     {.method = "compressed-tensors", .bits = {4}}),
             "tensor x.weight_packed is [1, 3], which does not hold the matrix of [1, 16] of "
             "x.weight_shape");
+}
+
+// --- Quantizing ---------------------------------------------------------------------------------
+
+std::vector<int> codes_of(const QuantizedMatrix& made, const std::string& key) {
+  const auto* const codes = static_cast<const std::uint8_t*>(made.value(key).data());
+  return {codes, codes + made.value(key).bytes()};
+}
+
+TEST(WeightQuantizer, RowsOfEightBits) {
+  const HostTensor matrix(DType::f32, {3, 4});
+  const double values[] = {448, 1, .1, -17, 0, 0, 0, 0, 896, 2, .2, -34};
+  fill_with(matrix, [&](std::int64_t i) { return values[i]; });
+  const QuantizedMatrix made(WeightFormat::fp8, "x.weight", matrix);
+  EXPECT_EQ(codes_of(made, "x.weight"),
+            (std::vector<int>{0x7E, 0x38, 0x1D, 0xD8, 0, 0, 0, 0, 0x7E, 0x38, 0x1D, 0xD8}));
+  const auto* const scales = made.value("x.weight_scale").as<float>();
+  EXPECT_EQ(made.at("x.weight_scale").shape, (Shape{3, 1}));
+  EXPECT_EQ((Floats{scales, scales + 3}), (Floats{1, 1, 2}));
+}
+
+// Scales are rounded to the weights' type before anything is divided by them: of 1 / 448 the number
+// .1025390625 would be 45.9, which is nearer to 44 (0x63) than to 48.
+TEST(WeightQuantizer, ScalesOfTheWeightsType) {
+  const HostTensor matrix(DType::bf16, {1, 2});
+  auto* const numbers = static_cast<std::uint16_t*>(matrix.view().data());
+  numbers[0] = 0x3F80, numbers[1] = 0x3DD2;
+  const QuantizedMatrix made(WeightFormat::fp8, "x.weight", matrix);
+  ASSERT_EQ(made.at("x.weight_scale").dtype, DType::bf16);
+  EXPECT_EQ(*static_cast<const std::uint16_t*>(made.value("x.weight_scale").data()), 0x3B12);
+  EXPECT_EQ(codes_of(made, "x.weight"), (std::vector<int>{0x7E, 0x64}));
+}
+
+TEST(WeightQuantizer, BlocksOfEightBits) {
+  const HostTensor matrix(DType::f32, {130, 129});
+  fill_with(matrix, [&](std::int64_t i) {
+    const std::int64_t row = i / 129, column = i % 129;
+    return (row < 128 ? 448 : 4480) * (column < 128 ? 1 : .5);
+  });
+  const QuantizedMatrix made(WeightFormat::fp8_block, "x.weight", matrix);
+  EXPECT_EQ(codes_of(made, "x.weight"), std::vector<int>(130 * 129, 0x7E));
+  const auto* const scales = made.value("x.weight_scale_inv").as<float>();
+  EXPECT_EQ((Floats{scales, scales + 4}), (Floats{1, .5, 10, 5}));
+}
+
+TEST_F(Convert, FoldersInEightBitsAreWhatIsReadOfThem) {
+  for (const char* const format : {"fp8", "fp8_block"})
+    for (const char* const name : {"llama", "qwen2", "qwen3", "gemma", "phi3", "olmo2", "cohere"}) {
+      SCOPED_TRACE(concat(format, " ", name));
+      const std::string from = concat(format, name), to = from + "-made";
+      write_hugging_face(scratch_.path(from), config_named(name), DType::bf16);
+      ConvertOptions options;
+      options.quantize = format;
+      options.verify = true;
+      const ConvertReport report = convert(from, to, "hf", options);
+      EXPECT_EQ(report.compared, report.rows);
+      const SafetensorsReader stored(scratch_.path(to + "/model.safetensors"));
+      std::int64_t codes = 0;
+      for (const auto& [key, tensor] : stored.tensors()) codes += tensor.dtype == DType::f8;
+      EXPECT_EQ(codes, std::ssize(linear_modules(config_named(name))));
+    }
+}
+
+TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
+  ConvertOptions options;
+  options.quantize = "fp8";
+  for (const auto& [name, what] :
+       {std::pair("mixtral", "not of experts, which readers look for in other tensors"),
+        {"mamba", "is for a GPT's layers; this is another family's model"},
+        {"bert", "is for a GPT's layers; this is another family's model"},
+        {"gpt2",
+         "a GPT-2's layers are no torch.nn.Linear, which alone readers of such folders replace"},
+        {"llama_of_labels", "not of a model with the head of a task"}}) {
+    write_hugging_face(scratch_.path(name), config_named(name), DType::bf16);
+    EXPECT_EQ(error(name, "made", "hf", options), concat("78 --quantize fp8: ", what));
+  }
+  write_hugging_face(scratch_.path("llama"), config_named("llama"), DType::bf16);
+  EXPECT_EQ(error("llama", "made", "core", options),
+            "64 --quantize fp8: means nothing with --saver core");
+  const HostTensor infinite(DType::f32, {1, 2});
+  fill_with(infinite, [&](std::int64_t i) { return i == 0 ? 1 : INFINITY; });
+  EXPECT_EQ(error_of([&] { QuantizedMatrix(WeightFormat::fp8, "x.weight", infinite); }),
+            "78 x.weight: holds numbers that are not finite, which have no scale");
 }
 
 std::string quantization_error(const std::string& json) {

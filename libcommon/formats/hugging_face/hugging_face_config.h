@@ -59,7 +59,9 @@ std::vector<std::int32_t> token_ids_at(const char* member, const std::string& js
 // that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the
 // same model_type.  Exit::bad_config if transformers has no such model.  `special` are the
 // tokenizer's tokens, which stand there if the original says none; null: they are not known.
+// `quantization` is quantization_config, or empty.
 std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original,
-                                const SpecialTokens* special = nullptr);
+                                const SpecialTokens* special = nullptr,
+                                const std::string& quantization = {});
 
 }  // namespace mt

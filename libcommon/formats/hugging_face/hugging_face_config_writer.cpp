@@ -241,7 +241,7 @@ void refuse_setting(const char* what) {
 }
 
 std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original,
-                                const SpecialTokens* special) {
+                                const SpecialTokens* special, const std::string& quantization) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const std::string known = original.empty() ? "{}" : without_python_numbers(original);
@@ -273,6 +273,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   }
   json.member("initializer_range", model.init_method_std);
   json.member("torch_dtype", name_of(dtype));
+  if (!quantization.empty()) json.key("quantization_config").raw(quantization);
   if (type == before_type)
     for (const std::string_view name : before.names())
       if (!is_ours(name) && !(type == "granitemoehybrid" && name == "position_embedding_type"))

@@ -25,10 +25,14 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows()) {
     const std::vector<ForeignName> names = hugging_face_names(target.config, row);
-    for (const ForeignName& name : names)
-      if (name.part == 0)
-        entries.push_back(
-            {name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
+    for (const ForeignName& name : names) {
+      const Shape shape = hugging_face_shape(row, name, target.config);
+      if (is_quantized(target.weights, row))
+        std::ranges::move(quantized_entries(target.weights, name.name, types(row, ""), shape),
+                          std::back_inserter(entries));
+      else if (name.part == 0)
+        entries.push_back({name.name, types(row, ""), shape});
+    }
     for (const std::string& copy : hugging_face_copies(target.config, row))
       entries.push_back(
           {copy, types(row, ""), hugging_face_shape(row, names.front(), target.config)});
@@ -58,9 +62,11 @@ bool is_zero(ConstTensor tensor) {
 
 std::string hugging_face_config(const ModelTarget& target, const Tokenizer* tokenizer) {
   const std::string original = original_config(target.source);
-  if (tokenizer == nullptr) return hugging_face_config(target.config, target.dtype, original);
+  const std::string quantization = quantization_config(target.weights);
+  if (tokenizer == nullptr)
+    return hugging_face_config(target.config, target.dtype, original, nullptr, quantization);
   const SpecialTokens special = special_tokens(*tokenizer);
-  return hugging_face_config(target.config, target.dtype, original, &special);
+  return hugging_face_config(target.config, target.dtype, original, &special, quantization);
 }
 
 class HuggingFaceSink : public ModelSink {
@@ -79,7 +85,9 @@ class HuggingFaceSink : public ModelSink {
       fail(Exit::bad_config, row.name(), ": is not zero, and has no place in Hugging Face's model");
     for (const ForeignName& name : names) {
       const ForeignValue theirs(row, name, value, target_.config.vocab_size);
-      if (name.parts > 0)
+      if (is_quantized(target_.weights, row))
+        write_quantized(name.name, theirs.tensor());
+      else if (name.parts > 0)
         writer_.write_part(name.name, name.part, theirs.tensor());
       else
         writer_.write(name.name, theirs.tensor());
@@ -103,6 +111,11 @@ class HuggingFaceSink : public ModelSink {
   void publish() override { save_.publish(); }
 
  private:
+  void write_quantized(const std::string& name, ConstTensor matrix) {
+    const QuantizedMatrix made(target_.weights, name, matrix);
+    for (const auto& [key, tensor] : made.tensors()) writer_.write(key, made.value(key));
+  }
+
   // What transformers would not know without, of a model that none of its own folders said it of.
   void write_missing() const {
     const std::vector<Companion>& companions = target_.source.companions();
@@ -160,6 +173,17 @@ ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTenso
     const Tensor theirs = copy_.tensor(value.dtype(), shape);
     apply(name.transform, theirs, value);
     tensor_ = theirs;
+  }
+}
+
+void round_to_format(const ModelTarget& target, const Param& row, Tensor value) {
+  if (!is_quantized(target.weights, row)) return;
+  for (const ForeignName& name : hugging_face_names(target.config, row)) {
+    const ForeignValue theirs(row, name, value, target.config.vocab_size);
+    const Buffer made(Device::cpu, theirs.tensor().bytes());
+    const Tensor rounded = made.tensor(value.dtype(), theirs.tensor().shape());
+    round_to_format(target.weights, name.name, rounded, theirs.tensor());
+    apply_inverse(name.transform, value, rounded);
   }
 }
 

@@ -1,0 +1,65 @@
+// Linear layers' matrices in eight bits, as folders of Hugging Face's have them:
+//   fp8        FP8_DYNAMIC of compressed-tensors: X.weight E4M3 [out, in], and X.weight_scale
+//              [out, 1], of the type that X.weight had: max |x| of a row / 448
+//   fp8_block  DeepSeek's: X.weight E4M3 [out, in], and X.weight_scale_inv f32 [out / 128,
+//              in / 128], rounded up: max |x| of a block / 448
+// An element is x / scale, in float32, rounded to E4M3.  A scale that would be zero is 1.  Who
+// computes with them rounds inputs likewise, by scales that it finds as it goes: of each token's,
+// of each 128 numbers of a token.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ckpt/safetensors.h"
+#include "tensor/buffer.h"
+#include "tensor/param.h"
+
+namespace mt {
+
+struct ModelConfig;
+
+enum class WeightFormat : std::uint8_t { none, fp8, fp8_block };
+
+// Their names, but that of none.  Exit::internal for a name that is none of these.
+std::vector<std::string> weight_formats();
+WeightFormat weight_format(std::string_view name);
+
+// Exit::bad_config for a model whose layers no reader of such a folder takes so, which is named.
+void check_quantizable(WeightFormat format, const ModelConfig& config);
+
+// Whether the tensors that a row becomes are in the format.
+bool is_quantized(WeightFormat format, const Param& row);
+
+// quantization_config of config.json; empty for none.
+std::string quantization_config(WeightFormat format);
+
+// What stands for a matrix of `dtype` and `shape` that is called `name`.
+std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
+                                                        const std::string& name, DType dtype,
+                                                        const Shape& shape);
+
+// QuantizedMatrix: those tensors, made of the matrix.
+class QuantizedMatrix : public TensorSource {
+ public:
+  // Exit::bad_config for numbers that are not finite.
+  QuantizedMatrix(WeightFormat format, const std::string& name, ConstTensor matrix);
+
+  const std::string& path() const override { return name_; }
+  const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  ConstTensor value(const std::string& key) const;
+
+ private:
+  std::string name_;
+  std::map<std::string, DistTensor> tensors_;
+  std::map<std::string, Buffer> values_;
+};
+
+// Fills `out`, which may be the matrix itself, with what is read of a QuantizedMatrix of it.
+void round_to_format(WeightFormat format, const std::string& name, Tensor out, ConstTensor matrix);
+
+}  // namespace mt
