@@ -2,8 +2,9 @@
 """Compare the folders of mt-convert --quantize with their definitions, and with what transformers reads of them.
 
 Small random models of several families are quantized in each format.  Every tensor of the folder must be, to the last bit, what
-NumPy makes of the weights by the definition; mt-convert must make of the folder the numbers that these stand for; and
-transformers must load it, on a CPU, and compute logits with it that are those of the same weights dequantized.
+NumPy makes of the weights by the definition (of int4_awq, whose weights a text scales first, the folder is taken for that); mt-convert
+must make of the folder the numbers that these stand for; and transformers must load it, on a CPU, and compute logits with it that are
+those of the same weights dequantized, to the bit.
 
   --program PATH   the mt-convert to try
 
@@ -19,6 +20,7 @@ import tempfile
 
 import ml_dtypes
 import numpy as np
+import tokenizers
 import torch
 import transformers
 from compressed_tensors.quantization import disable_quantization
@@ -29,8 +31,17 @@ SIZES = {"hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": 2
          "num_key_value_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 64, "pad_token_id": None, "bos_token_id": 1,
          "eos_token_id": 2}
 KINDS = {"llama": {"tie_word_embeddings": False}, "qwen2": {"tie_word_embeddings": True}, "qwen3": {"head_dim": 32},
-         "granite": {}, "phi3": {}, "mistral": {"hidden_size": 192, "intermediate_size": 320}}
-FORMATS = ("fp8", "fp8_block")
+         "granite": {}, "phi3": {}, "mistral": {"hidden_size": 192, "intermediate_size": 320},
+         "gemma": {"num_key_value_heads": 4, "head_dim": 64}}
+FORMATS = ("fp8", "fp8_block", "int4_awq")
+TEXT = "".join(chr(32 + (i * i + i // 7) % VOCAB) for i in range(4000))
+
+
+def write_tokenizer(folder):
+    """A token for each of the first characters from the blank on."""
+    tokens = {chr(32 + i): i for i in range(VOCAB)}
+    tokenizers.Tokenizer(tokenizers.models.BPE(vocab=tokens, merges=[])).save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
 
 
 def is_linear(key):
@@ -82,6 +93,19 @@ def twins(weights, form, dtype):
     return stored, read
 
 
+def four_bits(found, dtype):
+    """The weights that the tensors of a folder stand for, by their words and scales."""
+    read = {key: tensor for key, tensor in found.items() if "_proj." not in key or key.endswith(".bias")}
+    for key, words in found.items():
+        if key.endswith(".weight_packed"):
+            name = key.removesuffix("_packed")
+            codes = (words.numpy().view(np.uint32)[:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15).astype(np.float32) - 8
+            scale = found[name + "_scale"].float().numpy().repeat(128, 1)
+            read[name] = torch.from_numpy(codes.reshape(scale.shape) * scale).to(dtype)
+            assert found[name + "_shape"].tolist() == list(scale.shape)
+    return read
+
+
 def differing(found, expected):
     wrong = [key for key in expected if key not in found or not torch.equal(bits(found[key]), bits(expected[key]))]
     return wrong + [key for key in found if key not in expected]
@@ -102,10 +126,13 @@ def compare(program, kind, form, dtype, folder):
     original, made, again = folder / "original", folder / "made", folder / "again"
     model.save_pretrained(original)
     convert = lambda *arguments: subprocess.run([program, "--quiet", "--verify", "--saver", "hf", *map(str, arguments)], check=True)
-    convert("--quantize", form, original, made)
+    (folder / "text").write_text(TEXT)
+    write_tokenizer(original)
+    convert("--quantize", form, *(["--calib", folder / "text"] if form == "int4_awq" else []), original, made)
     convert(made, again)
-    stored, read = twins(load_file(original / "model.safetensors"), form, dtype)
-    if wrong := differing(load_file(made / "model.safetensors"), stored):
+    found = load_file(made / "model.safetensors")
+    stored, read = (found, four_bits(found, dtype)) if form == "int4_awq" else twins(load_file(original / "model.safetensors"), form, dtype)
+    if wrong := differing(found, stored):
         yield f"stored {wrong[:3]} ({len(wrong)})"
     if wrong := differing(load_file(again / "model.safetensors"), read):
         yield f"read {wrong[:3]} ({len(wrong)})"
@@ -129,6 +156,8 @@ def main():
     failures = 0
     for form in FORMATS:
         for kind in KINDS:
+            if form == "int4_awq" and kind == "mistral":
+                continue  # groups do not divide its columns
             for dtype in (torch.bfloat16, torch.float32):
                 with tempfile.TemporaryDirectory() as folder:
                     wrong = list(compare(program, kind, form, dtype, pathlib.Path(folder)))

@@ -23,6 +23,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
+#include "formats/smoothed_source.h"
 #include "formats/translated_source.h"
 #include "formats/upcycled_source.h"
 #include "model/config/model_config.h"
@@ -110,6 +111,13 @@ struct Plan {
          ", which is not read; of the distributed optimizer's forms fully_sharded_model_space, "
          "fully_reshardable, dp_reshardable, dp_zero_gather_scatter and fully_sharded_bucket_space "
          "are");
+  }
+
+  void smooth(const ConvertOptions& o) {
+    if (target.weights != WeightFormat::int4_awq) return;
+    RowFactorsByName factors;
+    Workers(worker_threads(o.threads)).run([&] { factors = awq_factors(*source, o.calibration); });
+    source = std::make_unique<SmoothedSource>(std::move(source), std::move(factors));
   }
 
   // With layers that predict further tokens goes what no other layer of a hybrid has.
@@ -461,7 +469,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
 
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                                  const std::function<void()>& check) {
-  const Plan plan(options);
+  Plan plan(options);
   check_output(options, plan.target);
   for (const std::string& note : plan.source->notes()) log.note(note);
   note_what_stays(options, plan.target, log);
@@ -470,6 +478,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  plan.smooth(options);
   for (const std::string& warning : sink->warnings()) log.warn(warning);
   std::atomic<bool> warned = false;
   // What is copied in any case is looked at, the first such tensor told.

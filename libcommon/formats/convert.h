@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/command.h"
+#include "formats/awq.h"
 #include "formats/model_source.h"
 #include "model/config/mamba_config.h"
 #include "model/pipeline_options.h"
@@ -33,6 +34,7 @@ struct ConvertOptions {
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;     // of the weights; empty: as stored; q8_0 for GGUF
   std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
+  CalibrationOptions calibration = {};
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;

@@ -121,15 +121,21 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.flag("--fp16", &fp16, "--dtype fp16");
   std::string formats;
   for (const std::string& format : weight_formats())
-    formats += concat(formats.empty() ? "" : " or ", format);
+    formats += concat(formats.empty() ? "" : ", ", format);
   cl.option(
       "--quantize", &quantize, "FORMAT",
       concat("of the matrices of linear layers in Hugging Face's folder, for transformers and "
              "vLLM, ",
              formats,
              ": eight bits a number, with a scale of each row, or of each "
-             "128 x 128; GGUF files have --dtype for that"),
+             "128 x 128; or four, with one of each 128 of a row; GGUF files have --dtype for "
+             "that"),
       one_of(weight_formats()));
+  cl.option("--calib", &calibration.text, "FILE",
+            "of --quantize int4_awq: plain text, of which the model says how much each channel of "
+            "its layers' inputs matters");
+  cl.option("--calib-size", &calibration.size, "N", "sequences of that text at most", at_least(1));
+  cl.option("--calib-seq", &calibration.seq_length, "N", "tokens of each of them", at_least(1));
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
             at_least(1));
   cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
@@ -191,6 +197,15 @@ static void check_of_saver(const ConvertOptions& o) {
     fail(Exit::usage, "--moe-grouped-gemm: not with --ckpt-format torch_dcp");
 }
 
+static void check_calibration(const ConvertOptions& o) {
+  const CalibrationOptions usual;
+  const bool calibrates = o.quantize == "int4_awq", given = !o.calibration.text.empty();
+  if (calibrates && !given) fail(Exit::usage, "--quantize int4_awq: needs a text; see --calib");
+  if (!calibrates &&
+      (given || o.calibration.size != usual.size || o.calibration.seq_length != usual.seq_length))
+    fail(Exit::usage, "--calib...: is of --quantize int4_awq");
+}
+
 static void take_positional(const char* flag, const std::string& positional, std::string& option) {
   if (positional.empty()) return;
   if (!option.empty())
@@ -247,6 +262,7 @@ void ConvertOptions::complete() {
   if (!mock && upcycle == 0 && hybrid_layer_pattern.empty() && seed != ConvertOptions().seed)
     fail(Exit::usage, "--seed: is of --mock, --upcycle and --hybrid-layer-pattern");
   check_translation(*this);
+  check_calibration(*this);
   if (upcycle == 0 && moe_router_topk != ConvertOptions().moe_router_topk)
     fail(Exit::usage, "--moe-router-topk: is of --upcycle");
   if (upcycle > 0 && with_optimizer)

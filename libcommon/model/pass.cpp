@@ -46,6 +46,7 @@ void Pass::reserve(const std::function<void(Pass&)>& passes) {
   if (model_.adapters() != nullptr) on_meta->set_adapters(model_.adapters()->on_meta());
   Pass measured(*on_meta, meta, vocab_size_);
   measured.measures_ = true;
+  measured.probe_ = probe_;
   measured.layer_ = Arena(Buffer(Device::meta, kMeasuring));
   passes(measured);
   stream_.synchronize();
@@ -78,6 +79,7 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   Inference inference(stream_, layer_, model_.table().dtype(), input.size.sequences,
                       input.positions);
   Step& s = inference.step;
+  s.probe = probe_;
   const AdaptedRun all{.adapter = 1, .sequences = input.size.sequences};
   s.adapters = model_.adapters();
   if (s.adapters != nullptr)

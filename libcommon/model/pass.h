@@ -18,6 +18,7 @@
 
 namespace mt {
 
+class Probe;
 struct CachedPast;
 
 struct PassSize {
@@ -67,6 +68,9 @@ class Pass {
   const Model& model() const { return model_; }
   Stream& stream() const { return stream_; }
 
+  // From here on a probe sees what modules read and make, on meta too.  Before reserve().
+  void show_to(Probe& probe) { probe_ = &probe; }
+
   // Makes room for what `passes` does with a pass on meta, and forgets what was captured.
   void reserve(const std::function<void(Pass&)>& passes);
 
@@ -104,6 +108,7 @@ class Pass {
   const Model& model_;
   Stream& stream_;
   std::int64_t vocab_size_;
+  Probe* probe_ = nullptr;
   Arena layer_;
   Buffer staging_, results_;       // of a GPU's passes, in pinned host memory
   std::optional<PassInput> next_;  // where the next pass reads its input, in `layer_`

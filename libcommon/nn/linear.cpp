@@ -56,7 +56,9 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
     problem.transpose_b = true;
   }
   const bool gathers = cut_by_outputs() && s.shares_rows();
-  if (norm != nullptr) norm->put_before(s, problem, !gathers && !narrow && !is_adapted(s));
+  if (norm != nullptr)
+    norm->put_before(s, problem, !gathers && !narrow && !is_adapted(s) && s.probe == nullptr);
+  const ConstTensor read = problem.a;
   if (narrow)
     s.fp8->put_weight(s, problem, *weight_,
                       s.fp8->input(s, *weight_, problem.a, Fp8Layers::Wanted::codes));
@@ -74,7 +76,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
   if (adapter_ && !sum) adapter_->forward(s, problem.out, problem.a, directions, true);
   if (s.adapters != nullptr) s.adapters->forward(s, *weight_, problem.out, problem.a);
   s.done(*weight_);
-  s.show(*weight_, "input", x);
+  s.show(*weight_, "input", read);
 }
 
 void Linear::forward(Step& s, Tensor y, ConstTensor x, const Norm* norm) const {

@@ -3,9 +3,11 @@
 
 #include <cmath>
 
+#include "formats/awq.h"
 #include "formats/hugging_face/quantization.h"
 #include "formats/hugging_face/weight_quantizer.h"
 #include "formats/peft/linear_modules.h"
+#include "model/pass.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {
@@ -371,6 +373,31 @@ TEST(WeightQuantizer, BlocksOfEightBits) {
   EXPECT_EQ((Floats{scales, scales + 4}), (Floats{1, .5, 10, 5}));
 }
 
+// .7 of 7 is the scale .7 / 7.5 = .0933333; see WordsOfCompressedTensors for the words.
+TEST(WeightQuantizer, GroupsOfFourBits) {
+  const HostTensor matrix(DType::f32, {2, 256});
+  const std::vector<double> first{.7, -.35, .1, 0}, second{5, -2, 4, 6, -3, -4, -5, -7.5};
+  for (std::size_t i = 0; i < first.size(); ++i)
+    matrix.view().as<float>()[i] = static_cast<float>(first[i]);
+  for (std::size_t i = 0; i < second.size(); ++i)
+    matrix.view().as<float>()[384 + i] = static_cast<float>(second[i]);
+  const QuantizedMatrix made(WeightFormat::int4_awq, "x.weight", matrix);
+  const auto* const scales = made.value("x.weight_scale").as<float>();
+  EXPECT_EQ((Floats{scales, scales + 4}), (Floats{.7F / 7.5F, 1, 1, 1}));
+  const auto* const words = made.value("x.weight_packed").as<std::int32_t>();
+  EXPECT_EQ(made.at("x.weight_packed").shape, (Shape{2, 32}));
+  EXPECT_EQ(static_cast<std::uint32_t>(words[0]), 0x8888894FU);  // 7 -4 1 0 0 ...
+  EXPECT_EQ(static_cast<std::uint32_t>(words[1]), 0x88888888U);
+  EXPECT_EQ(static_cast<std::uint32_t>(words[48]), 0x0345EC6DU);  // 5 -2 4 6 -3 -4 -5 -8
+  const auto* const shape = made.value("x.weight_shape").as<std::int64_t>();
+  EXPECT_EQ(shape[0], 2);
+  EXPECT_EQ(shape[1], 256);
+  EXPECT_EQ(error_of([&] {
+              quantized_entries(WeightFormat::int4_awq, "x.weight", DType::f32, {2, 192});
+            }),
+            "78 --quantize int4_awq: x.weight has 192 columns, which groups of 128 do not divide");
+}
+
 TEST_F(Convert, FoldersInEightBitsAreWhatIsReadOfThem) {
   for (const char* const format : {"fp8", "fp8_block"})
     for (const char* const name : {"llama", "qwen2", "qwen3", "gemma", "phi3", "olmo2", "cohere"}) {
@@ -389,6 +416,69 @@ TEST_F(Convert, FoldersInEightBitsAreWhatIsReadOfThem) {
     }
 }
 
+std::vector<float> hidden_states(const ModelSource& source) {
+  const ModelConfig& config = source.config();
+  const auto model = make_model(config, {{.end = config.all_layers()}});
+  model->table().allocate(Device::cpu, DType::f32, false);
+  for (const Param& row : model->table().rows()) source.read(row, "", row.value);
+  Stream stream(Device::cpu);
+  Pass pass(*model, stream, config.vocab_size);
+  constexpr PassSize kSize{.length = 12, .rows = 12};
+  pass.reserve([&](Pass& meta) {
+    meta.input(kSize);
+    meta.hidden();
+  });
+  const PassInput in = pass.input(kSize);
+  for (std::int32_t i = 0; i < 12; ++i) {
+    in.ids.as<std::int32_t>()[i] = 40 + i * 7;
+    in.positions.as<std::int32_t>()[i] = in.rows.as<std::int32_t>()[i] = i;
+  }
+  const auto hidden = pass.hidden().span<float>();
+  return {hidden.begin(), hidden.end()};
+}
+
+TEST_F(Convert, ScalesOfAwqChangeNothingThatIsComputed) {
+  File text = File::create(scratch_.path("text"));
+  text.write("It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.");
+  for (const auto& [name, groups, scaled] :
+       // A Llama's four matrices and two norms; without the norm that attention and the MLP share,
+       // or that is behind them; without a matrix whose inputs no row makes alone; with biases.
+       {std::tuple("llama", 4, 6),
+        {"llama", 2, 5},
+        {"qwen2", 4, 7},
+        {"gemma", 4, 6},
+        {"nemotron", 4, 7},
+        {"cohere", 4, 4},
+        {"olmo2", 4, 4}}) {
+    SCOPED_TRACE(concat(name, " ", groups));
+    ModelConfig c = config_named(name);
+    c.hidden_size = c.ffn_hidden_size.emplace(128);
+    c.num_attention_heads = 4;
+    c.num_query_groups = groups;
+    c.kv_channels = 32;
+    c.num_layers = 1;
+    c.vocab_size = 400;
+    c.padded_vocab_size = 0;
+    c.init_method_std = .2;
+    if (c.embedding_mult != 1) c.embedding_mult = std::sqrt(128.0);  // Gemma's
+    c.complete();
+    const std::string folder = scratch_.path(concat(name, groups));
+    std::filesystem::create_directory(folder);
+    write_file_atomically(folder + "/config.json",
+                          hugging_face_config(c, DType::f32, R"({"model_type":"none"})"), false);
+    for (const char* const file : {"vocab.json", "merges.txt"})
+      std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
+    auto source = open_model(folder, {.mock = 1});
+    const RowFactorsByName factors =
+        awq_factors(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16});
+    EXPECT_EQ(std::ssize(factors), scaled);
+    const std::vector<float> before = hidden_states(*source);
+    const SmoothedSource smoothed(std::move(source), factors);
+    const std::vector<float> after = hidden_states(smoothed);
+    for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(after[i], before[i], 1e-4) << i;
+  }
+}
+
 TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
   ConvertOptions options;
   options.quantize = "fp8";
@@ -405,6 +495,9 @@ TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
   write_hugging_face(scratch_.path("llama"), config_named("llama"), DType::bf16);
   EXPECT_EQ(error("llama", "made", "core", options),
             "64 --quantize fp8: means nothing with --saver core");
+  options.quantize = "int4_awq";
+  EXPECT_EQ(error("llama", "made", "hf", options),
+            "64 --quantize int4_awq: needs a text; see --calib");
   const HostTensor infinite(DType::f32, {1, 2});
   fill_with(infinite, [&](std::int64_t i) { return i == 0 ? 1 : INFINITY; });
   EXPECT_EQ(error_of([&] { QuantizedMatrix(WeightFormat::fp8, "x.weight", infinite); }),

@@ -13,7 +13,7 @@
 namespace mt {
 namespace {
 
-constexpr std::string_view kNames[] = {"", "fp8", "fp8_block"};  // of each WeightFormat
+constexpr std::string_view kNames[] = {"", "fp8", "fp8_block", "int4_awq"};  // of each WeightFormat
 constexpr std::int64_t kBlock = 128;
 constexpr float kLargest = 448;  // of E4M3
 
@@ -80,7 +80,34 @@ void quantize_blocks(const Numbers& numbers, std::int64_t rows, std::int64_t col
   dense(DType::f32, scales.shape(), std::as_bytes(std::span(found))).copy_to({0, 0}, scales);
 }
 
+void quantize_words(const Numbers& numbers, const Shape& shape, Tensor words, Tensor scales) {
+  constexpr std::int64_t kInWord = 8, kGroup = kGroupOfFourBits;
+  auto* word = words.as<std::int32_t>();
+  std::vector<float> found;
+  for (std::int64_t row = 0; row < shape[0]; ++row)
+    for (std::int64_t left = 0; left < shape[1]; left += kGroup) {
+      found.push_back(scale_of_four_bits(numbers.at(row, left, kGroup), scales.dtype()));
+      for (std::int64_t at = left; at < left + kGroup; at += kInWord) {
+        std::uint32_t bits = 0;
+        for (std::int64_t k = 0; k < kInWord; ++k)
+          bits |= static_cast<std::uint32_t>(
+                      four_bits_of(numbers.at(row, at + k, 1).front(), found.back()) + 8)
+                  << (4 * k);
+        *word++ = static_cast<std::int32_t>(bits);
+      }
+    }
+  dense(DType::f32, scales.shape(), std::as_bytes(std::span(found))).copy_to({0, 0}, scales);
+}
+
 }  // namespace
+
+float scale_of_four_bits(std::span<const float> numbers, DType dtype) {
+  return rounded(dtype, largest_of(numbers) / 7.5F);
+}
+
+int four_bits_of(float number, float scale) {
+  return static_cast<int>(std::clamp(std::nearbyint(number / scale), -8.0F, 7.0F));
+}
 
 std::vector<std::string> weight_formats() { return {std::begin(kNames) + 1, std::end(kNames)}; }
 
@@ -121,6 +148,13 @@ std::string quantization_config(WeightFormat format) {
     case WeightFormat::fp8_block:
       return R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",)"
              R"("weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})";
+    case WeightFormat::int4_awq:
+      return R"({"quant_method":"compressed-tensors","format":"pack-quantized",)"
+             R"("quantization_status":"compressed","ignore":["lm_head"],"kv_cache_scheme":null,)"
+             R"("config_groups":{"group_0":{"targets":["Linear"],)"
+             R"("weights":{"num_bits":4,"type":"int","symmetric":true,"strategy":"group",)"
+             R"("group_size":128,"dynamic":false},"input_activations":null,)"
+             R"("output_activations":null}}})";
   }
   return {};
 }
@@ -130,6 +164,15 @@ std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
                                                         const Shape& shape) {
   if (format == WeightFormat::fp8)
     return {{name, DType::f8, shape}, {name + "_scale", dtype, {shape[0], 1}}};
+  if (format == WeightFormat::int4_awq) {
+    constexpr std::int64_t kGroup = kGroupOfFourBits;
+    if (shape[1] % kGroup != 0)
+      fail(Exit::bad_config, "--quantize int4_awq: ", name, " has ", shape[1],
+           " columns, which groups of ", kGroup, " do not divide");
+    return {{name + "_packed", DType::i32, {shape[0], shape[1] / 8}},
+            {name + "_scale", dtype, {shape[0], shape[1] / kGroup}},
+            {name + "_shape", DType::i64, {2}}};
+  }
   return {
       {name, DType::f8, shape},
       {name + "_scale_inv", DType::f32, {parts_of(shape[0], kBlock), parts_of(shape[1], kBlock)}}};
@@ -151,6 +194,11 @@ QuantizedMatrix::QuantizedMatrix(WeightFormat format, const std::string& name, C
                                     static_cast<std::size_t>(e.shape.numel()) * size_of(e.dtype)))
             .first->second;
     tensors.push_back(buffer.tensor(e.dtype, e.shape));
+  }
+  if (format == WeightFormat::int4_awq) {
+    quantize_words(Numbers(name, matrix), matrix.shape(), tensors[0], tensors[1]);
+    std::ranges::copy(matrix.shape().extents(), tensors[2].as<std::int64_t>());
+    return;
   }
   const bool blocks = format == WeightFormat::fp8_block;
   quantize_blocks(Numbers(name, matrix), blocks ? kBlock : 1, blocks ? kBlock : matrix.shape()[1],

@@ -1,15 +1,20 @@
-// Linear layers' matrices in eight bits, as folders of Hugging Face's have them:
+// Linear layers' matrices in eight bits or four, as folders of Hugging Face's have them:
 //   fp8        FP8_DYNAMIC of compressed-tensors: X.weight E4M3 [out, in], and X.weight_scale
 //              [out, 1], of the type that X.weight had: max |x| of a row / 448
 //   fp8_block  DeepSeek's: X.weight E4M3 [out, in], and X.weight_scale_inv f32 [out / 128,
 //              in / 128], rounded up: max |x| of a block / 448
-// An element is x / scale, in float32, rounded to E4M3.  A scale that would be zero is 1.  Who
-// computes with them rounds inputs likewise, by scales that it finds as it goes: of each token's,
-// of each 128 numbers of a token.
+//   int4_awq   W4A16 of compressed-tensors: X.weight_packed i32 [out, in / 8], the first of eight
+//              elements in the lowest bits, each 8 more than it is; X.weight_scale [out, in / 128],
+//              of the type that X.weight had: max |x| of 128 elements of a row / 7.5; and
+//              X.weight_shape i64 [2]
+// An element is x / scale, in float32, rounded to E4M3, or to -8 ... 7, ties to even.  A scale that
+// would be zero is 1.  Who computes with eight bits rounds inputs likewise, by scales that it finds
+// as it goes: of each token's, of each 128 numbers of a token.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +27,9 @@ namespace mt {
 
 struct ModelConfig;
 
-enum class WeightFormat : std::uint8_t { none, fp8, fp8_block };
+enum class WeightFormat : std::uint8_t { none, fp8, fp8_block, int4_awq };
+
+inline constexpr std::size_t kGroupOfFourBits = 128;
 
 // Their names, but that of none.  Exit::internal for a name that is none of these.
 std::vector<std::string> weight_formats();
@@ -37,7 +44,8 @@ bool is_quantized(WeightFormat format, const Param& row);
 // quantization_config of config.json; empty for none.
 std::string quantization_config(WeightFormat format);
 
-// What stands for a matrix of `dtype` and `shape` that is called `name`.
+// What stands for a matrix of `dtype` and `shape` that is called `name`.  Exit::bad_config for one
+// that groups do not divide.
 std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
                                                         const std::string& name, DType dtype,
                                                         const Shape& shape);
@@ -58,6 +66,10 @@ class QuantizedMatrix : public TensorSource {
   std::map<std::string, DistTensor> tensors_;
   std::map<std::string, Buffer> values_;
 };
+
+// The scale of numbers that have one together, and which of -8 ... 7 one of them is.
+float scale_of_four_bits(std::span<const float> numbers, DType dtype = DType::f32);
+int four_bits_of(float number, float scale);
 
 // Fills `out`, which may be the matrix itself, with what is read of a QuantizedMatrix of it.
 void round_to_format(WeightFormat format, const std::string& name, Tensor out, ConstTensor matrix);
