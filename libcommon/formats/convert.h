@@ -1,8 +1,9 @@
 // Rewrites a model's checkpoint in another format or for another parallel layout.
 //
 // The tensors stream: in memory are the rows of its table that are being written, together no
-// more than the largest one and 160 MiB.  The target appears whole or not at all, and holds the
-// same bytes for any number of threads.
+// more than the largest one and 160 MiB; beside what is made of one that is quantized, and, before,
+// the whole model in float32 where it reads a text to be quantized by.  The target appears whole or
+// not at all, and holds the same bytes for any number of threads.
 #pragma once
 
 #include <functional>
