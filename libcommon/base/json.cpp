@@ -39,14 +39,18 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
 }
 
 template <class T>
-static JsonWriter& write_number(JsonWriter& json, T number) {
-  if (!std::isfinite(number)) return json.null();
+JsonWriter& JsonWriter::write_real(T number) {
+  if (!std::isfinite(number)) return null();
   char digits[32];
-  return json.raw({digits, std::to_chars(digits, digits + sizeof digits, number).ptr});
+  const std::string_view shortest(digits,
+                                  std::to_chars(digits, digits + sizeof digits, number).ptr);
+  raw(shortest);
+  if (of_reals_ == Wholes::pointed && shortest.find_first_of(".e") == shortest.npos) text_ += ".0";
+  return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) { return write_number(*this, number); }
-JsonWriter& JsonWriter::value(float number) { return write_number(*this, number); }
+JsonWriter& JsonWriter::value(double number) { return write_real(number); }
+JsonWriter& JsonWriter::value(float number) { return write_real(number); }
 
 static void append_escaped(std::string& out, char32_t point) {
   switch (point) {

@@ -12,6 +12,10 @@ namespace mt {
 
 class JsonWriter {
  public:
+  // Of what reads 1 as an integer and 1.0 as a real number, as Python does, and means the type.
+  enum class Wholes { plain, pointed };
+  explicit JsonWriter(Wholes of_reals = Wholes::plain) : of_reals_(of_reals) {}
+
   JsonWriter& begin_object() { return open('{'); }
   JsonWriter& end_object() { return close('}'); }
   JsonWriter& begin_array() { return open('['); }
@@ -38,6 +42,9 @@ class JsonWriter {
   JsonWriter& open(char bracket);
   JsonWriter& close(char bracket);
   void separate();
+  template <class T>
+  JsonWriter& write_real(T number);
+  Wholes of_reals_;
   std::string text_;
   bool comma_ = false;  // a value stands before the next one
 };

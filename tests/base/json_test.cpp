@@ -28,6 +28,12 @@ TEST(Json, NumbersReadBackEqual) {
   EXPECT_EQ(number(std::numeric_limits<double>::infinity()), "null");
 }
 
+TEST(Json, PointsWholeRealNumbersWhereTheyAreAskedFor) {
+  JsonWriter json(JsonWriter::Wholes::pointed);
+  json.begin_array().value(30.0).value(-2.0F).value(1e300).value(0.5).value(30).value(std::nan(""));
+  EXPECT_EQ(json.end_array().text(), "[30.0,-2.0,1e+300,0.5,30,null]");
+}
+
 TEST(Json, EscapesWhatMustBe) {
   EXPECT_EQ(text("a\"b\\c\n\r\t\b\x1f"), R"("a\"b\\c\n\r\t\u0008\u001f")");
   EXPECT_EQ(text(std::string_view("\0", 1)), R"("\u0000")");

@@ -28,6 +28,8 @@ TEST(DenseFamilies, DefaultsOfTheClasses) {
   EXPECT_EQ(gemma2.window(1), -1);
   EXPECT_EQ(gemma2.score_scale(), 1.0 / 16);
   EXPECT_EQ(gemma2.embedding_mult, 48);
+  EXPECT_NE(hugging_face_config(gemma2, DType::f32, "").find(R"("final_logit_softcapping":30.0,)"),
+            std::string::npos);  // 30 is no real number to transformers 5
   const ModelConfig gemma3 = model_of("gemma3_text");
   EXPECT_EQ(gemma3.final_logit_softcapping, 0);
   EXPECT_EQ(gemma3.window(4), 4095);

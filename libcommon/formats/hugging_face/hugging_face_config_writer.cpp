@@ -254,7 +254,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     fail(Exit::bad_config, "--mtp-num-layers: no ", type,
          " of transformers has layers that predict further tokens; --mtp-num-layers 0 leaves them "
          "behind");
-  JsonWriter json;
+  JsonWriter json(JsonWriter::Wholes::pointed);  // classes of transformers 5 know 30 from 30.0
   json.begin_object()
       .key("architectures")
       .begin_array()
