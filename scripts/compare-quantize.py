@@ -54,12 +54,13 @@ def scaled(numbers, scale):
 
 
 def whole(scale):
-    return np.where(scale > 0, scale, np.float32(1))
+    return np.where(scale > 0, np.maximum(scale, np.finfo(np.float32).tiny), np.float32(1))
 
 
 def fp8(key, weight, kind):
-    scale = (np.abs(weight).max(1, keepdims=True) / np.float32(448)).astype(kind)
-    scale = whole(scale.astype(np.float32))
+    if kind == np.float16:
+        kind = np.float32  # which holds scales of small weights
+    scale = whole(np.abs(weight).max(1, keepdims=True) / np.float32(448)).astype(kind).astype(np.float32)
     return {key: scaled(weight, scale), key + "_scale": scale.astype(kind)}, scale
 
 
@@ -158,7 +159,7 @@ def main():
         for kind in KINDS:
             if form == "int4_awq" and kind == "mistral":
                 continue  # groups do not divide its columns
-            for dtype in (torch.bfloat16, torch.float32):
+            for dtype in (torch.bfloat16, torch.float16, torch.float32):
                 with tempfile.TemporaryDirectory() as folder:
                     wrong = list(compare(program, kind, form, dtype, pathlib.Path(folder)))
                 print(f"{form:10s} {kind:8s} {str(dtype)[6:]:9s} {'equal' if not wrong else 'DIFFERS: ' + '; '.join(wrong)}")

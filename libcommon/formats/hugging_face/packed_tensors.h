@@ -43,6 +43,11 @@ class PackedTensors : public TensorSource {
   std::map<std::string, PackedWeight> weights_;
 };
 
+// How many blocks of `size` elements, the last maybe of fewer, an axis of `all` has.
+constexpr std::int64_t blocks_of(std::int64_t all, std::int64_t size) {
+  return (all + size - 1) / size;
+}
+
 // The elements [offset, offset + shape) of a stored tensor, row-major: of i8, u8, i32 or bytes of
 // f8. Exit::bad_data where it is of another type.
 template <class T>

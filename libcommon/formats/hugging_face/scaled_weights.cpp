@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::string_view kWeight = "weight";
 
-std::int64_t parts_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
-
 // What multiplies the matrix's elements.
 struct Scales {
   std::int64_t rows = 1, columns = 1;  // elements that share one
@@ -50,7 +48,8 @@ Scales scales_of(const Matrix& m, const DistTensor& scale, std::array<std::int64
     s.rows = m.out, s.columns = m.in;
   } else if (flat && axes[0] == m.out && axes[1] == 1) {
     s.rows = 1, s.columns = m.in;
-  } else if (flat && axes[0] == parts_of(m.out, block[0]) && axes[1] == parts_of(m.in, block[1])) {
+  } else if (flat && axes[0] == blocks_of(m.out, block[0]) &&
+             axes[1] == blocks_of(m.in, block[1])) {
     s.rows = block[0], s.columns = block[1];
   } else if (flat && axes[0] == m.out && axes[1] > 0 && m.in % axes[1] == 0) {
     s.rows = 1, s.columns = m.in / axes[1];

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "base/half.h"
 #include "base/json.h"
 #include "ckpt/torch_file.h"
+#include "formats/hugging_face/packed_tensors.h"
 #include "formats/hugging_face/quantization.h"
 #include "model/config/model_config.h"
 
@@ -18,8 +20,6 @@ constexpr std::int64_t kBlock = 128;
 constexpr float kLargest = 448;  // of E4M3
 
 std::string_view name_of(WeightFormat format) { return kNames[static_cast<int>(format)]; }
-
-std::int64_t parts_of(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
 
 // A matrix's numbers.
 class Numbers {
@@ -48,13 +48,17 @@ float largest_of(std::span<const float> numbers) {
   return largest;
 }
 
-// What a scale becomes in a tensor, of floats or of the matrix's type: what it is for those who
-// multiply.
-float rounded(DType dtype, float scale) {
-  const float stored = dtype == DType::bf16  ? static_cast<float>(Bf16(scale))
-                       : dtype == DType::f16 ? static_cast<float>(Fp16(scale))
-                                             : scale;
-  return stored > 0 ? stored : 1;
+// Those of float16 would have few bits or none where weights are small.
+DType dtype_of_scales(DType of_matrix) {
+  return of_matrix == DType::bf16 ? DType::bf16 : DType::f32;
+}
+
+// What the scale of numbers up to `largest`, which become those up to `code`, is in a tensor of
+// this type, and so for those who multiply.
+float scale_of(float largest, float code, DType dtype) {
+  if (largest == 0) return 1;
+  const float scale = std::max(largest / code, std::numeric_limits<float>::min());
+  return dtype == DType::bf16 ? static_cast<float>(Bf16(scale)) : scale;
 }
 
 void round_to_eight_bits(std::span<const float> numbers, float scale, std::uint8_t* codes) {
@@ -73,7 +77,7 @@ void quantize_blocks(const Numbers& numbers, std::int64_t rows, std::int64_t col
       float largest = 0;
       for (std::int64_t row = top; row < below; ++row)
         largest = std::max(largest, largest_of(numbers.at(row, left, wide)));
-      found.push_back(rounded(scales.dtype(), largest / kLargest));
+      found.push_back(scale_of(largest, kLargest, scales.dtype()));
       for (std::int64_t row = top; row < below; ++row)
         round_to_eight_bits(numbers.at(row, left, wide), found.back(), code + row * in + left);
     }
@@ -102,7 +106,7 @@ void quantize_words(const Numbers& numbers, const Shape& shape, Tensor words, Te
 }  // namespace
 
 float scale_of_four_bits(std::span<const float> numbers, DType dtype) {
-  return rounded(dtype, largest_of(numbers) / 7.5F);
+  return scale_of(largest_of(numbers), 7.5F, dtype);
 }
 
 int four_bits_of(float number, float scale) {
@@ -163,19 +167,20 @@ std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
                                                         const std::string& name, DType dtype,
                                                         const Shape& shape) {
   if (format == WeightFormat::fp8)
-    return {{name, DType::f8, shape}, {name + "_scale", dtype, {shape[0], 1}}};
+    return {{name, DType::f8, shape}, {name + "_scale", dtype_of_scales(dtype), {shape[0], 1}}};
   if (format == WeightFormat::int4_awq) {
     constexpr std::int64_t kGroup = kGroupOfFourBits;
     if (shape[1] % kGroup != 0)
       fail(Exit::bad_config, "--quantize int4_awq: ", name, " has ", shape[1],
            " columns, which groups of ", kGroup, " do not divide");
     return {{name + "_packed", DType::i32, {shape[0], shape[1] / 8}},
-            {name + "_scale", dtype, {shape[0], shape[1] / kGroup}},
+            {name + "_scale", dtype_of_scales(dtype), {shape[0], shape[1] / kGroup}},
             {name + "_shape", DType::i64, {2}}};
   }
-  return {
-      {name, DType::f8, shape},
-      {name + "_scale_inv", DType::f32, {parts_of(shape[0], kBlock), parts_of(shape[1], kBlock)}}};
+  return {{name, DType::f8, shape},
+          {name + "_scale_inv",
+           DType::f32,
+           {blocks_of(shape[0], kBlock), blocks_of(shape[1], kBlock)}}};
 }
 
 QuantizedMatrix::QuantizedMatrix(WeightFormat format, const std::string& name, ConstTensor matrix)

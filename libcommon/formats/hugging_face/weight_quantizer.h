@@ -1,15 +1,15 @@
 // Linear layers' matrices in eight bits or four, as folders of Hugging Face's have them:
 //   fp8        FP8_DYNAMIC of compressed-tensors: X.weight E4M3 [out, in], and X.weight_scale
-//              [out, 1], of the type that X.weight had: max |x| of a row / 448
+//              [out, 1], bf16 or f32: max |x| of a row / 448
 //   fp8_block  DeepSeek's: X.weight E4M3 [out, in], and X.weight_scale_inv f32 [out / 128,
 //              in / 128], rounded up: max |x| of a block / 448
 //   int4_awq   W4A16 of compressed-tensors: X.weight_packed i32 [out, in / 8], the first of eight
 //              elements in the lowest bits, each 8 more than it is; X.weight_scale [out, in / 128],
-//              of the type that X.weight had: max |x| of 128 elements of a row / 7.5; and
-//              X.weight_shape i64 [2]
-// An element is x / scale, in float32, rounded to E4M3, or to -8 ... 7, ties to even.  A scale that
-// would be zero is 1.  Who computes with eight bits rounds inputs likewise, by scales that it finds
-// as it goes: of each token's, of each 128 numbers of a token.
+//              bf16 or f32: max |x| of 128 elements of a row / 7.5; and X.weight_shape i64 [2]
+// Scales of bf16 are those of weights that are bf16; they are rounded before anything is divided.
+// An element is x / scale, in float32, rounded to E4M3, or to -8 ... 7, ties to even.  The
+// scale of zeros is 1; no scale is below 2^-126.  Who computes with eight bits rounds inputs
+// likewise, by scales that it finds as it goes: of each token's, of each 128 numbers of a token.
 #pragma once
 
 #include <map>
