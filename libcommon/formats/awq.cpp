@@ -6,12 +6,15 @@
 
 #include "base/file.h"
 #include "base/threads.h"
+#include "base/utf8.h"
+#include "formats/finite_weights.h"
 #include "formats/hugging_face/weight_quantizer.h"
 #include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/model_table.h"
 #include "model/pass.h"
 #include "nn/probe.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 namespace {
@@ -32,7 +35,8 @@ struct Inputs {
 
 class InputProbe final : public Probe {
  public:
-  explicit InputProbe(std::int64_t sequences) : each_((kRead + sequences - 1) / sequences) {}
+  InputProbe(const std::string& path, std::int64_t sequences)
+      : path_(path), each_((kRead + sequences - 1) / sequences) {}
 
   void look(const Param& module, const char* what, ConstTensor tensor, Stream&) override {
     if (tensor.device() == Device::meta || what != std::string_view("input") ||
@@ -46,6 +50,9 @@ class InputProbe final : public Probe {
     for (std::int64_t t = 0; t < tokens; ++t)
       for (std::int64_t c = 0; c < channels; ++c)
         in.sums[static_cast<std::size_t>(c)] += std::fabs(x[t * channels + c]);
+    if (!std::ranges::all_of(in.sums, [](double sum) { return std::isfinite(sum); }))
+      fail(Exit::bad_data, path_, ": ", module.name(),
+           ": what it reads of the text is not finite, and has no scales");
     in.tokens += tokens;
     const std::int64_t step = std::max<std::int64_t>(1, tokens / each_);
     for (std::int64_t t = step - 1; t < tokens && in.kept < kRead; t += step, ++in.kept)
@@ -55,32 +62,78 @@ class InputProbe final : public Probe {
   const Inputs& of(const Param& row) const { return inputs_.at(row.name()); }
 
  private:
+  const std::string& path_;  // of the model
   std::int64_t each_;
   std::map<std::string, Inputs> inputs_;
 };
 
-std::vector<std::int32_t> tokens_of(const ModelSource& source, const std::string& path) {
-  const std::string text = read_regular_file(path);
+// The first bytes of a file of text, and whole characters.
+std::string beginning_of(const std::string& path, std::uint64_t bytes) {
+  const File file = File::open_regular(path);
+  std::string text(std::min(bytes, file.size()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  if (text.size() < file.size()) {
+    const auto goes_on = [](char byte) { return (byte & 0xC0) == 0x80; };
+    std::size_t end = text.size() - 1;
+    for (int bytes_back = 0; bytes_back < 3 && end > 0 && goes_on(text[end]); ++bytes_back) --end;
+    text.resize(end);
+  }
+  if (!is_valid_utf8(text)) fail(Exit::bad_data, path, ": is no text in UTF-8");
+  return text;
+}
+
+// Sequences of `length` tokens, each begun as the tokenizer begins a text: one behind another.
+std::vector<std::int32_t> sequences_of(const ModelSource& source, const CalibrationOptions& options,
+                                       std::int64_t length) {
+  if (!brings_tokenizer(source) && readable_tokenizer(source) == nullptr)
+    fail(Exit::bad_config, "--quantize int4_awq: ", source.path(),
+         " has no tokenizer, by which --calib is read");
+  const auto tokenizer = source.make_tokenizer({});
+  const std::vector<std::int32_t> front = put_in_front(*tokenizer);
+  const std::int64_t each = length - std::ssize(front);
+  if (each < 1)
+    fail(Exit::bad_config, "--calib-seq ", length, ": the tokenizer of ", source.path(), " puts ",
+         front.size(), " tokens in front of a text");
+  constexpr std::uint64_t kBytesOfToken = 8;  // or more, then more of the file is read
   std::vector<std::int32_t> ids;
-  source.make_tokenizer({})->encode(text, ids);
-  if (ids.empty()) fail(Exit::bad_data, path, ": holds no text");
-  if (const std::int32_t most = std::ranges::max(ids); most >= source.config().vocab_size)
-    fail(Exit::bad_config, source.path(), ": its tokenizer finds token ", most, " in ", path,
-         ", but the model has ", source.config().vocab_size);
-  return ids;
+  for (std::uint64_t bytes = static_cast<std::uint64_t>(options.size * each) * kBytesOfToken;;
+       bytes *= 2) {
+    ids.clear();
+    encode_alone(*tokenizer, beginning_of(options.text, bytes), ids);
+    if (std::ssize(ids) > options.size * each || bytes >= File::open_regular(options.text).size())
+      break;
+  }
+  if (std::ssize(ids) < each)
+    fail(Exit::bad_data, options.text, ": holds ", ids.size(), " tokens, and a sequence ", each,
+         "; see --calib-seq");
+  std::vector<std::int32_t> sequences;
+  const std::int64_t count = std::min(options.size, std::ssize(ids) / each);
+  for (auto at = ids.begin(); at != ids.begin() + count * each; at += each) {
+    sequences.insert(sequences.end(), front.begin(), front.end());
+    sequences.insert(sequences.end(), at, at + each);
+  }
+  if (const std::int32_t most = std::ranges::max(sequences); most >= source.config().vocab_size)
+    fail(Exit::bad_config, source.path(), ": its tokenizer finds token ", most, " in ",
+         options.text, ", but the model has ", source.config().vocab_size);
+  return sequences;
 }
 
 // The model reads the text.
-InputProbe inputs_of(const ModelSource& source, const CalibrationOptions& options) {
+InputProbe inputs_of(const ModelSource& source, const CalibrationOptions& options, const Log& log) {
   const ModelConfig& config = source.config();
-  const std::vector<std::int32_t> ids = tokens_of(source, options.text);
-  const std::int64_t length = std::min({options.seq_length, std::ssize(ids),
-                                        static_cast<std::int64_t>(config.max_position_embeddings)}),
-                     sequences = std::min(options.size, std::ssize(ids) / length);
+  const std::int64_t length =
+      std::min(options.seq_length, static_cast<std::int64_t>(config.max_position_embeddings));
+  const std::vector<std::int32_t> ids = sequences_of(source, options, length);
+  const std::int64_t sequences = std::ssize(ids) / length;
+  log.note(concat(options.text, ": scales are found by ", sequences, " sequences of ", length,
+                  " tokens"));
   const auto model = make_model(config, {{.end = config.all_layers()}});
   model->table().allocate(Device::cpu, DType::f32, false);
-  for (const Param& row : model->table().rows()) source.read(row, "", row.value);
-  InputProbe probe(sequences);
+  for (const Param& row : model->table().rows()) {
+    source.read(row, "", row.value);
+    check_finite(source.path(), row, row.value);
+  }
+  InputProbe probe(source.path(), sequences);
   Stream stream(Device::cpu);
   Pass pass(*model, stream, config.vocab_size);
   pass.show_to(probe);
@@ -209,8 +262,9 @@ Makers makers_of(const ModelConfig& c, const Param& row) {
 
 }  // namespace
 
-RowFactorsByName awq_factors(const ModelSource& source, const CalibrationOptions& options) {
-  const InputProbe inputs = inputs_of(source, options);
+RowFactorsByName awq_factors(const ModelSource& source, const CalibrationOptions& options,
+                             const Log& log) {
+  const InputProbe inputs = inputs_of(source, options, log);
   const ParamTable table = model_rows(source.config());
   const auto at = [&](const Param& near, const std::string& module, std::string_view param) {
     RowPlace place = near.place;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/log.h"
 #include "formats/smoothed_source.h"
 
 namespace mt {
@@ -22,7 +23,9 @@ struct CalibrationOptions {
 };
 
 // Tells what multiplies the weights of a model, of a GPT.  Exit::bad_config for a model without a
-// tokenizer, Exit::bad_data for a file without a text.
-RowFactorsByName awq_factors(const ModelSource& source, const CalibrationOptions& options);
+// tokenizer; Exit::bad_data for a file whose beginning is no text of a whole sequence, and for a
+// model whose weights are not finite, or what its layers read.
+RowFactorsByName awq_factors(const ModelSource& source, const CalibrationOptions& options,
+                             const Log& log);
 
 }  // namespace mt

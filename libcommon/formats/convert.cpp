@@ -113,10 +113,12 @@ struct Plan {
          "are");
   }
 
-  void smooth(const ConvertOptions& o) {
+  void smooth(const ConvertOptions& o, const Log& log) {
     if (target.weights != WeightFormat::int4_awq) return;
     RowFactorsByName factors;
-    Workers(worker_threads(o.threads)).run([&] { factors = awq_factors(*source, o.calibration); });
+    Workers(worker_threads(o.threads)).run([&] {
+      factors = awq_factors(*source, o.calibration, log);
+    });
     source = std::make_unique<SmoothedSource>(std::move(source), std::move(factors));
   }
 
@@ -290,6 +292,21 @@ struct Plan {
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (const Param& row : table.rows()) sum += bytes_of(row);
+    return sum;
+  }
+
+  // Of what stands for them in the target.
+  std::uint64_t written_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Param& row : table.rows())
+      if (!is_quantized(target.weights, row))
+        sum += bytes_of(row);
+      else
+        for (const ForeignName& name : hugging_face_names(target.config, row))
+          for (const SafetensorsWriter::Entry& made :
+               quantized_entries(target.weights, name.name, dtype_of(row, ""),
+                                 hugging_face_shape(row, name, target.config)))
+            sum += static_cast<std::uint64_t>(made.shape.numel()) * size_of(made.dtype);
     return sum;
   }
 
@@ -476,9 +493,9 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   ConvertReport report{.from = plan.source->format(),
                        .to = options.saver == "core" ? options.ckpt_format : options.saver,
                        .rows = std::ssize(plan.table.rows()),
-                       .bytes = plan.bytes()};
+                       .bytes = plan.written_bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
-  plan.smooth(options);
+  plan.smooth(options, log);
   for (const std::string& warning : sink->warnings()) log.warn(warning);
   std::atomic<bool> warned = false;
   // What is copied in any case is looked at, the first such tensor told.
@@ -487,7 +504,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
     const std::string text = non_finite_text(plan.source->path(), row, value.tensor());
     if (!text.empty() && !warned.exchange(true)) log.warn(text);
   };
-  Progress progress(log, "converting", "bytes", report.bytes);
+  Progress progress(log, "converting", "bytes", plan.bytes());
   const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
                                      : parts_of(plan, plan.in_order ? 1 : kParts);
   for_each_state(
@@ -495,7 +512,10 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
       [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
         const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
         check_range(plan, row, state, value.tensor());
-        if (state.empty()) look_at(row, value);
+        if (is_quantized(plan.target.weights, row))
+          check_finite(plan.source->path(), row, value.tensor());
+        else if (state.empty())
+          look_at(row, value);
         sink->write(part, row, state, value.tensor());
         progress.add(value.tensor().bytes());
       });

@@ -55,7 +55,7 @@ struct ConvertOptions {
 struct ConvertReport {
   std::string from, to;  // formats
   std::int64_t rows = 0;
-  std::uint64_t bytes = 0;    // of the rows' elements in the target
+  std::uint64_t bytes = 0;    // of what stands for the rows in the target
   std::int64_t compared = 0;  // rows that were read back and found equal
 
   void write(JsonWriter& json) const;

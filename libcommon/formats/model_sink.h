@@ -54,7 +54,7 @@ class ModelSink {
   // Completes what was written, and says in which folder it lies until publish().
   virtual std::string finish() = 0;
   virtual void publish() = 0;  // on return it has its name, and that is on the disk
-  // What of the source has no place there; lines, from the first on.
+  // What of the source has no place there, and who does not read it; lines, from the first on.
   virtual std::vector<std::string> warnings() const { return {}; }
 };
 

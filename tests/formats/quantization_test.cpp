@@ -503,7 +503,7 @@ TEST_F(Convert, ScalesOfAwqChangeNothingThatIsComputed) {
       std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
     auto source = open_model(folder, {.mock = 1});
     const RowFactorsByName factors =
-        awq_factors(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16});
+        awq_factors(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16}, Log{});
     EXPECT_EQ(std::ssize(factors), scaled);
     const std::vector<float> before = hidden_states(*source);
     const SmoothedSource smoothed(std::move(source), factors);
@@ -531,10 +531,12 @@ TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
   options.quantize = "int4_awq";
   EXPECT_EQ(error("llama", "made", "hf", options),
             "64 --quantize int4_awq: needs a text; see --calib");
-  const HostTensor infinite(DType::f32, {1, 2});
-  fill_with(infinite, [&](std::int64_t i) { return i == 0 ? 1 : INFINITY; });
-  EXPECT_EQ(error_of([&] { QuantizedMatrix(WeightFormat::fp8, "x.weight", infinite); }),
-            "78 x.weight: holds numbers that are not finite, which have no scale");
+  options.calibration.text = scratch_.path("text");
+  const std::string llama = scratch_.path("llama");
+  const auto source = open_model(llama, {});
+  EXPECT_EQ(
+      error_of([&] { awq_factors(*source, options.calibration, Log{}); }),
+      concat("78 --quantize int4_awq: ", llama, " has no tokenizer, by which --calib is read"));
 }
 
 std::string quantization_error(const std::string& json) {

@@ -77,7 +77,16 @@ class HuggingFaceSink : public ModelSink {
         config_(as_original(hugging_face_config(target, tokenizer_.get()),
                             original_config(target.source))),
         save_(target.path, hugging_face_files(target.source), target.replaces),
-        writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
+        writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {
+    for (const Param& row : table.rows())
+      if (is_quantized(target.weights, row))
+        for (const ForeignName& name : hugging_face_names(target.config, row))
+          if (const Shape shape = hugging_face_shape(row, name, target.config);
+              warnings_.empty() && has_cut_blocks(target.weights, shape))
+            warnings_.push_back(concat("--quantize fp8_block: ", name.name, " is ", shape,
+                                       ", which blocks of 128 x 128 do not divide; vLLM does not "
+                                       "read such a folder"));
+  }
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
     const std::vector<ForeignName> names = hugging_face_names(target_.config, row);
@@ -95,6 +104,8 @@ class HuggingFaceSink : public ModelSink {
         writer_.write(copy, theirs.tensor());
     }
   }
+
+  std::vector<std::string> warnings() const override { return warnings_; }
 
   std::string finish() override {
     writer_.close();
@@ -139,6 +150,7 @@ class HuggingFaceSink : public ModelSink {
   ModelTarget target_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::string config_;
+  std::vector<std::string> warnings_;
   FolderSave save_;
   SafetensorsWriter writer_;
 };

@@ -24,13 +24,11 @@ std::string_view name_of(WeightFormat format) { return kNames[static_cast<int>(f
 // A matrix's numbers.
 class Numbers {
  public:
-  Numbers(const std::string& name, ConstTensor matrix)
+  explicit Numbers(ConstTensor matrix)
       : in_(matrix.shape()[1]), numbers_(static_cast<std::size_t>(matrix.numel())) {
     dense(matrix.dtype(), matrix.shape(),
           {static_cast<const std::byte*>(matrix.data()), matrix.bytes()})
         .copy_to({0, 0}, {numbers_.data(), DType::f32, matrix.shape()});
-    if (!std::ranges::all_of(numbers_, [](float x) { return std::isfinite(x); }))
-      fail(Exit::bad_config, name, ": holds numbers that are not finite, which have no scale");
   }
   std::span<const float> at(std::int64_t row, std::int64_t column, std::int64_t count) const {
     return std::span(numbers_).subspan(static_cast<std::size_t>(row * in_ + column),
@@ -133,6 +131,10 @@ void check_quantizable(WeightFormat format, const ModelConfig& config) {
   if (config.has_task_head()) refuse("not of a model with the head of a task");
 }
 
+bool has_cut_blocks(WeightFormat format, const Shape& shape) {
+  return format == WeightFormat::fp8_block && (shape[0] % kBlock != 0 || shape[1] % kBlock != 0);
+}
+
 bool is_quantized(WeightFormat format, const Param& row) {
   return format != WeightFormat::none && row.place.layer && row.place.param == "weight" &&
          row.shape.rank() == 2;
@@ -201,12 +203,12 @@ QuantizedMatrix::QuantizedMatrix(WeightFormat format, const std::string& name, C
     tensors.push_back(buffer.tensor(e.dtype, e.shape));
   }
   if (format == WeightFormat::int4_awq) {
-    quantize_words(Numbers(name, matrix), matrix.shape(), tensors[0], tensors[1]);
+    quantize_words(Numbers(matrix), matrix.shape(), tensors[0], tensors[1]);
     std::ranges::copy(matrix.shape().extents(), tensors[2].as<std::int64_t>());
     return;
   }
   const bool blocks = format == WeightFormat::fp8_block;
-  quantize_blocks(Numbers(name, matrix), blocks ? kBlock : 1, blocks ? kBlock : matrix.shape()[1],
+  quantize_blocks(Numbers(matrix), blocks ? kBlock : 1, blocks ? kBlock : matrix.shape()[1],
                   tensors[0], tensors[1]);
 }
 

@@ -41,6 +41,9 @@ void check_quantizable(WeightFormat format, const ModelConfig& config);
 // Whether the tensors that a row becomes are in the format.
 bool is_quantized(WeightFormat format, const Param& row);
 
+// Whether a matrix's last blocks are smaller than the others, which vLLM does not read.
+bool has_cut_blocks(WeightFormat format, const Shape& shape);
+
 // quantization_config of config.json; empty for none.
 std::string quantization_config(WeightFormat format);
 
@@ -53,7 +56,7 @@ std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
 // QuantizedMatrix: those tensors, made of the matrix.
 class QuantizedMatrix : public TensorSource {
  public:
-  // Exit::bad_config for numbers that are not finite.
+  // Of finite numbers.
   QuantizedMatrix(WeightFormat format, const std::string& name, ConstTensor matrix);
 
   const std::string& path() const override { return name_; }
