@@ -95,19 +95,20 @@ std::vector<std::int32_t> sequences_of(const ModelSource& source, const Calibrat
     fail(Exit::bad_config, "--calib-seq ", length, ": the tokenizer of ", source.path(), " puts ",
          front.size(), " tokens in front of a text");
   constexpr std::uint64_t kBytesOfToken = 8;  // or more, then more of the file is read
+  const std::uint64_t all = File::open_regular(options.text).size();
+  const std::int64_t most_sequences = std::min(options.size, static_cast<std::int64_t>(all));
+  const std::int64_t enough = most_sequences * each;
   std::vector<std::int32_t> ids;
-  for (std::uint64_t bytes = static_cast<std::uint64_t>(options.size * each) * kBytesOfToken;;
-       bytes *= 2) {
+  for (std::uint64_t bytes = static_cast<std::uint64_t>(enough) * kBytesOfToken;; bytes *= 2) {
     ids.clear();
     encode_alone(*tokenizer, beginning_of(options.text, bytes), ids);
-    if (std::ssize(ids) > options.size * each || bytes >= File::open_regular(options.text).size())
-      break;
+    if (std::ssize(ids) > enough || bytes >= all) break;
   }
   if (std::ssize(ids) < each)
     fail(Exit::bad_data, options.text, ": holds ", ids.size(), " tokens, and a sequence ", each,
          "; see --calib-seq");
   std::vector<std::int32_t> sequences;
-  const std::int64_t count = std::min(options.size, std::ssize(ids) / each);
+  const std::int64_t count = std::min(most_sequences, std::ssize(ids) / each);
   for (auto at = ids.begin(); at != ids.begin() + count * each; at += each) {
     sequences.insert(sequences.end(), front.begin(), front.end());
     sequences.insert(sequences.end(), at, at + each);
