@@ -184,6 +184,19 @@ TEST_F(HostileImageFolder, IsRefusedByName) {
             in_images + "\"do_rescale\" is false, which is not supported");
   EXPECT_EQ(changed(images, "0.00392156862745098", "0.0078125"),
             in_images + "\"rescale_factor\" is 0.0078125, expected 1/255");
+  EXPECT_EQ(changed(images, "ViTImageProcessor", "CLIPImageProcessor"),
+            in_images +
+                "\"image_processor_type\" is \"CLIPImageProcessor\", expected "
+                "\"ViTImageProcessor\"");
+  EXPECT_EQ(changed(images, "\"resample\"", "\"crop_pct\": 0.875, \"resample\""),
+            in_images + "\"crop_pct\" is not supported");
+  EXPECT_EQ(changed(images, "\"resample\"", "\"do_flip_channel_order\": true, \"resample\""),
+            in_images + "\"do_flip_channel_order\" is true, which is not supported");
+  EXPECT_EQ(changed(settings, "\"num_channels\"",
+                    "\"problem_type\": \"multi_label_classification\", \"num_channels\""),
+            in_settings +
+                "\"problem_type\" is \"multi_label_classification\", expected "
+                "\"single_label_classification\"");
   EXPECT_EQ(changed(images, "0.48,", ""), in_images + "\"image_mean\": expected three numbers");
   EXPECT_EQ(changed(images, "0.27", "0"),
             in_settings + "--pixel-std 0,0.26,0.28: 0 divides nothing");

@@ -22,21 +22,30 @@ static std::string_view first_architecture(const ConfigJson& json) {
   return name;
 }
 
-static void read_labels(const ConfigJson& json, ModelConfig& c) {
-  c.num_labels = 2;
-  if (!json.has("id2label")) return;
-  const JsonObject names = json.object("id2label");
+static void read_names(const JsonObject& names, ModelConfig& c) {
   c.num_labels = std::ssize(names.names());
   bool named = false;
   std::string lines;
   for (std::int64_t i = 0; i < c.num_labels; ++i) {
     const std::string name(names.text(std::to_string(i)));
-    if (name.find('\n') != name.npos)
-      names.refuse("a label's name of several lines is not supported");
+    if (name.empty() || name.find('\n') != name.npos)
+      names.refuse("a label's name of ", name.empty() ? "no" : "several",
+                   " lines is not supported");
     named |= name != concat("LABEL_", i);
     lines += (i == 0 ? "" : "\n") + name;
   }
   if (named) c.label_names = lines;
+}
+
+static void read_labels(const ConfigJson& json, ModelConfig& c) {
+  c.num_labels = 2;
+  if (json.has("id2label")) read_names(json.object("id2label"), c);
+  // A score of one label is a number to transformers, too.
+  const std::string_view problem = json.text_or("problem_type", "single_label_classification");
+  const bool scores = problem == "regression" && c.num_labels == 1 && c.family != ModelFamily::vit;
+  if (problem != "single_label_classification" && !scores)
+    json.refuse("\"problem_type\" is ", json_quoted(problem),
+                ", expected \"single_label_classification\"");
 }
 
 // A ViT tells classes, or is the model without a head.

@@ -28,8 +28,7 @@ std::string architecture_of(std::string_view type, const ModelConfig& c) {
 // A label without a name of its own is called as transformers calls it.
 void write_labels(JsonWriter& json, const ModelConfig& c) {
   std::vector<std::string> names = c.labels();
-  for (std::size_t i = 0; c.label_names.empty() && i < names.size(); ++i)
-    names[i] = concat("LABEL_", i);
+  for (std::size_t i = c.named_labels(); i < names.size(); ++i) names[i] = concat("LABEL_", i);
   json.key("id2label").begin_object();
   for (std::size_t i = 0; i < names.size(); ++i) json.member(std::to_string(i), names[i]);
   json.end_object().key("label2id").begin_object();

@@ -143,6 +143,16 @@ void read_image_processor(const std::string& folder, ModelConfig& c) {
   if (const auto error = parse_json(parser, text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject json(root, path);
+  for (const char* const kind : {"image_processor_type", "feature_extractor_type"})
+    if (const std::string_view given = json.text_or(kind, "ViTImageProcessor");
+        given != "ViTImageProcessor" && given != "ViTImageProcessorFast" &&
+        given != "ViTImageProcessorPil" && given != "ViTFeatureExtractor")
+      json.refuse(json_quoted(kind), " is ", json_quoted(given),
+                  ", expected \"ViTImageProcessor\"");
+  for (const char* const more : {"crop_pct", "rescale_offset"})
+    if (json.has(more)) json.refuse(json_quoted(more), " is not supported");
+  for (const char* const more : {"do_flip_channel_order", "do_grayscale"})
+    expect(json, more, false);
   expect(json, "do_resize", true);
   expect(json, "do_rescale", true);
   expect(json, "do_center_crop", false);
@@ -167,8 +177,13 @@ std::string image_processor(const ModelConfig& c) {
   json.member("resample", c.image_filter == "bicubic" ? kBicubic : kBilinear);
   json.member("do_rescale", true).member("rescale_factor", 1 / 255.);
   json.member("do_normalize", true);
-  json.key("image_mean").raw(concat('[', c.pixel_mean, ']'));
-  json.key("image_std").raw(concat('[', c.pixel_std, ']'));
+  for (const auto& [name, flag, list] : {std::tuple("image_mean", "--pixel-mean", c.pixel_mean),
+                                         {"image_std", "--pixel-std", c.pixel_std}}) {
+    json.key(name).begin_array();
+    for (const float number : color_numbers(flag, list)) json.value(number);
+    json.end_array();
+  }
+  json.member("do_convert_rgb", true);
   return json.end_object().text() + "\n";
 }
 

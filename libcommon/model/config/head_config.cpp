@@ -1,6 +1,13 @@
 #include "model/config/head_config.h"
 
+#include <algorithm>
+
 namespace mt {
+
+std::size_t HeadConfig::named_labels() const {
+  return label_names.empty() ? 0
+                             : 1 + static_cast<std::size_t>(std::ranges::count(label_names, '\n'));
+}
 
 std::vector<std::string> HeadConfig::labels() const {
   std::vector<std::string> labels;

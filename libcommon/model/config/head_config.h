@@ -24,8 +24,9 @@ struct HeadConfig {
   std::string label_names;      // what they are of, in their order, a line each; "": numbers
 
   bool has_task_head() const { return !task_head.empty(); }
-  // Their names, or numbers.
+  // Their names, and numbers behind those that have names.
   std::vector<std::string> labels() const;
+  std::size_t named_labels() const;
 };
 
 }  // namespace mt

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -15,7 +16,8 @@ std::array<float, 3> color_numbers(const char* flag, const std::string& list) {
     double number = 0;
     const auto [next, error] = std::from_chars(at, end, number);
     const bool ends = next == end || *next == ',';
-    if (error != std::errc() || !std::isfinite(number) || !ends || (next == end) != (i == 2))
+    if (error != std::errc() || !(std::abs(number) <= std::numeric_limits<float>::max()) || !ends ||
+        (next == end) != (i == 2))
       fail(Exit::bad_config, flag, ' ', list, ": expected three numbers, as in 0.5,0.5,0.5");
     numbers[i] = static_cast<float>(number);
     at = next;

@@ -284,15 +284,22 @@ static void read_positions(const ModelSource& source, const Param& stored,
       .copy_to({0, 0}, out);
 }
 
-// The same of a model of others', whose classes may be called otherwise than folders are.
-static void warn_of_other_classes(const ModelConfig& run, const ModelConfig& stored,
-                                  const std::string& where, const Log& log) {
-  const std::vector<std::string> here = run.labels(), there = stored.labels();
-  if (run.label_names.empty() || stored.label_names.empty() || here.size() != there.size()) return;
+// A model's classes may be called otherwise than this run's folders, which may be fewer.  Training
+// takes them for others of the same numbers, and says so; what is evaluated would be told wrong.
+static void compare_classes(const ModelConfig& run, const ModelConfig& stored,
+                            const std::string& where, const RunOptions& options, bool tells,
+                            const Log& log) {
+  if (run.label_names.empty() || stored.label_names.empty()) return;
+  std::vector<std::string> here = run.labels(), there = stored.labels();
+  here.resize(std::min(here.size(), run.named_labels()));
   const auto [own, other] = std::ranges::mismatch(here, there);
-  if (own != here.end())
-    log.warn(concat(where, ": its class ", own - here.begin(), " is ", *other, ", this run's is ",
-                    *own, "; classes are told by their numbers, in the order of their folders"));
+  if (own == here.end()) return;
+  const std::string text =
+      concat(where, other == there.end() ? ": it has no class " : ": its class ",
+             own - here.begin(), other == there.end() ? "" : " is " + *other, ", this run's is ",
+             *own, "; classes are told by their numbers, in the order of their folders");
+  if (options.evaluation.skip_train) fail(Exit::bad_config, text);
+  if (tells) log.warn(text);
 }
 
 // The weights of a model of others', with what lies beside them.
@@ -317,8 +324,8 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
   }
   const std::string changed = check_same_model(wanted, source->config(), source->path(), true);
   if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
-  if (first && wanted.family == ModelFamily::vit)
-    warn_of_other_classes(wanted, source->config(), source->path(), log);
+  if (wanted.family == ModelFamily::vit)
+    compare_classes(wanted, source->config(), source->path(), options, first, log);
   if (wanted.family != ModelFamily::vit)  // whose words are classes
     check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
                     options.checkpoint.resize_embeddings,
@@ -394,6 +401,8 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::string changed =
       check_same_model(task.model(), stored, place->folder, found.begins_anew);
   if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
+  if (stored.family == ModelFamily::vit && options.evaluation.skip_train)  // else the task does
+    compare_classes(task.model(), stored, place->folder, options, ranks.rank() == 0, log);
   const std::string manifest = checkpoint->manifest_extra();
   check_tokenizer(manifest, place->folder, task.tokenizer(), false,
                   [&] { return tokenizer_in(place->folder, manifest); });

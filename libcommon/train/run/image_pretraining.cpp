@@ -126,11 +126,11 @@ static void check_classes(const ImagePretraining::Trees& trees, std::int64_t mos
          trees[0]->path());
 }
 
-// The names of all classes that the model tells, a line each; none where it tells others, too.
-static std::string label_names_of(const std::vector<std::string>& classes, std::int64_t count) {
+// The names of the classes, a line each; none where a name has lines.
+static std::string label_names_of(const std::vector<std::string>& classes) {
   std::string lines;
   for (const std::string& name : classes) {
-    if (std::ssize(classes) != count || name.find('\n') != name.npos) return {};
+    if (name.find('\n') != name.npos) return {};
     lines += (lines.empty() ? "" : "\n") + replace_invalid_utf8(name);
   }
   return lines;
@@ -148,7 +148,7 @@ std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
         folders[i], i == 0 ? options.vision.shares : ImageTree::Shares());
   if (!options.model.inpaints()) {
     check_classes(trees, options.model.num_classes);
-    options.model.label_names = label_names_of(trees[0]->classes(), options.model.num_classes);
+    options.model.label_names = label_names_of(trees[0]->classes());
   }
   options.complete();
   return std::make_unique<ImagePretraining>(options.model, options.data, options.vision.mask(),
