@@ -12,7 +12,8 @@ namespace mt {
 
 class JsonWriter {
  public:
-  // Of what reads 1 as an integer and 1.0 as a real number, as Python does, and means the type.
+  // A real number that is whole is written as 1, or as 1.0 for readers to whom 1 is an integer and
+  // so of another type, as Python's are.
   enum class Wholes { plain, pointed };
   explicit JsonWriter(Wholes of_reals = Wholes::plain) : of_reals_(of_reals) {}
 

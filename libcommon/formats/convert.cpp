@@ -295,7 +295,7 @@ struct Plan {
     return sum;
   }
 
-  // Of what stands for them in the target.
+  // How many bytes the target has of the rows.
   std::uint64_t written_bytes() const {
     std::uint64_t sum = 0;
     for (const Param& row : table.rows())

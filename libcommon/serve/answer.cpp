@@ -189,7 +189,8 @@ void Answer::failed(const ApiError& error) {
   exchange_->end_stream(false);
 }
 
-// Of a completion's prompt too, where that is shown, with as many alternatives.
+// Writes how likely the tokens are, those of the prompt, too, where it is shown, each with as many
+// alternatives.
 void Answer::write_log_probs(JsonWriter& json, Choice& choice, const Completion& completion) const {
   const std::vector<LogProbs>& all = completion.log_probs();
   std::vector<std::int32_t> ids(completion.made().begin(), completion.made().end());

@@ -149,9 +149,8 @@ void read_image_processor(const std::string& folder, ModelConfig& c) {
         given != "ViTImageProcessorPil" && given != "ViTFeatureExtractor")
       json.refuse(json_quoted(kind), " is ", json_quoted(given),
                   ", expected \"ViTImageProcessor\"");
-  for (const char* const more : {"crop_pct", "rescale_offset"})
-    if (json.has(more)) json.refuse(json_quoted(more), " is not supported");
-  for (const char* const more : {"do_flip_channel_order", "do_grayscale"})
+  if (json.has("crop_pct")) json.refuse("\"crop_pct\" is not supported");
+  for (const char* const more : {"do_flip_channel_order", "do_grayscale", "rescale_offset"})
     expect(json, more, false);
   expect(json, "do_resize", true);
   expect(json, "do_rescale", true);

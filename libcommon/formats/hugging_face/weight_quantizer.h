@@ -56,7 +56,7 @@ std::vector<SafetensorsWriter::Entry> quantized_entries(WeightFormat format,
 // QuantizedMatrix: those tensors, made of the matrix.
 class QuantizedMatrix : public TensorSource {
  public:
-  // Of finite numbers.
+  // The matrix holds finite numbers alone, which the caller has seen to.
   QuantizedMatrix(WeightFormat format, const std::string& name, ConstTensor matrix);
 
   const std::string& path() const override { return name_; }

@@ -22,9 +22,9 @@ struct VisionConfig {
   // What tells classes by the first token: mlp, Megatron's;  linear, transformers';  none: there is
   // no head, and the model makes hidden states.
   std::string vision_head = "mlp";
-  // Of a model that tells classes: what is taken from red, green and blue between 0 and 1, and what
-  // the rest is divided by; and how pixels are weighed where an image becomes larger or smaller,
-  // bilinear or bicubic.
+  // A model that tells classes reads red, green and blue, from 0 to 1, less pixel_mean and divided
+  // by pixel_std; image_filter says how pixels are weighed where an image becomes larger or
+  // smaller, bilinear or bicubic.
   std::string pixel_mean = "0.485,0.456,0.406", pixel_std = "0.229,0.224,0.225";
   std::string image_filter = "bilinear";
 
