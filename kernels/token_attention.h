@@ -6,7 +6,9 @@
 //   keys, values: [slots, kv_stride, kv_heads, head_dim]
 // A sequence's bits depend neither on the others nor on kv_length or kv_stride.
 //
-// Keys before the token's own are read before the kernel ahead has ended (dependent.cuh).
+// Keys before the token's own are read before the kernel ahead has ended (dependent.cuh), but where
+// is_cached: then that kernel is cached_qkv(), and several of the sequences may be one, with a
+// token more each, as their keys and values are in the cache by now.
 //
 // The CPU, older GPUs and more queries a key head than 16 take the two, one after the other.
 #pragma once
@@ -22,6 +24,7 @@ struct TokenAttention {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
   const std::int32_t* first_key = nullptr;  // [sequences], or null
+  bool is_cached = false;                   // the tokens' own keys and values, too
 };
 }  // namespace mt
 

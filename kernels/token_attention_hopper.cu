@@ -218,7 +218,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   }
   const int own = at.last(0), first = max(at.first(0), 0), begin = first / kKeys;
   HeadGroup past = at;
-  past.sizes.kv_length = own;
+  past.sizes.kv_length = p.is_cached ? own + 1 : own;
   WarpTiles<kWarps> coming(begin, own / kKeys + 1 - begin, rank * (kRuns / kBlocks),
                            kRuns / kBlocks);
   WarpTiles<kWarps> tiles = coming;
@@ -234,7 +234,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   };
   for (int i = threadIdx.x; i < 16 * kHeadDim; i += kThreads)
     shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
-  load_next(stage);                               // older than the kernel before
+  if (p.is_cached) wait_for_kernel_before();  // whose keys they are; else they are older
+  load_next(stage);
   const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
   WarpRows<kHeadDim, kKeys> rows(at, 0);
   WarpFound<kHeadDim> found;
@@ -249,7 +250,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
     __syncwarp();
     auto& place = shared.of_warp[warp].stages[stage];
     const int n = tiles.n, run = tiles.run;
-    if (n == own / kKeys) {
+    if (n == own / kKeys && !p.is_cached) {
       const std::int64_t cached = at.key_place(own);
       put_row(place.k.row(own % kKeys), p.keys + cached, shared.own, 0, head_dim);
       put_row(place.v.row(own % kKeys), p.values + cached, shared.own, 1, head_dim);

@@ -39,7 +39,8 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       has_states_(
           std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
-      rows_(std::min(std::max(can_repeat() ? options.rows : 0, options.sequences), kTogether)),
+      rows_(std::min(std::max(keeps_tokens_apart() ? options.rows : 0, options.sequences),
+                     kTogether)),
       asked_(options.asked > 0 ? std::min(options.asked, rows_) : rows_),
       all_at_once_(options.cache_tokens > 0),
       sequences_(static_cast<std::size_t>(options.sequences)) {
@@ -231,7 +232,7 @@ void CachedPass::start(std::int64_t number, std::int64_t adapter) {
 void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
   if (tokens == 0) return;
   Sequence& sequence = at(number);
-  assert(can_take_back() && tokens <= sequence.length);
+  assert(keeps_tokens_apart() && tokens <= sequence.length);
   sequence.length -= tokens;
   assert(!pool_.has_name(sequence.pages[static_cast<std::size_t>(sequence.length / page_tokens_)]));
   if (steps_) steps_->forget();
@@ -317,6 +318,7 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
 CachedPast CachedPass::past(std::span<const std::int64_t> sequences, const PassSize& size) const {
   CachedPast past{.cache = cache_.get(), .longest_memory = room_.read};
   for (const std::int64_t i : sequences) past.longest = std::max(past.longest, length(i));
+  past.repeats = std::ranges::adjacent_find(sequences) != sequences.end();
   if (size.length > 1 || size.read > 0) {
     past.slot = sequences.front();
     past.longest_memory = at(*past.slot).read;

@@ -36,8 +36,8 @@ class CachedPass {
   struct Options {
     std::int64_t vocab_size = 0;    // the tokenizer's: logits are of these tokens
     std::int64_t sequences = 1;     // at most
-    std::int64_t rows = 0;          // tokens of a step at most, where can_repeat(); else, and if 0,
-                                    // one of each sequence
+    std::int64_t rows = 0;          // tokens of a step at most, where keeps_tokens_apart();
+                                    // else, and if 0, one of each sequence
     std::int64_t asked = 0;         // of them those whose logits are asked for at most; 0: all
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
@@ -53,11 +53,9 @@ class CachedPass {
   std::int64_t page_tokens() const { return page_tokens_; }
   const PagePool& pages() const { return pool_; }
   bool has_encoder() const;
-  // Whether tokens can be taken back: none of the layers passes states on.
-  bool can_take_back() const { return !has_states_; }
-  // Whether a sequence may come several times in a pass.  Not on a GPU, whose attention reads a
-  // token's past while other blocks of the same launch write to it.
-  bool can_repeat() const { return !has_states_ && stream_.device() == Device::cpu; }
+  // Whether none of the layers passes states on.  Then tokens can be taken back, and a sequence may
+  // come several times in a pass.
+  bool keeps_tokens_apart() const { return !has_states_; }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
   // adapter: of the model's, which it has from now on, counted from 1; 0: none.
@@ -82,8 +80,8 @@ class CachedPass {
   void see(std::int64_t sequence, std::span<const std::int32_t> ids,
            std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
-  // vocab_size].  Where can_repeat(), a sequence may come several times, one behind the other,
-  // with as many tokens: each gets the bits that it gets alone.
+  // vocab_size].  Where keeps_tokens_apart(), a sequence may come several times, one behind the
+  // other, with as many tokens: each gets the bits that it gets alone.
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
   // Returns such logits of some of these tokens alone, [asked, vocab_size]: `asked` has their

@@ -44,7 +44,7 @@ class ModelDrafts : public Drafts {
  public:
   ModelDrafts(const Model& model, const CachedPass::Options& options)
       : pass_(model, options), seen_(static_cast<std::size_t>(options.sequences)) {
-    if (pass_.has_encoder() || !pass_.can_take_back())
+    if (pass_.has_encoder() || !pass_.keeps_tokens_apart())
       fail(Exit::bad_config,
            "--draft-load: guesses come from a decoder without layers that pass states on");
   }

@@ -18,7 +18,7 @@ void EngineLimits::add_to(CommandLine& cl) {
             "piece; changes no result",
             at_least(0));
   cl.option("--draft-tokens", &draft_tokens, "N",
-            "tokens of each completion to guess, which the model then sees at once, on the CPU; "
+            "tokens of each completion to guess, which the model then sees at once; "
             "changes no result",
             between(0, kFewRows - 1));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
@@ -40,13 +40,9 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                     .page_tokens = options.page_tokens}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
   if (options.limits.draft_tokens == 0) return;
-  if (!pass_.can_take_back())
+  if (!pass_.keeps_tokens_apart())
     fail(Exit::bad_config,
          "--draft-tokens: this model's layers pass states on, which no guess is taken out of");
-  if (!pass_.can_repeat())
-    fail(Exit::bad_config,
-         "--draft-tokens: on a GPU several tokens of a text do not go through the model at once; "
-         "without it, or on the CPU");
   drafts_ = options.draft == nullptr
                 ? ngram_drafts()
                 : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
@@ -190,7 +186,7 @@ void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
 // Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
 // read the weights once.  A prompt says it alone: other pieces are multiplied with other bits.
 bool Engine::is_short(std::int64_t sequence, std::int64_t tokens) {
-  return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.can_repeat() &&
+  return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.keeps_tokens_apart() &&
          at(sequence).completion->read().empty();
 }
 

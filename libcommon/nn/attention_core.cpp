@@ -126,7 +126,8 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,
                     .shape = attended,
-                    .needs_lse = options_.sink.is_there},
+                    .needs_lse = options_.sink.is_there,
+                    .repeats = past.repeats},
                    s.stream);
   options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
 }

@@ -15,6 +15,7 @@ class KvCache;
 struct CachedPast {
   const KvCache* cache = nullptr;
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
+  bool repeats = false;      // a sequence may come several times, with a token more each time
   // Each sequence's pages, [sequences, pages] i32; its slot, and how many tokens it has, those of
   // the Step included: [sequences] i32.
   ConstTensor pages = {}, slots = {}, lengths = {};

@@ -331,7 +331,7 @@ static void cached_qkv(const CachedAttention& p, const CachedQkvShape& shape, St
       });
 }
 
-// One kernel does both.
+// One kernel does both, but where a token may be another's past.
 static void token_attention(const CachedAttention& p, Stream& stream) {
   const Stream::Working working(stream, Family::attention);
   with_gpu_type(p.q.dtype(), [&]<class T>() {
@@ -342,7 +342,8 @@ static void token_attention(const CachedAttention& p, Stream& stream) {
                               .angles = or_null<float>(p.angles),
                               .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
                               .interleaved = p.interleaved,
-                              .first_key = or_null<std::int32_t>(p.first_key)},
+                              .first_key = or_null<std::int32_t>(p.first_key),
+                              .is_cached = p.repeats},
                              p.shape, stream.handle());
   });
 }
@@ -359,10 +360,11 @@ static void join_slots(const Tensor& joined, const Tensor& slots, const ConstTen
 
 void cached_attention(const CachedAttention& p, Stream& stream) {
   const CachedQkvShape shape = check_cached(p);
+  bool at_once = false;
   if constexpr (kWithCuda && cuda::kHopper)
-    if (p.o.device() == Device::cuda && !p.needs_lse && cuda::token_attention_fits(p.shape))
-      return token_attention(p, stream);
-  cached_qkv(p, shape, stream);
+    at_once = p.o.device() == Device::cuda && !p.needs_lse && cuda::token_attention_fits(p.shape);
+  if (!at_once || p.repeats) cached_qkv(p, shape, stream);
+  if (at_once) return token_attention(p, stream);
   const bool joins = bool(p.joined_keys);
   AttentionShape attended = p.shape;
   if (joins) {

@@ -157,6 +157,7 @@ struct CachedAttention {
   bool interleaved = false;
   AttentionShape shape = {};
   bool needs_lse = false;  // otherwise lse may stay as it is
+  bool repeats = false;    // a sequence may come several times, with a token more each time
 };
 void cached_attention(const CachedAttention& problem, Stream& stream);
 

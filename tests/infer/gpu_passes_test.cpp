@@ -162,6 +162,40 @@ TEST_P(GpuPasses, SequencesDoNotNoticeEachOther) {
   }
 }
 
+// Several tokens of a sequence in a pass get the bits that they get one by one: beside others, over
+// the end of a tile of keys and that of a page, many times, as blocks run in any order.
+TEST_P(GpuPasses, TokensOfASequenceSeeEachOther) {
+  const std::vector<std::int64_t> times{5, 1, 16, 2};
+  const std::vector<std::size_t> prompts{14, 250, 505, 1};
+  const auto ids = some_tokens(600, kVocabulary);
+  CachedPass apart = on_gpu(4);
+  CachedPass together(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = 4, .rows = 64});
+  std::vector<std::int64_t> sequences;
+  std::vector<std::int32_t> next;
+  std::vector<HostTensor> expected;
+  for (std::size_t n = 0; n < times.size(); ++n) {
+    const auto number = static_cast<std::int64_t>(n);
+    for (CachedPass* const pass : {&apart, &together})
+      pass->next_logits(number, std::span(ids).first(prompts[n]));
+    for (std::size_t i = prompts[n]; i < prompts[n] + static_cast<std::size_t>(times[n]); ++i) {
+      sequences.push_back(number);
+      next.push_back(ids[i]);
+      expected.push_back(clone(apart.next_logits(std::span(&number, 1), std::span(&ids[i], 1))));
+    }
+  }
+  for (int again = 0; again < 50; ++again) {
+    const ConstTensor logits = together.next_logits(sequences, next);
+    for (std::size_t row = 0; row < expected.size(); ++row)
+      ASSERT_PRED_FORMAT2(
+          same_bits,
+          logits.rows(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row) + 1),
+          expected[row].view())
+          << "sequence " << sequences[row] << ", row " << row << ", time " << again;
+    for (std::size_t n = 0; n < times.size(); ++n)
+      together.take_back(static_cast<std::int64_t>(n), times[n]);
+  }
+}
+
 // Tokens are those that the logits give, whatever runs ahead: sequences go on, one ends, another
 // begins, a choice changes; captured steps and the first ones; until the positions are used up.
 TEST_P(GpuPasses, TokensAsTheLogits) {
