@@ -1,8 +1,9 @@
-// The keys of a sequence's key head are dealt out in tiles: to eight runs, and in each to warps by
-// turns.  What a warp finds in each run is merged in the order of the runs, and then what the warps
-// found.  Where heads are few, eight blocks have a run each and send what they found of a query to
-// one of them; where they are many, one block takes the runs one after the other.  Each block turns
-// the queries for itself; the one that has the token's own place turns its key.
+// The keys of a sequence's key head are dealt out in tiles: to eight runs, one behind the other,
+// and to warps by turns.  What a warp finds in each run is merged in the order of the runs, and
+// then what the warps found.  Where heads are few, eight blocks have a run each and send what they
+// found of a query to one of them; where they are many, one block takes the runs one after the
+// other.  Each block turns the queries for itself; the one that has the token's own place turns its
+// key.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
@@ -164,34 +165,32 @@ __device__ void put_row(T* to, T* cached, const Tile& own, int row, int head_dim
   }
 }
 
-// The tiles of a warp in runs [run, end_run), one after the other.
+// The tiles of a warp in some of the runs, one after the other.
 template <int kWarps>
 struct WarpTiles {
-  const int begin, end, of_run;  // tiles
-  int run, end_run, n;
+  const int of_run, end;  // tiles
+  int run, end_of_run, n;
 
   __device__ WarpTiles(int first, int tiles, int first_run, int runs)
-      : begin(first),
-        end(first + tiles),
-        of_run((tiles + kRuns - 1) / kRuns),
+      : of_run((tiles + kRuns - 1) / kRuns),
+        end(first + min((first_run + runs) * of_run, tiles)),
         run(first_run),
-        end_run(first_run + runs) {
+        end_of_run(first + (first_run + 1) * of_run) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, before = first_run * of_run;
+    n = first + before + ((warp - before) & (kWarps - 1));
     enter();
   }
-  __device__ bool are_left() const { return run < end_run; }
+  __device__ bool are_left() const { return n < end; }
+  // The run changes with its last tile.
   __device__ void advance() {
     n += kWarps;
-    skip();
+    enter();
   }
 
  private:
   __device__ void enter() {
-    n = begin + run * of_run + static_cast<int>(threadIdx.x) / 32;
-    skip();
-  }
-  __device__ void skip() {
-    while (run < end_run && n >= min(begin + (run + 1) * of_run, end))
-      n = begin + ++run * of_run + static_cast<int>(threadIdx.x) / 32;
+    if (n >= end) ++run;
+    for (; n < end && n >= end_of_run; end_of_run += of_run) ++run;
   }
 };
 
