@@ -5,6 +5,8 @@
 
 namespace mt {
 
+static constexpr std::int64_t kPiecesOfGpu = 4;  // of prompts, that a step reads
+
 void EngineLimits::add_to(CommandLine& cl) {
   cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
             "completions at a time; changes no result", between(1, 1024));
@@ -15,7 +17,7 @@ void EngineLimits::add_to(CommandLine& cl) {
       at_least(0));
   cl.option("--prefill-tokens", &prefill_tokens, "N",
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
-            "piece; changes no result",
+            "piece, on a GPU four; changes no result",
             at_least(0));
   cl.option("--draft-tokens", &draft_tokens, "N",
             "tokens of each completion to guess, which the model then sees at once; "
@@ -39,6 +41,9 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
+  if (options_.limits.prefill_tokens == 0)
+    options_.limits.prefill_tokens =
+        pass_.page_tokens() * (model.table().device() == Device::cuda ? kPiecesOfGpu : 1);
   if (options.limits.draft_tokens == 0) return;
   if (!pass_.keeps_tokens_apart())
     fail(Exit::bad_config,

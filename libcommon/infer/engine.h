@@ -26,7 +26,7 @@ struct EngineLimits {
   std::int64_t max_requests = 8;    // continued at a time
   int threads = 0;                  // of the CPU; 0: one a core
   std::int64_t cache_tokens = 0;    // of all texts together; 0: as many as they come to
-  std::int64_t prefill_tokens = 0;  // of prompts, that a step reads at least; 0: a piece
+  std::int64_t prefill_tokens = 0;  // of prompts, that a step reads at least; 0: what suits
   std::int64_t draft_tokens = 0;    // of each text, that a step tries to add to its next
 
   void add_to(CommandLine& cl);
