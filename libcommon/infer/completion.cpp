@@ -136,9 +136,11 @@ void Completion::take_token(std::int32_t token, std::span<const double> logits) 
   }
   ids_.push_back(token);
   if (match_) match_->take(token);
-  const std::size_t before = text_.size();
-  decoder_->push(token, text_);
-  drop_prompt(before);
+  if (options_.show_special || !model_.tokenizer.is_special(token)) {
+    const std::size_t before = text_.size();
+    decoder_->push(token, text_);
+    drop_prompt(before);
+  }
   if (cut_at_stop())
     finish_ = Finish::stop;  // what the decoder holds comes behind it
   else if (is_last(token) || (match_ && match_->ends()))

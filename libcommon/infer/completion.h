@@ -30,6 +30,7 @@ struct CompletionOptions {
   // What requests ask for and no option does.
   std::int64_t adapter = 0;   // of the model's, counted from 1; 0: none
   bool include_stop = false;  // the text ends with its stop text
+  bool show_special = true;   // the text has special tokens that are made (text/tokenizer.h)
   // Tokens behind which the text ends, with them: of the second kind two of them, or one of the
   // first.
   std::vector<std::int32_t> last_tokens = {};

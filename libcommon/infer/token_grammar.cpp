@@ -22,14 +22,10 @@ static std::vector<std::string> bytes_of_tokens(const Tokenizer& tokenizer, std:
 TokenTrie::TokenTrie(const Tokenizer& tokenizer, std::int64_t vocab_size,
                      std::span<const std::int32_t> without)
     : bytes_(bytes_of_tokens(tokenizer, vocab_size)) {
-  const SpecialTokens special = tokenizer.special_ids();
-  const auto is_special = [&](std::int32_t id) {
-    return std::ranges::count(without, id) > 0 || id == tokenizer.eod() || id == special.bos ||
-           id == special.eos || id == special.cls || id == special.sep || id == special.mask ||
-           id == special.pad || id == special.unk || std::ranges::count(special.extra, id) > 0;
-  };
   for (std::int32_t id = 0; id < std::ssize(bytes_); ++id) {
-    if (is_special(id)) bytes_[static_cast<std::size_t>(id)].clear();
+    // Other marks may be a grammar's: of calls, say.
+    if (std::ranges::count(without, id) > 0 || tokenizer.has_role(id))
+      bytes_[static_cast<std::size_t>(id)].clear();
     if (!bytes(id).empty()) tokens_.push_back(id);
   }
   std::ranges::stable_sort(tokens_, {},

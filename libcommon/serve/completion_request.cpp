@@ -51,7 +51,7 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.include_stop = fields.flag("include_stop_str_in_output").value_or(false);
   o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32, 300);
   o.ignore_eod = fields.flag("ignore_eos").value_or(false);
-  fields.refuse("skip_special_tokens", "special tokens are never shown", "true");
+  o.show_special = !fields.flag("skip_special_tokens").value_or(true);
   fields.pass_over({"user", "metadata", "store", "service_tier"});
 }
 

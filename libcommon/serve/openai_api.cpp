@@ -54,6 +54,7 @@ static void read_calls(const Serving& serving, RequestFields& fields, Completion
   if (!request.calls)
     throw ApiError{.message = "tools: the model's chat template has no form of calls that is known",
                    .param = "tools"};
+  request.options.show_special = true;  // a mark of calls may be special
   if (tools.must_call.empty()) return;
   if (request.options.grammar)
     RequestFields::wrong("response_format", "text, where a tool must be called");

@@ -80,7 +80,8 @@ void serve_page(const Serving&, const std::shared_ptr<Exchange>& exchange) {
   exchange->answer(200, "text/html; charset=utf-8", std::string(kPage),
                    {{"Content-Security-Policy",
                      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-                     "connect-src 'self'; img-src data:"}});
+                     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                     "frame-ancestors 'none'"}});
 }
 
 void serve_health(const Serving&, const std::shared_ptr<Exchange>& exchange) {

@@ -18,6 +18,7 @@ class NullTokenizer : public Tokenizer {
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return eod_ + 1; }
   std::int32_t eod() const override { return eod_; }
+  bool is_special(std::int32_t) const override { return false; }  // each number is text
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
 

@@ -220,6 +220,12 @@ std::string known_types() {
 
 }  // namespace
 
+bool Tokenizer::has_role(std::int32_t id) const {
+  const SpecialTokens ids = special_ids();
+  return id == eod() || id == ids.cls || id == ids.sep || id == ids.mask || id == ids.pad ||
+         id == ids.bos || id == ids.eos || id == ids.unk || std::ranges::count(ids.extra, id) > 0;
+}
+
 std::string Tokenizer::decode_text(std::span<const std::int32_t> ids) const {
   return replace_invalid_utf8(decode(ids));
 }

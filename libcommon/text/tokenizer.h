@@ -56,6 +56,10 @@ class Tokenizer {
   virtual std::int32_t bos() const { return -1; }  // that begins one; -1: there is none
   virtual std::string_view type() const = 0;       // "GPT2BPETokenizer"
   virtual SpecialTokens special_ids() const { return {.bos = bos(), .eos = eod()}; }
+  // Is the token a mark, such as the end of a text, rather than a part of one?  transformers leaves
+  // these out where skip_special_tokens is true.
+  virtual bool is_special(std::int32_t id) const { return has_role(id); }
+  bool has_role(std::int32_t id) const;  // whether it is one of special_ids()
   // Does the token go on with the word of the one before, as WordPiece's that begin with "##" do?
   virtual bool continues_word(std::int32_t) const { return false; }
   // A hash of the type and the content of the files that define what encode() does.

@@ -105,7 +105,7 @@ TikTokenizer::TikTokenizer(const TokenizerOptions& given) {
   const TokenizerOptions options = with_tekken(given, content);
   split_ = splitter_of(options.tiktoken_pattern);
   const std::int64_t size = options.vocab_size > 0 ? options.vocab_size : kDefaultVocabSize;
-  const std::int64_t special = options.tiktoken_num_special_tokens;
+  const std::int64_t special = special_ = options.tiktoken_num_special_tokens;
   if (size > (1 << 30) || special >= size)
     fail(Exit::usage, "--vocab-size ", size, ": expected ", special + 1, " to ", 1 << 30,
          ", with --tiktoken-num-special-tokens ", special);

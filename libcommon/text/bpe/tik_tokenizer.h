@@ -51,6 +51,7 @@ class TikTokenizer : public Tokenizer {
   std::int32_t vocab_size() const override { return tokens_.size(); }
   std::int32_t eod() const override { return eod_; }  // of </s>
   std::int32_t bos() const override { return bos_; }  // of <s>
+  bool is_special(std::int32_t id) const override { return id >= 0 && id < special_; }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
 
@@ -59,6 +60,7 @@ class TikTokenizer : public Tokenizer {
   TokenBytes tokens_;
   std::optional<ByteBpe> bpe_;  // there once the constructor is done
   std::int32_t eod_ = 0, bos_ = 0;
+  std::int64_t special_ = 0;  // tokens before those of the ranks
   std::string identity_;
 };
 

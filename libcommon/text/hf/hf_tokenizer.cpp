@@ -181,6 +181,7 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
   std::vector<HfAddedToken> raw, normalized, all = added.searched();
   for (const HfAddedToken& token : all) {
     added_.insert(token.id);
+    if (token.special) marks_.insert(token.id);
     const bool was_normalized = version >= 5 && added.was_normalized(token.id);
     HfAddedToken normal = token;
     if (token.normalized || was_normalized) normalizer.apply(normal.content);

@@ -69,6 +69,8 @@ class HfTokenizer : public Tokenizer {
   std::int32_t unknown() const { return unknown_; }  // unk_token; -1: there is none
   // Is the token found in a text before anything else is done with it?
   bool is_added(std::int32_t id) const { return added_.contains(id); }
+  // Those of special_ids() and what its files call special.
+  bool is_special(std::int32_t id) const override { return marks_.contains(id) || has_role(id); }
 
   // The files that such a tokenizer is read from; the first is the tokenizer.json, if there is one.
   static std::vector<HfConfigFile> files(const std::string& path);
@@ -102,7 +104,7 @@ class HfTokenizer : public Tokenizer {
   HfTemplate template_;
   SpecialTokens special_;
   std::int32_t unknown_ = -1;
-  std::set<std::int32_t> added_;
+  std::set<std::int32_t> added_, marks_;  // of these the special ones
   std::string_view class_;
   std::string note_;
   bool clean_up_ = false;
