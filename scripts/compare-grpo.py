@@ -4,11 +4,13 @@
 The Llama and the Qwen3 of testdata/trl learn from 160 stored rollouts, two groups of four a step, in order, with a
 constant learning rate, by every loss.  The rollouts were written by nobody: texts of testdata/stories with rewards by
 chance, some without one, and log-probabilities of a model that is near the one that learns, so that ratios are clipped.
-TRL is given them in the place of what it would generate, in their order where several steps share them.  Losses and gradient norms must agree to 1e-4, relative to
-what is greater than 1; the divergence and the share of tokens that were clipped are compared, too.
+TRL is given them in the place of what it would generate, in their order where several steps share them.  Losses and
+gradient norms must agree to 1e-4, relative to what is greater than 1; the divergence and the share of tokens that were
+clipped are compared, too.  So is, to 1e-5, what the reward model of testdata/trl says of texts that mt-finetune draws.
 
   --program PATH   also run mt-finetune, and compare
-  --keep FOLDER    write rollouts.jsonl and TRL's numbers there: testdata/trl is made so
+  --keep FOLDER    write rollouts.jsonl, TRL's numbers and what the reward model says of some texts there: testdata/trl is
+                   made so
   --only LOSS      of the losses only this one
 
 Needs from PyPI: trl, transformers, torch (tried with 1.16.0, 5.24.0, 2.15.0).
@@ -134,6 +136,38 @@ def by_program(program, case, folder, lines):
     return [[e["loss"], e["grad_norm"], e["kl"], e["clipped_low"], e["clipped_high"]] for e in steps]
 
 
+def judge():
+    """What transformers says of a text, at its last token, also where that is the padding's."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(MODELS / "llama-reward", dtype=torch.float32)
+    model.config.pad_token_id = None
+
+    def say(ids):
+        with torch.no_grad():
+            return model(torch.tensor([ids])).logits[0, 0].item()
+    return say
+
+
+def keep_judged(rollouts, path):
+    say = judge()
+    texts = [one["prompt_ids"] + one["completion_ids"] for one in rollouts[:12]]
+    path.write_text(f"# scripts/compare-grpo.py; transformers {transformers.__version__}, torch {torch.__version__}: what "
+                    "llama-reward says, and of which tokens\n"
+                    + "".join(f"{say(ids):.7f} {' '.join(map(str, ids))}\n" for ids in texts))
+
+
+def compare_judged(program, top):
+    prompts = pathlib.Path(top) / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in ("Who?\n", "What then?\n", "And?\n")))
+    subprocess.run([program, "grpo", "--load", MODELS / "llama", "--prompts", prompts, "--quiet", "--save-rollouts",
+                    f"{top}/kept", "--reward", f"rm=0.5:{MODELS / 'llama-reward'}", *OPTIONS], check=True)
+    say, apart = judge(), []
+    for kept in sorted(pathlib.Path(f"{top}/kept").iterdir()):
+        for one in map(json.loads, kept.read_text().splitlines()):
+            apart.append(abs(one["reward"] - 0.5 * say(one["prompt_ids"] + one["completion_ids"])))
+    print(f"reward model: {len(apart)} texts, largest difference {max(apart):.1e}", flush=True)
+    return max(apart) > 1e-5
+
+
 def main():
     trl.trainer.grpo_trainer.shuffle_sequence_dict = lambda batch: batch
     args = arguments(__doc__, only={"choices": CASES})
@@ -144,6 +178,9 @@ def main():
         rollouts = list(make_rollouts())
         lines = keep / "rollouts.jsonl"
         lines.write_text("".join(json.dumps(one) + "\n" for one in rollouts))
+        keep_judged(rollouts, keep / "llama-reward.golden")
+        if args.program:
+            differs |= compare_judged(args.program, top)
         for kind in ("llama", "qwen3"):
             golden = [f"# scripts/compare-grpo.py; trl {trl.__version__}, transformers {transformers.__version__}, torch "
                       f"{torch.__version__}: loss, gradient norm, kl, shares of tokens clipped below and above"]

@@ -133,9 +133,12 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   const ModelConfig& config = source->config();
   if (std::ranges::find(use.families, config.family) == use.families.end())
     fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);
-  if (config.has_task_head())
-    fail(Exit::bad_config, source->path(), ": has the head of a task, ", config.task_head,
-         ", with which no text is continued or scored");
+  if (config.task_head != use.task_head && !config.has_task_head())
+    fail(Exit::bad_config, source->path(), ": has no head of a task, ", use.task_head, ": a model ",
+         use.others);
+  if (config.task_head != use.task_head)
+    fail(Exit::bad_config, source->path(), ": has the head of a task, ", config.task_head, ", ",
+         use.task_head.empty() ? "with which no text is continued or scored" : use.others);
   LoadedModel loaded{.model = make_model(config, {{.end = config.all_layers()}}),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),

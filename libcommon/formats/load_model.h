@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/model_source.h"
@@ -60,17 +61,19 @@ std::optional<std::int32_t> start_token_of(const ModelSource& source, const Toke
 std::vector<std::int32_t> end_tokens_of(const ModelSource& source);
 
 // ModelUse: the families of models that a program can use, and what it says of the others, as in
-// "is a BERT, with which no text is continued".
+// "is a BERT, with which no text is continued"; and the head of a task that they must have, else
+// none.
 struct ModelUse {
   std::vector<ModelFamily> families;
   const char* others;
+  std::string_view task_head = {};
 };
 
 // The model at `path`, of whatever format open_model() finds there, its values on the device in the
 // type that computes; the same bits as of the torch_dist checkpoint that mt-convert makes of it.
 // The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
-// Exit::no_input if there is no model.  Exit::bad_config for a family that is of no use, for
-// another tokenizer than the checkpoint's, and for a given one with more tokens than the model
+// Exit::no_input if there is no model.  Exit::bad_config for a family or a head that is of no use,
+// for another tokenizer than the checkpoint's, and for a given one with more tokens than the model
 // knows.
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute, const ModelUse& use,

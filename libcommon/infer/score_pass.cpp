@@ -75,15 +75,15 @@ void ScorePass::score_all(std::vector<Item> items, std::int64_t most_rows) {
   for (std::span<const Item> left(items); !left.empty();) {
     const std::int64_t length =
         padded_length(static_cast<std::int64_t>(left.front().ids.size()) - 1);
-    const std::int64_t unit = tile_sequences(length), most = tokens_ / length / unit * unit;
-    auto sequences = static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, std::ssize(left)));
+    auto sequences = static_cast<std::size_t>(
+        std::min<std::int64_t>(sequences_within(tokens_, length), std::ssize(left)));
     std::int64_t rows = 0;
     for (std::size_t i = 0; i < sequences; ++i) {
       rows += room_of(left[i].nll.size());
       if (i > 0 && rows > most_rows) sequences = i;
     }
-    const bool fills_one = sequences == 1 && length > kRowTile / 2;
-    score_batch(left.first(sequences), fills_one ? round_up(length, kRowTile) : length);
+    score_batch(left.first(sequences),
+                length_in_pass(static_cast<std::int64_t>(sequences), length));
     if (scored_) {
       std::int64_t tokens = 0;
       for (const Item& item : left.first(sequences)) tokens += std::ssize(item.nll);

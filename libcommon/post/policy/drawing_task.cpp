@@ -19,15 +19,23 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
                  options.seq_length),
       parts_(std::move(parts)),
       rules_(reward_rules(options.rewards)) {
-  for (const RewardRule& rule : rules_)
+  for (const RewardRule& rule : rules_) {
     if (rule.is_program())
       programs_.push_back({RewardProgram(rule.argument, options.reward_timeout), rule.weight});
+    if (rule.is_model()) judging_models_.push_back({rule.weight});
+  }
   const RankOptions& ranks = options.run.ranks;
-  for (int i = 0; parts_.reference && i < (ranks.has_processes() ? 1 : ranks.count); ++i)
-    score_reference_.push_back(std::make_unique<ScorePass>(
-        *parts_.reference->model, ScorePass::Options{.vocab_size = parts_.reference->vocab_size(),
-                                                     .window = options.seq_length,
-                                                     .threads = ranks.threads_of_each()}));
+  for (int i = 0; i < (ranks.has_processes() ? 1 : ranks.count); ++i) {
+    if (parts_.reference)
+      score_reference_.push_back(std::make_unique<ScorePass>(
+          *parts_.reference->model, ScorePass::Options{.vocab_size = parts_.reference->vocab_size(),
+                                                       .window = options.seq_length,
+                                                       .threads = ranks.threads_of_each()}));
+    for (std::size_t m = 0; m < judging_models_.size(); ++m)
+      judging_models_[m].passes.push_back(std::make_unique<RewardPass>(
+          *parts_.reward_models[m]->model,
+          RewardPass::Options{.longest = options.seq_length, .threads = ranks.threads_of_each()}));
+  }
 }
 
 DrawingTask::~DrawingTask() = default;
@@ -73,6 +81,8 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
     const PolicyPrompt& asked =
         prompt(first_prompt + static_cast<std::int64_t>(i) / options_.num_generations);
     drawn[i].rollout.reward = reward_of(rules_, drawn[i].text, asked.answer.value_or(""));
+    for (std::size_t m = 0; m < judging_models_.size(); ++m)
+      drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
     responses.push_back({.prompt = asked.text,
                          .text = drawn[i].text,
                          .answer = asked.answer ? &*asked.answer : nullptr,
@@ -114,9 +124,7 @@ bool DrawingTask::judge(std::span<DrawnText> drawn, std::int64_t first_prompt,
 // What the reference says of them.
 void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
   if (score_reference_.empty() || drawn.empty()) return;
-  ScorePass& score = *score_reference_[options_.run.ranks.has_processes()
-                                           ? 0
-                                           : static_cast<std::size_t>(ranks.rank())];
+  ScorePass& score = *score_reference_[place_here(ranks)];
   std::vector<std::vector<double>> nll;
   for (const DrawnText& one : drawn)
     nll.emplace_back(static_cast<std::size_t>(one.rollout.text.targets()));
@@ -130,6 +138,17 @@ void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
   for (std::size_t i = 0; i < drawn.size(); ++i)
     for (const double each : nll[i])
       drawn[i].rollout.reference.push_back(static_cast<float>(std::min(0.0, -each)));
+}
+
+// What reward models say of them, each asked at a text's last token.
+void DrawingTask::judge_by_models(std::span<DrawnText> drawn, const Group& ranks) const {
+  std::vector<std::span<const std::int32_t>> ids;
+  for (const DrawnText& one : drawn) ids.emplace_back(one.rollout.text.ids);
+  std::vector<double> said(drawn.size());
+  for (const JudgingModel& model : judging_models_) {
+    model.passes[place_here(ranks)]->judge(ids, said);
+    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].judged.push_back(said[i]);
+  }
 }
 
 // A text that is nearly as long as it may be loses a part of the penalty, as DAPO's do
@@ -165,7 +184,10 @@ std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& m
                   .sampling = sampling,
                   .threads = options_.run.ranks.threads_of_each(),
                   .ends = drawing.ends});
-  if (own) refer(*own, drawing.ranks);
+  if (own) {
+    refer(*own, drawing.ranks);
+    judge_by_models(*own, drawing.ranks);
+  }
   std::optional<std::vector<DrawnText>> drawn = all_texts(drawing.ranks, std::move(own));
   if (!drawn) return std::nullopt;
   for (std::size_t i = 0; i < drawn->size(); ++i) {
@@ -239,6 +261,10 @@ void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration)
 // Ranks that are threads read one task's samples.
 bool DrawingTask::has_samples(const Group& ranks) const {
   return ranks.rank() == 0 || options_.run.ranks.has_processes();
+}
+
+std::size_t DrawingTask::place_here(const Group& ranks) const {
+  return options_.run.ranks.has_processes() ? 0 : static_cast<std::size_t>(ranks.rank());
 }
 
 void DrawingTask::learn_from(std::vector<Rollout> rollouts, std::int64_t first) const {

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "formats/load_model.h"
+#include "infer/reward_pass.h"
 #include "infer/score_pass.h"
 #include "post/packed_task.h"
 #include "post/policy/drawn_samples.h"
@@ -34,7 +35,8 @@ class DrawingTask final : public PackedTask {
     Data words;                            // without texts
     std::vector<std::int32_t> end_tokens;  // that end a text; empty: the tokenizer's eod()
     std::vector<PolicyPrompt> prompts;
-    std::unique_ptr<LoadedModel> reference;  // null: there is none
+    std::unique_ptr<LoadedModel> reference;                   // null: there is none
+    std::vector<std::unique_ptr<LoadedModel>> reward_models;  // of the rules rm, in their order
   };
   DrawingTask(const PolicyOptions& options, Parts parts);
   ~DrawingTask() override;
@@ -61,6 +63,7 @@ class DrawingTask final : public PackedTask {
   // Rank 0 judges, and all know; false where the run is to end.
   bool judge(std::span<DrawnText> drawn, std::int64_t first_prompt, const Drawing& drawing) const;
   void refer(std::span<DrawnText> drawn, const Group& ranks) const;
+  void judge_by_models(std::span<DrawnText> drawn, const Group& ranks) const;
   void shape(Rollout& rollout) const;
   // Asked: a part of the run's prompts.
   struct Asked {
@@ -83,7 +86,8 @@ class DrawingTask final : public PackedTask {
   void keep(std::span<const DrawnText> drawn, std::int64_t iteration) const;
   std::string kept(std::int64_t iteration) const;  // the file
   void go_on_from_kept(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
-  bool has_samples(const Group& ranks) const;  // whether this rank makes them
+  bool has_samples(const Group& ranks) const;        // whether this rank makes them
+  std::size_t place_here(const Group& ranks) const;  // of this rank among those of this process
   const PolicyPrompt& prompt(std::int64_t number) const {
     return parts_.prompts[static_cast<std::size_t>(number % std::ssize(parts_.prompts))];
   }
@@ -97,7 +101,12 @@ class DrawingTask final : public PackedTask {
     double weight;
   };
   std::vector<Program> programs_;
-  std::vector<std::unique_ptr<ScorePass>> score_reference_;  // of each rank of this process
+  struct JudgingModel {
+    double weight;
+    std::vector<std::unique_ptr<RewardPass>> passes = {};  // of each rank of this process
+  };
+  std::vector<JudgingModel> judging_models_;
+  std::vector<std::unique_ptr<ScorePass>> score_reference_;  // likewise
   std::unique_ptr<SampleSet> set_;
   DrawnSamples* samples_ = nullptr;         // the set's
   std::unique_ptr<SampleSet> scored_;       // what is drawn at once, each text once

@@ -57,10 +57,11 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
        {one.text.ids.size(), static_cast<std::size_t>(one.prompt_tokens()), one.reference.size(),
-        drawn.text.size(), static_cast<std::size_t>(one.truncated)})
+        drawn.judged.size(), drawn.text.size(), static_cast<std::size_t>(one.truncated)})
     numbers.push_back(static_cast<double>(count));
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
+  numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
   for (const char c : drawn.text) numbers.push_back(static_cast<unsigned char>(c));
 }
 
@@ -71,7 +72,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     return number;
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
-  const std::size_t ids = count(), prompt = count(), references = count(), bytes = count();
+  const std::size_t ids = count(), prompt = count(), references = count(), judges = count(),
+                    bytes = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
   Example& text = drawn.rollout.text;
@@ -81,6 +83,7 @@ static DrawnText take_text(std::span<const double>& numbers) {
   }
   for (std::size_t i = 0; i < references; ++i)
     drawn.rollout.reference.push_back(static_cast<float>(take()));
+  for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
   for (std::size_t i = 0; i < bytes; ++i)
     drawn.text += static_cast<char>(static_cast<unsigned char>(take()));
   return drawn;

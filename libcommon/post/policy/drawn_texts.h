@@ -33,6 +33,7 @@ struct DrawOptions {
 struct DrawnText {
   Rollout rollout = {};   // without reward and file; the token that ends the text is of it
   std::string text = {};  // what was written, without that
+  std::vector<double> judged = {};  // by each reward model
 };
 
 // Of prompts `first` and those behind it of the run, group by group.  The model's values must not

@@ -25,21 +25,42 @@ static std::string reference_of(const PolicyOptions& options) {
                           : options.stored->where;
 }
 
+// A model that reads the policy's texts as they are; `option` says which it is.
+static std::unique_ptr<LoadedModel> load_reader(const std::string& option, const std::string& path,
+                                                const PolicyOptions& options,
+                                                const Tokenizer& tokenizer, const ModelUse& use) {
+  auto loaded = std::make_unique<LoadedModel>(load_model(path, {}, options.run.compute, use));
+  if (loaded->tokenizer->identity() != tokenizer.identity())
+    fail(Exit::bad_config, option, path, ": has another tokenizer than the model");
+  if (loaded->model->config().max_position_embeddings < options.seq_length)
+    fail(Exit::bad_config, option, path, ": has ", loaded->model->config().max_position_embeddings,
+         " positions, less than --seq-length ", options.seq_length);
+  return loaded;
+}
+
 static std::unique_ptr<LoadedModel> load_reference(const PolicyOptions& options,
                                                    const Tokenizer& tokenizer) {
   const std::string path = reference_of(options);
   if (path.empty()) return nullptr;
-  auto loaded = std::make_unique<LoadedModel>(
-      load_model(path, {}, options.run.compute,
-                 {.families = {ModelFamily::gpt, ModelFamily::mixtral},
-                  .others = "to which nothing that grpo trains can stay near"}));
-  if (loaded->tokenizer->identity() != tokenizer.identity())
-    fail(Exit::bad_config, "--reference ", path, ": has another tokenizer than the model");
-  if (loaded->model->config().max_position_embeddings < options.seq_length)
-    fail(Exit::bad_config, "--reference ", path, ": has ",
-         loaded->model->config().max_position_embeddings, " positions, less than --seq-length ",
-         options.seq_length);
-  return loaded;
+  return load_reader("--reference ", path, options, tokenizer,
+                     {.families = {ModelFamily::gpt, ModelFamily::mixtral},
+                      .others = "to which nothing that grpo trains can stay near"});
+}
+
+static std::vector<std::unique_ptr<LoadedModel>> load_reward_models(const PolicyOptions& options,
+                                                                    const Tokenizer& tokenizer) {
+  std::vector<std::unique_ptr<LoadedModel>> models;
+  for (const RewardRule& rule : reward_rules(options.rewards)) {
+    if (!rule.is_model()) continue;
+    models.push_back(load_reader("--reward rm:", rule.argument, options, tokenizer,
+                                 {.families = {ModelFamily::gpt},
+                                  .others = "with which no text is rewarded",
+                                  .task_head = kScoreHead}));
+    if (const std::int64_t labels = models.back()->model->config().num_labels; labels != 1)
+      fail(Exit::bad_config, "--reward rm:", rule.argument, ": says ", labels,
+           " numbers of a text, expected 1");
+  }
+  return models;
 }
 
 // What another run has kept is replaced only by who was told to.
@@ -81,7 +102,8 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
   DrawingTask::Parts parts{.words = {},
                            .end_tokens = {},
                            .prompts = std::move(read.prompts),
-                           .reference = load_reference(options, *words.tokenizer)};
+                           .reference = load_reference(options, *words.tokenizer),
+                           .reward_models = load_reward_models(options, *words.tokenizer)};
   if (options.stored)
     parts.end_tokens =
         end_tokens_of(*open_model(options.stored->where, {.check_while_reading = true}));

@@ -120,7 +120,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
             "number, math, format or regex:EXPRESSION, or with --prompts cmd:PROGRAM, what a "
-            "program says; a weight stands in front of a colon; several are added up");
+            "program says, or rm:PATH, what a reward model says; a weight stands in front of a "
+            "colon; several are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
             "how long a program may take for the texts of a step", greater_than(0));
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
@@ -228,8 +229,9 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
-      if (rule.is_program())
-        fail(Exit::usage, "--reward cmd:", rule.argument, ": judges the texts of --prompts alone");
+      if (rule.is_program() || rule.is_model())
+        fail(Exit::usage, "--reward ", rule.name, ":", rule.argument,
+             ": judges the texts of --prompts alone");
     return;
   }
   refuse({"--rollouts"}, "not with --prompts");

@@ -121,7 +121,8 @@ constexpr Known kKnown[] = {{"exact", exact, true, nullptr},
                             {"math", math, true, nullptr},
                             {"format", format, false, nullptr},
                             {"regex", nullptr, false, "an expression"},
-                            {"cmd", nullptr, false, "a program"}};
+                            {"cmd", nullptr, false, "a program"},
+                            {"rm", nullptr, false, "a reward model"}};
 
 const Known* known(std::string_view name) {
   const auto* const found = std::ranges::find(kKnown, name, &Known::name);
@@ -181,7 +182,7 @@ double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer) {
   double sum = 0;
   for (const RewardRule& rule : rules) {
-    if (rule.is_program()) continue;
+    if (rule.is_program() || rule.is_model()) continue;
     sum += rule.weight *
            (rule.regex ? matches(text, *rule.regex) : known(rule.name)->judge(text, answer));
   }

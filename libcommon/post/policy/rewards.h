@@ -8,6 +8,7 @@
 //   regex   1 where its expression, one of Python's, matches somewhere in the text; NaN where that
 //           takes more steps than PythonRegex has
 //   cmd     what its program says of the text (post/policy/reward_program.h)
+//   rm      what its reward model says of the prompt and the text (infer/reward_pass.h)
 // A reward is a weighted sum of these; each is 0 otherwise.
 #pragma once
 
@@ -23,10 +24,11 @@ class PythonRegex;
 struct RewardRule {
   std::string name;
   double weight = 1;
-  std::string argument = {};                           // the expression, or the program
+  std::string argument = {};  // the expression, the program, or where the model is
   std::shared_ptr<const PythonRegex> regex = nullptr;  // that expression
 
   bool is_program() const { return name == "cmd"; }
+  bool is_model() const { return name == "rm"; }
 };
 
 // The rules that words say, each NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT.  Exit::usage, beginning
@@ -34,7 +36,7 @@ struct RewardRule {
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
-// By all that are no programs.  NaN: there is none.
+// By all that are neither programs nor models.  NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
 

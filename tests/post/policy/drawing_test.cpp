@@ -3,8 +3,10 @@
 #include <csignal>
 #include <filesystem>
 
+#include "model/config/model_config.h"
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_task.h"
+#include "post/preferences/preference_task.h"
 #include "tests/post/sft_run.h"
 #include "train/run/to_load.h"
 
@@ -267,6 +269,50 @@ TEST_F(DrawingRun, StaysNearWhatItBeganWith) {
     return line.substr(line.find("reference_log_probs"));
   };
   EXPECT_EQ(said("adapters"), said("given"));
+}
+
+// A reward model that was learnt here says what each text is worth, times its weight, whichever
+// rank asks it.
+TEST_F(DrawingRun, RewardModelsJudge) {
+  write_file_atomically(path("pairs.jsonl"),
+                        R"({"prompt":"a","chosen":"b","rejected":"cd"})"
+                        "\n",
+                        false);
+  PreferenceOptions pairs(true);
+  static_cast<FinetuneOptions&>(pairs) = options("judge");
+  pairs.data.train = {path("pairs.jsonl")};
+  pairs.data.valid_split = 0;
+  pairs.run.batch.global_batch_size = 1;
+  pairs.run.length.train_iters = 3;
+  pairs.take_losses();
+  Signals signals;
+  train(pairs.run, *open_preferences(pairs, quiet()), signals, quiet(), "{}");
+
+  PolicyOptions o = drawing("run");
+  o.rewards = {"rm=2:" + path("judge"), "rm=-0.5:" + path("judge"), "exact=3"};
+  o.take_losses();
+  train_with(o);
+  const LoadedModel judge = load_model(
+      path("judge"), {}, {},
+      {.families = {ModelFamily::gpt}, .others = "no reward model", .task_head = kScoreHead});
+  RewardPass pass(*judge.model, {.longest = o.seq_length});
+  const std::vector<Rollout> kept =
+      read_rollouts({path("run-rollouts/step-0000001.jsonl")},
+                    {.group = o.num_generations, .seq_length = o.seq_length}, *judge.tokenizer);
+  ASSERT_EQ(kept.size(), 4U);
+  for (const Rollout& one : kept) {
+    double said = 0;
+    const std::span<const std::int32_t> text(one.text.ids);
+    pass.judge({&text, 1}, {&said, 1});
+    EXPECT_NEAR(one.reward, 1.5 * said, 1e-6);
+    EXPECT_GT(std::abs(said), 1e-3);
+  }
+  PolicyOptions two = o;
+  two.run.ranks.count = 2;
+  two.run.checkpoint.save = path("two");
+  two.save_rollouts = path("two-rollouts");
+  train_with(two);
+  EXPECT_EQ(step("run", 1), step("two", 1));
 }
 
 // What a run has kept is another's only with --force.
