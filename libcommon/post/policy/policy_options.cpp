@@ -5,6 +5,7 @@
 
 #include "base/command.h"
 #include "post/policy/rewards.h"
+#include "train/run/whole_model.h"
 
 namespace mt {
 namespace {
@@ -252,21 +253,13 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
 }
 
-// Each rank draws its part of a step.
+// Each rank draws its part of a step, by all of the model.
 void PolicyOptions::complete_drawing() {
   if (prompts.empty()) return;
-  const ParallelSizes sizes = run.ranks.sizes();
-  const std::pair<const char*, bool> apart[] = {
-      {"--tensor-model-parallel-size", sizes.tp > 1},
-      {"--pipeline-model-parallel-size", sizes.pp > 1},
-      {"--expert-model-parallel-size", sizes.ep > 1},
-      {"--data-parallel-sharding-strategy optim_grads_params",
-       sizes.dp > 1 && run.optimizer.shards_values()},
-      {"--overlap-param-gather", sizes.dp > 1 && run.optimizer.overlap_param_gather}};
-  for (const auto& [option, is_so] : apart)
-    if (is_so)
-      fail(Exit::bad_config,
-           "--prompts: texts are drawn by ranks that have the whole model, not with ", option);
+  if (!model.quantize_base.empty() && WholeModel::is_due(run))
+    fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
+         ": with --prompts alone where each rank has the whole model, packed weights of which are "
+         "not put together");
   if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
   if (run.batch.schedule.changes())
     fail(Exit::usage, "--prompts: not with a batch size that changes");

@@ -75,9 +75,9 @@ class Task {
   using Scorer = std::function<std::vector<double>(const SampleSet&)>;
   virtual void begin(std::int64_t iteration, const Scorer& score) const;
 
-  // Whether its samples are made of what its model says by then, which takes ranks that have all of
-  // it: each step then waits for the one before, and draw() is told before it, on every rank, which
-  // samples it is to have.
+  // Whether its samples are made of what its model says by then: each step then waits for the one
+  // before, and draw() is told before it, on every rank, which samples it is to have, and given all
+  // of the model (train/run/whole_model.h).
   struct Drawing {
     std::int64_t iteration = 0;           // from 1
     std::int64_t first = 0, samples = 0;  // of the run

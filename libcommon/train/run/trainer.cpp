@@ -21,6 +21,7 @@
 #include "train/run/interruption.h"
 #include "train/run/teacher_rows.h"
 #include "train/run/train_step.h"
+#include "train/run/whole_model.h"
 
 namespace mt {
 namespace {
@@ -103,6 +104,7 @@ class Trainer {
   std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
+  std::optional<WholeModel> whole_;     // that texts are drawn by, where model_ is not all of it
   std::optional<TrainingSave> saving_;  // not yet published
   SaveReport save_report_;              // of it
   int saves_ = 0;                       // with it
@@ -133,6 +135,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       reports_(options, task.model(), log, world.all()),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
                       interruption_}) {
+  if (task.draws() && WholeModel::is_due(options)) whole_.emplace(options, task);
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
@@ -175,12 +178,13 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   heed_signals();  // what came with that step
   stream_.synchronize();
   reports_.train_progress().doing("generating");
-  if (!task_.draw(*model_, {.iteration = counters_.iteration + 1,
-                            .first = counters_.consumed_train_samples,
-                            .samples = size.computed,
-                            .ranks = world_.all(),
-                            .ends = [this] { return interruption_.is_signalled(); },
-                            .score = [this](const SampleSet& set) { return score_drawn(set); }})) {
+  const Model& whole = whole_ ? whole_->take(optimizer_, world_, stream_) : *model_;
+  if (!task_.draw(whole, {.iteration = counters_.iteration + 1,
+                          .first = counters_.consumed_train_samples,
+                          .samples = size.computed,
+                          .ranks = world_.all(),
+                          .ends = [this] { return interruption_.is_signalled(); },
+                          .score = [this](const SampleSet& set) { return score_drawn(set); }})) {
     interruption_.poll();
     heed_signals();
   }

@@ -7,6 +7,7 @@
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_task.h"
 #include "post/preferences/preference_task.h"
+#include "tests/post/finetune_layouts.h"
 #include "tests/post/sft_run.h"
 #include "train/run/to_load.h"
 
@@ -313,6 +314,84 @@ TEST_F(DrawingRun, RewardModelsJudge) {
   two.save_rollouts = path("two-rollouts");
   train_with(two);
   EXPECT_EQ(step("run", 1), step("two", 1));
+}
+
+class SameDrawing : public DrawingRun {
+ protected:
+  // What it has told of each step of a member.
+  std::vector<double> told(const std::string& run, const std::string& member) const {
+    const std::string log = read_file(path(run + "/run.jsonl")), key = "\"" + member + "\":";
+    std::vector<double> all;
+    for (std::size_t at = 0; (at = log.find("\"event\":\"step\"", at)) != log.npos; ++at)
+      all.push_back(std::stod(log.substr(log.find(key, at) + key.size())));
+    return all;
+  }
+  // Two runs draw the same, and learn the same from it.
+  void expect_same_run(const std::string& name, const std::string& alone) const {
+    EXPECT_GT(step(alone, 1).size(), 100U);
+    for (const int i : {1, 2, 3, 4}) EXPECT_EQ(step(name, i), step(alone, i)) << i;
+    for (const char* const member : {"loss", "grad_norm"}) {
+      const std::vector<double> got = told(name, member), expected = told(alone, member);
+      ASSERT_EQ(got.size(), 4U);
+      for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(got[i], expected[i], 1e-9 * std::abs(expected[i])) << member << " " << i;
+    }
+  }
+  PolicyOptions exact(const std::string& save) const {
+    PolicyOptions o = drawing(save);
+    o.run.compute.dtype = "fp64";
+    o.run.report.log_interval = 1;
+    return o;
+  }
+};
+
+class DrawingLayouts : public SameDrawing, public testing::WithParamInterface<FinetuneLayout> {};
+INSTANTIATE_TEST_SUITE_P(All, DrawingLayouts, testing::ValuesIn(finetune_layouts(10, 1)),
+                         [](const auto& layout) { return layout.param.name(); });
+
+// Ranks that share the model put it together for each step's texts, of which each draws a part.
+TEST_P(DrawingLayouts, AsOneRank) {
+  train_with(exact("alone"));
+  PolicyOptions o = exact("divided");
+  GetParam().divide(o.run);
+  train_with(o);
+  expect_same_run("divided", "alone");
+}
+
+// So do those that have other experts.
+TEST_F(SameDrawing, OfRanksWithOtherExperts) {
+  const auto run = [&](const std::string& name, int ranks) {
+    PolicyOptions o = exact(name);
+    o.model.num_experts = 4;
+    o.run.ranks.count = ranks;
+    o.run.ranks.parallel.expert_model_parallel_size = ranks;
+    train_with(o);
+  };
+  run("alone", 1);
+  run("divided", 2);
+  expect_same_run("divided", "alone");
+}
+
+// And those of adapters, whose model never changes, with words that two stages have.
+TEST_F(SameDrawing, OfAdaptersOfADividedModel) {
+  PolicyOptions start = exact("start");
+  start.model.untie_embeddings_and_output_weights = false;
+  start.run.length.train_iters = 1;
+  train_with(start);
+  const auto run = [&](const std::string& name, const FinetuneLayout& layout) {
+    PolicyOptions o = exact(name);
+    o.model.untie_embeddings_and_output_weights = false;
+    o.run.checkpoint.load = path("start");
+    o.run.checkpoint.finetune = true;
+    o.stored = stored_settings(o.run.checkpoint, 0);
+    o.model.lora_rank = 2;
+    o.rules.beta = 0.2;
+    layout.divide(o.run);
+    train_with(o);
+  };
+  run("alone", {});
+  run("divided", {.tensor = 2, .pipeline = 2});
+  expect_same_run("divided", "alone");
 }
 
 // What a run has kept is another's only with --force.

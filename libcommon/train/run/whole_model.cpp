@@ -1,0 +1,56 @@
+#include "train/run/whole_model.h"
+
+#include "comm/world.h"
+#include "model/config/model_config.h"
+#include "model/layers.h"
+#include "ops/ops.h"
+#include "optim/optimizer.h"
+#include "train/options/run_options.h"
+#include "train/run/task.h"
+
+namespace mt {
+
+bool WholeModel::is_due(const RunOptions& options) {
+  const ParallelSizes sizes = options.ranks.sizes();
+  return sizes.tp > 1 || sizes.pp > 1 || sizes.ep > 1 ||
+         (sizes.dp > 1 &&
+          (options.optimizer.shards_values() || options.optimizer.overlap_param_gather));
+}
+
+WholeModel::WholeModel(const RunOptions& options, const Task& task)
+    : model_(task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {})) {
+  model_->table().allocate(options.device(), options.compute_dtype(), false);
+}
+
+// Of each element one rank has the value, and the others nothing, which their sum leaves as it is.
+const Model& WholeModel::take(Optimizer& optimizer, const World& world, Stream& stream) {
+  ParamTable& whole = model_->table();
+  const auto is_known = [&](const Param& row) { return has_frozen_ && !row.trainable; };
+  const auto is_known_flat = [&](const FlatRows& flat) {
+    return is_known(whole.rows()[flat.rows.front()]);
+  };
+  for (const FlatRows& flat : whole.flat_rows())
+    if (!is_known_flat(flat)) set_zero(flat.values, stream);
+  optimizer.read_values(
+      [&](const Param& row) {
+        const Group& copies =
+            row.copies == Copies::experts ? world.expert_data() : world.data_context();
+        if (copies.rank() != 0 || !optimizer.counts(row)) return;
+        const Param& there = whole.at(row.name());
+        if (is_known(there)) return;
+        const Tensor from = row.value.reshape({row.value.numel()}),
+                     to = there.value.reshape({there.value.numel()});
+        for (const ElementRun& run : row.runs())
+          copy(to.rows(run.global, run.global + run.count),
+               from.rows(run.local, run.local + run.count), stream);
+        stream.synchronize();  // before other rows are put at its place
+      },
+      stream);
+  for (const FlatRows& flat : whole.flat_rows())
+    if (!is_known_flat(flat)) world.all().all_reduce(flat.values).wait();
+  stream.synchronize();
+  has_frozen_ = true;
+  return *model_;
+}
+
+}  // namespace mt
