@@ -62,6 +62,8 @@ CASES = {
     "passes": (["--loss", "grpo", "--num-iterations", "2", "--steps-per-generation", "2"],
                dict(loss_type="grpo", num_iterations=2, steps_per_generation=2)),
     "twice": (["--num-iterations", "2"], dict(loss_type="dapo", num_iterations=2)),
+    "temperature": (["--temperature", "0.7", "--beta", "0.1", "--num-iterations", "2"],
+                    dict(loss_type="dapo", temperature=0.7, beta=0.1, num_iterations=2)),
     "kl": (["--beta", "0.1", "--kl-weight", "none"], dict(loss_type="dapo", beta=0.1, use_bias_correction_kl=False)),
 }
 

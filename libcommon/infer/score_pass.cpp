@@ -16,6 +16,7 @@ namespace mt {
 
 ScorePass::ScorePass(const Model& model, const Options& options)
     : scored_(options.scored),
+      temperature_(options.temperature),
       window_(options.window),
       tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),
       judged_rows_(std::clamp(options.host_logits / options.vocab_size / kRowTile * kRowTile,
@@ -25,7 +26,7 @@ ScorePass::ScorePass(const Model& model, const Options& options)
   pass_.reserve([&](Pass& pass) {  // when all tokens are scored, of the longest and the shortest
     for (const std::int64_t length : {padded_length(window_), kRowPeriod}) {
       pass.input({.sequences = tokens_ / length, .length = length, .rows = tokens_});
-      pass.on_host(pass.scores());
+      pass.on_host(pass.scores(temperature_));
     }
   });
 }
@@ -47,6 +48,7 @@ void ScorePass::score(std::span<const std::span<const std::int32_t>> ids,
 void ScorePass::score(std::span<const std::span<const std::int32_t>> ids,
                       std::span<const std::span<double>> nll,
                       std::span<const std::span<std::uint8_t>> likeliest) {
+  assert(temperature_ == 1);
   if (!std::exchange(judges_, true))
     pass_.reserve([&](Pass& pass) {
       for (const std::int64_t length : {padded_length(window_), kRowPeriod}) {
@@ -116,7 +118,7 @@ void ScorePass::score_batch(std::span<const Item> items, std::int64_t length) {
     at += room_of(item.nll.size());
   }
   if (items.front().likeliest.empty())
-    take(items, pass_.on_host(pass_.scores()));
+    take(items, pass_.on_host(pass_.scores(temperature_)));
   else
     judge(items, pass_.on_host(pass_.logits()));
 }

@@ -22,6 +22,7 @@ class ScorePass {
     std::int64_t vocab_size = 0;  // the tokenizer's: probabilities are over these tokens
     std::int64_t window = 0;      // inputs of a sequence at most
     std::int64_t batch = 1;       // sequences of that length at a time, of shorter ones more
+    double temperature = 1;       // what logits are divided by; 1 where the likeliest are asked for
     int threads = 0;              // of the CPU; 0: one a core
     std::int64_t host_logits = std::int64_t{1} << 26;      // that the host looks at at a time
     std::function<void(std::int64_t tokens)> scored = {};  // is told of each batch
@@ -50,6 +51,7 @@ class ScorePass {
   void take(std::span<const Item> items, ConstTensor scores) const;
 
   std::function<void(std::int64_t tokens)> scored_;
+  double temperature_;
   std::int64_t window_, tokens_;  // tokens_: of a batch, padding included
   std::int64_t judged_rows_;      // of a batch whose logits go to the host, padding included
   bool judges_ = false;           // there is room for these

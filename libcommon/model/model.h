@@ -52,6 +52,9 @@ struct Ends {
 
   // Where the losses are from: always of a model with a task's head; else the tokens' own are.
   const Criterion* criterion = nullptr;
+  // What the words' logits are divided by before losses, with a criterion, or scores are made of
+  // them; not 1 of a head with a bias.
+  double temperature = 1;
   const Teaching* teaching = nullptr;  // the losses are of what a teacher says, several a token
   // Of a model of two towers: what its losses and hits are, of queries.  Null: the vectors of the
   // Step's tokens are wanted, `pooled`, [asked, embedding_width], as queries or as contexts.

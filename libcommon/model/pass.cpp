@@ -115,10 +115,11 @@ Tensor Pass::logits() { return logits({}); }
 
 Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
 
-Tensor Pass::scores() {
+Tensor Pass::scores(double temperature) {
   const PassInput& in = send();
   const Tensor scores = layer_.alloc(sum_dtype(model_.table().dtype()), {in.size.rows});
-  forward(in, {}, {.rows = in.rows, .vocab = vocab_size_, .scores = scores});
+  forward(in, {},
+          {.rows = in.rows, .vocab = vocab_size_, .scores = scores, .temperature = temperature});
   return scores;
 }
 

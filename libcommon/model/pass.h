@@ -81,8 +81,9 @@ class Pass {
   // that head's scores, and vocab_size is the number of its labels.
   Tensor logits();
   Tensor logits(const CachedPast& past);
-  // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows].
-  Tensor scores();
+  // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows], where logits are
+  // divided by the temperature.
+  Tensor scores(double temperature = 1);
   // Queues the pass: the hidden states of the rows, or what a BERT's pooler makes of them, [rows,
   // hidden_size] of the sum_dtype.
   Tensor hidden();

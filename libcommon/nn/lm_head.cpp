@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "comm/group.h"
 #include "kernels/gemm.h"
@@ -31,6 +32,15 @@ ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
   copy(b, s.weight(*bias_).rows(0, tokens), s.stream);
   s.done(*bias_);
   return b;
+}
+
+// softcap tanh(l / softcap) / T is the cap of l / T by softcap / T.
+LmHead LmHead::at(double temperature) const {
+  assert(bias_ == nullptr || temperature == 1);
+  LmHead head = *this;
+  head.scaling_.multiplier /= temperature;
+  head.scaling_.softcap /= temperature;
+  return head;
 }
 
 // m x, of which logits are made in training; or x where m is 1.

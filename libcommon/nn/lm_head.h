@@ -35,6 +35,9 @@ class LmHead {
     scaling_ = scaling;
   }
 
+  // This head, whose logits are divided by a temperature at last; without a bias.
+  LmHead at(double temperature) const;
+
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
   // are rounded each time); x's waits in `saved`.

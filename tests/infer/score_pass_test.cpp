@@ -111,6 +111,29 @@ TEST_P(ScorePassOf, TheLikeliest) {
   }
 }
 
+// Logits that were scaled and capped are divided by the temperature, as they are where a token is
+// drawn.
+TEST(ScorePass, AtATemperature) {
+  constexpr double kTemperature = 0.7;
+  ModelConfig config = small_llama();
+  config.logit_scale = 0.4;
+  config.final_logit_softcapping = 0.8;
+  const auto model = make_gpt(config);
+  const std::vector<std::int32_t> ids = some_tokens(6);
+  CachedPass pass(*model, {.vocab_size = kVocabulary});
+  pass.start(0);
+  const ConstTensor logits = pass.next_logits(0, std::span(ids).first(5));
+  std::vector<double> colder(kVocabulary);
+  for (std::int64_t i = 0; i < kVocabulary; ++i)
+    colder[static_cast<std::size_t>(i)] = element(logits, i) / kTemperature;
+  ScorePass scorer(*model, {.vocab_size = kVocabulary, .window = 12, .temperature = kTemperature});
+  double nll = 0;
+  const std::span<const std::int32_t> text(ids);
+  const std::span<double> said(&nll, 1);
+  scorer.score({&text, 1}, {&said, 1});
+  EXPECT_NEAR(nll, nll_of({colder.data(), DType::f64, {kVocabulary}}, ids.back()), 1e-12);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ScorePassOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 

@@ -22,16 +22,17 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
   } else if (ends.hidden) {
     copy(ends.hidden, x, s.stream);
   }
-  if (ends.scores) head.score(s, ends.scores, normed, labels, ends.vocab);
+  if (ends.scores) head.at(ends.temperature).score(s, ends.scores, normed, labels, ends.vocab);
 }
 
 // What the objective makes of the losses of all tokens is known once all are; in training they are
 // then made again, each with the weight that it turned out to have.
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
-                 const LmHead& head, LmHead::Saved* saved) {
+                 const LmHead& whole, LmHead::Saved* saved) {
   const ConstTensor labels = batch[Field::labels];
   if (!ends.criterion)
-    return head.loss(s, ends.loss, normed, labels, ends.weight, saved, ends.hits);
+    return whole.loss(s, ends.loss, normed, labels, ends.weight, saved, ends.hits);
+  const LmHead head = whole.at(ends.temperature);
   const Tensor said = s.scratch_sums(labels.shape());
   head.loss(s, said, normed, labels, {}, nullptr, ends.hits);
   ends.criterion->judge(ends.loss, said, batch, saved ? ends.weight : ConstTensor(), s.stream);

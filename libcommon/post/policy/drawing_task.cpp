@@ -15,8 +15,7 @@ namespace mt {
 DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     : PackedTask(options, std::move(parts.words)),
       options_(options),
-      objective_(options.rules, options.share, options.max_completion_length.value_or(1),
-                 options.seq_length),
+      objective_(options.rules, options.how_counted()),
       parts_(std::move(parts)),
       rules_(reward_rules(options.rewards)) {
   for (const RewardRule& rule : rules_) {
@@ -30,6 +29,7 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
       score_reference_.push_back(std::make_unique<ScorePass>(
           *parts_.reference->model, ScorePass::Options{.vocab_size = parts_.reference->vocab_size(),
                                                        .window = options.seq_length,
+                                                       .temperature = options.sampling.temperature,
                                                        .threads = ranks.threads_of_each()}));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)
       judging_models_[m].passes.push_back(std::make_unique<RewardPass>(

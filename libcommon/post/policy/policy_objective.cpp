@@ -79,6 +79,7 @@ Ends PolicyObjective::ends(const Fields& batch, Arena& keep, DType real) const {
   Ends ends{.loss = keep.alloc(real, {kPolicyRows * tokens}), .weight = batch[Field::weight]};
   ends.logits = ends.loss.rows((kPolicyRows - 1) * tokens, kPolicyRows * tokens);
   ends.criterion = this;
+  ends.temperature = temperature_;
   return ends;
 }
 

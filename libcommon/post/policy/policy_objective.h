@@ -24,9 +24,18 @@ enum class PolicyShare : std::uint8_t {
 
 class PolicyObjective final : public Objective, private Criterion {
  public:
-  PolicyObjective(const PolicyRules& rules, PolicyShare share, std::int64_t longest,
-                  std::int64_t seq_length)
-      : rules_(rules), share_(share), longest_(longest), seq_length_(seq_length) {}
+  struct How {
+    PolicyShare share = PolicyShare::of_tokens;
+    std::int64_t longest = 1;     // tokens that a completion may have
+    std::int64_t seq_length = 0;  // of a sample
+    double temperature = 1;       // probabilities are of logits that are divided by it
+  };
+  PolicyObjective(const PolicyRules& rules, const How& how)
+      : rules_(rules),
+        share_(how.share),
+        longest_(how.longest),
+        seq_length_(how.seq_length),
+        temperature_(how.temperature) {}
 
   std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
@@ -46,6 +55,7 @@ class PolicyObjective final : public Objective, private Criterion {
   PolicyRules rules_;
   PolicyShare share_;
   std::int64_t longest_, seq_length_;
+  double temperature_;
 };
 
 }  // namespace mt

@@ -144,7 +144,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.flag("--mask-truncated-completions", &masks_truncated,
           "do not learn from texts that were cut, which still count in their groups");
   cl.option("--temperature", &sampling.temperature, "F",
-            "with --prompts: what the logits are divided by that a token is drawn from",
+            "what logits are divided by, of which tokens are drawn and all probabilities are",
             greater_than(0));
   cl.option("--top-p", &sampling.top_p, "F",
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
@@ -226,7 +226,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (cl.given(option)) fail(Exit::usage, option, ": ", why);
   };
   if (prompts.empty()) {
-    refuse({"--temperature", "--top-p", "--save-rollouts", "--reference", "--chat-template",
+    refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
@@ -281,6 +281,13 @@ void PolicyOptions::complete_passes() const {
 PolicySamples::How PolicyOptions::how_learnt() const {
   return {.passes = {.texts = texts_at_once(), .times = num_iterations},
           .masks_truncated = masks_truncated};
+}
+
+PolicyObjective::How PolicyOptions::how_counted() const {
+  return {.share = share,
+          .longest = max_completion_length.value_or(1),
+          .seq_length = seq_length,
+          .temperature = sampling.temperature};
 }
 
 void PolicyOptions::complete() {

@@ -49,6 +49,7 @@ struct PolicyOptions : FinetuneOptions {
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
   PolicySamples::How how_learnt() const;
+  PolicyObjective::How how_counted() const;
 
  private:
   void add_losses_to(CommandLine& cl);

@@ -15,8 +15,7 @@ namespace mt {
 PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollouts)
     : PackedTask(options, std::move(from)),
       options_(options),
-      objective_(options.rules, options.share, options.max_completion_length.value_or(1),
-                 options.seq_length),
+      objective_(options.rules, options.how_counted()),
       rollouts_(std::move(rollouts)),
       reference_(std::make_shared<std::vector<double>>()) {}
 

@@ -56,10 +56,11 @@ class DrawingRun : public SftRun {
     return read_file(path(concat(run, "-rollouts/step-000000", number, ".jsonl")));
   }
 
-  // Four steps, of which two share what is drawn, each twice.
+  // Four steps, of which two share what is drawn, each twice, at another temperature than 1.
   PolicyOptions several(const std::string& save) const {
     PolicyOptions o = drawing(save);
     o.num_iterations = o.steps_per_generation = 2;
+    o.sampling.temperature = 0.7;
     o.run.length.train_iters = 8;
     return o;
   }
