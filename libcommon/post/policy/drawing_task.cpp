@@ -7,7 +7,9 @@
 #include "base/file.h"
 #include "comm/group.h"
 #include "model/config/model_config.h"
+#include "post/policy/judging_server.h"
 #include "post/policy/policy_task.h"
+#include "post/policy/reward_program.h"
 #include "post/preferences/reference.h"
 
 namespace mt {
@@ -20,7 +22,11 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
       rules_(reward_rules(options.rewards)) {
   for (const RewardRule& rule : rules_) {
     if (rule.is_program())
-      programs_.push_back({RewardProgram(rule.argument, options.reward_timeout), rule.weight});
+      judges_.push_back(
+          {rule, std::make_unique<RewardProgram>(rule.argument, options.reward_timeout)});
+    if (rule.is_server())
+      judges_.push_back({rule, std::make_unique<JudgingServer>(rule.argument, options.judging,
+                                                               options.reward_timeout)});
     if (rule.is_model()) judging_models_.push_back({rule.weight});
   }
   const RankOptions& ranks = options.run.ranks;
@@ -71,8 +77,8 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
   return std::make_unique<PolicyTask>(options);
 }
 
-// A step of whose texts no program says anything is learnt from as one without rewards; after three
-// in a row something must be done about the program.
+// A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
+// a row something must be done about the judge.
 void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
                          const std::function<bool()>& ends) const {
   constexpr int kMostFailed = 3;
@@ -89,16 +95,16 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
                          .truncated = drawn[i].rollout.truncated});
   }
   bool failed = false;
-  for (const auto& [program, weight] : programs_) {
-    const RewardProgram::Verdict verdict = program.judge(responses, ends);
+  for (const auto& [rule, judge] : judges_) {
+    const Judge::Verdict verdict = judge->judge(responses, ends);
     if (ends()) return;
     for (std::size_t i = 0; i < drawn.size(); ++i)
-      drawn[i].rollout.reward += weight * verdict.rewards[i];
+      drawn[i].rollout.reward += rule.weight * verdict.rewards[i];
     if (verdict.wrong.empty()) continue;
     const auto without =
         std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); });
-    const std::string what = concat("--reward cmd:", program.command(), ": ", verdict.wrong, "; ",
-                                    without, " of ", drawn.size(), " texts have no reward");
+    const std::string what = concat("--reward ", rule.name, ":", rule.argument, ": ", verdict.wrong,
+                                    "; ", without, " of ", drawn.size(), " texts have no reward");
     failed |= without == std::ssize(drawn);
     if (failed && failed_steps_ + 1 == kMostFailed)
       fail(Exit::peer_failed, what, ", for the third step in a row");

@@ -20,10 +20,10 @@
 #include "post/packed_task.h"
 #include "post/policy/drawn_samples.h"
 #include "post/policy/drawn_texts.h"
+#include "post/policy/judge.h"
 #include "post/policy/policy_objective.h"
 #include "post/policy/policy_options.h"
 #include "post/policy/policy_prompts.h"
-#include "post/policy/reward_program.h"
 
 namespace mt {
 
@@ -96,11 +96,11 @@ class DrawingTask final : public PackedTask {
   PolicyObjective objective_;
   Parts parts_;
   std::vector<RewardRule> rules_;
-  struct Program {
-    RewardProgram program;
-    double weight;
+  struct WeighedJudge {
+    RewardRule rule;
+    std::unique_ptr<Judge> judge;
   };
-  std::vector<Program> programs_;
+  std::vector<WeighedJudge> judges_;
   struct JudgingModel {
     double weight;
     std::vector<std::unique_ptr<RewardPass>> passes = {};  // of each rank of this process
@@ -115,7 +115,7 @@ class DrawingTask final : public PackedTask {
   Log log_;
   mutable std::once_flag begun_;
   mutable TermValues told_;
-  mutable int failed_steps_ = 0;  // in a row, in which a program said nothing
+  mutable int failed_steps_ = 0;  // in a row, in which a judge said nothing
 };
 
 // Reads the prompts of a run and completes its options.  After PolicyOptions::take_losses().

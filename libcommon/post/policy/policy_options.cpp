@@ -38,8 +38,8 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return {names.begin(), names.end()};
 }
 
-bool has_program(const std::vector<std::string>& rewards) {
-  return std::ranges::any_of(reward_rules(rewards), &RewardRule::is_program);
+bool has_any(const std::vector<std::string>& rewards, bool (RewardRule::*is_so)() const) {
+  return std::ranges::any_of(reward_rules(rewards), is_so);
 }
 
 }  // namespace
@@ -121,10 +121,11 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
             "number, math, format or regex:EXPRESSION, or with --prompts cmd:PROGRAM, what a "
-            "program says, or rm:PATH, what a reward model says; a weight stands in front of a "
-            "colon; several are added up");
+            "program says, judge:URL, what the model of a server says, or rm:PATH, what a reward "
+            "model says; a weight stands in front of a colon; several are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
-            "how long a program may take for the texts of a step", greater_than(0));
+            "how long a program or a server may take for the texts of a step", greater_than(0));
+  judging.add_to(cl);
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
   cl.option("--steps-per-generation", &steps_per_generation, "N",
             "steps that share the texts that are drawn at once, --global-batch-size for each",
@@ -214,7 +215,13 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   refuse(advantages.scale == RewardScale::none, {"--advantage-epsilon"}, "--scale-rewards none");
   if (cl.given("--calculate-per-token-loss"))
     fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
-  refuse(!has_program(rewards), {"--reward-timeout"}, "a --reward that is no program");
+  const bool has_server = has_any(rewards, &RewardRule::is_server);
+  refuse(!has_server && !has_any(rewards, &RewardRule::is_program), {"--reward-timeout"},
+         "a --reward that is neither program nor server");
+  refuse(!has_server,
+         {"--judge-prompt", "--judge-model", "--judge-max-tokens", "--judge-requests",
+          "--judge-api-key-file"},
+         "a --reward that is no server");
   refuse(overlong_buffer == 0, {"--overlong-penalty"}, "an --overlong-buffer of 0");
   check_drawing(cl);
 }
@@ -230,7 +237,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
-      if (rule.is_program() || rule.is_model())
+      if (rule.asks())
         fail(Exit::usage, "--reward ", rule.name, ":", rule.argument,
              ": judges the texts of --prompts alone");
     return;

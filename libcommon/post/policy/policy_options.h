@@ -10,6 +10,7 @@
 #include "kernels/sample.h"
 #include "post/finetune_options.h"
 #include "post/policy/advantages.h"
+#include "post/policy/judging_server.h"
 #include "post/policy/policy_objective.h"
 #include "post/policy/policy_samples.h"
 
@@ -18,6 +19,7 @@ namespace mt {
 struct PolicyOptions : FinetuneOptions {
   std::vector<std::string> rollouts, prompts, rewards;
   double reward_timeout = 60;  // seconds
+  JudgingOptions judging;
   std::string save_rollouts, reference;
   Sampling sampling = {};  // without the seed, which is the run's
   ChatOptions chat;

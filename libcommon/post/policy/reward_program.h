@@ -8,34 +8,21 @@
 // no such line, or took longer than it may, after which it is killed with all that it has started.
 #pragma once
 
-#include <functional>
-#include <span>
 #include <string>
-#include <vector>
+
+#include "post/policy/judge.h"
 
 namespace mt {
 
-struct Response {
-  std::string prompt, text;
-  const std::string* answer = nullptr;  // null: its prompt brings none
-  bool truncated = false;               // it has as many tokens as it may, and no end
-};
-
-class RewardProgram {
+class RewardProgram final : public Judge {
  public:
   // SIGPIPE must be ignored.
   RewardProgram(std::string command, double seconds)
       : command_(std::move(command)), seconds_(seconds) {}
 
-  const std::string& command() const { return command_; }
-
-  struct Verdict {
-    std::vector<double> rewards = {};  // of each response; NaN: none
-    std::string wrong = {};            // what was wrong with the program; empty: nothing
-  };
-  // Exit::out_of_memory where no process can be started.  Once `ends` says so, which is asked each
-  // second, the program is killed.
-  Verdict judge(std::span<const Response> responses, const std::function<bool()>& ends) const;
+  // Exit::out_of_memory where no process can be started.  One that is to end is killed.
+  Verdict judge(std::span<const Response> responses,
+                const std::function<bool()>& ends) const override;
 
  private:
   std::string command_;

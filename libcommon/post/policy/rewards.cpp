@@ -49,30 +49,6 @@ std::optional<double> decimal_at(std::string_view text, std::size_t& at) {
   return number;
 }
 
-std::optional<double> last_number(std::string_view text) {
-  std::optional<double> last;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t first = at;
-    std::optional<double> number = decimal_at(text, at);
-    if (!number) {
-      ++at;
-      continue;
-    }
-    std::size_t after = at + 1;
-    if (at < text.size() && text[at] == '/') {
-      if (const auto below = decimal_at(text, after); below && *below != 0) {
-        *number /= *below;
-        at = after;
-      }
-    }
-    const bool is_negative =
-        first > 0 && text[first - 1] == '-' &&
-        (first == 1 || std::string_view(" \t\n(=:$").find(text[first - 2]) != text.npos);
-    last = is_negative ? -*number : *number;
-  }
-  return last;
-}
-
 double exact(std::string_view text, std::string_view answer) {
   return stripped(text) == stripped(answer) ? 1 : 0;
 }
@@ -122,6 +98,7 @@ constexpr Known kKnown[] = {{"exact", exact, true, nullptr},
                             {"format", format, false, nullptr},
                             {"regex", nullptr, false, "an expression"},
                             {"cmd", nullptr, false, "a program"},
+                            {"judge", nullptr, false, "a URL"},
                             {"rm", nullptr, false, "a reward model"}};
 
 const Known* known(std::string_view name) {
@@ -167,6 +144,30 @@ RewardRule rule_of(const std::string& word) {
 
 }  // namespace
 
+std::optional<double> last_number(std::string_view text) {
+  std::optional<double> last;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    std::optional<double> number = decimal_at(text, at);
+    if (!number) {
+      ++at;
+      continue;
+    }
+    std::size_t after = at + 1;
+    if (at < text.size() && text[at] == '/') {
+      if (const auto below = decimal_at(text, after); below && *below != 0) {
+        *number /= *below;
+        at = after;
+      }
+    }
+    const bool is_negative =
+        first > 0 && text[first - 1] == '-' &&
+        (first == 1 || std::string_view(" \t\n(=:$").find(text[first - 2]) != text.npos);
+    last = is_negative ? -*number : *number;
+  }
+  return last;
+}
+
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
   std::vector<RewardRule> rules;
   for (const std::string& word : words) rules.push_back(rule_of(word));
@@ -182,7 +183,7 @@ double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer) {
   double sum = 0;
   for (const RewardRule& rule : rules) {
-    if (rule.is_program() || rule.is_model()) continue;
+    if (rule.asks()) continue;
     sum += rule.weight *
            (rule.regex ? matches(text, *rule.regex) : known(rule.name)->judge(text, answer));
   }

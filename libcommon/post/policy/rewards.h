@@ -8,11 +8,13 @@
 //   regex   1 where its expression, one of Python's, matches somewhere in the text; NaN where that
 //           takes more steps than PythonRegex has
 //   cmd     what its program says of the text (post/policy/reward_program.h)
+//   judge   what its server says of it (post/policy/judging_server.h)
 //   rm      what its reward model says of the prompt and the text (infer/reward_pass.h)
 // A reward is a weighted sum of these; each is 0 otherwise.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +26,14 @@ class PythonRegex;
 struct RewardRule {
   std::string name;
   double weight = 1;
-  std::string argument = {};  // the expression, the program, or where the model is
+  std::string argument = {};  // the expression, the program, the URL, or where the model is
   std::shared_ptr<const PythonRegex> regex = nullptr;  // that expression
 
   bool is_program() const { return name == "cmd"; }
+  bool is_server() const { return name == "judge"; }
   bool is_model() const { return name == "rm"; }
+  // Whether others than this program say it, of texts that are drawn.
+  bool asks() const { return is_program() || is_server() || is_model(); }
 };
 
 // The rules that words say, each NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT.  Exit::usage, beginning
@@ -36,8 +41,11 @@ struct RewardRule {
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
-// By all that are neither programs nor models.  NaN: there is none.
+// By all that look at text and answer alone.  NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
+
+// The last number of a text, as the rule `number` reads it.
+std::optional<double> last_number(std::string_view text);
 
 }  // namespace mt

@@ -1,0 +1,42 @@
+// ask_http: asks a server of HTTP/1.1, without TLS, several things at a time.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mt {
+
+struct HttpPlace {
+  std::string host, port;
+  std::string api_key = {};  // sent as a bearer's; empty: none
+};
+
+struct HttpQuestion {
+  std::string verb, path;
+  std::string body;  // JSON
+};
+
+struct HttpAnswer {
+  int status = 0;         // 0: there is none
+  std::string body = {};  // or why there is none
+};
+
+struct AskingLimits {
+  int at_once = 1;                  // requests, each with a connection of its own
+  double seconds = 1e8;             // for all of them
+  std::function<bool()> ends = {};  // asked each second: whether the rest is to stay unanswered
+};
+
+// In the order of the requests.
+std::vector<HttpAnswer> ask_http(const HttpPlace& server, std::span<const HttpQuestion> requests,
+                                 const AskingLimits& limits = {});
+
+// The parts of HOST:PORT; Exit::usage for what has not both, or no port from 1 to 65535.
+std::pair<std::string, std::string> host_and_port(const std::string& server);
+// The first line of a file; of none, none.
+std::string read_api_key(const std::string& file);
+
+}  // namespace mt

@@ -1,0 +1,43 @@
+// JudgingServer: a server of OpenAI's API, the model of which says what texts are worth.  Of each a
+// chat of one message is asked, POST PATH/chat/completions,
+//   {"model":text?,"messages":[{"role":"user","content":text}],"max_tokens":number,"temperature":0}
+// and the last number of what comes back, choices[0].message.content, is its reward.  The message
+// is a template, with the prompt, the response and the answer in the places of {prompt},
+// {response} and {answer}.  A text has no reward where there is no answer in time, another status
+// than 200, or no number.
+#pragma once
+
+#include "base/http_client.h"
+#include "post/policy/judge.h"
+
+namespace mt {
+
+class CommandLine;
+
+struct JudgingOptions {
+  std::string model = {}, prompt_file = {}, api_key_file = {};
+  std::int64_t max_tokens = 64;  // of what it says
+  std::int64_t requests = 8;     // at a time
+
+  void add_to(CommandLine& cl);
+};
+
+class JudgingServer final : public Judge {
+ public:
+  // url: http://HOST[:PORT][/PATH]; without a path that is /v1.  Exit::usage, beginning with
+  // --reward, for another; Exit::no_input for a file that is not there.
+  JudgingServer(const std::string& url, const JudgingOptions& options, double seconds);
+
+  Verdict judge(std::span<const Response> responses,
+                const std::function<bool()>& ends) const override;
+
+ private:
+  std::string request_of(const Response& response) const;
+
+  JudgingOptions options_;
+  double seconds_;
+  HttpPlace server_;
+  std::string path_, template_;
+};
+
+}  // namespace mt

@@ -1,0 +1,164 @@
+// What a server's model says of texts is their reward, and what is wrong with it costs it alone.
+#include "post/policy/judging_server.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <cmath>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/base/scratch.h"
+
+namespace mt {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+// Answers so many requests with what `answer` makes of their bodies: a status and a body; no
+// status: nothing, until the client is gone.
+class Server {
+ public:
+  using Answer = std::function<std::pair<int, std::string>(const std::string& body)>;
+  Server(int requests, Answer answer)
+      : acceptor_(io_, {asio::ip::make_address("127.0.0.1"), 0}), answer_(std::move(answer)) {
+    url_ = concat("http://127.0.0.1:", acceptor_.local_endpoint().port());
+    thread_ = std::thread([this, requests] {
+      for (int i = 0; i < requests; ++i) serve_one();
+    });
+  }
+  ~Server() { thread_.join(); }
+
+  const std::string& url() const { return url_; }
+  std::vector<std::string> seen;  // "POST /path BODY", once it has ended
+
+ private:
+  void serve_one() {
+    tcp::socket socket(io_);
+    acceptor_.accept(socket);
+    boost::beast::flat_buffer buffer;
+    http::request<http::string_body> request;
+    boost::system::error_code error;
+    http::read(socket, buffer, request, error);
+    seen.push_back(concat(std::string(request.method_string()), " ", std::string(request.target()),
+                          " ", request.body()));
+    const auto [status, body] = answer_(request.body());
+    if (status == 0) {
+      char byte = 0;
+      socket.read_some(asio::buffer(&byte, 1), error);
+      return;
+    }
+    http::response<http::string_body> response(static_cast<http::status>(status), 11);
+    response.body() = body;
+    response.prepare_payload();
+    http::write(socket, response, error);
+  }
+
+  asio::io_context io_;
+  tcp::acceptor acceptor_;
+  Answer answer_;
+  std::string url_;
+  std::thread thread_;
+};
+
+std::string completion(const std::string& content) {
+  return R"({"choices":[{"index":0,"message":{"role":"assistant","content":")" + content + "\"}}]}";
+}
+
+const std::string kAnswer = "5";
+const std::vector<Response> kResponses = {
+    {.prompt = "2+3=", .text = "good {answer}", .answer = &kAnswer},
+    {.prompt = "\"", .text = "bad\n", .truncated = true}};
+
+Judge::Verdict said_by(const std::string& url, const JudgingOptions& options = {},
+                       double seconds = 60) {
+  return JudgingServer(url, options, seconds).judge(kResponses, [] { return false; });
+}
+
+TEST(JudgingServer, SaysANumberOfEachText) {
+  Scratch scratch;
+  write_file_atomically(scratch.path("ask"), "{prompt}|{response}|{answer}|{", false);
+  JudgingOptions options{.model = "large", .prompt_file = scratch.path("ask"), .requests = 1};
+  std::vector<std::string> seen;
+  {
+    Server server(2, [](const std::string& body) {
+      return std::pair(200, completion(body.find("2+3") != body.npos ? "8 of 10: 7.5" : "-1"));
+    });
+    const Judge::Verdict verdict = said_by(server.url() + "/v2/", options);
+    EXPECT_EQ(verdict.wrong, "");
+    EXPECT_EQ(verdict.rewards, (std::vector<double>{7.5, -1}));
+    seen = server.seen;
+  }
+  const std::string begin = R"(POST /v2/chat/completions {"model":"large","messages":[{"role":)"
+                            R"("user","content":")",
+                    end = R"("}],"max_tokens":64,"temperature":0})";
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0], begin + "2+3=|good {answer}|5|{" + end);
+  EXPECT_EQ(seen[1], begin + R"(\"|bad\n||{)" + end);
+}
+
+// By default it is asked how good a response is, of one path, and of two at a time.
+TEST(JudgingServer, IsAskedOfSeveralAtATime) {
+  Server server(2, [](const std::string& body) {
+    return std::pair(200, completion(body.find("2+3") != body.npos ? "10" : "0"));
+  });
+  const Judge::Verdict verdict = said_by(server.url());
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_EQ(verdict.rewards, (std::vector<double>{10, 0}));
+}
+
+TEST(JudgingServer, WhatIsWrongIsNamed) {
+  struct Wrong {
+    int status;
+    std::string body, what;
+  };
+  for (const Wrong& wrong : {Wrong{500, completion("3"), "answered with status 500"},
+                             Wrong{404, R"({"error":{"message":"no such model"}})",
+                                   "answered with status 404: no such model"},
+                             Wrong{200, "3", "answered with no chat completion"},
+                             Wrong{200, R"({"choices":[]})", "answered with no chat completion"},
+                             Wrong{200, completion("good"), "answered with no number"},
+                             Wrong{0, "", "no answer in 1 s"}}) {
+    Server server(2, [&](const std::string& body) {
+      return body.find("2+3") != body.npos ? std::pair(200, completion("7"))
+                                           : std::pair(wrong.status, wrong.body);
+    });
+    const double seconds = wrong.status == 0 ? 1 : 60;
+    const Judge::Verdict verdict = said_by(server.url(), {.requests = 1}, seconds);
+    EXPECT_EQ(verdict.wrong, wrong.what);
+    EXPECT_EQ(verdict.rewards[0], 7);
+    EXPECT_TRUE(std::isnan(verdict.rewards[1])) << wrong.what;
+  }
+}
+
+TEST(JudgingServer, IsNotThere) {
+  std::string url;
+  { url = Server(0, {}).url(); }
+  const Judge::Verdict verdict = said_by(url);
+  EXPECT_EQ(verdict.wrong, "Connection refused");
+  EXPECT_TRUE(std::isnan(verdict.rewards[0]) && std::isnan(verdict.rewards[1]));
+}
+
+// A run that is to end does not wait for it.
+TEST(JudgingServer, IsWaitedForNoMore) {
+  Server server(1, [](const std::string&) { return std::pair(0, ""); });
+  int asked = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  JudgingServer(server.url(), {.requests = 1}, 60).judge(kResponses, [&] { return ++asked > 1; });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(JudgingServer, RefusesOtherUrls) {
+  for (const char* const url : {"https://localhost", "localhost:80", "http://", "http://a:0/v1"})
+    EXPECT_THROW(JudgingServer(url, {}, 1), Error) << url;
+  JudgingServer("http://localhost", {}, 1);
+}
+
+}  // namespace
+}  // namespace mt
