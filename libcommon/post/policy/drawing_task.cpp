@@ -79,19 +79,18 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
 
 // A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
 // a row something must be done about the judge.
-void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
+void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
                          const std::function<bool()>& ends) const {
   constexpr int kMostFailed = 3;
   std::vector<Response> responses;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    const PolicyPrompt& asked =
-        prompt(first_prompt + static_cast<std::int64_t>(i) / options_.num_generations);
-    drawn[i].rollout.reward = reward_of(rules_, drawn[i].text, asked.answer.value_or(""));
+    const PolicyPrompt& of = asked.of(i);
+    drawn[i].rollout.reward = reward_of(rules_, drawn[i].text, of.answer.value_or(""));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)
       drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
-    responses.push_back({.prompt = asked.text,
+    responses.push_back({.prompt = of.text,
                          .text = drawn[i].text,
-                         .answer = asked.answer ? &*asked.answer : nullptr,
+                         .answer = of.answer ? &*of.answer : nullptr,
                          .truncated = drawn[i].rollout.truncated});
   }
   bool failed = false;
@@ -113,11 +112,11 @@ void DrawingTask::reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
   failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 
-bool DrawingTask::judge(std::span<DrawnText> drawn, std::int64_t first_prompt,
+bool DrawingTask::judge(std::span<DrawnText> drawn, const Asked& asked,
                         const Drawing& drawing) const {
   std::vector<double> rewards(drawn.size() + 1);  // the last: whether the run is to end
   if (drawing.ranks.rank() == 0) {
-    reward(drawn, first_prompt, drawing.ends);
+    reward(drawn, asked, drawing.ends);
     std::ranges::transform(drawn, rewards.begin(),
                            [](const DrawnText& one) { return one.rollout.reward; });
     rewards.back() = drawing.ends() ? 1 : 0;
@@ -167,41 +166,50 @@ void DrawingTask::shape(Rollout& rollout) const {
   if (over > 0) rollout.reward -= over / buffer * options_.overlong_penalty;
 }
 
+DrawingTask::Asked DrawingTask::asked(std::int64_t first, std::int64_t prompts,
+                                      std::int64_t attempt) const {
+  Asked asked{.first = first,
+              .group = options_.num_generations,
+              .first_text = attempt * options_.num_generations};
+  for (std::int64_t i = 0; i < prompts; ++i) asked.prompts.push_back(&prompt(first + i));
+  return asked;
+}
+
 std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& model,
                                                                   const Drawing& drawing,
                                                                   const Asked& asked) const {
-  const std::int64_t group = options_.num_generations, ranks = drawing.ranks.size(),
-                     begin = asked.prompts * drawing.ranks.rank() / ranks,
-                     end = asked.prompts * (drawing.ranks.rank() + 1) / ranks;
-  std::vector<const PolicyPrompt*> prompts;  // of this rank
-  for (std::int64_t i = begin; i < end; ++i) prompts.push_back(&prompt(asked.first + i));
+  const std::int64_t prompts = std::ssize(asked.prompts), ranks = drawing.ranks.size(),
+                     begin = prompts * drawing.ranks.rank() / ranks,
+                     end = prompts * (drawing.ranks.rank() + 1) / ranks;  // of this rank
   const CompletionModel about{
       .tokenizer = tokenizer(),
       .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
       .end_tokens = parts_.end_tokens};
   Sampling sampling = options_.sampling;
   sampling.seed = seed_;
-  std::optional<std::vector<DrawnText>> own =
-      draw_texts(model, about, prompts, asked.first + begin,
-                 {.group = group,
-                  .first_text = asked.attempt * group,
-                  .seq_length = seq_length(),
-                  .most_tokens = options_.max_completion_length.value_or(0),
-                  .sampling = sampling,
-                  .threads = options_.run.ranks.threads_of_each(),
-                  .ends = drawing.ends});
+  std::optional<std::vector<DrawnText>> own = draw_texts(
+      model, about,
+      std::span(asked.prompts)
+          .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+      asked.first + begin,
+      {.group = asked.group,
+       .first_text = asked.first_text,
+       .seq_length = seq_length(),
+       .most_tokens = options_.max_completion_length.value_or(0),
+       .sampling = sampling,
+       .threads = options_.run.ranks.threads_of_each(),
+       .ends = drawing.ends});
   if (own) {
-    refer(*own, drawing.ranks);
+    if (asked.learnt) refer(*own, drawing.ranks);
     judge_by_models(*own, drawing.ranks);
   }
   std::optional<std::vector<DrawnText>> drawn = all_texts(drawing.ranks, std::move(own));
   if (!drawn) return std::nullopt;
   for (std::size_t i = 0; i < drawn->size(); ++i) {
-    const PolicyPrompt& of = prompt(asked.first + static_cast<std::int64_t>(i) / group);
-    (*drawn)[i].rollout.text.file = of.file;
-    (*drawn)[i].rollout.text.line = of.line;
+    (*drawn)[i].rollout.text.file = asked.of(i).file;
+    (*drawn)[i].rollout.text.line = asked.of(i).line;
   }
-  if (!judge(*drawn, asked.first, drawing)) return std::nullopt;
+  if (!judge(*drawn, asked, drawing)) return std::nullopt;
   return drawn;
 }
 
@@ -220,28 +228,31 @@ static bool are_equal(std::span<const DrawnText> group) {
 // nothing better than these.
 std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
                                                            const Drawing& drawing,
-                                                           const Asked& asked) const {
+                                                           std::int64_t first,
+                                                           std::int64_t prompts) const {
   const auto group = static_cast<std::size_t>(options_.num_generations);
-  const std::size_t wanted = static_cast<std::size_t>(asked.prompts) * group;
+  const std::size_t wanted = static_cast<std::size_t>(prompts) * group;
   Drawn all;
   std::vector<DrawnText> equal;
-  Asked next = asked;
-  for (; next.attempt <= options_.dynamic_sampling && all.texts.size() < wanted; ++next.attempt) {
-    next.first += next.attempt == 0 ? 0 : next.prompts;
-    next.prompts = static_cast<std::int64_t>((wanted - all.texts.size()) / group);
-    std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, next);
+  for (; all.attempts <= options_.dynamic_sampling && all.texts.size() < wanted; ++all.attempts) {
+    prompts = static_cast<std::int64_t>((wanted - all.texts.size()) / group);
+    std::optional<std::vector<DrawnText>> drawn =
+        draw_and_judge(model, drawing, asked(first, prompts, all.attempts));
+    first += prompts;
     if (!drawn) return std::nullopt;
     std::vector<double> rewards;
     for (const DrawnText& one : *drawn) rewards.push_back(one.rollout.reward);
     const RewardCount count = count_rewards(rewards);
-    if (next.attempt == 0) all.rewards = count;
+    if (all.attempts == 0) all.rewards = count;
     for (std::size_t i = 0; i < drawn->size(); i += group) {
       const auto texts = std::span(*drawn).subspan(i, group);
       auto& to = options_.dynamic_sampling > 0 && are_equal(texts) ? equal : all.texts;
       std::ranges::move(texts, std::back_inserter(to));
     }
-    ++all.attempts;
-    if (count.without == std::ssize(rewards)) break;  // who judges has nothing to say
+    if (count.without == std::ssize(rewards)) {  // who judges has nothing to say
+      ++all.attempts;
+      break;
+    }
   }
   all.equal = static_cast<std::int64_t>(equal.size() / group);
   equal.resize(wanted - all.texts.size());
@@ -250,18 +261,18 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
   return all;
 }
 
-std::string DrawingTask::kept(std::int64_t iteration) const {
+std::string DrawingTask::kept(std::int64_t iteration, const char* what) const {
   std::string number = std::to_string(iteration);
   number.insert(0, 7 - std::min<std::size_t>(7, number.size()), '0');
-  return options_.save_rollouts + "/step-" + number + ".jsonl";
+  return concat(options_.save_rollouts, "/", what, "-", number, ".jsonl");
 }
 
 // As --rollouts reads them.
-void DrawingTask::keep(std::span<const DrawnText> drawn, std::int64_t iteration) const {
+void DrawingTask::keep(std::span<const DrawnText> drawn, const std::string& file) const {
   if (options_.save_rollouts.empty()) return;
   std::string lines;
   for (const DrawnText& one : drawn) lines += line_of(one.rollout, one.text);
-  write_file_atomically(kept(iteration), lines, true);
+  write_file_atomically(file, lines, true);
 }
 
 // Ranks that are threads read one task's samples.
@@ -332,13 +343,13 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   }
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t group = options_.num_generations;
-  std::optional<Drawn> drawn = draw_groups(
-      model, drawing, {.first = first / options_.num_iterations / group, .prompts = texts / group});
+  std::optional<Drawn> drawn =
+      draw_groups(model, drawing, first / options_.num_iterations / group, texts / group);
   if (!drawn) return false;
   if (options_.needs_old()) ask_for_old(drawn->texts, drawing);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (drawing.ranks.rank() == 0) {
-    keep(drawn->texts, iteration);
+    keep(drawn->texts, kept(iteration));
     tell(*drawn, iteration, seconds.count());
   }
   if (has_samples(drawing.ranks)) {
@@ -348,6 +359,49 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   }
   drawing.ranks.barrier();
   return true;
+}
+
+// Of n texts of which c are right some are among k with 1 - C(n - c, k) / C(n, k).
+static double pass_at(std::int64_t k, std::int64_t texts, std::int64_t right) {
+  double none = 1;
+  for (std::int64_t i = 0; i < k; ++i)
+    none *= std::max(0.0, static_cast<double>(texts - right - i)) / static_cast<double>(texts - i);
+  return 1 - none;
+}
+
+std::optional<DrawnReport> DrawingTask::validate(const Model& model, const Drawing& drawing) const {
+  constexpr std::int64_t kBehindAll = std::int64_t{1} << 31;  // prompts that are learnt from
+  Asked asked{.first = kBehindAll, .group = options_.valid_generations, .learnt = false};
+  for (const PolicyPrompt& one : parts_.valid_prompts) asked.prompts.push_back(&one);
+  const std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, asked);
+  if (!drawn) return std::nullopt;
+  if (drawing.ranks.rank() == 0) keep(*drawn, kept(drawing.iteration, "valid"));
+  std::vector<double> rewards;
+  double tokens = 0, truncated = 0;
+  for (const DrawnText& one : *drawn) {
+    rewards.push_back(one.rollout.reward);
+    tokens += static_cast<double>(one.rollout.text.targets());
+    truncated += one.rollout.truncated ? 1 : 0;
+  }
+  const RewardCount count = count_rewards(rewards);
+  const auto texts = static_cast<double>(drawn->size());
+  DrawnReport report{.iteration = drawing.iteration,
+                     .numbers = {{"reward", count.mean},
+                                 {"without_reward", static_cast<double>(count.without)},
+                                 {"completion_tokens", tokens / texts},
+                                 {"truncated", truncated / texts}}};
+  for (std::int64_t k = 1;; k = std::min(2 * k, asked.group)) {
+    double passed = 0;
+    for (std::size_t i = 0; i < rewards.size(); i += static_cast<std::size_t>(asked.group))
+      passed += pass_at(k, asked.group,
+                        std::ranges::count_if(
+                            std::span(rewards).subspan(i, static_cast<std::size_t>(asked.group)),
+                            [&](double reward) { return reward >= options_.pass_reward; }));
+    report.numbers.emplace_back(concat("pass@", k),
+                                passed / static_cast<double>(asked.prompts.size()));
+    if (k == asked.group) break;
+  }
+  return report;
 }
 
 void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double seconds) const {

@@ -34,7 +34,7 @@ class DrawingTask final : public PackedTask {
   struct Parts {
     Data words;                            // without texts
     std::vector<std::int32_t> end_tokens;  // that end a text; empty: the tokenizer's eod()
-    std::vector<PolicyPrompt> prompts;
+    std::vector<PolicyPrompt> prompts, valid_prompts;
     std::unique_ptr<LoadedModel> reference;                   // null: there is none
     std::vector<std::unique_ptr<LoadedModel>> reward_models;  // of the rules rm, in their order
   };
@@ -49,6 +49,11 @@ class DrawingTask final : public PackedTask {
   void begin(std::int64_t iteration, const Scorer& score) const override;
   bool draws() const override { return true; }
   bool draw(const Model& model, const Drawing& drawing) const override;
+  bool validates() const override { return !parts_.valid_prompts.empty(); }
+  // What rewards the texts of its valid_prompts have, and what part of these has a right text among
+  // so many: pass@k (arXiv:2107.03374, eq. 1).  They are drawn with the same random numbers each
+  // time.
+  std::optional<DrawnReport> validate(const Model& model, const Drawing& drawing) const override;
   // What a step tells of the texts that it learns from: their mean reward, as they were drawn, and
   // how many tokens they have, in the mean.
   TermValues told() const override { return told_; }
@@ -58,17 +63,26 @@ class DrawingTask final : public PackedTask {
   std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples>) const override {
     return nullptr;  // none of its samples is there before its step
   }
-  void reward(std::span<DrawnText> drawn, std::int64_t first_prompt,
+  // Asked: prompts that are answered at once, so many times each.
+  struct Asked {
+    std::vector<const PolicyPrompt*> prompts = {};
+    std::int64_t first = 0;  // the number of the first, of all that a run has
+    std::int64_t group = 0, first_text = 0;
+    bool learnt = true;  // by a step, which may ask what the reference says
+
+    const PolicyPrompt& of(std::size_t text) const {
+      return *prompts[text / static_cast<std::size_t>(group)];
+    }
+  };
+  void reward(std::span<DrawnText> drawn, const Asked& asked,
               const std::function<bool()>& ends) const;
   // Rank 0 judges, and all know; false where the run is to end.
-  bool judge(std::span<DrawnText> drawn, std::int64_t first_prompt, const Drawing& drawing) const;
+  bool judge(std::span<DrawnText> drawn, const Asked& asked, const Drawing& drawing) const;
   void refer(std::span<DrawnText> drawn, const Group& ranks) const;
   void judge_by_models(std::span<DrawnText> drawn, const Group& ranks) const;
   void shape(Rollout& rollout) const;
-  // Asked: a part of the run's prompts.
-  struct Asked {
-    std::int64_t first = 0, prompts = 0, attempt = 0;
-  };
+  // So many of the run's prompts, from that one on.
+  Asked asked(std::int64_t first, std::int64_t prompts, std::int64_t attempt) const;
   std::optional<std::vector<DrawnText>> draw_and_judge(const Model& model, const Drawing& drawing,
                                                        const Asked& asked) const;
   // What is drawn at once, and what is told of it.
@@ -77,14 +91,15 @@ class DrawingTask final : public PackedTask {
     RewardCount rewards = {};  // of the first attempt
     std::int64_t attempts = 0, equal = 0;
   };
-  std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing,
-                                   const Asked& asked) const;
+  std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing, std::int64_t first,
+                                   std::int64_t prompts) const;
   void tell(const Drawn& drawn, std::int64_t iteration, double seconds) const;
   void tell_steps(const RewardCount& rewards, std::int64_t tokens, std::int64_t texts) const;
   void learn_from(std::vector<Rollout> rollouts, std::int64_t first) const;
   void ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const;
-  void keep(std::span<const DrawnText> drawn, std::int64_t iteration) const;
-  std::string kept(std::int64_t iteration) const;  // the file
+  void keep(std::span<const DrawnText> drawn, const std::string& file) const;
+  // The file with a step's texts, or with those of a validation.
+  std::string kept(std::int64_t iteration, const char* what = "step") const;
   void go_on_from_kept(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
   bool has_samples(const Group& ranks) const;        // whether this rank makes them
   std::size_t place_here(const Group& ranks) const;  // of this rank among those of this process

@@ -74,7 +74,8 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
   if (goes_on(options) || ranks.process.attempt > 0) return;
   for (const auto& file : fs::directory_iterator(folder)) {
     const std::string name = file.path().filename().string();
-    if (!name.starts_with("step-") || !name.ends_with(".jsonl")) continue;
+    if (!(name.starts_with("step-") || name.starts_with("valid-")) || !name.ends_with(".jsonl"))
+      continue;
     const std::string holds = concat(folder, ": holds rollouts of another run, ", name);
     if (!o.force)
       fail(Exit::cannot_create, holds,
@@ -88,20 +89,26 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
   options.take_vocabulary(*words.tokenizer);
   if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
   const ChatPrompts chat(*words.tokenizer, std::move(words.chat_files), words.place, options.chat);
-  PolicyPrompts read = read_prompts(options.prompts, *words.tokenizer, chat,
-                                    {.longest = options.seq_length - 1,
-                                     .need_answers = needs_answer(reward_rules(options.rewards))});
-  log.event(
-      "data",
-      {{"split", "train"}, {"prompts", std::ssize(read.prompts)}, {"too_long", read.dropped}});
+  const auto read_split = [&](const char* split, const std::vector<std::string>& files) {
+    PolicyPrompts read =
+        read_prompts(files, *words.tokenizer, chat,
+                     {.longest = options.seq_length - 1,
+                      .need_answers = needs_answer(reward_rules(options.rewards))});
+    log.event(
+        "data",
+        {{"split", split}, {"prompts", std::ssize(read.prompts)}, {"too_long", read.dropped}});
+    return std::move(read.prompts);
+  };
+  std::vector<PolicyPrompt> prompts = read_split("train", options.prompts), valid;
+  if (!options.valid_prompts.empty()) valid = read_split("valid", options.valid_prompts);
   LengthOptions& length = options.run.length;
   if (length.train_iters == 0 && length.train_samples == 0)
-    length.data_samples =
-        std::ssize(read.prompts) * options.num_generations * options.num_iterations;
+    length.data_samples = std::ssize(prompts) * options.num_generations * options.num_iterations;
   options.complete();
   DrawingTask::Parts parts{.words = {},
                            .end_tokens = {},
-                           .prompts = std::move(read.prompts),
+                           .prompts = std::move(prompts),
+                           .valid_prompts = std::move(valid),
                            .reference = load_reference(options, *words.tokenizer),
                            .reward_models = load_reward_models(options, *words.tokenizer)};
   if (options.stored)

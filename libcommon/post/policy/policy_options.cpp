@@ -118,6 +118,12 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "plain, gzip, bzip2 or zstd; - is stdin");
   cl.option("--rollouts", &rollouts, "FILE",
             "instead: texts that were generated and rewarded, likewise");
+  cl.option("--valid-prompts", &valid_prompts, "FILE",
+            "with --prompts: what it writes texts for at each --eval-interval and at the end, and "
+            "does not learn from: files, likewise");
+  cl.option("--valid-generations", &valid_generations, "N", "texts of each of these", at_least(1));
+  cl.option("--pass-reward", &pass_reward, "F",
+            "the reward from which on such a text is right, which pass@k counts");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
             "number, math, format or regex:EXPRESSION, or with --prompts cmd:PROGRAM, what a "
@@ -223,6 +229,8 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
           "--judge-api-key-file"},
          "a --reward that is no server");
   refuse(overlong_buffer == 0, {"--overlong-penalty"}, "an --overlong-buffer of 0");
+  refuse(valid_prompts.empty(), {"--valid-generations", "--pass-reward"},
+         "an empty --valid-prompts");
   check_drawing(cl);
 }
 
@@ -234,7 +242,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   };
   if (prompts.empty()) {
     refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
-            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer"},
+            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--valid-prompts"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
       if (rule.asks())

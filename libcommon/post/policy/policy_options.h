@@ -17,13 +17,15 @@
 namespace mt {
 
 struct PolicyOptions : FinetuneOptions {
-  std::vector<std::string> rollouts, prompts, rewards;
+  std::vector<std::string> rollouts, prompts, valid_prompts, rewards;
   double reward_timeout = 60;  // seconds
   JudgingOptions judging;
   std::string save_rollouts, reference;
   Sampling sampling = {};  // without the seed, which is the run's
   ChatOptions chat;
   std::int64_t num_generations = 8;
+  std::int64_t valid_generations = 1;
+  double pass_reward = 1;
   std::int64_t num_iterations = 1, steps_per_generation = 1;
   std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
   bool masks_truncated = false;

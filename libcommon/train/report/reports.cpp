@@ -136,6 +136,19 @@ void Reports::evaluation(const EvaluationReport& r) {
   }
 }
 
+void Reports::drawn(const DrawnReport& r) {
+  if (!speaks()) return;
+  run_log_.drawn(r);
+  results_.drawn(r);
+  std::vector<LogField> fields{{"iteration", r.iteration}};
+  for (const auto& [name, number] : r.numbers) {
+    fields.emplace_back(name, number);
+    if (events_ && !options_.evaluation.skip_train)
+      events_->scalar(name + " validation", number, r.iteration);
+  }
+  log_.event("validation", fields);
+}
+
 void Reports::epoch(std::int64_t epoch, std::int64_t iteration,
                     std::span<const EpochReport> reports) {
   if (!speaks()) return;

@@ -36,6 +36,7 @@ class Reports {
              const std::string& options_json);
   void step(const StepReport& report, const RankMemory& memory);  // a collective
   void evaluation(const EvaluationReport& report);
+  void drawn(const DrawnReport& report);
   void epoch(std::int64_t epoch, std::int64_t iteration, std::span<const EpochReport> reports);
   void saving(const SaveReport& report);  // begun, to be written while training goes on
   void saved(const SaveReport& report);

@@ -34,6 +34,7 @@ void ResultsFile::write(const std::string& path, std::int64_t iteration) const {
     json.member(member_of(losses_, i), losses_[i].value);
   for (std::size_t i = 0; i < validation_.size(); ++i)
     json.member("val_" + member_of(validation_, i), validation_[i].value);
+  for (const auto& [name, number] : drawn_) json.member("val_" + name, number);
   bool has_sets = false;
   for (const EpochReport& report : epoch_) {
     if (report.set.empty()) write_report(report, json);

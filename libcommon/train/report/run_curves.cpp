@@ -49,7 +49,6 @@ void RunCurves::take(std::string_view line) {
   if (object["iteration"].get(iteration) != simdjson::SUCCESS) refuse("no iteration");
   if (eval && (object["split"].get(split) != simdjson::SUCCESS || split != "valid")) return;
   for (auto& [metric, curve] : curves_) {
-    if (eval && metric != "loss") continue;
     dom::element value;
     if (member_at(object, metric).get(value) != simdjson::SUCCESS) continue;
     if (value.is_null()) continue;  // not finite

@@ -68,6 +68,13 @@ void RunLog::evaluation(const EvaluationReport& r) {
   write(json);
 }
 
+void RunLog::drawn(const DrawnReport& r) {
+  JsonWriter json = event("eval");
+  json.member("split", "valid").member("iteration", r.iteration);
+  for (const auto& [name, number] : r.numbers) json.member(name, number);
+  write(json);
+}
+
 void RunLog::epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& r) {
   JsonWriter json = event("epoch");
   json.member("epoch", epoch);

@@ -34,6 +34,7 @@ class RunLog {
   void write(JsonWriter& open_object);        // closes it and writes the line
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report);
+  void drawn(const DrawnReport& report);
   void epoch(std::int64_t epoch, std::int64_t iteration, const EpochReport& report);
 
  private:

@@ -49,6 +49,12 @@ struct EvaluationReport {
   TermValues losses = {};
 };
 
+// What a task says of texts that it has drawn to be validated by.
+struct DrawnReport {
+  std::int64_t iteration = 0;  // of the training so far
+  std::vector<std::pair<std::string, double>> numbers = {};
+};
+
 // What a task says at the end of an epoch of one of its sets, or of all: a line, and its numbers.
 struct EpochReport {
   using Number = std::variant<std::int64_t, double>;

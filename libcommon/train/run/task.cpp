@@ -36,6 +36,10 @@ void Task::begin(std::int64_t, const Scorer&) const {}
 
 bool Task::draw(const Model&, const Drawing&) const { return true; }
 
+std::optional<DrawnReport> Task::validate(const Model&, const Drawing& drawing) const {
+  return DrawnReport{.iteration = drawing.iteration};
+}
+
 std::vector<EpochReport> Task::end_epoch(std::int64_t, std::span<const SetScores>) const {
   return {};
 }

@@ -88,6 +88,10 @@ class Task {
   virtual bool draws() const { return false; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Model& model, const Drawing& drawing) const;
+  // Whether it is validated by texts that it draws as well, which no step learns from, and what it
+  // says of them; nothing where a signal came to some rank.
+  virtual bool validates() const { return false; }
+  virtual std::optional<DrawnReport> validate(const Model& model, const Drawing& drawing) const;
   // What is told beside its losses of a step that was drawn, on rank 0.
   virtual TermValues told() const { return {}; }
 

@@ -54,7 +54,10 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const BatchOptions::StepSize& size);
+  const Model& whole_model();
+  Task::Drawing drawing();
   void draw_samples(const BatchOptions::StepSize& size);
+  void validate_drawn();
   std::vector<double> score_drawn(const SampleSet& set);
   void begin_step(const BatchOptions::StepSize& size);
   void end_step();
@@ -172,22 +175,41 @@ void Trainer::draw(bool with_teacher) {
       stream_);
 }
 
+const Model& Trainer::whole_model() {
+  stream_.synchronize();
+  return whole_ ? whole_->take(optimizer_, world_, stream_) : *model_;
+}
+
+Task::Drawing Trainer::drawing() {
+  return {.iteration = counters_.iteration,
+          .first = counters_.consumed_train_samples,
+          .samples = 0,
+          .ranks = world_.all(),
+          .ends = [this] { return interruption_.is_signalled(); },
+          .score = [this](const SampleSet& set) { return score_drawn(set); }};
+}
+
 void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   if (!task_.draws()) return;
   end_step();
   heed_signals();  // what came with that step
-  stream_.synchronize();
   reports_.train_progress().doing("generating");
-  const Model& whole = whole_ ? whole_->take(optimizer_, world_, stream_) : *model_;
-  if (!task_.draw(whole, {.iteration = counters_.iteration + 1,
-                          .first = counters_.consumed_train_samples,
-                          .samples = size.computed,
-                          .ranks = world_.all(),
-                          .ends = [this] { return interruption_.is_signalled(); },
-                          .score = [this](const SampleSet& set) { return score_drawn(set); }})) {
+  Task::Drawing drawing = this->drawing();
+  drawing.iteration += 1;
+  drawing.samples = size.computed;
+  if (!task_.draw(whole_model(), drawing)) {
     interruption_.poll();
     heed_signals();
   }
+  reports_.train_progress().doing("training");
+}
+
+void Trainer::validate_drawn() {
+  reports_.train_progress().doing("generating");
+  if (const auto report = task_.validate(whole_model(), drawing()))
+    reports_.drawn(*report);
+  else
+    interruption_.poll();
   reports_.train_progress().doing("training");
 }
 
@@ -285,6 +307,7 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const bool goes_on = which == Split::valid && !options_.evaluation.skip_train && !all;
   if (options_.evaluation.eval_iters == 0 && !all) return;
   end_step();
+  if (which == Split::valid && task_.validates()) return validate_drawn();
   reports_.train_progress().doing("evaluating");
   const std::int64_t size = options_.batch.evaluated();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
