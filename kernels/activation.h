@@ -2,6 +2,7 @@
 // pooler.
 //   gelu tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))       (Hendrycks, Gimpel:
 //   gelu erf   y = x/2 (1 + erf(x / sqrt 2))                            arXiv:1606.08415)
+//   gelu quick y = x sigmoid(1.702 x)                                   (the same, section 2)
 //   relu       y = max(x, 0)
 //   relu^2     y = max(x, 0)^2                                (So et al.: arXiv:2109.08668)
 //   swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))
@@ -21,7 +22,7 @@
 #include "kernels/cuda_types.h"
 
 namespace mt {
-enum class GeluForm : std::uint8_t { tanh, erf };
+enum class GeluForm : std::uint8_t { tanh, erf, quick };
 inline constexpr double kQuickGelu = 1.702;
 struct ClampedGate {
   double limit = 0, offset = 0;  // 0: no limit

@@ -16,7 +16,13 @@ template <class T>
 constexpr T kCubic = T(0.044715);
 
 template <class T>
+T sigmoid(T a) {
+  return 1 / (1 + std::exp(-a));
+}
+
+template <class T>
 T gelu(T x, GeluForm form) {
+  if (form == GeluForm::quick) return x * sigmoid(T(kQuickGelu) * x);
   if (form == GeluForm::tanh)
     return x / 2 * (1 + std::tanh(kRoot<T> * (x + kCubic<T> * x * x * x)));
   return x / 2 * (1 + std::erf(x / std::numbers::sqrt2_v<T>));
@@ -24,17 +30,16 @@ T gelu(T x, GeluForm form) {
 
 template <class T>
 T gelu_slope(T x, GeluForm form) {
+  if (form == GeluForm::quick) {
+    const T s = sigmoid(T(kQuickGelu) * x);
+    return s + T(kQuickGelu) * x * s * (1 - s);
+  }
   if (form == GeluForm::tanh) {
     const T t = std::tanh(kRoot<T> * (x + kCubic<T> * x * x * x));
     return (1 + t) / 2 + x / 2 * (1 - t * t) * kRoot<T> * (1 + 3 * kCubic<T> * x * x);
   }
   const T density = std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
   return (1 + std::erf(x / std::numbers::sqrt2_v<T>)) / 2 + x * density;
-}
-
-template <class T>
-T sigmoid(T a) {
-  return 1 / (1 + std::exp(-a));
 }
 
 }  // namespace

@@ -25,6 +25,13 @@ struct TanhGelu {
   }
 };
 
+// x sigmoid(1.702 x)
+struct QuickGelu {
+  static constexpr auto kBy = static_cast<float>(kQuickGelu);
+  __device__ static float gate(float x) { return sigmoid(kBy * x); }
+  __device__ static float slope(float x, float s) { return s + kBy * x * s * (1 - s); }
+};
+
 struct GeluTanh {
   __device__ float operator()(const float (&in)[1]) const { return in[0] * TanhGelu::gate(in[0]); }
 };
@@ -40,6 +47,14 @@ struct GeluErfSlope {
   __device__ float operator()(const float (&in)[2]) const {
     const float x = in[1];
     return in[0] * (normal_cdf(x) + x * exp_approx(-x * x / 2) * kInvSqrt2Pi);
+  }
+};
+struct GeluQuick {
+  __device__ float operator()(const float (&in)[1]) const { return in[0] * QuickGelu::gate(in[0]); }
+};
+struct GeluQuickSlope {
+  __device__ float operator()(const float (&in)[2]) const {
+    return in[0] * QuickGelu::slope(in[1], QuickGelu::gate(in[1]));
   }
 };
 struct Relu {
@@ -199,6 +214,8 @@ template <class T>
 void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form, cudaStream_t stream) {
   if (form == GeluForm::tanh)
     map(y, Inputs<T, 1>{{x}}, count, GeluTanh{}, stream);
+  else if (form == GeluForm::quick)
+    map(y, Inputs<T, 1>{{x}}, count, GeluQuick{}, stream);
   else
     map(y, Inputs<T, 1>{{x}}, count, GeluErf{}, stream);
 }
@@ -208,6 +225,8 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm 
                    cudaStream_t stream) {
   if (form == GeluForm::tanh)
     map(dx, Inputs<T, 2>{{dy, x}}, count, GeluTanhSlope{}, stream);
+  else if (form == GeluForm::quick)
+    map(dx, Inputs<T, 2>{{dy, x}}, count, GeluQuickSlope{}, stream);
   else
     map(dx, Inputs<T, 2>{{dy, x}}, count, GeluErfSlope{}, stream);
 }

@@ -41,6 +41,19 @@ struct GeluErfGradient {
   }
 };
 
+constexpr auto kQuick = static_cast<float>(kQuickGelu);
+
+struct GeluQuick {
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return x * sigmoid(kQuick * x); }
+};
+
+struct GeluQuickGradient {
+  [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
+    const Floats s = sigmoid(kQuick * x);
+    return dy * (s + kQuick * x * s * (1.0f - s));
+  }
+};
+
 struct Swiglu {
   [[gnu::always_inline]] Floats operator()(Floats gate, Floats up) const {
     return gate * sigmoid(gate) * up;
@@ -90,11 +103,13 @@ template <class Slope>
 
 void gelu_forward(float* y, const float* x, std::int64_t count, GeluForm form) {
   if (form == GeluForm::tanh) return run([=] { map(y, count, GeluTanh(), x); });
+  if (form == GeluForm::quick) return run([=] { map(y, count, GeluQuick(), x); });
   run([=] { map(y, count, GeluErf(), x); });
 }
 
 void gelu_backward(float* dx, const float* dy, const float* x, std::int64_t count, GeluForm form) {
   if (form == GeluForm::tanh) return run([=] { map(dx, count, GeluTanhGradient(), dy, x); });
+  if (form == GeluForm::quick) return run([=] { map(dx, count, GeluQuickGradient(), dy, x); });
   run([=] { map(dx, count, GeluErfGradient(), dy, x); });
 }
 

@@ -7,6 +7,9 @@
                         each, in patches of rows of pixels of colours; and the logits of the first model, or the last
                         hidden states of the second, in fp32; and the mean loss of images of three classes, and the share
                         of those that are told right
+  FOLDER/clip/          a CLIPVisionModel, whose processor cuts the middle out of an image
+  FOLDER/siglip/        a SiglipVisionModel, with its head, whose patches do not divide the image
+  FOLDER/towers.jsonl   the same of these two, with the last hidden states, and with those of the layer before it ("before")
 
 Processors are those of Pillow.  Needs from PyPI: torch, torchvision, transformers, pillow (made with the versions that
 stand in the first line of the .jsonl file).
@@ -20,6 +23,8 @@ import numpy
 import PIL.Image
 import torch
 import transformers
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 testdata = sys.argv[1]
@@ -51,8 +56,10 @@ def pixels_of(processor, image):
     return torch.from_numpy(numpy.stack(processor(picture)["pixel_values"]).astype("float32"))
 
 
-def digest(pixels):
-    patches = pixels[0].numpy().reshape(3, ROWS // PATCH, PATCH, COLUMNS // PATCH, PATCH).transpose(1, 3, 2, 4, 0)
+def digest(pixels, patch=PATCH):
+    rows, columns = (side // patch for side in pixels[0].shape[1:])
+    whole = pixels[0].numpy()[:, :rows * patch, :columns * patch]
+    patches = whole.reshape(3, rows, patch, columns, patch).transpose(1, 3, 2, 4, 0)
     return hashlib.sha256(patches.astype("<f4").tobytes()).hexdigest()
 
 
@@ -77,5 +84,24 @@ with torch.no_grad():
                           "numbers": hidden(pixels).last_hidden_state.flatten().tolist()})
 lines.append({"loss": sum(losses) / len(losses), "right": sum(right) / len(right)})
 with open(f"{folder}/vit.jsonl", "w", encoding="utf-8") as file:
+    for line in lines:
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+tower = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
+cutting = CLIPImageProcessorPil(size={"shortest_edge": 15}, crop_size={"height": 12, "width": 12})
+stretching = SiglipImageProcessorPil(size={"height": 14, "width": 14})
+clip = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(image_size=12, patch_size=6, **tower))
+siglip = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(image_size=14, patch_size=4, **tower))
+towers = {"clip": (make(clip, cutting, "clip"), cutting, 6), "siglip": (make(siglip, stretching, "siglip"), stretching, 4)}
+lines = [versions]
+with torch.no_grad():
+    for name, (model, processor, patch) in towers.items():
+        for _, image in CLASSES.values():
+            pixels = pixels_of(processor, image)
+            said = model(pixels, output_hidden_states=True)
+            lines.append({"folder": name, "image": image, "pixels": digest(pixels, patch),
+                          "numbers": said.last_hidden_state.flatten().tolist(),
+                          "before": said.hidden_states[-2].flatten().tolist()})
+with open(f"{folder}/towers.jsonl", "w", encoding="utf-8") as file:
     for line in lines:
         file.write(json.dumps(line, separators=(",", ":")) + "\n")

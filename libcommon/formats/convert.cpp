@@ -74,12 +74,15 @@ struct Plan {
     if (target.config.family == ModelFamily::retro && by_stages && target.pipeline_parallel > 1)
       fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
            ": Megatron-LM's Retro has one stage");
+    if (target.legacy) check_legacy(target.config);
+    if (target.config.family == ModelFamily::llava && by_stages)
+      fail(Exit::bad_config, "--ckpt-format torch: ", source->path(),
+           " is a LLaVA, of which Megatron's files of ranks have other rows; torch_dist holds it");
     if (target.config.family == ModelFamily::t5)
       check_t5(options);
     else if (options.target_encoder_pipeline_parallel > 0)
       fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
            " is no T5");
-    if (target.legacy) check_legacy(target.config);
     if (target.weights != WeightFormat::none) check_quantizable(target.weights, target.config);
     if (by_stages) check_tensor_ranks();
     source->check_all_used(model_rows(source->config()));

@@ -33,6 +33,8 @@ const char* name_of(ModelFamily family) {
       return "a Retro";
     case ModelFamily::vit:
       return "a ViT";
+    case ModelFamily::llava:
+      return "a LLaVA";
     case ModelFamily::biencoder:
       return "a model of two towers";
     case ModelFamily::t5:

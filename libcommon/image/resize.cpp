@@ -144,6 +144,13 @@ Image center_crop(const Image& image, std::int64_t width, std::int64_t height) {
                       .height = height});
 }
 
+Image middle_of(const Image& image, std::int64_t width, std::int64_t height) {
+  return crop(image, {.left = (image.width - width) / 2,
+                      .top = (image.height - height) / 2,
+                      .width = width,
+                      .height = height});
+}
+
 Image resize_short_side(const Image& image, std::int64_t side, Filter filter) {
   const std::int64_t shorter = std::min(image.width, image.height),
                      longer = std::max(image.width, image.height);

@@ -24,6 +24,9 @@ struct Box {
 Image crop(const Image& image, const Box& box);
 // The middle of an image: what it lacks is black (torchvision's CenterCrop).
 Image center_crop(const Image& image, std::int64_t width, std::int64_t height);
+// The middle of an image that has as many rows and columns, or more; of an odd number that it has
+// more the larger half is behind (transformers' center_crop).
+Image middle_of(const Image& image, std::int64_t width, std::int64_t height);
 // The image whose shorter side has this length, the longer one rounded down (torchvision's Resize).
 Image resize_short_side(const Image& image, std::int64_t side, Filter filter);
 // The image with left and right exchanged.

@@ -264,6 +264,7 @@ static std::vector<const char*> modules_behind(ModelFamily family) {
       return {"decoder.final_norm", "output_layer"};
     case ModelFamily::retro:
     case ModelFamily::biencoder:
+    case ModelFamily::llava:
       return {};
     case ModelFamily::t5:
       return {"encoder.final_layernorm", "decoder.final_layernorm", "lm_head.output_layer",
@@ -291,7 +292,8 @@ static void add_further_states(std::vector<std::string>& keys, const ModelConfig
 
 std::vector<std::string> extra_states(const ModelConfig& c) {
   using enum ExtraState::Turn;
-  if (c.family == ModelFamily::biencoder) return {};  // Megatron-Core has no such model
+  // Megatron-Core has no such model, or other patches.
+  if (c.family == ModelFamily::biencoder || c.family == ModelFamily::llava) return {};
   const std::vector<LayerPlan> layers = layers_of(c);
   std::vector<std::string> keys;
   for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)}))

@@ -42,6 +42,7 @@ static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std
     case ModelFamily::bert:
     case ModelFamily::biencoder:
     case ModelFamily::vit:
+    case ModelFamily::llava:
       return {attention, &kMlp};
     case ModelFamily::mixtral:
       return {attention, has_experts ? &kExperts : &kMlp};
@@ -73,7 +74,9 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   const std::int64_t encoders = c.family == ModelFamily::t5 ? c.encoder_num_layers : 0;
   for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {&kAttention, &kMlp}});
-  const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
+  const char* const stack = c.family == ModelFamily::bert    ? "encoder"
+                            : c.family == ModelFamily::llava ? "language_model.decoder"
+                                                             : "decoder";
   // No two of a hybrid's or a Retro's layers need be alike, nor where some have experts.
   const bool stacked =
       c.family != ModelFamily::mamba && c.family != ModelFamily::retro && c.moe_layer_freq == "1";
@@ -101,7 +104,7 @@ std::vector<LayerPlan> further_layers_of(const ModelConfig& c) {
 std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room) {
   std::vector<CacheShape> shapes;
   for (const LayerPlan& layer : layers_of(config)) {
-    if (layer.stack != "decoder") continue;
+    if (!layer.stack.ends_with("decoder")) continue;
     CacheShape& shape = shapes.emplace_back();
     for (const BranchKind* kind : layer.branches)
       if (kind->keep != nullptr) kind->keep(shape, config, room);

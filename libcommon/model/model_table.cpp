@@ -5,6 +5,7 @@
 #include "model/families/bert.h"
 #include "model/families/biencoder.h"
 #include "model/families/gpt.h"
+#include "model/families/llava.h"
 #include "model/families/retro.h"
 #include "model/families/t5.h"
 #include "model/families/vit.h"
@@ -26,6 +27,8 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
       return std::make_unique<Bert>(config, stages, part);
     case ModelFamily::biencoder:
       return std::make_unique<Biencoder>(config, stages, part);
+    case ModelFamily::llava:
+      return std::make_unique<Llava>(config, stages, part);
     case ModelFamily::retro:
       return std::make_unique<Retro>(config, stages, part);
     case ModelFamily::vit:
@@ -79,6 +82,8 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
       return "a tower's vectors are of the first tokens of whole texts";
     case ModelFamily::vit:
       return "a ViT's patches are cut from whole images";
+    case ModelFamily::llava:
+      return "a LLaVA's images are whole";
     case ModelFamily::t5:
       return "a T5's decoder attends to all of the encoder's tokens";
     case ModelFamily::retro:

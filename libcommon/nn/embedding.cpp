@@ -60,6 +60,8 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
                .first_row = dropout.first_row,
                .record = s.record});
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
+  if (s.inserted.row_of)
+    embedding_forward(y, s.inserted.row_of, s.inserted.hidden, 0, true, s.stream);
   s.show(*tables_.words, "output", y);
   if (saved) *saved = read;
 }
@@ -67,6 +69,8 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
 void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   const Param& words = *tables_.words;
   const ArenaScope scope(s.layer);
+  if (s.inserted.gradient)
+    embedding_backward(s.inserted.gradient, s.inserted.row_of, dy, 0, s.stream);
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
   ConstTensor of_words = dy;

@@ -2,7 +2,8 @@
 // positions and T of types are optional, and so is the noise, which training adds
 // (kernels/text_noise.h).  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E:
 // [vocab, hidden_size], whose rows tensor-parallel ranks share.  m, the multiplier, is rounded to
-// y's type.
+// y's type.  Where the Step has rows to insert, these are added to zeros, as words of ids below 0
+// are.
 #pragma once
 
 #include "nn/step.h"

@@ -5,6 +5,11 @@
 
 namespace mt {
 
+// Of those that no product takes along.
+static GeluForm gelu_form(Activation a) {
+  return a == Activation::gelu_quick ? GeluForm::quick : GeluForm::erf;
+}
+
 std::int64_t Mlp::activated_features() const {
   return is_gated(activation_) ? fc1_.out_features() / 2 : fc1_.out_features();
 }
@@ -20,7 +25,7 @@ void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x, const Norm* norm)
   else if (activation_ == Activation::squared_relu)
     squared_relu_forward(a, h, s.stream);
   else
-    gelu_forward(a, h, GeluForm::erf, s.stream);
+    gelu_forward(a, h, gelu_form(activation_), s.stream);
 }
 
 // dh from dy = the gradient of W_2 a + b_2.
@@ -38,7 +43,7 @@ void Mlp::activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, T
   else if (activation_ == Activation::squared_relu)
     squared_relu_backward(dh, da, h, s.stream);
   else
-    gelu_backward(dh, da, h, GeluForm::erf, s.stream);
+    gelu_backward(dh, da, h, gelu_form(activation_), s.stream);
 }
 
 void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,

@@ -7,7 +7,15 @@
 
 namespace mt {
 
-enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, relu, squared_relu, swiglu, geglu };
+enum class Activation : std::uint8_t {
+  gelu_tanh,
+  gelu_erf,
+  gelu_quick,
+  relu,
+  squared_relu,
+  swiglu,
+  geglu
+};
 
 // Whether half of its input are gates of the other half.
 inline bool is_gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }

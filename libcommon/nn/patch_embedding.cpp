@@ -11,13 +11,8 @@ std::int64_t PatchEmbedding::class_tokens() const {
 
 // What all images add to W pixels is one table, which is made anew: it has a row for each token of
 // one.
-void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor places,
-                             Saved* saved) const {
-  const std::int64_t begin = s.first_row(), end = begin + s.rows();
-  const Tensor x = s.kept(saved, {s.rows(), pixels.shape()[1]});
-  const ConstTensor own = places.rows(begin, end);
-  copy(x, pixels.rows(begin, end), s.stream);
-  product_.forward(s, y, x);
+void PatchEmbedding::embed(Step& s, Tensor y, ConstTensor pixels, ConstTensor places) const {
+  product_.forward(s, y, pixels);
   {
     const ArenaScope scope(s.layer);
     const ConstTensor positions = s.weight(*rows_.positions);
@@ -27,26 +22,47 @@ void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor 
       add(table.rows(0, first), positions.rows(0, first), s.weight(*rows_.classes), s.stream);
       s.done(*rows_.classes);
     }
-    bias_dropout_add(table.rows(first, length), {}, positions.rows(first, length),
-                     s.weight(*rows_.bias), {}, s.stream);
-    embedding_forward(y, own, table, 0, true, s.stream);
-    for (const Param* row : {rows_.positions, rows_.bias}) s.done(*row);
+    if (rows_.bias != nullptr) {
+      bias_dropout_add(table.rows(first, length), {}, positions.rows(first, length),
+                       s.weight(*rows_.bias), {}, s.stream);
+      s.done(*rows_.bias);
+    } else {
+      copy(table.rows(first, length), positions.rows(first, length), s.stream);
+    }
+    embedding_forward(y, places, table, 0, true, s.stream);
+    s.done(*rows_.positions);
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
-  if (saved) *saved = {own, x};
+}
+
+void PatchEmbedding::forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor places,
+                             Saved* saved) const {
+  const std::int64_t begin = s.first_row(), end = begin + s.rows();
+  const Tensor x = s.kept(saved, {s.rows(), pixels.shape()[1]});
+  const ConstTensor own = places.rows(begin, end);
+  copy(x, pixels.rows(begin, end), s.stream);
+  const Tensor embedded = norm_ ? s.kept(saved, y.shape()) : y;
+  embed(s, embedded, x, own);
+  if (saved) *saved = {own, x, embedded, {}};
+  if (norm_) norm_->forward(s, y, embedded, saved ? &saved->norm : nullptr);
 }
 
 // The gradient of that table is that of its three parts.
 void PatchEmbedding::backward(Step& s, ConstTensor dy, const Saved& v) const {
   const ArenaScope scope(s.layer);
+  if (norm_) {
+    const Tensor d_embedded = s.scratch(dy.shape());
+    norm_->backward(s, d_embedded, dy, v.embedded, v.norm);
+    dy = d_embedded;
+  }
   const Tensor d_rows = s.gradient(dy.shape());
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0)
     add_dropout_backward(s, d_rows, dy, dropout);
   else
     copy(d_rows, dy, s.stream);
-  const Tensor of_positions = s.gradient_of(*rows_.positions), of_bias = s.gradient_of(*rows_.bias);
+  const Tensor of_positions = s.gradient_of(*rows_.positions);
   const std::int64_t length = of_positions.shape()[0], width = of_positions.shape()[1],
                      first = class_tokens();
   const Tensor d_table = s.scratch_sums({length, width});
@@ -57,9 +73,12 @@ void PatchEmbedding::backward(Step& s, ConstTensor dy, const Saved& v) const {
     const Tensor of_classes = s.gradient_of(*rows_.classes);
     add(of_classes, of_classes, d_table.rows(0, first), s.stream);
   }
-  const Tensor one = s.layer.alloc(DType::i32, {length - first});  // the bias as a table of one row
-  set_zero(one, s.stream);
-  embedding_backward(of_bias.reshape({1, width}), one, d_table.rows(first, length), 0, s.stream);
+  if (rows_.bias != nullptr) {
+    const Tensor one = s.layer.alloc(DType::i32, {length - first});  // it is a table of one row
+    set_zero(one, s.stream);
+    embedding_backward(s.gradient_of(*rows_.bias).reshape({1, width}), one,
+                       d_table.rows(first, length), 0, s.stream);
+  }
   product_.backward(s, {}, d_rows, v.pixels);
 }
 

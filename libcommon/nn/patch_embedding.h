@@ -1,10 +1,13 @@
 // PatchEmbedding: the hidden states in front of a ViT's layers.  Of token i of an image
 //   y = dropout(C[i] + P[i])                         the first tokens, of classes
 //   y = dropout(W pixels + b + P[i])                 the others, each of a patch
+// or a norm of that.  There may be no b.
 // pixels: [tokens, width] of any type, those of tokens of classes zeroes;  y: [rows, hidden_size];
 // C: [classes, hidden_size];  P: [length, hidden_size];  W: [hidden_size, width];  b:
 // [hidden_size].  Every tensor-parallel rank has them whole.
 #pragma once
+
+#include <optional>
 
 #include "nn/linear.h"
 #include "nn/step.h"
@@ -16,15 +19,17 @@ class PatchEmbedding {
   struct Saved {
     ConstTensor places;  // [rows] i32
     Tensor pixels;       // [rows, width]
+    Tensor embedded;     // [rows, hidden_size], in front of the norm
+    Norm::Saved norm;
   };
   struct Rows {
     const Param* classes;  // null: there are no such tokens
     const Param* positions;
-    const Param* bias;
+    const Param* bias;  // null: there is none
   };
   // `product`: W, without a bias.
-  PatchEmbedding(Linear product, const Rows& rows, double dropout)
-      : product_(product), rows_(rows), dropout_(dropout) {}
+  PatchEmbedding(Linear product, const Rows& rows, double dropout, std::optional<Norm> norm)
+      : product_(product), rows_(rows), dropout_(dropout), norm_(norm) {}
 
   // places: [tokens] i32, the i of each token.
   void forward(Step& s, Tensor y, ConstTensor pixels, ConstTensor places, Saved* saved) const;
@@ -32,10 +37,12 @@ class PatchEmbedding {
 
  private:
   std::int64_t class_tokens() const;
+  void embed(Step& s, Tensor y, ConstTensor pixels, ConstTensor places) const;
 
   Linear product_;
   Rows rows_;
   double dropout_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace mt

@@ -85,6 +85,14 @@ struct Neighbours {
   Tensor d_embedded, d_encoded;  // gradients; each cross-attention's backward adds to the latter
 };
 
+// Inserted: rows of hidden states that stand in the places of some of the Step's tokens, of which
+// ids name no word.
+struct Inserted {
+  ConstTensor row_of = {};  // [tokens] i32: which of the rows stands there; -1: the token's own
+  ConstTensor hidden = {};  // [rows, hidden_size]
+  Tensor gradient = {};     // as hidden, of sums; the embedding's backward adds to it
+};
+
 struct Step {
   Stream& stream;
   Arena& keep;
@@ -100,6 +108,7 @@ struct Step {
   Tokens tokens;
   Memory memory = {};
   Neighbours neighbours = {};
+  Inserted inserted = {};
   CachedPast past = {};  // generation: what the sequences follow
   // Generation: the adapters of linear layers, and which sequences have which; null: there are
   // none.

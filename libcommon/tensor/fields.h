@@ -45,8 +45,13 @@ enum class Field : std::uint8_t {
   further_share,
   further_weight,
   pixels,  // of each token of an image, those of its patch (image/patches.h), or zeroes
+  // Of images in texts: for each token of a text the row of hidden states that stands there, of
+  // those of all tokens of the micro-batch's images, or -1; and these rows, where they are made
+  // already.
+  image_rows,
+  image_hidden,
 };
-inline constexpr std::size_t kFields = 25;
+inline constexpr std::size_t kFields = 27;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

@@ -511,7 +511,14 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
-       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5 or vit"},
+       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
+       "siglip_vision_model or llava"},
+      {R"({"model_type":"clip"})",
+       "model_type \"clip\" reads texts, too: of its parts the tower of images is read, "
+       "clip_vision_model"},
+      {R"({"model_type":"llava_next"})",
+       "model_type \"llava_next\" cuts an image into several by its sides, which is not supported; "
+       "llava is"},
       {R"({"model_type":"falcon_h1"})",
        "model_type \"falcon_h1\" has layers of a kind that Megatron's hybrids have not"},
       {R"({"model_type":"granitemoehybrid"})",

@@ -6,9 +6,10 @@
 
 #include "base/sha256.h"
 #include "formats/hugging_face/vision_families.h"
-#include "image/patches.h"
-#include "image/resize.h"
+#include "image/image.h"
 #include "model/families/vit.h"
+#include "model/image_input.h"
+#include "ops/ops.h"
 #include "tests/formats/convert_support.h"
 #include "tests/support/workbench.h"
 
@@ -19,29 +20,24 @@ namespace fs = std::filesystem;
 
 const std::string kModels = std::string(MT_TESTDATA) + "/models/";
 
-// What a run makes of an image for a model.
+// What a run makes of an image for a model: of all its tokens.
 std::vector<float> pixels_of(const std::string& image, const ModelConfig& c) {
-  const Filter filter = c.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear;
-  const Image made =
-      resize(read_image(std::string(MT_TESTDATA) + "/images/" + image), c.img_w, c.img_h, filter);
-  std::vector<float> pixels(static_cast<std::size_t>(c.patches() * c.patch_width()));
-  make_patches(made, c.patch_dim,
-               {.mean = color_numbers("--pixel-mean", c.pixel_mean),
-                .std = color_numbers("--pixel-std", c.pixel_std)},
-               pixels);
+  std::vector<float> pixels(static_cast<std::size_t>(c.image_tokens() * c.patch_width()));
+  make_image_input(c, read_image(std::string(MT_TESTDATA) + "/images/" + image), pixels);
   return pixels;
 }
 
-// The logits of a folder's model, or, where it has no head, the last hidden states.
-std::vector<float> numbers_of(const ModelSource& source, const std::vector<float>& patches) {
+// Of so many layers of a folder's model the logits, or, where it has no head, the last hidden
+// states.
+std::vector<float> numbers_of(const ModelSource& source, std::vector<float>& pixels,
+                              std::int64_t layers) {
   const ModelConfig& c = source.config();
-  Vit model(c, StageRanges{{0, c.num_layers, true, true}});
+  const bool whole = layers == c.num_layers, has_head = c.has_task_head();
+  Vit model(c, StageRanges{{0, layers, true, whole}});
   model.table().allocate(Device::cpu, DType::f32, false);
   for (const Param& row : model.table().rows()) source.read(row, "", row.value);
   const std::int64_t tokens = c.image_tokens();
   Workbench bench({.dtype = DType::f32, .sequences = 1, .seq_length = tokens, .training = false});
-  std::vector<float> pixels(static_cast<std::size_t>(c.class_tokens() * c.patch_width()));
-  pixels.insert(pixels.end(), patches.begin(), patches.end());
   std::vector<std::int32_t> ids, row_of(static_cast<std::size_t>(tokens), -1), rows = {0};
   for (std::int32_t i = 0; i < tokens; ++i) ids.push_back(i);
   row_of[0] = 0;
@@ -50,51 +46,65 @@ std::vector<float> numbers_of(const ModelSource& source, const std::vector<float
   batch[Field::ids] = {ids.data(), DType::i32, {tokens}};
   batch[Field::rows] = {rows.data(), DType::i32, {1}};
   batch[Field::row_of] = {row_of.data(), DType::i32, {tokens}};
-  const bool has_head = c.has_task_head();
   std::vector<float> numbers(
       static_cast<std::size_t>(has_head ? c.num_labels : tokens * c.hidden_size));
+  const Tensor said(numbers.data(), DType::f32,
+                    has_head ? Shape{1, c.num_labels} : Shape{tokens, c.hidden_size});
   Ends ends;
-  if (has_head)
-    ends.logits = {numbers.data(), DType::f32, {1, c.num_labels}};
-  else
-    ends.hidden = {numbers.data(), DType::f32, {tokens, c.hidden_size}};
+  (has_head ? ends.logits : ends.hidden) = said;
   Step s = bench.step();
   Wire out;
   model.forward(s, out, {}, batch, ends, nullptr);
+  if (!whole) copy(said, out.hidden(), bench.stream());
   bench.stream().synchronize();
   return numbers;
 }
 
-TEST(ImageFolders, MakeWhatTransformersDoes) {
-  std::ifstream file(kModels + "vit.jsonl");
+class ImageFolders : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, ImageFolders, testing::Values("vit", "towers"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(ImageFolders, MakeWhatTransformersDoes) {
+  std::ifstream file(concat(kModels, GetParam(), ".jsonl"));
   simdjson::dom::parser parser;
   int compared = 0;
   for (std::string text; std::getline(file, text);) {
-    const JsonObject line(parser.parse(text), "vit.jsonl");
+    const JsonObject line(parser.parse(text), GetParam());
     if (!line.has("image")) continue;
     const std::string image(line.text("image"));
     const auto source = open_model(concat(kModels, line.text("folder")));
-    const std::vector<float> pixels = pixels_of(image, source->config());
-    EXPECT_EQ(sha256_hex({reinterpret_cast<const char*>(pixels.data()), 4 * pixels.size()}),
-              line.text("pixels"))
+    const ModelConfig& c = source->config();
+    std::vector<float> pixels = pixels_of(image, c);
+    const auto of_patches =
+        std::span(pixels).subspan(static_cast<std::size_t>(c.class_tokens() * c.patch_width()));
+    EXPECT_EQ(
+        sha256_hex({reinterpret_cast<const char*>(of_patches.data()), of_patches.size_bytes()}),
+        line.text("pixels"))
         << image;
-    const std::vector<float> numbers = numbers_of(*source, pixels);
-    std::vector<double> expected;
-    for (const simdjson::dom::element number : line.member("numbers").get_array())
-      expected.push_back(number.get_double());
-    ASSERT_EQ(numbers.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_NEAR(double{numbers[i]}, expected[i], 1e-5) << line.text("folder") << ' ' << image;
-    ++compared;
+    for (const char* const which : {"numbers", "before"}) {
+      if (!line.has(which)) continue;
+      const bool before = which == std::string_view("before");
+      const std::vector<float> numbers = numbers_of(*source, pixels, c.num_layers - before);
+      std::vector<double> expected;
+      for (const simdjson::dom::element number : line.member(which).get_array())
+        expected.push_back(number.get_double());
+      ASSERT_EQ(numbers.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(double{numbers[i]}, expected[i], 1e-5)
+            << line.text("folder") << ' ' << image << ' ' << which;
+      ++compared;
+    }
   }
   EXPECT_EQ(compared, 12);
 }
 
 class ImageFolder : public Convert, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, ImageFolder, testing::Values("vit", "vit-hidden"),
+INSTANTIATE_TEST_SUITE_P(Of, ImageFolder, testing::Values("vit", "vit-hidden", "clip", "siglip"),
                          [](const auto& param) {
-                           return std::string(param.param == std::string_view("vit") ? "Classes"
-                                                                                     : "Hidden");
+                           const std::string_view name = param.param;
+                           return name == "vit"          ? std::string("Classes")
+                                  : name == "vit-hidden" ? std::string("Hidden")
+                                                         : std::string(name);
                          });
 
 // By way of Megatron's formats, with the settings and all tensors but those that are passed over.
@@ -113,6 +123,7 @@ TEST_P(ImageFolder, IsWrittenAsItWasRead) {
     EXPECT_EQ(differing_setting(ours->config(), theirs->config()), nullptr);
     EXPECT_EQ(ours->config().label_names, theirs->config().label_names);
     EXPECT_EQ(ours->config().image_filter, theirs->config().image_filter);
+    EXPECT_EQ(ours->config().image_short_side, theirs->config().image_short_side);
     const SafetensorsReader before(scratch_.path("hf/model.safetensors")),
         after(scratch_.path(back + "/model.safetensors"));
     for (const auto& [key, tensor] : before.tensors()) {

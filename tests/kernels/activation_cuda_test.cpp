@@ -39,7 +39,7 @@ void expect_agreement(const Size& s, int width, const CudaForward& cuda_forward,
 
 TYPED_TEST(ActivationCuda, Gelu) {
   using T = TypeParam;
-  for (const GeluForm form : {GeluForm::tanh, GeluForm::erf})
+  for (const GeluForm form : {GeluForm::tanh, GeluForm::erf, GeluForm::quick})
     for (const Size& s : kSizes) {
       const std::int64_t n = s.rows * s.cols;
       expect_agreement<T>(

@@ -7,7 +7,7 @@ namespace mt {
 namespace {
 
 using check::random;
-constexpr GeluForm kForms[] = {GeluForm::tanh, GeluForm::erf};
+constexpr GeluForm kForms[] = {GeluForm::tanh, GeluForm::erf, GeluForm::quick};
 
 template <class T>
 std::vector<T> gelu(const std::vector<T>& x, GeluForm form) {
@@ -55,12 +55,14 @@ std::vector<T> geglu_gradient(const std::vector<T>& dy, const std::vector<T>& x,
 
 double gelu_reference(double x, GeluForm form) {
   if (form == GeluForm::erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
+  if (form == GeluForm::quick) return x / (1 + std::exp(-1.702 * x));
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
 TEST(Activation, GeluGoldens) {
   EXPECT_NEAR(gelu<double>({1.5}, GeluForm::tanh)[0], 1.3995715770, 1e-10);
   EXPECT_NEAR(gelu<double>({1.5}, GeluForm::erf)[0], 1.3997891981, 1e-10);
+  EXPECT_NEAR(gelu<double>({1.5}, GeluForm::quick)[0], 1.3916621985, 1e-10);
   EXPECT_NEAR(gelu<float>({1.5}, GeluForm::tanh)[0], 1.3995715770, 2e-7);
   EXPECT_NEAR(gelu<float>({1.5}, GeluForm::erf)[0], 1.3997891981, 2e-7);
 }

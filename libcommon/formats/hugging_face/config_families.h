@@ -27,6 +27,8 @@ void read_bamba(const ConfigJson& json, HuggingFaceConfig& config);
 void read_granite_hybrid(const ConfigJson& json, HuggingFaceConfig& config);
 void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
 void read_vit(const ConfigJson& json, HuggingFaceConfig& config);
+void read_tower(const ConfigJson& json, HuggingFaceConfig& config);
+void read_llava(const ConfigJson& json, HuggingFaceConfig& config);
 
 void write_gpt2(JsonWriter& json, const ModelConfig& model);
 void write_bert(JsonWriter& json, const ModelConfig& model);
@@ -36,6 +38,8 @@ void write_bamba(JsonWriter& json, const ModelConfig& model);
 void write_granite_hybrid(JsonWriter& json, const ModelConfig& model);
 void write_t5(JsonWriter& json, const ModelConfig& model);
 void write_vit(JsonWriter& json, const ModelConfig& model);
+void write_tower(JsonWriter& json, const ModelConfig& model);
+void write_llava(JsonWriter& json, const ModelConfig& model);  // but for its parts
 
 struct ConfigFamily {
   std::string_view type, architecture;
@@ -50,7 +54,10 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"bamba", "BambaForCausalLM", read_bamba, write_bamba},
     {"granitemoehybrid", "GraniteMoeHybridForCausalLM", read_granite_hybrid, write_granite_hybrid},
     {"t5", "T5ForConditionalGeneration", read_t5, write_t5},
-    {"vit", "ViTForImageClassification", read_vit, write_vit}};
+    {"vit", "ViTForImageClassification", read_vit, write_vit},
+    {"clip_vision_model", "CLIPVisionModel", read_tower, write_tower},
+    {"siglip_vision_model", "SiglipVisionModel", read_tower, write_tower},
+    {"llava", "LlavaForConditionalGeneration", read_llava, write_llava}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 
 // Throws Exit::bad_config where a model of the family is none of transformers'.
@@ -59,6 +66,7 @@ void check_bert(const ModelConfig& model);
 void check_mamba(const ModelConfig& model);
 void check_t5(const ModelConfig& model);
 void check_vit(const ModelConfig& model);
+std::string_view vit_type(const ModelConfig& model);  // its model_type
 
 // --- Decoders like Llama ------------------------------------------------------------------------
 

@@ -48,9 +48,23 @@ static void read_labels(const ConfigJson& json, ModelConfig& c) {
                 ", expected \"single_label_classification\"");
 }
 
-// A ViT tells classes, or is the model without a head.
+// The class that a config.json names, if it names one, is its type's only one that is read.
+static void expect_architecture(const ConfigJson& json) {
+  const std::string_view given = first_architecture(json),
+                         known = find_config_family(json.model_type())->architecture;
+  if (!given.empty() && given != known)
+    json.refuse("architecture ", json_quoted(given), " is not supported, but ", known, " is");
+}
+
+// A ViT tells classes, or is the model without a head, as towers are.
 static void read_image_head(const ConfigJson& json, ModelConfig& c) {
   const std::string_view architecture = first_architecture(json);
+  if (c.is_tower()) {
+    expect_architecture(json);
+    c.vision_head = "none";
+    c.vocab_size = c.num_classes;  // none that it knows of
+    return;
+  }
   const bool tells = architecture == "ViTForImageClassification";
   if (!tells && !architecture.empty() && architecture != "ViTModel")
     json.refuse("architecture ", json_quoted(architecture),
@@ -66,6 +80,7 @@ static void read_image_head(const ConfigJson& json, ModelConfig& c) {
 // names alone, unless they are two.
 static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   if (c.family == ModelFamily::vit) return read_image_head(json, c);
+  if (c.family == ModelFamily::llava) return expect_architecture(json);
   const std::string_view architecture = first_architecture(json);
   const bool bert = c.family == ModelFamily::bert;
   if (bert && architecture.ends_with("ForMultipleChoice")) {
@@ -82,6 +97,13 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has its norms behind what they are in front of in Megatron's BERT, "
                 "megatron-bert: one does not become the other");
+  if (json.is("clip") || json.is("siglip"))
+    json.refuse("model_type ", json_quoted(json.model_type()),
+                " reads texts, too: of its parts the tower of images is read, ", json.model_type(),
+                "_vision_model");
+  if (json.is("llava_next") || json.is("llava_onevision") || json.is("llava_next_video"))
+    json.refuse("model_type ", json_quoted(json.model_type()),
+                " cuts an image into several by its sides, which is not supported; llava is");
   if (json.is("zamba") || json.is("zamba2") || json.is("falcon_h1"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has layers of a kind that Megatron's hybrids have not");

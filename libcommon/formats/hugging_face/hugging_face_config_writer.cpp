@@ -18,7 +18,7 @@ namespace {
 std::string architecture_of(std::string_view type, const ModelConfig& c) {
   const ConfigFamily* const family = find_config_family(type);
   const std::string name(family ? family->architecture : decoder_architecture(type));
-  if (c.family == ModelFamily::vit) return c.has_task_head() ? name : "ViTModel";
+  if (c.family == ModelFamily::vit && !c.is_tower()) return c.has_task_head() ? name : "ViTModel";
   if (!c.has_task_head()) return name;
   const std::size_t end = std::min(name.find("For"), name.find("LMHead"));
   return name.substr(0, end) +
@@ -53,8 +53,9 @@ std::string_view type_of(const ModelConfig& c) {
   }
   if (c.family == ModelFamily::vit) {
     check_vit(c);
-    return "vit";
+    return vit_type(c);
   }
+  if (c.family == ModelFamily::llava) return "llava";
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
     return mamba_type(c);
@@ -205,6 +206,16 @@ bool is_ours(std::string_view name) {
                                                "image_size",
                                                "patch_size",
                                                "num_channels",
+                                               "vision_use_head",
+                                               "vision_config",
+                                               "text_config",
+                                               "image_token_index",
+                                               "image_token_id",
+                                               "image_seq_length",
+                                               "vision_feature_layer",
+                                               "vision_feature_select_strategy",
+                                               "projector_hidden_act",
+                                               "multimodal_projector_bias",
                                                "id2label",
                                                "label2id"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
@@ -225,6 +236,19 @@ void check_reads_back(const ModelConfig& model, const std::string& json, std::st
 std::string_view type_like(const ModelConfig& c, std::string_view original_type) {
   const std::string_view type = type_of(c);
   return type == "llama" && original_type == "mistral" && !c.add_bias_linear ? "mistral" : type;
+}
+
+// The models that a LLaVA is made of, with what was once read of each.
+void write_parts(JsonWriter& json, const ModelConfig& c, DType dtype, const JsonObject& before,
+                 const SpecialTokens* special) {
+  const auto write = [&](const char* name, const ModelConfig& part, const SpecialTokens* tokens) {
+    const std::string original = before.has(name) ? before.object(name).json() : std::string();
+    std::string text = hugging_face_config(part, dtype, original, tokens);
+    text.pop_back();  // the end of the line
+    json.key(name).raw(text);
+  };
+  write("text_config", language_config(c), special);
+  write("vision_config", tower_config(c), nullptr);
 }
 
 // Whether the class takes a row behind the end of a vocabulary of this size for padding where
@@ -266,11 +290,12 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     write_decoder(json, model, type,
                   type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (model.has_task_head() && model.task_head != kMultichoiceHead) write_labels(json, model);
-  if (model.family != ModelFamily::vit) {
+  if (model.family == ModelFamily::llava) write_parts(json, model, dtype, before, special);
+  if (model.family != ModelFamily::vit && model.family != ModelFamily::llava)
     json.member("vocab_size", model.vocab_size);
+  if (model.family != ModelFamily::vit)
     json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);
-  }
-  json.member("initializer_range", model.init_method_std);
+  if (model.family != ModelFamily::llava) json.member("initializer_range", model.init_method_std);
   json.member("torch_dtype", name_of(dtype));
   if (!quantization.empty()) json.key("quantization_config").raw(quantization);
   if (type == before_type)
@@ -283,7 +308,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   };
   // What is not said has the default of the class, which is another tokenizer's.
   bool padding_is_said = is_said("pad_token_id");
-  if (special != nullptr && !is_said("eos_token_id")) {
+  if (special != nullptr && !is_said("eos_token_id") && model.family != ModelFamily::llava) {
     for (const auto& [name, id] : {std::pair("bos_token_id", special->bos),
                                    {"eos_token_id", special->eos},
                                    {"pad_token_id", special->pad}}) {

@@ -52,9 +52,6 @@ std::string as_original(const std::string& config, const std::string& original) 
   return python ? with_python_numbers(config) : config;
 }
 
-// Such a model has no words.
-bool reads_images(const ModelConfig& config) { return config.family == ModelFamily::vit; }
-
 bool is_zero(ConstTensor tensor) {
   const auto* const bytes = static_cast<const std::byte*>(tensor.data());
   return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
@@ -73,7 +70,8 @@ class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        tokenizer_(reads_images(target.config) ? nullptr : readable_tokenizer(target.source)),
+        tokenizer_(target.config.family == ModelFamily::vit ? nullptr
+                                                            : readable_tokenizer(target.source)),
         config_(as_original(hugging_face_config(target, tokenizer_.get()),
                             original_config(target.source))),
         save_(target.path, hugging_face_files(target.source), target.replaces),
@@ -115,6 +113,9 @@ class HuggingFaceSink : public ModelSink {
     if (tokenizer_) write_missing();
     if (reads_images(target_.config))
       write_companion({.name = kImageProcessor, .content = image_processor(target_.config)},
+                      save_.folder());
+    if (target_.config.family == ModelFamily::llava)
+      write_companion({.name = kProcessor, .content = joint_processor(target_.config)},
                       save_.folder());
     return save_.folder();
   }
@@ -161,7 +162,7 @@ FolderFiles hugging_face_files(const ModelSource& source) {
   const bool tokenizer = brings_tokenizer(source);
   const bool of_images = reads_images(source.config());
   const OwnFile own = [tokenizer, of_images](const std::string& name) {
-    return name == kConfig || (of_images && name == kImageProcessor) ||
+    return name == kConfig || (of_images && (name == kImageProcessor || name == kProcessor)) ||
            name == "generation_config.json" || name == "model.safetensors" || name == kIndex ||
            has_form(name, "model-#####-of-#####.safetensors") ||
            (tokenizer && is_tokenizer_file(name));

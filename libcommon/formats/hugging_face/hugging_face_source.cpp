@@ -100,7 +100,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t fur
   if (const std::string modelopt = folder + "/hf_quant_config.json";
       quantization_.empty() && fs::exists(modelopt))
     quantization_ = read_regular_file(modelopt);
-  if (config_->family == ModelFamily::vit) read_image_processor(folder, *config_);
+  if (reads_images(*config_)) read_image_processor(folder, *config_);
   try {
     config_->complete();
   } catch (const Error& error) {
@@ -194,6 +194,26 @@ static std::string bare_name(const std::string& name) {
   return name;
 }
 
+// Under what names a tensor may be there: generations of transformers call the parts of a LLaVA
+// otherwise.
+static std::vector<std::string> spellings(const std::string& name) {
+  struct Spelling {
+    std::string_view ours, other;
+  };
+  static constexpr Spelling kOthers[] = {
+      {"language_model.model.", "model.language_model."},
+      {"language_model.lm_head.", "lm_head."},
+      {"vision_tower.", "vision_tower.vision_model."},
+      {"vision_tower.", "model.vision_tower."},
+      {"vision_tower.", "model.vision_tower.vision_model."},
+      {"multi_modal_projector.", "model.multi_modal_projector."},
+  };
+  std::vector<std::string> all = {bare_name(name), name};
+  for (const auto& [ours, other] : kOthers)
+    if (name.starts_with(ours)) all.push_back(concat(other, name.substr(ours.size())));
+  return all;
+}
+
 // Tensors of a state that has the model's below a prefix, which begin the run again.
 static bool is_of_run(const std::string& key) {
   for (const char* part : {"optim", "rng_state", "lr_scheduler"})
@@ -203,7 +223,8 @@ static bool is_of_run(const std::string& key) {
 
 // Whether the words of a model may be there under this name again, or alone.
 bool HuggingFaceSource::are_words(std::string_view name) const {
-  const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight";
+  const bool output = name == "lm_head.weight" || name == "language_model.lm_head.weight" ||
+                      name == "cls.predictions.decoder.weight";
   return output ? !config_->untie_embeddings_and_output_weights
                 : name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight";
 }
@@ -211,8 +232,9 @@ bool HuggingFaceSource::are_words(std::string_view name) const {
 // The words where they are under another name alone: of tensors that are one, a writer may have
 // kept any.
 const DistTensor* HuggingFaceSource::words_alone() const {
-  for (const char* name : {"lm_head.weight", "cls.predictions.decoder.weight",
-                           "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
+  for (const char* name :
+       {"lm_head.weight", "language_model.lm_head.weight", "cls.predictions.decoder.weight",
+        "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
     if (are_words(name))
       if (const DistTensor* const tensor = tensors_->find(prefix_ + name)) return tensor;
   return nullptr;
@@ -258,8 +280,9 @@ void HuggingFaceSource::note_others() {
 }
 
 const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
-  const DistTensor* found = tensors_->find(prefix_ + bare_name(name.name));
-  if (found == nullptr) found = tensors_->find(prefix_ + name.name);
+  const DistTensor* found = nullptr;
+  for (const std::string& spelling : spellings(name.name))
+    if (found == nullptr) found = tensors_->find(prefix_ + spelling);
   if (found == nullptr && row.place.module == "word_embeddings") found = words_alone();
   const DistTensor& tensor = found != nullptr ? *found : tensors_->at(prefix_ + name.name);
   const Shape expected = hugging_face_shape(row, name, *config_);

@@ -1,6 +1,7 @@
-// preprocessor_config.json of Hugging Face's: what becomes of an image before a Vision Transformer
-// reads it.  In the settings of ours it is image_filter, pixel_mean and pixel_std; what has no
-// setting, or takes another course than ours, is refused by name.
+// preprocessor_config.json of Hugging Face's, or the part of a processor_config.json that says the
+// same: what becomes of an image before a Vision Transformer reads it.  In the settings of ours it
+// is image_short_side, image_filter, pixel_mean and pixel_std; what has no setting, or takes
+// another course than ours, is refused by name.
 #pragma once
 
 #include <string>
@@ -9,12 +10,17 @@ namespace mt {
 
 struct ModelConfig;
 
-inline constexpr const char* kImageProcessor = "preprocessor_config.json";
+inline constexpr const char *kImageProcessor = "preprocessor_config.json",
+                            *kProcessor = "processor_config.json";
 
-// Sets them by the file in a folder, which is to be there (Exit::no_input).
+// Whether a model has such a file; one that is a ViT has no words.
+bool reads_images(const ModelConfig& model);
+
+// Sets them by the file in a folder, of which one is to be there (Exit::no_input).
 void read_image_processor(const std::string& folder, ModelConfig& model);
 
-// The file that says them.
+// The file that says them; and that which says how a LLaVA's images become tokens, too.
 std::string image_processor(const ModelConfig& model);
+std::string joint_processor(const ModelConfig& model);
 
 }  // namespace mt

@@ -34,8 +34,9 @@ static std::optional<std::string> prefix_in(const TensorSource& tensors) {
   for (const auto& [key, tensor] : tensors.tensors()) {  // an optimizer's are longer
     const std::string_view embedding = key.ends_with(kPatches) ? kPatches : kWords;
     std::string before = key.substr(0, key.size() - std::min(key.size(), embedding.size()));
-    for (const std::string_view tower : {"query_model.", "context_model.", "shared_model."})
-      if (before.ends_with(tower)) before.resize(before.size() - tower.size());
+    for (const std::string_view part :
+         {"query_model.", "context_model.", "shared_model.", "language_model.", "vision_model."})
+      if (before.ends_with(part)) before.resize(before.size() - part.size());
     const bool found = key.ends_with(embedding) && (before.empty() || before.ends_with('.'));
     if (found && (!prefix || before.size() < prefix->size())) prefix = before;
   }
@@ -96,7 +97,7 @@ void DcpSource::read_config_json() {
   if (stored.output_if_stored)
     config_->untie_embeddings_and_output_weights =
         tensors_.find(prefix_ + "output_layer.weight") != nullptr;
-  if (config_->family == ModelFamily::vit) read_image_processor(path_, *config_);
+  if (reads_images(*config_)) read_image_processor(path_, *config_);
   try {
     config_->complete();
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 
 #include "formats/hugging_face/mamba_families.h"
 #include "model/config/model_config.h"
+#include "model/families/llava.h"
 
 namespace mt {
 namespace {
@@ -238,6 +239,20 @@ constexpr ModuleName kVit[] = {
     {"mlp.linear_fc2", "output.dense"},
 };
 
+// CLIP's and SigLIP's towers.
+constexpr ModuleName kTower[] = {
+    {"embedding.ln_pre", "pre_layrnorm"},
+    {"decoder.final_layernorm", "post_layernorm"},
+    {"input_layernorm", "layer_norm1"},
+    {"self_attention.linear_qkv", "self_attn.q_proj", queries},
+    {"self_attention.linear_qkv", "self_attn.k_proj", keys},
+    {"self_attention.linear_qkv", "self_attn.v_proj", values},
+    {"self_attention.linear_proj", "self_attn.out_proj"},
+    {"pre_mlp_layernorm", "layer_norm2"},
+    {"mlp.linear_fc1", "mlp.fc1", ungated},
+    {"mlp.linear_fc2", "mlp.fc2"},
+};
+
 // What names of a layer's rows begin with; nothing for a row outside of layers.
 std::string layer_prefix(const RowPlace& place, const char* layers) {
   return place.layer ? concat(layers, *place.layer, ".") : std::string();
@@ -355,22 +370,60 @@ Names t5_names(const ModelConfig& c, const Param& row) {
 }
 
 // Patches are read as by a convolution, whose weights are [hidden, colours, rows, columns].
+Transform patch_transform(const ModelConfig& c) {
+  const std::int64_t h = c.hidden_size, p = c.patch_dim, colors = c.num_channels;
+  return {transpose(), exchange(p * p, colors), transpose(), reshape({h, colors, p, p})};
+}
+
+Names tower_names(const ModelConfig& c, const Param& row) {
+  const RowPlace& place = row.place;
+  const std::int64_t h = c.hidden_size;
+  if (place.module == "class_tokens") return {{"embeddings.class_embedding", {reshape({h})}}};
+  if (place.module == "position_embeddings") return {{"embeddings.position_embedding.weight"}};
+  if (place.module == "patch_embeddings" && place.param == "weight")
+    return {{"embeddings.patch_embedding.weight", patch_transform(c)}};
+  if (place.module == "patch_embeddings") return {{"embeddings.patch_embedding.bias"}};
+  if (place.stack == "pooling_head") {
+    if (place.module == "probe") return {{"head.probe", {reshape({1, 1, h})}}};
+    const bool in = place.module == "attention.in_proj";  // whose parameters are attention's
+    return {{concat("head.", place.module, in ? "_" : ".", place.param)}};
+  }
+  return names_in(kTower, c, row, layer_prefix(place, "encoder.layers."));
+}
+
 Names vit_names(const ModelConfig& c, const Param& row) {
   const RowPlace& place = row.place;
   const std::string model = c.has_task_head() ? "vit." : "", embeddings = model + "embeddings.";
-  const std::int64_t h = c.hidden_size, p = c.patch_dim, colors = c.num_channels;
+  const std::int64_t h = c.hidden_size;
+  if (c.is_tower()) return tower_names(c, row);
   if (place.stack == kImageClassifier) return {{concat(kImageClassifier, ".", place.param)}};
   if (place.module == "class_tokens")
     return {{embeddings + "cls_token", {reshape({1, row.shape[0], h})}}};
   if (place.module == "position_embeddings")
     return {{embeddings + "position_embeddings", {reshape({1, row.shape[0], h})}}};
   if (place.module == "patch_embeddings" && place.param == "weight")
-    return {{embeddings + "patch_embeddings.projection.weight",
-             {transpose(), exchange(p * p, colors), transpose(), reshape({h, colors, p, p})}}};
+    return {{embeddings + "patch_embeddings.projection.weight", patch_transform(c)}};
   if (place.module == "patch_embeddings")
     return {{embeddings + "patch_embeddings.projection.bias"}};
   return names_in(kVit, c, row,
                   place.layer ? concat(model, "encoder.layer.", *place.layer, ".") : model);
+}
+
+Names names_of(const ModelConfig& c, const Param& row);
+
+// Each part has the names of its own model, below one of the joint model's.
+Names llava_names(const ModelConfig& c, const Param& row) {
+  Param own = row;
+  own.place = place_in_part(row.place);
+  const LlavaPart part = llava_part(row.place);
+  if (part == LlavaPart::projector)
+    return {{concat("multi_modal_projector.linear_", own.place.module == "linear_fc1" ? 1 : 2, ".",
+                    own.place.param)}};
+  const bool language = part == LlavaPart::language;
+  Names names = names_of(language ? language_config(c) : tower_config(c), own);
+  for (ForeignName& name : names)
+    name.name.insert(0, language ? "language_model." : "vision_tower.");
+  return names;
 }
 
 Names names_of(const ModelConfig& c, const Param& row) {
@@ -387,6 +440,8 @@ Names names_of(const ModelConfig& c, const Param& row) {
       return t5_names(c, row);
     case ModelFamily::vit:
       return vit_names(c, row);
+    case ModelFamily::llava:
+      return llava_names(c, row);
     case ModelFamily::retro:  // of which they have no class
     case ModelFamily::biencoder:
       break;

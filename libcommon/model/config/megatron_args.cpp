@@ -169,6 +169,7 @@ class ArgsReader {
       if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
     if (is_on("retro_add_retriever")) return ModelFamily::retro;
     if (is_on("vision_pretraining")) return ModelFamily::vit;
+    if (given("image_token_index") != nullptr) return ModelFamily::llava;
     std::string adapted;  // a module that has an adapter, where adapters are all there is
     if (const PyValue* const targets = given("lora_targets"))
       adapted = targets->as_string(path("lora_targets"));

@@ -34,6 +34,7 @@ Activation MlpConfig::activation() const {
   if (gated_gelu) return Activation::geglu;
   if (relu) return Activation::relu;
   if (squared_relu) return Activation::squared_relu;
+  if (quick_gelu) return Activation::gelu_quick;
   return fuses_bias_and_gelu() ? Activation::gelu_tanh : Activation::gelu_erf;
 }
 

@@ -13,6 +13,7 @@ struct MlpConfig {
   bool swiglu = false, squared_relu = false;
   bool relu = false;        // T5's
   bool gated_gelu = false;  // GeLU in its tanh form
+  bool quick_gelu = false;  // x sigmoid(1.702 x), of a CLIP
   // x sigmoid(1.702 x) gates: kernels/activation.h's clamped, with this limit and this offset.
   bool quick_geglu = false;
   double activation_func_clamp_value = 0, glu_linear_offset = 0;

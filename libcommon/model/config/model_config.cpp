@@ -171,10 +171,26 @@ void complete_biencoder(ModelConfig& c) {
   c.encoder_num_layers = c.biencoder_shared_query_context_model ? 0 : c.num_layers;
 }
 
+// A tower has what its kind has, and makes hidden states alone.
+void check_tower(const ModelConfig& c) {
+  if (c.vision_use_head && c.vision_model_type != "siglip")
+    fail(Exit::bad_config, "--vision-use-head: is of a siglip");
+  if (!c.is_tower()) {
+    if (c.class_token_len < 1) fail(Exit::bad_config, "--class-token-len 0: a ViT has at least 1");
+    return;
+  }
+  if (c.class_token_len != (c.is_clip() ? 1 : 0))
+    fail(Exit::bad_config, "--class-token-len ", c.class_token_len, ": a ", c.vision_model_type,
+         " has ", c.is_clip() ? 1 : 0);
+  if (c.vision_head != "none" || c.inpaints())
+    fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
+         ": has no head, and learns nothing by itself");
+}
+
 // Its words are classes, and its positions those of its tokens.
 void complete_vit(ModelConfig& c) {
   for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
-    if (side % c.patch_dim != 0)
+    if (c.is_tower() ? side < c.patch_dim : side % c.patch_dim != 0)  // it passes over the rest
       fail(Exit::bad_config, flag, ' ', side, ": not a multiple of --patch-dim ", c.patch_dim);
   if (c.num_channels != 3)
     fail(Exit::bad_config, "--num-channels ", c.num_channels, ": images have 3");
@@ -184,6 +200,7 @@ void complete_vit(ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a ViT, whose tokens see both ways");
   if (!c.add_bias_linear) fail(Exit::bad_config, "--disable-bias-linear: not of a ViT");
+  check_tower(c);
   if (c.label_smoothing != 0) fail(Exit::bad_config, "--label-smoothing: not of a ViT");
   for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
     if (c.inpaints() && side < kSsimWindow)
@@ -191,8 +208,8 @@ void complete_vit(ModelConfig& c) {
            " pixels by which structures are compared");
   for (const auto& [flag, list] :
        {std::pair{"--pixel-mean", &c.pixel_mean}, {"--pixel-std", &c.pixel_std}})
-    for (const float number : color_numbers(flag, *list))
-      if (list == &c.pixel_std && number == 0)
+    for (const double number : color_numbers(flag, *list))
+      if (list == &c.pixel_std && static_cast<float>(number) == 0)
         fail(Exit::bad_config, flag, ' ', *list, ": 0 divides nothing");
   if (c.inpaints() && c.vision_head != "mlp")
     fail(Exit::bad_config, "--vision-head ", c.vision_head,
@@ -203,6 +220,32 @@ void complete_vit(ModelConfig& c) {
                 : c.vision_head == "linear" ? kImageClassifier
                                             : kImageHead;
   c.num_labels = c.inpaints() ? c.patch_width() : has_head ? c.num_classes : 0;
+}
+
+// Its tower and its language model are complete by themselves.
+void complete_llava(const ModelConfig& c, int tensor_ranks) {
+  if (!c.is_tower())
+    fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
+         ": a LLaVA's tower is clip or siglip");
+  if (!c.has_rope())
+    fail(Exit::bad_config, "--position-embedding-type ", c.position_embedding_type,
+         ": a LLaVA's is rope");
+  if (c.tower_layers() < 0 || c.tower_layers() > c.vision_num_layers)
+    fail(Exit::bad_config, "--vision-feature-layer ", c.vision_feature_layer, ": of ",
+         c.vision_num_layers, " layers");
+  if (c.image_token_index >= c.vocab_size)
+    fail(Exit::bad_config, "--image-token-index ", c.image_token_index, ": the model knows ",
+         c.vocab_size, " tokens");
+  const char* const other = c.has_adapters()        ? "--lora-rank"
+                            : c.neftune_alpha > 0   ? "--neftune-alpha"
+                            : c.label_smoothing > 0 ? "--label-smoothing"
+                                                    : nullptr;
+  if (other != nullptr) fail(Exit::bad_config, other, ": not of a LLaVA");
+  const ModelConfig tower = tower_config(c);
+  if (c.image_tokens() <= c.first_feature())
+    fail(Exit::bad_config, "--vision-feature-select-strategy ", c.vision_feature_select_strategy,
+         ": leaves none of the ", c.image_tokens(), " tokens of an image");
+  check_shares(tower, tensor_ranks);
 }
 
 // A task's head is one that the family has, with what it reads.
@@ -342,6 +385,7 @@ void ModelConfig::complete(int tensor_ranks) {
   if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::biencoder) complete_biencoder(*this);
   if (family == ModelFamily::vit) complete_vit(*this);
+  if (family == ModelFamily::llava) complete_llava(*this, tensor_ranks);
   if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::retro) check_retro(*this);
   check_task_head(*this);

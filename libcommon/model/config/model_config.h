@@ -20,6 +20,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/head_config.h"
+#include "model/config/image_text_config.h"
 #include "model/config/init_config.h"
 #include "model/config/latent_config.h"
 #include "model/config/mamba_config.h"
@@ -46,6 +47,7 @@ enum class ModelFamily : std::uint8_t {
   t5,       // an encoder, and a decoder that attends to what it makes of another text
   retro,    // a GPT some of whose layers attend to neighbours that were retrieved
   vit,      // Megatron's Vision Transformer: patches of an image, and tokens of classes before them
+  llava,    // a GPT that reads images, too, by a tower that is a ViT without a head
   biencoder,  // two BERTs without heads, of queries and of contexts, or one for both
 };
 
@@ -64,6 +66,7 @@ struct ModelConfig : Sizes,
                      BiencoderConfig,
                      RetroConfig,
                      VisionConfig,
+                     ImageTextConfig,
                      HeadConfig,
                      AdapterConfig {
   ModelFamily family = ModelFamily::gpt;

@@ -186,15 +186,38 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.vision_pretraining_type,
           stored("--vision-pretraining-type", kReach, choice({"classify", "inpaint"})));
     visit(c.num_classes, stored("--num-classes", kReach, count_to(kWide)));
+    visit(c.vision_head, rare(stored("--vision-head", kReach, choice({"mlp", "linear", "none"}))));
+    visit(c.quick_gelu, rare(stored("--quick-gelu", kModel)));
+  }
+  if (c.family == ModelFamily::vit || c.family == ModelFamily::llava) {
     visit(c.img_h, stored("--img-h", kReach, count_to(kWide)));
     visit(c.img_w, stored("--img-w", kReach, count_to(kWide)));
     visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
     visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
-    visit(c.class_token_len, rare(stored("--class-token-len", kModel, count_to(kMany))));
-    visit(c.vision_head, rare(stored("--vision-head", kReach, choice({"mlp", "linear", "none"}))));
+    visit(c.class_token_len, rare(stored("--class-token-len", kModel, part_to(kMany))));
+    visit(c.vision_model_type,
+          rare(stored("--vision-model-type", kModel, choice({"vit", "clip", "siglip"}))));
+    visit(c.vision_use_head, rare(stored("--vision-use-head", kModel)));
     visit(c.pixel_mean, rare(stored("--pixel-mean", kReach)));
     visit(c.pixel_std, rare(stored("--pixel-std", kReach)));
     visit(c.image_filter, rare(stored("--image-filter", kReach, choice({"bilinear", "bicubic"}))));
+    visit(c.image_short_side, rare(stored("--image-short-side", kReach, part_to(kWide))));
+  }
+  if (c.family == ModelFamily::llava) {
+    visit(c.vision_num_layers, stored("--vision-num-layers", kModel, count_to(kMany)));
+    visit(c.vision_hidden_size, stored("--vision-hidden-size", kModel, count_to(kWide)));
+    visit(c.vision_ffn_hidden_size, stored("--vision-ffn-hidden-size", kModel, count_to(kWide)));
+    visit(c.vision_num_attention_heads,
+          stored("--vision-num-attention-heads", kModel, count_to(kMany)));
+    visit(c.vision_norm_epsilon, stored("--vision-norm-epsilon", kModel, positive()));
+    visit(c.vision_activation,
+          stored("--vision-activation", kModel, choice({"quick_gelu", "gelu", "gelu_tanh"})));
+    visit(c.vision_feature_layer,
+          stored("--vision-feature-layer", kModel, as_given({}, between(-kMany, kMany))));
+    visit(c.vision_feature_select_strategy,
+          stored("--vision-feature-select-strategy", kModel, choice({"default", "full"})));
+    visit(c.projector_bias, stored("--projector-bias", kModel));
+    visit(c.image_token_index, stored("--image-token-index", kModel, part_to(kIds)));
   }
   if (c.family == ModelFamily::biencoder) {
     visit(c.biencoder_projection_dim, stored("--biencoder-projection-dim", kModel, part_to(kWide)));

@@ -8,8 +8,8 @@
 
 namespace mt {
 
-std::array<float, 3> color_numbers(const char* flag, const std::string& list) {
-  std::array<float, 3> numbers = {};
+std::array<double, 3> color_numbers(const char* flag, const std::string& list) {
+  std::array<double, 3> numbers = {};
   const char *at = list.data(), *const end = at + list.size();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (i > 0 && at != end && *at == ',') ++at;
@@ -19,7 +19,7 @@ std::array<float, 3> color_numbers(const char* flag, const std::string& list) {
     if (error != std::errc() || !(std::abs(number) <= std::numeric_limits<float>::max()) || !ends ||
         (next == end) != (i == 2))
       fail(Exit::bad_config, flag, ' ', list, ": expected three numbers, as in 0.5,0.5,0.5");
-    numbers[i] = static_cast<float>(number);
+    numbers[i] = number;
     at = next;
   }
   return numbers;

@@ -22,20 +22,30 @@ struct VisionConfig {
   // What tells classes by the first token: mlp, Megatron's;  linear, transformers';  none: there is
   // no head, and the model makes hidden states.
   std::string vision_head = "mlp";
+  // clip: a norm behind the embedding of patches, which has no bias, and none behind the layers;
+  // siglip: no token of classes.  Towers of these kinds make hidden states.
+  std::string vision_model_type = "vit";
+  bool vision_use_head = false;  // a siglip carries transformers' pooling head, which nothing reads
   // A model that tells classes reads red, green and blue, from 0 to 1, less pixel_mean and divided
   // by pixel_std; image_filter says how pixels are weighed where an image becomes larger or
   // smaller, bilinear or bicubic.
   std::string pixel_mean = "0.485,0.456,0.406", pixel_std = "0.229,0.224,0.225";
   std::string image_filter = "bilinear";
+  // 0: an image is stretched to the model's size; else its shorter side becomes so long, and its
+  // middle is the model's.
+  std::int64_t image_short_side = 0;
 
   std::int64_t patch_width() const { return patch_dim * patch_dim * num_channels; }
   std::int64_t patches() const { return (img_h / patch_dim) * (img_w / patch_dim); }
   bool inpaints() const { return vision_pretraining_type == "inpaint"; }
+  bool is_tower() const { return vision_model_type != "vit"; }
+  bool is_clip() const { return vision_model_type == "clip"; }
   std::int64_t class_tokens() const { return inpaints() ? 0 : class_token_len; }
   std::int64_t image_tokens() const { return class_tokens() + patches(); }
 };
 
-// The three numbers of a list, as in "0.5,0.5,0.5".  Exit::bad_config, with the flag, for another.
-std::array<float, 3> color_numbers(const char* flag, const std::string& list);
+// The three numbers of a list, as in "0.5,0.5,0.5", each within what a float holds.
+// Exit::bad_config, with the flag, for another.
+std::array<double, 3> color_numbers(const char* flag, const std::string& list);
 
 }  // namespace mt

@@ -9,15 +9,26 @@ namespace mt {
 Vit::Vit(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
     : config_(std::make_unique<ModelConfig>(config)) {
   table_.divide(part.rank, part.ranks);
-  const ModelRows rows{table_, *config_, part};
+  add_rows(table_, ranges, part);
+}
+
+Vit::Vit(ParamTable& table, const ModelConfig& config, const StageRanges& ranges,
+         const TensorPart& part)
+    : config_(std::make_unique<ModelConfig>(config)) {
+  add_rows(table, ranges, part);
+}
+
+void Vit::add_rows(ParamTable& table, const StageRanges& ranges, const TensorPart& part) {
+  const ModelRows rows{table, *config_, part};
   for (const StageRange& range : ranges) {
     if (range.first)
-      embedding_rows_ = make_unit(table_, [&] { embedding_.emplace(make_patch_embedding(rows)); });
+      embedding_rows_ = make_unit(table, [&] { embedding_.emplace(make_patch_embedding(rows)); });
     chunks_.push_back({range, make_stack(rows, range, {})});
     if (range.last)
-      head_rows_ = make_unit(table_, [&] {
+      head_rows_ = make_unit(table, [&] {
         final_norm_ = make_final_norm(rows, "decoder");
         if (config_->has_task_head()) head_ = make_image_head(rows);
+        if (config_->vision_use_head) declare_pooling_head(rows);
       });
   }
 }
@@ -42,6 +53,10 @@ void Vit::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
   if (!chunk(s).range.last) {
     out.hidden() = x;
+    return;
+  }
+  if (config_->is_clip()) {
+    if (ends.hidden) copy(ends.hidden, x, s.stream);
     return;
   }
   const Tensor normed = s.scratch(x.shape());

@@ -1,8 +1,11 @@
 // Vit: Megatron's Vision Transformer (Dosovitskiy et al.: arXiv:2010.11929): patches of an image
 // and tokens of classes before them, pre-norm layers whose tokens see all of their image, a final
 // norm, and a head that tells the image's class by the first token; or no tokens of classes, and a
-// head that paints each patch; or no head, and hidden states alone; or the chunks of one of these
-// that lie on one rank of a pipeline.
+// head that paints each patch; or no head, and hidden states alone, as a tower that is a CLIP's or
+// a SigLIP's; or the chunks of one of these that lie on one rank of a pipeline.
+//
+// The hidden states of a CLIP are those of its last layer: its final norm is of the first token
+// alone, for a head that is not here.
 #pragma once
 
 #include <memory>
@@ -32,6 +35,9 @@ class Vit : public Model {
     SequenceHead::Saved head;
   };
   Vit(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
+  // Puts its rows into the table of another model.
+  Vit(ParamTable& table, const ModelConfig& config, const StageRanges& ranges,
+      const TensorPart& part);
   ~Vit() override;
 
   const ModelConfig& config() const override { return *config_; }
@@ -43,6 +49,7 @@ class Vit : public Model {
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
  private:
+  void add_rows(ParamTable& table, const StageRanges& ranges, const TensorPart& part);
   struct Chunk {
     StageRange range;
     Stack stack;

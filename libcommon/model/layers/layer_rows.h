@@ -154,6 +154,8 @@ SequenceHead make_task_head(const ModelRows& rows);
 // or paints all of its patches.
 PatchEmbedding make_patch_embedding(const ModelRows& rows);
 SequenceHead make_image_head(const ModelRows& rows);
+// The rows of transformers' pooling head of a SigLIP, which stay as they are: nothing reads them.
+void declare_pooling_head(const ModelRows& rows);
 // What makes a tower's vectors, of so many numbers, of hidden states.
 Linear make_projection(const ModelRows& rows, std::string_view stack, std::int64_t width);
 // A T5's relative positions, which all layers of a stack have in common: the rows of

@@ -41,10 +41,38 @@ PatchEmbedding make_patch_embedding(const ModelRows& rows) {
                                   {Initializer::Kind::zeros}));
   const Linear product(
       rows.table, row("patch_embeddings", "weight", {c.hidden_size, c.patch_width()}, init), false);
-  const Param& bias = rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
-  return {product,
-          {.classes = classes, .positions = &declare_positions(rows), .bias = &bias},
-          c.hidden_dropout};
+  const Param* const bias =
+      c.is_clip() ? nullptr
+                  : &rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
+  const PatchEmbedding::Rows of_tokens{
+      .classes = classes, .positions = &declare_positions(rows), .bias = bias};
+  std::optional<Norm> norm;
+  if (c.is_clip())
+    norm = rows.make_norm(
+        rows.norm_row({.stack = "embedding", .module = "ln_pre", .param = "weight"}));
+  return {product, of_tokens, c.hidden_dropout, norm};
+}
+
+void declare_pooling_head(const ModelRows& rows) {
+  const std::int64_t h = rows.config.hidden_size, f = rows.config.ffn();
+  const auto add = [&](const char* module, const char* param, const Shape& shape) {
+    Param row{.place = {.stack = "pooling_head", .module = module, .param = param},
+              .shape = shape,
+              .init = shape.rank() == 1 ? Initializer{} : matrix_init(rows.config, shape)};
+    row.trainable = false;
+    rows.table.add(std::move(row));
+  };
+  const auto add_linear = [&](const char* module, std::int64_t out, std::int64_t in) {
+    add(module, "weight", {out, in});
+    add(module, "bias", {out});
+  };
+  add("probe", "weight", {1, h});
+  add_linear("attention.in_proj", 3 * h, h);
+  add_linear("attention.out_proj", h, h);
+  add("layernorm", "weight", {h});
+  add("layernorm", "bias", {h});
+  add_linear("mlp.fc1", f, h);
+  add_linear("mlp.fc2", h, f);
 }
 
 SequenceHead make_image_head(const ModelRows& rows) {

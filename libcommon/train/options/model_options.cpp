@@ -148,6 +148,8 @@ static std::string type_of(ModelFamily family) {
       return "mamba";
     case ModelFamily::vit:
       return "vit";
+    case ModelFamily::llava:
+      return "multimodal";
     default:
       return "gpt";
   }
@@ -226,6 +228,11 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
          ": is a model of two towers, which mt-finetune ict and orqa alone train");
   if (takes_towers && !has_towers && family != ModelFamily::bert)
     fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
+  if (family == ModelFamily::llava)
+    fail(Exit::bad_config, stored->where, ": is a LLaVA, which is converted, and not trained");
+  if (stored->model.is_tower())
+    fail(Exit::bad_config, stored->where, ": is a tower of images (",
+         stored->model.vision_model_type, "), which is converted, and not trained");
   if (family == ModelFamily::vit && !takes_retro)
     fail(Exit::bad_config, stored->where, ": is a ViT, which mt-pretrain alone trains");
   if (family == ModelFamily::retro && !takes_retro)

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "data/samples/batch_options.h"
 #include "model/config/megatron_args.h"
+#include "model/image_input.h"
 #include "model/model.h"
 #include "model/model_table.h"
 #include "train/options/pretrain_options.h"
@@ -51,15 +52,13 @@ FieldSpecs ImagePretraining::sample_fields() const {
 std::unique_ptr<Samples> ImagePretraining::samples(std::size_t tree,
                                                    std::unique_ptr<const Sampler> order,
                                                    std::int64_t size, std::uint64_t seed) const {
-  const Normalization normalization = {.mean = color_numbers("--pixel-mean", model_.pixel_mean),
-                                       .std = color_numbers("--pixel-std", model_.pixel_std)};
   return std::make_unique<ImageSamples>(
       trees_[tree], shape(), std::move(order), size,
       ImageSamples::Making{
           .seed = seed,
           .changing = tree == 0 && !mask_,
           .mask = mask_,
-          .normalization = normalization,
+          .normalization = normalization_of(model_),
           .filter = model_.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear});
 }
 

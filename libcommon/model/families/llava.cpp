@@ -1,0 +1,190 @@
+#include "model/families/llava.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/config/model_config.h"
+#include "model/layers/layer_rows.h"
+#include "ops/ops.h"
+
+namespace mt {
+namespace {
+
+// Random numbers of images differ from those of texts.
+constexpr std::uint32_t kImages = 1;
+
+// Megatron's names of the parts.  A place keeps views: of constants.
+struct PartStack {
+  LlavaPart part;
+  std::string_view joint, own;
+};
+constexpr PartStack kStacks[] = {
+    {LlavaPart::language, "language_model.embedding", "embedding"},
+    {LlavaPart::language, "language_model.decoder", "decoder"},
+    {LlavaPart::language, "language_model.output_layer", "output_layer"},
+    {LlavaPart::tower, "vision_model.embedding", "embedding"},
+    {LlavaPart::tower, "vision_model.decoder", "decoder"},
+    {LlavaPart::tower, "vision_model.pooling_head", "pooling_head"},
+    {LlavaPart::projector, "vision_projection.encoder", "encoder"},
+};
+
+const PartStack& stack_of(const RowPlace& place) {
+  const auto* const found = std::ranges::find(kStacks, place.stack, &PartStack::joint);
+  if (found == std::end(kStacks)) fail(Exit::internal, place.name(), ": is of no part of a LLaVA");
+  return *found;
+}
+
+// The rows from there on are of this part.
+void name_part(ParamTable& table, std::size_t begin, LlavaPart part) {
+  for (std::size_t i = begin; i < table.rows().size(); ++i) {
+    RowPlace& place = table.rows()[i].place;
+    const auto* const found = std::ranges::find_if(kStacks, [&](const PartStack& stack) {
+      return stack.part == part && stack.own == place.stack;
+    });
+    if (found == std::end(kStacks)) fail(Exit::internal, place.name(), ": has no place in a LLaVA");
+    place.stack = found->joint;
+  }
+}
+
+// As many images as there are tokens of them.
+Tokens image_tokens(const Step& s, const ModelConfig& c, ConstTensor places) {
+  const std::int64_t images = places.numel() / c.image_tokens();
+  return {.sequences = images,
+          .length = c.image_tokens(),
+          .positions = places,
+          .causal = false,
+          .stack = kImages,
+          .of_sample = std::max<std::int64_t>(1, images / s.tokens.sequences)};
+}
+
+}  // namespace
+
+LlavaPart llava_part(const RowPlace& place) { return stack_of(place).part; }
+
+RowPlace place_in_part(const RowPlace& place) {
+  RowPlace own = place;
+  own.stack = stack_of(place).own;
+  return own;
+}
+
+Llava::Llava(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
+    : config_(std::make_unique<ModelConfig>(config)) {
+  table_.divide(part.rank, part.ranks);
+  language_ = std::make_unique<Gpt>(table_, language_config(config), ranges, part);
+  name_part(table_, 0, LlavaPart::language);
+  if (std::ranges::any_of(ranges, &StageRange::first)) add_tower(part);
+}
+
+Llava::~Llava() = default;
+
+void Llava::add_tower(const TensorPart& part) {
+  const ModelConfig tower = tower_config(*config_);
+  const std::int64_t layers = config_->tower_layers(), h = config_->hidden_size,
+                     in = tower.hidden_size;
+  const std::size_t begin = table_.rows().size();
+  tower_ =
+      std::make_unique<Vit>(table_, tower,
+                            StageRanges{{.begin = 0, .end = layers, .last = false},
+                                        {.begin = layers, .end = tower.num_layers, .first = false}},
+                            part);
+  name_part(table_, begin, LlavaPart::tower);
+  for (std::size_t i = begin; i < table_.rows().size(); ++i) {
+    Param& row = table_.rows()[i];
+    const bool runs =
+        row.place.layer ? *row.place.layer < layers : stack_of(row.place).own == "embedding";
+    if (!runs) row.trainable = false;
+  }
+  const auto linear = [&](const char* module, const Shape& shape) {
+    Linear made(
+        table_,
+        {.place = {.stack = "vision_projection.encoder", .module = module, .param = "weight"},
+         .shape = shape,
+         .init = matrix_init(*config_, shape)},
+        config_->projector_bias);
+    return made;
+  };
+  projector_rows_ = make_unit(table_, [&] {
+    const Linear fc1 = linear("linear_fc1", {h, in}), fc2 = linear("linear_fc2", {h, h});
+    projector_ = {fc1, fc2};
+  });
+}
+
+WireShapes Llava::wire(const Step& s, const Fields& batch, Side side) const {
+  return language_->wire(s, batch, side);
+}
+
+// The Step's tokens are the images'.
+Tensor Llava::make_rows(Step& s, const Tensor& pixels, const Tensor& places, Saved* saved) const {
+  Fields batch;
+  batch[Field::pixels] = pixels.reshape({s.tokens.count(), config_->patch_width()});
+  batch[Field::ids] = places;
+  s.chunk = 0;
+  Wire of_tower;
+  tower_->forward(s, of_tower, {}, batch, {}, saved ? &saved->tower : nullptr);
+  const Tensor hidden = of_tower.hidden();
+  const Shape wide{s.tokens.count(), config_->hidden_size};
+  const Tensor rows = s.kept(saved, wide), h = s.kept(saved, wide), a = s.kept(saved, wide);
+  projector_->fc1.forward(s, h, hidden);
+  gelu_forward(a, h, GeluForm::erf, s.stream);
+  projector_->fc2.forward(s, rows, a);
+  if (saved) {
+    saved->hidden = hidden;
+    saved->h = h;
+    saved->a = a;
+  }
+  return rows;
+}
+
+void Llava::make_rows_backward(Step& s, ConstTensor d_rows, const Saved& saved) const {
+  s.chunk = 0;
+  Wire none, of_tower;
+  of_tower.hidden() = s.gradient(saved.hidden.shape());
+  {
+    const ArenaScope scope(s.layer);
+    const Tensor dh = s.gradient(saved.h.shape()), da = s.scratch(saved.a.shape());
+    projector_->fc2.backward(s, da, d_rows, saved.a);
+    gelu_backward(dh, da, saved.h, GeluForm::erf, s.stream);
+    projector_->fc1.backward(s, of_tower.hidden(), dh, saved.hidden);
+  }
+  s.complete(projector_rows_);
+  tower_->backward(s, none, of_tower, saved.tower);
+}
+
+void Llava::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
+                    Model::Saved* slot) const {
+  auto* saved = static_cast<Saved*>(slot);
+  const Tensor& pixels = batch[Field::pixels];
+  if (pixels && !batch[Field::image_rows]) {
+    Step of_images = s.over(image_tokens(s, *config_, batch[Field::ids]));
+    copy(ends.hidden, make_rows(of_images, pixels, batch[Field::ids], nullptr), s.stream);
+    return;
+  }
+  s.inserted = {.row_of = batch[Field::image_rows], .hidden = batch[Field::image_hidden]};
+  if (pixels && tower_) {
+    const Tensor& places = batch[Field::encoder_positions];
+    Step of_images = s.over(image_tokens(s, *config_, places));
+    s.inserted.hidden = make_rows(of_images, pixels, places, saved);
+    if (saved) {
+      saved->images = of_images.tokens;
+      saved->row_of = s.inserted.row_of;
+    }
+  }
+  language_->forward(s, out, in, batch, ends, saved ? &saved->language : nullptr);
+}
+
+void Llava::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
+  const auto& saved = static_cast<const Saved&>(slot);
+  if (!saved.row_of) return language_->backward(s, din, dout, saved.language);
+  const Shape wide = saved.h.shape();
+  const Tensor sums = s.scratch_sums(wide);
+  set_zero(sums, s.stream);
+  s.inserted = {.row_of = saved.row_of, .gradient = sums};
+  language_->backward(s, din, dout, saved.language);
+  const Tensor d_rows = s.gradient(wide);
+  copy(d_rows, sums, s.stream);
+  Step of_images = s.over(saved.images);
+  of_images.inserted = {};
+  make_rows_backward(of_images, d_rows, saved);
+}
+
+}  // namespace mt

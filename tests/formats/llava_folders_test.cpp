@@ -1,0 +1,314 @@
+// LLaVAs as transformers saved them (scripts/make-llava-goldens.py): what they make of texts with
+// images, their gradients, and the folder that is written of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+
+#include "base/json_object.h"
+#include "formats/model_sink.h"
+#include "formats/names/hugging_face.h"
+#include "image/image.h"
+#include "model/image_input.h"
+#include "model/model.h"
+#include "tests/formats/convert_support.h"
+#include "tests/support/workbench.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Numbers = std::vector<std::int32_t>;
+
+const std::string kModels = std::string(MT_TESTDATA) + "/models/";
+
+Tensor as_tensor(Numbers& numbers) {
+  return {numbers.data(), DType::i32, {std::ssize(numbers)}, Device::cpu};
+}
+
+template <class T>
+std::vector<T> list(const JsonObject& line, const char* name) {
+  std::vector<T> numbers;
+  for (const simdjson::dom::element number : line.member(name).get_array())
+    numbers.push_back(static_cast<T>(number.get_double()));
+  return numbers;
+}
+
+// A line of the goldens: a model, a text, and its images.
+struct Case {
+  explicit Case(const JsonObject& line)
+      : source(open_model(concat(kModels, line.text("folder")))),
+        ids(list<std::int32_t>(line, "ids")),
+        rows(list<std::int32_t>(line, "rows")),
+        image_rows(mt::image_rows(source->config(), ids)) {
+    const ModelConfig& c = source->config();
+    const auto each = static_cast<std::size_t>(c.image_tokens() * c.patch_width());
+    for (const simdjson::dom::element image : line.member("images").get_array()) {
+      const std::string path = concat(MT_TESTDATA, "/images/", image.get_string().value());
+      pixels.resize(pixels.size() + each);
+      make_image_input(c, read_image(path), std::span(pixels).last(each));
+      for (std::int32_t i = 0; i < c.image_tokens(); ++i) places.push_back(i);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const bool last = i + 1 == ids.size(), learnt = !last && image_rows[i + 1] < 0;
+      labels.push_back(last ? 0 : ids[i + 1]);
+      weights.push_back(learnt ? 1 : 0);
+    }
+    const auto learnt = static_cast<float>(std::ranges::count(weights, 1.F));
+    for (float& weight : weights) weight /= learnt;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (image_rows[i] >= 0) ids[i] = -1;
+  }
+  Fields batch() {
+    Fields fields;
+    fields[Field::ids] = as_tensor(ids);
+    fields[Field::labels] = as_tensor(labels);
+    fields[Field::rows] = as_tensor(rows);
+    if (pixels.empty()) return fields;
+    fields[Field::image_rows] = as_tensor(image_rows);
+    fields[Field::encoder_positions] = as_tensor(places);
+    fields[Field::pixels] = {pixels.data(), DType::f32, {std::ssize(pixels)}};
+    return fields;
+  }
+
+  std::unique_ptr<ModelSource> source;
+  Numbers ids, rows, image_rows, places, labels;
+  std::vector<float> pixels, weights;
+};
+
+std::unique_ptr<Model> loaded(const ModelSource& source, bool with_gradients) {
+  auto model = make_model(source.config(), {{.end = source.config().num_layers}});
+  model->table().allocate(Device::cpu, DType::f32, with_gradients);
+  for (const Param& row : model->table().rows()) source.read(row, "", row.value);
+  source.check_all_used(model->table());
+  return model;
+}
+
+void for_each_case(const std::function<void(const JsonObject&, Case&)>& body) {
+  std::ifstream file(kModels + "llava.jsonl");
+  simdjson::dom::parser parser;
+  int cases = 0;
+  for (std::string text; std::getline(file, text);) {
+    const JsonObject line(parser.parse(text), "llava.jsonl");
+    if (!line.has("folder")) continue;
+    Case one(line);
+    body(line, one);
+    ++cases;
+  }
+  EXPECT_EQ(cases, 6);
+}
+
+TEST(LlavaFolders, SayWhatTransformersDoes) {
+  for_each_case([](const JsonObject& line, Case& one) {
+    const auto model = loaded(*one.source, false);
+    Workbench bench({.dtype = DType::f32,
+                     .sequences = 1,
+                     .seq_length = std::ssize(one.ids),
+                     .training = false});
+    const std::int64_t vocab = model->config().vocab_size, asked = std::ssize(one.rows);
+    std::vector<float> logits(static_cast<std::size_t>(asked * vocab));
+    const Fields batch = one.batch();
+    Step s = bench.step();
+    Wire out;
+    model->forward(s, out, {}, batch,
+                   {.rows = batch[Field::rows],
+                    .vocab = vocab,
+                    .logits = {logits.data(), DType::f32, {asked, vocab}}},
+                   nullptr);
+    bench.stream().synchronize();
+    auto at = logits.begin();
+    for (const simdjson::dom::element row : line.member("logits").get_array())
+      for (const simdjson::dom::element number : row.get_array())
+        EXPECT_NEAR(double{*at++}, number.get_double().value(), 1e-5) << line.text("text");
+    EXPECT_EQ(at, logits.end());
+  });
+}
+
+// Of each tensor of theirs the norm of its gradient and the first three numbers; those that have no
+// gradient there have none here.
+void expect_gradients(const Model& model, const JsonObject& line) {
+  const JsonObject expected = line.object("gradients");
+  std::size_t compared = 0;
+  for (const Param& row : model.table().rows())
+    for (const ForeignName& name : hugging_face_names(model.config(), row)) {
+      std::string theirs = name.name;
+      for (const auto& [ours, other] :
+           {std::pair("language_model.model.", "model.language_model."),
+            std::pair("language_model.lm_head.", "lm_head."),
+            std::pair("vision_tower.", "model.vision_tower."),
+            std::pair("multi_modal_projector.", "model.multi_modal_projector.")})
+        if (theirs.starts_with(ours)) {
+          theirs.replace(0, std::string_view(ours).size(), other);
+          break;
+        }
+      if (!expected.has(theirs)) {
+        if (!row.trainable) continue;
+        double most = 0;
+        for (const float x : row.grad.span<float>()) most = std::max(most, std::abs(double{x}));
+        EXPECT_LT(most, 1e-6) << theirs;
+        continue;
+      }
+      const ForeignValue value(row, name, row.grad, model.config().vocab_size);
+      const auto numbers = value.tensor().span<float>();
+      double squares = 0;
+      for (const float x : numbers) squares += double{x} * double{x};
+      const std::vector<double> of_theirs = list<double>(expected, theirs.c_str());
+      EXPECT_NEAR(std::sqrt(squares), of_theirs[0], 1e-5) << theirs;
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_NEAR(double{numbers[i]}, of_theirs[i + 1], 1e-5) << theirs;
+      ++compared;
+    }
+  EXPECT_EQ(compared, expected.names().size());
+}
+
+TEST(LlavaFolders, HaveTheGradientsOfTransformers) {
+  for_each_case([](const JsonObject& line, Case& one) {
+    const auto model = loaded(*one.source, true);
+    const std::int64_t tokens = std::ssize(one.ids);
+    Workbench bench({.dtype = DType::f32, .sequences = 1, .seq_length = tokens});
+    std::vector<float> losses(static_cast<std::size_t>(tokens));
+    for (Param& row : model->table().rows())
+      if (row.trainable) fill_with(row.grad, [](std::int64_t) { return 0; });
+    const Fields batch = one.batch();
+    const auto saved = model->make_saved();
+    Step s = bench.step();
+    Wire none;
+    model->forward(s, none, {}, batch,
+                   {.loss = {losses.data(), DType::f32, {tokens}},
+                    .weight = Tensor(one.weights.data(), DType::f32, {tokens})},
+                   saved.get());
+    Step back = bench.step();
+    Wire din;
+    model->backward(back, din, {}, *saved);
+    bench.run_weight_grads();
+    bench.stream().synchronize();
+    double loss = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      loss += double{losses[i]} * double{one.weights[i]};
+    EXPECT_NEAR(loss, line.real("loss"), 1e-5);
+    expect_gradients(*model, line);
+  });
+}
+
+// --- Conversion ---------------------------------------------------------------------------------
+
+class LlavaFolder : public Convert, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, LlavaFolder, testing::Values("llava", "llava-siglip"),
+                         [](const auto& param) {
+                           return std::string(param.param == std::string_view("llava") ? "Clip"
+                                                                                       : "Siglip");
+                         });
+
+// All tensors with their types, under the names of transformers 5, and all settings.
+TEST_P(LlavaFolder, IsWrittenAsItWasRead) {
+  fs::copy(kModels + GetParam(), scratch_.path("hf"));
+  ConvertOptions options;
+  options.verify = true;
+  options.ckpt_format = "torch_dcp";
+  convert("hf", "dcp", "core", options);
+  options.ckpt_format = "torch_dist";
+  convert("dcp", "core", "core", options);
+  convert("core", "back", "hf");
+  const auto theirs = open_model(scratch_.path("hf")), ours = open_model(scratch_.path("back"));
+  EXPECT_EQ(differing_setting(ours->config(), theirs->config()), nullptr);
+  EXPECT_EQ(ours->config().image_short_side, theirs->config().image_short_side);
+  const SafetensorsReader before(scratch_.path("hf/model.safetensors")),
+      after(scratch_.path("back/model.safetensors"));
+  EXPECT_EQ(before.tensors().size(), after.tensors().size());
+  for (const auto& [key, tensor] : before.tensors()) {
+    ASSERT_EQ(after.at(key).shape, tensor.shape) << key;
+    EXPECT_EQ(after.at(key).dtype, tensor.dtype) << key;
+    const HostTensor a(DType::bf16, tensor.shape), b(DType::bf16, tensor.shape);
+    before.read_original(key, origin_of(tensor.shape.rank()), a);
+    after.read_original(key, origin_of(tensor.shape.rank()), b);
+    EXPECT_SAME_BITS(a.view(), b.view()) << key;
+  }
+}
+
+// As transformers 4 called them, and as 5 calls them in memory.
+TEST_F(Convert, ALlavaIsReadUnderOtherNames) {
+  const SafetensorsReader stored(kModels + "llava/model.safetensors");
+  for (const bool old : {true, false}) {
+    const std::string folder = old ? "old" : "new";
+    fs::copy(kModels + "llava", scratch_.path(folder));
+    fs::remove(scratch_.path(folder + "/model.safetensors"));
+    const auto renamed = [&](std::string key) {
+      if (key.starts_with("vision_tower."))
+        return old ? key.replace(0, 13, "vision_tower.vision_model.") : "model." + key;
+      if (old) return key;
+      if (key.starts_with("language_model.model."))
+        return key.replace(0, 21, "model.language_model.");
+      return key.starts_with("language_model.") ? key.substr(15) : "model." + key;
+    };
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const auto& [key, tensor] : stored.tensors())
+      entries.push_back({renamed(key), *tensor.dtype, tensor.shape});
+    SafetensorsWriter writer(scratch_.path(folder), entries, 1 << 30);
+    for (const auto& [key, tensor] : stored.tensors()) {
+      const HostTensor value(*tensor.dtype, tensor.shape);
+      stored.read_original(key, origin_of(tensor.shape.rank()), value);
+      writer.write(renamed(key), value.view());
+    }
+    writer.close();
+    convert(folder, "of_" + folder, "hf", {});
+  }
+  fs::copy(kModels + "llava", scratch_.path("hf"));
+  convert("hf", "of_hf", "hf", {});
+  for (const char* const same : {"of_old", "of_new"})
+    EXPECT_EQ(content(concat(same, "/model.safetensors")), content("of_hf/model.safetensors"));
+}
+
+TEST_F(Convert, WhatALlavaHasNotIsRefusedByName) {
+  fs::copy(kModels + "llava", scratch_.path("hf"));
+  const auto changed = [&](const std::string& file, const std::string& from,
+                           const std::string& to) {
+    const std::string path = scratch_.path("hf/" + file), before = read_file(path);
+    std::string text = before;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    text.replace(at, from.size(), to);
+    write_file_atomically(path, text, true);
+    std::string line = error("hf", "out", "core");
+    write_file_atomically(path, before, true);
+    const std::string place = scratch_.path("hf") + "/";
+    if (const std::size_t start = line.find(place); start != line.npos)
+      line.erase(start, place.size());
+    return line;
+  };
+  const std::string settings = "config.json", images = "processor_config.json";
+  EXPECT_EQ(changed(settings, "clip_vision_model", "pixtral"),
+            "65 config.json: vision_config: model_type \"pixtral\" is not supported in a llava; "
+            "expected clip_vision_model or siglip_vision_model");
+  EXPECT_EQ(
+      changed(settings, "\"model_type\": \"llama\"", "\"model_type\": \"gemma\""),
+      "65 config.json: text_config: model_type \"gemma\" is not supported in a llava; expected "
+      "llama, mistral or qwen2");
+  EXPECT_EQ(changed(settings, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": [-2, 1]"),
+            "65 config.json: \"vision_feature_layer\": one layer is supported, not several");
+  EXPECT_EQ(changed(settings, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": -5"),
+            "65 config.json: --vision-feature-layer -5: of 3 layers");
+  EXPECT_EQ(
+      changed(settings, "\"projector_hidden_act\": \"gelu\"", "\"projector_hidden_act\": \"relu\""),
+      "65 config.json: \"projector_hidden_act\" is \"relu\", expected \"gelu\"");
+  EXPECT_EQ(changed(settings, "\"image_token_index\": 259", "\"image_token_index\": 260"),
+            "65 config.json: --image-token-index 260: the model knows 260 tokens");
+  EXPECT_EQ(changed(settings, "LlavaForConditionalGeneration", "LlavaModel"),
+            "65 config.json: architecture \"LlavaModel\" is not supported, but "
+            "LlavaForConditionalGeneration is");
+  EXPECT_EQ(changed(images, "\"shortest_edge\": 15", "\"shortest_edge\": 10"),
+            "65 processor_config.json: image_processor: \"size\" is of a shortest edge of 10, less "
+            "than \"crop_size\": what would be lacking is not added");
+  EXPECT_EQ(
+      changed(images, "\"do_resize\": true", "\"do_resize\": true, \"do_pad\": true"),
+      "65 processor_config.json: image_processor: \"do_pad\" is true, which is not supported");
+  EXPECT_EQ(changed(images, "CLIPImageProcessor", "PixtralImageProcessor"),
+            "65 processor_config.json: image_processor: \"image_processor_type\" is "
+            "\"PixtralImageProcessor\", expected \"CLIPImageProcessor\"");
+  fs::remove(scratch_.path("hf/" + images));
+  EXPECT_EQ(error("hf", "out", "core").substr(0, 2), "66");
+}
+
+}  // namespace
+}  // namespace mt
