@@ -131,8 +131,10 @@ void CachedPass::reserve_pass() {
   const CachedPast all{.cache = &on_meta, .longest = room_.tokens, .longest_memory = room_.read};
   const std::int64_t pages = pages_of(room_.tokens);
   pass_.reserve([&](Pass& pass) {
-    pass.input(
-        {.length = std::min(page_tokens_, room_.tokens), .read = room_.read, .pages = pages});
+    const std::int64_t piece = std::min(page_tokens_, room_.tokens);
+    const bool reads_images = pass_.model().config().family == ModelFamily::llava;
+    pass.input(with_images({.length = piece, .read = room_.read, .pages = pages},
+                           reads_images ? piece : 0));
     CachedPast alone = all;
     alone.slot = 0;
     pass.on_host(pass.logits(alone));
@@ -143,6 +145,14 @@ void CachedPass::reserve_pass() {
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
   });
+}
+
+PassSize CachedPass::with_images(PassSize size, std::int64_t rows) const {
+  size.sums = sum_dtype(dtype());
+  size.images = rows;
+  size.image_words =
+      pass_.model().config().hidden_size * static_cast<std::int64_t>(size_of(size.sums)) / 4;
+  return size;
 }
 
 static std::int64_t grown(std::int64_t before, std::int64_t asked, std::int64_t most) {
@@ -218,7 +228,7 @@ void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t
 
 // --- Sequences ----------------------------------------------------------------------------------
 
-void CachedPass::start(std::int64_t number, std::int64_t adapter) {
+void CachedPass::start(std::int64_t number, std::int64_t adapter, bool alone) {
   Sequence& sequence = at(number);
   while (!sequence.pages.empty()) {
     pool_.drop(sequence.pages.back());
@@ -226,6 +236,7 @@ void CachedPass::start(std::int64_t number, std::int64_t adapter) {
   }
   sequence = {};
   sequence.adapter = adapter;
+  sequence.alone = alone;
   if (steps_) steps_->forget();
 }
 
@@ -257,7 +268,9 @@ std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t
 
 // The piece that filled the sequence's last page, if it began with it and every one before did.
 void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_t> ids) {
-  if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_slots()) return;
+  if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_slots() ||
+      sequence.alone)
+    return;
   const auto number = static_cast<std::size_t>(sequence.length / page_tokens_ - 1);
   std::optional<std::int32_t> before;
   if (number > 0) before = sequence.pages[number - 1];
@@ -275,23 +288,40 @@ static std::vector<std::int32_t> last_of(std::int64_t sequences, std::int64_t le
   return last;
 }
 
+// Each row that some of the tokens are goes along, and the token names no word.
+static void put_images(const PassInput& in, const CachedPass::Images& images) {
+  std::int32_t next = 0;
+  for (std::size_t i = 0; i < images.row_of.size(); ++i) {
+    const std::int64_t row = images.row_of[i];
+    in.image_rows.as<std::int32_t>()[i] = row < 0 ? -1 : next;
+    if (row < 0) continue;
+    in.ids.as<std::int32_t>()[i] = -1;
+    const ConstTensor from = images.hidden.rows(row, row + 1);
+    std::memcpy(in.image_hidden.rows(next, next + 1).data(), from.data(), from.bytes());
+    ++next;
+  }
+}
+
 // The input of a pass over as many more tokens of each sequence, which have been seen then.
 PassInput CachedPass::put(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids, std::span<const std::int32_t> asked,
-                          std::span<const std::int32_t> read) {
+                          std::span<const std::int32_t> read, const Images& images) {
   const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
                      pages = pages_of(room_.tokens);
+  const std::int64_t rows = std::ranges::count_if(images.row_of, [](auto row) { return row >= 0; });
   if (steps_) steps_->forget();
   AdaptedRuns adapted;
   if (pass_.model().adapters() != nullptr)
     for (const std::int64_t i : sequences) add_sequence(adapted, at(i).adapter);
-  const PassInput in = pass_.input({.sequences = count,
-                                    .length = length,
-                                    .rows = std::ssize(asked),
-                                    .read = std::ssize(read),
-                                    .pages = pages,
-                                    .adapted = std::move(adapted)});
+  const PassInput in = pass_.input(with_images({.sequences = count,
+                                                .length = length,
+                                                .rows = std::ssize(asked),
+                                                .read = std::ssize(read),
+                                                .pages = pages,
+                                                .adapted = std::move(adapted)},
+                                               rows));
   std::ranges::copy(ids, in.ids.as<std::int32_t>());
+  if (rows > 0) put_images(in, images);
   std::ranges::copy(asked, in.rows.as<std::int32_t>());
   if (!read.empty()) {
     std::ranges::copy(read, in.read.as<std::int32_t>());
@@ -330,7 +360,7 @@ CachedPast CachedPass::past(std::span<const std::int64_t> sequences, const PassS
 std::span<const std::int32_t> CachedPass::see_pieces(std::int64_t number,
                                                      std::span<const std::int32_t> ids,
                                                      std::span<const std::int32_t>& read,
-                                                     bool all) {
+                                                     Images& images, bool all) {
   const std::span<const std::int64_t> alone(&number, 1);
   make_room(alone, std::ssize(ids), std::ssize(read));
   const auto whole = [&] {
@@ -338,25 +368,31 @@ std::span<const std::int32_t> CachedPass::see_pieces(std::int64_t number,
   };
   while (ids.size() > whole() || (all && !ids.empty())) {
     const auto piece = ids.first(std::min(ids.size(), whole()));
-    const PassInput in = put(alone, piece, last_of(1, std::ssize(piece)), std::exchange(read, {}));
+    const Images of_piece{images.row_of.first(std::min(images.row_of.size(), piece.size())),
+                          images.hidden};
+    const PassInput in =
+        put(alone, piece, last_of(1, std::ssize(piece)), std::exchange(read, {}), of_piece);
     pass_.see(past(alone, in.size));
     name_page(at(number), piece);
     stream_.synchronize();  // the next input's place is that of this one
     ids = ids.subspan(piece.size());
+    images.row_of = images.row_of.subspan(of_piece.row_of.size());
   }
   return ids;
 }
 
 void CachedPass::see(std::int64_t sequence, std::span<const std::int32_t> ids,
-                     std::span<const std::int32_t> read) {
-  see_pieces(sequence, ids, read, true);
+                     std::span<const std::int32_t> read, const Images& images) {
+  Images left = images;
+  see_pieces(sequence, ids, read, left, true);
 }
 
 ConstTensor CachedPass::next_logits(std::int64_t number, std::span<const std::int32_t> ids,
-                                    std::span<const std::int32_t> read) {
+                                    std::span<const std::int32_t> read, const Images& images) {
   const std::span<const std::int64_t> alone(&number, 1);
-  ids = see_pieces(number, ids, read, false);
-  const PassInput in = put(alone, ids, last_of(1, std::ssize(ids)), read);
+  Images left = images;
+  ids = see_pieces(number, ids, read, left, false);
+  const PassInput in = put(alone, ids, last_of(1, std::ssize(ids)), read, left);
   const Tensor logits = pass_.logits(past(alone, in.size));
   name_page(at(number), ids);
   return pass_.on_host(logits);

@@ -58,8 +58,14 @@ class CachedPass {
   bool keeps_tokens_apart() const { return !has_states_; }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
-  // adapter: of the model's, which it has from now on, counted from 1; 0: none.
-  void start(std::int64_t sequence, std::int64_t adapter = 0);
+  // adapter: of the model's, which it has from now on, counted from 1; 0: none.  alone: its pages
+  // are no other's, as where they are not of its tokens alone.
+  void start(std::int64_t sequence, std::int64_t adapter = 0, bool alone = false);
+  // Images: rows of hidden states that stand in the places of some of a sequence's next tokens.
+  struct Images {
+    std::span<const std::int32_t> row_of = {};  // of each of these tokens; -1: its own
+    ConstTensor hidden = {};                    // [rows, hidden_size] of the sum_dtype
+  };
   // Starts it with the pages that others with this adapter have left of the same first tokens, but
   // not with all of them, and returns how many it has seen so.
   std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids,
@@ -75,10 +81,18 @@ class CachedPass {
   // until the next call.  read: what the encoder of a model that has one reads; with the first of
   // the sequence's ids.  All of these fail with Exit::out_of_memory where reserve() says so.
   ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
-                          std::span<const std::int32_t> read = {});
+                          std::span<const std::int32_t> read, const Images& images);
+  ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
+                          std::span<const std::int32_t> read = {}) {
+    return next_logits(sequence, ids, read, {});
+  }
   // Does what next_logits() does for a sequence whose next token is not asked for.
   void see(std::int64_t sequence, std::span<const std::int32_t> ids,
-           std::span<const std::int32_t> read = {});
+           std::span<const std::int32_t> read, const Images& images);
+  void see(std::int64_t sequence, std::span<const std::int32_t> ids,
+           std::span<const std::int32_t> read = {}) {
+    see(sequence, ids, read, {});
+  }
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
   // vocab_size].  Where keeps_tokens_apart(), a sequence may come several times, one behind the
   // other, with as many tokens: each gets the bits that it gets alone.
@@ -99,6 +113,7 @@ class CachedPass {
   struct Sequence {
     std::int64_t length = 0, read = 0;  // tokens that it has seen, and of the encoder's text
     std::int64_t adapter = 0;
+    bool alone = false;
     std::vector<std::int32_t> pages;
   };
   // What there is room for: pages, tokens of the longest sequence, and sequences that have a slot,
@@ -124,11 +139,18 @@ class CachedPass {
   void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);
   PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
-                std::span<const std::int32_t> asked, std::span<const std::int32_t> read = {});
+                std::span<const std::int32_t> asked, std::span<const std::int32_t> read,
+                const Images& images);
+  PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
+                std::span<const std::int32_t> asked) {
+    return put(sequences, ids, asked, {}, {});
+  }
+  PassSize with_images(PassSize size, std::int64_t rows) const;
   CachedPast past(std::span<const std::int64_t> sequences, const PassSize& size) const;
   void name_page(const Sequence& sequence, std::span<const std::int32_t> ids);
   std::span<const std::int32_t> see_pieces(std::int64_t sequence, std::span<const std::int32_t> ids,
-                                           std::span<const std::int32_t>& read, bool all);
+                                           std::span<const std::int32_t>& read, Images& images,
+                                           bool all);
 
   Stream stream_;
   Pass pass_;

@@ -15,11 +15,12 @@ void ChatOptions::add_to(CommandLine& cl) {
 }
 
 ChatPrompts::ChatPrompts(const Tokenizer& tokenizer, std::vector<ChatFile> files, std::string place,
-                         const ChatOptions& options)
+                         const ChatOptions& options, bool reads_images)
     : tokenizer_(tokenizer),
       files_(std::move(files)),
       place_(std::move(place)),
-      asked_(options.chat_template) {
+      asked_(options.chat_template),
+      reads_images_(reads_images) {
   if (options.kwargs.empty()) return;
   try {
     kwargs_ = chat_value_of_json(options.kwargs, "--chat-template-kwargs");
@@ -64,8 +65,11 @@ std::string ChatPrompts::text(const ChatValue& line, std::string_view where) con
     if (!value->is_list()) fail(Exit::bad_data, where, ": \"", name, "\": expected a list");
     return *value;
   };
-  input.messages = chat_messages(list("messages"), where);
   input.tools = list("tools");
+  const ChatTemplate& chat = this->chat(!input.tools.is_none());
+  // As those of transformers' models of images do, which then go through a message's parts.
+  const bool knows_images = chat.source().find("image") != std::string_view::npos;
+  input.messages = chat_messages(list("messages"), where, reads_images_ && knows_images);
   input.documents = list("documents");
   if (line.has("chat_template_kwargs")) {
     const ChatValue& own = *line.find("chat_template_kwargs");
@@ -73,7 +77,6 @@ std::string ChatPrompts::text(const ChatValue& line, std::string_view where) con
       fail(Exit::bad_data, where, ": \"chat_template_kwargs\": expected an object");
     for (const auto& [name, value] : *own.pairs()) input.kwargs.set(*name.text(), value);
   }
-  const ChatTemplate& chat = this->chat(!input.tools.is_none());
   input.special_tokens = special_tokens_;
   try {
     return chat.render(input).text;

@@ -25,9 +25,10 @@ struct ChatOptions {
 class ChatPrompts {
  public:
   // `files` and `place`: of the model's tokenizer, which must outlive this.  Exit::usage for kwargs
-  // that are no JSON object.  Which template there is counts once a conversation comes.
+  // that are no JSON object.  Which template there is counts once a conversation comes.  With
+  // reads_images messages may have images, where the template knows of them.
   ChatPrompts(const Tokenizer& tokenizer, std::vector<ChatFile> files, std::string place,
-              const ChatOptions& options);
+              const ChatOptions& options, bool reads_images = false);
 
   // The text that the model continues, for a line with `messages`, `tools`, `documents`,
   // `add_generation_prompt` (true unless it says otherwise), `continue_final_message` and
@@ -47,6 +48,7 @@ class ChatPrompts {
   std::vector<ChatFile> files_;
   std::string place_, asked_;
   ChatValue kwargs_;
+  bool reads_images_;
   mutable std::mutex mutex_;
   mutable std::optional<ChatTemplate> chats_[2];  // without tools and with them
   mutable std::map<std::string, std::string> special_tokens_;

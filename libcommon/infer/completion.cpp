@@ -5,6 +5,9 @@
 #include <limits>
 #include <utility>
 
+#include "infer/image_pass.h"
+#include "model/config/model_config.h"
+#include "model/image_input.h"
 #include "text/put_in_front.h"
 
 namespace mt {
@@ -71,7 +74,25 @@ Completion::Completion(const CompletionModel& model, std::vector<std::int32_t> p
   begin();
 }
 
+void Completion::place_images() {
+  const ModelConfig& c = *model_.llava;
+  const auto token = static_cast<std::int32_t>(c.image_token_index);
+  const std::int64_t images = options_.images ? options_.images->images : 0,
+                     each = tokens_of_image(c), places = std::ranges::count(ids_, token);
+  if (places == images) {
+    std::vector<std::int32_t> all;
+    for (const std::int32_t id : ids_)
+      all.insert(all.end(), static_cast<std::size_t>(id == token ? each : 1), id);
+    ids_ = std::move(all);
+  } else if (places != images * each) {
+    fail(Exit::bad_data, "the prompt has ", places, " places for images (token ", token,
+         "), and there are ", images, " images");
+  }
+  if (images > 0) image_rows_ = mt::image_rows(c, ids_);
+}
+
 void Completion::begin() {
+  if (model_.llava != nullptr) place_images();
   for (const std::int32_t id : ids_)
     if (id < 0 || id >= model_.vocab_size)
       fail(Exit::bad_data, "token ", id, " of the prompt is none of the model's ",
@@ -135,6 +156,7 @@ void Completion::take_token(std::int32_t token, std::span<const double> logits) 
     return end(Finish::stop);
   }
   ids_.push_back(token);
+  if (!image_rows_.empty()) image_rows_.push_back(-1);
   if (match_) match_->take(token);
   if (options_.show_special || !model_.tokenizer.is_special(token)) {
     const std::size_t before = text_.size();

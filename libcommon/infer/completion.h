@@ -16,6 +16,9 @@
 
 namespace mt {
 
+struct ImageStates;  // infer/image_pass.h
+struct ModelConfig;
+
 struct CompletionOptions {
   std::int64_t num_tokens = 64;  // at most
   std::vector<std::string> stop =
@@ -38,6 +41,7 @@ struct CompletionOptions {
   double top_p_decay = 0, top_p_bound = 0;  // top-p shrinks so by each token, down to the bound
   LogitRules rules = {};
   std::shared_ptr<const TokenGrammar> grammar = {};  // which the text fits; null: any text
+  std::shared_ptr<const ImageStates> images = {};    // that the prompt has places for
 
   // only_stop: the one text that an option can ask for.
   void add_to(CommandLine& cl, std::optional<std::string>* only_stop);
@@ -54,6 +58,7 @@ struct CompletionModel {
   // for so many.
   std::optional<std::int32_t> start_token = {};
   std::int64_t decoder_positions = 0;
+  const ModelConfig* llava = nullptr;  // of a model that reads images, too
 };
 
 class Completion {
@@ -66,6 +71,10 @@ class Completion {
   // decoder has positions.
   Completion(const CompletionModel& model, std::string_view prompt,
              const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
+  // In a prompt of a model that reads images, the token of an image stands for all that an image
+  // takes, or is there as often: Exit::bad_data where it has places for more images than there are,
+  // or fewer.
+  //
   // The prompt is these tokens; at least one.
   Completion(const CompletionModel& model, std::vector<std::int32_t> prompt,
              const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
@@ -88,6 +97,10 @@ class Completion {
   // what is made.
   const std::vector<std::int32_t>& ids() const { return ids_; }
   std::span<const std::int32_t> made() const { return std::span(ids_).subspan(before_); }
+  // The images that stand in places of ids(), null where there are none; and for each of the ids
+  // the row of their hidden states that stands there, or -1.
+  const ImageStates* images() const { return options_.images.get(); }
+  std::span<const std::int32_t> image_rows() const { return image_rows_; }
   const std::vector<std::int32_t>& read() const { return read_; }  // the prompt, for an encoder
   std::span<const std::int32_t> prompt() const {
     return read_.empty() ? std::span(ids_).first(before_) : std::span(read_);
@@ -108,6 +121,7 @@ class Completion {
  private:
   Completion(const CompletionModel& model, const CompletionOptions& options, TokenPlace place);
   void begin();
+  void place_images();
   void show_prompt();
   void forbid_unfit(std::span<double> logits);
   void take_token(std::int32_t token, std::span<const double> logits);
@@ -120,7 +134,7 @@ class Completion {
   CompletionOptions options_;
   std::vector<std::int32_t> ends_;  // tokens that end the text and are none of it
   TokenPlace place_;
-  std::vector<std::int32_t> ids_, read_;
+  std::vector<std::int32_t> ids_, read_, image_rows_;
   std::size_t before_ = 0;    // of the ids, those in front of what is made
   std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not
   std::optional<std::int32_t> end_token_ = {};

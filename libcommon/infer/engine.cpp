@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "infer/image_pass.h"
+
 namespace mt {
 
 static constexpr std::int64_t kPiecesOfGpu = 4;  // of prompts, that a step reads
@@ -111,7 +113,11 @@ bool Engine::reads_prompt(std::int64_t sequence) {
 bool Engine::begin(std::int64_t sequence) {
   const Active& active = at(sequence);
   const auto prompt = unseen(active, 0).first(static_cast<std::size_t>(active.prompt));
-  const std::int64_t shared = pass_.start(sequence, prompt, active.completion->adapter());
+  std::int64_t shared = 0;
+  if (active.completion->images() != nullptr)
+    pass_.start(sequence, active.completion->adapter(), true);
+  else
+    shared = pass_.start(sequence, prompt, active.completion->adapter());
   const std::int64_t tokens = std::min(std::ssize(unseen(active, 0)) + 1, max_tokens()) - shared;
   if (!pass_.reserve(sequence, tokens, std::ssize(active.completion->read()))) {
     pass_.start(sequence);
@@ -181,18 +187,23 @@ void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
   const auto left = unseen(at(sequence), seen);
   const auto ids = left.first(static_cast<std::size_t>(tokens));
   const std::span<const std::int32_t> read = seen == 0 ? completion.read() : decltype(ids)();
+  CachedPass::Images images;
+  if (completion.images() != nullptr)
+    images = {completion.image_rows().subspan(static_cast<std::size_t>(at(sequence).first + seen),
+                                              ids.size()),
+              completion.images()->hidden};
   counts_.read += tokens;
   if (ids.size() == left.size())
-    choose(sequence, pass_.next_logits(sequence, ids, read));
+    choose(sequence, pass_.next_logits(sequence, ids, read, images));
   else
-    pass_.see(sequence, ids, read);
+    pass_.see(sequence, ids, read, images);
 }
 
 // Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
 // read the weights once.  A prompt says it alone: other pieces are multiplied with other bits.
 bool Engine::is_short(std::int64_t sequence, std::int64_t tokens) {
   return tokens <= kFewRows && tokens < pass_.page_tokens() && pass_.keeps_tokens_apart() &&
-         at(sequence).completion->read().empty();
+         at(sequence).completion->read().empty() && at(sequence).completion->images() == nullptr;
 }
 
 // In the order of their tickets.  What was begun has pages for its prompt.  Returns those whose

@@ -10,6 +10,9 @@ void GenerateOptions::add_to(CommandLine& cl) {
   cl.section("Model");
   cl.option("--load", &load, "PATH", kLoadedModel);
   cl.option("--adapter", &adapter, "DIR", kLoadedAdapter);
+  cl.option("--image", &images, "FILE",
+            "of a LLaVA: JPEG, PNG or WebP images that each PROMPT has places for, <image> say, in "
+            "their order; of JSON lines \"images\" lists them");
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);
@@ -30,7 +33,8 @@ void GenerateOptions::add_to(CommandLine& cl) {
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
                              const DeviceOptions& compute, const std::string& adapter,
                              bool has_neighbors) {
-  ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5},
+  ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5,
+                   ModelFamily::llava},
                   "with which no text is continued here"};
   if (has_neighbors) use.families.push_back(ModelFamily::retro);
   return load_model(path, tokenizer, compute, use, {.adapter = adapter});
@@ -41,7 +45,9 @@ CompletionModel completion_model(const LoadedModel& loaded) {
           .vocab_size = loaded.vocab_size(),
           .end_tokens = loaded.end_tokens,
           .start_token = loaded.start_token,
-          .decoder_positions = loaded.model->config().max_position_embeddings};
+          .decoder_positions = loaded.model->config().max_position_embeddings,
+          .llava = loaded.model->config().family == ModelFamily::llava ? &loaded.model->config()
+                                                                       : nullptr};
 }
 
 std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
@@ -77,17 +83,23 @@ void generate(GenerateOptions o, const Session::Print& print) {
       if (says)
         fail(Exit::bad_config, name, ": ", loaded.path,
              " is a Retro, which reads all of a text for each token of it");
+  if (!o.images.empty() && loaded.model->config().family != ModelFamily::llava)
+    fail(Exit::bad_config, "--image: ", loaded.path, " reads no images");
+  if (!o.images.empty() && from_stdin)
+    fail(Exit::usage, "--image: is of a PROMPT; a JSON line of stdin lists its own as \"images\"");
   if (loaded.start_token && o.completion.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");
   const CompletionModel about = completion_model(loaded);
   o.completion.check(about.vocab_size, "options");
-  const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat);
+  const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat,
+                         about.llava != nullptr);
   PromptReader reader(o.prompts, from_stdin,
                       {.text = {},
                        .place = {},
                        .options = o.completion,
                        .num_samples = o.num_samples.value_or(1),
+                       .images = o.images,
                        .others = {}},
                       chat);
   const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);

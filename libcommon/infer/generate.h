@@ -16,7 +16,7 @@ namespace mt {
 
 struct GenerateOptions {
   std::string load, adapter, draft_load;
-  std::vector<std::string> prompts;
+  std::vector<std::string> prompts, images;
   std::optional<std::int64_t> num_samples;
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;

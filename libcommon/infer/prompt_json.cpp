@@ -44,6 +44,14 @@ std::vector<std::int64_t> integers(const Prompt& prompt, std::string_view key, e
   return result;
 }
 
+std::vector<std::string> texts(const Prompt& prompt, std::string_view key, element value) {
+  simdjson::dom::array array;
+  if (value.get(array) != simdjson::SUCCESS) fail_member(prompt, key, "a list of strings");
+  std::vector<std::string> result;
+  for (const element x : array) result.push_back(text(prompt, key, x));
+  return result;
+}
+
 bool truth(const Prompt& prompt, std::string_view key, element value) {
   bool x = false;
   if (value.get(x) != simdjson::SUCCESS) fail_member(prompt, key, "true or false");
@@ -114,6 +122,7 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatP
       fail(Exit::bad_data, prompt.place, ": \"", key,
            "\" is a member of the result; expected another name");
     } else if (!set_option(prompt, key, value)) {
+      if (key == "images") prompt.images = texts(prompt, key, value);
       prompt.others.emplace_back(key, simdjson::minify(value));
     }
   }

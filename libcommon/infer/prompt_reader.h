@@ -2,11 +2,13 @@
 // (where its first line begins with "{"):
 //   {"prompt": "Once", "temperature": 0.5, "id": 7}
 //   {"messages": [{"role": "user", "content": "Who?"}], "tools": [...]}
+//   {"prompt": "<image> What is it?", "images": ["cat.png"]}
 // `prompt` is the text, or it is made of `messages`, with `tools`, `documents` and
 // `chat_template_kwargs`, by the model's chat template; num_tokens, stop, stop_tokens, ignore_eod,
 // logprobs, num_samples, temperature, top_k, top_p and seed replace the options of these names for
-// this prompt; all other members go to the output as they are.  Stdin may be packed with gzip or
-// zstd; on a terminal each line is asked for.  Not thread-safe.
+// this prompt; `images` are files that it has places for, in their order; all other members go to
+// the output as they are.  Stdin may be packed with gzip or zstd; on a terminal each line is asked
+// for.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,7 @@ struct Prompt {
   std::string place;  // for errors: "prompt 3", "stdin:3"
   CompletionOptions options;
   std::int64_t num_samples = 1;
+  std::vector<std::string> images = {};                     // files
   std::vector<std::pair<std::string, std::string>> others;  // key and JSON value
 };
 

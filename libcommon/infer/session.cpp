@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "image/image.h"
 #include "infer/token_json.h"
 #include "model/config/model_config.h"
 
@@ -69,6 +70,7 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
     engine_ = std::make_unique<Engine>(model, EngineOptions{.vocab_size = about.vocab_size,
                                                             .limits = options.limits,
                                                             .draft = options.draft});
+  if (about.llava != nullptr) images_ = std::make_unique<ImagePass>(model, options.limits.threads);
 }
 
 bool Session::full() const { return retro_ ? retro_->busy() : engine_->full(); }
@@ -106,6 +108,18 @@ void Session::run() {
   if (wrong) std::rethrow_exception(wrong);
 }
 
+// Other models have no use for images, whose names they take for what the output shows.
+void Session::read_images() {
+  if (!images_ || prompt_->images.empty()) return;
+  std::vector<Image> images;
+  for (const std::string& path : prompt_->images) try {
+      images.push_back(read_image(path));
+    } catch (const Error& error) {
+      fail(error.code(), prompt_->place, ": ", error.what());
+    }
+  prompt_->options.images = images_->run(images);
+}
+
 // Takes a completion more; false if there is none, or none yet.  Only waits for a prompt when idle.
 bool Session::admit() {
   if (!prompt_ || sample_ == prompt_->num_samples) {
@@ -113,6 +127,7 @@ bool Session::admit() {
     if (!prompt_) return false;
     sample_ = 0;
     ++prompts_;
+    read_images();
     prompt_->options.check(model_.vocab_size, prompt_->place);
     if (prompt_->options.logprobs && !json_)
       fail(Exit::usage, prompt_->place, ": logprobs: needs --json");

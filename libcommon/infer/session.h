@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "infer/engine.h"
+#include "infer/image_pass.h"
 #include "infer/prompt_reader.h"
 #include "infer/retro_engine.h"
 
@@ -43,6 +44,7 @@ class Session {
     bool begun = false;  // its prompt is printed
   };
   bool admit();
+  void read_images();
   bool full() const;
   std::int64_t max_tokens() const;
   void submit(Answer& answer);
@@ -58,7 +60,8 @@ class Session {
   // One of the two: a Retro has the other.
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<RetroEngine> retro_;
-  std::deque<Answer> answers_;  // in the order of the output; the engine points into it
+  std::unique_ptr<ImagePass> images_;  // of a LLaVA
+  std::deque<Answer> answers_;         // in the order of the output; the engine points into it
   std::optional<Prompt> prompt_;
   std::int64_t sample_ = 0;  // of prompt_, the next
   std::uint32_t prompts_ = 0;

@@ -31,7 +31,8 @@ class Talk {
       : options_(options),
         terminal_(terminal),
         model_(completion_model(loaded)),
-        chat_(model_.tokenizer, loaded.chat_files, loaded.path, options.chat),
+        chat_(model_.tokenizer, loaded.chat_files, loaded.path, options.chat,
+              model_.llava != nullptr),
         engine_(*loaded.model, {.vocab_size = model_.vocab_size, .limits = options.limits}) {
     options_.completion.check(model_.vocab_size, "options");
     options_.completion.has_own_tokens = true;

@@ -18,6 +18,12 @@ PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(al
     return block.rows(begin, at);
   };
   const Tensor of_choices = take(size.sequences * kOfChoice);  // first: aligned to 8 bytes
+  if (size.images > 0) {                                       // aligned likewise
+    const DType dtype = size.sums;
+    const std::int64_t width = size.image_words * 4 / static_cast<std::int64_t>(size_of(dtype));
+    image_hidden = {
+        take(size.images * size.image_words).data(), dtype, {size.images, width}, all.device()};
+  }
   choices = {
       of_choices.data(), DType::u8, {static_cast<std::int64_t>(of_choices.bytes())}, all.device()};
   ids = take(size.tokens());
@@ -33,9 +39,15 @@ PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(al
     read = take(size.sequences * size.read);
     read_positions = take(size.sequences * size.read);
   }
-  if (!size.types) return;
-  types = take(size.tokens());
-  first_key = take(size.tokens());
+  if (size.types) {
+    types = take(size.tokens());
+    first_key = take(size.tokens());
+  }
+  if (size.images > 0) image_rows = take(size.tokens());
+  if (size.pixels > 0) {
+    const Tensor words = take(size.tokens() * size.pixels);
+    pixels = {words.data(), DType::f32, words.shape(), all.device()};
+  }
 }
 
 void Pass::reserve(const std::function<void(Pass&)>& passes) {
@@ -97,6 +109,9 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   batch[Field::labels] = input.labels;
   batch[Field::rows] = input.rows;
   batch[Field::types] = input.types;
+  batch[Field::pixels] = input.pixels;
+  batch[Field::image_rows] = input.image_rows;
+  batch[Field::image_hidden] = input.image_hidden;
   batch[Field::encoder_ids] = input.read;
   batch[Field::encoder_positions] = input.read_positions;
   if (past.cache == nullptr) batch[Field::encoder_lengths] = input.memory_lengths;
@@ -128,6 +143,19 @@ Tensor Pass::hidden() { return of_rows(&Ends::hidden, {}); }
 Tensor Pass::pooled() { return of_rows(&Ends::pooled, {}); }
 
 Tensor Pass::vectors(bool of_contexts) { return of_rows(&Ends::pooled, {}, of_contexts); }
+
+Tensor Pass::image_rows() {
+  const PassInput& in = send();
+  const DType dtype = model_.table().dtype();
+  const Shape shape{in.size.tokens(), model_.config().hidden_size};
+  const Tensor sums = layer_.alloc(sum_dtype(dtype), shape);
+  const Tensor said = dtype == sums.dtype() ? sums : layer_.alloc(dtype, shape);
+  Ends ends;
+  ends.hidden = said;
+  forward(in, {}, ends);
+  if (dtype != sums.dtype()) copy(sums, said, stream_);
+  return sums;
+}
 
 void Pass::see(const CachedPast& past) { of_rows(&Ends::hidden, past); }
 

@@ -27,7 +27,11 @@ struct PassSize {
   std::int64_t read = 0;                   // tokens of each text that an encoder reads, if it does
   std::int64_t pages = 0;                  // of a cache, that each sequence may have
   bool types = false;                      // whether tokens have types, and sequences padding
-  AdaptedRuns adapted = {};                // which of the model's adapters the sequences have
+  std::int64_t pixels = 0;                 // of each token, which is one of an image
+  // Rows of hidden states that stand in the places of some tokens, and the 32-bit words of each.
+  std::int64_t images = 0, image_words = 0;
+  DType sums = DType::f32;   // which these are of
+  AdaptedRuns adapted = {};  // which of the model's adapters the sequences have
 
   std::int64_t tokens() const { return sequences * length; }
 };
@@ -46,10 +50,13 @@ struct PassInput {
   Tensor pages;                           // [sequences, pages], if there are
   Tensor read, read_positions;            // [sequences read], if there are
   Tensor types, first_key;                // [tokens], if there are
+  Tensor pixels;                          // [tokens pixels] f32, if there are
+  Tensor image_rows, image_hidden;        // [tokens], and [images, hidden_size] of the sum_dtype
 
   static std::int64_t words(const PassSize& size) {
     return size.sequences * (kOfChoice + 3) + (size.types ? 4 : 2) * size.tokens() + 2 * size.rows +
-           size.sequences * (size.pages + 2 * size.read);
+           size.sequences * (size.pages + 2 * size.read) + size.tokens() * size.pixels +
+           (size.images > 0 ? size.tokens() + size.images * size.image_words : 0);
   }
   PassInput(const Tensor& all, const PassSize& of);
 
@@ -90,6 +97,9 @@ class Pass {
   Tensor pooled();
   // Queues the pass: the vectors that a tower of a model of two makes, [rows, embedding_width].
   Tensor vectors(bool of_contexts);
+  // Queues the pass: the rows that a LLaVA makes of images' tokens, [tokens, hidden_size] of the
+  // sum_dtype.
+  Tensor image_rows();
   // Queues the pass, of which nothing is asked but what it leaves in the cache.
   void see(const CachedPast& past);
   // Waits for what such a pass returned: in host memory, valid until the next call.

@@ -121,6 +121,11 @@ TextStates& EngineLoop::texts() {
   return *of_texts_;
 }
 
+ImagePass& EngineLoop::images() {
+  if (!of_images_) of_images_ = std::make_unique<ImagePass>(model_, options_.limits.threads);
+  return *of_images_;
+}
+
 CachedPass& EngineLoop::pass(std::int64_t sequences) {
   if (!of_tasks_ || of_tasks_->sequences() < sequences)
     of_tasks_ = std::make_unique<CachedPass>(

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "infer/engine.h"
+#include "infer/image_pass.h"
 #include "infer/prompt_scores.h"
 #include "infer/text_states.h"
 #include "serve/api_error.h"
@@ -65,8 +66,10 @@ class EngineLoop {
   // much waits already.
   using Task = std::function<void(EngineLoop&)>;
   bool post(Task task);
-  // For tasks: passes over texts, and over so many sequences, which start anew with each task.
+  // For tasks: passes over texts, over images, and over so many sequences, which start anew with
+  // each task.
   TextStates& texts();
+  ImagePass& images();  // of a LLaVA
   CachedPass& pass(std::int64_t sequences);
   const Model& model() const { return model_; }
   // Nobody waits for it any more; what it is told meanwhile may still come.
@@ -106,6 +109,7 @@ class EngineLoop {
   Engine engine_;
   std::unique_ptr<PromptScores> of_prompts_;  // these are made when first asked for
   std::unique_ptr<TextStates> of_texts_;
+  std::unique_ptr<ImagePass> of_images_;
   std::unique_ptr<CachedPass> of_tasks_;
   std::map<Ticket, Taken> taken_, unscored_;  // unscored_: whose prompts are to be scored first
   std::vector<std::pair<Engine::Ticket, std::string>> failed_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "image/image.h"
 #include "infer/chat_prompts.h"
 #include "infer/infill.h"
 #include "serve/answer.h"
@@ -47,6 +48,31 @@ std::string chat_text(const Serving& serving, const Exchange& exchange, RequestF
   }
 }
 
+// The tower reads the images between two steps of the others' texts.
+static void answer_with_images(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                               CompletionRequest request, std::vector<Image> images) {
+  if (request.prompt_logprobs)
+    RequestFields::wrong("prompt_logprobs", "nothing, where messages have images");
+  check_accepts(serving);
+  struct Asked {
+    CompletionRequest request;
+    std::vector<Image> images;
+  };
+  const auto asked = std::make_shared<Asked>(Asked{std::move(request), std::move(images)});
+  const auto task = [&serving, exchange, asked](EngineLoop& loop) {
+    try {
+      asked->request.options.images = loop.images().run(asked->images);
+      answer_completions(serving, exchange, std::move(asked->request), true);
+    } catch (const ApiError& error) {
+      answer_error(*exchange, error);
+    } catch (const std::exception& error) {
+      answer_error(*exchange, {.status = 500, .message = error.what()});
+    }
+  };
+  if (!serving.loop.post(task))
+    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
+}
+
 static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
   const Tools tools = read_tools(fields);
   if (!tools.may_call) return;
@@ -87,6 +113,8 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   read_calls(serving, fields, request);
   fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
   check_unknown(serving, fields.unknown());
+  if (std::vector<Image> images = chat_images(serving, *exchange); !images.empty())
+    return answer_with_images(serving, exchange, std::move(request), std::move(images));
   answer_completions(serving, exchange, std::move(request), true);
 }
 

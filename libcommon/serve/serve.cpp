@@ -285,7 +285,8 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   options.launch.check(loaded.model->config(), options.load);
   load_side_adapters(*loaded.model, options.load, adapters.folders);
   const CompletionModel model = completion_model(loaded);
-  const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat);
+  const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat,
+                         model.llava != nullptr);
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
   EngineLoop loop(
       *loaded.model,

@@ -16,6 +16,7 @@
 namespace mt {
 
 class ChatPrompts;
+struct Image;
 class RequestFields;
 class Grammars;
 
@@ -58,6 +59,10 @@ const std::string& name_of(const Serving& serving, std::int64_t adapter);  // th
 
 // The text that the model's template makes of a request's messages, and its fields that say how.
 std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields);
+
+// The images of a request's messages, in their order: each is a data URL.  None where the model
+// reads none.
+std::vector<Image> chat_images(const Serving& serving, const Exchange& exchange);
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

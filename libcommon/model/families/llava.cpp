@@ -159,7 +159,12 @@ void Llava::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, con
     copy(ends.hidden, make_rows(of_images, pixels, batch[Field::ids], nullptr), s.stream);
     return;
   }
-  s.inserted = {.row_of = batch[Field::image_rows], .hidden = batch[Field::image_hidden]};
+  s.inserted = {.row_of = batch[Field::image_rows]};
+  if (const Tensor& made = batch[Field::image_hidden]) {
+    const Tensor rows = s.scratch(made.shape());
+    copy(rows, made, s.stream);
+    s.inserted.hidden = rows;
+  }
   if (pixels && tower_) {
     const Tensor& places = batch[Field::encoder_positions];
     Step of_images = s.over(image_tokens(s, *config_, places));

@@ -65,6 +65,29 @@ ChatValue joined_parts(const ChatValue& content, const std::string& where) {
   return text;
 }
 
+// What a part of a message is.
+ChatValue part_of(const ChatValue& part, const std::string& where) {
+  const ChatValue* const type = part.find("type");
+  const std::string kind = type != nullptr && type->is_text() ? *type->text() : "text";
+  if (kind == "image" || kind == "image_url")
+    return ChatValue::dict({{ChatValue("type"), ChatValue("image")}});
+  const ChatValue* const own = part.find("text");
+  if (kind != "text" || own == nullptr || !own->is_text())
+    fail(Exit::bad_data, where,
+         ": \"content\": expected parts of the types \"text\" and \"image\", not \"", kind, "\"");
+  return ChatValue::dict({{ChatValue("type"), ChatValue("text")}, {ChatValue("text"), *own}});
+}
+
+ChatValue parts_of(const ChatValue& content, const std::string& where) {
+  std::vector<ChatValue> parts;
+  if (content.is_text())
+    parts.push_back(
+        ChatValue::dict({{ChatValue("type"), ChatValue("text")}, {ChatValue("text"), content}}));
+  else
+    for (const ChatValue& part : *content.items()) parts.push_back(part_of(part, where));
+  return ChatValue::list(std::move(parts));
+}
+
 void name_reasoning(ChatValue& message) {
   for (const char* const name : {"reasoning_content", "thinking", "reasoning"}) {
     const ChatValue* const found = message.find(name);
@@ -92,7 +115,10 @@ ChatValue normal_message(const ChatValue& message, const std::string& where, boo
   if (const ChatValue* const content = made.find("content")) {
     if (!content->is_text() && !content->is_list())
       fail(Exit::bad_data, where, ": \"content\": expected a string or a list of parts");
-    if (content->is_list() && !keep_parts) made.set("content", joined_parts(*content, where));
+    if (keep_parts)
+      made.set("content", parts_of(*content, where));
+    else if (content->is_list())
+      made.set("content", joined_parts(*content, where));
   }
   if (const ChatValue* const calls = made.find("tool_calls"))
     made.set("tool_calls", parsed_calls(*calls, where));

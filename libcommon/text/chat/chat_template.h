@@ -79,7 +79,8 @@ ChatValue chat_constant(std::string_view expression, std::string_view place);
 
 // Messages as a template wants them: members that are null are left out, `arguments` of tool calls
 // that are the JSON of an object become the object, roles have their usual names ("human" is
-// "user"), a content of text parts alone becomes one text unless `keep_parts`, and
+// "user"), a content of text parts alone becomes one text, or with `keep_parts` a text one part, of
+// the type "text", and what OpenAI's API calls image_url one of the type "image", and
 // reasoning_content is known by its other names.  Throws Exit::bad_data, "PLACE: message 2: what",
 // for what is no message.
 ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool keep_parts = false);

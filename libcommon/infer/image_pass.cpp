@@ -1,0 +1,46 @@
+#include "infer/image_pass.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "image/image.h"
+#include "model/config/model_config.h"
+#include "model/image_input.h"
+
+namespace mt {
+
+ImagePass::ImagePass(const Model& model, int threads)
+    : stream_(model.table().device(), threads), pass_(model, stream_, model.config().vocab_size) {
+  pass_.reserve([&](Pass& pass) {
+    pass.input(size());
+    pass.on_host(pass.image_rows());
+  });
+}
+
+PassSize ImagePass::size() const {
+  const ModelConfig& c = pass_.model().config();
+  return {.length = c.image_tokens(), .rows = 0, .pixels = c.patch_width()};
+}
+
+std::shared_ptr<const ImageStates> ImagePass::run(std::span<const Image> images) {
+  const ModelConfig& c = pass_.model().config();
+  auto states = std::make_shared<ImageStates>();
+  states->images = std::ssize(images);
+  const DType dtype = sum_dtype(pass_.model().table().dtype());
+  const Shape shape{states->images * c.image_tokens(), c.hidden_size};
+  states->storage = {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype)};
+  states->hidden = states->storage.tensor(dtype, shape);
+  for (std::int64_t i = 0; i < states->images; ++i) {
+    const PassInput in = pass_.input(size());
+    const auto places = in.ids.span<std::int32_t>();
+    std::iota(places.begin(), places.end(), 0);
+    std::ranges::copy(places, in.positions.as<std::int32_t>());
+    make_image_input(c, images[static_cast<std::size_t>(i)], in.pixels.span<float>());
+    const ConstTensor made = pass_.on_host(pass_.image_rows());
+    std::memcpy(states->hidden.rows(i * c.image_tokens(), (i + 1) * c.image_tokens()).data(),
+                made.data(), made.bytes());
+  }
+  return states;
+}
+
+}  // namespace mt
