@@ -10,6 +10,7 @@
 #include "post/policy/judging_server.h"
 #include "post/policy/policy_task.h"
 #include "post/policy/reward_program.h"
+#include "post/policy/validation.h"
 #include "post/preferences/reference.h"
 
 namespace mt {
@@ -361,14 +362,6 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   return true;
 }
 
-// Of n texts of which c are right some are among k with 1 - C(n - c, k) / C(n, k).
-static double pass_at(std::int64_t k, std::int64_t texts, std::int64_t right) {
-  double none = 1;
-  for (std::int64_t i = 0; i < k; ++i)
-    none *= std::max(0.0, static_cast<double>(texts - right - i)) / static_cast<double>(texts - i);
-  return 1 - none;
-}
-
 std::optional<DrawnReport> DrawingTask::validate(const Model& model, const Drawing& drawing) const {
   constexpr std::int64_t kBehindAll = std::int64_t{1} << 31;  // prompts that are learnt from
   Asked asked{.first = kBehindAll, .group = options_.valid_generations, .learnt = false};
@@ -376,32 +369,9 @@ std::optional<DrawnReport> DrawingTask::validate(const Model& model, const Drawi
   const std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, asked);
   if (!drawn) return std::nullopt;
   if (drawing.ranks.rank() == 0) keep(*drawn, kept(drawing.iteration, "valid"));
-  std::vector<double> rewards;
-  double tokens = 0, truncated = 0;
-  for (const DrawnText& one : *drawn) {
-    rewards.push_back(one.rollout.reward);
-    tokens += static_cast<double>(one.rollout.text.targets());
-    truncated += one.rollout.truncated ? 1 : 0;
-  }
-  const RewardCount count = count_rewards(rewards);
-  const auto texts = static_cast<double>(drawn->size());
-  DrawnReport report{.iteration = drawing.iteration,
-                     .numbers = {{"reward", count.mean},
-                                 {"without_reward", static_cast<double>(count.without)},
-                                 {"completion_tokens", tokens / texts},
-                                 {"truncated", truncated / texts}}};
-  for (std::int64_t k = 1;; k = std::min(2 * k, asked.group)) {
-    double passed = 0;
-    for (std::size_t i = 0; i < rewards.size(); i += static_cast<std::size_t>(asked.group))
-      passed += pass_at(k, asked.group,
-                        std::ranges::count_if(
-                            std::span(rewards).subspan(i, static_cast<std::size_t>(asked.group)),
-                            [&](double reward) { return reward >= options_.pass_reward; }));
-    report.numbers.emplace_back(concat("pass@", k),
-                                passed / static_cast<double>(asked.prompts.size()));
-    if (k == asked.group) break;
-  }
-  return report;
+  return DrawnReport{
+      .iteration = drawing.iteration,
+      .numbers = numbers_of(*drawn, options_.valid_generations, options_.pass_reward)};
 }
 
 void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double seconds) const {

@@ -50,9 +50,8 @@ class DrawingTask final : public PackedTask {
   bool draws() const override { return true; }
   bool draw(const Model& model, const Drawing& drawing) const override;
   bool validates() const override { return !parts_.valid_prompts.empty(); }
-  // What rewards the texts of its valid_prompts have, and what part of these has a right text among
-  // so many: pass@k (arXiv:2107.03374, eq. 1).  They are drawn with the same random numbers each
-  // time.
+  // Of texts for its valid_prompts (post/policy/validation.h), which are drawn with the same random
+  // numbers each time.
   std::optional<DrawnReport> validate(const Model& model, const Drawing& drawing) const override;
   // What a step tells of the texts that it learns from: their mean reward, as they were drawn, and
   // how many tokens they have, in the mean.
