@@ -18,34 +18,19 @@ import sys
 import warnings
 
 import PIL.Image
-import tokenizers
 import torch
 import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
+from llava_tokens import TEMPLATE, make_tokenizer
+
 warnings.simplefilter("ignore")
 testdata = sys.argv[1]
 folder = f"{testdata}/models"
 versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "pillow": PIL.__version__}
-TEMPLATE = ("{% for message in messages %}{{ message['role'].upper() + ': ' }}{% if message['content'] is string %}"
-            "{{ message['content'] }}{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}"
-            "{{ '<image>' }}{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
-            "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"
-            "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
 TEXTS = [("Who is it?", []), ("USER: <image>\nWhat? ASSISTANT:", ["rgb8.png"]),
          ("<image>or<image>? ", ["palette8.png", "rgba8.png"])]
-
-
-def make_tokenizer():
-    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    words = ["<s>", "</s>", "<pad>"] + letters
-    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=[]))
-    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = tokenizers.decoders.ByteLevel()
-    model.add_special_tokens(["<s>", "</s>", "<pad>", "<image>"])
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=model, bos_token="<s>", eos_token="</s>",
-                                                pad_token="<pad>", chat_template=TEMPLATE)
 
 
 def make(name, vision, text, processor, strategy):

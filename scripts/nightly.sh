@@ -133,6 +133,7 @@ if [[ -n $data ]]; then
   long scripts/compare-retro-project.py "$python" scripts/compare-retro-project.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
+  long scripts/compare-llava.py "$python" scripts/compare-llava.py build/release/cmd
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd
   long scripts/compare-towers.py "$python" scripts/compare-towers.py build/release/cmd
   long scripts/compare-retrieval.py "$python" scripts/compare-retrieval.py build/release/cmd

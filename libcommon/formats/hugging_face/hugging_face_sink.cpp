@@ -115,14 +115,22 @@ class HuggingFaceSink : public ModelSink {
       write_companion({.name = kImageProcessor, .content = image_processor(target_.config)},
                       save_.folder());
     if (target_.config.family == ModelFamily::llava)
-      write_companion({.name = kProcessor, .content = joint_processor(target_.config)},
-                      save_.folder());
+      write_companion(
+          {.name = kProcessor, .content = joint_processor(target_.config, image_token())},
+          save_.folder());
     return save_.folder();
   }
 
   void publish() override { save_.publish(); }
 
  private:
+  // As the tokenizer has it, or as all of transformers' LLaVAs do.
+  std::string image_token() const {
+    const auto id = static_cast<std::int32_t>(target_.config.image_token_index);
+    if (!tokenizer_ || id >= tokenizer_->vocab_size()) return "<image>";
+    return tokenizer_->decode_text({&id, 1});
+  }
+
   void write_quantized(const std::string& name, ConstTensor matrix) {
     const QuantizedMatrix made(target_.weights, name, matrix);
     for (const auto& [key, tensor] : made.tensors()) writer_.write(key, made.value(key));

@@ -381,11 +381,11 @@ std::string image_processor(const ModelConfig& c) {
   return json.text() + "\n";
 }
 
-std::string joint_processor(const ModelConfig& c) {
+std::string joint_processor(const ModelConfig& c, std::string_view image_token) {
   JsonWriter json;
   json.begin_object().key("image_processor");
   write_processor(json, c);
-  json.member("image_token", "<image>").member("num_additional_image_tokens", c.class_tokens());
+  json.member("image_token", image_token).member("num_additional_image_tokens", c.class_tokens());
   json.member("patch_size", c.patch_dim).member("processor_class", "LlavaProcessor");
   json.member("vision_feature_select_strategy", c.vision_feature_select_strategy);
   return json.end_object().text() + "\n";

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace mt {
 
@@ -19,8 +20,9 @@ bool reads_images(const ModelConfig& model);
 // Sets them by the file in a folder, of which one is to be there (Exit::no_input).
 void read_image_processor(const std::string& folder, ModelConfig& model);
 
-// The file that says them; and that which says how a LLaVA's images become tokens, too.
+// The file that says them; and that which says how a LLaVA's images become tokens, too, which a
+// tokenizer calls so.
 std::string image_processor(const ModelConfig& model);
-std::string joint_processor(const ModelConfig& model);
+std::string joint_processor(const ModelConfig& model, std::string_view image_token);
 
 }  // namespace mt

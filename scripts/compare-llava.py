@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Compares what mt-generate says of images with transformers' generate(), and mt-convert's LLaVAs with those that it read.
+
+Random LLaVAs of a CLIP and a Llama, of one and a Mistral whose tokens see 700 before them, and of a SigLIP and a Qwen2, with
+images of as many tokens as LLaVA-1.5's (576) or SigLIP's (729), answer texts with none to three images that are drawn in
+odd sizes and modes.  Answers are the same tokens, one or several texts at a time, and their log-probabilities lie within 1e-4 in
+fp32; each model comes back from Megatron's format with every tensor as it was.  Images are resized by Pillow.
+
+Needs from PyPI: torch, torchvision, transformers, tokenizers, pillow, safetensors (made with 2.15.0, 0.29.2, 5.24.0, 0.23.3,
+13.0.0, 0.6).
+Run:  scripts/compare-llava.py build/release/cmd
+"""
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import PIL.Image
+import torch
+import transformers
+from safetensors.torch import load_file
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+
+from llava_tokens import TEMPLATE, make_tokenizer
+
+warnings.simplefilter("ignore")
+transformers.logging.set_verbosity_error()
+TEXTS = ["What?", "USER: <image>\nWhat is it? ASSISTANT:", "<image><image> Which?", "A <image>, then <image> and <image>!"]
+CASES, TOKENS = 12, 10
+
+
+def call(*command, **options):
+    run = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, **options)
+    if run.returncode != 0:
+        sys.exit(f"{command[0]}: exit code {run.returncode}: {run.stderr}")
+    return run.stdout
+
+
+def make(folder, vision, text, processor, strategy, layer):
+    tokenizer = make_tokenizer()
+    config = transformers.LlavaConfig(
+        vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        vision_feature_select_strategy=strategy, vision_feature_layer=layer, tie_word_embeddings=text.tie_word_embeddings)
+    model = transformers.LlavaForConditionalGeneration(config).eval()
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for key, tensor in sorted(model.named_parameters()):
+            noise = torch.randn(tensor.shape) * 0.15
+            tensor.copy_(1 + noise if "norm" in key and key.endswith("weight") else noise)
+    model.generation_config = transformers.GenerationConfig(eos_token_id=tokenizer.eos_token_id)
+    joint = transformers.LlavaProcessor(image_processor=processor, tokenizer=tokenizer, patch_size=vision.patch_size,
+                                        vision_feature_select_strategy=strategy, chat_template=TEMPLATE,
+                                        num_additional_image_tokens=1 if vision.model_type.startswith("clip") else 0)
+    model.save_pretrained(folder)
+    joint.save_pretrained(folder)
+    return model, joint
+
+
+def draw(path, seed):
+    """A picture of an odd size in one of several modes; returns the file."""
+    rng = random.Random(seed)
+    size = rng.randint(5, 900), rng.randint(5, 900)
+    small = PIL.Image.frombytes("RGB", (7, 5), rng.randbytes(105)).resize(size, PIL.Image.Resampling.BICUBIC)
+    mode, ending = [("RGB", "png"), ("RGB", "jpg"), ("L", "png"), ("P", "png"), ("RGBA", "png"), ("CMYK", "jpg"),
+                    ("RGB", "webp"), ("L", "jpg")][seed % 8]
+    file = path / f"{seed}.{ending}"
+    small.convert(mode).save(file)
+    return file
+
+
+def compare(programs, folder, name, model, processor):
+    rng, lines, expected = random.Random(7), [], []
+    for case in range(CASES):
+        text = TEXTS[case % len(TEXTS)]
+        files = [draw(folder, rng.randint(0, 10**6)) for _ in range(text.count("<image>"))]
+        pictures = [PIL.Image.open(file).convert("RGB") for file in files]
+        batch = processor(text=text, images=pictures or None, return_tensors="pt")
+        batch.pop("token_type_ids", None)
+        with torch.no_grad():
+            said = model.generate(**batch, max_new_tokens=TOKENS, do_sample=False, output_logits=True,
+                                  return_dict_in_generate=True)
+        ids = said.sequences[0, batch["input_ids"].shape[1]:].tolist()
+        expected.append([(token, torch.log_softmax(logits[0], -1)[token].item())
+                         for token, logits in zip(ids, said.logits, strict=True)])
+        lines.append(json.dumps({"prompt": text, "images": [str(file) for file in files]}))
+    worst = 0.0
+    for options in (["--max-batch-size", 1], ["--max-batch-size", 4, "--threads", 2]):
+        out = call(programs / "mt-generate", "--load", folder / name, "--device", "cpu", "--dtype", "fp32", "--temperature", 0,
+                   "--num-tokens", TOKENS, "--ignore-eod", "--json", "--logprobs", 0, "--quiet", *options,
+                   input="\n".join(lines) + "\n")
+        for line, answer in zip(out.splitlines(), expected, strict=True):
+            ours = json.loads(line)
+            ids = [token for token, _ in answer]
+            if ours["token_ids"][:len(ids)] != ids:
+                sys.exit(f"{name}: {ours['prompt']!r}: {ours['token_ids']}, expected {ids}")
+            for (_, theirs), mine in zip(answer, ours["logprobs"], strict=False):
+                worst = max(worst, abs(theirs - mine["logprob"]))
+    if worst > 1e-4:
+        sys.exit(f"{name}: log-probabilities differ by {worst}")
+    call(programs / "mt-convert", "--quiet", "--verify", folder / name, folder / "core")
+    call(programs / "mt-convert", "--quiet", "--verify", "--saver", "hf", folder / "core", folder / "back")
+    before, after = (load_file(folder / which / "model.safetensors") for which in (name, "back"))
+    if before.keys() != after.keys() or any(not torch.equal(before[key], after[key]) for key in before):
+        sys.exit(f"{name}: is another once it is converted back")
+    again = transformers.LlavaForConditionalGeneration.from_pretrained(folder / "back", dtype=torch.float32).eval()
+    with torch.no_grad():
+        if not torch.equal(again(**batch).logits, model(**batch).logits):
+            sys.exit(f"{name}: transformers makes other logits of what is converted back")
+    print(f"{name}: {CASES} texts, log-probabilities within {worst:.1e}; {len(before)} tensors there and back")
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    tower = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96}
+    words = {"vocab_size": 260, "max_position_embeddings": 4096, "hidden_size": 64, "num_hidden_layers": 3,
+             "num_attention_heads": 4, "intermediate_size": 96, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    cutting = CLIPImageProcessorPil(size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336})
+    clip = transformers.CLIPVisionConfig(image_size=336, patch_size=14, **tower)
+    siglip = transformers.SiglipVisionConfig(image_size=384, patch_size=14, **tower)
+    models = {
+        "clip-llama": (clip, transformers.LlamaConfig(num_key_value_heads=2, **words), cutting, "default", -2),
+        "clip-mistral": (clip, transformers.MistralConfig(num_key_value_heads=2, sliding_window=701, **words), cutting,
+                         "full", 3),
+        "siglip-qwen2": (siglip, transformers.Qwen2Config(num_key_value_heads=4, tie_word_embeddings=True, **words),
+                         SiglipImageProcessorPil(size={"height": 384, "width": 384}), "full", -1)}
+    for name, parts in models.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            compare(programs, folder, name, *make(folder / name, *parts))
+
+
+main()
