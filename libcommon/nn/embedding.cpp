@@ -39,6 +39,18 @@ static void add_noise(Step& s, Tensor y, TextNoise noise) {
   }
 }
 
+// Calls body(tokens, rows) for each sequence, of whose inserted rows there are so many in all.
+template <class Body>
+static void for_sequences(const Step& s, std::int64_t all_rows, const Body& body) {
+  const auto length = static_cast<std::size_t>(s.tokens.length),
+             rows = static_cast<std::size_t>(all_rows / s.tokens.sequences);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(s.tokens.sequences); ++i)
+    body(RowRange{i * length, (i + 1) * length}, RowRange{i * rows, (i + 1) * rows});
+}
+static auto part(const auto& tensor, RowRange range) {
+  return tensor.rows(static_cast<std::int64_t>(range.begin), static_cast<std::int64_t>(range.end));
+}
+
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
   look_up(s, y, ids);
   s.done(*tables_.words);
@@ -61,7 +73,10 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
                .record = s.record});
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   if (s.inserted.row_of)
-    embedding_forward(y, s.inserted.row_of, s.inserted.hidden, 0, true, s.stream);
+    for_sequences(s, s.inserted.hidden.shape()[0], [&](RowRange tokens, RowRange rows) {
+      embedding_forward(part(y, tokens), part(s.inserted.row_of, tokens),
+                        part(s.inserted.hidden, rows), 0, true, s.stream);
+    });
   s.show(*tables_.words, "output", y);
   if (saved) *saved = read;
 }
@@ -70,7 +85,10 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   const Param& words = *tables_.words;
   const ArenaScope scope(s.layer);
   if (s.inserted.gradient)
-    embedding_backward(s.inserted.gradient, s.inserted.row_of, dy, 0, s.stream);
+    for_sequences(s, s.inserted.gradient.shape()[0], [&](RowRange tokens, RowRange rows) {
+      embedding_backward(part(s.inserted.gradient, rows), part(s.inserted.row_of, tokens),
+                         part(dy, tokens), 0, s.stream);
+    });
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
   ConstTensor of_words = dy;

@@ -86,10 +86,11 @@ struct Neighbours {
 };
 
 // Inserted: rows of hidden states that stand in the places of some of the Step's tokens, of which
-// ids name no word.
+// ids name no word.  Each sequence has as many of them.
 struct Inserted {
-  ConstTensor row_of = {};  // [tokens] i32: which of the rows stands there; -1: the token's own
-  ConstTensor hidden = {};  // [rows, hidden_size]
+  // [tokens] i32: which of its sequence's rows stands there; -1: the token's own
+  ConstTensor row_of = {};
+  ConstTensor hidden = {};  // [sequences rows, hidden_size]
   Tensor gradient = {};     // as hidden, of sums; the embedding's backward adds to it
 };
 

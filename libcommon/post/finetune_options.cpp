@@ -76,9 +76,11 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
   std::vector<std::string> types = {"gpt", "bert", "t5"};
   if (takes_mamba)
     for (const char* const type : {"mamba", "hybrid"}) types.emplace_back(type);
+  if (takes_llava) types.emplace_back("multimodal");
   cl.option("--model-type", &model_type, "TYPE",
             concat("what is trained: gpt, bert",
-                   takes_mamba ? ", t5 or mamba; hybrid is mamba" : " or t5"),
+                   takes_mamba ? ", t5 or mamba; hybrid is mamba" : " or t5",
+                   takes_llava ? "; multimodal, a LLaVA that is loaded" : ""),
             one_of(types));
   model.add_to(cl);
   encoder.add_to(cl);

@@ -46,7 +46,7 @@ enum class Field : std::uint8_t {
   further_weight,
   pixels,  // of each token of an image, those of its patch (image/patches.h), or zeroes
   // Of images in texts: for each token of a text the row of hidden states that stands there, of
-  // those of all tokens of the micro-batch's images, or -1; and these rows, where they are made
+  // those of all tokens of its sequence's images, or -1; and these rows, where they are made
   // already.
   image_rows,
   image_hidden,

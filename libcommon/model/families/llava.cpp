@@ -67,12 +67,19 @@ RowPlace place_in_part(const RowPlace& place) {
   return own;
 }
 
+bool is_idle(const ModelConfig& llava, const RowPlace& place) {
+  const PartStack& stack = stack_of(place);
+  if (stack.part != LlavaPart::tower || stack.own == "embedding") return false;
+  return !place.layer || *place.layer >= llava.tower_layers();
+}
+
 Llava::Llava(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
     : config_(std::make_unique<ModelConfig>(config)) {
   table_.divide(part.rank, part.ranks);
   language_ = std::make_unique<Gpt>(table_, language_config(config), ranges, part);
   name_part(table_, 0, LlavaPart::language);
   if (std::ranges::any_of(ranges, &StageRange::first)) add_tower(part);
+  table_.freeze([&](const RowPlace& place) { return is_idle(*config_, place); });
 }
 
 Llava::~Llava() = default;
@@ -88,12 +95,6 @@ void Llava::add_tower(const TensorPart& part) {
                                         {.begin = layers, .end = tower.num_layers, .first = false}},
                             part);
   name_part(table_, begin, LlavaPart::tower);
-  for (std::size_t i = begin; i < table_.rows().size(); ++i) {
-    Param& row = table_.rows()[i];
-    const bool runs =
-        row.place.layer ? *row.place.layer < layers : stack_of(row.place).own == "embedding";
-    if (!runs) row.trainable = false;
-  }
   const auto linear = [&](const char* module, const Shape& shape) {
     Linear made(
         table_,
@@ -135,6 +136,13 @@ Tensor Llava::make_rows(Step& s, const Tensor& pixels, const Tensor& places, Sav
   return rows;
 }
 
+// A run freezes all of it, or nothing.
+bool Llava::tower_learns() const {
+  return std::ranges::any_of(table_.rows(), [](const Param& row) {
+    return row.trainable && llava_part(row.place) == LlavaPart::tower;
+  });
+}
+
 void Llava::make_rows_backward(Step& s, ConstTensor d_rows, const Saved& saved) const {
   s.chunk = 0;
   Wire none, of_tower;
@@ -147,7 +155,7 @@ void Llava::make_rows_backward(Step& s, ConstTensor d_rows, const Saved& saved) 
     projector_->fc1.backward(s, of_tower.hidden(), dh, saved.hidden);
   }
   s.complete(projector_rows_);
-  tower_->backward(s, none, of_tower, saved.tower);
+  if (tower_learns()) tower_->backward(s, none, of_tower, saved.tower);
 }
 
 void Llava::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,

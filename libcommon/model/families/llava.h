@@ -20,6 +20,8 @@ namespace mt {
 enum class LlavaPart : std::uint8_t { language, tower, projector };
 LlavaPart llava_part(const RowPlace& place);
 RowPlace place_in_part(const RowPlace& place);
+// Whether nothing reads a row: it is of the tower, behind the layer whose hidden states are taken.
+bool is_idle(const ModelConfig& llava, const RowPlace& place);
 
 // Reads a GPT's fields and, where there are images, pixels of all their tokens, encoder_positions,
 // the place of each of these in its image, and image_rows; or image_hidden, which then are not
@@ -50,6 +52,7 @@ class Llava final : public Model {
   };
   void add_tower(const TensorPart& part);
   Tensor make_rows(Step& s, const Tensor& pixels, const Tensor& places, Saved* saved) const;
+  bool tower_learns() const;
   void make_rows_backward(Step& s, ConstTensor d_rows, const Saved& saved) const;
 
   std::unique_ptr<const ModelConfig> config_;

@@ -4,6 +4,8 @@
 
 #include "base/command.h"
 #include "base/json_object.h"
+#include "model/config/model_config.h"
+#include "model/image_input.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/put_in_front.h"
 
@@ -55,7 +57,9 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& opt
       options_(options),
       files_(std::move(files)),
       folder_(std::move(folder)),
-      special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {}
+      special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {
+  options_.lines.reads_images = options_.llava != nullptr;
+}
 
 std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
                                                    std::string_view place) const {
@@ -118,7 +122,29 @@ Example ExampleMaker::of_line(const TrainingLine& line, std::string_view place, 
   if (line.is_pair)
     fail(Exit::bad_data, place,
          ": is a pair of a source and a target, which --model-type t5 learns");
-  return line.messages.is_none() ? of_text(line) : of_conversation(line, place, checks);
+  Example example = line.messages.is_none() ? of_text(line) : of_conversation(line, place, checks);
+  if (options_.llava != nullptr) place_images(example, line.images, place);
+  return example;
+}
+
+void ExampleMaker::place_images(Example& example, const std::vector<std::string>& images,
+                                std::string_view place) const {
+  const auto token = static_cast<std::int32_t>(options_.llava->image_token_index);
+  const auto each = static_cast<std::size_t>(tokens_of_image(*options_.llava));
+  const std::int64_t places = std::ranges::count(example.ids, token);
+  if (places != std::ssize(images))
+    fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ", token,
+         "), and there are ", images.size(), " images");
+  Example all = example;
+  all.ids.clear();
+  all.learnt.clear();
+  for (std::size_t i = 0; i < example.ids.size(); ++i) {
+    const bool is_image = example.ids[i] == token;
+    all.ids.insert(all.ids.end(), is_image ? each : 1, example.ids[i]);
+    all.learnt.insert(all.learnt.end(), is_image ? each : 1, example.learnt[i] && !is_image);
+  }
+  all.images = images;
+  example = std::move(all);
 }
 
 const ChatTemplate& ExampleMaker::chat(bool tools) const {
@@ -141,9 +167,12 @@ ChatInput ExampleMaker::input_of(const TrainingLine& line) const {
           .kwargs = line.kwargs};
 }
 
-Example ExampleMaker::of_conversation(const TrainingLine& line, std::string_view place,
+Example ExampleMaker::of_conversation(const TrainingLine& given, std::string_view place,
                                       bool checks) const {
+  TrainingLine line = given;
   const ChatTemplate& chat = this->chat(!line.tools.is_none());
+  if (options_.llava != nullptr && chat.source().find("image") == std::string::npos)
+    line.messages = chat_messages(line.messages, place);  // the template knows of no parts
   TrainedText text;
   try {
     text = trained_text(chat, input_of(line),

@@ -25,6 +25,7 @@ namespace mt {
 class CommandLine;
 class Error;
 class Tokenizer;
+struct ModelConfig;
 
 struct ExampleOptions {
   std::string format = "auto";  // or "auto-per-line", or the name of a kind
@@ -37,6 +38,9 @@ struct ExampleOptions {
   // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
   bool paired = false;
   std::string source_prefix = {};
+  // Of a model that reads images: the images of a line stand in the places of its text's, each of
+  // as many tokens as an image takes, of which none is learnt.
+  const ModelConfig* llava = nullptr;
 
   void add_to(CommandLine& cl);
   void add_chat_to(CommandLine& cl);   // of conversations alone
@@ -65,8 +69,10 @@ class ExampleMaker {
   std::vector<Example> of_conversations(const TrainingLine& line, std::string_view place,
                                         bool checks) const;
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
-  Example of_conversation(const TrainingLine& line, std::string_view place, bool checks) const;
+  Example of_conversation(const TrainingLine& given, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
+  void place_images(Example& example, const std::vector<std::string>& images,
+                    std::string_view place) const;
   Example of_pair(const TrainingLine& line, std::string_view place) const;
   ChatInput input_of(const TrainingLine& line) const;
   // ": message 2" where the template fails with this error once it has come to that message.

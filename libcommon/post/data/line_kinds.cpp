@@ -159,6 +159,19 @@ TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions
   return {.completion = text_of(line, "text", place)};
 }
 
+std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
+  std::vector<std::string> files;
+  const ChatValue* const list = line.find("images");
+  if (list == nullptr || list->is_none()) return files;
+  if (!list->is_list()) fail(Exit::bad_data, place, ": images: expected a list of files");
+  for (const ChatValue& file : *list->items()) {
+    if (file.text() == nullptr || file.text()->empty())
+      fail(Exit::bad_data, place, ": images: expected a list of files");
+    files.push_back(*file.text());
+  }
+  return files;
+}
+
 }  // namespace
 
 std::vector<std::string> line_kind_names() {
@@ -199,8 +212,9 @@ TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& 
                        std::string_view place) {
   if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
   TrainingLine read = in_one_form(line, kind, options, place);
+  if (options.reads_images) read.images = images_of(line, place);
   if (read.messages.is_none()) return read;
-  read.messages = chat_messages(read.messages, place);
+  read.messages = chat_messages(read.messages, place, options.reads_images);
   read.tools = member_or_none(line, "tools");
   read.kwargs = member_or_none(line, "chat_template_kwargs");
   return read;

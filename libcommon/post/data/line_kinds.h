@@ -39,12 +39,14 @@ struct TrainingLine {
   ChatValue messages = {}, tools = {}, kwargs = {};  // None: a text
   std::string prompt = {}, completion = {};
   bool is_pair = false;  // of a source and a target, which only models with an encoder learn
+  std::vector<std::string> images = {};  // files, of its member "images"
 };
 
 struct LineOptions {
   bool alpaca_template = false;   // Stanford's text around instruction and input, and no chat
   bool train_on_history = false;  // of Alpaca's lines
   std::string source_language = {}, target_language = {};  // of translations
+  bool reads_images = false;  // then messages have parts, as chat_messages() keeps them
 };
 
 // Messages in the form of chat_messages().  Throws Exit::bad_data, beginning with `place`.

@@ -1,6 +1,7 @@
 #include "post/data/read_examples.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -106,8 +107,10 @@ class Reader {
       const std::string place = concat(block.file, ":", line.number);
       try {
         made.examples = maker_.make(line.line, kind, place, line.number <= kChecked);
+        for (Example& example : made.examples) find_images(example, block.file);
       } catch (const Error& error) {
         if (error.code() != Exit::bad_data) throw;
+        made.examples.clear();
         made.wrong = error.what();
         if (made.wrong.starts_with(place + ": ")) made.wrong.erase(0, place.size() + 2);
         continue;
@@ -119,6 +122,16 @@ class Reader {
       made.held_out = is_held_out(line.line);
     }
     return all;
+  }
+
+  // A name is of a file beside the lines.
+  static void find_images(Example& example, const std::string& file) {
+    namespace fs = std::filesystem;
+    for (std::string& image : example.images) {
+      const fs::path beside = file == "-" ? fs::path() : fs::path(file).parent_path();
+      image = (beside / image).string();  // an absolute name stays
+      if (!fs::exists(image)) fail(Exit::bad_data, image, ": there is no such image");
+    }
   }
 
   bool is_held_out(std::string_view line) const {

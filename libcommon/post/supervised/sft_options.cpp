@@ -27,6 +27,9 @@ void SftOptions::add_to(CommandLine& cl) {
   cl.option("--decoder-seq-length", &decoder_seq_length, "N",
             "t5: tokens of a target; default --seq-length, which is the source's", at_least(1));
   examples.add_pairs_to(cl);
+  cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
+  cl.flag("--freeze-ViT", &freeze_vit,
+          "multimodal: the tower of images stays as it is; the projector learns in any case");
   cl.section("Objective");
   cl.option("--loss", &loss, "KIND",
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
@@ -38,7 +41,7 @@ void SftOptions::add_to(CommandLine& cl) {
       "up to this over the square root of its tokens times --hidden-size (arXiv:2310.05914); 0: "
       "none",
       at_least(0.0));
-  offers_adapters = takes_pairs = takes_mamba = true;
+  offers_adapters = takes_pairs = takes_mamba = takes_llava = true;
   add_run_to(cl);
 }
 
@@ -49,6 +52,25 @@ static void check_pairs(const SftOptions& o) {
   };
   if (o.packing != "none") refuse("--packing ", o.packing, ": not");
   if (o.overlong == "split") refuse("--overlong split: not");
+}
+
+// Images stand in whole texts, on one rank.
+static void check_images(const SftOptions& o) {
+  const auto refuse = [](const auto&... parts) {
+    fail(Exit::bad_config, parts..., " with --model-type multimodal");
+  };
+  if (!o.stored || o.stored->model.family != ModelFamily::llava)
+    fail(Exit::bad_config, "--model-type multimodal: --load names a LLaVA");
+  if (o.cuts_texts()) refuse("--packing ", o.packing, ": not");
+  if (o.overlong != "drop") refuse("--overlong ", o.overlong, ": not");
+  if (o.model.has_adapters()) refuse("--lora-rank: not");
+  const auto& parallel = o.run.ranks.parallel;
+  for (const auto& [ranks, flag] :
+       {std::pair(parallel.tensor_model_parallel_size, "--tensor-model-parallel-size"),
+        {parallel.pipeline_model_parallel_size, "--pipeline-model-parallel-size"},
+        {parallel.context_parallel_size, "--context-parallel-size"}})
+    if (ranks > 1) refuse(flag, ' ', ranks, ": not");
+  if (o.run.checkpoint.format == "torch") refuse("--ckpt-format torch: not");
 }
 
 void SftOptions::choose_packing() {
@@ -68,7 +90,14 @@ void SftOptions::choose_type() {
   }
   const std::string type = "--model-type " + model_type;
   if (model_type == "bert")
-    fail(Exit::bad_config, type, ": sft trains models of type gpt, t5 or mamba");
+    fail(Exit::bad_config, type, ": sft trains models of type gpt, t5, mamba or multimodal");
+  if (reads_images()) {
+    check_images(*this);
+    model.family = ModelFamily::llava;
+    examples.llava = &model;
+  } else if (freeze_lm || freeze_vit) {
+    fail(Exit::usage, freeze_lm ? "--freeze-LM" : "--freeze-ViT", ": has no effect with ", type);
+  }
   if (model_type == "mamba")
     mamba.make_mamba(model, run.ranks.pipeline);
   else

@@ -14,6 +14,7 @@ struct SftOptions : FinetuneOptions {
   ExampleOptions examples;
   std::string loss = "nll", packing = "mffd", overlong = "drop";
   std::optional<std::int64_t> decoder_seq_length;  // of a T5
+  bool freeze_lm = false, freeze_vit = false;      // of a LLaVA
 
   SftOptions() { takes_further = true; }
   void add_to(CommandLine& cl);
@@ -25,6 +26,7 @@ struct SftOptions : FinetuneOptions {
   void choose_packing();
   bool cuts_texts() const { return packing == "wrapped" || packing == "line"; }
   bool is_paired() const { return model_type == "t5"; }
+  bool reads_images() const { return model_type == "multimodal"; }
   std::int64_t longest_text() const {  // in tokens; 0: any number
     return cuts_texts() ? 0 : seq_length;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "data/samples/gpt_dataset.h"
+#include "model/families/llava.h"
+#include "post/supervised/image_text_samples.h"
 #include "post/supervised/paired_samples.h"
 #include "post/supervised/supervised_objective.h"
 #include "train/run/further_objective.h"
@@ -13,20 +15,40 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
     : PackedTask(options, std::move(data)),
       loss_(options.loss),
       decoder_seq_length_(options.decoder_seq_length.value_or(0)),
+      freezes_lm_(options.freeze_lm),
+      freezes_vit_(options.freeze_vit),
       objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
+  for (const auto& packed : {this->data().train, this->data().valid})
+    if (packed) images_ = std::max(images_, most_images(*packed));
   if (model().mtp_num_layers > 0)
     objective_ =
         std::make_unique<FurtherObjective>(std::move(objective_), model().mtp_num_layers,
                                            model().mtp_loss_scaling_factor, seq_length(), true);
 }
 
+std::unique_ptr<Model> SupervisedFinetuning::make_model(const StageRanges& stages,
+                                                        const TensorPart& part) const {
+  std::unique_ptr<Model> made = PackedTask::make_model(stages, part);
+  if (freezes_lm_ || freezes_vit_)
+    made->table().freeze([&](const RowPlace& place) {
+      const LlavaPart of = llava_part(place);
+      return is_idle(model(), place) || (of == LlavaPart::language && freezes_lm_) ||
+             (of == LlavaPart::tower && freezes_vit_);
+    });
+  return made;
+}
+
 FieldSpecs SupervisedFinetuning::sample_fields() const {
+  if (model().family == ModelFamily::llava)
+    return image_text_fields(model(), seq_length(), images_);
   return model().family == ModelFamily::t5 ? pair_fields(seq_length(), decoder_seq_length_)
                                            : gpt_fields(seq_length(), true);
 }
 
 std::unique_ptr<Samples> SupervisedFinetuning::make_samples(
     std::unique_ptr<PackedSamples> packed) const {
+  if (model().family == ModelFamily::llava)
+    return std::make_unique<ImageTextSamples>(std::move(packed), model(), images_);
   if (model().family != ModelFamily::t5) return packed;
   const SpecialTokens special = tokenizer().special_ids();
   const std::int32_t pad = std::max(special.pad, 0);
@@ -44,8 +66,12 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
   options.seq_length = seq_length();
   options.loss = loss_;
   if (decoder_seq_length_ > 0) options.decoder_seq_length = decoder_seq_length_;
+  options.freeze_lm = freezes_lm_;
+  options.freeze_vit = freezes_vit_;
   mt::change(options.model, options.seq_length, change);
-  return std::make_unique<SupervisedFinetuning>(options);
+  auto other = std::make_unique<SupervisedFinetuning>(options);
+  other->images_ = images_;
+  return other;
 }
 
 std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& log) {

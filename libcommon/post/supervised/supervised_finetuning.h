@@ -1,6 +1,7 @@
 // SupervisedFinetuning: a language model learns what others wrote: the mean loss over all tokens of
 // a global batch that are learnt.  A GPT learns packed texts, a T5 what its decoder is to say of
-// what its encoder reads.  A GPT with layers that predict further tokens learns these, too.
+// what its encoder reads, a LLaVA packed texts with images.  A GPT with layers that predict further
+// tokens learns these, too.
 #pragma once
 
 #include <memory>
@@ -19,6 +20,8 @@ class SupervisedFinetuning final : public PackedTask {
 
   const Objective& objective() const override { return *objective_; }
   FieldSpecs sample_fields() const override;
+  std::unique_ptr<Model> make_model(const StageRanges& stages,
+                                    const TensorPart& part) const override;
   std::unique_ptr<Task> changed(const Change& change) const override;
 
  private:
@@ -26,6 +29,8 @@ class SupervisedFinetuning final : public PackedTask {
 
   std::string loss_;
   std::int64_t decoder_seq_length_;  // of a T5
+  bool freezes_lm_, freezes_vit_;    // of a LLaVA, and the most images of its samples
+  std::int64_t images_ = 1;
   std::unique_ptr<const Objective> objective_;
 };
 

@@ -163,14 +163,15 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   if (flag == "--retro-encoder-num-layers") return "--retro-encoder-layers";
   const bool of_family =
-      flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
-      flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
-      flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
-      flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
-      flag == "--class-token-len" || flag == "--vision-head" || flag.starts_with("--pixel-") ||
-      flag == "--image-filter" || flag.starts_with("--mamba-") ||
-      flag.starts_with("--biencoder-") ||
-      (flag.starts_with("--retro-") && flag != "--retro-chunk-length");
+      family != ModelFamily::llava &&
+      (flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
+       flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
+       flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
+       flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
+       flag == "--class-token-len" || flag == "--vision-head" || flag.starts_with("--pixel-") ||
+       flag == "--image-filter" || flag.starts_with("--mamba-") ||
+       flag.starts_with("--biencoder-") ||
+       (flag.starts_with("--retro-") && flag != "--retro-chunk-length"));
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -228,9 +229,13 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
          ": is a model of two towers, which mt-finetune ict and orqa alone train");
   if (takes_towers && !has_towers && family != ModelFamily::bert)
     fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
-  if (family == ModelFamily::llava)
-    fail(Exit::bad_config, stored->where, ": is a LLaVA, which is converted, and not trained");
-  if (stored->model.is_tower())
+  if (family == ModelFamily::llava && !takes_llava)
+    fail(Exit::bad_config, stored->where, ": is a LLaVA, which mt-finetune sft alone trains");
+  if (family == ModelFamily::llava) {  // of whose images no options are
+    static_cast<VisionConfig&>(model) = stored->model;
+    static_cast<ImageTextConfig&>(model) = stored->model;
+  }
+  if (family == ModelFamily::vit && stored->model.is_tower())
     fail(Exit::bad_config, stored->where, ": is a tower of images (",
          stored->model.vision_model_type, "), which is converted, and not trained");
   if (family == ModelFamily::vit && !takes_retro)

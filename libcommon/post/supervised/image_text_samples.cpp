@@ -1,0 +1,69 @@
+#include "post/supervised/image_text_samples.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/samples/gpt_dataset.h"
+#include "image/image.h"
+#include "model/image_input.h"
+
+namespace mt {
+
+FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length,
+                             std::int64_t images) {
+  const std::int64_t tokens = images * llava.image_tokens();
+  FieldSpecs fields = gpt_fields(seq_length, true);
+  fields.push_back({.field = Field::image_rows, .per_sample = seq_length});
+  fields.push_back({.field = Field::encoder_positions, .per_sample = tokens, .of_tokens = false});
+  fields.push_back({.field = Field::pixels,
+                    .dtype = DType::f32,
+                    .per_sample = tokens * llava.patch_width(),
+                    .of_tokens = false});
+  return fields;
+}
+
+std::int64_t most_images(const Packed& packed) {
+  std::int64_t most = 1;
+  for (const Bin& bin : packed.bins) {
+    std::int64_t images = 0;
+    for (const Piece& piece : bin) images += std::ssize(packed.examples[piece.text].images);
+    most = std::max(most, images);
+  }
+  return most;
+}
+
+ImageTextSamples::ImageTextSamples(std::unique_ptr<PackedSamples> texts, const ModelConfig& llava,
+                                   std::int64_t images)
+    : texts_(std::move(texts)),
+      llava_(llava),
+      fields_(image_text_fields(llava, texts_->packed().seq_length, images)) {}
+
+void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
+  texts_->get(k, sample);
+  const auto ids = sample.span<std::int32_t>(Field::ids),
+             rows = sample.span<std::int32_t>(Field::image_rows),
+             places = sample.span<std::int32_t>(Field::encoder_positions);
+  std::ranges::copy(image_rows(llava_, ids), rows.begin());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (rows[i] >= 0) ids[i] = -1;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    places[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(llava_.image_tokens()));
+  const std::span pixels = sample.span<float>(Field::pixels);
+  std::ranges::fill(pixels, 0.0F);
+  const Packed& packed = texts_->packed();
+  const auto each = static_cast<std::size_t>(llava_.image_tokens() * llava_.patch_width());
+  std::size_t at = 0;
+  for (const Piece& piece : packed.bins[texts_->bin(k)]) {
+    const Example& example = packed.examples[piece.text];
+    for (const std::string& path : example.images) {
+      try {
+        make_image_input(llava_, read_image(path), pixels.subspan(at, each));
+      } catch (const Error& error) {
+        fail(error.code(), example.file, ":", example.line, ": ", error.what());
+      }
+      at += each;
+    }
+  }
+}
+
+}  // namespace mt
