@@ -7,6 +7,7 @@
 #include <span>
 
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "nn/probe.h"
 #include "ops/ops.h"
 #include "train/run/batch_loader.h"
@@ -70,7 +71,7 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
   const double rate = config.moe_router_bias_update_rate;
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
-    if (row.place.param != "expert_bias") continue;
+    if (!is_buffer(row)) continue;
     std::int64_t layer = *row.place.layer;
     if (!row.place.inner.empty())
       layer =

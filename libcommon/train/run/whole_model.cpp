@@ -1,7 +1,11 @@
 #include "train/run/whole_model.h"
 
+#include <algorithm>
+#include <set>
+
 #include "comm/world.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "model/layers.h"
 #include "ops/ops.h"
 #include "optim/optimizer.h"
@@ -25,19 +29,26 @@ WholeModel::WholeModel(const RunOptions& options, const Task& task)
 // Of each element one rank has the value, and the others nothing, which their sum leaves as it is.
 const Model& WholeModel::take(Optimizer& optimizer, const World& world, Stream& stream) {
   ParamTable& whole = model_->table();
-  const auto is_known = [&](const Param& row) { return has_frozen_ && !row.trainable; };
-  const auto is_known_flat = [&](const FlatRows& flat) {
-    return is_known(whole.rows()[flat.rows.front()]);
+  std::set<const Param*> known;
+  std::vector<const FlatRows*> asked;
+  const auto stays = [&](std::size_t row) {
+    return !whole.rows()[row].trainable && !is_buffer(whole.rows()[row]);
   };
-  for (const FlatRows& flat : whole.flat_rows())
-    if (!is_known_flat(flat)) set_zero(flat.values, stream);
+  for (const FlatRows& flat : whole.flat_rows()) {
+    if (has_frozen_ && std::ranges::all_of(flat.rows, stays)) {
+      for (const std::size_t row : flat.rows) known.insert(&whole.rows()[row]);
+      continue;
+    }
+    asked.push_back(&flat);
+    set_zero(flat.values, stream);
+  }
   optimizer.read_values(
       [&](const Param& row) {
         const Group& copies =
             row.copies == Copies::experts ? world.expert_data() : world.data_context();
         if (copies.rank() != 0 || !optimizer.counts(row)) return;
         const Param& there = whole.at(row.name());
-        if (is_known(there)) return;
+        if (known.contains(&there)) return;
         const Tensor from = row.value.reshape({row.value.numel()}),
                      to = there.value.reshape({there.value.numel()});
         for (const ElementRun& run : row.runs())
@@ -46,8 +57,7 @@ const Model& WholeModel::take(Optimizer& optimizer, const World& world, Stream& 
         stream.synchronize();  // before other rows are put at its place
       },
       stream);
-  for (const FlatRows& flat : whole.flat_rows())
-    if (!is_known_flat(flat)) world.all().all_reduce(flat.values).wait();
+  for (const FlatRows* const flat : asked) world.all().all_reduce(flat->values).wait();
   stream.synchronize();
   has_frozen_ = true;
   return *model_;

@@ -21,7 +21,8 @@ class WholeModel {
   // Whether ranks of such a run have less than all of the model's values between two steps.
   static bool is_due(const RunOptions& options);
 
-  // Takes them from all ranks, each of which calls it; of frozen rows the first time alone.
+  // Takes them from all ranks, each of which calls it; of frozen rows the first time alone, but for
+  // buffers (model/keys.h), which steps change.
   const Model& take(Optimizer& optimizer, const World& world, Stream& stream);
 
  private:

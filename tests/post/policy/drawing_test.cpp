@@ -359,18 +359,30 @@ TEST_P(DrawingLayouts, AsOneRank) {
   expect_same_run("divided", "alone");
 }
 
-// So do those that have other experts.
+// So do those that have other experts, or other layers, with the biases that each step gives them.
 TEST_F(SameDrawing, OfRanksWithOtherExperts) {
-  const auto run = [&](const std::string& name, int ranks) {
+  const auto run = [&](const std::string& name, bool has_bias, int experts, int stages) {
     PolicyOptions o = exact(name);
+    o.model.family = ModelFamily::mixtral;
     o.model.num_experts = 4;
-    o.run.ranks.count = ranks;
-    o.run.ranks.parallel.expert_model_parallel_size = ranks;
+    if (has_bias) {
+      o.model.moe_router_score_function = "sigmoid";
+      o.model.moe_router_enable_expert_bias = true;
+      o.model.moe_router_bias_update_rate = 0.3;
+    }
+    o.run.ranks.count = experts * stages;
+    o.run.ranks.parallel.expert_model_parallel_size = experts;
+    o.run.ranks.parallel.pipeline_model_parallel_size = stages;
     train_with(o);
   };
-  run("alone", 1);
-  run("divided", 2);
+  run("alone", false, 1, 1);
+  run("divided", false, 2, 1);
   expect_same_run("divided", "alone");
+  run("alone-biased", true, 1, 1);
+  run("divided-biased", true, 2, 1);
+  expect_same_run("divided-biased", "alone-biased");
+  run("stages-biased", true, 1, 2);
+  expect_same_run("stages-biased", "alone-biased");
 }
 
 // And those of adapters, whose model never changes, with words that two stages have.
