@@ -1,9 +1,8 @@
 #include "post/policy/judging_server.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <optional>
-#include <string_view>
 #include <tuple>
 
 #include "base/command.h"
@@ -11,7 +10,6 @@
 #include "base/json.h"
 #include "base/json_parse.h"
 #include "base/utf8.h"
-#include "post/policy/rewards.h"
 
 namespace mt {
 
@@ -22,7 +20,8 @@ constexpr const char* kJudgingPrompt =
 void JudgingOptions::add_to(CommandLine& cl) {
   cl.option("--judge-prompt", &prompt_file, "FILE",
             "of --reward judge: what is asked of a text, with {prompt}, {response} and {answer} in "
-            "the places of these; default: how good it is, from 0 to 10");
+            "the places of these: for a number and nothing else; default: how good it is, from 0 "
+            "to 10");
   cl.option("--judge-model", &model, "NAME", "likewise: the model, where a server has several");
   cl.option("--judge-max-tokens", &max_tokens, "N", "likewise: of what it says of a text, at most",
             at_least(1));
@@ -78,6 +77,50 @@ std::string JudgingServer::request_of(const Response& response) const {
   return json.end_object().text();
 }
 
+// Takes that from the front, and white space and * before it.
+static bool take(std::string_view& left, std::string_view word) {
+  left.remove_prefix(std::min(left.find_first_not_of(" \t\r\n\v\f*"), left.size()));
+  if (!left.starts_with(word)) return false;
+  left.remove_prefix(word.size());
+  return true;
+}
+
+static std::optional<double> take_number(std::string_view& left) {
+  const bool is_negative = take(left, "-") || take(left, "\u2212");
+  if (!is_negative) take(left, "+");
+  double number = 0;
+  const bool begins = !left.empty() && (left[0] == '.' || (left[0] >= '0' && left[0] <= '9'));
+  const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), number);
+  if (!begins || error != std::errc()) return std::nullopt;
+  left.remove_prefix(static_cast<std::size_t>(end - left.data()));
+  return is_negative ? -number : number;
+}
+
+static void take_label(std::string_view& left) {
+  const auto take_word = [&](std::string_view& from) {
+    take(from, "");
+    const auto* const end = std::ranges::find_if(
+        from, [](char c) { return !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z'); });
+    const bool is_word = end != from.begin();
+    from.remove_prefix(static_cast<std::size_t>(end - from.begin()));
+    return is_word;
+  };
+  std::string_view behind = left;
+  if (!take_word(behind)) return;
+  take_word(behind);
+  if (take(behind, ":")) left = behind;
+}
+
+std::optional<double> judged_number(std::string_view text) {
+  take_label(text);
+  const std::optional<double> number = take_number(text);
+  if (!number) return std::nullopt;
+  if ((take(text, "/") || take(text, "out of")) && !take_number(text)) return std::nullopt;
+  take(text, ".");
+  take(text, "");
+  return text.empty() ? number : std::nullopt;
+}
+
 // What is wrong with the answer; empty: nothing.
 static std::string take_answer(const HttpAnswer& answer, double& reward) {
   simdjson::dom::parser parser;
@@ -91,8 +134,8 @@ static std::string take_answer(const HttpAnswer& answer, double& reward) {
   }
   if (!is_json || body.at_pointer("/choices/0/message/content").get(text))
     return "answered with no chat completion";
-  const std::optional<double> number = last_number(text);
-  if (!number) return "answered with no number";
+  const std::optional<double> number = judged_number(text);
+  if (!number) return "answered with something else than a number";
   reward = *number;
   return {};
 }

@@ -1,11 +1,14 @@
 // JudgingServer: a server of OpenAI's API, the model of which says what texts are worth.  Of each a
 // chat of one message is asked, POST PATH/chat/completions,
 //   {"model":text?,"messages":[{"role":"user","content":text}],"max_tokens":number,"temperature":0}
-// and the last number of what comes back, choices[0].message.content, is its reward.  The message
-// is a template, with the prompt, the response and the answer in the places of {prompt},
+// and the number that comes back, choices[0].message.content, is its reward (judged_number()).  The
+// message is a template, with the prompt, the response and the answer in the places of {prompt},
 // {response} and {answer}.  A text has no reward where there is no answer in time, another status
 // than 200, or no number.
 #pragma once
+
+#include <optional>
+#include <string_view>
 
 #include "base/http_client.h"
 #include "post/policy/judge.h"
@@ -39,5 +42,13 @@ class JudgingServer final : public Judge {
   HttpPlace server_;
   std::string path_, template_;
 };
+
+// What a judge says that says a number and nothing else, but for
+//   a label in front, one word or two and a colon: "Score: 7"
+//   what the number is out of, which is left out: "7/10" and "7 out of 10" are 7
+//   a full stop behind, and white space and * anywhere between these: "**7**."
+// A number has digits, a point among them or none, and maybe a sign (a minus may be U+2212) and an
+// exponent.  Anything else says none.
+std::optional<double> judged_number(std::string_view text);
 
 }  // namespace mt

@@ -49,6 +49,30 @@ std::optional<double> decimal_at(std::string_view text, std::size_t& at) {
   return number;
 }
 
+std::optional<double> last_number(std::string_view text) {
+  std::optional<double> last;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    std::optional<double> number = decimal_at(text, at);
+    if (!number) {
+      ++at;
+      continue;
+    }
+    std::size_t after = at + 1;
+    if (at < text.size() && text[at] == '/') {
+      if (const auto below = decimal_at(text, after); below && *below != 0) {
+        *number /= *below;
+        at = after;
+      }
+    }
+    const bool is_negative =
+        first > 0 && text[first - 1] == '-' &&
+        (first == 1 || std::string_view(" \t\n(=:$").find(text[first - 2]) != text.npos);
+    last = is_negative ? -*number : *number;
+  }
+  return last;
+}
+
 double exact(std::string_view text, std::string_view answer) {
   return stripped(text) == stripped(answer) ? 1 : 0;
 }
@@ -143,30 +167,6 @@ RewardRule rule_of(const std::string& word) {
 }
 
 }  // namespace
-
-std::optional<double> last_number(std::string_view text) {
-  std::optional<double> last;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t first = at;
-    std::optional<double> number = decimal_at(text, at);
-    if (!number) {
-      ++at;
-      continue;
-    }
-    std::size_t after = at + 1;
-    if (at < text.size() && text[at] == '/') {
-      if (const auto below = decimal_at(text, after); below && *below != 0) {
-        *number /= *below;
-        at = after;
-      }
-    }
-    const bool is_negative =
-        first > 0 && text[first - 1] == '-' &&
-        (first == 1 || std::string_view(" \t\n(=:$").find(text[first - 2]) != text.npos);
-    last = is_negative ? -*number : *number;
-  }
-  return last;
-}
 
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
   std::vector<RewardRule> rules;

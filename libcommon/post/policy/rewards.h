@@ -14,7 +14,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +43,5 @@ bool needs_answer(const std::vector<RewardRule>& rules);
 // By all that look at text and answer alone.  NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
-
-// The last number of a text, as the rule `number` reads it.
-std::optional<double> last_number(std::string_view text);
 
 }  // namespace mt

@@ -88,7 +88,7 @@ TEST(JudgingServer, SaysANumberOfEachText) {
   std::vector<std::string> seen;
   {
     Server server(2, [](const std::string& body) {
-      return std::pair(200, completion(body.find("2+3") != body.npos ? "8 of 10: 7.5" : "-1"));
+      return std::pair(200, completion(body.find("2+3") != body.npos ? "Score: 7.5" : "-1"));
     });
     const Judge::Verdict verdict = said_by(server.url() + "/v2/", options);
     EXPECT_EQ(verdict.wrong, "");
@@ -101,6 +101,55 @@ TEST(JudgingServer, SaysANumberOfEachText) {
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_EQ(seen[0], begin + "2+3=|good {answer}|5|{" + end);
   EXPECT_EQ(seen[1], begin + R"(\"|bad\n||{)" + end);
+}
+
+TEST(JudgingServer, SaysANumberAndNothingElse) {
+  const std::pair<const char*, double> said[] = {{"8", 8},
+                                                 {" 8.\n", 8},
+                                                 {"8/10", 8},
+                                                 {"8 / 10.", 8},
+                                                 {"8 out of 10", 8},
+                                                 {"**7**/10", 7},
+                                                 {"**7**", 7},
+                                                 {"Score: 7", 7},
+                                                 {"**Final rating**: 7.5/10", 7.5},
+                                                 {"**Score: 7**.", 7},
+                                                 {"-3", -3},
+                                                 {"**-3**", -3},
+                                                 {"\u22123", -3},
+                                                 {"Rating: \u2212.5", -0.5},
+                                                 {"+2", 2},
+                                                 {"1.5e3", 1500},
+                                                 {"2E-1", 0.2}};
+  for (const auto& [text, number] : said) {
+    const std::optional<double> read = judged_number(text);
+    ASSERT_TRUE(read) << text;
+    EXPECT_EQ(*read, number) << text;
+  }
+  for (const char* const text : {"",
+                                 "good",
+                                 R"({"score": 7, "max": 10})",
+                                 "7 or 8",
+                                 "7 8",
+                                 "2*4",
+                                 "1,000",
+                                 "8%",
+                                 "- 3",
+                                 "--3",
+                                 "8/",
+                                 "8/ten",
+                                 "8 out of",
+                                 "8 of 10: 7",
+                                 "1e400",
+                                 "inf",
+                                 "nan",
+                                 "0x10",
+                                 "Score 7",
+                                 "7: good",
+                                 "It is a: 7",
+                                 "I say 7",
+                                 "7 because it is short"})
+    EXPECT_FALSE(judged_number(text)) << text;
 }
 
 // By default it is asked how good a response is, of one path, and of two at a time.
@@ -118,13 +167,14 @@ TEST(JudgingServer, WhatIsWrongIsNamed) {
     int status;
     std::string body, what;
   };
-  for (const Wrong& wrong : {Wrong{500, completion("3"), "answered with status 500"},
-                             Wrong{404, R"({"error":{"message":"no such model"}})",
-                                   "answered with status 404: no such model"},
-                             Wrong{200, "3", "answered with no chat completion"},
-                             Wrong{200, R"({"choices":[]})", "answered with no chat completion"},
-                             Wrong{200, completion("good"), "answered with no number"},
-                             Wrong{0, "", "no answer in 1 s"}}) {
+  for (const Wrong& wrong :
+       {Wrong{500, completion("3"), "answered with status 500"},
+        Wrong{404, R"({"error":{"message":"no such model"}})",
+              "answered with status 404: no such model"},
+        Wrong{200, "3", "answered with no chat completion"},
+        Wrong{200, R"({"choices":[]})", "answered with no chat completion"},
+        Wrong{200, completion("good"), "answered with something else than a number"},
+        Wrong{0, "", "no answer in 1 s"}}) {
     Server server(2, [&](const std::string& body) {
       return body.find("2+3") != body.npos ? std::pair(200, completion("7"))
                                            : std::pair(wrong.status, wrong.body);
