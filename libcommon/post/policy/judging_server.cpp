@@ -132,6 +132,8 @@ static std::string take_answer(const HttpAnswer& answer, double& reward) {
     const bool says_why = is_json && !body.at_pointer("/error/message").get(text);
     return concat("answered with status ", answer.status, says_why ? ": " : "", text);
   }
+  if (is_json && !body.at_pointer("/choices/0/finish_reason").get(text) && text == "length")
+    return "was cut at --judge-max-tokens";
   if (!is_json || body.at_pointer("/choices/0/message/content").get(text))
     return "answered with no chat completion";
   const std::optional<double> number = judged_number(text);

@@ -4,7 +4,7 @@
 // and the number that comes back, choices[0].message.content, is its reward (judged_number()).  The
 // message is a template, with the prompt, the response and the answer in the places of {prompt},
 // {response} and {answer}.  A text has no reward where there is no answer in time, another status
-// than 200, or no number.
+// than 200, or no number, or where the answer was cut, the finish_reason of which is "length".
 #pragma once
 
 #include <optional>

@@ -67,8 +67,9 @@ class Server {
   std::thread thread_;
 };
 
-std::string completion(const std::string& content) {
-  return R"({"choices":[{"index":0,"message":{"role":"assistant","content":")" + content + "\"}}]}";
+std::string completion(const std::string& content, const std::string& finish_reason = "stop") {
+  return concat(R"({"choices":[{"index":0,"message":{"role":"assistant","content":")", content,
+                R"("},"finish_reason":")", finish_reason, "\"}]}");
 }
 
 const std::string kAnswer = "5";
