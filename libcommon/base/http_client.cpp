@@ -38,8 +38,8 @@ class Asking {
       return std::move(answers_);
     }
     const Clock::time_point end =
-        Clock::now() +
-        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.seconds));
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                           std::min(limits_.seconds, AskingLimits::kForEver)));
     for (int i = 0; i < std::min<std::int64_t>(limits_.at_once, std::ssize(requests_)); ++i)
       asio::co_spawn(io_, ask_one_by_one(), [](const std::exception_ptr& thrown) {
         if (thrown) std::rethrow_exception(thrown);

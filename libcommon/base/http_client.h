@@ -25,8 +25,10 @@ struct HttpAnswer {
 };
 
 struct AskingLimits {
+  static constexpr double kForEver = 1e8;  // seconds; a clock counts some more
+
   int at_once = 1;                  // requests, each with a connection of its own
-  double seconds = 1e8;             // for all of them
+  double seconds = kForEver;        // for all of them, that at most
   std::function<bool()> ends = {};  // asked each second: whether the rest is to stay unanswered
 };
 

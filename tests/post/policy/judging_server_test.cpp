@@ -188,6 +188,14 @@ TEST(JudgingServer, WhatIsWrongIsNamed) {
   }
 }
 
+// It may take any time.
+TEST(JudgingServer, IsWaitedForLong) {
+  for (const double seconds : {1e12, 1e300}) {
+    Server server(2, [](const std::string&) { return std::pair(200, completion("7")); });
+    EXPECT_EQ(said_by(server.url(), {}, seconds).rewards, (std::vector<double>{7, 7}));
+  }
+}
+
 TEST(JudgingServer, IsNotThere) {
   std::string url;
   { url = Server(0, {}).url(); }
