@@ -67,7 +67,9 @@ class Asking {
     beast::tcp_stream stream(io_);
     co_await stream.async_connect(places_, asio::use_awaitable);
     http::request<http::string_body> request(http::string_to_verb(asked.verb), asked.path, 11);
-    request.set(http::field::host, server_.host + ":" + server_.port);
+    const bool is_address = server_.host.find(':') != server_.host.npos;
+    request.set(http::field::host,
+                concat(is_address ? "[" : "", server_.host, is_address ? "]:" : ":", server_.port));
     request.set(http::field::content_type, "application/json");
     if (!server_.api_key.empty())
       request.set(http::field::authorization, "Bearer " + server_.api_key);
@@ -100,12 +102,14 @@ std::vector<HttpAnswer> ask_http(const HttpPlace& server, std::span<const HttpQu
 
 std::pair<std::string, std::string> host_and_port(const std::string& server) {
   const std::size_t colon = std::min(server.rfind(':'), server.size());
-  const std::string host = server.substr(0, colon);
+  std::string host = server.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   const std::string port = server.substr(std::min(colon + 1, server.size()));
   int number = 0;
   const char* const end = port.data() + port.size();
   const auto read = std::from_chars(port.data(), end, number);
-  if (host.empty() || read.ec != std::errc() || read.ptr != end || number < 1 || number > 65535)
+  if (host.empty() || host.starts_with('[') || read.ec != std::errc() || read.ptr != end ||
+      number < 1 || number > 65535)
     fail(Exit::usage, server, ": expected HOST:PORT");
   return {host, port};
 }

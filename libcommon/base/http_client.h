@@ -36,7 +36,8 @@ struct AskingLimits {
 std::vector<HttpAnswer> ask_http(const HttpPlace& server, std::span<const HttpQuestion> requests,
                                  const AskingLimits& limits = {});
 
-// The parts of HOST:PORT; Exit::usage for what has not both, or no port from 1 to 65535.
+// The parts of HOST:PORT, where HOST may be [ADDRESS] of IPv6; Exit::usage for what has not both,
+// or no port from 1 to 65535.
 std::pair<std::string, std::string> host_and_port(const std::string& server);
 // The first line of a file; of none, none.
 std::string read_api_key(const std::string& file);

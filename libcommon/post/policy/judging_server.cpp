@@ -30,26 +30,31 @@ void JudgingOptions::add_to(CommandLine& cl) {
   cl.option("--judge-api-key-file", &api_key_file, "FILE", "likewise: its first line is the key");
 }
 
+std::pair<HttpPlace, std::string> judging_place(const std::string& url) {
+  constexpr std::string_view kScheme = "http://", kAsked = "/chat/completions";
+  if (!url.starts_with(kScheme) || url.find_first_of("?#@ \t\r\n\v\f") != url.npos)
+    fail(Exit::usage, "--reward judge:", url, ": expected http://HOST[:PORT][/PATH]");
+  const std::string place = url.substr(kScheme.size());
+  const std::size_t slash = std::min(place.find('/'), place.size());
+  std::string host = place.substr(0, slash), path = place.substr(slash);
+  if (host.find(':', host.starts_with('[') ? host.find(']') : 0) == host.npos) host += ":80";
+  HttpPlace server;
+  try {
+    std::tie(server.host, server.port) = host_and_port(host);
+  } catch (const Error& error) {
+    fail(error.code(), "--reward judge:", url, ": ", error.what());
+  }
+  while (path.ends_with('/')) path.pop_back();
+  if (path.ends_with(kAsked)) return {server, path};
+  return {server, concat(path.empty() ? "/v1" : path, kAsked)};
+}
+
 JudgingServer::JudgingServer(const std::string& url, const JudgingOptions& options, double seconds)
     : options_(options),
       seconds_(seconds),
       template_(options.prompt_file.empty() ? kJudgingPrompt : read_file(options.prompt_file)) {
-  constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme))
-    fail(Exit::usage, "--reward judge:", url, ": expected http://HOST[:PORT][/PATH]");
-  const std::string place = url.substr(kScheme.size());
-  const std::size_t slash = std::min(place.find('/'), place.size());
-  std::string host = place.substr(0, slash);
-  if (host.find(':') == host.npos) host += ":80";
-  try {
-    std::tie(server_.host, server_.port) = host_and_port(host);
-  } catch (const Error& error) {
-    fail(error.code(), "--reward judge:", url, ": ", error.what());
-  }
+  std::tie(server_, path_) = judging_place(url);
   server_.api_key = read_api_key(options.api_key_file);
-  path_ = place.substr(slash);
-  while (path_.ends_with('/')) path_.pop_back();
-  path_ = (path_.empty() ? "/v1" : path_) + "/chat/completions";
 }
 
 // The template, of which what stands in the places is read no more.

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/http_client.h"
 #include "post/policy/judge.h"
@@ -25,10 +27,14 @@ struct JudgingOptions {
   void add_to(CommandLine& cl);
 };
 
+// Who is asked, and at which path, by a URL http://HOST[:PORT][/PATH], where HOST may be [ADDRESS]
+// of IPv6, and PATH may end in /chat/completions; without a path it is /v1.  Exit::usage, beginning
+// with --reward, for another.
+std::pair<HttpPlace, std::string> judging_place(const std::string& url);
+
 class JudgingServer final : public Judge {
  public:
-  // url: http://HOST[:PORT][/PATH]; without a path that is /v1.  Exit::usage, beginning with
-  // --reward, for another; Exit::no_input for a file that is not there.
+  // url: of judging_place().  Exit::no_input for a file that is not there.
   JudgingServer(const std::string& url, const JudgingOptions& options, double seconds);
 
   Verdict judge(std::span<const Response> responses,

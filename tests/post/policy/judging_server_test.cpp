@@ -213,10 +213,26 @@ TEST(JudgingServer, IsWaitedForNoMore) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST(JudgingServer, RefusesOtherUrls) {
-  for (const char* const url : {"https://localhost", "localhost:80", "http://", "http://a:0/v1"})
-    EXPECT_THROW(JudgingServer(url, {}, 1), Error) << url;
-  JudgingServer("http://localhost", {}, 1);
+TEST(JudgingServer, IsAskedWhereTheUrlSays) {
+  struct Place {
+    const char *url, *host, *port, *path;
+  };
+  for (const Place& place :
+       {Place{"http://localhost", "localhost", "80", "/v1/chat/completions"},
+        Place{"http://a:8000/", "a", "8000", "/v1/chat/completions"},
+        Place{"http://a/v2/", "a", "80", "/v2/chat/completions"},
+        Place{"http://a:1/x/chat/completions", "a", "1", "/x/chat/completions"},
+        Place{"http://[::1]:8000", "::1", "8000", "/v1/chat/completions"},
+        Place{"http://[::1]/v1", "::1", "80", "/v1/chat/completions"}}) {
+    const auto [server, path] = judging_place(place.url);
+    EXPECT_EQ(server.host, place.host) << place.url;
+    EXPECT_EQ(server.port, place.port) << place.url;
+    EXPECT_EQ(path, place.path) << place.url;
+  }
+  for (const char* const url : {"https://localhost", "localhost:80", "http://", "http://a:0/v1",
+                                "http://a/v1?key=b", "http://a/v1#b", "http://a /v1",
+                                "http://a/v1\n", "http://[::1", "http://[]:80", "http://me@a"})
+    EXPECT_THROW(judging_place(url), Error) << url;
 }
 
 }  // namespace
