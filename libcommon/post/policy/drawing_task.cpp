@@ -79,7 +79,7 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
 }
 
 // A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
-// a row something must be done about the judge.
+// a row, whatever is validated between them, something must be done about the judge.
 void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
                          const std::function<bool()>& ends) const {
   constexpr int kMostFailed = 3;
@@ -106,11 +106,11 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
     const std::string what = concat("--reward ", rule.name, ":", rule.argument, ": ", verdict.wrong,
                                     "; ", without, " of ", drawn.size(), " texts have no reward");
     failed |= without == std::ssize(drawn);
-    if (failed && failed_steps_ + 1 == kMostFailed)
+    if (asked.learnt && failed && failed_steps_ + 1 == kMostFailed)
       fail(Exit::peer_failed, what, ", for the third step in a row");
     log_.warn(what);
   }
-  failed_steps_ = failed ? failed_steps_ + 1 : 0;
+  if (asked.learnt) failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 
 bool DrawingTask::judge(std::span<DrawnText> drawn, const Asked& asked,

@@ -505,21 +505,32 @@ TEST_F(DrawingRun, TextsDependOnTheirPlaceAlone) {
   EXPECT_NE(first_step("other", 4, 6), few);
 }
 
-// A program that says nothing costs a step its rewards, and the third in a row ends the run.
+// A program that says nothing costs a step its rewards, and the third in a row ends the run, also
+// where it has something to say, or nothing, of texts that the run is validated by.
 TEST_F(DrawingRun, EndsWhereAProgramSaysNothing) {
-  PolicyOptions o = drawing("run");
-  o.rewards = {"cmd:exit 3"};
-  o.take_losses();
-  try {
-    train_with(o);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::peer_failed);
-    EXPECT_STREQ(error.what(),
-                 "--reward cmd:exit 3: exited with 3; 4 of 4 texts have no reward, for the third "
-                 "step in a row");
-  }
-  EXPECT_TRUE(fs::exists(path("run-rollouts/step-0000002.jsonl")));
+  write_file_atomically(path("valid.jsonl"), "{\"prompt\":\"x\"}\n", false);
+  const auto expect_end = [&](const std::string& name, const std::string& program,
+                              const std::string& wrong, bool validates) {
+    PolicyOptions o = drawing(name);
+    o.rewards = {"cmd:" + program};
+    if (validates) o.valid_prompts = {path("valid.jsonl")};
+    o.run.evaluation.eval_interval = 1;
+    o.take_losses();
+    try {
+      train_with(o);
+      ADD_FAILURE() << name << ": nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::peer_failed);
+      EXPECT_EQ(error.what(), concat("--reward cmd:", program, ": ", wrong,
+                                     "; 4 of 4 texts have no reward, for the third step in a row"));
+    }
+    EXPECT_TRUE(fs::exists(path(name + "-rollouts/step-0000002.jsonl"))) << name;
+    EXPECT_FALSE(fs::exists(path(name + "-rollouts/step-0000003.jsonl"))) << name;
+  };
+  expect_end("run", "exit 3", "exited with 3", false);
+  expect_end("dead", "exit 3", "exited with 3", true);
+  expect_end("partial", R"(awk '/"prompt":"x"/ { print "{\"id\":" NR - 1 ",\"reward\":1}" }')",
+             "said nothing of 4 texts", true);
 }
 
 }  // namespace
