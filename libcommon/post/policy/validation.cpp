@@ -1,6 +1,7 @@
 #include "post/policy/validation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -15,6 +16,22 @@ static double pass_at(std::int64_t k, std::int64_t texts, std::int64_t right) {
   return 1 - none;
 }
 
+// The mean over the prompts that have k texts that are judged; NaN: none has.
+static double mean_pass_at(std::int64_t k, std::span<const double> rewards, std::size_t group,
+                           double pass_reward) {
+  double passed = 0, prompts = 0;
+  for (std::size_t i = 0; i < rewards.size(); i += group) {
+    const std::span<const double> texts = rewards.subspan(i, group);
+    const auto judged =
+        std::ssize(texts) - std::ranges::count_if(texts, [](double r) { return std::isnan(r); });
+    if (judged < k) continue;
+    prompts += 1;
+    passed += pass_at(k, judged,
+                      std::ranges::count_if(texts, [&](double r) { return r >= pass_reward; }));
+  }
+  return passed / prompts;
+}
+
 std::vector<std::pair<std::string, double>> numbers_of(std::span<const DrawnText> drawn,
                                                        std::int64_t group, double pass_reward) {
   std::vector<double> rewards;
@@ -26,19 +43,14 @@ std::vector<std::pair<std::string, double>> numbers_of(std::span<const DrawnText
   }
   const RewardCount count = count_rewards(rewards);
   const auto texts = static_cast<double>(drawn.size());
-  std::vector<std::pair<std::string, double>> numbers{
-      {"reward", count.mean},
-      {"without_reward", static_cast<double>(count.without)},
-      {"completion_tokens", tokens / texts},
-      {"truncated", truncated / texts}};
-  const auto each = static_cast<std::size_t>(group);
+  std::vector<std::pair<std::string, double>> numbers;
+  if (count.without < std::ssize(drawn)) numbers.emplace_back("reward", count.mean);
+  numbers.emplace_back("without_reward", static_cast<double>(count.without));
+  numbers.emplace_back("completion_tokens", tokens / texts);
+  numbers.emplace_back("truncated", truncated / texts);
   for (std::int64_t k = 1;; k = std::min(2 * k, group)) {
-    double passed = 0;
-    for (std::size_t i = 0; i < rewards.size(); i += each)
-      passed += pass_at(k, group,
-                        std::ranges::count_if(std::span(rewards).subspan(i, each),
-                                              [&](double r) { return r >= pass_reward; }));
-    numbers.emplace_back(concat("pass@", k), passed * static_cast<double>(group) / texts);
+    const double passed = mean_pass_at(k, rewards, static_cast<std::size_t>(group), pass_reward);
+    if (!std::isnan(passed)) numbers.emplace_back(concat("pass@", k), passed);
     if (k == group) return numbers;
   }
 }

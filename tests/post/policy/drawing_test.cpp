@@ -1,11 +1,14 @@
 // Runs that draw their own texts: what they learn from is what they store, and depends on nothing
 // but the weights, the seed and the place of a text in the run.
+#include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <map>
 
 #include "model/config/model_config.h"
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_task.h"
+#include "post/policy/validation.h"
 #include "post/preferences/preference_task.h"
 #include "tests/post/finetune_layouts.h"
 #include "tests/post/sft_run.h"
@@ -457,6 +460,26 @@ TEST_F(SameDrawing, ValidatesByTextsOfOtherPrompts) {
   EXPECT_NEAR(number("pass@4"), of_four, 1e-12);
   const std::string results = read_file(path("alone/results.json"));
   EXPECT_NE(results.find("\"val_pass@4\":"), results.npos) << results;
+}
+
+// Texts without a reward are neither right nor wrong, and what nothing is known of is not told.
+TEST(Validation, CountsTextsThatAreJudged) {
+  const auto told = [](const std::vector<double>& rewards, std::int64_t group) {
+    std::vector<DrawnText> drawn(rewards.size());
+    for (std::size_t i = 0; i < rewards.size(); ++i) {
+      drawn[i].rollout.text.ids = {1, 2};
+      drawn[i].rollout.reward = rewards[i];
+    }
+    std::map<std::string, double> numbers;
+    for (const auto& [name, number] : numbers_of(drawn, group, 1)) numbers[name] = number;
+    numbers.erase("completion_tokens");
+    numbers.erase("truncated");
+    return numbers;
+  };
+  using Numbers = std::map<std::string, double>;
+  EXPECT_EQ(told({1, 0, NAN, NAN, 0, NAN, 0, 0, NAN, NAN, NAN, NAN}, 4),
+            (Numbers{{"reward", 0.2}, {"without_reward", 7}, {"pass@1", 0.25}, {"pass@2", 0.5}}));
+  EXPECT_EQ(told({NAN, NAN}, 2), (Numbers{{"without_reward", 2}}));
 }
 
 // What a run has kept is another's only with --force.
