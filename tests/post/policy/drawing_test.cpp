@@ -276,41 +276,50 @@ TEST_F(DrawingRun, StaysNearWhatItBeganWith) {
   EXPECT_EQ(said("adapters"), said("given"));
 }
 
-// A reward model that was learnt here says what each text is worth, times its weight, whichever
-// rank asks it.
+// Reward models that were learnt here say what each text is worth, each times its weight, whichever
+// rank asks them.
 TEST_F(DrawingRun, RewardModelsJudge) {
   write_file_atomically(path("pairs.jsonl"),
                         R"({"prompt":"a","chosen":"b","rejected":"cd"})"
                         "\n",
                         false);
-  PreferenceOptions pairs(true);
-  static_cast<FinetuneOptions&>(pairs) = options("judge");
-  pairs.data.train = {path("pairs.jsonl")};
-  pairs.data.valid_split = 0;
-  pairs.run.batch.global_batch_size = 1;
-  pairs.run.length.train_iters = 3;
-  pairs.take_losses();
-  Signals signals;
-  train(pairs.run, *open_preferences(pairs, quiet()), signals, quiet(), "{}");
+  for (const int judge : {1, 2}) {
+    PreferenceOptions pairs(true);
+    static_cast<FinetuneOptions&>(pairs) = options(concat("judge-", judge));
+    pairs.data.train = {path("pairs.jsonl")};
+    pairs.data.valid_split = 0;
+    pairs.run.seed += judge;
+    pairs.run.batch.global_batch_size = 1;
+    pairs.run.length.train_iters = 3;
+    pairs.take_losses();
+    Signals signals;
+    train(pairs.run, *open_preferences(pairs, quiet()), signals, quiet(), "{}");
+  }
 
   PolicyOptions o = drawing("run");
-  o.rewards = {"rm=2:" + path("judge"), "rm=-0.5:" + path("judge"), "exact=3"};
+  o.rewards = {"rm=2:" + path("judge-1"), "rm=-0.5:" + path("judge-2"), "exact=3"};
   o.take_losses();
   train_with(o);
-  const LoadedModel judge = load_model(
-      path("judge"), {}, {},
-      {.families = {ModelFamily::gpt}, .others = "no reward model", .task_head = kScoreHead});
-  RewardPass pass(*judge.model, {.longest = o.seq_length});
+  const auto load = [&](const std::string& judge) {
+    return load_model(
+        path(judge), {}, {},
+        {.families = {ModelFamily::gpt}, .others = "no reward model", .task_head = kScoreHead});
+  };
+  const LoadedModel first = load("judge-1"), second = load("judge-2");
+  RewardPass by_first(*first.model, {.longest = o.seq_length}),
+      by_second(*second.model, {.longest = o.seq_length});
   const std::vector<Rollout> kept =
       read_rollouts({path("run-rollouts/step-0000001.jsonl")},
-                    {.group = o.num_generations, .seq_length = o.seq_length}, *judge.tokenizer);
+                    {.group = o.num_generations, .seq_length = o.seq_length}, *first.tokenizer);
   ASSERT_EQ(kept.size(), 4U);
   for (const Rollout& one : kept) {
-    double said = 0;
+    double said[2] = {};
     const std::span<const std::int32_t> text(one.text.ids);
-    pass.judge({&text, 1}, {&said, 1});
-    EXPECT_NEAR(one.reward, 1.5 * said, 1e-6);
-    EXPECT_GT(std::abs(said), 1e-3);
+    by_first.judge({&text, 1}, {&said[0], 1});
+    by_second.judge({&text, 1}, {&said[1], 1});
+    EXPECT_NEAR(one.reward, 2 * said[0] - 0.5 * said[1], 1e-6);
+    EXPECT_GT(std::abs(said[0] - said[1]), 1e-3);
+    EXPECT_GT(std::min(std::abs(said[0]), std::abs(said[1])), 1e-3);
   }
   PolicyOptions two = o;
   two.run.ranks.count = 2;

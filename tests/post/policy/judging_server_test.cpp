@@ -2,6 +2,7 @@
 #include "post/policy/judging_server.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -22,15 +23,16 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 // Answers so many requests with what `answer` makes of their bodies: a status and a body; no
-// status: nothing, until the client is gone.
+// status: nothing, until the client is gone.  Only when so many of them are there at once, or some
+// seconds have passed in which no other came, which is answered with 503.
 class Server {
  public:
   using Answer = std::function<std::pair<int, std::string>(const std::string& body)>;
-  Server(int requests, Answer answer)
+  Server(int requests, Answer answer, int at_once = 1)
       : acceptor_(io_, {asio::ip::make_address("127.0.0.1"), 0}), answer_(std::move(answer)) {
     url_ = concat("http://127.0.0.1:", acceptor_.local_endpoint().port());
-    thread_ = std::thread([this, requests] {
-      for (int i = 0; i < requests; ++i) serve_one();
+    thread_ = std::thread([this, requests, at_once] {
+      for (int i = 0; i < requests; i += at_once) serve(at_once);
     });
   }
   ~Server() { thread_.join(); }
@@ -39,16 +41,27 @@ class Server {
   std::vector<std::string> seen;  // "POST /path BODY", once it has ended
 
  private:
-  void serve_one() {
-    tcp::socket socket(io_);
-    acceptor_.accept(socket);
+  bool is_another_there() {
+    pollfd another{acceptor_.native_handle(), POLLIN, 0};
+    return ::poll(&another, 1, 3000) == 1;
+  }
+
+  void serve(int at_once) {
+    std::vector<tcp::socket> sockets;
+    while (std::ssize(sockets) < at_once && (sockets.empty() || is_another_there()))
+      sockets.push_back(acceptor_.accept());
+    for (tcp::socket& socket : sockets) serve_one(socket, std::ssize(sockets) == at_once);
+  }
+
+  void serve_one(tcp::socket& socket, bool are_all_there) {
     boost::beast::flat_buffer buffer;
     http::request<http::string_body> request;
     boost::system::error_code error;
     http::read(socket, buffer, request, error);
     seen.push_back(concat(std::string(request.method_string()), " ", std::string(request.target()),
                           " ", request.body()));
-    const auto [status, body] = answer_(request.body());
+    const auto [status, body] =
+        are_all_there ? answer_(request.body()) : std::pair(503, std::string());
     if (status == 0) {
       char byte = 0;
       socket.read_some(asio::buffer(&byte, 1), error);
@@ -153,11 +166,14 @@ TEST(JudgingServer, SaysANumberAndNothingElse) {
     EXPECT_FALSE(judged_number(text)) << text;
 }
 
-// By default it is asked how good a response is, of one path, and of two at a time.
+// By default it is asked how good a response is, of one path, and of two before either is answered.
 TEST(JudgingServer, IsAskedOfSeveralAtATime) {
-  Server server(2, [](const std::string& body) {
-    return std::pair(200, completion(body.find("2+3") != body.npos ? "10" : "0"));
-  });
+  Server server(
+      2,
+      [](const std::string& body) {
+        return std::pair(200, completion(body.find("2+3") != body.npos ? "10" : "0"));
+      },
+      2);
   const Judge::Verdict verdict = said_by(server.url());
   EXPECT_EQ(verdict.wrong, "");
   EXPECT_EQ(verdict.rewards, (std::vector<double>{10, 0}));
