@@ -15,6 +15,12 @@
 
 namespace mt {
 
+static void require_answers(std::span<const PolicyPrompt> prompts) {
+  for (const PolicyPrompt& one : prompts)
+    if (!one.answer)
+      fail(Exit::bad_data, one.file, ":", one.line, ": no \"answer\", which --judge-prompt has");
+}
+
 DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     : PackedTask(options, std::move(parts.words)),
       options_(options),
@@ -25,9 +31,15 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     if (rule.is_program())
       judges_.push_back(
           {rule, std::make_unique<RewardProgram>(rule.argument, options.reward_timeout)});
-    if (rule.is_server())
-      judges_.push_back({rule, std::make_unique<JudgingServer>(rule.argument, options.judging,
-                                                               options.reward_timeout)});
+    if (rule.is_server()) {
+      auto server =
+          std::make_unique<JudgingServer>(rule.argument, options.judging, options.reward_timeout);
+      if (server->needs_answers()) {
+        require_answers(parts_.prompts);
+        require_answers(parts_.valid_prompts);
+      }
+      judges_.push_back({rule, std::move(server)});
+    }
     if (rule.is_model()) judging_models_.push_back({rule.weight});
   }
   const RankOptions& ranks = options.run.ranks;

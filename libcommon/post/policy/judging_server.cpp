@@ -17,9 +17,11 @@ constexpr const char* kJudgingPrompt =
     "How good is this response to the prompt? Say a number from 0 to 10 and nothing else.\n\n"
     "Prompt:\n{prompt}\n\nResponse:\n{response}\n";
 
+constexpr std::string_view kAnswer = "{answer}";
+
 void JudgingOptions::add_to(CommandLine& cl) {
   cl.option("--judge-prompt", &prompt_file, "FILE",
-            "of --reward judge: what is asked of a text, with {prompt}, {response} and {answer} in "
+            "of --reward judge: what is asked of a text, with {response}, {prompt} and {answer} in "
             "the places of these: for a number and nothing else; default: how good it is, from 0 "
             "to 10");
   cl.option("--judge-model", &model, "NAME", "likewise: the model, where a server has several");
@@ -54,8 +56,12 @@ JudgingServer::JudgingServer(const std::string& url, const JudgingOptions& optio
       seconds_(seconds),
       template_(options.prompt_file.empty() ? kJudgingPrompt : read_file(options.prompt_file)) {
   std::tie(server_, path_) = judging_place(url);
+  if (template_.find("{response}") == template_.npos)
+    fail(Exit::bad_data, options.prompt_file, ": no {response}, of which a judge is asked");
   server_.api_key = read_api_key(options.api_key_file);
 }
+
+bool JudgingServer::needs_answers() const { return template_.find(kAnswer) != template_.npos; }
 
 // The template, of which what stands in the places is read no more.
 std::string JudgingServer::request_of(const Response& response) const {
@@ -63,7 +69,7 @@ std::string JudgingServer::request_of(const Response& response) const {
   const std::pair<std::string_view, const std::string*> places[] = {
       {"{prompt}", &response.prompt},
       {"{response}", &response.text},
-      {"{answer}", response.answer != nullptr ? response.answer : &kNone}};
+      {kAnswer, response.answer != nullptr ? response.answer : &kNone}};
   std::string content;
   for (std::string_view left = template_; !left.empty();) {
     const auto* const place =

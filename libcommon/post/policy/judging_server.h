@@ -2,9 +2,10 @@
 // chat of one message is asked, POST PATH/chat/completions,
 //   {"model":text?,"messages":[{"role":"user","content":text}],"max_tokens":number,"temperature":0}
 // and the number that comes back, choices[0].message.content, is its reward (judged_number()).  The
-// message is a template, with the prompt, the response and the answer in the places of {prompt},
-// {response} and {answer}.  A text has no reward where there is no answer in time, another status
-// than 200, or no number, or where the answer was cut, the finish_reason of which is "length".
+// message is a template, with the response in the place of {response} and, where it has these, the
+// prompt and the answer in those of {prompt} and {answer}.  A text has no reward where there is no
+// answer in time, another status than 200, or no number, or where the answer was cut, the
+// finish_reason of which is "length".
 #pragma once
 
 #include <optional>
@@ -34,9 +35,12 @@ std::pair<HttpPlace, std::string> judging_place(const std::string& url);
 
 class JudgingServer final : public Judge {
  public:
-  // url: of judging_place().  Exit::no_input for a file that is not there.
+  // url: of judging_place().  Exit::no_input for a file that is not there, Exit::bad_data for a
+  // template without {response}.
   JudgingServer(const std::string& url, const JudgingOptions& options, double seconds);
 
+  // Whether its template has a place for the answer.
+  bool needs_answers() const;
   Verdict judge(std::span<const Response> responses,
                 const std::function<bool()>& ends) const override;
 
