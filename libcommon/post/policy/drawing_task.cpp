@@ -122,6 +122,8 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
       fail(Exit::peer_failed, what, ", for the third step in a row");
     log_.warn(what);
   }
+  for (DrawnText& one : drawn)
+    if (!std::isfinite(one.rollout.reward)) one.rollout.reward = NAN;
   if (asked.learnt) failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 

@@ -10,7 +10,7 @@
 //   cmd     what its program says of the text (post/policy/reward_program.h)
 //   judge   what its server says of it (post/policy/judging_server.h)
 //   rm      what its reward model says of the prompt and the text (infer/reward_pass.h)
-// A reward is a weighted sum of these; each is 0 otherwise.
+// A reward is a weighted sum of these; each is 0 otherwise.  A sum that is infinite is none.
 #pragma once
 
 #include <memory>

@@ -537,6 +537,20 @@ TEST_F(DrawingRun, TextsDependOnTheirPlaceAlone) {
   EXPECT_NE(first_step("other", 4, 6), few);
 }
 
+TEST_F(DrawingRun, LearnsNothingOfARewardThatIsInfinite) {
+  PolicyOptions o = drawing("run");
+  o.rewards = {R"(cmd=1e300:awk '{ print "{\"id\":" NR - 1 ",\"reward\":1e" NR % 2 * 300 "}" }')"};
+  o.run.length.train_iters = 1;
+  o.take_losses();
+  train_with(o);
+  const std::string lines = step("run", 1);
+  int without = 0;
+  for (std::size_t at = 0; (at = lines.find("\"reward\":null", at)) != lines.npos; ++at) ++without;
+  EXPECT_EQ(without, 2) << lines;
+  const std::string log = read_file(path("run/run.jsonl"));
+  EXPECT_NE(log.find("\"reward\":1e+300"), log.npos) << log;
+}
+
 // A program that says nothing costs a step its rewards, and the third in a row ends the run, also
 // where it has something to say, or nothing, of texts that the run is validated by.
 TEST_F(DrawingRun, EndsWhereAProgramSaysNothing) {
