@@ -104,7 +104,8 @@ class Trainer {
   std::int64_t ended_at_ = 0;        // iteration of the last
   // A step's seconds, where products may be searched for again before the next one.
   std::optional<double> warm_step_seconds_;
-  std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
+  std::int64_t saved_at_ = 0;       // iteration of the lasting checkpoint last written or loaded
+  std::int64_t validated_at_ = -1;  // iteration of the last validation by texts that are drawn
   Reports reports_;
   TrainStep step_;
   std::optional<WholeModel> whole_;     // that texts are drawn by, where model_ is not all of it
@@ -205,6 +206,7 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
 }
 
 void Trainer::validate_drawn() {
+  if (std::exchange(validated_at_, counters_.iteration) == counters_.iteration) return;
   reports_.train_progress().doing("generating");
   if (const auto report = task_.validate(whole_model(), drawing()))
     reports_.drawn(*report);

@@ -463,6 +463,10 @@ TEST_F(SameDrawing, ValidatesByTextsOfOtherPrompts) {
     return std::stod(told.substr(told.find("\"" + member + "\":") + member.size() + 3));
   };
   EXPECT_EQ(number("iteration"), 2);
+  int told_times = 0;  // the last at the end, which is one of the intervals', too
+  for (std::size_t at = 0; (at = log.find("\"event\":\"eval\"", at)) != log.npos; ++at)
+    ++told_times;
+  EXPECT_EQ(told_times, 2);
   EXPECT_NEAR(number("reward"), 2 * one, 1e-6);  // of six decimals
   EXPECT_NEAR(number("pass@1"), one, 1e-12);
   EXPECT_NEAR(number("pass@2"), of_two, 1e-12);
