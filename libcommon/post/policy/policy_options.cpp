@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/command.h"
+#include "formats/model_source.h"
 #include "post/policy/rewards.h"
 #include "train/run/whole_model.h"
 
@@ -152,7 +153,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
           "do not learn from texts that were cut, which still count in their groups");
   cl.option("--temperature", &sampling.temperature, "F",
             "what logits are divided by, of which tokens are drawn and all probabilities are",
-            greater_than(0));
+            at_least(0.001));
   cl.option("--top-p", &sampling.top_p, "F",
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
             "from all",
@@ -229,6 +230,8 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
           "--judge-api-key-file"},
          "a --reward that is no server");
   refuse(overlong_buffer == 0, {"--overlong-penalty"}, "an --overlong-buffer of 0");
+  refuse(!has_full_validation && run.evaluation.eval_iters == 0, {"--valid-prompts"},
+         "an --eval-iters of 0");
   refuse(valid_prompts.empty(), {"--valid-generations", "--pass-reward"},
          "an empty --valid-prompts");
   check_drawing(cl);
@@ -261,7 +264,11 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (overlong_buffer > 0 && overlong_buffer > max_completion_length.value_or(0))
     fail(Exit::usage, "--overlong-buffer ", overlong_buffer,
          ": expected a --max-completion-length that is not below it");
-  if (is_planned()) return;
+  if (is_planned()) {
+    for (const RewardRule& rule : reward_rules(rewards))
+      if (rule.is_model()) open_model(rule.argument, {.check_while_reading = true});
+    return;
+  }
   if (rewards.empty()) fail(Exit::usage, "--reward: required with --prompts");
   if (rules.beta > 0 && reference.empty() && !stored)
     fail(Exit::usage, "--reference: required with --prompts and --beta where nothing is loaded");

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "post/policy/judging_server.h"
 #include "post/policy/math_answer.h"
 #include "text/python_regex.h"
 
@@ -157,6 +158,7 @@ RewardRule rule_of(const std::string& word) {
     fail(Exit::usage, "--reward ", word, ": expected ", one->argument, " behind a colon");
   if (one->argument == nullptr && colon < word.size())
     fail(Exit::usage, "--reward ", word, ": ", one->name, " takes nothing behind a colon");
+  if (rule.is_server()) judging_place(rule.argument);  // which says what is wrong with it
   if (rule.name != "regex") return rule;
   try {
     rule.regex = std::make_shared<const PythonRegex>(rule.argument);

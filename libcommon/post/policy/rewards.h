@@ -36,7 +36,7 @@ struct RewardRule {
 };
 
 // The rules that words say, each NAME[=WEIGHT] or NAME[=WEIGHT]:ARGUMENT.  Exit::usage, beginning
-// with --reward, for a word that is neither, or whose expression is none.
+// with --reward, for a word that is neither, or whose expression or URL is none.
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
