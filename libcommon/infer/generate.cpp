@@ -55,6 +55,8 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
   if (path.empty()) return {};
   leave_vocab_size_unchecked(tokenizer);
   LoadedModel draft = load_to_continue(path, tokenizer, compute);
+  if (draft.model->config().family == ModelFamily::llava)
+    fail(Exit::bad_config, "--draft-load: ", draft.path, " is a LLaVA, which guesses for no other");
   if (draft.tokenizer->identity() != loaded.tokenizer->identity() ||
       draft.vocab_size() != loaded.vocab_size())
     fail(Exit::bad_config, "--draft-load: ", draft.path, " has other tokens than ", loaded.path);

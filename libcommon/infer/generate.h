@@ -37,7 +37,7 @@ LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& to
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // --draft-load: the model that guesses what `loaded` says; none where the path is empty.
-// Exit::bad_config if it has other tokens.
+// Exit::bad_config for a LLaVA, and if it has other tokens.
 inline constexpr const char* kLoadedDraft =
     "smaller GPT of the same tokens, which guesses for --draft-tokens; without it a completion's "
     "own "

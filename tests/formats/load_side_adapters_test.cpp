@@ -96,5 +96,29 @@ TEST(LoadSideAdapters, RefusesOthers) {
   EXPECT_NE(refusal("llama", "nothing").find("no adapter there"), std::string::npos);
 }
 
+TEST(LoadSideAdapters, ALlavaTakesNone) {
+  const std::string base = MT_TESTDATA "/models/llava", adapter = kFolder + "llama-lora";
+  const std::string expected =
+      adapter + ": is an adapter, and the base is a LLaVA, which takes none";
+  const ModelUse use{{ModelFamily::llava}, "no text"};
+  const DeviceOptions compute{.device_name = "cpu", .dtype = "fp32"};
+  const auto refusal = [](const auto& function) -> std::string {
+    try {
+      function();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::bad_config);
+      return error.what();
+    }
+    return "";
+  };
+  const LoadedModel loaded = load_model(base, {}, compute, use);
+  EXPECT_EQ(refusal([&] { load_side_adapters(*loaded.model, base, {adapter}); }), expected);
+  for (const bool merges : {true, false})
+    EXPECT_EQ(refusal([&] {
+                load_model(base, {}, compute, use, {.adapter = adapter, .merges_adapter = merges});
+              }),
+              expected);
+}
+
 }  // namespace
 }  // namespace mt

@@ -81,8 +81,7 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
   Stream stream(Device::cpu);
   for (const std::string& part : adapted_->adapted_parts(row.place.module)) {
     const auto read_factor = [&](std::string_view param) {
-      const RowPlace place = adapter_place(row.place, part, param);
-      const Param& factor = *std::ranges::find(rows_.rows(), place, &Param::place);
+      const Param& factor = row_at(rows_, adapter_place(row.place, part, param));
       Whole whole(factor.shape);
       folder_.read(names_, factor, whole.tensor);
       return whole;
@@ -114,6 +113,12 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
 
 std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::string& state) const {
   return is_learnt(row) || is_merged(row) ? std::nullopt : base_->view(row, state);
+}
+
+const Param& row_at(const ParamTable& table, const RowPlace& place) {
+  const auto found = std::ranges::find(table.rows(), place, &Param::place);
+  if (found == table.rows().end()) fail(Exit::internal, place.name(), ": is no row of the model");
+  return *found;
 }
 
 void check_base(const PeftFolder& folder, const ModelSource& base) {

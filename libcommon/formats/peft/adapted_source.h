@@ -47,6 +47,9 @@ std::string base_hash(const ModelSource& source);
 // A run's adapter knows what it was learnt beside: Exit::bad_config where that is not this base.
 void check_base(const PeftFolder& folder, const ModelSource& base);
 
+// The row at a place of a table of a model with adapters; Exit::internal where there is none.
+const Param& row_at(const ParamTable& table, const RowPlace& place);
+
 // The folder of the adapter at a path: PEFT's own, or the last checkpoint of a run that trains one,
 // which is such a folder, too.  Exit::no_input: there is none.
 std::string adapter_folder(const std::string& path);

@@ -1,7 +1,5 @@
 #include "formats/peft/load_side_adapters.h"
 
-#include <algorithm>
-
 #include "ckpt/strided_copy.h"
 #include "formats/finite_weights.h"
 #include "formats/peft/adapted_source.h"
@@ -71,8 +69,7 @@ class SideAdapter {
   }
 
   Tensor read(const Param& weight, const std::string& part, std::string_view param) {
-    const RowPlace place = adapter_place(weight.place, part, param);
-    const Param& row = *std::ranges::find(rows_.rows(), place, &Param::place);
+    const Param& row = row_at(rows_, adapter_place(weight.place, part, param));
     const Tensor tensor = on_host(row.shape);
     folder_.read(names_, row, tensor);
     check_finite(folder_.path(), row, tensor);

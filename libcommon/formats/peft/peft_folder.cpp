@@ -134,6 +134,8 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
 }
 
 ModelConfig PeftFolder::adapted(const ModelConfig& base) const {
+  if (base.family == ModelFamily::llava)
+    fail(Exit::bad_config, path_, ": is an adapter, and the base is a LLaVA, which takes none");
   ModelConfig config = base;
   static_cast<AdapterConfig&>(config) = settings_;
   config.lora_targets = lora_targets(base, targets_, concat(path_, "/", kAdapterConfig));

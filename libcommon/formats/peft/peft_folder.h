@@ -43,6 +43,7 @@ class PeftFolder {
   const std::string& path() const { return path_; }
   const std::string& base() const { return base_; }  // a path, or a name on Hugging Face's hub
   // The settings of such a base with the adapters, and with the head that the folder has.
+  // Exit::bad_config for a LLaVA, whose tower and language model would share their targets.
   ModelConfig adapted(const ModelConfig& base) const;
   std::int64_t labels() const;  // of that head; 0: there is none
   // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
