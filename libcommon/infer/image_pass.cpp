@@ -23,9 +23,15 @@ PassSize ImagePass::size() const {
 }
 
 std::shared_ptr<const ImageStates> ImagePass::run(std::span<const Image> images) {
+  return run(std::ssize(images), [&](std::int64_t i, std::span<float> to) {
+    make_image_input(pass_.model().config(), images[static_cast<std::size_t>(i)], to);
+  });
+}
+
+std::shared_ptr<const ImageStates> ImagePass::run(std::int64_t images, const Fill& fill) {
   const ModelConfig& c = pass_.model().config();
   auto states = std::make_shared<ImageStates>();
-  states->images = std::ssize(images);
+  states->images = images;
   const DType dtype = sum_dtype(pass_.model().table().dtype());
   const Shape shape{states->images * c.image_tokens(), c.hidden_size};
   states->storage = {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype)};
@@ -35,7 +41,7 @@ std::shared_ptr<const ImageStates> ImagePass::run(std::span<const Image> images)
     const auto places = in.ids.span<std::int32_t>();
     std::iota(places.begin(), places.end(), 0);
     std::ranges::copy(places, in.positions.as<std::int32_t>());
-    make_image_input(c, images[static_cast<std::size_t>(i)], in.pixels.span<float>());
+    fill(i, in.pixels.span<float>());
     const ConstTensor made = pass_.on_host(pass_.image_rows());
     std::memcpy(states->hidden.rows(i * c.image_tokens(), (i + 1) * c.image_tokens()).data(),
                 made.data(), made.bytes());

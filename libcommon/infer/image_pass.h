@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,9 @@ class ImagePass {
   ImagePass(const Model& model, int threads);  // of the CPU; 0: one a core
 
   std::shared_ptr<const ImageStates> run(std::span<const Image> images);
+  // Of so many images, each of which `fill` makes the input (model/image_input.h) when its turn is.
+  using Fill = std::function<void(std::int64_t number, std::span<float> to)>;
+  std::shared_ptr<const ImageStates> run(std::int64_t images, const Fill& fill);
 
  private:
   PassSize size() const;

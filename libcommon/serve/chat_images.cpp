@@ -1,5 +1,8 @@
 // The images that a chat's messages bring along, as OpenAI's API has them:
 //   {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0..."}}
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "image/image.h"
 #include "model/config/model_config.h"
@@ -12,8 +15,9 @@
 namespace mt {
 namespace {
 
-// As a photograph has them; half a GiB while it is read.
-constexpr ImageLimits kLimits{.pixels = 1 << 25};
+// So many times as long as it is wide, or wide as it is long, an image may be: what it is resized
+// to, before its middle is cut out, is as long.
+constexpr std::int64_t kMostAspect = 200;
 
 [[noreturn]] void wrong(const std::string& what) {
   throw ApiError{.message = "messages: image_url: " + what, .param = "messages"};
@@ -25,7 +29,7 @@ const ChatValue* url_of(const ChatValue& part) {
 }
 
 // The server opens no file and no connection for a client.
-Image image_of(const ChatValue& part, std::size_t number) {
+std::string file_of(const ChatValue& part, std::size_t number) {
   const ChatValue* const url = url_of(part);
   const std::string where = concat("image ", number);
   if (url == nullptr || !url->is_text()) wrong(where + ": no \"url\"");
@@ -34,13 +38,9 @@ Image image_of(const ChatValue& part, std::size_t number) {
   const std::size_t at = text.find(kForm);
   if (!text.starts_with("data:") || at == text.npos || text.find(',') < at)
     wrong(where + ": expected a data URL in base64, data:image/png;base64,...");
-  const auto bytes = from_base64(text.substr(at + kForm.size()));
+  auto bytes = from_base64(text.substr(at + kForm.size()));
   if (!bytes) wrong(where + ": is no base64");
-  try {
-    return decode_image(as_bytes(*bytes), where, kLimits);
-  } catch (const Error& error) {
-    wrong(error.what());
-  }
+  return *std::move(bytes);
 }
 
 bool is_image(const ChatValue& part) {
@@ -51,7 +51,7 @@ bool is_image(const ChatValue& part) {
 
 }  // namespace
 
-std::vector<Image> chat_images(const Serving& serving, const Exchange& exchange) {
+std::vector<std::string> chat_images(const Serving& serving, const Exchange& exchange) {
   if (serving.model.llava == nullptr) return {};
   const ChatValue request = chat_value_of_json(exchange.request().body, "request");
   std::vector<ChatValue> parts;
@@ -65,9 +65,24 @@ std::vector<Image> chat_images(const Serving& serving, const Exchange& exchange)
                                      serving.loop.max_tokens()),
                    .param = "messages",
                    .code = "context_length_exceeded"};
-  std::vector<Image> images;
-  for (const ChatValue& part : parts) images.push_back(image_of(part, images.size() + 1));
-  return images;
+  std::vector<std::string> files;
+  for (const ChatValue& part : parts) files.push_back(file_of(part, files.size() + 1));
+  return files;
+}
+
+void ImageReader::read(std::int64_t number, std::span<float> to) {
+  const std::string where = concat("image ", number + 1);
+  const std::string file = std::exchange(files_.at(static_cast<std::size_t>(number)), {});
+  try {
+    const Image image = decode_image(as_bytes(file), where, {.pixels = pixels_});
+    pixels_ -= image.width * image.height;
+    if (std::max(image.width, image.height) / std::min(image.width, image.height) >= kMostAspect)
+      fail(Exit::bad_data, where, ": an image of ", image.width, " x ", image.height,
+           ", expected one side less than ", kMostAspect, " times the other");
+    make_image_input(*serving_.model.llava, image, to);
+  } catch (const Error& error) {
+    wrong(error.what());
+  }
 }
 
 }  // namespace mt

@@ -57,15 +57,41 @@ bool EngineLoop::post(Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (tasks_.size() >= most()) return false;
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({.task = std::move(task)});
   }
   news_.notify_all();
   return true;
 }
 
-void EngineLoop::cancel(Ticket ticket) {
+std::optional<EngineLoop::Ticket> EngineLoop::submit(
+    Task task, std::function<void(const ApiError& why)> failed) {
+  Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (open_ + 1 > most()) return std::nullopt;
+    ++open_;
+    ticket = ++last_;
+    tasks_.push_back({.task = std::move(task),
+                      .failed = std::move(failed),
+                      .ticket = ticket,
+                      .came = Clock::now()});
+  }
+  news_.notify_all();
+  return ticket;
+}
+
+void EngineLoop::cancel(Ticket ticket) {
+  Posted left;  // ends behind the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = std::ranges::find(tasks_, ticket, &Posted::ticket);
+        found != tasks_.end()) {
+      left = std::move(*found);
+      tasks_.erase(found);
+      --open_;
+      ++state_.cancelled;
+      return;
+    }
     cancelled_.push_back(ticket);
   }
   news_.notify_all();
@@ -90,6 +116,7 @@ void EngineLoop::run() {
       if (ends_) break;
     }
     take_news();
+    end_overdue_tasks();
     do_task();
     end_overdue();
     try {
@@ -106,14 +133,15 @@ void EngineLoop::run() {
 }
 
 void EngineLoop::do_task() {
-  Task task;
+  Posted next;
   {
     const std::lock_guard lock(mutex_);
     if (tasks_.empty()) return;
-    task = std::move(tasks_.front());
+    next = std::move(tasks_.front());
     tasks_.pop_front();
+    if (next.ticket != 0) --open_;
   }
-  task(*this);
+  next.task(*this);
 }
 
 TextStates& EngineLoop::texts() {
@@ -185,25 +213,41 @@ void EngineLoop::begin(Ticket ticket) {
   }
 }
 
+static const ApiError kTooLong{
+    .status = 408, .message = "the request takes too long", .code = "deadline_exceeded"},
+    kWaited{.status = 429, .message = "the request has waited too long", .code = "queue_timeout"};
+
 // Those whose time is up, in the queue or altogether.
 void EngineLoop::end_overdue() {
   const Clock::time_point now = Clock::now();
   std::vector<std::pair<Ticket, ApiError>> overdue;
   const auto look_at = [&](Ticket ticket, const Taken& taken, bool begun) {
     if (now - taken.came > times_.all)
-      overdue.emplace_back(ticket, ApiError{.status = 408,
-                                            .message = "the request takes too long",
-                                            .code = "deadline_exceeded"});
+      overdue.emplace_back(ticket, kTooLong);
     else if (now - taken.came > times_.waits && (!begun || engine_.waits(taken.in_engine)))
-      overdue.emplace_back(ticket, ApiError{.status = 429,
-                                            .message = "the request has waited too long",
-                                            .code = "queue_timeout"});
+      overdue.emplace_back(ticket, kWaited);
   };
   for (const auto& [ticket, taken] : taken_) look_at(ticket, taken, true);
   for (const auto& [ticket, taken] : unscored_) look_at(ticket, taken, false);
   for (const auto& [ticket, why] : overdue) drop(ticket, why);
   const std::lock_guard lock(mutex_);
   state_.timed_out += overdue.size();
+}
+
+void EngineLoop::end_overdue_tasks() {
+  const Clock::time_point now = Clock::now();
+  std::vector<Posted> overdue;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(tasks_, [&](Posted& one) {
+      const bool late = one.ticket != 0 && now - one.came > std::min(times_.waits, times_.all);
+      if (late) overdue.push_back(std::move(one));
+      return late;
+    });
+    open_ -= overdue.size();
+    state_.timed_out += overdue.size();
+  }
+  for (const Posted& one : overdue) one.failed(now - one.came > times_.all ? kTooLong : kWaited);
 }
 
 // It gets no more tokens, for this reason.

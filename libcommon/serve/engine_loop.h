@@ -66,6 +66,9 @@ class EngineLoop {
   // much waits already.
   using Task = std::function<void(EngineLoop&)>;
   bool post(Task task);
+  // The same of one who waits for it: a ticket, where the queue has room.  `failed` is told
+  // instead, if its time is up before its turn.
+  std::optional<Ticket> submit(Task task, std::function<void(const ApiError& why)> failed);
   // For tasks: passes over texts, over images, and over so many sequences, which start anew with
   // each task.
   TextStates& texts();
@@ -91,6 +94,12 @@ class EngineLoop {
     Engine::Ticket in_engine = 0;
     std::size_t told = 0;  // tokens
   };
+  struct Posted {
+    Task task;
+    std::function<void(const ApiError& why)> failed = {};
+    Ticket ticket = 0;  // none
+    Clock::time_point came = {};
+  };
   EngineOptions with_failures(EngineOptions options);
   void run();
   void take_news();
@@ -98,6 +107,7 @@ class EngineLoop {
   void begin(Ticket ticket);
   void drop(Ticket ticket, const ApiError& why);
   void end_overdue();
+  void end_overdue_tasks();
   void count(Taken& taken, bool ended);
   void tell();
 
@@ -118,7 +128,7 @@ class EngineLoop {
   std::condition_variable news_;
   std::vector<std::pair<Ticket, Taken>> submitted_;
   std::vector<Ticket> cancelled_;
-  std::deque<Task> tasks_;
+  std::deque<Posted> tasks_;
   Ticket last_ = 0;
   std::size_t open_ = 0;  // submitted and not ended
   State state_;

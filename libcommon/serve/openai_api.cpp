@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "image/image.h"
 #include "infer/chat_prompts.h"
 #include "infer/infill.h"
 #include "serve/answer.h"
@@ -48,20 +47,21 @@ std::string chat_text(const Serving& serving, const Exchange& exchange, RequestF
   }
 }
 
-// The tower reads the images between two steps of the others' texts.
+// The images are decoded and the tower reads them between two steps of the others' texts.
 static void answer_with_images(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
-                               CompletionRequest request, std::vector<Image> images) {
-  if (request.prompt_logprobs)
-    RequestFields::wrong("prompt_logprobs", "nothing, where messages have images");
-  check_accepts(serving);
+                               CompletionRequest request, std::vector<std::string> files) {
   struct Asked {
     CompletionRequest request;
-    std::vector<Image> images;
+    ImageReader reader;
+    EngineLoop::Ticket ticket = 0;  // of the server's thread
   };
-  const auto asked = std::make_shared<Asked>(Asked{std::move(request), std::move(images)});
+  const auto asked =
+      std::make_shared<Asked>(Asked{std::move(request), ImageReader(serving, std::move(files))});
   const auto task = [&serving, exchange, asked](EngineLoop& loop) {
     try {
-      asked->request.options.images = loop.images().run(asked->images);
+      asked->request.options.images = loop.images().run(
+          asked->reader.images(),
+          [&](std::int64_t number, std::span<float> to) { asked->reader.read(number, to); });
       answer_completions(serving, exchange, std::move(asked->request), true);
     } catch (const ApiError& error) {
       answer_error(*exchange, error);
@@ -69,8 +69,13 @@ static void answer_with_images(const Serving& serving, const std::shared_ptr<Exc
       answer_error(*exchange, {.status = 500, .message = error.what()});
     }
   };
-  if (!serving.loop.post(task))
+  // First, since the task tells the exchange of what comes next.
+  exchange->when_gone([&loop = serving.loop, asked] { loop.cancel(asked->ticket); });
+  const auto ticket =
+      serving.loop.submit(task, [exchange](const ApiError& why) { answer_error(*exchange, why); });
+  if (!ticket)
     throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
+  asked->ticket = *ticket;
 }
 
 static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
@@ -113,8 +118,13 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   read_calls(serving, fields, request);
   fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
   check_unknown(serving, fields.unknown());
-  if (std::vector<Image> images = chat_images(serving, *exchange); !images.empty())
-    return answer_with_images(serving, exchange, std::move(request), std::move(images));
+  adapter_of(serving, request.model);
+  check_accepts(serving);
+  if (std::vector<std::string> files = chat_images(serving, *exchange); !files.empty()) {
+    if (request.prompt_logprobs)
+      RequestFields::wrong("prompt_logprobs", "nothing, where messages have images");
+    return answer_with_images(serving, exchange, std::move(request), std::move(files));
+  }
   answer_completions(serving, exchange, std::move(request), true);
 }
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -16,7 +18,6 @@
 namespace mt {
 
 class ChatPrompts;
-struct Image;
 class RequestFields;
 class Grammars;
 
@@ -60,9 +61,25 @@ const std::string& name_of(const Serving& serving, std::int64_t adapter);  // th
 // The text that the model's template makes of a request's messages, and its fields that say how.
 std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields);
 
-// The images of a request's messages, in their order: each is a data URL.  None where the model
-// reads none.
-std::vector<Image> chat_images(const Serving& serving, const Exchange& exchange);
+// The files of the images of a request's messages, in their order: each is a data URL.  None where
+// the model reads none.
+std::vector<std::string> chat_images(const Serving& serving, const Exchange& exchange);
+
+// ImageReader: makes the images of one request inputs of the model, one after another.
+class ImageReader {
+ public:
+  ImageReader(const Serving& serving, std::vector<std::string> files)
+      : serving_(serving), files_(std::move(files)) {}
+  std::int64_t images() const { return std::ssize(files_); }
+  // The next one's input (model/image_input.h).  ApiError for what is no image, for more pixels
+  // than a request may have, and for one that is too long for its width.
+  void read(std::int64_t number, std::span<float> to);
+
+ private:
+  const Serving& serving_;
+  std::vector<std::string> files_;
+  std::int64_t pixels_ = 1 << 25;  // that are left to the request
+};
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

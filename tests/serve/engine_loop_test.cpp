@@ -142,6 +142,33 @@ TEST(EngineLoop, QueueIsBounded) {
 
 using namespace std::chrono_literals;
 
+// Tasks that somebody waits for have places in the queue, which those who leave give back, and are
+// told when their time is up.
+TEST(EngineLoop, TasksWaitAsCompletionsDo) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::promise<void> held;
+  std::promise<ApiError> waited;
+  std::atomic<int> done = 0;
+  EngineLoop loop(*model, options, 1, {.waits = 100ms});
+  ASSERT_TRUE(loop.post([&](EngineLoop&) { held.get_future().wait(); }));
+  const auto submit = [&] {
+    return loop.submit([&](EngineLoop&) { ++done; },
+                       [&](const ApiError& error) { waited.set_value(error); });
+  };
+  const auto first = submit();
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(submit());
+  EXPECT_FALSE(submit());
+  EXPECT_EQ(loop.state().waiting, 1U);
+  loop.cancel(*first);
+  EXPECT_EQ(loop.state().waiting, 0U);
+  std::this_thread::sleep_for(101ms);
+  held.set_value();
+  EXPECT_EQ(waited.get_future().get().status, 429);
+  EXPECT_EQ(done, 0);
+}
+
 std::unique_ptr<Completion> endless() {
   const CompletionOptions options{.num_tokens = 1'000'000, .ignore_eod = true};
   return std::make_unique<Completion>(kModel, "ab", options, 0, 0);
