@@ -82,6 +82,8 @@ void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& e
   const std::int64_t adapter = adapter_of(serving, fields.text("model").value_or(""));
   if (serving.model.start_token)
     throw ApiError{.message = "the model has an encoder, and makes no embeddings"};
+  if (serving.model.llava != nullptr)
+    throw ApiError{.message = "the model is a LLaVA, of which no embeddings are made"};
   const auto pending = std::make_shared<TextsToEmbed>(
       TextsToEmbed{.serving = serving, .exchange = exchange, .adapter = adapter, .texts = {}});
   for (const PromptInput& input : read_prompts(fields, "input"))
