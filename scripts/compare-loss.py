@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compare the losses of mt-pretrain, step by step, with those of the same model in PyTorch on the same text.
 
-mt-convert draws the weights of a GPT-2, a Llama or a Mixtral in bf16, as transformers knows them; both sides start from
+mt-convert draws the weights of a GPT-2, a Llama, a Mixtral or a Nemotron-H (a third of whose layers mix by Mamba-2, one
+attends, the others are MLPs) in bf16, as transformers knows them; both sides start from
 these, read the samples that mt-pretrain show-batch names, and take the learning rates that mt-pretrain logs.
 Masters start from these, too: with bits that bf16 has not they would follow fp32 more closely through the first
 updates of a warm-up, which are smaller than what lies between two weights in bf16.
@@ -15,7 +16,7 @@ one is at the end is printed.  Rounding has it choose other experts, so its loss
 as 1.5 times those of PyTorch itself are from weights that were changed by a rounding.
 
 Needs from PyPI: torch, transformers.
-Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama|mixtral] [--steps 200] [--json FILE]
+Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama|mixtral|nemotron_h] [--steps 200] [--json FILE]
 BIN holds mt-pretrain and mt-convert, PREFIX.bin and .idx token files of GPT-2's vocabulary, which is in FOLDER.
 """
 import argparse
@@ -48,6 +49,13 @@ def config(args):
             num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5, rope_theta=1e4,
             intermediate_size=args.hidden * 2, num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, sliding_window=None,
             tie_word_embeddings=False, architectures=["MixtralForCausalLM"])
+    if args.model == "nemotron_h":
+        kinds = ["mamba", "mlp", "mamba", "attention", "mlp"]
+        return transformers.NemotronHConfig(
+            vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_attention_heads=args.heads,
+            num_key_value_heads=max(1, args.heads // 4), head_dim=args.hidden // args.heads, intermediate_size=args.hidden * 4,
+            mamba_num_heads=args.hidden // 32, mamba_head_dim=64, ssm_state_size=64, n_groups=2, chunk_size=64,
+            layers_block_type=[kinds[i % len(kinds)] for i in range(args.layers)], architectures=["NemotronHForCausalLM"])
     return transformers.LlamaConfig(
         vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
         num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5,
@@ -59,16 +67,19 @@ def run(*command):
     return subprocess.run([str(x) for x in command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def shape_flags(args):
+    return ["--num-layers", args.layers, "--hidden-size", args.hidden, "--num-attention-heads", args.heads]
+
+
 def common_flags(args):
-    flags = ["--num-layers", args.layers, "--hidden-size", args.hidden, "--num-attention-heads", args.heads,
-             "--seq-length", args.seq, "--max-position-embeddings", args.seq, "--micro-batch-size", args.batch,
+    flags = ["--seq-length", args.seq, "--max-position-embeddings", args.seq, "--micro-batch-size", args.batch,
              "--train-iters", args.steps, "--data-path", args.prefix, "--split", "100,0,0", "--vocab-size", VOCAB,
              "--lr", args.lr, "--lr-warmup-iters", args.steps // 10, "--min-lr", args.lr / 10, "--eval-iters", 0,
              "--lr-decay-style", "cosine", "--adam-beta1", BETAS[0], "--adam-beta2", BETAS[1], "--adam-eps", EPS,
              "--weight-decay", DECAY, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0,
              "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{args.tokenizer}/vocab.json", "--merge-file",
              f"{args.tokenizer}/merges.txt"]
-    if args.model != "gpt2":
+    if args.model in ("llama", "mixtral"):
         c = config(args)
         flags += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu",
                   "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--group-query-attention",
@@ -80,7 +91,8 @@ def common_flags(args):
 
 def mt_losses(args, weights, bf16):
     """The losses and the learning rates of the steps."""
-    lines = run(f"{args.bin}/mt-pretrain", *common_flags(args), "--load", weights, "--finetune", "--device",
+    own = [] if args.model == "nemotron_h" else shape_flags(args)  # a hybrid's layers are the checkpoint's
+    lines = run(f"{args.bin}/mt-pretrain", *common_flags(args), *own, "--load", weights, "--finetune", "--device",
                 args.device, "--quiet", "--json", *(["--bf16"] if bf16 else [])).splitlines()
     steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
     if args.model == "mixtral":
@@ -100,7 +112,7 @@ def batches(args):
     tokens = np.fromfile(args.prefix + ".bin", np.uint16)
 
     def batch(step):
-        lines = run(f"{args.bin}/mt-pretrain", "show-batch", step, *common_flags(args), "--json", "--device", "cpu")
+        lines = run(f"{args.bin}/mt-pretrain", "show-batch", step, *common_flags(args), *shape_flags(args), "--json", "--device", "cpu")
         samples = [np.concatenate([tokens[begins[part["sequence"]] + part["begin"]:
                                           begins[part["sequence"]] + part["end"]]
                                    for part in json.loads(line)["parts"]]) for line in lines.splitlines()]
@@ -171,7 +183,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("prefix")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="vocab.json and merges.txt of GPT-2")
-    parser.add_argument("--model", choices=["gpt2", "llama", "mixtral"], default="gpt2")
+    parser.add_argument("--model", choices=["gpt2", "llama", "mixtral", "nemotron_h"], default="gpt2")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lr", type=float, default=6e-4)
