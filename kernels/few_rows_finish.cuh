@@ -27,6 +27,14 @@ struct Added {
   }
 };
 
+// c from a sum that has its bias; of the others the residual is 0.
+template <class T, class C>
+__device__ float finished(const Arguments<T, C>& p, float z, float residual) {
+  if (p.gelu) z = gelu(z);
+  return p.residual ? z + residual : z;
+}
+__device__ inline float swiglu(float gate, float up) { return gate * sigmoid(gate) * up; }
+
 // c and at from the sum z of element (i, j).
 template <class T, class C>
 __device__ void finish(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, float z,
@@ -35,9 +43,7 @@ __device__ void finish(const Arguments<T, C>& p, std::int64_t i, std::int64_t j,
   z += bias;
   const std::int64_t place = i * p.n + j;
   if (p.at) p.at[place] = static_cast<T>(z);
-  if (p.gelu) z = gelu(z);
-  if (p.residual) z += residual;
-  p.c[place] = static_cast<C>(z);
+  p.c[place] = static_cast<C>(finished(p, z, residual));
 }
 // ... of elements (i, j) and (i, n/2 + j).
 template <class T, class C>
@@ -51,7 +57,7 @@ __device__ void finish_swiglu(const Arguments<T, C>& p, std::int64_t i, std::int
     p.at[i * p.n + j] = static_cast<T>(gate);
     p.at[i * p.n + half + j] = static_cast<T>(up);
   }
-  p.c[i * half + j] = static_cast<C>(gate * sigmoid(gate) * up);
+  p.c[i * half + j] = static_cast<C>(swiglu(gate, up));
 }
 
 }  // namespace mt::cuda::few

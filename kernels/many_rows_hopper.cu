@@ -13,12 +13,17 @@
 namespace mt::cuda::few {
 namespace {
 
+constexpr int kAheadRuns = 4;  // of the first group
+
 // A block takes 64 rows of b for each group (of silu: 32 of each half) and kRows of a.
-template <int kGroups, int kRows>
+template <int kGroups_, int kRows_>
 struct Tile {
-  static constexpr int kColumns = 64 * kGroups, kThreads = (kGroups + 1) * kWarpGroup;
+  static constexpr int kGroups = kGroups_, kRows = kRows_, kColumns = 64 * kGroups;
+  static constexpr int kMultiply = kGroups * kWarpGroup, kThreads = kMultiply + kWarpGroup;
   static constexpr int kStageBytes = (kColumns + kRows) * kLine;
   static constexpr int kStages = (208 << 10) / kStageBytes;
+  static constexpr int kStride = kColumns + 4;  // of a row of sums: other banks
+  static_assert(kRows * kStride * static_cast<int>(sizeof(float)) <= kStages * kStageBytes);
   static constexpr int kBytes = kStages * kStageBytes + 2 * kStages * sizeof(Barrier);
 };
 
@@ -82,9 +87,60 @@ __device__ void produce(const Memory& memory, const Maps& maps, int k, bool swig
   }
 }
 
+// c and at from a tile's sums, N neighbours at a time; all threads that multiply.
+template <int N, class Sizes, class C>
+__device__ void finish_tile(const float* sums, const Arguments<bf16, C>& p, int first_row,
+                            int first_column) {
+  const int columns = p.swiglu ? Sizes::kColumns / 2 : Sizes::kColumns, units = columns / N;
+  const int end = p.swiglu ? p.n / 2 : p.n;
+  constexpr int kMine = Sizes::kRows * Sizes::kColumns / N / Sizes::kMultiply;
+  Pack<C, N> residual[kMine];
+  const auto for_units = [&](const auto& body) {  // body(unit of this thread, row, column of c)
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const int unit = static_cast<int>(threadIdx.x) + i * Sizes::kMultiply;
+      const int row = unit / units, column = unit % units * N;
+      if (row < Sizes::kRows && first_row + row < p.m && first_column + column < end)
+        body(i, row, column);
+    }
+  };
+  const auto place = [&](int row, int column) {
+    return std::int64_t{first_row + row} * end + first_column + column;
+  };
+  if (p.residual)
+    for_units([&](int i, int row, int column) {
+      residual[i] = load<N>(p.residual + place(row, column));
+    });
+  named_sync(1, Sizes::kMultiply);
+  const auto sums_of = [&](float(&z)[N], int row, int of_tile, int of_bias) {
+    const auto from = load<N>(sums + row * Sizes::kStride + of_tile);
+    const auto bias = p.bias ? load<N>(p.bias + of_bias) : Pack<bf16, N>{};
+#pragma unroll
+    for (int n = 0; n < N; ++n) z[n] = from[n] + bias[n];
+    if (p.at) store(p.at + std::int64_t{first_row + row} * p.n + of_bias, Pack<bf16, N>::of(z));
+  };
+  for_units([&](int i, int row, int column) {
+    float z[N], up[N];
+    const int j = first_column + column;
+    if (p.swiglu) {
+      const int of_tile = column / 8 * 16 + column % 8;
+      sums_of(z, row, of_tile, j);
+      sums_of(up, row, of_tile + 8, end + j);
+    } else {
+      sums_of(z, row, column, j);
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      z[n] = p.swiglu ? swiglu(z[n], up[n]) : finished(p, z[n], p.residual ? residual[i][n] : 0);
+    store(p.c + place(row, column), Pack<C, N>::of(z));
+  });
+}
+
 template <int kGroups, int kRows, class C>
-__global__ __launch_bounds__(Tile<kGroups, kRows>::kThreads) void many_rows_kernel(
-    const __grid_constant__ Maps maps, const Arguments<bf16, C> p, int row_blocks) {
+__global__ __launch_bounds__(Tile<kGroups, kRows>::kThreads,
+                             1) void many_rows_kernel(const __grid_constant__ Maps maps,
+                                                      const Arguments<bf16, C> p, int row_blocks,
+                                                      bool wide) {
   extern __shared__ __align__(1024) unsigned char bytes[];
   using Sizes = Tile<kGroups, kRows>;
   const Memory<Sizes> memory(bytes);
@@ -110,6 +166,10 @@ __global__ __launch_bounds__(Tile<kGroups, kRows>::kThreads) void many_rows_kern
     return;
   }
   if constexpr (kGroups > 1) take_registers<240>();
+  // The second group is half of a first sum behind the first, and stays so: while one adds up what
+  // was multiplied, the other multiplies.
+  const int ahead = min(kAheadRuns, (p.k + kSlice - 1) / kSlice) * kSlice - kSlice;
+  if (group == 1) named_sync(2, Sizes::kMultiply);
   float z[kRows / 2] = {};
   Ring<Sizes::kStages> ring{.parity = 0};
   for (int first = 0; first < min(kSlice, p.k); first += kRun) {
@@ -125,6 +185,7 @@ __global__ __launch_bounds__(Tile<kGroups, kRows>::kThreads) void many_rows_kern
         Wgmma<kRows>::template multiply<0, 0>(sums[n / 2], columns16(b, n, 64),
                                               columns16(a, n, kRows), n % 2 == 1 || x > first);
       wgmma_commit();
+      if (kGroups > 1 && group == 0 && x == ahead) named_arrive(2, Sizes::kMultiply);
       if (x > first) {
         wgmma_wait<1>();
         memory.free[before].arrive_by_warps();
@@ -139,22 +200,17 @@ __global__ __launch_bounds__(Tile<kGroups, kRows>::kThreads) void many_rows_kern
     for (int i = 0; i < kRows / 2; ++i) z[i] += sums[0][i] + sums[1][i];
   }
   wait_for_kernel_before();
+  auto* const sums = reinterpret_cast<float*>(bytes);
+  named_sync(1, Sizes::kMultiply);  // all stages have been read
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int end = p.swiglu ? p.n / 2 : p.n;
-  const int j = first_column + warp * (p.swiglu ? 8 : 16) + lane / 4;
 #pragma unroll
-  for (int i = 0; i < kRows / 4; ++i) {
-    const int row = first_row + i / 2 * 8 + lane % 4 * 2 + i % 2;
-    if (row >= p.m || j >= end) break;
-    const Added added(p, row, j, p.swiglu ? p.n / 2 + j : j + 8);
-    const float one = z[i / 2 * 4 + i % 2], other = z[i / 2 * 4 + 2 + i % 2];
-    if (p.swiglu) {
-      finish_swiglu(p, row, j, one, other, added);
-    } else {
-      finish(p, row, j, one, added.bias[0], added.residual[0]);
-      finish(p, row, j + 8, other, added.bias[1], added.residual[1]);
-    }
-  }
+  for (int i = 0; i < kRows / 2; ++i)
+    sums[(i / 4 * 8 + lane % 4 * 2 + i % 2) * Sizes::kStride + warp * 16 + lane / 4 +
+         i / 2 % 2 * 8] = z[i];
+  if (wide)
+    finish_tile<8, Sizes>(sums, p, first_row, first_column);
+  else
+    finish_tile<1, Sizes>(sums, p, first_row, first_column);
 }
 
 // Rows of k elements, a box of them; of silu in eights, those of the second half of b behind those
@@ -185,7 +241,8 @@ void launch(const FewRows<bf16, C>& p, cudaStream_t stream) {
   const std::int64_t row_blocks = ceil_div(p.m, kRows);
   launch_dependent(kernel, row_blocks * ceil_div(p.n, Sizes::kColumns), Sizes::kThreads,
                    Sizes::kBytes, stream, maps, Arguments<bf16, C>(p, multiprocessors(), 0),
-                   static_cast<int>(row_blocks));
+                   static_cast<int>(row_blocks),
+                   p.n % 8 == 0 && aligned(p.c, p.at, p.bias, p.residual));
 }
 
 }  // namespace
