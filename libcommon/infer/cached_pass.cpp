@@ -215,8 +215,16 @@ bool CachedPass::reserve(std::int64_t number, std::int64_t tokens, std::int64_t 
     make(room);
   }
   for (std::int64_t i = 0; i < missing; ++i) sequence.pages.push_back(*pool_.take());
-  if (missing > 0 && steps_) steps_->forget();
   return true;
+}
+
+// A page for the token behind the next, where one is left, so that a step runs ahead.
+void CachedPass::reserve_ahead(std::int64_t number) {
+  const Sequence& sequence = at(number);
+  const std::int64_t asked = sequence.length + 2;
+  if (asked <= max_tokens() && pages_of(asked) > std::ssize(sequence.pages) &&
+      pool_.held() < pool_.size())
+    reserve(number, 2);
 }
 
 void CachedPass::make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
@@ -420,6 +428,7 @@ std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64
          std::ssize(ids) <= kTogether);
   make_room(sequences, 1);
   if (steps_) {
+    for (const std::int64_t i : sequences) reserve_ahead(i);
     std::vector<TokenSteps::Row> rows;
     for (const std::int64_t i : sequences)
       rows.push_back({.length = &at(i).length,

@@ -138,6 +138,7 @@ class CachedPass {
   void reserve_pass();
   void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);
+  void reserve_ahead(std::int64_t sequence);
   PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
                 std::span<const std::int32_t> asked, std::span<const std::int32_t> read,
                 const Images& images);

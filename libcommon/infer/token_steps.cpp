@@ -35,12 +35,16 @@ void TokenSteps::reserve(std::int64_t pages) {
   if (pages == pages_) return;
   pass_.stream().synchronize();
   const std::size_t bytes = input_bytes(pages);
+  const Shape shown{options_.together, 2}, tables{2, options_.together, pages};
+  const auto bytes_of = [](const Shape& shape) {
+    return static_cast<std::size_t>(shape.numel()) * sizeof(std::int32_t);
+  };
   Buffer input(Device::cuda, bytes),
-      host = Buffer::pinned(bytes +
-                            static_cast<std::size_t>(2 * options_.together) * sizeof(std::int32_t));
+      host = Buffer::pinned(bytes + bytes_of(shown) + bytes_of(tables));
   input_ = std::move(input);
   host_ = std::move(host);
-  shown_ = host_.tensor(DType::i32, {options_.together, 2}, bytes);
+  shown_ = host_.tensor(DType::i32, shown, bytes);
+  tables_ = host_.tensor(DType::i32, tables, bytes + bytes_of(shown));
   pages_ = pages;
 }
 
@@ -63,9 +67,27 @@ void TokenSteps::send(const Turn& turn, std::span<const Row> rows) {
         static_cast<std::int32_t>(turn.sequences[static_cast<std::size_t>(i)]);
     host.lengths.as<std::int32_t>()[i] = seen + 1;
     host.memory_lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(row.read);
-    std::ranges::copy(row.pages, host.pages.as<std::int32_t>() + i * pages_);
   }
+  put_pages(host.pages.as<std::int32_t>(), rows);
   device::copy(input_.data(), host.block.data(), host.block.bytes(), pass_.stream().handle());
+}
+
+void TokenSteps::put_pages(std::int32_t* table, std::span<const Row> rows) {
+  pages_there_ = 0;
+  for (const Row& row : rows) {
+    std::ranges::copy(row.pages, table);
+    table += pages_;
+    pages_there_ += row.pages.size();
+  }
+}
+
+// The tables of two steps ahead take turns: the step of the one before is done by now.
+void TokenSteps::send_pages(std::span<const Row> rows) {
+  const auto turn = static_cast<std::int64_t>(queued_ % 2);
+  const Tensor table = tables_.rows(turn, turn + 1);
+  put_pages(table.as<std::int32_t>(), rows);
+  const Tensor to = input_in(input_, std::ssize(rows)).pages;
+  device::copy(to.data(), table.data(), to.bytes(), pass_.stream().handle());
 }
 
 void TokenSteps::queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
@@ -98,7 +120,9 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& 
   std::int64_t longest = 0;
   AdaptedRuns adapted;
   bool places = options_.runs_ahead;  // for the tokens of the step ahead
+  std::size_t pages = 0;
   for (const Row& row : rows) {
+    pages += row.pages.size();
     longest = std::max(longest, ++*row.length);
     places &= *row.length < std::ssize(row.pages) * options_.page_tokens;
     if (pass_.model().adapters() != nullptr) add_sequence(adapted, row.adapter);
@@ -106,7 +130,10 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& 
   if (!runs) queue(count, adapted, cache, longest);
   const EventHandle done = done_[(queued_ - 1) % 2];
   running_ahead_ = places;
-  if (running_ahead_) queue(count, adapted, cache, longest + 1);
+  if (running_ahead_) {
+    if (pages != pages_there_) send_pages(rows);
+    queue(count, adapted, cache, longest + 1);
+  }
   device::wait(done);
   const auto* const shown = shown_.as<std::int32_t>();
   tokens_.resize(turn.choices.size());

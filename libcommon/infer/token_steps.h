@@ -1,9 +1,9 @@
 // TokenSteps: the steps of a generation on a GPU, a token more of each of some sequences.  The GPU
 // takes the tokens that it chooses itself and counts on, so that a step needs nothing from the
 // host: while the host looks at the tokens of one step the next one runs, and is thrown away if the
-// host wants another; it only runs where the sequences' pages have places for its tokens.  Each
-// number of sequences and of keys, rounded up, is a captured graph from its second step on; the
-// first loads what it needs.  Not thread-safe.
+// host wants another; it only runs where the sequences' pages have places for its tokens, and is
+// told of pages that came since.  Each number of sequences and of keys, rounded up, is a captured
+// graph from its second step on; the first loads what it needs.  Not thread-safe.
 #pragma once
 
 #include <array>
@@ -49,7 +49,8 @@ class TokenSteps {
   std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
                                      std::span<const Row> rows);
 
-  // The sequences or the cache have changed: what runs ahead does not count.
+  // The sequences or the cache have changed, in more than by pages behind those that a sequence
+  // has: what runs ahead does not count.
   void forget() { running_ahead_ = false; }
 
  private:
@@ -57,6 +58,8 @@ class TokenSteps {
   std::size_t input_bytes(std::int64_t pages) const;
   PassInput input_in(const Buffer& buffer, std::int64_t sequences) const;
   void send(const Turn& turn, std::span<const Row> rows);
+  void put_pages(std::int32_t* table, std::span<const Row> rows);
+  void send_pages(std::span<const Row> rows);
   void queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
              std::int64_t longest);
 
@@ -65,6 +68,8 @@ class TokenSteps {
   std::int64_t pages_ = 0;
   Buffer input_, host_;                   // on the GPU, and in pinned memory
   Tensor shown_;                          // pinned: the tokens of two steps
+  Tensor tables_;                         // pinned: [2, together, pages] of steps, by turns
+  std::size_t pages_there_ = 0;           // of all sequences of the turn, that the GPU knows of
   std::array<EventHandle, 2> done_ = {};  // steps, by turns
   std::size_t queued_ = 0;                // steps so far
   bool running_ahead_ = false;

@@ -85,8 +85,10 @@ class GpuPasses : public testing::TestWithParam<Case> {
   CachedPass on_cpu(std::int64_t sequences = 1) const {
     return CachedPass(*pair_->cpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
   }
-  CachedPass on_gpu(std::int64_t sequences = 1) const {
-    return CachedPass(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+  CachedPass on_gpu(std::int64_t sequences = 1, std::int64_t page_tokens = 0) const {
+    return CachedPass(
+        *pair_->gpu,
+        {.vocab_size = kVocabulary - 3, .sequences = sequences, .page_tokens = page_tokens});
   }
   std::unique_ptr<Pair> pair_;
 };
@@ -199,7 +201,7 @@ TEST_P(GpuPasses, TokensOfASequenceSeeEachOther) {
 // Tokens are those that the logits give, whatever runs ahead: sequences go on, one ends, another
 // begins, a choice changes; captured steps and the first ones; until the positions are used up.
 TEST_P(GpuPasses, TokensAsTheLogits) {
-  CachedPass fast = on_gpu(4), slow = on_gpu(4);
+  CachedPass fast = on_gpu(4, 64), slow = on_gpu(4, 64);
   const auto ids = some_tokens(600, kVocabulary);
   const auto begin = [&](std::int64_t sequence, std::size_t length) {
     for (CachedPass* const pass : {&fast, &slow}) {
@@ -234,7 +236,7 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
   for (int i = 0; i < 5; ++i) step({0, 1, 2, 3});
   for (int i = 0; i < 3; ++i) step({3, 1});
   begin(1, 250);
-  for (int i = 0; i < 12; ++i) step({0, 1});  // past 256 keys
+  for (int i = 0; i < 80; ++i) step({0, 1});  // past 256 keys, and into new pages
   last[0] = 77;
   step({0, 1});
   choices[1].rule.temperature = 0;
