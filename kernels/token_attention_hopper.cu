@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kRuns = 8;
 constexpr int kKeys = 16;        // of a tile
+constexpr int kStages = 3;       // of a warp: tiles that lie or arrive in its memory
 constexpr int kMostApart = 100;  // key heads of all sequences that have a block for each run
 
 // What two warps, or one in two runs, found of a query under the larger of their maxima.
@@ -67,7 +68,7 @@ struct Shared {
   Tile<T, 16, kHeadDim> q;
   Tile<T, 2, kHeadDim> own;  // the token's key and value
   union {
-    Stage stages[2];
+    Stage stages[kStages];
     Part found;  // of one block alone: once the stages have been read
   } of_warp[kWarps];
   typename Left<T, kKeys>::Strip strips[kWarps];
@@ -234,7 +235,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   for (int i = threadIdx.x; i < 16 * kHeadDim; i += kThreads)
     shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
   if (p.is_cached) wait_for_kernel_before();  // whose keys they are; else they are older
-  load_next(stage);
+  for (int n = 0; n + 1 < kStages; ++n) load_next(n);
   const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
   WarpRows<kHeadDim, kKeys> rows(at, 0);
   WarpFound<kHeadDim> found;
@@ -244,8 +245,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   projected.turn(shared);
   __syncthreads();
   while (tiles.are_left()) {
-    load_next(stage ^ 1);
-    copies_wait<1>();
+    load_next((stage + kStages - 1) % kStages);
+    copies_wait<kStages - 1>();
     __syncwarp();
     auto& place = shared.of_warp[warp].stages[stage];
     const int n = tiles.n, run = tiles.run;
@@ -260,7 +261,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
     rows.softmax();
     rows.multiply_values(place.v.row(0), shared.strips[warp]);
     __syncwarp();  // the stage has been read
-    stage ^= 1;
+    stage = (stage + 1) % kStages;
     tiles.advance();
     if (tiles.run != run) found.add(rows);
   }
