@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "formats/awq.h"
 #include "formats/convert_output.h"
 #include "formats/finite_weights.h"
 #include "formats/gguf/gguf_mixture.h"
@@ -24,6 +25,7 @@
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
 #include "formats/smoothed_source.h"
+#include "formats/smoothing.h"
 #include "formats/translated_source.h"
 #include "formats/upcycled_source.h"
 #include "model/config/model_config.h"
@@ -83,7 +85,9 @@ struct Plan {
     else if (options.target_encoder_pipeline_parallel > 0)
       fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
            " is no T5");
-    if (target.weights != WeightFormat::none) check_quantizable(target.weights, target.config);
+    if (target.weights.format != WeightFormat::none)
+      check_quantizable(target.weights.format, target.config);
+    target.input_ranges = &input_ranges;
     if (by_stages) check_tensor_ranks();
     source->check_all_used(model_rows(source->config()));
     if (options.with_optimizer) {
@@ -116,13 +120,25 @@ struct Plan {
          "are");
   }
 
-  void smooth(const ConvertOptions& o, const Log& log) {
-    if (target.weights != WeightFormat::int4_awq) return;
-    RowFactorsByName factors;
+  // What is quantized by a text: the model reads it, and is smoothed.
+  void calibrate(const ConvertOptions& o, const Log& log) {
+    if (o.calibration.text.empty()) return;
     Workers(worker_threads(o.threads)).run([&] {
-      factors = awq_factors(*source, o.calibration, log);
+      const Calibration calibration = mt::calibrate(*source, o.calibration, log);
+      if (target.weights.static_inputs) return keep_ranges(calibration);
+      const auto find =
+          target.weights.format == WeightFormat::int8_sq ? smooth_quant_scales : awq_scales;
+      RowFactorsByName factors = smoothing_factors(
+          *source, calibration,
+          [&](const Param& row, const LayerInputs& inputs) { return find(*source, row, inputs); });
+      source = std::make_unique<SmoothedSource>(std::move(source), std::move(factors));
     });
-    source = std::make_unique<SmoothedSource>(std::move(source), std::move(factors));
+  }
+
+  void keep_ranges(const Calibration& calibration) {
+    for (const Param& row : table.rows())
+      if (is_quantized(target.weights, row))
+        input_ranges[row.name()] = std::ranges::max(calibration.of(row).largest);
   }
 
   // With layers that predict further tokens goes what no other layer of a hybrid has.
@@ -180,9 +196,17 @@ struct Plan {
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
             .mixture = gguf_mixture(o.dtype),
-            .weights = weight_format(o.quantize),
+            .weights = scheme_of(o),
             .grouped_experts = o.moe_grouped_gemm,
             .legacy = o.saver == "legacy"};
+  }
+
+  static WeightScheme scheme_of(const ConvertOptions& o) {
+    const WeightFormat format = weight_format(o.quantize);
+    return {.format = format,
+            .static_inputs =
+                calibration_use(format) == CalibrationUse::may && !o.calibration.text.empty(),
+            .modelopt = o.quantize_layout == "modelopt"};
   }
 
   static PipelineOptions pipeline_of(const ConvertOptions& o, const ModelConfig& config) {
@@ -319,9 +343,10 @@ struct Plan {
   ParamTable table;  // without values
   bool stored_dtype;
   bool gguf;
-  bool in_order;                           // the target is written from front to back
-  bool by_stages;                          // parts of the target are pipeline ranks
-  std::vector<std::string> states = {""};  // the first, of all
+  bool in_order;                              // the target is written from front to back
+  bool by_stages;                             // parts of the target are pipeline ranks
+  std::vector<std::string> states = {""};     // the first, of all
+  std::map<std::string, float> input_ranges;  // the target's
 };
 
 }  // namespace
@@ -498,7 +523,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.written_bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
-  plan.smooth(options, log);
+  plan.calibrate(options, log);
   for (const std::string& warning : sink->warnings()) log.warn(warning);
   std::atomic<bool> warned = false;
   // What is copied in any case is looked at, the first such tensor told.

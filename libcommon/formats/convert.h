@@ -11,8 +11,8 @@
 #include <string>
 
 #include "base/command.h"
-#include "formats/awq.h"
 #include "formats/model_source.h"
+#include "formats/text_reader.h"
 #include "model/config/mamba_config.h"
 #include "model/pipeline_options.h"
 
@@ -35,7 +35,8 @@ struct ConvertOptions {
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;     // of the weights; empty: as stored; q8_0 for GGUF
   std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
-  CalibrationOptions calibration = {};
+  std::string quantize_layout = "compressed-tensors";  // or modelopt
+  TextOptions calibration = {};
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;

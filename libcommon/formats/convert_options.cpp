@@ -3,7 +3,7 @@
 #include "base/flag_list.h"
 #include "formats/convert.h"
 #include "formats/gguf/gguf_mixture.h"
-#include "formats/hugging_face/weight_quantizer.h"
+#include "formats/hugging_face/weight_scheme.h"
 #include "model/config/mtp_config.h"
 
 namespace mt {
@@ -122,18 +122,22 @@ void ConvertOptions::add_to(CommandLine& cl) {
   std::string formats;
   for (const std::string& format : weight_formats())
     formats += concat(formats.empty() ? "" : ", ", format);
-  cl.option(
-      "--quantize", &quantize, "FORMAT",
-      concat("of the matrices of linear layers in Hugging Face's folder, for transformers and "
-             "vLLM, ",
-             formats,
-             ": eight bits a number, with a scale of each row, or of each "
-             "128 x 128; or four, with one of each 128 of a row; GGUF files have --dtype for "
-             "that"),
-      one_of(weight_formats()));
+  cl.option("--quantize", &quantize, "FORMAT",
+            concat("of the matrices of linear layers in Hugging Face's folder, for transformers "
+                   "and vLLM, ",
+                   formats,
+                   ": eight bits a number, with a scale of each row, or of each 128 x 128; or "
+                   "four, with one of each 128 of a row, or 16, or 32; GGUF files have --dtype for "
+                   "that"),
+            one_of(weight_formats()));
+  cl.option("--quantize-layout", &quantize_layout, "NAME",
+            "of that folder: compressed-tensors' (of fp8_block, DeepSeek's), or, of fp8 and nvfp4 "
+            "with --calib, ModelOpt's",
+            one_of({"compressed-tensors", "modelopt"}));
   cl.option("--calib", &calibration.text, "FILE",
-            "of --quantize int4_awq: plain text, of which the model says how much each channel of "
-            "its layers' inputs matters");
+            "of --quantize int8_sq, int4_awq and w4a8_awq, plain text, of which the model says how "
+            "much each channel of its layers' inputs matters; of fp8 and nvfp4, by which inputs "
+            "have scales that stand in the folder");
   cl.option("--calib-size", &calibration.size, "N", "sequences of that text at most", at_least(1));
   cl.option("--calib-seq", &calibration.seq_length, "N", "tokens of each of them", at_least(1));
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
@@ -198,12 +202,19 @@ static void check_of_saver(const ConvertOptions& o) {
 }
 
 static void check_calibration(const ConvertOptions& o) {
-  const CalibrationOptions usual;
-  const bool calibrates = o.quantize == "int4_awq", given = !o.calibration.text.empty();
-  if (calibrates && !given) fail(Exit::usage, "--quantize int4_awq: needs a text; see --calib");
-  if (!calibrates &&
-      (given || o.calibration.size != usual.size || o.calibration.seq_length != usual.seq_length))
-    fail(Exit::usage, "--calib...: is of --quantize int4_awq");
+  const TextOptions usual;
+  const WeightFormat format = weight_format(o.quantize);
+  const CalibrationUse use = calibration_use(format);
+  const bool given = !o.calibration.text.empty(), modelopt = o.quantize_layout == "modelopt";
+  if (modelopt && !has_modelopt_folder(format))
+    fail(Exit::usage, "--quantize-layout modelopt: is of --quantize fp8 and nvfp4");
+  if ((use == CalibrationUse::must || modelopt) && !given)
+    fail(Exit::usage, "--quantize ", o.quantize, ": needs a text",
+         modelopt ? " for ModelOpt's" : "", "; see --calib");
+  if (use == CalibrationUse::none && given)
+    fail(Exit::usage, "--calib: is of --quantize fp8, int8_sq, int4_awq, w4a8_awq and nvfp4");
+  if (!given && (o.calibration.size != usual.size || o.calibration.seq_length != usual.seq_length))
+    fail(Exit::usage, "--calib-...: is of --calib");
 }
 
 static void take_positional(const char* flag, const std::string& positional, std::string& option) {

@@ -2,6 +2,7 @@
 // whole or not at all.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +29,14 @@ struct ModelTarget {
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   PipelineOptions pipeline = {};
-  PipelineStages stages = {};                 // of them, behind those of pipeline.encoder_ranks
-  std::uint64_t shard_bytes = 0;              // most bytes of a file of Hugging Face's
-  bool common_file = true;                    // torch_dist has a common.pt
-  const GgufMixture* mixture = nullptr;       // of a GGUF file in blocks
-  WeightFormat weights = WeightFormat::none;  // of a folder of Hugging Face's
+  PipelineStages stages = {};            // of them, behind those of pipeline.encoder_ranks
+  std::uint64_t shard_bytes = 0;         // most bytes of a file of Hugging Face's
+  bool common_file = true;               // torch_dist has a common.pt
+  const GgufMixture* mixture = nullptr;  // of a GGUF file in blocks
+  WeightScheme weights = {};             // of a folder of Hugging Face's
+  // The largest |x| that each row of a layer reads of a text, where that scheme is of static
+  // inputs: there before anything is written.
+  const std::map<std::string, float>* input_ranges = nullptr;
   bool grouped_experts = false;  // Transformer Engine's; formats/megatron/rank_layout.h
   bool legacy = false;           // the torch format as Megatron's classes before its core have it
 };

@@ -7,6 +7,7 @@
 #include "formats/awq.h"
 #include "formats/hugging_face/quantization.h"
 #include "formats/hugging_face/weight_quantizer.h"
+#include "formats/smoothing.h"
 #include "model/pass.h"
 #include "tests/formats/convert_support.h"
 
@@ -211,6 +212,15 @@ TEST_F(Quantized, BytesOfTwo) {
          {"x.weight_scale", DType::f8, {1, 1}, {0x40}},
          {"x.weight_global_scale", DType::f32, {1}, {2}}});
   EXPECT_EQ(weight({.method = "compressed-tensors"}), numbers);
+  std::vector<double> wide(16, 0);
+  std::ranges::copy(codes, wide.begin());
+  for (const char* const name : {"x.weight", "x.weight_packed"}) {
+    write({{name, DType::u8, {1, 16}, wide}, {"x.weight_scale", DType::u8, {1, 1}, {128}}});
+    Floats doubled = numbers;
+    for (float& x : doubled) x *= 2;
+    doubled.resize(32);
+    EXPECT_EQ(weight({.method = "compressed-tensors"}), doubled);
+  }
   write({{"x.weight", DType::u8, {1, 2}, {0x8F, 0x17}},
          {"x.weight_scale", DType::f32, {2, 1}, {1, 2}},
          {"x.pre_quant_scale", DType::f32, {2}, {1, 3}}});
@@ -322,6 +332,22 @@ TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
                      {"x.g_idx", DType::i32, {8}, {0, 0, 0, 0, 0, 0, 0, 1}}},
                     {.method = "gptq", .bits = {4}}),
             "tensor x.g_idx says group 1, but x.scales has 1");
+  const Stored pairs{"x.weight_packed", DType::u8, {1, 16}, std::vector<double>(16, 0)};
+  const Quantization compressed{.method = "compressed-tensors"};
+  EXPECT_EQ(refusal({pairs}, compressed), "has no tensor x.weight_scale");
+  EXPECT_EQ(refusal({pairs, {"x.weight_scale", DType::u8, {1, 2}, {0, 0}}}, compressed),
+            "tensor x.weight_scale is [1, 2], expected [1, 1]");
+  EXPECT_EQ(refusal({pairs, {"x.weight_scale", DType::f8, {1, 2}, {0, 0}}}, compressed),
+            "has no tensor x.weight_scale_2");
+  EXPECT_EQ(refusal({{"x.weight_packed", DType::u8, {1, 12}, {0}},
+                     {"x.weight_scale", DType::u8, {1, 1}, {0}}},
+                    compressed),
+            "tensor x.weight_packed is [1, 12], whose rows are no groups of 32");
+  EXPECT_EQ(refusal({pairs,
+                     {"x.weight_scale", DType::f8, {1, 2}, {0, 0}},
+                     {"x.weight_global_scale", DType::f32, {2}, {1, 1}}},
+                    compressed),
+            "tensor x.weight_global_scale is [2], expected [1]");
   EXPECT_EQ(refusal({{"x.weight_packed", DType::i32, {1, 3}, {0, 0, 0}},
                      {"x.weight_shape", DType::i64, {2}, {1, 16}},
                      {"x.weight_scale", DType::f32, {1, 1}, {1}}},
@@ -341,7 +367,7 @@ TEST(WeightQuantizer, RowsOfEightBits) {
   const HostTensor matrix(DType::f32, {3, 4});
   const double values[] = {448, 1, .1, -17, 0, 0, 0, 0, 896, 2, .2, -34};
   fill_with(matrix, [&](std::int64_t i) { return values[i]; });
-  const QuantizedMatrix made(WeightFormat::fp8, "x.weight", matrix);
+  const QuantizedMatrix made({.format = WeightFormat::fp8}, "x.weight", matrix, {});
   EXPECT_EQ(codes_of(made, "x.weight"),
             (std::vector<int>{0x7E, 0x38, 0x1D, 0xD8, 0, 0, 0, 0, 0x7E, 0x38, 0x1D, 0xD8}));
   const auto* const scales = made.value("x.weight_scale").as<float>();
@@ -355,7 +381,7 @@ TEST(WeightQuantizer, ScalesOfTheWeightsType) {
   const HostTensor matrix(DType::bf16, {1, 2});
   auto* const numbers = static_cast<std::uint16_t*>(matrix.view().data());
   numbers[0] = 0x3F80, numbers[1] = 0x3DD2;
-  const QuantizedMatrix made(WeightFormat::fp8, "x.weight", matrix);
+  const QuantizedMatrix made({.format = WeightFormat::fp8}, "x.weight", matrix, {});
   ASSERT_EQ(made.at("x.weight_scale").dtype, DType::bf16);
   EXPECT_EQ(*static_cast<const std::uint16_t*>(made.value("x.weight_scale").data()), 0x3B12);
   EXPECT_EQ(codes_of(made, "x.weight"), (std::vector<int>{0x7E, 0x64}));
@@ -366,7 +392,10 @@ TEST(WeightQuantizer, SmallRowsKeepTheirBits) {
   constexpr std::int64_t kRows = 7, kColumns = 128;
   for (const auto& [format, most] : {std::pair(WeightFormat::fp8, 1 / 16.0),
                                      {WeightFormat::fp8_block, 1 / 16.0},
-                                     {WeightFormat::int4_awq, 1 / 15.0}})
+                                     {WeightFormat::int8_sq, 1 / 255.0},
+                                     {WeightFormat::int4_awq, 1 / 15.0},
+                                     {WeightFormat::nvfp4, 1 / 5.0},
+                                     {WeightFormat::mxfp4, 1 / 5.0}})
     for (const auto& [dtype, least] :
          {std::pair(DType::f16, -14), {DType::bf16, -110}, {DType::f32, -110}})
       for (std::int64_t row = 0; row < kRows; ++row) {
@@ -381,7 +410,8 @@ TEST(WeightQuantizer, SmallRowsKeepTheirBits) {
         dense(DType::f32, made.shape(), {static_cast<const std::byte*>(made.data()), made.bytes()})
             .copy_to({0, 0}, matrix.view());
         const HostTensor back(dtype, {1, kColumns});
-        round_to_format(format, "x.weight", back.view(), matrix);
+        round_to_format({.format = format}, "x.weight", back.view(), matrix,
+                        {.weights = static_cast<float>(largest)});
         const ConstTensor rounded = back;
         dense(dtype, rounded.shape(),
               {static_cast<const std::byte*>(rounded.data()), rounded.bytes()})
@@ -401,10 +431,58 @@ TEST(WeightQuantizer, BlocksOfEightBits) {
     const std::int64_t row = i / 129, column = i % 129;
     return (row < 128 ? 448 : 4480) * (column < 128 ? 1 : .5);
   });
-  const QuantizedMatrix made(WeightFormat::fp8_block, "x.weight", matrix);
+  const QuantizedMatrix made({.format = WeightFormat::fp8_block}, "x.weight", matrix, {});
   EXPECT_EQ(codes_of(made, "x.weight"), std::vector<int>(130 * 129, 0x7E));
   const auto* const scales = made.value("x.weight_scale_inv").as<float>();
   EXPECT_EQ((Floats{scales, scales + 4}), (Floats{1, .5, 10, 5}));
+}
+
+// Whatever is cut off or changed of a file, it is read, or refused in a line that names it.
+TEST_F(Quantized, FilesThatAreCutOrChangedAreReadOrRefused) {
+  const HostTensor matrix(DType::f32, {2, 128});
+  fill_with(matrix, [&](std::int64_t i) { return i * 37 % 101 - 50; });
+  const std::string path = scratch_.path("model.safetensors");
+  std::map<bool, int> counts;
+  for (const auto& scheme :
+       {WeightScheme{.format = WeightFormat::fp8, .static_inputs = true},
+        {.format = WeightFormat::int8_sq},
+        {.format = WeightFormat::w4a8_awq},
+        {.format = WeightFormat::nvfp4, .static_inputs = true},
+        {.format = WeightFormat::nvfp4, .static_inputs = true, .modelopt = true},
+        {.format = WeightFormat::mxfp4}}) {
+    const QuantizedMatrix made(scheme, "x.weight", matrix, {.weights = 50, .inputs = 1});
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const auto& [key, tensor] : made.tensors())
+      entries.push_back({key, *tensor.dtype, tensor.shape});
+    SafetensorsWriter writer(scratch_.path(""), entries, "model.safetensors");
+    for (const auto& [key, tensor] : made.tensors()) writer.write(key, made.value(key));
+    writer.close();
+    const std::string whole = read_regular_file(path);
+    const Quantization q = read_quantization(quantization_config(scheme), "config.json");
+    const auto try_with = [&](const std::string& content) {
+      write_file_atomically(path, content, true);
+      const std::string error = error_of([&] {
+        const auto tensors = opened(q);
+        for (const auto& [key, tensor] : tensors->tensors()) {
+          const HostTensor all(DType::f32, tensor.shape);
+          tensors->read_original(key, origin_of(tensor.shape.rank()), all.view());
+        }
+      });
+      ++counts[error.empty()];
+      EXPECT_TRUE(error.empty() || error.starts_with("65 ")) << error;
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    };
+    for (std::size_t length = 0; length < whole.size(); length += 7)
+      try_with(whole.substr(0, length));
+    const std::size_t header = whole.find("}}");
+    for (std::size_t i = 0; i < header; ++i) {
+      std::string changed = whole;
+      changed[i] = static_cast<char>(changed[i] ^ 1 << i % 8);
+      try_with(changed);
+    }
+  }
+  EXPECT_GT(counts[false], 1000);
+  EXPECT_GT(counts[true], 10);  // names of tensors that no weight is of
 }
 
 // .7 of 7 is the scale .7 / 7.5 = .0933333; see WordsOfCompressedTensors for the words.
@@ -415,7 +493,7 @@ TEST(WeightQuantizer, GroupsOfFourBits) {
     matrix.view().as<float>()[i] = static_cast<float>(first[i]);
   for (std::size_t i = 0; i < second.size(); ++i)
     matrix.view().as<float>()[384 + i] = static_cast<float>(second[i]);
-  const QuantizedMatrix made(WeightFormat::int4_awq, "x.weight", matrix);
+  const QuantizedMatrix made({.format = WeightFormat::int4_awq}, "x.weight", matrix, {});
   const auto* const scales = made.value("x.weight_scale").as<float>();
   EXPECT_EQ((Floats{scales, scales + 4}), (Floats{.7F / 7.5F, 1, 1, 1}));
   const auto* const words = made.value("x.weight_packed").as<std::int32_t>();
@@ -426,10 +504,78 @@ TEST(WeightQuantizer, GroupsOfFourBits) {
   const auto* const shape = made.value("x.weight_shape").as<std::int64_t>();
   EXPECT_EQ(shape[0], 2);
   EXPECT_EQ(shape[1], 256);
-  EXPECT_EQ(error_of([&] {
-              quantized_entries(WeightFormat::int4_awq, "x.weight", DType::f32, {2, 192});
-            }),
-            "78 --quantize int4_awq: x.weight has 192 columns, which groups of 128 do not divide");
+  EXPECT_EQ(
+      error_of([&] {
+        quantized_entries({.format = WeightFormat::int4_awq}, "x.weight", DType::f32, {2, 192});
+      }),
+      "78 --quantize int4_awq: x.weight has 192 columns, which groups of 128 do not divide");
+}
+
+TEST(WeightQuantizer, RowsOfWholeNumbers) {
+  const HostTensor matrix(DType::f32, {1, 5});
+  const double values[] = {.5, -1.25, 3, -7, .03};
+  fill_with(matrix, [&](std::int64_t i) { return values[i]; });
+  const QuantizedMatrix made({.format = WeightFormat::int8_sq}, "x.weight", matrix, {});
+  EXPECT_EQ(codes_of(made, "x.weight"), (std::vector<int>{9, 256 - 23, 55, 128, 1}));
+  EXPECT_EQ(made.at("x.weight_scale").shape, (Shape{1, 1}));
+  EXPECT_EQ(*made.value("x.weight_scale").as<float>(), 7 / 127.5F);
+}
+
+// What q, k and v have together: the scale of the largest weight of all, and of what they read.
+TEST(WeightQuantizer, EightBitsWithStaticInputs) {
+  const HostTensor matrix(DType::f32, {1, 2});
+  const double values[] = {448, -17};
+  fill_with(matrix, [&](std::int64_t i) { return values[i]; });
+  for (const bool modelopt : {false, true}) {
+    const QuantizedMatrix made(
+        {.format = WeightFormat::fp8, .static_inputs = true, .modelopt = modelopt}, "x.weight",
+        matrix, {.weights = 896, .inputs = 1344});
+    EXPECT_EQ(codes_of(made, "x.weight"), (std::vector<int>{0x76, 0xD0}));  // 224, -8
+    for (const auto& [name, scale] : {std::pair("x.weight_scale", 2), {"x.input_scale", 3}}) {
+      EXPECT_EQ(made.at(name).shape, modelopt ? Shape{} : Shape{1});
+      EXPECT_EQ(*made.value(name).as<float>(), scale);
+    }
+  }
+}
+
+TEST(WeightQuantizer, NumbersOfFourBits) {
+  // Halfway between two, it is the one whose last bit is zero.
+  const float halfway[] = {.25F, .75F, 1.25F, 1.75F, 2.5F, 3.5F, 5, 7};
+  for (unsigned i = 0; i < 8; ++i) {
+    EXPECT_EQ(e2m1_of(halfway[i]), i % 2 == 0 ? i : std::min(i + 1, 7U)) << i;
+    EXPECT_EQ(e2m1_of(-std::nextafter(halfway[i], 9.F)), 8 + std::min(i + 1, 7U)) << i;
+    EXPECT_EQ(e2m1_of(std::nextafter(halfway[i], 0.F)), i) << i;
+  }
+}
+
+TEST(WeightQuantizer, GroupsOfSixteenInFourBits) {
+  const HostTensor matrix(DType::f32, {1, 32});
+  fill_with(matrix, [&](std::int64_t i) { return i == 0 ? .8 : i == 1 ? -.4 : 0; });
+  const QuantizedMatrix made({.format = WeightFormat::nvfp4, .static_inputs = true}, "x.weight",
+                             matrix, {.weights = 2.688F, .inputs = 5.376F});
+  EXPECT_EQ(made.at("x.weight_packed").shape, (Shape{1, 16}));
+  EXPECT_FLOAT_EQ(*made.value("x.weight_global_scale").as<float>(), 1000);
+  EXPECT_FLOAT_EQ(*made.value("x.input_global_scale").as<float>(), 500);
+  // 133.3 is 128; .8 / .128 = 6.25, -.4 / .128 = -3.125; of zeros an eighth.
+  EXPECT_EQ(codes_of(made, "x.weight_scale"), (std::vector<int>{0x70, 0x20}));
+  EXPECT_EQ(codes_of(made, "x.weight_packed")[0], 0xD7);
+  const QuantizedMatrix theirs(
+      {.format = WeightFormat::nvfp4, .static_inputs = true, .modelopt = true}, "x.weight", matrix,
+      {.weights = 2.688F, .inputs = 5.376F});
+  EXPECT_FLOAT_EQ(*theirs.value("x.weight_scale_2").as<float>(), .001F);
+  EXPECT_FLOAT_EQ(*theirs.value("x.input_scale").as<float>(), .002F);
+  EXPECT_EQ(codes_of(theirs, "x.weight_scale"), (std::vector<int>{0x70, 0x38}));
+  EXPECT_EQ(codes_of(theirs, "x.weight")[0], 0xD7);
+}
+
+TEST(WeightQuantizer, GroupsOfThirtyTwoInFourBits) {
+  const HostTensor matrix(DType::f32, {1, 96});
+  fill_with(matrix, [&](std::int64_t i) { return i == 0 ? 6 : i == 1 ? 4 : i == 32 ? -7 : 0; });
+  const QuantizedMatrix made({.format = WeightFormat::mxfp4}, "x.weight", matrix, {});
+  // 7 is nearer to 8 of 2 x 4 than to 6; zeros have the least of scales.
+  EXPECT_EQ(codes_of(made, "x.weight_scale"), (std::vector<int>{127, 128, 0}));
+  EXPECT_EQ(codes_of(made, "x.weight_packed")[0], 0x67);
+  EXPECT_EQ(codes_of(made, "x.weight_packed")[16], 0x0E);
 }
 
 TEST_F(Convert, FoldersInEightBitsAreWhatIsReadOfThem) {
@@ -470,7 +616,7 @@ std::vector<float> hidden_states(const ModelSource& source) {
   return {hidden.begin(), hidden.end()};
 }
 
-TEST_F(Convert, ScalesOfAwqChangeNothingThatIsComputed) {
+TEST_F(Convert, ScalesOfColumnsChangeNothingThatIsComputed) {
   File text = File::create(scratch_.path("text"));
   text.write("It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.");
   for (const auto& [name, groups, scaled] :
@@ -501,14 +647,19 @@ TEST_F(Convert, ScalesOfAwqChangeNothingThatIsComputed) {
                           hugging_face_config(c, DType::f32, R"({"model_type":"none"})"), false);
     for (const char* const file : {"vocab.json", "merges.txt"})
       std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
-    auto source = open_model(folder, {.mock = 1});
-    const RowFactorsByName factors =
-        awq_factors(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16}, Log{});
-    EXPECT_EQ(std::ssize(factors), scaled);
+    const auto source = open_model(folder, {.mock = 1});
+    const Calibration calibration =
+        calibrate(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16}, Log{});
     const std::vector<float> before = hidden_states(*source);
-    const SmoothedSource smoothed(std::move(source), factors);
-    const std::vector<float> after = hidden_states(smoothed);
-    for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(after[i], before[i], 1e-4) << i;
+    for (const auto& find : {awq_scales, smooth_quant_scales}) {
+      const RowFactorsByName factors = smoothing_factors(
+          *source, calibration,
+          [&](const Param& row, const LayerInputs& inputs) { return find(*source, row, inputs); });
+      EXPECT_EQ(std::ssize(factors), scaled);
+      const SmoothedSource smoothed(open_model(folder, {.mock = 1}), factors);
+      const std::vector<float> after = hidden_states(smoothed);
+      for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(after[i], before[i], 1e-4) << i;
+    }
   }
 }
 
@@ -534,9 +685,8 @@ TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
   options.calibration.text = scratch_.path("text");
   const std::string llama = scratch_.path("llama");
   const auto source = open_model(llama, {});
-  EXPECT_EQ(
-      error_of([&] { awq_factors(*source, options.calibration, Log{}); }),
-      concat("78 --quantize int4_awq: ", llama, " has no tokenizer, by which --calib is read"));
+  EXPECT_EQ(error_of([&] { calibrate(*source, options.calibration, Log{}); }),
+            concat("78 --calib: ", llama, " has no tokenizer, by which it is read"));
 }
 
 std::string quantization_error(const std::string& json) {
@@ -556,7 +706,8 @@ TEST(QuantizationConfig, NamesWhatIsNotRead) {
   EXPECT_EQ(
       quantization_error(R"({"quant_method": "compressed-tensors", "format": "marlin-24"})"),
       "65 config.json: format is \"marlin-24\", expected one of float-quantized, int-quantized, "
-      "naive-quantized, pack-quantized, nvfp4-pack-quantized, mixed-precision");
+      "naive-quantized, pack-quantized, nvfp4-pack-quantized, mxfp4-pack-quantized, "
+      "mixed-precision");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "formats/hugging_face/byte_weights.h"
 
+#include <cmath>
 #include <memory>
 #include <string_view>
 
@@ -9,7 +10,7 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kGroup = 16;  // of NVFP4
+constexpr std::int64_t kGroup = 16, kMxGroup = 32;  // of NVFP4, and MXFP4
 
 std::vector<float> whole(const TensorSource& stored, const std::string& key, const Shape& shape) {
   const DistTensor& tensor = stored.at(key);
@@ -45,6 +46,28 @@ PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
           .shape = shape,
           .parts = {key, scale, divides ? global : second},
           .unpack = unpack};
+}
+
+PackedWeight mxfp4_weight(const TensorSource& stored, const std::string& key,
+                          const std::string& name) {
+  const Shape packed = stored.at(key).shape, shape{packed[0], packed[1] * 2};
+  const std::string scale = name + "_scale";
+  if (shape[1] % kMxGroup != 0)
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", packed,
+         ", whose rows are no groups of ", kMxGroup);
+  expect_shape(stored, scale, {shape[0], shape[1] / kMxGroup});
+  const auto unpack = [&stored, key, scale, shape](std::int64_t begin, std::int64_t end,
+                                                   std::span<float> out) {
+    const std::int64_t in = shape[1], rows = end - begin;
+    const auto bytes =
+        stored_block<std::uint8_t>(stored, key, DType::u8, {begin, 0}, {rows, in / 2});
+    const auto scales =
+        stored_block<std::uint8_t>(stored, scale, DType::u8, {begin, 0}, {rows, in / kMxGroup});
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = std::ldexp(kE2m1[bytes[i / 2] >> (i % 2 * 4) & 15U],
+                          scales[i / static_cast<std::size_t>(kMxGroup)] - 127);
+  };
+  return {.name = name, .shape = shape, .parts = {key, scale}, .unpack = unpack};
 }
 
 PackedWeight int4_weight(const TensorSource& stored, const std::string& key) {
@@ -92,10 +115,11 @@ std::vector<PackedWeight> byte_weights(const TensorSource& stored) {
     if (tensor.shape.rank() != 2)
       fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.dtype_name, " ",
            tensor.shape, ", expected a matrix");
-    if (packed)
-      weights.push_back(nvfp4_weight(stored, key, key.substr(0, key.size() - 7)));
-    else if (stored.find(key + "_scale_2") != nullptr)
-      weights.push_back(nvfp4_weight(stored, key, key));
+    const std::string name = packed ? key.substr(0, key.size() - 7) : key;
+    if (stored.at(name + "_scale").dtype == DType::u8)
+      weights.push_back(mxfp4_weight(stored, key, name));
+    else if (packed || stored.find(key + "_scale_2") != nullptr)
+      weights.push_back(nvfp4_weight(stored, key, name));
     else
       weights.push_back(int4_weight(stored, key));
   }

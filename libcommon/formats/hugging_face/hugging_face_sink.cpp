@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kModelopt = "hf_quant_config.json";
 
 std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
                                                  const RowTypes& types) {
@@ -38,6 +39,12 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
           {copy, types(row, ""), hugging_face_shape(row, names.front(), target.config)});
   }
   return entries;
+}
+
+// Of all that a row holds, and what is read of a text where that is of use.
+SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value) {
+  return {.weights = largest_of(value),
+          .inputs = target.weights.static_inputs ? target.input_ranges->at(row.name()) : 0};
 }
 
 std::string original_config(const ModelSource& source) {
@@ -80,7 +87,7 @@ class HuggingFaceSink : public ModelSink {
       if (is_quantized(target.weights, row))
         for (const ForeignName& name : hugging_face_names(target.config, row))
           if (const Shape shape = hugging_face_shape(row, name, target.config);
-              warnings_.empty() && has_cut_blocks(target.weights, shape))
+              warnings_.empty() && has_cut_blocks(target.weights.format, shape))
             warnings_.push_back(concat("--quantize fp8_block: ", name.name, " is ", shape,
                                        ", which blocks of 128 x 128 do not divide; vLLM does not "
                                        "read such a folder"));
@@ -90,10 +97,12 @@ class HuggingFaceSink : public ModelSink {
     const std::vector<ForeignName> names = hugging_face_names(target_.config, row);
     if (names.empty() && !is_zero(value))
       fail(Exit::bad_config, row.name(), ": is not zero, and has no place in Hugging Face's model");
+    const bool quantized = is_quantized(target_.weights, row);
+    const SharedRange range = quantized ? range_of(target_, row, value) : SharedRange{};
     for (const ForeignName& name : names) {
       const ForeignValue theirs(row, name, value, target_.config.vocab_size);
-      if (is_quantized(target_.weights, row))
-        write_quantized(name.name, theirs.tensor());
+      if (quantized)
+        write_quantized(name.name, theirs.tensor(), range);
       else if (name.parts > 0)
         writer_.write_part(name.name, name.part, theirs.tensor());
       else
@@ -110,6 +119,9 @@ class HuggingFaceSink : public ModelSink {
     write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig) write_companion(file, save_.folder());
+    if (target_.weights.modelopt)
+      write_companion({.name = kModelopt, .content = modelopt_config(target_.weights) + "\n"},
+                      save_.folder());
     if (tokenizer_) write_missing();
     if (reads_images(target_.config))
       write_companion({.name = kImageProcessor, .content = image_processor(target_.config)},
@@ -131,8 +143,8 @@ class HuggingFaceSink : public ModelSink {
     return tokenizer_->decode_text({&id, 1});
   }
 
-  void write_quantized(const std::string& name, ConstTensor matrix) {
-    const QuantizedMatrix made(target_.weights, name, matrix);
+  void write_quantized(const std::string& name, ConstTensor matrix, const SharedRange& range) {
+    const QuantizedMatrix made(target_.weights, name, matrix, range);
     for (const auto& [key, tensor] : made.tensors()) writer_.write(key, made.value(key));
   }
 
@@ -171,8 +183,8 @@ FolderFiles hugging_face_files(const ModelSource& source) {
   const bool of_images = reads_images(source.config());
   const OwnFile own = [tokenizer, of_images](const std::string& name) {
     return name == kConfig || (of_images && (name == kImageProcessor || name == kProcessor)) ||
-           name == "generation_config.json" || name == "model.safetensors" || name == kIndex ||
-           has_form(name, "model-#####-of-#####.safetensors") ||
+           name == "generation_config.json" || name == kModelopt || name == "model.safetensors" ||
+           name == kIndex || has_form(name, "model-#####-of-#####.safetensors") ||
            (tokenizer && is_tokenizer_file(name));
   };
   return {.own = [own](const std::string&) { return own; }, .keys = {kIndex, kConfig}};
@@ -199,11 +211,12 @@ ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTenso
 
 void round_to_format(const ModelTarget& target, const Param& row, Tensor value) {
   if (!is_quantized(target.weights, row)) return;
+  const SharedRange range = range_of(target, row, value);
   for (const ForeignName& name : hugging_face_names(target.config, row)) {
     const ForeignValue theirs(row, name, value, target.config.vocab_size);
     const Buffer made(Device::cpu, theirs.tensor().bytes());
     const Tensor rounded = made.tensor(value.dtype(), theirs.tensor().shape());
-    round_to_format(target.weights, name.name, rounded, theirs.tensor());
+    round_to_format(target.weights, name.name, rounded, theirs.tensor(), range);
     apply_inverse(name.transform, value, rounded);
   }
 }

@@ -36,7 +36,7 @@ void expect_one_of(const JsonObject& from, std::string_view name, std::string_vi
 void read_compressed(const JsonObject& from, Quantization& q) {
   expect_one_of(from, "format", from.text("format"),
                 {"float-quantized", "int-quantized", "naive-quantized", "pack-quantized",
-                 "nvfp4-pack-quantized", "mixed-precision"});
+                 "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision"});
   const JsonObject groups = from.object("config_groups");
   for (const std::string_view name : groups.names()) {
     const JsonObject group = groups.object(name);

@@ -1,0 +1,61 @@
+#include "formats/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mt {
+
+bool is_of_layer(const Param& row, std::string_view param) {
+  return row.place.layer && row.place.param == param;
+}
+
+Calibration::Calibration(std::string path, std::int64_t sequences)
+    : path_(std::move(path)),
+      kept_of_sequence_((LayerInputs::kMostKept + sequences - 1) / sequences) {}
+
+void Calibration::look(const Param& module, const char* what, ConstTensor tensor, Stream&) {
+  if (tensor.device() == Device::meta || what != std::string_view("input") ||
+      !is_of_layer(module, "weight"))
+    return;
+  constexpr std::int64_t kMost = LayerInputs::kMostKept;
+  LayerInputs& in = inputs_[module.name()];
+  const std::int64_t tokens = tensor.shape()[0], channels = tensor.shape()[1];
+  const auto* const x = tensor.as<float>();
+  in.sums.resize(static_cast<std::size_t>(channels));
+  in.largest.resize(static_cast<std::size_t>(channels));
+  in.some.resize(static_cast<std::size_t>(channels * kMost));
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      const float magnitude = std::fabs(x[t * channels + c]);
+      in.sums[at] += magnitude;
+      in.largest[at] = std::max(in.largest[at], magnitude);
+    }
+  if (!std::ranges::all_of(in.sums, [](double sum) { return std::isfinite(sum); }))
+    fail(Exit::bad_data, path_, ": ", module.name(),
+         ": what it reads of the text is not finite, and has no scales");
+  in.tokens += tokens;
+  const std::int64_t step = std::max<std::int64_t>(1, tokens / kept_of_sequence_);
+  for (std::int64_t t = step - 1; t < tokens && in.kept < kMost; t += step, ++in.kept)
+    for (std::int64_t c = 0; c < channels; ++c)
+      in.some[static_cast<std::size_t>(c * kMost + in.kept)] = x[t * channels + c];
+}
+
+const LayerInputs& Calibration::of(const Param& row) const {
+  const auto found = inputs_.find(row.name());
+  if (found == inputs_.end())
+    fail(Exit::bad_config, path_, ": ", row.name(), ": what it reads of the text was not seen");
+  return found->second;
+}
+
+Calibration calibrate(const ModelSource& source, const TextOptions& options, const Log& log) {
+  const TextSequences text = read_sequences(source, options, "--calib");
+  log.note(concat(options.text, ": scales are found by ", text.count, " sequences of ", text.length,
+                  " tokens"));
+  Calibration calibration(source.path(), text.count);
+  TextReader reader(source, &calibration);
+  for (std::int64_t i = 0; i < text.count; ++i) reader.read(text.at(i), 1);
+  return calibration;
+}
+
+}  // namespace mt
