@@ -10,6 +10,7 @@
 #include "retro/chunk_reader.h"
 #include "retro/embed_evidence.h"
 #include "retro/project_stages.h"
+#include "retro/project_tasks.h"
 #include "search/index_commands.h"
 
 namespace {
@@ -89,10 +90,7 @@ void run_stage(mt::CommandLine& cl, bool json,
                const std::function<mt::StageSummary(const mt::RunContext&)>& work) {
   const auto tell = [&](const mt::RunContext& context) {
     const mt::StageSummary summary = work(context);
-    if (!summary.complete)
-      context.log.note(mt::concat(summary.files.left,
-                                  " files are left to others; the same command without --shard "
-                                  "makes what is missing of them, and goes on"));
+    summary.note_left(context.log);
     if (!json) return;
     mt::JsonWriter line;
     summary.write(line);
@@ -176,9 +174,28 @@ void run_verify(mt::CommandLine& cl) {
             [&](const mt::RunContext& context) { return mt::verify_project(options, context); });
 }
 
+void run_tasks(mt::CommandLine& cl) {
+  mt::ProjectTasksOptions options;
+  bool json = false;
+  cl.describe(
+      "make what text is retrieved from while a model is trained",
+      mt::concat("Takes the flags of Megatron's tools/retro/preprocess_data.py. ", kGoesOn));
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary of each stage as one JSON object");
+  cl.parse();
+  options.complete(cl);
+  options.query.index.embedder.compute.warn(cl.log());
+  const auto tell = [&](const mt::JsonWriter& line) {
+    if (json) std::cout << line.text() << '\n' << std::flush;
+  };
+  mt::run_until_signal(
+      cl, [&](const mt::RunContext& context) { mt::run_project_tasks(options, context, tell); },
+      true);
+}
+
 void run(mt::CommandLine& cl) {
   constexpr mt::Verb kVerbs[] = {
-      {"build-db", "cut token files into chunks", "db-build"},
+      {"build-db", "cut token files into chunks"},
       {"cat", "print chunks"},
       {"embed", "make embeddings of chunks"},
       {"embed-evidence", "make vectors of passages; as embed --ict-load"},
@@ -187,12 +204,12 @@ void run(mt::CommandLine& cl) {
       {"build", "train and add at once"},
       {"merge", "put several indexes in one"},
       {"query", "find the nearest of an index's vectors"},
-      {"index-train", "train a project's index", "index-train"},
-      {"index-add", "add a project's chunks to its index", "index-add"},
-      {"index-build", "both", "index-build"},
-      {"query-neighbors", "find a training's neighbours", "query-neighbors"},
+      {"index-train", "train a project's index"},
+      {"index-add", "add a project's chunks to its index"},
+      {"index-build", "both"},
+      {"query-neighbors", "find a training's neighbours"},
       {"verify", "find some of them again, and compare"}};
-  const std::string verb = cl.verb(kVerbs, "--retro-tasks");
+  const std::string verb = cl.verb(kVerbs);
   if (verb == "build-db") return run_build_db(cl);
   if (verb == "cat") return run_cat(cl);
   if (verb == "train" || verb == "build") return run_train(cl, verb == "build");
@@ -211,12 +228,7 @@ void run(mt::CommandLine& cl) {
   if (verb == "index-build") return run_project_index(cl, Stage::build);
   if (verb == "query-neighbors") return run_project_query(cl);
   if (verb == "verify") return run_verify(cl);
-  cl.describe("Make what text is retrieved from while a model is trained.",
-              "--retro-tasks of Megatron's preprocess_data.py, as db-build, names the verb, too.");
-  std::string unknown;
-  cl.positional("VERB", &unknown, "what is to be made or printed");
-  cl.parse();
-  mt::fail(mt::Exit::usage, unknown, ": is no verb (see mt-retro-index --help)");
+  run_tasks(cl);
 }
 
 }  // namespace

@@ -165,32 +165,9 @@ StageFiles Build::open_stage() const {
 
 // Writes to config.json what training and other stages take from it.
 void Build::write_settings() const {
-  const auto text = [](const std::string& value) {
-    return value.empty() ? std::string("null") : JsonWriter().value(value).text();
-  };
-  JsonWriter paths;
-  paths.begin_array();
-  for (std::size_t i = 0; i < blend_.prefixes.size(); ++i)
-    paths.value(JsonWriter().value(blend_.weights[i]).text()).value(blend_.prefixes[i]);
-  paths.end_array();
   // Where the manifests name it, its files are theirs.
-  const TokenizerOptions& gpt = options_.gpt.type.empty() ? gpt_.options : options_.gpt;
-  const auto number = [](const std::optional<std::int64_t>& value) {
-    return value ? std::to_string(*value) : std::string("null");
-  };
-  const ChunkDbOptions& o = options_;
-  RetroProject::Settings settings = o.run.settings();
-  settings.insert({{"retro_bert_tokenizer_type", text(o.bert.type)},
-                   {"retro_bert_vocab_file", text(o.bert.vocab_file)},
-                   {"retro_block_size", number(o.chunk_block)},
-                   {"retro_gpt_chunk_length", number(o.chunk_length)},
-                   {"retro_gpt_data_path", paths.text()},
-                   {"retro_gpt_merge_file", text(gpt.merge_file)},
-                   {"retro_gpt_split", text(o.split)},
-                   {"retro_gpt_tokenizer_model", text(gpt.model)},
-                   {"retro_gpt_tokenizer_type", text(gpt.type)},
-                   {"retro_gpt_vocab_file", text(gpt.vocab_file)}});
-  project_.add_settings(settings, o.force);
+  project_.add_settings(options_.settings(options_.gpt.type.empty() ? gpt_.options : options_.gpt),
+                        options_.force);
 }
 
 double Build::train_fraction() const {
@@ -414,6 +391,34 @@ ChunkDbSummary Build::run() {
 }
 
 }  // namespace
+
+RetroProject::Settings ChunkDbOptions::settings(const TokenizerOptions& gpt_tokenizer) const {
+  const auto text = [](const std::string& value) {
+    return value.empty() ? std::string("null") : JsonWriter().value(value).text();
+  };
+  std::string paths = "null";
+  if (!data_path.empty()) {
+    const Blend blend = blend_of(*this);
+    JsonWriter words;
+    words.begin_array();
+    for (std::size_t i = 0; i < blend.prefixes.size(); ++i)
+      words.value(JsonWriter().value(blend.weights[i]).text()).value(blend.prefixes[i]);
+    words.end_array();
+    paths = words.text();
+  }
+  RetroProject::Settings settings = run.settings();
+  settings.insert({{"retro_bert_tokenizer_type", text(bert.type)},
+                   {"retro_bert_vocab_file", text(bert.vocab_file)},
+                   {"retro_block_size", chunk_block ? std::to_string(*chunk_block) : "null"},
+                   {"retro_gpt_chunk_length", std::to_string(chunk_length)},
+                   {"retro_gpt_data_path", paths},
+                   {"retro_gpt_merge_file", text(gpt_tokenizer.merge_file)},
+                   {"retro_gpt_split", text(split)},
+                   {"retro_gpt_tokenizer_model", text(gpt_tokenizer.model)},
+                   {"retro_gpt_tokenizer_type", text(gpt_tokenizer.type)},
+                   {"retro_gpt_vocab_file", text(gpt_tokenizer.vocab_file)}});
+  return settings;
+}
 
 ChunkDbSummary build_chunk_db(const ChunkDbOptions& options, const RunContext& context) {
   ChunkDbSummary summary;

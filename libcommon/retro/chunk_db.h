@@ -39,6 +39,12 @@ struct ChunkDbOptions {
   bool force = false;
   int threads = 0;
   void add_to(CommandLine& cl);
+  void add_content_to(CommandLine& cl);  // which chunks there are, of what
+  static constexpr const char* kRequired[] = {"--retro-gpt-data-path", "--retro-gpt-split",
+                                              "--retro-bert-tokenizer-type",
+                                              "--retro-bert-vocab-file", "--retro-index-ntrain"};
+  // Of config.json: what is said, and the tokenizer that made the token files.
+  RetroProject::Settings settings(const TokenizerOptions& gpt_tokenizer) const;
 };
 
 struct ChunkDbSummary {

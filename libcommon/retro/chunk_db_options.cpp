@@ -4,19 +4,12 @@
 
 namespace mt {
 
-void ChunkDbOptions::add_to(CommandLine& cl) {
-  cl.section("Project");
-  cl.option("--retro-project-dir", &project, "DIR",
-            "the project's folder, with the token files, or links to them, in DIR/data");
-  cl.required("--retro-project-dir");
-  cl.flag("--force", &force, "make anew what the project has with other settings");
+void ChunkDbOptions::add_content_to(CommandLine& cl) {
   cl.section("Token files");
   cl.option("--retro-gpt-data-path", &data_path, "[WEIGHT] PREFIX",
             "token files in DIR/data, and their shares of what an index is trained on");
-  cl.required("--retro-gpt-data-path");
   cl.option("--retro-gpt-split", &split, "PERCENT,PERCENT,PERCENT",
             "documents for training, from which is retrieved, validation and test, as 98,2,0");
-  cl.required("--retro-gpt-split");
   cl.option("--retro-gpt-tokenizer-type", &gpt.type, "TYPE",
             "that made the token files; default: what their manifests name",
             one_of({"GPT2BPETokenizer", "GPTSentencePieceTokenizer", "SentencePieceTokenizer",
@@ -30,13 +23,20 @@ void ChunkDbOptions::add_to(CommandLine& cl) {
   cl.option("--retro-bert-tokenizer-type", &bert.type, "TYPE",
             "BERT's, for which a chunk must have words",
             one_of({"BertWordPieceLowerCase", "BertWordPieceCase"}));
-  cl.required("--retro-bert-tokenizer-type");
   cl.option("--retro-bert-vocab-file", &bert.vocab_file, "FILE", "its vocabulary");
-  cl.required("--retro-bert-vocab-file");
   cl.option("--retro-doc-block-size", &document_block, "N", "documents in a file", at_least(1));
   cl.option("--retro-index-ntrain", &index_samples, "N", "chunks that an index is to be trained on",
             at_least(1));
-  cl.required("--retro-index-ntrain");
+}
+
+void ChunkDbOptions::add_to(CommandLine& cl) {
+  cl.section("Project");
+  cl.option("--retro-project-dir", &project, "DIR",
+            "the project's folder, with the token files, or links to them, in DIR/data");
+  cl.required("--retro-project-dir");
+  cl.flag("--force", &force, "make anew what the project has with other settings");
+  add_content_to(cl);
+  for (const char* name : kRequired) cl.required(name);
   run.add_to(cl);
   cl.option("--retro-block-size", &chunk_block, "N", "chunks in a file of embeddings", at_least(1));
   imply(cl, "no chunk depends on it: it is of a step that follows",

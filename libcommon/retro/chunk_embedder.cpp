@@ -16,7 +16,6 @@ void ChunkEmbedderOptions::add_to(CommandLine& cl) {
   cl.section("Embeddings");
   cl.option("--load", &load, "PATH",
             "the BERT: a folder of checkpoints, or of one, or a model's folder of Hugging Face's");
-  cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
   cl.option("--retro-bert-batch-size", &batch, "N",
             "chunks of the model's length at a time, of shorter ones more; changes no result, but "
@@ -49,11 +48,14 @@ static TokenizerOptions unless_own(const std::string& load, const TokenizerOptio
 
 ChunkEmbedder::ChunkEmbedder(const ChunkEmbedderOptions& options, const TokenizerOptions& tokenizer)
     : workers_(options.threads),
-      loaded_(load_model(options.load, unless_own(options.load, tokenizer), options.compute,
-                         TextEmbedder::use())),
+      loaded_(load_model(
+          options.load,
+          options.tokenizer.type.empty() ? unless_own(options.load, tokenizer) : options.tokenizer,
+          options.compute, TextEmbedder::use())),
       embedder_(loaded_, {.batch = options.batch, .threads = options.threads}),
       max_length_(options.max_length.value_or(std::min(kMaxLength, embedder_.max_tokens()))),
       identity_(identity_of(loaded_, max_length_)) {
+  options.launch.check(loaded_.model->config(), loaded_.path);
   if (max_length_ > embedder_.max_tokens())
     fail(Exit::bad_config, "--retro-bert-max-chunk-length ", max_length_, ": ", loaded_.path,
          " takes at most ", embedder_.max_tokens(), " tokens");

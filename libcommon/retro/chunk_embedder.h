@@ -13,6 +13,7 @@
 
 #include "base/threads.h"
 #include "infer/text_embedder.h"
+#include "model/config/launch_flags.h"
 #include "tensor/device_options.h"
 
 namespace mt {
@@ -24,8 +25,10 @@ struct ChunkEmbedderOptions {
   std::int64_t batch = 128;
   std::optional<std::int64_t> max_length = {};  // ids; absent: 256, or all that the model takes
   DeviceOptions compute{.dtype = ""};           // completed
+  TokenizerOptions tokenizer = {};              // in place of the model's and the project's
+  LaunchFlags launch = {};                      // which the model must fit
   int threads = 0;
-  void add_to(CommandLine& cl);
+  void add_to(CommandLine& cl);  // all but the tokenizer and the launch flags
 };
 
 class ChunkEmbedder {

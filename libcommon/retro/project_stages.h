@@ -41,6 +41,8 @@ struct ProjectIndexOptions {
 
   enum class Stage { train, add, build, query, verify };
   void add_to(CommandLine& cl, Stage stage);
+  void add_content_to(CommandLine& cl, Stage stage);  // what the index is made of and by
+  void add_share_to(CommandLine& cl);
   void complete();             // after parsing
   std::string folder() const;  // of the index, in that of all
   // The chunks in a file; what was given is kept in config.json, or, if `keeps` is not set,
@@ -56,10 +58,8 @@ struct ProjectQueryOptions {
   std::optional<double> fraction = {};  // of blocks, that verify compares
   void add_to(CommandLine& cl);
   void add_verify_to(CommandLine& cl);
-  void complete();  // after parsing
-
- private:
-  void add_search_to(CommandLine& cl);
+  void add_search_to(CommandLine& cl);  // the run, and how neighbours are searched
+  void complete();                      // after parsing
 };
 
 struct ProjectEmbedOptions {
@@ -75,7 +75,8 @@ struct ProjectEmbedOptions {
 
 struct StageSummary {
   StageCounts files;
-  bool complete = true;                // all of the stage is made
+  bool complete = true;  // all of the stage is made
+  void note_left(const Log& log) const;
   void write(JsonWriter& json) const;  // schema mt-retro-stage/1
 };
 

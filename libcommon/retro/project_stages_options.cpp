@@ -26,16 +26,19 @@ static StageShare share_of(const std::string& text) {
   return share;
 }
 
-void ProjectIndexOptions::add_to(CommandLine& cl, Stage stage) {
-  const bool trains = stage == Stage::train || stage == Stage::build;
-  const bool adds = stage == Stage::add || stage == Stage::build;
-  cl.section("Project");
-  cl.option("--retro-project-dir", &project, "DIR", "the project's folder");
-  cl.required("--retro-project-dir");
-  if (stage != Stage::verify) {
-    cl.flag("--force", &force, "make anew what the project has with other settings");
-    cl.option("--shard", &share_text, "I/N", kShare);
-  }
+static bool trains(ProjectIndexOptions::Stage stage) {
+  return stage == ProjectIndexOptions::Stage::train || stage == ProjectIndexOptions::Stage::build;
+}
+
+static bool adds(ProjectIndexOptions::Stage stage) {
+  return stage == ProjectIndexOptions::Stage::add || stage == ProjectIndexOptions::Stage::build;
+}
+
+void ProjectIndexOptions::add_share_to(CommandLine& cl) {
+  cl.option("--shard", &share_text, "I/N", kShare);
+}
+
+void ProjectIndexOptions::add_content_to(CommandLine& cl, Stage stage) {
   embedder.add_to(cl);
   cl.option("--retro-block-size", &block_size, "N",
             "chunks in a file; default: what config.json has, or 100000", at_least(1));
@@ -44,7 +47,6 @@ void ProjectIndexOptions::add_to(CommandLine& cl, Stage stage) {
       "--retro-index-str", &string, "STRING",
       "what it is made of, and its folder's name: [OPQm[_d],]IVFn[_HNSWm],PQm and others (see "
       "`train`)");
-  cl.required("--retro-index-str");
   cl.option("--retro-index-type", &type, "TYPE",
             "a folder's name, which Megatron-LM has for two ways to make the same",
             one_of({"faiss-base", "faiss-par-add"}));
@@ -53,17 +55,30 @@ void ProjectIndexOptions::add_to(CommandLine& cl, Stage stage) {
   if (stage != Stage::train)
     cl.option("--retro-index-add-load-fraction", &add_fraction, "F",
               "share of each block of codes that is added", between(0, 1));
-  if (trains)
+  if (trains(stage))
     cl.off_switch("--no-retro-index-delete-training-embeddings", &delete_embeddings,
                   "keep the embeddings that the index was trained on");
-  if (adds)
+  if (adds(stage))
     cl.off_switch("--no-retro-index-delete-added-codes", &delete_codes,
                   "keep the codes that were added");
+}
+
+void ProjectIndexOptions::add_to(CommandLine& cl, Stage stage) {
+  cl.section("Project");
+  cl.option("--retro-project-dir", &project, "DIR", "the project's folder");
+  cl.required("--retro-project-dir");
+  if (stage != Stage::verify) {
+    cl.flag("--force", &force, "make anew what the project has with other settings");
+    add_share_to(cl);
+  }
+  add_content_to(cl, stage);
+  cl.required("--load");
+  cl.required("--retro-index-str");
   constexpr const char* kOther = "nothing here depends on it: it is of another step";
   if (stage == Stage::train) imply(cl, kOther, {{"--retro-index-add-load-fraction", any(kNumber)}});
-  if (!trains) imply(cl, kOther, {{"--no-retro-index-delete-training-embeddings"}});
-  if (!adds) imply(cl, kOther, {{"--no-retro-index-delete-added-codes"}});
-  if (trains || adds)
+  if (!trains(stage)) imply(cl, kOther, {{"--no-retro-index-delete-training-embeddings"}});
+  if (!adds(stage)) imply(cl, kOther, {{"--no-retro-index-delete-added-codes"}});
+  if (trains(stage) || adds(stage))
     imply(cl, kOther,
           {{"--retro-query-ef-search", any(kInteger)},
            {"--retro-query-nprobe", any(kInteger)},
@@ -158,6 +173,7 @@ void ProjectEmbedOptions::add_to(CommandLine& cl) {
             "which chunks: those of training, of validation, or an index's",
             one_of({"train", "valid", "sampled"}));
   embedder.add_to(cl);
+  cl.required("--load");
   cl.section("Output");
   cl.option("--output", &output, "PATH",
             "a folder of HDF5 blocks, `data` in each; a matrix of float32, if its name ends in "
@@ -181,6 +197,13 @@ void ProjectEmbedOptions::complete() {
         std::pair{!share.is_whole(), "--shard"}, std::pair{force && output == "-", "--force"}})
     if (given)
       fail(Exit::usage, name, ": is of a folder of blocks, and --output ", output, " is none");
+}
+
+void StageSummary::note_left(const Log& log) const {
+  if (!complete)
+    log.note(concat(files.left,
+                    " files are left to others; the same command without --shard makes what is "
+                    "missing of them, and goes on"));
 }
 
 void StageSummary::write(JsonWriter& json) const {
