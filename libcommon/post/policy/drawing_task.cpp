@@ -347,7 +347,7 @@ void DrawingTask::go_on_from_kept(const Drawing& drawing, std::int64_t first,
   drawing.ranks.barrier();
 }
 
-bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
+bool DrawingTask::draw(const Drawing& drawing) const {
   const std::int64_t texts = options_.texts_at_once(),
                      done = drawing.first % (texts * options_.num_iterations),
                      first = drawing.first - done,
@@ -359,7 +359,7 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t group = options_.num_generations;
   std::optional<Drawn> drawn =
-      draw_groups(model, drawing, first / options_.num_iterations / group, texts / group);
+      draw_groups(drawing.model(), drawing, first / options_.num_iterations / group, texts / group);
   if (!drawn) return false;
   if (options_.needs_old()) ask_for_old(drawn->texts, drawing);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -376,11 +376,12 @@ bool DrawingTask::draw(const Model& model, const Drawing& drawing) const {
   return true;
 }
 
-std::optional<DrawnReport> DrawingTask::validate(const Model& model, const Drawing& drawing) const {
+std::optional<DrawnReport> DrawingTask::validate(const Drawing& drawing) const {
   constexpr std::int64_t kBehindAll = std::int64_t{1} << 31;  // prompts that are learnt from
   Asked asked{.first = kBehindAll, .group = options_.valid_generations, .learnt = false};
   for (const PolicyPrompt& one : parts_.valid_prompts) asked.prompts.push_back(&one);
-  const std::optional<std::vector<DrawnText>> drawn = draw_and_judge(model, drawing, asked);
+  const std::optional<std::vector<DrawnText>> drawn =
+      draw_and_judge(drawing.model(), drawing, asked);
   if (!drawn) return std::nullopt;
   if (drawing.ranks.rank() == 0) keep(*drawn, kept(drawing.iteration, "valid"));
   return DrawnReport{

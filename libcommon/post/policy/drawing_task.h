@@ -48,11 +48,11 @@ class DrawingTask final : public PackedTask {
   const SampleSet& training() const override { return *set_; }
   void begin(std::int64_t iteration, const Scorer& score) const override;
   bool draws() const override { return true; }
-  bool draw(const Model& model, const Drawing& drawing) const override;
+  bool draw(const Drawing& drawing) const override;
   bool validates() const override { return !parts_.valid_prompts.empty(); }
   // Of texts for its valid_prompts (post/policy/validation.h), which are drawn with the same random
   // numbers each time.
-  std::optional<DrawnReport> validate(const Model& model, const Drawing& drawing) const override;
+  std::optional<DrawnReport> validate(const Drawing& drawing) const override;
   // What a step tells of the texts that it learns from: their mean reward, as they were drawn, and
   // how many tokens they have, in the mean.
   TermValues told() const override { return told_; }

@@ -34,9 +34,9 @@ double Task::flops(std::int64_t samples) const {
 
 void Task::begin(std::int64_t, const Scorer&) const {}
 
-bool Task::draw(const Model&, const Drawing&) const { return true; }
+bool Task::draw(const Drawing&) const { return true; }
 
-std::optional<DrawnReport> Task::validate(const Model&, const Drawing& drawing) const {
+std::optional<DrawnReport> Task::validate(const Drawing& drawing) const {
   return DrawnReport{.iteration = drawing.iteration};
 }
 

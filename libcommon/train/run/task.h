@@ -76,22 +76,23 @@ class Task {
   virtual void begin(std::int64_t iteration, const Scorer& score) const;
 
   // Whether its samples are made of what its model says by then: each step then waits for the one
-  // before, and draw() is told before it, on every rank, which samples it is to have, and given all
-  // of the model (train/run/whole_model.h).
+  // before, and draw() is told before it, on every rank, which samples it is to have.
   struct Drawing {
     std::int64_t iteration = 0;           // from 1
     std::int64_t first = 0, samples = 0;  // of the run
     Group& ranks;                         // all
     std::function<bool()> ends = {};      // asked now and then: whether a signal came to this rank
+    // All of the model (train/run/whole_model.h), which every rank asks for, or none.
+    std::function<const Model&()> model = {};
     Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
-  virtual bool draw(const Model& model, const Drawing& drawing) const;
+  virtual bool draw(const Drawing& drawing) const;
   // Whether it is validated by texts that it draws as well, which no step learns from, and what it
   // says of them; nothing where a signal came to some rank.
   virtual bool validates() const { return false; }
-  virtual std::optional<DrawnReport> validate(const Model& model, const Drawing& drawing) const;
+  virtual std::optional<DrawnReport> validate(const Drawing& drawing) const;
   // What is told beside its losses of a step that was drawn, on rank 0.
   virtual TermValues told() const { return {}; }
 

@@ -187,6 +187,7 @@ Task::Drawing Trainer::drawing() {
           .samples = 0,
           .ranks = world_.all(),
           .ends = [this] { return interruption_.is_signalled(); },
+          .model = [this]() -> const Model& { return whole_model(); },
           .score = [this](const SampleSet& set) { return score_drawn(set); }};
 }
 
@@ -198,7 +199,7 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   Task::Drawing drawing = this->drawing();
   drawing.iteration += 1;
   drawing.samples = size.computed;
-  if (!task_.draw(whole_model(), drawing)) {
+  if (!task_.draw(drawing)) {
     interruption_.poll();
     heed_signals();
   }
@@ -208,7 +209,7 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
 void Trainer::validate_drawn() {
   if (std::exchange(validated_at_, counters_.iteration) == counters_.iteration) return;
   reports_.train_progress().doing("generating");
-  if (const auto report = task_.validate(whole_model(), drawing()))
+  if (const auto report = task_.validate(drawing()))
     reports_.drawn(*report);
   else
     interruption_.poll();

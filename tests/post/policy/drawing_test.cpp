@@ -4,7 +4,9 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 
+#include "comm/group.h"
 #include "model/config/model_config.h"
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_task.h"
@@ -195,6 +197,30 @@ TEST_F(DrawingRun, GoesOnBetweenStepsThatShareTexts) {
   for (int i = 0; i < 3; ++i) train_with(part);
   expect_same_values("whole", "parts", 8);
   EXPECT_EQ(read_file(path("parts/rollouts/step-0000005.jsonl")), step("whole", 5));
+}
+
+// A step that learns from texts which are there asks for no model, which ranks would have to put
+// together: neither one that finds them in a file nor those behind it.
+TEST_F(DrawingRun, AsksForTheModelOnlyToDraw) {
+  train_with(several("run"));
+  PolicyOptions o = several("run");
+  o.run.checkpoint.force = true;
+  o.run.length.train_iters = 8;
+  const std::unique_ptr<Task> task = open_drawing(o, quiet());
+  task->build(training_length(o.run.length, o.run.batch, o.run.evaluation, true), o.run.seed,
+              o.run.batch, quiet());
+  const std::unique_ptr<Group> alone = make_single_group();
+  const auto draw = [&](std::int64_t step) {
+    const std::int64_t samples = o.run.batch.largest();
+    return task->draw({.iteration = step,
+                       .first = (step - 1) * samples,
+                       .samples = samples,
+                       .ranks = *alone,
+                       .ends = [] { return false; },
+                       .model = []() -> const Model& { throw std::logic_error("was asked"); }});
+  };
+  for (const std::int64_t step : {2, 3, 4, 6}) EXPECT_TRUE(draw(step)) << step;
+  EXPECT_THROW(draw(5), std::logic_error);
 }
 
 // Groups whose texts are worth the same give way to those of the prompts behind, as long as they
