@@ -397,33 +397,61 @@ TEST_P(DrawingLayouts, AsOneRank) {
   expect_same_run("divided", "alone");
 }
 
-// So do those that have other experts, or other layers, with the biases that each step gives them.
-TEST_F(SameDrawing, OfRanksWithOtherExperts) {
-  const auto run = [&](const std::string& name, bool has_bias, int experts, int stages) {
+class ExpertsDrawing : public SameDrawing {
+ protected:
+  PolicyOptions of_experts(const std::string& name, const FinetuneLayout& layout) const {
     PolicyOptions o = exact(name);
     o.model.family = ModelFamily::mixtral;
     o.model.num_experts = 4;
-    if (has_bias) {
-      o.model.moe_router_score_function = "sigmoid";
-      o.model.moe_router_enable_expert_bias = true;
-      o.model.moe_router_bias_update_rate = 0.3;
-    }
-    o.run.ranks.count = experts * stages;
-    o.run.ranks.parallel.expert_model_parallel_size = experts;
-    o.run.ranks.parallel.pipeline_model_parallel_size = stages;
-    train_with(o);
-  };
-  run("alone", false, 1, 1);
-  run("divided", false, 2, 1);
+    layout.divide(o.run);
+    return o;
+  }
+};
+class ExpertsLayouts : public ExpertsDrawing, public testing::WithParamInterface<FinetuneLayout> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, ExpertsLayouts,
+    testing::ValuesIn(some_layouts(
+        {{.data = 2, .experts = 2},
+         {.data = 2, .tensor = 2, .shares_rows = true, .experts = 2},
+         {.data = 2, .pipeline = 2, .experts = 2},
+         {.data = 2, .tensor = 2, .pipeline = 2, .shares_rows = true, .experts = 2},
+         {.data = 4, .experts = 4},
+         {.data = 4, .distributed = true, .experts = 2},
+         {.data = 2, .distributed = true, .sharding = "optim_grads_params", .experts = 2},
+         {.data = 2,
+          .tensor = 2,
+          .pipeline = 2,
+          .shares_rows = true,
+          .distributed = true,
+          .sharding = "optim_grads_params",
+          .experts = 2}},
+        10)),
+    [](const auto& layout) { return layout.param.name(); });
+
+// So do those that have other experts.
+TEST_P(ExpertsLayouts, AsOneRank) {
+  train_with(of_experts("alone", {}));
+  train_with(of_experts("divided", GetParam()));
   expect_same_run("divided", "alone");
-  run("alone-biased", true, 1, 1);
-  run("divided-biased", true, 2, 1);
-  expect_same_run("divided-biased", "alone-biased");
-  run("stages-biased", true, 1, 2);
-  expect_same_run("stages-biased", "alone-biased");
 }
 
-// And those of adapters, whose model never changes, with words that two stages have.
+// And those with the biases of experts that each step gives them, or with other layers of these.
+TEST_F(ExpertsDrawing, WithBiases) {
+  const auto run = [&](const std::string& name, const FinetuneLayout& layout) {
+    PolicyOptions o = of_experts(name, layout);
+    o.model.moe_router_score_function = "sigmoid";
+    o.model.moe_router_enable_expert_bias = true;
+    o.model.moe_router_bias_update_rate = 0.3;
+    train_with(o);
+  };
+  run("alone", {});
+  run("divided", {.data = 2, .experts = 2});
+  expect_same_run("divided", "alone");
+  run("stages", {.pipeline = 2});
+  expect_same_run("stages", "alone");
+}
+
+// So do those of adapters, whose model never changes, with words that two stages have.
 TEST_F(SameDrawing, OfAdaptersOfADividedModel) {
   PolicyOptions start = exact("start");
   start.model.untie_embeddings_and_output_weights = false;
