@@ -1,0 +1,77 @@
+#!/bin/bash
+# What mt-finetune trains beside texts alone, on a GPU: a LLaVA with images, with the losses of the CPU and the bits of a run that does
+# not stop, whose words are the CPU's, too; and a model that learns from its own texts, from stored ones as the CPU does, and from drawn
+# ones as from those that it kept.
+#
+#   tests/train/finetune_gpu_test.sh BIN    the folder with mt-finetune; exit code 125 without a GPU
+set -eu -o pipefail
+bin=$(realpath "$1")
+testdata=$(realpath "$(dirname "$0")/../../testdata")
+nvidia-smi -L > /dev/null 2>&1 || exit 125
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+failed=0
+steps() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*"grad_norm":\([^,}]*\).*/\1 \2/p' "$1"; }
+near() {  # NAME STEPS LOSS NORM: how far the steps of second are from those of first, and at most may be
+  paste -d ' ' <(steps first) <(steps second) | awk -v name="$1" -v steps="$2" -v loss="$3" -v norm="$4" '
+    function apart(a, b) { return (a > b ? a - b : b - a) / (a < 0 ? -a : a + 1e-9) }
+    NF != 4 { bad = 1 }
+    apart($1, $3) > losses { losses = apart($1, $3) }
+    apart($2, $4) > norms { norms = apart($2, $4) }
+    END {
+      bad = bad || NR != steps || !(losses <= loss && norms <= norm)
+      print name ": losses " losses + 0 ", norms " norms + 0 (bad ? ", but may be " loss ", " norm " (" NR " steps)" : "")
+      exit bad
+    }' || failed=1
+}
+
+mkdir data
+cp "$testdata"/images/{rgb8.png,palette8.png,rgba8.png,444.jpg} data
+cat > data/lines.jsonl <<'END'
+{"messages":[{"role":"user","content":"<image>A?"},{"role":"assistant","content":"cat"}],"images":["rgb8.png"]}
+{"messages":[{"role":"user","content":[{"type":"image"},{"type":"text","text":"or"},{"type":"image"}]},{"role":"assistant","content":"dog."}],"images":["palette8.png","rgba8.png"]}
+{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"yes"}]}
+{"messages":[{"role":"user","content":"B<image>"},{"role":"assistant","content":"no"}],"images":["444.jpg"]}
+END
+for tower in llava llava-siglip; do
+  model=$testdata/models/$tower
+  sft() {
+    "$bin/mt-finetune" sft --load "${from:-$model}" --train-data data/lines.jsonl --valid-split 0 --seq-length 56 --no-shuffle --packing none \
+      --micro-batch-size 2 --global-batch-size 2 --lr 1e-3 --min-lr 1e-3 --lr-decay-style constant --lr-warmup-fraction 0 \
+      --adam-eps 1e-5 --train-iters 4 --eval-iters 0 --log-interval 1 --quiet --json "$@"
+  }
+  for options in '' --freeze-LM '--freeze-LM --freeze-ViT'; do
+    read -ra more <<< "$options"
+    sft --device cpu --dtype fp32 "${more[@]}" > first
+    sft --device cuda --dtype fp32 "${more[@]}" > second
+    near "$tower $options" 4 1e-5 1e-4
+    sft --device cuda --bf16 "${more[@]}" > second
+    near "$tower $options, bf16" 4 3e-2 1e-1
+  done
+  sft --device cuda --bf16 --save "$tower-once" > first
+  sft --device cuda --bf16 --save "$tower-twice" --exit-interval 2 > /dev/null
+  from=$tower-twice sft --device cuda --bf16 --save "$tower-twice" > /dev/null
+  "$bin/mt-convert" diff "$tower-once" "$tower-twice" && echo "$tower: goes on with the same bits" || failed=1
+  for device in cpu cuda; do
+    "$bin/mt-generate" --load "$model" --device "$device" --dtype fp32 --temperature 0 --num-tokens 12 --json "USER: <image>A?
+ASSISTANT:" --image data/444.jpg | grep -o '"token_ids":[^]]*' > "$device"
+  done
+  diff cpu cuda && echo "$tower: the same words" || failed=1
+done
+
+grpo() {
+  "$bin/mt-finetune" grpo --load "$testdata/trl/llama" --num-generations 4 --global-batch-size 8 --micro-batch-size 4 --seq-length 32 \
+    --train-iters 4 --lr 1e-3 --lr-decay-style constant --adam-eps 1e-5 --log-interval 1 --progress none --quiet --json "$@"
+}
+echo '{"prompt":"Mia has"}' > prompts.jsonl
+for dtype in fp32 bf16; do
+  grpo --device cuda --dtype "$dtype" --prompts prompts.jsonl --reward "cmd:jq -c '{id, reward: (1 / (1 + (.response | length)))}'" \
+    --max-completion-length 12 --save "drawn-$dtype" --save-rollouts "kept-$dtype" > first
+  grpo --device cuda --dtype "$dtype" --rollouts "kept-$dtype"/*.jsonl --save "stored-$dtype" > second
+  "$bin/mt-convert" diff "drawn-$dtype" "stored-$dtype" && echo "grpo, $dtype: learns from kept texts as from drawn ones" || failed=1
+done
+grpo --device cpu --dtype fp32 --rollouts kept-fp32/*.jsonl > first
+grpo --device cuda --dtype fp32 --rollouts kept-fp32/*.jsonl > second
+near grpo 4 1e-4 1e-4
+exit $failed
