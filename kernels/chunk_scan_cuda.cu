@@ -1,6 +1,6 @@
 // The plain form: one thread or one block makes each sum, in order, and all is f32 but for what is
 // read and stored.
-#include "kernels/chunk_scan_cuda.cuh"
+#include "kernels/chunk_scan_hopper.cuh"
 
 namespace mt::cuda {
 
@@ -110,7 +110,9 @@ std::size_t chunk_scan_work(const MambaShape& s) {
   Scan<float> in{};
   in.s = s;
   take(in, tables);
-  return tables.bytes();
+  std::size_t bytes = tables.bytes();
+  if constexpr (kHopper) bytes = std::max(bytes, hopper::forward_work(s));
+  return bytes;
 }
 
 template <class T>
@@ -120,6 +122,8 @@ void chunk_scan_forward(T* y, const T* mixed, const T* projected, const ScanWeig
   if (s.tokens() == 0) return;
   Tables tables(work);
   Scan<T> in{mixed, projected, weights, first_key, s};
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::fit(in, y)) return hopper::forward(y, in, ends, work, stream);
   take(in, tables);
   find_states(in, ends, stream);
   output_kernel<<<of_heads(s.tokens(), s), kOfToken, 0, stream>>>(y, in);

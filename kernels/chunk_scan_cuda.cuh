@@ -103,6 +103,31 @@ __device__ void for_pairs(const Scan<T>& in, const PairSum& sum) {
   if (i < k.size && j <= i) sum(k, at % s.groups, i, j);
 }
 
+// ScanBackward: the same for the backward, with the names of kernels/chunk_scan.h.
+template <class T>
+struct ScanBackward {
+  Scan<T> in;
+  const T* dy;
+  T *d_mixed, *d_projected;
+  float* d_states = nullptr;  // dS_out of each chunk, as Scan's states
+  float* d_pairs = nullptr;   // K, as Scan's pairs
+  // [tokens, heads]
+  float* da = nullptr;       // dy V - dt x G
+  float* by_step = nullptr;  // x G
+  float* out = nullptr;      // the part of dt x G that comes of dS_out
+  float* skip = nullptr;     // dy x
+  // [all chunks, heads]
+  float* carried = nullptr;                                           // e^a_last <dS_out, S>
+  float *sum_bias = nullptr, *sum_a_log = nullptr, *sum_d = nullptr;  // gradients of one chunk
+
+  __device__ float of_y(std::int64_t token, std::int64_t head, std::int64_t p) const {
+    return to_float(dy[token * in.s.inner() + head * in.s.head_dim + p]);
+  }
+  __device__ float* d_state(const Chunk& k, std::int64_t head) const {
+    return d_states + (k.number * in.s.heads + head) * in.s.state();
+  }
+};
+
 // Returns y - D x of token i in channel p.  factor[j] = (C[i] B[j]) e^(a[i] - a[j]) dt[j].
 template <class T>
 __device__ float read(const Scan<T>& in, const Chunk& k, std::int64_t head, std::int64_t i,
@@ -146,14 +171,28 @@ class Tables {
 };
 
 inline std::int64_t all_chunks(const MambaShape& s) { return s.sequences * s.chunks(); }
+inline std::int64_t pairs_of(const MambaShape& s) {
+  return all_chunks(s) * s.groups * s.chunk * s.chunk;
+}
 
 template <class T>
 void take(Scan<T>& in, Tables& tables) {
   const MambaShape& s = in.s;
   in.dt = tables.take(s.tokens() * s.heads);
   in.a = tables.take(s.tokens() * s.heads);
-  in.pairs = tables.take(all_chunks(s) * s.groups * s.chunk * s.chunk);
+  in.pairs = tables.take(pairs_of(s));
   in.states = tables.take(all_chunks(s) * s.heads * s.state());
+}
+
+template <class T>
+void take(ScanBackward<T>& g, Tables& tables) {
+  take(g.in, tables);
+  const MambaShape& s = g.in.s;
+  g.d_states = tables.take(all_chunks(s) * s.heads * s.state());
+  for (float** table : {&g.da, &g.by_step, &g.out, &g.skip})
+    *table = tables.take(s.tokens() * s.heads);
+  for (float** table : {&g.carried, &g.sum_bias, &g.sum_a_log, &g.sum_d})
+    *table = tables.take(all_chunks(s) * s.heads);
 }
 
 inline unsigned of_heads(std::int64_t count, const MambaShape& s) {
@@ -163,5 +202,15 @@ inline unsigned of_heads(std::int64_t count, const MambaShape& s) {
 // Fills the tables, last those of the states that come into chunks.
 template <class T>
 void find_states(const Scan<T>& in, const ScanEnds<float>& ends, cudaStream_t stream);
+
+// Adds up what chunks have of the gradients.
+template <class G, class T>
+void add_gradients(const ScanGradients<G>& gradients, const ScanBackward<T>& g,
+                   cudaStream_t stream) {
+  const MambaShape& s = g.in.s;
+  add_parts<G>(gradients.dt_bias, nullptr, g.sum_bias, all_chunks(s), s.heads, stream);
+  add_parts<G>(gradients.a_log, nullptr, g.sum_a_log, all_chunks(s), s.heads, stream);
+  add_parts<G>(gradients.d, nullptr, g.sum_d, all_chunks(s), s.heads, stream);
+}
 
 }  // namespace mt::cuda::scan

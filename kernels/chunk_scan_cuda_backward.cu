@@ -1,36 +1,11 @@
 // The backward in the plain form, as chunk_scan_cuda.cu has the forward.
-#include "kernels/chunk_scan_cuda.cuh"
+#include "kernels/chunk_scan_hopper.cuh"
 
 namespace mt::cuda {
 
 namespace {
 
 using namespace scan;
-
-// ScanBackward: the same for the backward, with the names of kernels/chunk_scan.h.
-template <class T>
-struct ScanBackward {
-  Scan<T> in;
-  const T* dy;
-  T *d_mixed, *d_projected;
-  float* d_states = nullptr;  // dS_out of each chunk, as Scan's states
-  float* d_pairs = nullptr;   // K, as Scan's pairs
-  // [tokens, heads]
-  float* da = nullptr;       // dy V - dt x G
-  float* by_step = nullptr;  // x G
-  float* out = nullptr;      // the part of dt x G that comes of dS_out
-  float* skip = nullptr;     // dy x
-  // [all chunks, heads]
-  float* carried = nullptr;                                           // e^a_last <dS_out, S>
-  float *sum_bias = nullptr, *sum_a_log = nullptr, *sum_d = nullptr;  // gradients of one chunk
-
-  __device__ float of_y(std::int64_t token, std::int64_t head, std::int64_t p) const {
-    return to_float(dy[token * in.s.inner() + head * in.s.head_dim + p]);
-  }
-  __device__ float* d_state(const Chunk& k, std::int64_t head) const {
-    return d_states + (k.number * in.s.heads + head) * in.s.state();
-  }
-};
 
 template <class T>  // as states_kernel: what a chunk adds to the gradient of the state before it
 __global__ void states_backward_kernel(const ScanBackward<T> g) {
@@ -191,18 +166,6 @@ __global__ void groups_backward_kernel(const ScanBackward<T> g) {
   row[s.c_of_mixed()] = static_cast<T>(dc);
 }
 
-template <class T>
-void take(ScanBackward<T>& g, Tables& tables) {
-  take(g.in, tables);
-  const MambaShape& s = g.in.s;
-  g.d_pairs = tables.take(all_chunks(s) * s.groups * s.chunk * s.chunk);
-  g.d_states = tables.take(all_chunks(s) * s.heads * s.state());
-  for (float** table : {&g.da, &g.by_step, &g.out, &g.skip})
-    *table = tables.take(s.tokens() * s.heads);
-  for (float** table : {&g.carried, &g.sum_bias, &g.sum_a_log, &g.sum_d})
-    *table = tables.take(all_chunks(s) * s.heads);
-}
-
 }  // namespace
 
 std::size_t chunk_scan_backward_work(const MambaShape& s) {
@@ -210,7 +173,10 @@ std::size_t chunk_scan_backward_work(const MambaShape& s) {
   ScanBackward<float> g{};
   g.in.s = s;
   take(g, tables);
-  return tables.bytes();
+  g.d_pairs = tables.take(pairs_of(s));
+  std::size_t bytes = tables.bytes();
+  if constexpr (kHopper) bytes = std::max(bytes, hopper::backward_work(s));
+  return bytes;
 }
 
 template <class T, class G>
@@ -224,7 +190,11 @@ void chunk_scan_backward(T* d_mixed, T* d_projected, const ScanGradients<G>& gra
                     .dy = dy,
                     .d_mixed = d_mixed,
                     .d_projected = d_projected};
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::fit(g.in, dy) && aligned(d_mixed))
+      return hopper::backward(g, gradients, work, stream);
   take(g, tables);
+  g.d_pairs = tables.take(pairs_of(s));
   const std::int64_t chunks = all_chunks(s);
   find_states(g.in, {}, stream);
   states_backward_kernel<<<of_heads(chunks, s), kThreads, 0, stream>>>(g);
@@ -236,9 +206,7 @@ void chunk_scan_backward(T* d_mixed, T* d_projected, const ScanGradients<G>& gra
       g);
   groups_backward_kernel<<<blocks_for(s.tokens() * s.states()), kThreads, 0, stream>>>(g);
   check(cudaGetLastError());
-  add_parts<G>(gradients.dt_bias, nullptr, g.sum_bias, chunks, s.heads, stream);
-  add_parts<G>(gradients.a_log, nullptr, g.sum_a_log, chunks, s.heads, stream);
-  add_parts<G>(gradients.d, nullptr, g.sum_d, chunks, s.heads, stream);
+  add_gradients(gradients, g, stream);
 }
 
 #define INSTANTIATE(T, G)                                                                          \

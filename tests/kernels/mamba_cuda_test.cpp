@@ -60,6 +60,7 @@ std::vector<Case> cases() {
         .chunk = 16}},
       {{.sequences = 2, .length = 200, .heads = 4, .head_dim = 64, .groups = 2, .state_dim = 128},
        63},
+      {{.sequences = 1, .length = 300, .heads = 20, .head_dim = 64, .groups = 2, .state_dim = 128}},
       {{.sequences = 1,
         .length = 300,
         .heads = 8,
@@ -167,15 +168,9 @@ TYPED_TEST(MambaCuda, Scan) {
 }
 
 // Pieces of sequences, with their states in slots of a cache between them.
-TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
-  using T = TypeParam;
-  Mixer<double> whole({.sequences = 2,
-                       .length = 40,
-                       .heads = 2,
-                       .head_dim = 8,
-                       .groups = 1,
-                       .state_dim = 16,
-                       .chunk = 16});
+template <class T>
+void check_pieces(const MambaShape& shape, const std::vector<std::int64_t>& lengths) {
+  Mixer<double> whole(shape);
   (void)OnDevice<T>(whole);  // rounds
   const MambaShape& s = whole.s;
   const Numbers<T> conv_cache(4 * 3 * s.mixed());
@@ -183,7 +178,7 @@ TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
   const DeviceArray<std::int32_t> slots(std::vector<std::int32_t>{3, 1});
   const Doubles mixed = whole.convolve(), y = whole.scan();
   std::int64_t begin = 0;
-  for (const std::int64_t length : {1, 20, 2, 1, 16}) {
+  for (const std::int64_t length : lengths) {
     Mixer<double> piece = whole.piece(begin, length);
     const OnDevice<T> there(piece);
     std::vector<std::int32_t> at;
@@ -205,6 +200,20 @@ TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
   }
   EXPECT_TRUE(std::isnan(states.values().front()));  // another's slot
   EXPECT_TRUE(std::isnan(conv_cache.values().front()));
+}
+
+TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
+  check_pieces<TypeParam>({.sequences = 2,
+                           .length = 40,
+                           .heads = 2,
+                           .head_dim = 8,
+                           .groups = 1,
+                           .state_dim = 16,
+                           .chunk = 16},
+                          {1, 20, 2, 1, 16});
+  check_pieces<TypeParam>(
+      {.sequences = 2, .length = 300, .heads = 3, .head_dim = 64, .groups = 1, .state_dim = 128},
+      {40, 1, 140, 119});
 }
 
 // Copies, and sums of a few numbers, as the CPU's.
