@@ -185,8 +185,7 @@ void take(Scan<T>& in, Tables& tables) {
 }
 
 template <class T>
-void take(ScanBackward<T>& g, Tables& tables) {
-  take(g.in, tables);
+void take_gradients(ScanBackward<T>& g, Tables& tables) {
   const MambaShape& s = g.in.s;
   g.d_states = tables.take(all_chunks(s) * s.heads * s.state());
   for (float** table : {&g.da, &g.by_step, &g.out, &g.skip})

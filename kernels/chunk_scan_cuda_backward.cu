@@ -172,7 +172,8 @@ std::size_t chunk_scan_backward_work(const MambaShape& s) {
   Tables tables(nullptr);
   ScanBackward<float> g{};
   g.in.s = s;
-  take(g, tables);
+  take(g.in, tables);
+  take_gradients(g, tables);
   g.d_pairs = tables.take(pairs_of(s));
   std::size_t bytes = tables.bytes();
   if constexpr (kHopper) bytes = std::max(bytes, hopper::backward_work(s));
@@ -193,7 +194,8 @@ void chunk_scan_backward(T* d_mixed, T* d_projected, const ScanGradients<G>& gra
   if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (hopper::fit(g.in, dy) && aligned(d_mixed))
       return hopper::backward(g, gradients, work, stream);
-  take(g, tables);
+  take(g.in, tables);
+  take_gradients(g, tables);
   g.d_pairs = tables.take(pairs_of(s));
   const std::int64_t chunks = all_chunks(s);
   find_states(g.in, {}, stream);

@@ -4,8 +4,8 @@
 namespace mt::cuda::scan::hopper {
 namespace {
 
-// As steps_kernel: dt, and the sums of dt A.  A block for each chunk and kHeads heads.
-__global__ __launch_bounds__(kThreads) void steps_kernel(const Scan<bf16> in, int blocks_of_heads) {
+// What heads have of tokens.  A block for each chunk and kHeads heads.
+__global__ __launch_bounds__(kThreads) void steps_kernel(const HopperScan in, int blocks_of_heads) {
   __shared__ WarpSums shared;
   const MambaShape& s = in.s;
   const Chunk k = in.chunk(blockIdx.x / blocks_of_heads);
@@ -13,21 +13,37 @@ __global__ __launch_bounds__(kThreads) void steps_kernel(const Scan<bf16> in, in
   const bool there = head < s.heads;
   const float decay = there ? in.decay(head) : 0;
   const int begin = static_cast<int>(threadIdx.x) / 32 * kOfWarp;
-  float dt[kOfWarp], sum = 0;
+  float dt[kOfWarp], sum = 0, last;
 #pragma unroll
   for (int i = 0; i < kOfWarp; ++i) {
-    const float raw = there && begin + i < k.size ? in.raw(k.token(begin + i, s), head) : 0;
+    dt[i] = 0;
+    if (!there || begin + i >= k.size) continue;
+    const float raw = in.raw(k.token(begin + i, s), head);
     dt[i] = fmaxf(raw, 0) + log1pf(expf(-fabsf(raw)));
     sum += dt[i] * decay;
   }
-  float a = shared.before(sum);
+  float a = shared.before(sum, last);
   if (!there) return;
+  HeadTokens& of = in.of(k, head);
+  const std::int64_t seen = k.first(k.size - 1);
+  float sums[kOfWarp], before[kOfWarp], end[kOfWarp];
 #pragma unroll
   for (int i = 0; i < kOfWarp; ++i) {
-    if (begin + i >= k.size) break;
-    const std::int64_t at = k.token(begin + i, s) * s.heads + head;
-    in.dt[at] = dt[i];
-    in.a[at] = a += dt[i] * decay;
+    const int t = begin + i;
+    sums[i] = a += dt[i] * decay;
+    before[i] = t < k.size && k.sees_before(t) ? expf(a) : 0;
+    end[i] = t < k.size && t >= seen ? expf(last - a) : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < kOfWarp; i += 4) {
+    const auto put = [&](float(&to)[kRows], const float(&from)[kOfWarp]) {
+      *reinterpret_cast<float4*>(&to[begin + i]) =
+          make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]);
+    };
+    put(of.a, sums);
+    put(of.dt, dt);
+    put(of.from_before, before);
+    put(of.to_end, end);
   }
 }
 
@@ -36,7 +52,7 @@ struct Pairs {
 };
 
 // C B^T of each chunk and group.
-__global__ __launch_bounds__(kThreads) void pairs_kernel(const Scan<bf16> in) {
+__global__ __launch_bounds__(kThreads) void pairs_kernel(const HopperScan in) {
   extern __shared__ __align__(16) unsigned char bytes[];
   Pairs& shared = *reinterpret_cast<Pairs*>(bytes);
   const MambaShape& s = in.s;
@@ -69,7 +85,7 @@ struct States {
 };
 
 // What a chunk adds to the state behind it, or to the gradient of the one before it.
-__global__ __launch_bounds__(kThreads, 2) void states_kernel(const Scan<bf16> in,
+__global__ __launch_bounds__(kThreads, 2) void states_kernel(const HopperScan in,
                                                              const StateSums of) {
   extern __shared__ __align__(16) unsigned char bytes[];
   States& shared = *reinterpret_cast<States*>(bytes);
@@ -81,11 +97,9 @@ __global__ __launch_bounds__(kThreads, 2) void states_kernel(const Scan<bf16> in
   load_tile<kStates>(shared.b, in.mixed + token * s.mixed() + of.column + in.group(head) * kStates,
                      s.mixed(), static_cast<int>(k.size));
   copies_commit();
+  const HeadTokens& tokens = in.of(k, head);
   for (int j = static_cast<int>(threadIdx.x); j < kRows; j += kThreads)
-    shared.factor[j] = j >= k.size ? 0
-                       : of.backward
-                           ? in.from_before(k, head, j)
-                           : in.to_end(k, head, j) * in.dt[k.token(j, s) * s.heads + head];
+    shared.factor[j] = of.backward ? tokens.from_before[j] : tokens.to_end[j] * tokens.dt[j];
   copies_wait();
   __syncthreads();
   // A warp has 16 channels and half of the elements.
@@ -125,35 +139,19 @@ __global__ __launch_bounds__(kThreads, 2) void states_kernel(const Scan<bf16> in
   });
 }
 
-// A thread for each element of each sequence's states; what several chunks add is on its way at
-// once.
-constexpr int kAhead = 8;
-
-__global__ void pass_kernel(const Scan<bf16> in, const ScanEnds<float> ends) {
+// A thread for each four elements of each sequence's states.
+__global__ __launch_bounds__(kThreads) void pass_kernel(const HopperScan in,
+                                                        const ScanEnds<float> ends) {
   const MambaShape& s = in.s;
-  const std::int64_t of_sequence = s.heads * s.state(), at = thread_number() % of_sequence,
-                     sequence = thread_number() / of_sequence, head = at / s.state();
+  const std::int64_t of_sequence = s.heads * s.state() / 4, at = thread_number() % of_sequence,
+                     sequence = thread_number() / of_sequence, head = at * 4 / s.state();
   if (sequence >= s.sequences) return;
   const bool had = ends.before && !ends.slots.begins(sequence, s.length);
-  float state = had ? ends.before[ends.slots.of(sequence) * of_sequence + at] : 0;
-  float* const states = in.states + sequence * s.chunks() * of_sequence + at;
-  for (std::int64_t first = 0; first < s.chunks(); first += kAhead) {
-    float added[kAhead], kept[kAhead];
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      if (first + n >= s.chunks()) break;
-      const Chunk k = in.chunk(sequence * s.chunks() + first + n);
-      added[n] = states[(first + n) * of_sequence];
-      kept[n] = in.from_before(k, head, k.size - 1);
-    }
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      if (first + n >= s.chunks()) break;
-      states[(first + n) * of_sequence] = state;
-      state = kept[n] * state + added[n];
-    }
-  }
-  if (ends.after) ends.after[ends.slots.of(sequence) * of_sequence + at] = state;
+  const std::int64_t slot = ends.slots.of(sequence) * of_sequence + at;
+  float4 state = had ? reinterpret_cast<const float4*>(ends.before)[slot] : float4{};
+  state =
+      pass(reinterpret_cast<float4*>(in.states), state, in, of_sequence, at, sequence, head, false);
+  if (ends.after) reinterpret_cast<float4*>(ends.after)[slot] = state;
 }
 
 struct Output {
@@ -163,8 +161,10 @@ struct Output {
   OfTokens tokens;
 };
 
+constexpr int kPairsAhead = 2;  // tiles of pairs on their way
+
 // y of a chunk and head; a warp has 16 tokens.
-__global__ __launch_bounds__(kThreads, 2) void output_kernel(bf16* y, const Scan<bf16> in) {
+__global__ __launch_bounds__(kThreads, 2) void output_kernel(bf16* y, const HopperScan in) {
   extern __shared__ __align__(16) unsigned char bytes[];
   Output& shared = *reinterpret_cast<Output*>(bytes);
   const MambaShape& s = in.s;
@@ -174,25 +174,38 @@ __global__ __launch_bounds__(kThreads, 2) void output_kernel(bf16* y, const Scan
   const int size = static_cast<int>(k.size);
   load_tile<kChannels>(shared.x, row + head * kChannels, s.mixed(), size);
   load_tile<kStates>(shared.c, row + s.c_of_mixed() + group * kStates, s.mixed(), size);
-  copies_commit();
   shared.tokens.load(in, k, head);
+  copies_commit();
+  shared.tokens.load_first(k);
+  const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
+  float pairs[kPairsAhead][8];
+  const auto fetch = [&](int tile) {
+    if (tile > warp) return;
+    for_elements<16>(begin, tile * 16, [&](int n, int i, int j) {
+      if (n % 2 != 0) return;
+      const float2 two = *reinterpret_cast<const float2*>(in.pair_row(k, group, i) + j);
+      pairs[tile % kPairsAhead][n] = two.x;
+      pairs[tile % kPairsAhead][n + 1] = two.y;
+    });
+  };
+#pragma unroll
+  for (int tile = 0; tile < kPairsAhead; ++tile) fetch(tile);
   load_state(shared.state, in.state(k, head));
   copies_wait();
   __syncthreads();
-
-  const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
   const OfTokens& tokens = shared.tokens;
   float sums[kChannels / 2] = {};
   multiply_rows<kStates, kChannels>(sums, shared.c[begin], shared.state.high[0]);
   multiply_rows<kStates, kChannels>(sums, shared.c[begin], shared.state.low[0]);
   for_elements<kChannels>(begin, 0, [&](int i, int t, int) { sums[i] *= tokens.from_before[t]; });
-  for (int tile = 0; tile <= warp; ++tile) {
+#pragma unroll
+  for (int tile = 0; tile < kWarps; ++tile) {
+    if (tile > warp) break;
     float factors[8];
     for_elements<16>(begin, tile * 16, [&](int n, int i, int j) {
-      factors[n] = tokens.sees(i, j) ? in.pair_row(k, group, i)[j] *
-                                           expf(tokens.a[i] - tokens.a[j]) * tokens.dt[j]
-                                     : 0;
+      factors[n] = pairs[tile % kPairsAhead][n] * (tokens.passed(i, j) * tokens.dt[j]);
     });
+    fetch(tile + kPairsAhead);
     multiply_split<kOfChannels, kChannels>(sums, factors, shared.x[tile * 16]);
   }
   const float skip = to_float(in.weights.d[head]);
@@ -206,11 +219,11 @@ __global__ __launch_bounds__(kThreads, 2) void output_kernel(bf16* y, const Scan
 
 }  // namespace
 
-void sum_states(const Scan<bf16>& in, const StateSums& of, cudaStream_t stream) {
+void sum_states(const HopperScan& in, const StateSums& of, cudaStream_t stream) {
   launch<States>(states_kernel, all_chunks(in.s) * in.s.heads, stream, in, of);
 }
 
-void find_states(const Scan<bf16>& in, const ScanEnds<float>& ends, cudaStream_t stream) {
+void find_states(const HopperScan& in, const ScanEnds<float>& ends, cudaStream_t stream) {
   const MambaShape& s = in.s;
   const auto blocks_of_heads = static_cast<int>(ceil_div(s.heads, kHeads));
   steps_kernel<<<static_cast<unsigned>(all_chunks(s) * blocks_of_heads), kThreads, 0, stream>>>(
@@ -218,21 +231,23 @@ void find_states(const Scan<bf16>& in, const ScanEnds<float>& ends, cudaStream_t
   launch<Pairs>(pairs_kernel, all_chunks(s) * s.groups, stream, in);
   sum_states(in, {.rows = in.mixed, .row = s.mixed(), .column = s.b_of_mixed(), .sums = in.states},
              stream);
-  pass_kernel<<<blocks_for(s.sequences * s.heads * s.state()), kThreads, 0, stream>>>(in, ends);
+  pass_kernel<<<blocks_for(s.sequences * s.heads * s.state() / 4), kThreads, 0, stream>>>(in, ends);
   check(cudaGetLastError());
 }
 
 std::size_t forward_work(const MambaShape& s) {
   if (!fit(s)) return 0;
   Tables tables(nullptr);
-  Scan<bf16> in{};
+  HopperScan in{};
   in.s = with_chunks(s);
   take(in, tables);
   return tables.bytes();
 }
 
-void forward(bf16* y, Scan<bf16> in, const ScanEnds<float>& ends, void* work, cudaStream_t stream) {
-  in.s = with_chunks(in.s);
+void forward(bf16* y, const Scan<bf16>& of, const ScanEnds<float>& ends, void* work,
+             cudaStream_t stream) {
+  HopperScan in{of};
+  in.s = with_chunks(of.s);
   Tables tables(work);
   take(in, tables);
   find_states(in, ends, stream);

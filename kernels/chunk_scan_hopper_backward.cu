@@ -7,9 +7,10 @@ namespace mt::cuda::scan::hopper {
 namespace {
 
 constexpr int kOfSlice = 8;  // heads of a block
-constexpr int kAhead = 8;    // chunks
+constexpr int kOfPairs = kRows + 4;
 
 struct Backward : ScanBackward<bf16> {
+  HopperScan scan;                   // `in` with its tables
   std::int64_t slices = 0;           // of a group's heads
   float *b = nullptr, *c = nullptr;  // the gradients of B and C: [slices, tokens, states()]
 };
@@ -35,6 +36,7 @@ struct Memory {
     StateTile other;  // B, or C
   };
   OfTokens tokens;
+  float pairs[kRows][kOfPairs];  // C B^T
   float of_warp[kWarps];
 };
 
@@ -47,6 +49,16 @@ __device__ void load_states(StateTile& to, const Backward& g, const Part& part,
   copies_commit();
 }
 
+// What all heads of the block have in common.
+__device__ void load_group(Memory& shared, const Backward& g, const Part& part,
+                           std::int64_t column) {
+  load_states(shared.own, g, part, column);
+  shared.tokens.load_first(part.k);
+  const float* const pairs = g.scan.pair_row(part.k, part.group, 0);
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < kRows * kRows; i += kThreads * 4)
+    copy_16_bytes(&shared.pairs[i / kRows][i % kRows], pairs + i);
+}
+
 // All that a head has, once what the head before had has been read; as load_state().
 __device__ float load_head(Memory& shared, const Backward& g, const Part& part, std::int64_t head,
                            const float* state, const float* beside = nullptr) {
@@ -57,8 +69,8 @@ __device__ float load_head(Memory& shared, const Backward& g, const Part& part, 
                        static_cast<int>(part.k.size));
   load_tile<kChannels>(shared.dy, g.dy + token * s.inner() + head * kChannels, s.inner(),
                        static_cast<int>(part.k.size));
+  shared.tokens.load(g.scan, part.k, head);
   copies_commit();
-  shared.tokens.load(g.in, part.k, head);
   const float product = load_state(shared.state, state, beside);
   copies_wait();
   __syncthreads();
@@ -94,11 +106,11 @@ __global__ __launch_bounds__(kThreads, 1) void readers_kernel(const Backward g) 
   const Part part(g);
   const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
   const OfTokens& tokens = shared.tokens;
-  load_states(shared.own, g, part, s.c_of_mixed());
+  load_group(shared, g, part, s.c_of_mixed());
   float dc[kStates / 2] = {}, products[kWarps][8] = {};
   for (std::int64_t head = part.first_head; head < part.end_head; ++head) {
     float carried =
-        load_head(shared, g, part, head, g.in.state(part.k, head), g.d_state(part.k, head));
+        load_head(shared, g, part, head, g.scan.state(part.k, head), g.d_state(part.k, head));
     carried = over_block(carried, shared.of_warp);
     if (threadIdx.x == 0)
       g.carried[part.k.number * s.heads + head] = tokens.from_before[part.k.size - 1] * carried;
@@ -122,10 +134,9 @@ __global__ __launch_bounds__(kThreads, 1) void readers_kernel(const Backward g) 
       float dy_x[8] = {};
       multiply_tile<kOfChannels, kChannels>(dy_x, dy, shared.x[tile * 16]);
       for_elements<16>(begin, tile * 16, [&](int e, int i, int j) {
-        if (!tokens.sees(i, j)) return;
-        const float passed = dy_x[e] * expf(tokens.a[i] - tokens.a[j]) * tokens.dt[j];
+        const float passed = dy_x[e] * (tokens.passed(i, j) * tokens.dt[j]);
         products[tile][e] += passed;
-        dy_v[e / 2 % 2] += passed * g.in.pair_row(part.k, part.group, i)[j];
+        dy_v[e / 2 % 2] += passed * shared.pairs[i][j];
       });
     }
     for (int r = 0; r < 2; ++r) {
@@ -145,7 +156,7 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
   const Part part(g);
   const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
   const OfTokens& tokens = shared.tokens;
-  load_states(shared.own, g, part, s.b_of_mixed());
+  load_group(shared, g, part, s.b_of_mixed());
   float db[kStates / 2] = {}, products[kWarps][8] = {};
   for (std::int64_t head = part.first_head; head < part.end_head; ++head) {
     load_head(shared, g, part, head, g.d_state(part.k, head));
@@ -174,11 +185,9 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
       float of_pairs[8] = {}, factors[8];
       multiply_tile<kOfChannels, kChannels>(of_pairs, x, shared.dy[tile * 16]);
       for_elements<16>(begin, tile * 16, [&](int e, int j, int i) {
-        factors[e] = 0;
-        if (!tokens.sees(i, j)) return;
-        const float passed = expf(tokens.a[i] - tokens.a[j]);
+        const float passed = tokens.passed(i, j);
         products[tile][e] += of_pairs[e] * passed * tokens.dt[j];
-        factors[e] = passed * g.in.pair_row(part.k, part.group, i)[j];
+        factors[e] = passed * shared.pairs[i][j];
         x_g[e / 2 % 2] +=
             factors[e] * of_pairs[e];  // what dy V has, to f32, as they are subtracted
       });
@@ -209,33 +218,17 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
 }
 
 // As pass_kernel, from the last chunk on.
-__global__ void pass_backward_kernel(const ScanBackward<bf16> g) {
+__global__ __launch_bounds__(kThreads) void pass_backward_kernel(const Backward g) {
   const MambaShape& s = g.in.s;
-  const std::int64_t of_sequence = s.heads * s.state(), at = thread_number() % of_sequence,
-                     sequence = thread_number() / of_sequence, head = at / s.state();
-  if (sequence >= s.sequences) return;
-  float* const states = g.d_states + sequence * s.chunks() * of_sequence + at;
-  float d_state = 0;
-  for (std::int64_t end = s.chunks(); end > 0; end -= kAhead) {
-    float added[kAhead], kept[kAhead];
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      if (end - n <= 0) break;
-      const Chunk k = g.in.chunk(sequence * s.chunks() + end - 1 - n);
-      added[n] = states[(end - 1 - n) * of_sequence];
-      kept[n] = g.in.from_before(k, head, k.size - 1);
-    }
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      if (end - n <= 0) break;
-      states[(end - 1 - n) * of_sequence] = d_state;
-      d_state = kept[n] * d_state + added[n];
-    }
-  }
+  const std::int64_t of_sequence = s.heads * s.state() / 4, at = thread_number() % of_sequence,
+                     sequence = thread_number() / of_sequence;
+  if (sequence < s.sequences)
+    pass(reinterpret_cast<float4*>(g.d_states), {}, g.scan, of_sequence, at, sequence,
+         at * 4 / s.state(), true);
 }
 
 // As steps_backward_kernel; the blocks are steps_kernel's.
-__global__ __launch_bounds__(kThreads) void steps_backward_kernel(const ScanBackward<bf16> g,
+__global__ __launch_bounds__(kThreads) void steps_backward_kernel(const Backward g,
                                                                   int blocks_of_heads) {
   __shared__ WarpSums shared[3];
   const MambaShape& s = g.in.s;
@@ -244,19 +237,19 @@ __global__ __launch_bounds__(kThreads) void steps_backward_kernel(const ScanBack
   const bool there = head < s.heads;
   const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * kOfWarp;
   const auto place = [&](int i) { return k.token(begin + i, s) * s.heads + head; };
-  float da[kOfWarp], out = 0, sum = 0;
+  const float* const dt = there ? &g.scan.of(k, head).dt[begin] : nullptr;
+  float da[kOfWarp], out = 0, sum = 0, all_out, all_da;
 #pragma unroll
   for (int i = 0; i < kOfWarp; ++i) {
     da[i] = 0;
     if (!there || begin + i >= k.size) continue;
-    da[i] = g.da[place(i)] - g.in.dt[place(i)] * g.by_step[place(i)];
+    da[i] = g.da[place(i)] - dt[i] * g.by_step[place(i)];
     out += g.out[place(i)];
     sum += da[i];
   }
-  shared[0].of[warp][lane()] = out;
-  float behind = shared[1].before(sum, true);
+  shared[0].before(out, all_out);
+  float behind = shared[1].before(sum, all_da, true) + all_out;
   if (there) behind += g.carried[k.number * s.heads + head];
-  for (const auto& of_warp : shared[0].of) behind += of_warp[lane()];
   const float decay = there ? g.in.decay(head) : 0;
   float bias = 0, a_log = 0, d = 0;
 #pragma unroll
@@ -267,7 +260,7 @@ __global__ __launch_bounds__(kThreads) void steps_backward_kernel(const ScanBack
     const float raw = (decay * behind + g.by_step[place(i)]) / (1 + expf(-g.in.raw(token, head)));
     g.d_projected[token * s.projected() + s.dt_of_projected() + head] = static_cast<bf16>(raw);
     bias += raw;
-    a_log += decay * g.in.dt[place(i)] * behind;
+    a_log += decay * dt[i] * behind;
     d += g.skip[place(i)];
   }
   __syncthreads();
@@ -301,7 +294,9 @@ __global__ void slices_kernel(const Backward g) {
 
 void take_all(Backward& g, Tables& tables) {
   const MambaShape& s = g.in.s = with_chunks(g.in.s);
-  take(g, tables);
+  static_cast<Scan<bf16>&>(g.scan) = g.in;
+  take(g.scan, tables);
+  take_gradients(g, tables);
   g.slices = ceil_div(s.group_heads(), kOfSlice);
   g.b = tables.take(g.slices * s.tokens() * s.states());
   g.c = tables.take(g.slices * s.tokens() * s.states());
@@ -319,21 +314,23 @@ std::size_t backward_work(const MambaShape& s) {
 }
 
 template <class G>
-void backward(ScanBackward<bf16> of, const ScanGradients<G>& gradients, void* work,
+void backward(const ScanBackward<bf16>& of, const ScanGradients<G>& gradients, void* work,
               cudaStream_t stream) {
   Tables tables(work);
-  Backward g{of};
+  Backward g{};
+  static_cast<ScanBackward<bf16>&>(g) = of;
   take_all(g, tables);
   const MambaShape& s = g.in.s;
-  find_states(g.in, {}, stream);
-  sum_states(g.in,
+  find_states(g.scan, {}, stream);
+  sum_states(g.scan,
              {.rows = g.dy,
               .row = s.inner(),
               .column = s.c_of_mixed(),
               .sums = g.d_states,
               .backward = true},
              stream);
-  pass_backward_kernel<<<blocks_for(s.sequences * s.heads * s.state()), kThreads, 0, stream>>>(g);
+  pass_backward_kernel<<<blocks_for(s.sequences * s.heads * s.state() / 4), kThreads, 0, stream>>>(
+      g);
   const std::int64_t parts = all_chunks(s) * s.groups * g.slices;
   launch<Memory>(readers_kernel, parts, stream, g);
   launch<Memory>(writers_kernel, parts, stream, g);
@@ -345,7 +342,7 @@ void backward(ScanBackward<bf16> of, const ScanGradients<G>& gradients, void* wo
   add_gradients(gradients, g, stream);
 }
 
-template void backward(ScanBackward<bf16>, const ScanGradients<float>&, void*, cudaStream_t);
-template void backward(ScanBackward<bf16>, const ScanGradients<bf16>&, void*, cudaStream_t);
+template void backward(const ScanBackward<bf16>&, const ScanGradients<float>&, void*, cudaStream_t);
+template void backward(const ScanBackward<bf16>&, const ScanGradients<bf16>&, void*, cudaStream_t);
 
 }  // namespace mt::cuda::scan::hopper
