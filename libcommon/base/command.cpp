@@ -117,6 +117,12 @@ void CommandLine::option(std::string_view names, OptionTarget value, std::string
   option.default_json = option.json();
 }
 
+void CommandLine::repeated(std::string_view names, std::vector<std::string>* values,
+                           std::string_view metavar, std::string_view help) {
+  option(names, values, metavar, help);
+  table_.options.back().one_each = true;
+}
+
 void CommandLine::flag(std::string_view names, bool* value, std::string_view help) {
   declare(names, Kind::flag, value, help);
 }

@@ -53,6 +53,10 @@ class CommandLine {
   // or a std::vector of std::string, std::int64_t or double.  It must outlive parse().
   void option(std::string_view names, OptionTarget value, std::string_view metavar,
               std::string_view help, Check check = {});
+  // A list of which each value has an option of its own, `--image a.png --image b.png`, so that
+  // what follows may be an argument.
+  void repeated(std::string_view names, std::vector<std::string>* values, std::string_view metavar,
+                std::string_view help);
   void flag(std::string_view names, bool* value, std::string_view help);        // sets true
   void off_switch(std::string_view names, bool* value, std::string_view help);  // sets false
   // A Megatron option whose effect always holds here: accepted, and --print-config says so.  `type`

@@ -60,6 +60,7 @@ struct Option {
   bool required = false;
   bool common = false;             // every program has it
   bool command_line_only = false;  // not to be set by environment or config file
+  bool one_each = false;           // a list, of which each value is given by itself
   bool early = false;              // set before the config file is read
   Source source = Source::fallback;
   std::string origin = "default";     // "command line", "environment MT_X", "config run.yaml:3"

@@ -29,7 +29,7 @@ static std::string metavar(const Option& option) {
   if (!option.has_variable() && option.check.choices.empty())
     return option.check.expected().empty() ? "N" : option.check.expected();
   const std::string one = option.metavar.empty() ? joined_choices(option) : option.metavar;
-  return option.takes_list() ? one + " ..." : one;
+  return option.takes_list() && !option.one_each ? one + " ..." : one;
 }
 
 static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -48,7 +48,7 @@ static std::vector<std::string> join_values(OptionTable& table,
       fail(Exit::usage, option->name(), ": not supported: ", option->help);
     if (option != nullptr && !option->answers_to(argument)) option = nullptr;  // has its value
     std::size_t first = i + 1, last = i + 1;                                   // the values
-    if (option != nullptr && option->takes_list())
+    if (option != nullptr && option->takes_list() && !option->one_each)
       while (last < arguments.size() && !ends_list(arguments[last])) ++last;
     else if (option != nullptr && option->takes_value() && last < arguments.size() &&
              arguments[last] != "--" && table.find(arguments[last]) == nullptr)

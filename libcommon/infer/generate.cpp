@@ -10,9 +10,10 @@ void GenerateOptions::add_to(CommandLine& cl) {
   cl.section("Model");
   cl.option("--load", &load, "PATH", kLoadedModel);
   cl.option("--adapter", &adapter, "DIR", kLoadedAdapter);
-  cl.option("--image", &images, "FILE",
-            "of a LLaVA: JPEG, PNG or WebP images that each PROMPT has places for, <image> say, in "
-            "their order; of JSON lines \"images\" lists them");
+  cl.repeated(
+      "--image", &images, "FILE",
+      "of a LLaVA: a JPEG, PNG or WebP image that each PROMPT has a place for, <image> say; "
+      "several in their order; of JSON lines \"images\" lists them");
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
   tokenizer.add_to(cl);

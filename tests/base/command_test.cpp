@@ -48,6 +48,16 @@ TEST(CommandLine, Lists) {
   EXPECT_EQ(parsed({"--betas", "0.5", "1"}).betas, (std::vector<double>{0.5, 1}));
 }
 
+TEST(CommandLine, ListsWhoseValuesAreGivenOneByOne) {
+  std::vector<std::string> images, prompts;
+  CommandLine cl("mt-x", {"--image", "a", "--image=b", "c", "--image", "d", "e"});
+  cl.positionals("PROMPT", &prompts, "texts", 0);
+  cl.repeated("--image", &images, "FILE", "images");
+  cl.parse();
+  EXPECT_EQ(images, (Arguments{"a", "b", "d"}));
+  EXPECT_EQ(prompts, (Arguments{"c", "e"}));
+}
+
 TEST(CommandLine, Flags) {
   EXPECT_TRUE(parsed({"--bf16"}).bf16);
   EXPECT_FALSE(parsed({"--bf16=false"}).bf16);
