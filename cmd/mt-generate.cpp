@@ -98,10 +98,12 @@ static std::optional<std::string> read_message(bool asks) {
 
 static void run_chat(mt::CommandLine& cl) {
   mt::TalkOptions options;
-  cl.describe("Talk with a trained model.",
-              "Each line of stdin is a message, which the model answers with those before in mind; "
-              "/clear forgets them.  Ctrl-C stops an answer, and ends the program where none is "
-              "made.");
+  cl.describe(
+      "Talk with a trained model.",
+      "Each line of stdin is a message, which the model answers with those before in mind; "
+      "/clear forgets them; one that the model cannot answer is refused, and forgotten, too.  "
+      "Ctrl-C stops an answer, and ends the program where none is "
+      "made.");
   cl.first_run({"--load", "--system", "--chat-template", "--num-tokens", "--temperature"});
   options.add_to(cl);
   cl.parse();

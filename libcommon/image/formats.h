@@ -9,6 +9,8 @@ Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limit
 Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits);
 Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limits);
 
+MappedFile map_image(const std::string& path);  // Exit::bad_data for more than a GiB
+
 // An empty picture of this size; Exit::bad_data where it is larger than the limits.
 Image make_image(std::uint64_t width, std::uint64_t height, const std::string& where,
                  const ImageLimits& limits);

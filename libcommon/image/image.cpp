@@ -1,5 +1,7 @@
 #include "image/image.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "image/formats.h"
 
@@ -11,6 +13,10 @@ Image make_image(std::uint64_t width, std::uint64_t height, const std::string& w
   if (width == 0 || height == 0 || width > most / height)
     fail(Exit::bad_data, where, ": an image of ", width, " x ", height, ", expected 1 to ", most,
          " pixels");
+  if (std::max(width, height) / std::min(width, height) >=
+      static_cast<std::uint64_t>(limits.aspect))
+    fail(Exit::bad_data, where, ": an image of ", width, " x ", height,
+         ", expected one side less than ", limits.aspect, " times the other");
   return {static_cast<std::int64_t>(width), static_cast<std::int64_t>(height)};
 }
 
@@ -23,12 +29,17 @@ Image decode_image(Bytes file, const std::string& where, const ImageLimits& limi
   fail(Exit::bad_data, where, ": no image that is known, expected a JPEG, PNG or WebP file");
 }
 
-Image read_image(const std::string& path, const ImageLimits& limits) {
+MappedFile map_image(const std::string& path) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
-  const MappedFile file(path);
+  MappedFile file(path);
   if (file.bytes().size() > kMost)
     fail(Exit::bad_data, path, ": ", file.bytes().size(), " bytes, expected an image of at most ",
          kMost);
+  return file;
+}
+
+Image read_image(const std::string& path, const ImageLimits& limits) {
+  const MappedFile file = map_image(path);
   return decode_image(file.bytes(), path, limits);
 }
 

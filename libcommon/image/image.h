@@ -4,7 +4,7 @@
 // 16 bits what is above 255 is 255 where grey stands alone and else the high byte stays, a palette
 // is looked up, transparency is dropped, and cyan, magenta, yellow and black, which JPEG files have
 // inverted, become 255 - x (255 - black) / 255 - black of each.  Tags that turn a picture are not
-// followed, as torchvision's folders do not.
+// followed here, but by image/orientation.h.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,15 @@ struct Image {
 // What a file may ask for: decoding takes at most 16 bytes a pixel, and a few MiB.
 struct ImageLimits {
   std::int64_t pixels = 89'478'485;  // from where on Pillow warns of a bomb
+  // A side is less than so many times as long as the other.
+  std::int64_t aspect = std::int64_t{1} << 31;
 };
 
 // The picture of a JPEG, PNG or WebP file, told apart by their first bytes.  `where` names it in
 // errors.  Throws Exit::bad_data for anything else, for what is damaged or cut off, for a WebP
-// that moves, and for one that is larger than the limits.  Of a PNG that moves it is the image that
-// programs show which know of no such files.  Thread-safe; std::bad_alloc where memory ends.
+// that moves, and, before pixels are decoded, for one that is beyond the limits.  Of a PNG that
+// moves it is the image that programs show which know of no such files.  Thread-safe;
+// std::bad_alloc where memory ends.
 Image decode_image(Bytes file, const std::string& where, const ImageLimits& limits = {});
 // Decodes the image in a file, of which at most a GiB is read.
 Image read_image(const std::string& path, const ImageLimits& limits = {});

@@ -67,9 +67,7 @@ std::string ChatPrompts::text(const ChatValue& line, std::string_view where) con
   };
   input.tools = list("tools");
   const ChatTemplate& chat = this->chat(!input.tools.is_none());
-  // As those of transformers' models of images do, which then go through a message's parts.
-  const bool knows_images = chat.source().find("image") != std::string_view::npos;
-  input.messages = chat_messages(list("messages"), where, reads_images_ && knows_images);
+  input.messages = chat_messages(list("messages"), where, reads_images_);
   input.documents = list("documents");
   if (line.has("chat_template_kwargs")) {
     const ChatValue& own = *line.find("chat_template_kwargs");

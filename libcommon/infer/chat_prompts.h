@@ -26,7 +26,7 @@ class ChatPrompts {
  public:
   // `files` and `place`: of the model's tokenizer, which must outlive this.  Exit::usage for kwargs
   // that are no JSON object.  Which template there is counts once a conversation comes.  With
-  // reads_images messages may have images, where the template knows of them.
+  // reads_images messages may have images.
   ChatPrompts(const Tokenizer& tokenizer, std::vector<ChatFile> files, std::string place,
               const ChatOptions& options, bool reads_images = false);
 
@@ -39,6 +39,7 @@ class ChatPrompts {
   // The template of conversations with tools, or without; valid as long as this is.
   std::string_view source(bool tools) const { return chat(tools).source(); }
 
+  bool reads_images() const { return reads_images_; }
   bool is_asked() const { return !asked_.empty() || !kwargs_.is_none(); }  // by an option
 
  private:

@@ -123,6 +123,8 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatP
            "\" is a member of the result; expected another name");
     } else if (!set_option(prompt, key, value)) {
       if (key == "images") prompt.images = texts(prompt, key, value);
+      if (!prompt.images.empty() && !chat.reads_images())
+        fail(Exit::bad_data, prompt.place, ": \"images\": the model reads none");
       prompt.others.emplace_back(key, simdjson::minify(value));
     }
   }

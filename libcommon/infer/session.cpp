@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "image/image.h"
+#include "image/orientation.h"
 #include "infer/token_json.h"
 #include "model/config/model_config.h"
 
@@ -108,12 +108,11 @@ void Session::run() {
   if (wrong) std::rethrow_exception(wrong);
 }
 
-// Other models have no use for images, whose names they take for what the output shows.
 void Session::read_images() {
-  if (!images_ || prompt_->images.empty()) return;
+  if (prompt_->images.empty()) return;
   std::vector<Image> images;
   for (const std::string& path : prompt_->images) try {
-      images.push_back(read_image(path));
+      images.push_back(read_upright(path));
     } catch (const Error& error) {
       fail(error.code(), prompt_->place, ": ", error.what());
     }

@@ -83,9 +83,25 @@ class Talk {
     }
   }
 
-  void answer(const std::string& line) {
+  // Of a message that the model cannot answer, such as one that is too long, it is told why, and
+  // the conversation goes on without it.
+  std::optional<Completion> completion_of(const std::string& line) {
+    const std::vector<ChatValue> before = messages_;
     messages_.push_back(message("user", line));
-    Completion completion = this->completion();
+    try {
+      return completion();
+    } catch (const Error& error) {
+      if (error.code() != Exit::bad_data) throw;
+      messages_ = before;
+      options_.warn(error.what());
+      return {};
+    }
+  }
+
+  void answer(const std::string& line) {
+    std::optional<Completion> made = completion_of(line);
+    if (!made) return;
+    Completion& completion = *made;
     ++turn_;
     const Engine::Ticket ticket = engine_.submit(completion);
     while (completion.finish() == Completion::Finish::none && !terminal_.stops()) {

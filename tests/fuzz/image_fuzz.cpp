@@ -3,6 +3,7 @@
 //
 // Parser: libcommon/image/image.cpp
 // Parser: libcommon/image/jpeg.cpp
+// Parser: libcommon/image/orientation.cpp
 // Parser: libcommon/image/png.cpp
 // Parser: libcommon/image/webp.cpp
 // Seeds: testdata/images
@@ -10,13 +11,14 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "image/orientation.h"
 #include "image/resize.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   constexpr mt::ImageLimits kLimits{.pixels = 1 << 16};
   try {
     const mt::Image image =
-        mt::decode_image(std::as_bytes(std::span(input, size)), "fuzz", kLimits);
+        mt::decode_upright(std::as_bytes(std::span(input, size)), "fuzz", kLimits);
     if (image.width * image.height > kLimits.pixels) std::abort();
     if (std::ssize(image.pixels) != image.width * image.height * 3) std::abort();
     const mt::Image other = mt::resize(image, 5, 7, mt::Filter::bicubic);

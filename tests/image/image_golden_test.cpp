@@ -8,6 +8,7 @@
 
 #include "image/augment.h"
 #include "image/color.h"
+#include "image/orientation.h"
 #include "tests/data/fnv.h"
 
 namespace mt {
@@ -72,6 +73,33 @@ TEST(ImageGolden, PixelsAreThoseOfPillow) {
     ++compared;
   }
   EXPECT_GE(compared, 500);
+}
+
+std::string bytes_of_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+// scripts/make-turned-image-goldens.py, which may name another file of them in MT_TURNED_GOLDEN.
+TEST(ImageGolden, PicturesAreUprightAsByPillow) {
+  const char* const other = std::getenv("MT_TURNED_GOLDEN");
+  std::istringstream lines(
+      read_file(other != nullptr ? other : std::string(MT_TESTDATA) + "/images/turned.golden"));
+  std::int64_t turned = 0, compared = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    std::string name, hex, expected;
+    words >> name >> hex >> expected;
+    const std::string file = bytes_of_hex(hex);
+    EXPECT_EQ(hash(decode_upright(as_bytes(file), name)), expected) << name;
+    turned += hash(decode_image(as_bytes(file), name)) != expected;
+    ++compared;
+  }
+  EXPECT_GE(compared, 150);
+  EXPECT_GE(turned, 100);
 }
 
 }  // namespace

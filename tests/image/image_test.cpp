@@ -74,6 +74,19 @@ TEST(Image, WhatIsLargerThanTheLimitsIsRefusedBeforeItIsDecoded) {
   }
 }
 
+TEST(Image, WhatIsTooLongForItsWidthIsRefusedBeforeItIsDecoded) {
+  for (const std::string& path : files_of_every_kind()) {
+    const std::string file = read_file(path);
+    const Image image = read_image(path);
+    const std::int64_t times =
+        std::max(image.width, image.height) / std::min(image.width, image.height);
+    EXPECT_EQ(error_of(file, {.aspect = times + 1}), "");
+    const std::string error = error_of(file, {.aspect = times});
+    EXPECT_TRUE(error.find(concat("expected one side less than ", times, " times")) != error.npos)
+        << path << " " << error;
+  }
+}
+
 TEST(Image, OtherFilesAreRefused) {
   EXPECT_EQ(error_of(""), "file: no image that is known, expected a JPEG, PNG or WebP file");
   EXPECT_EQ(error_of("GIF89a"), "file: no image that is known, expected a JPEG, PNG or WebP file");

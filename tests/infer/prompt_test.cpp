@@ -78,6 +78,8 @@ TEST(PromptOfJson, OtherMembersPass) {
 
 TEST(PromptOfJson, WhatIsWrongIsNamed) {
   EXPECT_TRUE(wrong(R"({"text":"a"})").starts_with("stdin:3: \"text\" is a member of the result"));
+  EXPECT_EQ(wrong(R"({"prompt":"","images":["a.png"]})"),
+            "stdin:3: \"images\": the model reads none");
   EXPECT_EQ(wrong(R"({"id":1})"), "stdin:3: no key \"prompt\" or \"messages\"");
   EXPECT_EQ(wrong(R"({"prompt":1})"), "stdin:3: \"prompt\": expected a string");
   EXPECT_EQ(wrong("[1]"), "stdin:3: not a JSON object");

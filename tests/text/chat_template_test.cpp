@@ -192,6 +192,38 @@ TEST(ChatTemplate, ContinuesTheFinalMessage) {
   EXPECT_EQ(error(source, input), "t: the final message has no content to continue");
 }
 
+// What transformers makes of them, or, where it shows nothing of texts, vLLM.
+TEST(ChatTemplate, ContentsAreTextsUnlessTheTemplateShowsOnlyParts) {
+  const auto shown = [](const std::string& source, std::string_view content) {
+    const ChatValue message = ChatValue::dict({{"role", "user"}, {"content", json(content)}});
+    return rendered(source, {.messages = ChatValue::list({message})});
+  };
+  const std::string texts =
+                        "{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}",
+                    parts =
+                        "{# image #}{% for m in messages %}{% for c in m['content'] | "
+                        "selectattr('type', 'equalto', 'image') %}<image>{% endfor %}{% for c in "
+                        "m['content'] | selectattr('type', 'equalto', 'text') %}{{ c['text'] }}"
+                        "{% endfor %}{% endfor %}",
+                    both =
+                        "{%- macro seen(x) %}{% if x is string %}text {{ x }}{% else %}"
+                        "{% for c in x %}{{ c.type }} {{ c.text }},{% endfor %}{% endif %}"
+                        "{% endmacro %}{% for m in messages %}{{ seen(m.content) }}{% endfor %}";
+  const std::string image = R"([{"type":"image"},{"type":"text","text":"a"}])";
+  EXPECT_EQ(shown(texts, R"(" a ")"), "a");
+  EXPECT_EQ(shown("{# image #}" + texts, R"(" a ")"), "a");
+  EXPECT_EQ(shown(parts, R"("a")"), "a");
+  EXPECT_EQ(shown(parts, image), "<image>a");
+  EXPECT_EQ(shown(both, R"("a")"), "text a");
+  EXPECT_EQ(shown(both, image), "image ,text a,");
+  EXPECT_EQ(with_code("65", error_of([&] { shown(texts, image); })),
+            "t: the template has no place for images");
+  EXPECT_EQ(shown("{{ raise_exception('no') if messages | length < 1 }}x", R"("a")"), "x");
+  ChatInput input{.messages = json(R"([{"role":"assistant","content":"a"}])"),
+                  .continue_final_message = true};
+  EXPECT_EQ(rendered(parts + "!", input), "a");
+}
+
 TEST(ChatMessages, ComeIntoTheFormThatTemplatesWant) {
   const auto normal = [](std::string_view text) {
     return chat_value_json(chat_messages(json(text), "p"));
@@ -205,9 +237,23 @@ TEST(ChatMessages, ComeIntoTheFormThatTemplatesWant) {
             R"([{"role": "assistant", "reasoning": "r", "tool_calls": [{"function": {"name": "f", )"
             R"("arguments": {"a": 1}}}, {"name": "g", "arguments": "[1"}], )"
             R"("reasoning_content": "r", "thinking": "r"}])");
-  const auto refused = [](std::string_view text) {
-    return with_code("65", error_of([&] { chat_messages(json(text), "p"); }));
+  EXPECT_EQ(chat_value_json(chat_messages(
+                json(R"([{"role":"user","content":[{"text":"a"},{"image_url":{"url":"x"}},)"
+                     R"({"type":"image","image":"y"}]},{"role":"user","content":[{"text":"b"}]}])"),
+                "p", true)),
+            R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}, )"
+            R"({"type": "image"}]}, {"role": "user", "content": "b"}])");
+  const auto refused = [](std::string_view text, bool images = false) {
+    return with_code("65", error_of([&] { chat_messages(json(text), "p", images); }));
   };
+  EXPECT_EQ(refused(R"([{"role":"user","content":[{"type":"text","text":"a","image_url":"x"}]}])"),
+            "p: message 1: \"content\": a part of the type \"text\" has \"image_url\"; expected a "
+            "part of its own");
+  EXPECT_EQ(refused(R"([{"role":"user","content":[{"image_url":"x"}]}])"),
+            "p: message 1: \"content\": expected parts of the type \"text\", not \"image_url\"");
+  EXPECT_EQ(refused(R"([{"role":"user","content":[{"type":"video"}]}])", true),
+            "p: message 1: \"content\": expected parts of the type \"text\" or \"image\", not "
+            "\"video\"");
   EXPECT_EQ(refused("{}"), "p: \"messages\": expected a list");
   EXPECT_EQ(refused("[1]"), "p: message 1: expected an object");
   EXPECT_EQ(refused(R"([{"role":"user"},{"content":"x"}])"), "p: message 2: no \"role\"");

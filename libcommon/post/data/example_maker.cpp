@@ -81,6 +81,8 @@ static void begin_alike(Example& a, Example& b) {
 std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<LineKind> kind,
                                         std::string_view place, bool checks) const {
   const ChatValue value = chat_value_of_json(line, place);
+  if (options_.llava == nullptr && !images_of(value, place).empty())
+    fail(Exit::bad_data, place, ": images: the model reads none");
   if (options_.judged == Judged::no) {
     if (!kind) kind = line_kind_of(value, place);
     const TrainingLine read = read_line(value, *kind, options_.lines, place);
@@ -167,12 +169,9 @@ ChatInput ExampleMaker::input_of(const TrainingLine& line) const {
           .kwargs = line.kwargs};
 }
 
-Example ExampleMaker::of_conversation(const TrainingLine& given, std::string_view place,
+Example ExampleMaker::of_conversation(const TrainingLine& line, std::string_view place,
                                       bool checks) const {
-  TrainingLine line = given;
   const ChatTemplate& chat = this->chat(!line.tools.is_none());
-  if (options_.llava != nullptr && chat.source().find("image") == std::string::npos)
-    line.messages = chat_messages(line.messages, place);  // the template knows of no parts
   TrainedText text;
   try {
     text = trained_text(chat, input_of(line),

@@ -159,19 +159,6 @@ TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions
   return {.completion = text_of(line, "text", place)};
 }
 
-std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
-  std::vector<std::string> files;
-  const ChatValue* const list = line.find("images");
-  if (list == nullptr || list->is_none()) return files;
-  if (!list->is_list()) fail(Exit::bad_data, place, ": images: expected a list of files");
-  for (const ChatValue& file : *list->items()) {
-    if (file.text() == nullptr || file.text()->empty())
-      fail(Exit::bad_data, place, ": images: expected a list of files");
-    files.push_back(*file.text());
-  }
-  return files;
-}
-
 }  // namespace
 
 std::vector<std::string> line_kind_names() {
@@ -206,6 +193,19 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
   fail(Exit::bad_data, place, ": of no known kind by its keys", keys.empty() ? "" : ": ", keys,
        "; expected messages, conversations, prompt and completion, instruction and output, source "
        "and target, translation, or text");
+}
+
+std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
+  std::vector<std::string> files;
+  const ChatValue* const list = line.find("images");
+  if (list == nullptr || list->is_none()) return files;
+  if (!list->is_list()) fail(Exit::bad_data, place, ": images: expected a list of files");
+  for (const ChatValue& file : *list->items()) {
+    if (file.text() == nullptr || file.text()->empty())
+      fail(Exit::bad_data, place, ": images: expected a list of files");
+    files.push_back(*file.text());
+  }
+  return files;
 }
 
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,

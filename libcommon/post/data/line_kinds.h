@@ -46,8 +46,12 @@ struct LineOptions {
   bool alpaca_template = false;   // Stanford's text around instruction and input, and no chat
   bool train_on_history = false;  // of Alpaca's lines
   std::string source_language = {}, target_language = {};  // of translations
-  bool reads_images = false;  // then messages have parts, as chat_messages() keeps them
+  bool reads_images = false;                               // then messages may have images
 };
+
+// The files of a line's images, none where it has no such member.  Throws Exit::bad_data, beginning
+// with `place`.
+std::vector<std::string> images_of(const ChatValue& line, std::string_view place);
 
 // Messages in the form of chat_messages().  Throws Exit::bad_data, beginning with `place`.
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,

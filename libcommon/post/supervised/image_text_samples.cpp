@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "data/samples/gpt_dataset.h"
-#include "image/image.h"
+#include "image/orientation.h"
 #include "model/image_input.h"
 
 namespace mt {
@@ -57,7 +57,7 @@ void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
     const Example& example = packed.examples[piece.text];
     for (const std::string& path : example.images) {
       try {
-        make_image_input(llava_, read_image(path), pixels.subspan(at, each));
+        make_image_input(llava_, read_upright(path), pixels.subspan(at, each));
       } catch (const Error& error) {
         fail(error.code(), example.file, ":", example.line, ": ", error.what());
       }

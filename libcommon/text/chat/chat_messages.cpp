@@ -51,41 +51,40 @@ ChatValue parsed_calls(const ChatValue& calls, const std::string& where) {
   return ChatValue::list(std::move(parsed));
 }
 
-ChatValue joined_parts(const ChatValue& content, const std::string& where) {
-  std::string text;
-  for (const ChatValue& part : *content.items()) {
-    const ChatValue* const type = part.find("type");
-    const ChatValue* const own = part.find("text");
-    if (own == nullptr || !own->is_text() ||
-        (type != nullptr && type->is_text() && *type->text() != "text"))
-      fail(Exit::bad_data, where, ": \"content\": expected parts of the type \"text\"",
-           type != nullptr && type->is_text() ? concat(", not \"", *type->text(), "\"") : "");
-    text += *own->text();
-  }
-  return text;
+// What a part says that it is, or, where it says nothing, what its members are of.
+std::string kind_of(const ChatValue& part) {
+  if (const ChatValue* const type = part.find("type"); type != nullptr && type->is_text())
+    return *type->text();
+  for (const char* const name : {"image", "image_url"})
+    if (part.has(name)) return name;
+  return "text";
 }
 
-// What a part of a message is.
-ChatValue part_of(const ChatValue& part, const std::string& where) {
-  const ChatValue* const type = part.find("type");
-  const std::string kind = type != nullptr && type->is_text() ? *type->text() : "text";
-  if (kind == "image" || kind == "image_url")
-    return ChatValue::dict({{ChatValue("type"), ChatValue("image")}});
-  const ChatValue* const own = part.find("text");
-  if (kind != "text" || own == nullptr || !own->is_text())
-    fail(Exit::bad_data, where,
-         ": \"content\": expected parts of the types \"text\" and \"image\", not \"", kind, "\"");
-  return ChatValue::dict({{ChatValue("type"), ChatValue("text")}, {ChatValue("text"), *own}});
-}
-
-ChatValue parts_of(const ChatValue& content, const std::string& where) {
+// A text, or of parts with images the parts.
+ChatValue content_of(const ChatValue& content, const std::string& where, bool images) {
+  if (content.is_text()) return content;
   std::vector<ChatValue> parts;
-  if (content.is_text())
-    parts.push_back(
-        ChatValue::dict({{ChatValue("type"), ChatValue("text")}, {ChatValue("text"), content}}));
-  else
-    for (const ChatValue& part : *content.items()) parts.push_back(part_of(part, where));
-  return ChatValue::list(std::move(parts));
+  std::string joined;
+  bool has_images = false;
+  for (const ChatValue& part : *content.items()) {
+    const std::string kind = kind_of(part);
+    if (images && is_image_part(part)) {
+      has_images = true;
+      parts.push_back(ChatValue::dict({{"type", "image"}}));
+      continue;
+    }
+    const ChatValue* const text = part.find("text");
+    if (kind != "text" || text == nullptr || !text->is_text())
+      fail(Exit::bad_data, where, ": \"content\": expected parts of the type \"text\"",
+           images ? " or \"image\"" : "", kind != "text" ? concat(", not \"", kind, "\"") : "");
+    for (const char* const name : {"image", "image_url"})
+      if (part.has(name))
+        fail(Exit::bad_data, where, ": \"content\": a part of the type \"text\" has \"", name,
+             "\"; expected a part of its own");
+    joined += *text->text();
+    parts.push_back(ChatValue::dict({{"type", "text"}, {"text", *text}}));
+  }
+  return has_images ? ChatValue::list(std::move(parts)) : ChatValue(joined);
 }
 
 void name_reasoning(ChatValue& message) {
@@ -99,7 +98,7 @@ void name_reasoning(ChatValue& message) {
   }
 }
 
-ChatValue normal_message(const ChatValue& message, const std::string& where, bool keep_parts) {
+ChatValue normal_message(const ChatValue& message, const std::string& where, bool images) {
   if (!message.is_dict()) fail(Exit::bad_data, where, ": expected an object");
   ChatValue::Pairs pairs;
   for (const auto& [name, value] : *message.pairs())
@@ -115,10 +114,7 @@ ChatValue normal_message(const ChatValue& message, const std::string& where, boo
   if (const ChatValue* const content = made.find("content")) {
     if (!content->is_text() && !content->is_list())
       fail(Exit::bad_data, where, ": \"content\": expected a string or a list of parts");
-    if (keep_parts)
-      made.set("content", parts_of(*content, where));
-    else if (content->is_list())
-      made.set("content", joined_parts(*content, where));
+    made.set("content", content_of(*content, where, images));
   }
   if (const ChatValue* const calls = made.find("tool_calls"))
     made.set("tool_calls", parsed_calls(*calls, where));
@@ -128,12 +124,16 @@ ChatValue normal_message(const ChatValue& message, const std::string& where, boo
 
 }  // namespace
 
-ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool keep_parts) {
+bool is_image_part(const ChatValue& part) {
+  const std::string kind = kind_of(part);
+  return kind == "image" || kind == "image_url";
+}
+
+ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool images) {
   if (!messages.is_list()) fail(Exit::bad_data, place, ": \"messages\": expected a list");
   std::vector<ChatValue> made;
   for (const ChatValue& message : *messages.items())
-    made.push_back(
-        normal_message(message, concat(place, ": message ", made.size() + 1), keep_parts));
+    made.push_back(normal_message(message, concat(place, ": message ", made.size() + 1), images));
   return ChatValue::list(std::move(made));
 }
 

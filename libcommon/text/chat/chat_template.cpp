@@ -11,6 +11,11 @@
 
 namespace mt {
 
+// A content of one part.
+static ChatValue text_part(std::string_view text) {
+  return ChatValue::list({ChatValue::dict({{"type", "text"}, {"text", text}})});
+}
+
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, ChatDialect dialect)
     : name_(std::move(name)), source_(source) {
   try {
@@ -19,11 +24,39 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, ChatDialec
     fail(Exit::bad_config, name_, ":", chat_place(chat_plain_source(source, dialect), error.at),
          ": ", error.what);
   }
+  if (dialect != ChatDialect::chats) return;
+  constexpr std::string_view kText = "CONTENT";
+  const bool shows_text = shows(kText, kText), shows_part = shows(text_part(kText), kText);
+  reads_texts_ = shows_text || !shows_part;
+  reads_parts_ = shows_part;
 }
 
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+// Whether what a user says can be found in the text that is made of it.
+bool ChatTemplate::shows(const ChatValue& content, std::string_view text) const {
+  const ChatValue message = ChatValue::dict({{"role", "user"}, {"content", content}});
+  ChatInput input{.messages = ChatValue::list({message}), .steps = 100'000};
+  for (const char* const token : {"bos_token", "eos_token", "unk_token", "pad_token"})
+    input.special_tokens[token] = "";
+  try {
+    const std::string made = ChatRenderer(*syntax_, input).render().text;
+    // A list that is printed as it is was not gone through.
+    return made.find(text) != made.npos && made.find("'type'") == made.npos;
+  } catch (const ChatFailure&) {
+  } catch (const Error&) {  // that the template raises
+  }
+  return false;
+}
+
+ChatValue ChatTemplate::in_its_form(const ChatValue& content) const {
+  if (content.is_text() && !reads_texts_) return text_part(*content.text());
+  if (content.is_list() && !reads_parts_ && std::ranges::any_of(*content.items(), is_image_part))
+    fail(Exit::bad_data, name_, ": the template has no place for images");
+  return content;
+}
 
 bool ChatTemplate::has_generation() const { return syntax_->has_generation; }
 
@@ -76,6 +109,13 @@ static void cut_behind(ChatText& made, const std::string& text, const std::strin
 
 ChatText ChatTemplate::render(const ChatInput& input) const {
   ChatInput marked = input;
+  if (marked.messages.is_list()) {
+    std::vector<ChatValue> messages = *marked.messages.items();
+    for (ChatValue& message : messages)
+      if (const ChatValue* const content = message.find("content"))
+        message.set("content", in_its_form(*content));
+    marked.messages = ChatValue::list(std::move(messages));
+  }
   const std::string last = input.continue_final_message ? mark_end(marked, name_) : "";
   ChatRenderer renderer(*syntax_, marked);
   try {

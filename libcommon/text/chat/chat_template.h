@@ -57,6 +57,9 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
+  // A message's content is given to the template as it is, as transformers does: a text, or a list
+  // of parts.  Where the template shows nothing of texts, but of parts, a text is made one part, of
+  // the type "text", as vLLM does; where it reads no parts, a content that has images is refused.
   // Throws Exit::bad_data: the message that the template raises by raise_exception() as it is, or
   // "NAME:LINE:COLUMN: what" for what cannot be done with these messages.
   ChatText render(const ChatInput& input) const;
@@ -69,8 +72,12 @@ class ChatTemplate {
   const std::string& source() const { return source_; }
 
  private:
+  bool shows(const ChatValue& content, std::string_view text) const;
+  ChatValue in_its_form(const ChatValue& content) const;
+
   std::string name_, source_;
   std::unique_ptr<const ChatSyntax> syntax_;
+  bool reads_texts_ = true, reads_parts_ = false;
 };
 
 // The value of an expression of constants, such as Python prints: "['a', \"it's\"]".  Throws
@@ -79,10 +86,13 @@ ChatValue chat_constant(std::string_view expression, std::string_view place);
 
 // Messages as a template wants them: members that are null are left out, `arguments` of tool calls
 // that are the JSON of an object become the object, roles have their usual names ("human" is
-// "user"), a content of text parts alone becomes one text, or with `keep_parts` a text one part, of
-// the type "text", and what OpenAI's API calls image_url one of the type "image", and
-// reasoning_content is known by its other names.  Throws Exit::bad_data, "PLACE: message 2: what",
-// for what is no message.
-ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool keep_parts = false);
+// "user"), a content of text parts alone becomes one text, with `images` images are parts of the
+// type "image" among those of texts, whatever else is said of them, and reasoning_content is known
+// by its other names.  Throws Exit::bad_data, "PLACE: message 2: what", for what is no message.
+ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool images = false);
+
+// Whether a part of a content is an image: by its "type", "image" or "image_url", else, where there
+// is none, by a member of such a name.
+bool is_image_part(const ChatValue& part);
 
 }  // namespace mt
