@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -14,7 +13,7 @@ namespace mt {
 
 struct Image;
 
-// ImageStates: what was made of some images.
+// ImageStates: what was made of some images, or is being made of them.
 struct ImageStates {
   std::int64_t images = 0;
   Buffer storage;
@@ -26,9 +25,11 @@ class ImagePass {
   ImagePass(const Model& model, int threads);  // of the CPU; 0: one a core
 
   std::shared_ptr<const ImageStates> run(std::span<const Image> images);
-  // Of so many images, each of which `fill` makes the input (model/image_input.h) when its turn is.
-  using Fill = std::function<void(std::int64_t number, std::span<float> to)>;
-  std::shared_ptr<const ImageStates> run(std::int64_t images, const Fill& fill);
+  // The same one after another: with room for so many images, then each by its input
+  // (model/image_input.h), of input_size() numbers.
+  std::shared_ptr<ImageStates> begin(std::int64_t images) const;
+  void add(ImageStates& states, std::int64_t number, std::span<const float> input);
+  std::size_t input_size() const;
 
  private:
   PassSize size() const;

@@ -127,10 +127,7 @@ std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample
 void Answer::begin() {
   const Tokenizer& tokenizer = serving_.model.tokenizer;
   const auto each = static_cast<std::size_t>(request_.best_of);
-  const std::size_t count = request_.prompts.size() * each;
-  if (count > serving_.loop.most())
-    throw ApiError{.message = concat(count, " completions; the server takes at most ",
-                                     serving_.loop.most(), " at a time")};
+  const std::size_t count = completions_of(serving_, request_);
   left_ = count;
   choices_.reserve(count);
   std::vector<EngineLoop::Work> work;
@@ -157,7 +154,10 @@ void Answer::begin() {
     };
     one.failed = [self = shared_from_this()](const ApiError& why) { self->failed(why); };
   }
-  submit(serving_, exchange_, std::move(work));
+  if (request_.of_task)
+    go_on(serving_, exchange_, std::move(work));
+  else
+    submit(serving_, exchange_, std::move(work));
 }
 
 void Answer::made(Choice& choice, Completion& completion) {
@@ -379,6 +379,14 @@ void Answer::answer_whole() {
 }
 
 }  // namespace
+
+std::size_t completions_of(const Serving& serving, const CompletionRequest& request) {
+  const std::size_t count = request.prompts.size() * static_cast<std::size_t>(request.best_of);
+  if (count > serving.loop.most())
+    throw ApiError{.message = concat(count, " completions; the server takes at most ",
+                                     serving.loop.most(), " at a time")};
+  return count;
+}
 
 void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                         CompletionRequest request, bool chat) {

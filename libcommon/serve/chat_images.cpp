@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/error.h"
-#include "image/image.h"
+#include "image/orientation.h"
 #include "model/config/model_config.h"
 #include "model/image_input.h"
 #include "serve/request_fields.h"
 #include "serve/serving.h"
 #include "text/bpe/base64.h"
-#include "text/chat/chat_value.h"
+#include "text/chat/chat_template.h"
 
 namespace mt {
 namespace {
@@ -43,22 +43,15 @@ std::string file_of(const ChatValue& part, std::size_t number) {
   return *std::move(bytes);
 }
 
-bool is_image(const ChatValue& part) {
-  const ChatValue* const type = part.is_dict() ? part.find("type") : nullptr;
-  return type != nullptr && type->is_text() &&
-         (*type->text() == "image_url" || *type->text() == "image");
-}
-
 }  // namespace
 
-std::vector<std::string> chat_images(const Serving& serving, const Exchange& exchange) {
+std::vector<std::string> chat_images(const Serving& serving, const ChatValue& request) {
   if (serving.model.llava == nullptr) return {};
-  const ChatValue request = chat_value_of_json(exchange.request().body, "request");
   std::vector<ChatValue> parts;
   for (const ChatValue& message : *request.find("messages")->items())
     if (const ChatValue* const content = message.find("content"); content && content->is_list())
       for (const ChatValue& part : *content->items())
-        if (is_image(part)) parts.push_back(part);
+        if (is_image_part(part)) parts.push_back(part);
   const std::int64_t tokens = std::ssize(parts) * tokens_of_image(*serving.model.llava);
   if (tokens > serving.loop.max_tokens())
     throw ApiError{.message = concat("the images have ", tokens, " tokens, and the model takes ",
@@ -70,19 +63,24 @@ std::vector<std::string> chat_images(const Serving& serving, const Exchange& exc
   return files;
 }
 
-void ImageReader::read(std::int64_t number, std::span<float> to) {
-  const std::string where = concat("image ", number + 1);
-  const std::string file = std::exchange(files_.at(static_cast<std::size_t>(number)), {});
-  try {
-    const Image image = decode_image(as_bytes(file), where, {.pixels = pixels_});
-    pixels_ -= image.width * image.height;
-    if (std::max(image.width, image.height) / std::min(image.width, image.height) >= kMostAspect)
-      fail(Exit::bad_data, where, ": an image of ", image.width, " x ", image.height,
-           ", expected one side less than ", kMostAspect, " times the other");
-    make_image_input(*serving_.model.llava, image, to);
-  } catch (const Error& error) {
-    wrong(error.what());
-  }
+std::vector<std::vector<float>> image_inputs(const Serving& serving,
+                                             const std::vector<std::string>& files) {
+  constexpr std::int64_t kMostPixels = 1 << 25;
+  const ModelConfig& c = *serving.model.llava;
+  std::int64_t left = kMostPixels;
+  std::vector<std::vector<float>> inputs;
+  for (const std::string& file : files) try {
+      const std::string where = concat("image ", inputs.size() + 1);
+      const Image image =
+          decode_upright(as_bytes(file), where, {.pixels = left, .aspect = kMostAspect});
+      left -= image.width * image.height;
+      auto& input =
+          inputs.emplace_back(static_cast<std::size_t>(c.image_tokens() * c.patch_width()));
+      make_image_input(c, image, input);
+    } catch (const std::exception& error) {
+      wrong(error.what());
+    }
+  return inputs;
 }
 
 }  // namespace mt

@@ -31,6 +31,7 @@ struct CompletionRequest {
   std::optional<std::int64_t> logprobs = {};         // alternatives
   std::optional<std::int64_t> prompt_logprobs = {};  // likewise, of each token of the prompt
   StreamOptions stream;
+  bool of_task = false;                // of a task of the loop, in its last turn
   std::optional<ToolForm> calls = {};  // of a chat: what it says may have calls of this form
 };
 

@@ -97,22 +97,21 @@ void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& e
       static_cast<std::size_t>(fields.integer("dimensions", 1, most).value_or(most));
   fields.pass_over({"user"});
   check_unknown(serving, fields.unknown());
-  check_accepts(serving);
   // A text at a time, between which others get their tokens.
-  const auto next = [pending](const auto& self, EngineLoop& loop) -> void {
+  const auto turn = [pending](EngineLoop& loop) {
     try {
       const std::size_t place = pending->made.size();
       pending->made.push_back(pending->cut(
           loop.texts().of(pending->texts[place], pending->serving.pooling, pending->adapter)));
-      if (pending->made.size() == pending->texts.size()) return pending->answer();
-      if (loop.post([self](EngineLoop& again) { self(self, again); })) return;
-      answer_error(*pending->exchange, {.status = 429, .message = "too many requests wait"});
+      if (pending->made.size() < pending->texts.size()) return true;
+      pending->answer();
     } catch (const std::exception& error) {
       answer_error(*pending->exchange, {.status = 500, .message = error.what()});
     }
+    return false;
   };
-  if (!serving.loop.post([next](EngineLoop& loop) { next(next, loop); }))
-    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
+  submit(serving, exchange, turn,
+         {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); }});
 }
 
 }  // namespace mt

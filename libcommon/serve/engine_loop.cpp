@@ -53,26 +53,15 @@ std::optional<std::vector<EngineLoop::Ticket>> EngineLoop::submit(std::vector<Wo
   return tickets;
 }
 
-bool EngineLoop::post(Task task) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (tasks_.size() >= most()) return false;
-    tasks_.push_back({.task = std::move(task)});
-  }
-  news_.notify_all();
-  return true;
-}
-
-std::optional<EngineLoop::Ticket> EngineLoop::submit(
-    Task task, std::function<void(const ApiError& why)> failed) {
+std::optional<EngineLoop::Ticket> EngineLoop::submit(Task task, TaskOptions options) {
   Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (open_ + 1 > most()) return std::nullopt;
-    ++open_;
+    if (open_ + options.places > most()) return std::nullopt;
+    open_ += options.places;
     ticket = ++last_;
     tasks_.push_back({.task = std::move(task),
-                      .failed = std::move(failed),
+                      .options = std::move(options),
                       .ticket = ticket,
                       .came = Clock::now()});
   }
@@ -80,18 +69,50 @@ std::optional<EngineLoop::Ticket> EngineLoop::submit(
   return ticket;
 }
 
-void EngineLoop::cancel(Ticket ticket) {
-  Posted left;  // ends behind the lock
+void EngineLoop::ready(Ticket task) {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = std::ranges::find(tasks_, ticket, &Posted::ticket);
-        found != tasks_.end()) {
-      left = std::move(*found);
-      tasks_.erase(found);
-      --open_;
-      ++state_.cancelled;
-      return;
-    }
+    if (const auto found = std::ranges::find(tasks_, task, &Turns::ticket); found != tasks_.end())
+      found->options.ready = true;
+  }
+  news_.notify_all();
+}
+
+std::vector<EngineLoop::Ticket> EngineLoop::go_on(std::vector<Work> work) {
+  std::vector<Ticket> tickets;
+  const std::lock_guard lock(mutex_);
+  open_ += work.size();
+  open_ -= turn_->options.places;
+  turn_->went_on = true;
+  for (Work& one : work) {
+    tickets.push_back(++last_);
+    state_.prompt_tokens += one.completion->prompt().size();
+    submitted_.emplace_back(last_, Taken{.work = std::move(one), .came = turn_->came, .last = {}});
+  }
+  return tickets;
+}
+
+bool EngineLoop::withdraw(Ticket task) {
+  Turns left;  // ends behind the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(tasks_, task, &Turns::ticket);
+  if (found == tasks_.end()) return false;
+  left = std::move(*found);
+  tasks_.erase(found);
+  open_ -= left.options.places;
+  ++state_.cancelled;
+  return true;
+}
+
+bool EngineLoop::waits(Ticket task) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(tasks_, task, &Turns::ticket) != tasks_.end();
+}
+
+void EngineLoop::cancel(Ticket ticket) {
+  if (withdraw(ticket)) return;
+  {
+    const std::lock_guard lock(mutex_);
     cancelled_.push_back(ticket);
   }
   news_.notify_all();
@@ -112,7 +133,9 @@ void EngineLoop::run() {
     {
       std::unique_lock lock(mutex_);
       if (taken_.empty() && unscored_.empty())
-        news_.wait(lock, [&] { return ends_ || !submitted_.empty() || !tasks_.empty(); });
+        news_.wait(lock, [&] {
+          return ends_ || !submitted_.empty() || std::ranges::any_of(tasks_, &Turns::is_ready);
+        });
       if (ends_) break;
     }
     take_news();
@@ -133,15 +156,23 @@ void EngineLoop::run() {
 }
 
 void EngineLoop::do_task() {
-  Posted next;
+  Turns next;
   {
     const std::lock_guard lock(mutex_);
-    if (tasks_.empty()) return;
-    next = std::move(tasks_.front());
-    tasks_.pop_front();
-    if (next.ticket != 0) --open_;
+    const auto found = std::ranges::find_if(tasks_, &Turns::is_ready);
+    if (found == tasks_.end()) return;
+    next = std::move(*found);
+    tasks_.erase(found);
   }
-  next.task(*this);
+  next.begun = true;
+  turn_ = &next;
+  const bool has_more = next.task(*this);
+  turn_ = nullptr;
+  const std::lock_guard lock(mutex_);
+  const bool is_cancelled = std::erase(cancelled_, next.ticket) > 0;
+  if (has_more && !is_cancelled) return tasks_.push_back(std::move(next));
+  if (has_more) ++state_.cancelled;
+  if (!next.went_on) open_ -= next.options.places;
 }
 
 TextStates& EngineLoop::texts() {
@@ -236,18 +267,20 @@ void EngineLoop::end_overdue() {
 
 void EngineLoop::end_overdue_tasks() {
   const Clock::time_point now = Clock::now();
-  std::vector<Posted> overdue;
+  std::vector<Turns> overdue;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(tasks_, [&](Posted& one) {
-      const bool late = one.ticket != 0 && now - one.came > std::min(times_.waits, times_.all);
+    std::erase_if(tasks_, [&](Turns& one) {
+      const bool late =
+          now - one.came > (one.begun ? times_.all : std::min(times_.waits, times_.all));
       if (late) overdue.push_back(std::move(one));
       return late;
     });
-    open_ -= overdue.size();
+    for (const Turns& one : overdue) open_ -= one.options.places;
     state_.timed_out += overdue.size();
   }
-  for (const Posted& one : overdue) one.failed(now - one.came > times_.all ? kTooLong : kWaited);
+  for (const Turns& one : overdue)
+    one.options.failed(now - one.came > times_.all ? kTooLong : kWaited);
 }
 
 // It gets no more tokens, for this reason.

@@ -62,21 +62,32 @@ class EngineLoop {
 
   // Takes all of it, one ticket each, or, where the queue has no room for it, nothing.
   std::optional<std::vector<Ticket>> submit(std::vector<Work> work);
-  // Has the thread do something between two steps, what was posted first at first; false where too
-  // much waits already.
-  using Task = std::function<void(EngineLoop&)>;
-  bool post(Task task);
-  // The same of one who waits for it: a ticket, where the queue has room.  `failed` is told
-  // instead, if its time is up before its turn.
-  std::optional<Ticket> submit(Task task, std::function<void(const ApiError& why)> failed);
+  // What the thread does for one who asks, in turns between its steps; each says whether there is
+  // another.  One turn of one task is between two steps, and tasks take turns.
+  using Task = std::function<bool(EngineLoop&)>;
+  struct TaskOptions {
+    // Is told instead of further turns, if the time is up.
+    std::function<void(const ApiError& why)> failed = {};
+    std::size_t places = 1;  // in the queue, that it has until its last turn ends
+    bool ready = true;       // else its turns begin once ready() is called
+  };
+  std::optional<Ticket> submit(Task task, TaskOptions options);
+  void ready(Ticket task);
+  // In a task's last turn: takes completions in its places, as many as these are, which have waited
+  // since the task came.
+  std::vector<Ticket> go_on(std::vector<Work> work);
   // For tasks: passes over texts, over images, and over so many sequences, which start anew with
-  // each task.
+  // each turn.
   TextStates& texts();
   ImagePass& images();  // of a LLaVA
   CachedPass& pass(std::int64_t sequences);
   const Model& model() const { return model_; }
   // Nobody waits for it any more; what it is told meanwhile may still come.
   void cancel(Ticket ticket);
+  // The same of a task that is not ready yet; false where it does not wait any more: it has been
+  // told by then why it failed, or was cancelled.
+  bool withdraw(Ticket task);
+  bool waits(Ticket task) const;  // for a turn
 
   struct State {
     std::size_t running = 0, waiting = 0;
@@ -94,11 +105,13 @@ class EngineLoop {
     Engine::Ticket in_engine = 0;
     std::size_t told = 0;  // tokens
   };
-  struct Posted {
+  struct Turns {
     Task task;
-    std::function<void(const ApiError& why)> failed = {};
-    Ticket ticket = 0;  // none
+    TaskOptions options;
+    Ticket ticket = 0;
     Clock::time_point came = {};
+    bool begun = false, went_on = false;  // completions have its places
+    bool is_ready() const { return options.ready; }
   };
   EngineOptions with_failures(EngineOptions options);
   void run();
@@ -123,12 +136,13 @@ class EngineLoop {
   std::unique_ptr<CachedPass> of_tasks_;
   std::map<Ticket, Taken> taken_, unscored_;  // unscored_: whose prompts are to be scored first
   std::vector<std::pair<Engine::Ticket, std::string>> failed_;
+  Turns* turn_ = nullptr;  // while there is one
 
   mutable std::mutex mutex_;  // of the next
   std::condition_variable news_;
   std::vector<std::pair<Ticket, Taken>> submitted_;
   std::vector<Ticket> cancelled_;
-  std::deque<Posted> tasks_;
+  std::deque<Turns> tasks_;
   Ticket last_ = 0;
   std::size_t open_ = 0;  // submitted and not ended
   State state_;

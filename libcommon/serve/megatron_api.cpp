@@ -18,6 +18,12 @@ void say(Exchange& exchange, int status, std::string_view text, Exchange::Header
   exchange.answer(status, kJson, json.text() + "\n", std::move(headers));
 }
 
+void say_why(Exchange& exchange, const ApiError& why) {
+  Exchange::Headers headers;
+  if (why.status == 429) headers.emplace_back("Retry-After", "1");
+  say(exchange, why.status, why.message, std::move(headers));
+}
+
 // One request: its completions as they end, on the loop's thread.
 struct Pending {
   struct Result {
@@ -99,10 +105,7 @@ void begin(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
       if (made.finish() != Completion::Finish::none) pending->end(i, made);
     };
     one.failed = [pending](const ApiError& why) {
-      if (std::exchange(pending->answered, true)) return;
-      Exchange::Headers headers;
-      if (why.status == 429) headers.emplace_back("Retry-After", "1");
-      say(*pending->exchange, why.status, why.message, std::move(headers));
+      if (!std::exchange(pending->answered, true)) say_why(*pending->exchange, why);
     };
   }
   submit(serving, exchange, std::move(work));
@@ -132,6 +135,18 @@ struct Beams {
     search.take(logits);
   }
 
+  // Whether there is another.
+  bool turn(EngineLoop& loop) {
+    try {
+      step(loop);
+      if (!search.open().empty()) return true;
+      exchange->answer(200, kJson, json());
+    } catch (const std::exception& error) {
+      say(*exchange, 500, error.what());
+    }
+    return false;
+  }
+
   std::string json() const {
     JsonWriter writer;
     writer.begin_object().key("scores").begin_array();
@@ -148,18 +163,6 @@ struct Beams {
     return writer.end_array().end_object().text() + "\n";
   }
 };
-
-void go_on(const std::shared_ptr<Beams>& beams, EngineLoop& loop) {
-  try {
-    beams->step(loop);
-    if (beams->search.open().empty())
-      beams->exchange->answer(200, kJson, beams->json());
-    else if (!loop.post([beams](EngineLoop& again) { go_on(beams, again); }))
-      say(*beams->exchange, 429, "too many requests wait", {{"Retry-After", "1"}});
-  } catch (const std::exception& error) {
-    say(*beams->exchange, 500, error.what());
-  }
-}
 
 // Refuses what other completions do, and beams do not.
 void check_beams(const MegatronRequest& request) {
@@ -194,7 +197,6 @@ void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchan
     throw MegatronRefusal{"context length + tokens_to_generate too large"};
   const std::vector<std::int32_t> prompt = completion.ids();
   const std::int64_t most = serving.loop.max_tokens() - std::ssize(prompt);
-  check_accepts(serving);
   const auto beams = std::make_shared<Beams>(
       Beams{.exchange = exchange,
             .tokenizer = model.tokenizer,
@@ -207,8 +209,8 @@ void begin_beams(const Serving& serving, const std::shared_ptr<Exchange>& exchan
                                  prompt)});
   if (beams->search.open().empty())
     throw MegatronRefusal{"context length + tokens_to_generate too large"};
-  if (!serving.loop.post([beams](EngineLoop& loop) { go_on(beams, loop); }))
-    throw ApiError{.status = 429, .message = "too many requests wait"};
+  submit(serving, exchange, [beams](EngineLoop& loop) { return beams->turn(loop); },
+         {.failed = [exchange](const ApiError& why) { say_why(*exchange, why); }});
 }
 
 }  // namespace

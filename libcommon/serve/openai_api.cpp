@@ -34,48 +34,86 @@ void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& 
   answer_completions(serving, exchange, std::move(request), false);
 }
 
-std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields) {
+ChatValue chat_values(const Exchange& exchange) {
+  try {
+    return chat_value_of_json(exchange.request().body, "request");
+  } catch (const Error& error) {
+    throw ApiError{.message = error.what()};
+  }
+}
+
+std::string chat_text(const Serving& serving, const ChatValue& request, RequestFields& fields) {
   if (!fields.any("messages"))
     throw ApiError{.message = "messages: is required", .param = "messages"};
   fields.pass_over({"tools", "tool_choice", "parallel_tool_calls", "documents",
                     "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
   fields.refuse("chat_template", "the model's own is used");
   try {
-    return serving.chat.text(chat_value_of_json(exchange.request().body, "request"), "messages");
+    return serving.chat.text(request, "messages");
   } catch (const Error& error) {
     throw ApiError{.message = error.what(), .param = "messages"};
   }
 }
 
-// The images are decoded and the tower reads them between two steps of the others' texts.
-static void answer_with_images(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
-                               CompletionRequest request, std::vector<std::string> files) {
-  struct Asked {
-    CompletionRequest request;
-    ImageReader reader;
-    EngineLoop::Ticket ticket = 0;  // of the server's thread
-  };
-  const auto asked =
-      std::make_shared<Asked>(Asked{std::move(request), ImageReader(serving, std::move(files))});
-  const auto task = [&serving, exchange, asked](EngineLoop& loop) {
+// A chat with images has its places from the beginning: its images are decoded beside what the loop
+// does, and the tower reads one of them between two steps of the others' texts.
+namespace {
+
+struct ChatWithImages {
+  const Serving& serving;
+  std::shared_ptr<Exchange> exchange;
+  CompletionRequest request;
+  std::vector<std::string> files;
+  EngineLoop::Ticket ticket = 0;
+  std::vector<std::vector<float>> inputs = {};
+  std::shared_ptr<ImageStates> states = {};
+  std::int64_t read = 0;  // of the images
+
+  void decode() {
+    if (!serving.loop.waits(ticket)) return;
     try {
-      asked->request.options.images = loop.images().run(
-          asked->reader.images(),
-          [&](std::int64_t number, std::span<float> to) { asked->reader.read(number, to); });
-      answer_completions(serving, exchange, std::move(asked->request), true);
+      inputs = image_inputs(serving, files);
+      files.clear();
+      return serving.loop.ready(ticket);
+    } catch (const ApiError& error) {
+      if (serving.loop.withdraw(ticket)) answer_error(*exchange, error);
+    }
+  }
+
+  // Whether there is another.
+  bool turn(EngineLoop& loop) {
+    try {
+      ImagePass& tower = loop.images();
+      if (!states) states = tower.begin(std::ssize(inputs));
+      tower.add(*states, read, inputs[static_cast<std::size_t>(read)]);
+      if (++read < states->images) return true;
+      request.options.images = std::move(states);
+      request.of_task = true;
+      answer_completions(serving, exchange, std::move(request), true);
     } catch (const ApiError& error) {
       answer_error(*exchange, error);
     } catch (const std::exception& error) {
       answer_error(*exchange, {.status = 500, .message = error.what()});
     }
-  };
-  // First, since the task tells the exchange of what comes next.
-  exchange->when_gone([&loop = serving.loop, asked] { loop.cancel(asked->ticket); });
-  const auto ticket =
-      serving.loop.submit(task, [exchange](const ApiError& why) { answer_error(*exchange, why); });
-  if (!ticket)
-    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
-  asked->ticket = *ticket;
+    return false;
+  }
+};
+
+}  // namespace
+
+static void answer_with_images(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                               CompletionRequest request, std::vector<std::string> files) {
+  const std::size_t places = completions_of(serving, request);
+  const auto chat = std::make_shared<ChatWithImages>(ChatWithImages{.serving = serving,
+                                                                    .exchange = exchange,
+                                                                    .request = std::move(request),
+                                                                    .files = std::move(files)});
+  chat->ticket =
+      submit(serving, exchange, [chat](EngineLoop& loop) { return chat->turn(loop); },
+             {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); },
+              .places = places,
+              .ready = false});
+  serving.decoding.add([chat] { chat->decode(); });
 }
 
 static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
@@ -94,9 +132,10 @@ static void read_calls(const Serving& serving, RequestFields& fields, Completion
 
 void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
+  const ChatValue body = chat_values(*exchange);
   CompletionRequest request;
   request.model = fields.text("model").value_or("");
-  request.prompts.emplace_back(chat_text(serving, *exchange, fields));
+  request.prompts.emplace_back(chat_text(serving, body, fields));
   CompletionOptions& o = request.options;
   o.has_own_tokens = true;
   o.sampling.seed = drawn_seed();
@@ -120,7 +159,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   check_unknown(serving, fields.unknown());
   adapter_of(serving, request.model);
   check_accepts(serving);
-  if (std::vector<std::string> files = chat_images(serving, *exchange); !files.empty()) {
+  if (std::vector<std::string> files = chat_images(serving, body); !files.empty()) {
     if (request.prompt_logprobs)
       RequestFields::wrong("prompt_logprobs", "nothing, where messages have images");
     return answer_with_images(serving, exchange, std::move(request), std::move(files));
@@ -131,7 +170,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
 void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   adapter_of(serving, fields.text("model").value_or(""));
-  const std::string text = chat_text(serving, *exchange, fields);
+  const std::string text = chat_text(serving, chat_values(*exchange), fields);
   check_unknown(serving, fields.unknown());
   JsonWriter json;
   exchange->answer(200, kJson, json.begin_object().member("prompt", text).end_object().text());

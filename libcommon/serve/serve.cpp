@@ -295,6 +295,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
        .draft = draft ? draft->model.get() : nullptr},
       static_cast<std::size_t>(options.max_waiting),
       {.waits = time_of(options.queue_timeout), .all = time_of(options.request_timeout)});
+  WorkQueue decoding;
   std::atomic<bool> draining = false;
   Grammars grammars(model);
   const Serving serving{.model = model,
@@ -302,6 +303,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .grammars = grammars,
                         .draining = draining,
                         .loop = loop,
+                        .decoding = decoding,
                         .log = log,
                         .name = name_of(options),
                         .adapters = std::move(adapters.names),
@@ -344,7 +346,8 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
     break;
   }
   server.stop();  // nobody asks the loop any more
-  loop.stop();    // nor does it answer
+  decoding.stop();
+  loop.stop();  // nor does it answer
 }
 
 }  // namespace mt

@@ -28,15 +28,38 @@ bool fits(const Serving& serving, const Completion& completion, std::int64_t num
   return prompt <= most && num_tokens <= most - prompt;
 }
 
+static void cancel_when_gone(const Serving& serving, Exchange& exchange,
+                             std::vector<EngineLoop::Ticket> tickets) {
+  exchange.when_gone([&loop = serving.loop, all = std::move(tickets)] {
+    for (const EngineLoop::Ticket ticket : all) loop.cancel(ticket);
+  });
+}
+
+static const ApiError kFull{
+    .status = 429, .message = "too many requests wait", .code = "queue_full"};
+
 void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
             std::vector<EngineLoop::Work> work) {
   check_accepts(serving);
-  const auto tickets = serving.loop.submit(std::move(work));
-  if (!tickets)
-    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
-  exchange->when_gone([&loop = serving.loop, all = *tickets] {
-    for (const EngineLoop::Ticket ticket : all) loop.cancel(ticket);
-  });
+  auto tickets = serving.loop.submit(std::move(work));
+  if (!tickets) throw kFull;
+  cancel_when_gone(serving, *exchange, *std::move(tickets));
+}
+
+EngineLoop::Ticket submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                          EngineLoop::Task task, EngineLoop::TaskOptions options) {
+  check_accepts(serving);
+  // The exchange is told first, since the task may tell it of what comes next.
+  const auto mine = std::make_shared<EngineLoop::Ticket>();  // of the server's thread
+  exchange->when_gone([&loop = serving.loop, mine] { loop.cancel(*mine); });
+  const auto ticket = serving.loop.submit(std::move(task), std::move(options));
+  if (!ticket) throw kFull;
+  return *mine = *ticket;
+}
+
+void go_on(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+           std::vector<EngineLoop::Work> work) {
+  cancel_when_gone(serving, *exchange, serving.loop.go_on(std::move(work)));
 }
 
 void begin_events(Exchange& exchange) {

@@ -14,10 +14,12 @@
 #include "serve/api_error.h"
 #include "serve/engine_loop.h"
 #include "serve/http_server.h"
+#include "serve/work_queue.h"
 
 namespace mt {
 
 class ChatPrompts;
+class ChatValue;
 class RequestFields;
 class Grammars;
 
@@ -27,6 +29,7 @@ struct Serving {
   Grammars& grammars;
   const std::atomic<bool>& draining;  // what comes now is not answered any more
   EngineLoop& loop;
+  WorkQueue& decoding;  // of images, in the order in which they came
   const Log& log;
   std::string name;                        // of the model, as clients know it
   std::vector<std::string> adapters = {};  // and of its adapters, in their order
@@ -44,10 +47,15 @@ bool fits(const Serving& serving, const Completion& completion, std::int64_t num
 
 void check_accepts(const Serving& serving);  // ApiError, 503, once it drains
 
-// Hands work to the loop, to be cancelled when the client leaves.  ApiError, 429, where too much
-// waits already.
+// Hands work or a task to the loop, to be cancelled when the client leaves.  ApiError, 429, where
+// too much waits already.
 void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
             std::vector<EngineLoop::Work> work);
+EngineLoop::Ticket submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                          EngineLoop::Task task, EngineLoop::TaskOptions options);
+// The same of work that a task of the exchange's goes on with, in its last turn.
+void go_on(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+           std::vector<EngineLoop::Work> work);
 
 // Server-sent events: an answer of `data:` lines.
 void begin_events(Exchange& exchange);
@@ -58,28 +66,20 @@ void send_event(Exchange& exchange, std::string_view data);
 std::int64_t adapter_of(const Serving& serving, std::string_view name);
 const std::string& name_of(const Serving& serving, std::int64_t adapter);  // the reverse
 
+// A request's members, as a chat's template sees them.
+ChatValue chat_values(const Exchange& exchange);
 // The text that the model's template makes of a request's messages, and its fields that say how.
-std::string chat_text(const Serving& serving, const Exchange& exchange, RequestFields& fields);
+std::string chat_text(const Serving& serving, const ChatValue& request, RequestFields& fields);
 
 // The files of the images of a request's messages, in their order: each is a data URL.  None where
 // the model reads none.
-std::vector<std::string> chat_images(const Serving& serving, const Exchange& exchange);
+std::vector<std::string> chat_images(const Serving& serving, const ChatValue& request);
 
-// ImageReader: makes the images of one request inputs of the model, one after another.
-class ImageReader {
- public:
-  ImageReader(const Serving& serving, std::vector<std::string> files)
-      : serving_(serving), files_(std::move(files)) {}
-  std::int64_t images() const { return std::ssize(files_); }
-  // The next one's input (model/image_input.h).  ApiError for what is no image, for more pixels
-  // than a request may have, and for one that is too long for its width.
-  void read(std::int64_t number, std::span<float> to);
-
- private:
-  const Serving& serving_;
-  std::vector<std::string> files_;
-  std::int64_t pixels_ = 1 << 25;  // that are left to the request
-};
+// The inputs of the model (model/image_input.h) that the images of one request are.  ApiError for
+// what is no image, for more pixels than a request may have, and for one that is too long for its
+// width.
+std::vector<std::vector<float>> image_inputs(const Serving& serving,
+                                             const std::vector<std::string>& files);
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

@@ -151,27 +151,127 @@ TEST(EngineLoop, TasksWaitAsCompletionsDo) {
   std::promise<ApiError> waited;
   std::atomic<int> done = 0;
   EngineLoop loop(*model, options, 1, {.waits = 100ms});
-  ASSERT_TRUE(loop.post([&](EngineLoop&) { held.get_future().wait(); }));
-  const auto submit = [&] {
-    return loop.submit([&](EngineLoop&) { ++done; },
-                       [&](const ApiError& error) { waited.set_value(error); });
+  std::promise<void> begun;
+  ASSERT_TRUE(loop.submit(
+      [&](EngineLoop&) {
+        begun.set_value();
+        held.get_future().wait();
+        return false;
+      },
+      {}));
+  begun.get_future().wait();
+  const auto submit = [&](std::size_t places = 1) {
+    return loop.submit(
+        [&](EngineLoop&) {
+          ++done;
+          return false;
+        },
+        {.failed = [&](const ApiError& error) { waited.set_value(error); }, .places = places});
   };
+  EXPECT_FALSE(submit(2));  // the one that has begun keeps its place
   const auto first = submit();
   ASSERT_TRUE(first);
-  ASSERT_TRUE(submit());
   EXPECT_FALSE(submit());
   EXPECT_EQ(loop.state().waiting, 1U);
   loop.cancel(*first);
   EXPECT_EQ(loop.state().waiting, 0U);
+  ASSERT_TRUE(submit());
   std::this_thread::sleep_for(101ms);
   held.set_value();
   EXPECT_EQ(waited.get_future().get().status, 429);
   EXPECT_EQ(done, 0);
 }
 
+// Their turns are in between others', until they end, are cancelled or their time is up.
+TEST(EngineLoop, TasksTakeTurns) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::vector<int> order;
+  std::promise<void> ended, held;
+  std::promise<ApiError> took;
+  const auto turns = [&](int name, int count) {
+    return [&order, &ended, &held, name, left = count](EngineLoop&) mutable {
+      if (order.empty()) held.get_future().wait();
+      order.push_back(name);
+      if (--left == 0 && name == 2) ended.set_value();
+      return left > 0;
+    };
+  };
+  const auto endless = [](EngineLoop&) { return true; };
+  {
+    EngineLoop loop(*model, options, 2);
+    ASSERT_TRUE(loop.submit(turns(1, 2), {}));
+    ASSERT_TRUE(loop.submit(turns(2, 3), {}));
+    held.set_value();
+    ended.get_future().wait();
+    EXPECT_EQ(order, (std::vector{1, 2, 1, 2, 2}));
+    const auto left = loop.submit(endless, {});
+    ASSERT_TRUE(left);
+    loop.cancel(*left);
+    while (loop.state().cancelled == 0) std::this_thread::sleep_for(1ms);
+    EXPECT_FALSE(loop.waits(*left));
+  }
+  EngineLoop loop(*model, options, 2, {.all = 1ms});
+  ASSERT_TRUE(loop.submit(endless, {.failed = [&](const ApiError& why) { took.set_value(why); }}));
+  EXPECT_EQ(took.get_future().get().code, "deadline_exceeded");
+  EXPECT_EQ(loop.state().waiting + loop.state().running, 0U);
+}
+
+// A task that is not ready has no turns, and may be withdrawn.
+TEST(EngineLoop, TasksBeginOnceTheyAreReady) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  EngineLoop loop(*model, options, 2);
+  std::promise<int> first;
+  std::atomic<bool> is_ready = false;
+  const auto task = [&](EngineLoop&) {
+    first.set_value(is_ready ? 1 : 0);
+    return false;
+  };
+  const auto a = loop.submit(task, {.ready = false}), b = loop.submit(task, {.ready = false});
+  EXPECT_TRUE(loop.waits(*a));
+  EXPECT_TRUE(loop.withdraw(*b));
+  EXPECT_FALSE(loop.withdraw(*b));
+  EXPECT_FALSE(loop.waits(*b));
+  is_ready = true;
+  loop.ready(*b);
+  loop.ready(*a);
+  EXPECT_EQ(first.get_future().get(), 1);
+}
+
 std::unique_ptr<Completion> endless() {
   const CompletionOptions options{.num_tokens = 1'000'000, .ignore_eod = true};
   return std::make_unique<Completion>(kModel, "ab", options, 0, 0);
+}
+
+// Completions that a task goes on with have its places, and have waited as long as it has: these
+// have no time left for a token.
+TEST(EngineLoop, CompletionsGoOnWhereTheirTaskStood) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  EngineLoop loop(*model, options, 2, {.all = 20ms});
+  std::promise<ApiError> took;
+  std::promise<std::size_t> open;
+  std::atomic<int> made = 0;
+  ASSERT_TRUE(loop.submit(
+      [&](EngineLoop& again) {
+        std::this_thread::sleep_for(21ms);
+        std::vector<EngineLoop::Work> all;
+        for (int i = 0; i < 3; ++i)
+          all.push_back({.completion = endless(),
+                         .made = [&](Completion&) { ++made; },
+                         .failed =
+                             [&, i](const ApiError& why) {
+                               if (i == 2) took.set_value(why);
+                             }});
+        EXPECT_EQ(again.go_on(std::move(all)).size(), 3U);
+        open.set_value(again.state().running + again.state().waiting);
+        return false;
+      },
+      {.places = 3}));
+  EXPECT_EQ(open.get_future().get(), 3U);
+  EXPECT_EQ(took.get_future().get().code, "deadline_exceeded");
+  EXPECT_EQ(made, 0);
 }
 
 // One that has no place in time, and one that takes too long: they are told so, and others go on.
