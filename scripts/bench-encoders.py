@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Time steps of mt-pretrain's BERT and T5 on a GPU beside compiled transformers and a compiled twin without padding.
+"""Time steps of mt-pretrain's BERT, T5 and ViT on a GPU beside compiled transformers and a compiled twin without padding.
 
-All train on the same samples, which `mt-preprocess samples` prints: of made-up documents of words drawn at random, whose
+All of a text's train on the same samples, which `mt-preprocess samples` prints: of made-up documents of words drawn at random, whose
 tokens number from --lengths' first to its second, each as likely.  Peers do what one would write instead: bf16 weights and
 gradients, fp32 masters and fused AdamW, clipping, each layer and each head compiled by torch.compile, PyTorch's own
 attention.  Every run is a process of its own; in a round all ways of a case take turns.
@@ -12,12 +12,15 @@ attention.  Every run is a process of its own; in a round all ways of a case tak
           masked tokens alone.  "mt-packed-plain" is mt-packed without dropout of attention, beside which it stands.
   t5      T5-base (1.0: ReLU, relative positions, tied words), 512 and 128 tokens, 32 samples a step.  "mt";
           "transformers": T5ForConditionalGeneration; "mt-learned": learned positions, which transformers has not.
+  vit     ViT-L/16, 64 images a step, without dropout.  "mt" reads and turns photographs of noise, 256 x 256 JPEG,
+          meanwhile; peers have a tensor of pixels: "transformers", ViTForImageClassification compiled as a whole, and
+          "transformers-layers", layer by layer.
 
-Dropout is 0.1.  Prints a line for each run, then one JSON: for each way milliseconds of a step (median of the rounds' medians)
-and real tokens a second (encoder's and decoder's; no padding), and the ratios of tokens a second.
+Dropout of the others is 0.1.  Prints a line for each run, then one JSON: for each way milliseconds of a step (median of the rounds' medians)
+and real tokens a second (encoder's and decoder's; no padding; of an image its patches and one more), and the ratios of tokens a second.
 
-Needs from PyPI: torch, transformers.
-Run:  scripts/bench-encoders.py build/release/cmd [--cases bert,t5] [--ways mt,varlen] [--lengths 64,512]
+Needs from PyPI: torch, transformers, Pillow.
+Run:  scripts/bench-encoders.py build/release/cmd [--cases bert,t5,vit] [--ways mt,varlen] [--lengths 64,512]
 """
 import argparse
 import json
@@ -36,8 +39,10 @@ MOST = 8  # samples of a row
 CASES = {
     "bert": {"layers": 24, "hidden": 1024, "heads": 16, "ffn": 4096, "batch": 32, "seq": 512},
     "t5": {"layers": 12, "hidden": 768, "heads": 12, "ffn": 3072, "batch": 32, "seq": 512, "decoder_seq": 128},
+    "vit": {"layers": 24, "hidden": 1024, "heads": 16, "ffn": 4096, "batch": 64, "side": 224, "patch": 16, "classes": 1000},
 }
 TINY = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "batch": 4, "seq": 128}
+TINY_OF = {"t5": {"decoder_seq": 32}, "vit": {"side": 32, "patch": 8, "classes": 4}}
 PACKED = ["--pack-sequences"]
 PLAIN = ["--attention-dropout", "0"]
 RELATIVE = ["--position-embedding-type", "relative", "--relative-attention-num-buckets", "32",
@@ -45,10 +50,12 @@ RELATIVE = ["--position-embedding-type", "relative", "--relative-attention-num-b
 WAYS = {  # mt's options, or None for a peer
     "bert": {"mt": [], "mt-packed": PACKED, "mt-packed-plain": PACKED + PLAIN, "transformers": None, "varlen": None},
     "t5": {"mt": RELATIVE, "mt-learned": [], "transformers": None},
+    "vit": {"mt": [], "transformers": None, "transformers-layers": None},
 }
 RATIOS = {
     "bert": [("mt", "transformers"), ("mt-packed", "transformers"), ("mt-packed-plain", "varlen")],
     "t5": [("mt", "transformers"), ("mt-learned", "transformers")],
+    "vit": [("mt", "transformers"), ("mt", "transformers-layers")],
 }
 
 
@@ -101,6 +108,9 @@ class Work:
                      self.count, "--json", *self.data(), *(PACKED if packed else [])]).splitlines()
         return [json.loads(line) for line in lines]
 
+    def tokens_of_row(self, packed):
+        return real_tokens(self.samples(packed))
+
     def mt(self, more, steps):
         c = self.c
         layers = ["--num-layers", c["layers"]]
@@ -119,8 +129,47 @@ class Work:
         return 1000 * statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][WARM_UP:])
 
 
+class ImageWork(Work):
+    """The same of images, of four classes."""
+
+    def make(self):
+        import numpy
+        from PIL import Image
+        draw = numpy.random.default_rng(1)
+        for part in ("train", "valid"):
+            for number in range(4 * self.c["batch"]):
+                folder = pathlib.Path(f"{self.folder}/{part}/{number % 4}")
+                folder.mkdir(parents=True, exist_ok=True)
+                noise = Image.fromarray(draw.integers(0, 256, (32, 32, 3), dtype=numpy.uint8))
+                noise.resize((256, 256)).save(folder / f"{number}.jpg")
+
+    def samples(self, packed):
+        import torch
+        side = self.c["side"]
+        pixels = torch.randn(self.c["batch"], 3, side, side)
+        return [{"pixels": pixels[k % len(pixels)], "label": k % self.c["classes"]} for k in range(self.count)]
+
+    def tokens_of_row(self, packed):
+        return (self.c["side"] // self.c["patch"]) ** 2 + 1
+
+    def mt(self, more, steps):
+        c = self.c
+        precision = ["--device", "cpu"] if self.args.tiny else ["--device", "cuda", "--bf16"]
+        return [f"{self.args.programs}/mt-pretrain", "--model-type", "vit", "--vision-pretraining-type", "classify", *precision,
+                "--data-path", f"{self.folder}/train", f"{self.folder}/valid", "--num-layers", c["layers"], "--hidden-size", c["hidden"],
+                "--num-attention-heads", c["heads"], "--ffn-hidden-size", c["ffn"], "--img-h", c["side"], "--img-w", c["side"],
+                "--patch-dim", c["patch"], "--num-classes", c["classes"], "--hidden-dropout", 0, "--attention-dropout", 0,
+                "--micro-batch-size", c["batch"], "--global-batch-size", c["batch"], "--eval-iters", 0, "--lr", 1e-4,
+                "--lr-decay-style", "constant", "--adam-beta2", 0.95, "--weight-decay", 0.1, "--train-iters", steps, "--quiet", "--json",
+                *more]
+
+
+def work_of(args, name, folder):
+    return (ImageWork if name == "vit" else Work)(args, name, folder)
+
+
 def case(args, name):
-    return CASES[name] | (TINY | ({"decoder_seq": 32} if name == "t5" else {}) if args.tiny else {})
+    return CASES[name] | (TINY | TINY_OF.get(name, {}) if args.tiny else {})
 
 
 def real_tokens(samples):
@@ -267,7 +316,31 @@ def bert_without_padding(c, device):
     return model, batch, lambda fields: model(*fields)
 
 
-PEERS = {("bert", "transformers"): bert_of_transformers, ("bert", "varlen"): bert_without_padding,
+def vit_of_transformers(c, device, by_layers=False):
+    import torch
+    import transformers
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(
+        hidden_size=c["hidden"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"], intermediate_size=c["ffn"],
+        image_size=c["side"], patch_size=c["patch"], num_labels=c["classes"], attn_implementation="sdpa"))
+    if by_layers:
+        for part in (model.vit.embeddings, *(module for module in model.modules() if type(module).__name__ == "ViTLayer")):
+            part.compile()
+    else:
+        model.compile()
+
+    def batch(samples):
+        return {"pixel_values": torch.stack([sample["pixels"] for sample in samples]).to(device, torch.bfloat16),
+                "labels": torch.tensor([sample["label"] for sample in samples], device=device)}
+
+    return model, batch, lambda fields: model(**fields).loss
+
+
+def vit_by_layers(c, device):
+    return vit_of_transformers(c, device, by_layers=True)
+
+
+PEERS = {("vit", "transformers"): vit_of_transformers, ("vit", "transformers-layers"): vit_by_layers,
+         ("bert", "transformers"): bert_of_transformers, ("bert", "varlen"): bert_without_padding,
          ("t5", "transformers"): t5_of_transformers}
 
 
@@ -284,7 +357,7 @@ def peer(args):
     weights = list(model.parameters())
     masters = [weight.detach().float().requires_grad_() for weight in weights]
     optimizer = torch.optim.AdamW(masters, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=not args.tiny)
-    work = Work(args, name, args.peer)
+    work = work_of(args, name, args.peer)
     samples = work.samples(way == "varlen")
     parts = [batch(samples[k:k + c["batch"]]) for k in range(0, len(samples), c["batch"])]
     times = []
@@ -307,7 +380,7 @@ def peer(args):
 
 
 def measure(args, name, folder):
-    work = Work(args, name, folder)
+    work = work_of(args, name, folder)
     work.make()
     ways = {way: more for way, more in WAYS[name].items() if not args.ways or way in args.ways.split(",")}
     ours = [more for more in ways.values() if more is not None]
@@ -322,7 +395,7 @@ def measure(args, name, folder):
             start = time.perf_counter()
             rounds[-1][way] = work.milliseconds(more) if more is not None else json.loads(run(again).splitlines()[-1])["ms"]
             print(f"{name} {way}: {rounds[-1][way]:.2f} ms, {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    a_row = {packed: real_tokens(work.samples(packed)) for packed in ([False, True] if name == "bert" else [False])}
+    a_row = {packed: work.tokens_of_row(packed) for packed in ([False, True] if name == "bert" else [False])}
     ms = {way: statistics.median(times[way] for times in rounds) for way in ways}
     tokens = {way: work.c["batch"] * a_row["packed" in way or way == "varlen"] / ms[way] * 1000 for way in ways}
     return {"rounds_ms": rounds, "ms": ms, "real_tokens_per_second": tokens,
