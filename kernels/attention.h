@@ -93,6 +93,8 @@ struct AttentionShape {
   std::int64_t kv_runs = 1;
   const void* bias = nullptr;  // see above
   double scale = 1, softcap = 0;
+  // Forward on the CPU: a query gets the bits that it gets alone, however many there are.
+  bool queries_alone = false;
   bool packed = false, paired = false;
 
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a key head

@@ -153,7 +153,7 @@ void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout) {
   if constexpr (std::is_same_v<T, float>)
-    if (simd::attention_fits(shape))
+    if (!shape.queries_alone && simd::attention_fits(shape))
       return simd::attention_forward(o, lse, q, k, v, first_key, shape, dropout);
   constexpr std::int64_t kRows = 16;  // queries of one task
   const std::int64_t blocks = (shape.q_length + kRows - 1) / kRows;

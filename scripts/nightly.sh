@@ -109,6 +109,7 @@ long scripts/fuzz scripts/fuzz 600
 for example in scripts/examples/train_* scripts/examples/{sft,lora,dpo,ict}_*; do long "$example" "$example" --tiny; done
 for example in scripts/examples/*_bert; do long "$example" learns "$example"; done
 for seed in 1 2 3; do long scripts/examples/grpo_sums scripts/examples/grpo_sums --at-least 95 --seed "$seed"; done
+long scripts/check-generated scripts/check-generated build/release/cmd
 long scripts/examples/llava_shapes scripts/examples/llava_shapes
 long scripts/soak-serve.py python3 scripts/soak-serve.py
 long scripts/kill-loop scripts/kill-loop --kills 1000

@@ -151,6 +151,7 @@ void Completion::take_token(std::int32_t token, std::span<const double> logits) 
   if (options_.logprobs)
     log_probs_.push_back(
         mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));
+  if (options_.scored) scores_.push_back(score_of(logits, token, *options_.scored));
   if (std::ranges::count(ends_, token) > 0) {
     end_token_ = token;
     return end(Finish::stop);

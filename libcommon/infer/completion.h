@@ -12,6 +12,7 @@
 #include "infer/logit_rules.h"
 #include "infer/sampling.h"
 #include "infer/token_grammar.h"
+#include "tensor/dtype.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -28,6 +29,9 @@ struct CompletionOptions {
   bool begin_document = false;  // the prompt stands behind the token that ends a document
   bool has_own_tokens = false;  // the prompt has its special tokens, and none are put around it
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
+  // Whether it is told how likely each token is as training finds it (kernels/cross_entropy.h), in
+  // numbers of this type, which the model's sums are of.
+  std::optional<DType> scored = {};
   SamplingOptions sampling = {};
 
   // What requests ask for and no option does.
@@ -83,7 +87,8 @@ class Completion {
   // the host.
   Choice choice() const { return {options_.sampling, place_}; }
   bool wants_logits() const {
-    return options_.logprobs.has_value() || options_.rules.any() || match_ != nullptr;
+    return options_.logprobs.has_value() || options_.scored || options_.rules.any() ||
+           match_ != nullptr;
   }
   // Takes the token that follows: the one chosen from the logits of all tokens, or, where none are
   // wanted, the one given.
@@ -107,6 +112,8 @@ class Completion {
   }
   // How likely each of made() was, and behind them end_token(), if there is one.
   const std::vector<LogProbs>& log_probs() const { return log_probs_; }
+  // Likewise, where they are scored.
+  const std::vector<double>& scores() const { return scores_; }
   // The token that ended the text, which is none of made().
   std::optional<std::int32_t> end_token() const { return end_token_; }
   Finish finish() const { return finish_; }
@@ -139,6 +146,7 @@ class Completion {
   std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not
   std::optional<std::int32_t> end_token_ = {};
   std::vector<LogProbs> log_probs_;
+  std::vector<double> scores_;
   std::unique_ptr<GrammarMatch> match_;  // of what is made; null without a grammar
   std::unique_ptr<StreamDecoder> decoder_;
   std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/cross_entropy.h"
+
 namespace mt {
 
 void SamplingOptions::add_to(CommandLine& cl) {
@@ -42,6 +44,18 @@ LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::siz
                   .top = {}};
   for (const std::int32_t id : std::span(ids).first(count)) result.top.emplace_back(id, of(id));
   return result;
+}
+
+double score_of(std::span<const double> logits, std::int32_t chosen, DType dtype) {
+  double score = 0;
+  with_float_type(dtype, [&]<class T>() {
+    std::vector<T> row(logits.begin(), logits.end());
+    T loss = 0;
+    cpu::cross_entropy<T>(&loss, row.data(), &chosen, nullptr, 1, std::ssize(row), std::ssize(row),
+                          0);
+    score = -static_cast<double>(loss);
+  });
+  return score;
 }
 
 }  // namespace mt

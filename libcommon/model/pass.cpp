@@ -92,6 +92,7 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
                       input.positions);
   Step& s = inference.step;
   s.probe = probe_;
+  s.batch_invariant = model_.config().batch_invariant;
   const AdaptedRun all{.adapter = 1, .sequences = input.size.sequences};
   s.adapters = model_.adapters();
   if (s.adapters != nullptr)

@@ -194,13 +194,18 @@ void Adapter::forward(Step& s, Tensor y, ConstTensor x, const Directions& direct
                       bool accumulate) const {
   const ArenaScope scope(s.layer);
   const Tensor low = s.scratch({x.shape()[0], width()});
-  matmul({.out = low, .a = dropped(s, x, dropout(s)), .b = all_inputs(s), .transpose_b = true},
+  matmul({.out = low,
+          .a = dropped(s, x, dropout(s)),
+          .b = all_inputs(s),
+          .transpose_b = true,
+          .rows_alone = s.batch_invariant},
          s.stream);
   matmul({.out = y,
           .a = low,
           .b = all_outputs(s, directions.factor),
           .transpose_b = true,
-          .accumulate = accumulate},
+          .accumulate = accumulate,
+          .rows_alone = s.batch_invariant},
          s.stream);
 }
 

@@ -68,7 +68,8 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .kv_slots = or_null<std::int32_t>(keys.slots),
           .bias = keys.bias.data(),
           .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim)),
-          .softcap = options_.softcap};
+          .softcap = options_.softcap,
+          .queries_alone = s.batch_invariant};
 }
 
 Dropout AttentionCore::dropout(const Step& s) const {

@@ -112,7 +112,12 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
     const std::int64_t end = std::min(tokens, begin + some);
     const Tensor logits = buffer.rows(0, end - begin);
-    matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
+    matmul({.out = logits,
+            .a = x.rows(begin, end),
+            .b = w,
+            .transpose_b = true,
+            .bias = b,
+            .rows_alone = s.rows_alone()},
            s.stream);
     const Tensor tanh = tanhs ? tanhs.rows(0, end - begin) : Tensor();
     if (tanh) cap(s, logits, tanh);

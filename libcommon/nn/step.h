@@ -106,6 +106,8 @@ struct Step {
   std::uint64_t seed = 0;
   bool training = false;  // dropout is on
   bool again = false;     // a forward that is repeated for its backward
+  // On the CPU: a token gets the bits that it gets alone (ModelConfig::batch_invariant).
+  bool batch_invariant = false;
   Tokens tokens;
   Memory memory = {};
   Neighbours neighbours = {};
@@ -135,8 +137,9 @@ struct Step {
     return s;
   }
 
-  // Whether each sequence has one more token: then it gets the bits that it gets alone.
-  bool rows_alone() const { return past.cache != nullptr && !past.slot; }
+  // Whether rows get the bits that they get alone, as those of sequences that have one more token
+  // each do.
+  bool rows_alone() const { return batch_invariant || (past.cache != nullptr && !past.slot); }
 
   int tensor_ranks() const;
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the

@@ -75,6 +75,10 @@ struct ModelConfig : Sizes,
   // What transformers calls it (model_type), where that does not follow from the other settings.
   std::string hf_model_type;
   RecomputeOptions recompute;
+  // On the CPU: what the model says of a token depends, to the bit, neither on how many are
+  // computed together nor on whether those before it come from a cache, but on matrices that ranks
+  // share.
+  bool batch_invariant = false;
 
   void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
   // Checks what must fit together, naming the option that is wrong, and derives the padded

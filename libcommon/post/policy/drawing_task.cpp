@@ -73,7 +73,8 @@ void DrawingTask::build(const TrainingLength& length, std::uint64_t seed, const 
       set_of(target_samples(length)[0].value_or(std::ssize(parts_.prompts) *
                                                 options_.num_generations * options_.num_iterations),
              samples_);
-  if (options_.needs_old()) scored_ = set_of(options_.texts_at_once(), scored_samples_);
+  if (options_.needs_old() || scored_as())
+    scored_ = set_of(options_.texts_at_once(), scored_samples_);
 }
 
 // Only a run that goes on does not know what it began with.
@@ -212,6 +213,7 @@ std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& m
        .seq_length = seq_length(),
        .most_tokens = options_.max_completion_length.value_or(0),
        .sampling = sampling,
+       .scored = scored_as(),
        .threads = options_.run.ranks.threads_of_each(),
        .ends = drawing.ends});
   if (own) {
@@ -304,6 +306,11 @@ void DrawingTask::learn_from(std::vector<Rollout> rollouts, std::int64_t first) 
   samples_->put(first, std::move(rollouts), seq_length(), options_.how_learnt());
 }
 
+std::optional<DType> DrawingTask::scored_as() const {
+  if (!options_.model.batch_invariant) return std::nullopt;
+  return sum_dtype(options_.run.compute_dtype());
+}
+
 // What training's own pass says of the texts, before it changes.
 void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (has_samples(drawing.ranks)) {
@@ -322,6 +329,32 @@ void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing
       rollout.old.push_back(
           static_cast<float>(std::min(0.0, said[first + static_cast<std::size_t>(t)])));
   }
+}
+
+// That what was said of the texts while they were drawn is what training's own pass says of them.
+void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& drawing) const {
+  ask_for_old(drawn, drawing);
+  for (const DrawnText& one : drawn)
+    for (std::size_t t = 0; t < one.rollout.old.size(); ++t)
+      if (one.rollout.old[t] != one.rollout.generated[t])
+        fail(Exit::internal, "--batch-invariant: ", one.rollout.text.file, ":",
+             one.rollout.text.line, ": the log-probability of token ", t, " of a text is ",
+             one.rollout.generated[t], " while it is drawn, and ", one.rollout.old[t],
+             " while it is learnt");
+}
+
+// Of the texts that a run draws first the pass is asked, too.
+bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
+  if (!scored_as()) {
+    if (options_.needs_old()) ask_for_old(drawn, drawing);
+    return false;
+  }
+  std::int64_t never = 0;
+  checked_at_.compare_exchange_strong(never, drawing.iteration);
+  const bool skips = checked_at_ != drawing.iteration;
+  if (!skips) check_generated(drawn, drawing);
+  for (DrawnText& one : drawn) one.rollout.old = one.rollout.generated;
+  return skips;
 }
 
 // The texts that a run has kept which was saved between two steps that learn from them.
@@ -361,7 +394,7 @@ bool DrawingTask::draw(const Drawing& drawing) const {
   std::optional<Drawn> drawn =
       draw_groups(drawing.model(), drawing, first / options_.num_iterations / group, texts / group);
   if (!drawn) return false;
-  if (options_.needs_old()) ask_for_old(drawn->texts, drawing);
+  drawn->prev_skipped = take_old(drawn->texts, drawing);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (drawing.ranks.rank() == 0) {
     keep(drawn->texts, kept(iteration));
@@ -406,6 +439,7 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double second
     members.push_back({"draws", drawn.attempts});
     members.push_back({"equal_groups", drawn.equal});
   }
+  if (scored_as()) members.push_back({"prev_skipped", drawn.prev_skipped ? 1 : 0});
   members.push_back({"seconds", std::round(seconds * 1e3) / 1e3});
   log_.event("rollouts", members);
   tell_steps(drawn.rewards, tokens, std::ssize(drawn.texts));

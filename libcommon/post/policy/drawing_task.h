@@ -2,10 +2,12 @@
 // each, which rewards judge (post/policy/rewards.h).  Texts of a step that are learnt once, by the
 // weights that wrote them, have ratios of probabilities that are 1.  Where several steps learn from
 // what is drawn at once, or the same texts are learnt several times, the first of these steps asks
-// the training's own pass for the log-probabilities that ratios are of, and a run that is saved
-// between them goes on from the texts that it has kept.
+// the training's own pass for the log-probabilities that ratios are of, unless who drew has said
+// them to the bit (ModelConfig::batch_invariant), and a run that is saved between them goes on from
+// the texts that it has kept.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -89,13 +91,19 @@ class DrawingTask final : public PackedTask {
     std::vector<DrawnText> texts = {};
     RewardCount rewards = {};  // of the first attempt
     std::int64_t attempts = 0, equal = 0;
+    bool prev_skipped = false;  // training's own pass was not asked of them
   };
   std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing, std::int64_t first,
                                    std::int64_t prompts) const;
   void tell(const Drawn& drawn, std::int64_t iteration, double seconds) const;
   void tell_steps(const RewardCount& rewards, std::int64_t tokens, std::int64_t texts) const;
   void learn_from(std::vector<Rollout> rollouts, std::int64_t first) const;
+  std::optional<DType> scored_as() const;  // what is drawn; none: it is not
   void ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const;
+  void check_generated(std::span<DrawnText> drawn, const Drawing& drawing) const;
+  // The log-probabilities that ratios are of, where there are ratios; true where who drew has said
+  // them, and training's own pass was not asked.
+  bool take_old(std::span<DrawnText> drawn, const Drawing& drawing) const;
   void keep(std::span<const DrawnText> drawn, const std::string& file) const;
   // The file with a step's texts, or with those of a validation.
   std::string kept(std::int64_t iteration, const char* what = "step") const;
@@ -129,7 +137,8 @@ class DrawingTask final : public PackedTask {
   Log log_;
   mutable std::once_flag begun_;
   mutable TermValues told_;
-  mutable int failed_steps_ = 0;  // in a row, in which a judge said nothing
+  mutable std::atomic<std::int64_t> checked_at_ = 0;  // the step that check_generated() is done in
+  mutable int failed_steps_ = 0;                      // in a row, in which a judge said nothing
 };
 
 // Reads the prompts of a run and completes its options.  After PolicyOptions::take_losses().

@@ -16,6 +16,8 @@ static DrawnText drawn_of(const Completion& completion, const PolicyPrompt& prom
   if (completion.end_token()) text.ids.push_back(*completion.end_token());
   text.learnt.assign(text.ids.size(), true);
   std::fill_n(text.learnt.begin(), prompt.ids.size(), false);
+  for (const double score : completion.scores())
+    drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
   return drawn;
 }
 
@@ -32,7 +34,8 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const std::int64_t room = options.seq_length - std::ssize(prompts[i]->ids);
     CompletionOptions asked{
-        .num_tokens = options.most_tokens > 0 ? std::min(room, options.most_tokens) : room};
+        .num_tokens = options.most_tokens > 0 ? std::min(room, options.most_tokens) : room,
+        .scored = options.scored};
     static_cast<Sampling&>(asked.sampling) = options.sampling;
     for (std::int64_t member = options.first_text; member < options.first_text + options.group;
          ++member)
@@ -56,10 +59,12 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
 static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
-       {one.text.ids.size(), static_cast<std::size_t>(one.prompt_tokens()), one.reference.size(),
-        drawn.judged.size(), drawn.text.size(), static_cast<std::size_t>(one.truncated)})
+       {one.text.ids.size(), static_cast<std::size_t>(one.prompt_tokens()), one.generated.size(),
+        one.reference.size(), drawn.judged.size(), drawn.text.size(),
+        static_cast<std::size_t>(one.truncated)})
     numbers.push_back(static_cast<double>(count));
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
+  numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
   for (const char c : drawn.text) numbers.push_back(static_cast<unsigned char>(c));
@@ -72,8 +77,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     return number;
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
-  const std::size_t ids = count(), prompt = count(), references = count(), judges = count(),
-                    bytes = count();
+  const std::size_t ids = count(), prompt = count(), generated = count(), references = count(),
+                    judges = count(), bytes = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
   Example& text = drawn.rollout.text;
@@ -81,6 +86,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     text.ids.push_back(static_cast<std::int32_t>(take()));
     text.learnt.push_back(i >= prompt);
   }
+  for (std::size_t i = 0; i < generated; ++i)
+    drawn.rollout.generated.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < references; ++i)
     drawn.rollout.reference.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());

@@ -26,6 +26,9 @@ struct DrawOptions {
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
+  // Whether the rollouts say how likely their tokens were, as training finds it in numbers of this
+  // type (CompletionOptions::scored).
+  std::optional<DType> scored = {};
   int threads = 0;                  // of the CPU; 0: one a core
   std::function<bool()> ends = {};  // asked before each token: whether it is to end with nothing
 };

@@ -105,6 +105,10 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
   if (length.train_iters == 0 && length.train_samples == 0)
     length.data_samples = std::ssize(prompts) * options.num_generations * options.num_iterations;
   options.complete();
+  if (const std::int64_t known = words.tokenizer->vocab_size();
+      options.model.batch_invariant && known < options.model.vocab_size)
+    fail(Exit::bad_config, "--batch-invariant: not with a tokenizer of ", known, " of the model's ",
+         options.model.vocab_size, " tokens, of which alone texts are drawn");
   DrawingTask::Parts parts{.words = {},
                            .end_tokens = {},
                            .prompts = std::move(prompts),

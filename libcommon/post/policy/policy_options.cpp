@@ -158,6 +158,10 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
             "from all",
             between(0, 1));
+  cl.flag("--batch-invariant", &model.batch_invariant,
+          "with --prompts, on the CPU: what the model says of a token while it draws is to the bit "
+          "what it says while it learns, which then is not asked of the texts that several steps "
+          "share; slower");
   cl.option(
       "--save-rollouts", &save_rollouts, "FOLDER",
       "with --prompts: keep each step's texts there, as --rollouts reads them; those of another "
@@ -244,9 +248,10 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (cl.given(option)) fail(Exit::usage, option, ": ", why);
   };
   if (prompts.empty()) {
-    refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
-            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--valid-prompts"},
-           "has no effect without --prompts");
+    refuse(
+        {"--top-p", "--save-rollouts", "--reference", "--chat-template", "--chat-template-kwargs",
+         "--dynamic-sampling", "--overlong-buffer", "--valid-prompts", "--batch-invariant"},
+        "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
       if (rule.asks())
         fail(Exit::usage, "--reward ", rule.name, ":", rule.argument,
@@ -275,9 +280,24 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
 }
 
+// Where it cannot be kept that drawing and learning say the same.
+void PolicyOptions::check_invariant() const {
+  if (!model.batch_invariant) return;
+  const auto refuse = [](const auto&... why) {
+    fail(Exit::bad_config, "--batch-invariant: not ", why...);
+  };
+  if (run.device() != Device::cpu) refuse("on GPUs");
+  const ParallelSizes sizes = run.ranks.sizes();
+  if (sizes.tp > 1 || sizes.ep > 1) refuse("with ranks that share matrices or experts");
+  if (sampling.temperature != 1) refuse("with --temperature ", sampling.temperature);
+  if (model.multi_latent_attention) refuse("with latent attention");
+  if (model.logit_scale != 1) refuse("with logits that are multiplied by ", model.logit_scale);
+}
+
 // Each rank draws its part of a step, by all of the model.
 void PolicyOptions::complete_drawing() {
   if (prompts.empty()) return;
+  check_invariant();
   if (!model.quantize_base.empty() && WholeModel::is_due(run))
     fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
          ": with --prompts alone where each rank has the whole model, packed weights of which are "

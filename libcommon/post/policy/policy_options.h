@@ -59,6 +59,7 @@ struct PolicyOptions : FinetuneOptions {
   void add_losses_to(CommandLine& cl);
   void check_drawing(const CommandLine& cl) const;
   void complete_passes() const;
+  void check_invariant() const;
   void complete_drawing();
 };
 

@@ -276,6 +276,7 @@ Step Executor::step(Slot& slot, bool training) {
           .chunk = slot.chunk,
           .seed = shape_.seed,
           .training = training,
+          .batch_invariant = model_.config().batch_invariant,
           .tokens = {.sequences = shape_.micro_batch_size,
                      .length = slot.batch[Field::ids].numel() / shape_.micro_batch_size,
                      .positions = slot.batch[Field::positions],

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <stdexcept>
 
@@ -185,6 +186,50 @@ TEST_F(DrawingRun, SeveralStepsLearnFromTheSameTexts) {
   stored.take_losses();
   train_with(stored);
   expect_same_values("drawn", "stored", 8);
+}
+
+// With --batch-invariant what is said of texts while they are drawn is to the bit what training's
+// own pass says of them, which the first step that draws sees to: texts of more than a page and a
+// block of keys, by layers of several kinds.
+TEST_F(DrawingRun, SaysTheSameWhileItDrawsAndLearns) {
+  using Changes = std::function<void(PolicyOptions&)>;
+  const std::pair<const char*, Changes> kinds[] = {
+      {"dense", [](PolicyOptions&) {}},
+      {"gpt2",
+       [](PolicyOptions& o) {
+         o.model.normalization = "LayerNorm";
+         o.model.position_embedding_type = "learned_absolute";
+         o.model.swiglu = false;
+         o.model.add_bias_linear = true;
+         o.model.untie_embeddings_and_output_weights = false;
+       }},
+      {"experts", [](PolicyOptions& o) {
+         o.model.family = ModelFamily::mixtral;
+         o.model.num_experts = 4;
+       }}};
+  const auto events = [&](const std::string& run, const std::string& member) {
+    const std::string log = read_file(path(run + "/run.jsonl")), key = "\"" + member + "\":";
+    std::vector<double> all;
+    for (std::size_t at = 0; (at = log.find(key, at)) != log.npos; ++at)
+      all.push_back(std::stod(log.substr(at + key.size())));
+    return all;
+  };
+  for (const auto& [name, change] : kinds) {
+    SCOPED_TRACE(name);
+    PolicyOptions o = several(name);
+    o.sampling.temperature = 1;
+    o.model.hidden_size = 64;  // heads that fill vectors
+    o.model.max_position_embeddings = o.seq_length = 150;
+    o.model.batch_invariant = true;
+    o.run.report.log_interval = 1;
+    change(o);
+    train_with(o);
+    const std::vector<double> ratios = events(name, "ratio");
+    ASSERT_EQ(ratios.size(), 8U);
+    for (const int first : {0, 4}) EXPECT_EQ(ratios[first], 1);
+    EXPECT_NE(ratios[1], 1);
+    EXPECT_EQ(numbers(name, 1, "reward").size(), 8U);
+  }
 }
 
 // A run that ends between two steps that share texts goes on from those that it has kept.
