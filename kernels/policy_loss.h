@@ -7,12 +7,16 @@
 //            and where A < 0 at most -dual A                          (arXiv:1912.09729, eq. 5)
 //   cispo    -min(r, high) A p, the factor a constant                 (arXiv:2506.13585, eq. 4)
 //   sapo     -4 s(tau (r - 1)) / tau A, tau by the sign of A          (arXiv:2511.20347, eq. 6)
+//   reinforce  -A p                                                   (Williams 1992, eq. 4)
 //   vespo    -phi A p, phi = exp(lambda) R^k exp(-lambda R), R = exp(sum of p - old), a constant;
 //            k and lambda by the sign of A                            (TRL 1.16's get_gamma_weights)
 // With of_texts, which is not for vespo, p - old is its mean over the text (arXiv:2507.18071, eq. 7),
-// with a gradient to all of them.  To w l are added, x being reference - p:
-//   beta K, K: k1 -x, k2 x^2 / 2, k3 exp(x) - 1 - x                   (joschu.net/blog/kl-approx.html)
-//           and times r, where the estimate is weighed, so that its gradient is the divergence's
+// or its sum (arXiv:2402.14740, 3.1), with a gradient to all of them.  To w l are added, x being
+// reference - p, no further from 0 than kl.most_log_ratio:
+//   beta K v, no further from 0 than beta kl.most, with K
+//           k1 -x, k2 x^2 / 2, k3 exp(x) - 1 - x                      (joschu.net/blog/kl-approx.html)
+//           and v so that the gradient is the divergence's: r; or exp(p - generated); or 1, of which
+//           the gradient is that of p; or v is the constant 1
 //   entropy exp(p) p, of the token that was taken                     (Megatron-LM's GRPO)
 // clang-format on
 // where s is the logistic function.  w is 1, or truncated to [low, high], or 0 where it is outside.
@@ -32,32 +36,40 @@
 
 namespace mt {
 
-enum class PolicyLoss : std::uint8_t { clipped, cispo, sapo, vespo };
+enum class PolicyLoss : std::uint8_t { clipped, cispo, sapo, reinforce, vespo };
+enum class RatioOf : std::uint8_t { tokens, mean_of_text, text };
 enum class KlEstimate : std::uint8_t { k1, k2, k3 };
+enum class KlWeight : std::uint8_t { ratio, none, one, generated };
 enum class Correction : std::uint8_t { none, truncated, dropped };
 
 inline constexpr int kPolicyRows = 6;
 inline constexpr float kUnknown = 1;  // no logarithm of a probability
 
+struct KlRules {
+  KlEstimate estimate = KlEstimate::k3;
+  KlWeight weight = KlWeight::ratio;
+  double most_log_ratio = 0, most = 0;  // 0: any
+};
+
 struct PolicyRules {
   PolicyLoss loss = PolicyLoss::clipped;
-  bool of_texts = false;
+  RatioOf ratio_of = RatioOf::tokens;
   double low = 0.2, high = 0.2;
   double delta = 0, dual = 0;                // 0: none
   double tau[2] = {1, 1.05};                 // A > 0, else
   double k[2] = {2, 3}, lambda[2] = {3, 2};  // A >= 0, else
   double beta = 0, entropy = 0;
-  KlEstimate estimate = KlEstimate::k3;
-  bool weighs_estimate = true;
+  KlRules kl = {};
   Correction correction = Correction::none;
   double correction_low = 0, correction_high = 1e30;
 
-  constexpr bool needs_texts() const { return of_texts || loss == PolicyLoss::vespo; }
+  constexpr bool of_texts() const { return ratio_of != RatioOf::tokens; }
+  constexpr bool needs_texts() const { return of_texts() || loss == PolicyLoss::vespo; }
 };
 
 // PolicyToken: all that the loss of a token depends on.
 struct PolicyToken {
-  double p = 0, log_ratio = 0, reference = 0, advantage = 0, weight = 1, phi = 1;
+  double p = 0, log_ratio = 0, reference = 0, generated = 0, advantage = 0, weight = 1, phi = 1;
 };
 
 // PolicyStep: its loss, by how much that changes with log_ratio and with p otherwise, and what is
@@ -70,6 +82,47 @@ struct PolicyStep {
 
 constexpr double clamped(double x, double low, double high) {
   return x < low ? low : x > high ? high : x;
+}
+
+// KlStep: an estimate of the divergence, K, and by how much it changes with p.
+struct KlStep {
+  double value = 0, by_p = 0;
+  bool is_bounded = false;  // reference - p is not x
+};
+
+constexpr KlStep kl_step(double p, double reference, const KlRules& rules) {
+  const double whole = reference - p, most = rules.most_log_ratio;
+  const double x = most > 0 ? clamped(whole, -most, most) : whole;
+  KlStep step{.value = -x, .by_p = 1, .is_bounded = x != whole};
+  if (rules.estimate == KlEstimate::k2) step = {x * x / 2, -x, step.is_bounded};
+  if (rules.estimate == KlEstimate::k3) step = {std::expm1(x) - x, -std::expm1(x), step.is_bounded};
+  if (step.is_bounded) step.by_p = 0;
+  return step;
+}
+
+// The same where it counts by itself, as a part of what a text is worth.
+constexpr double kl_of(double p, double reference, const KlRules& rules) {
+  const double kl = kl_step(p, reference, rules).value;
+  return rules.most > 0 ? clamped(kl, -rules.most, rules.most) : kl;
+}
+
+constexpr void add_kl(PolicyStep& step, const PolicyToken& t, const PolicyRules& rules) {
+  const KlStep kl = kl_step(t.p, t.reference, rules.kl);
+  double weight = 1, by_p = 0;  // of the weight
+  if (rules.kl.weight == KlWeight::ratio) weight = step.ratio;
+  if (rules.kl.weight == KlWeight::generated) weight = by_p = std::exp(t.p - t.generated);
+  if (rules.kl.weight == KlWeight::one) by_p = 1;
+  if (!(weight < 1e30)) weight = by_p = 0;
+  step.kl = kl.value * weight;
+  const double most = rules.kl.most;
+  const double inside = most > 0 ? clamped(step.kl, -most, most) : step.kl;
+  step.loss += rules.beta * inside;
+  if (inside == step.kl) {
+    step.by_p += rules.beta * weight * kl.by_p;
+    if (!kl.is_bounded) step.by_p += rules.beta * by_p * kl.value;
+    if (!kl.is_bounded && rules.kl.weight == KlWeight::ratio) step.by_ratio += rules.beta * step.kl;
+  }
+  step.kl = inside;
 }
 
 constexpr void add_clipped(PolicyStep& step, const PolicyToken& t, const PolicyRules& rules) {
@@ -110,6 +163,9 @@ constexpr PolicyStep policy_step(const PolicyToken& t, const PolicyRules& rules)
       step.by_ratio = -4 * s * (1 - s) * step.ratio * t.advantage;
       break;
     }
+    case PolicyLoss::reinforce:
+      of_constant(1);
+      break;
     case PolicyLoss::vespo:
       of_constant(t.phi);
       break;
@@ -118,22 +174,7 @@ constexpr PolicyStep policy_step(const PolicyToken& t, const PolicyRules& rules)
   step.loss *= weight;
   step.by_ratio *= weight;
   step.by_p *= weight;
-  if (rules.beta > 0) {
-    const double x = t.reference - t.p;
-    double kl = -x, by_p = 1;
-    if (rules.estimate == KlEstimate::k2) {
-      kl = x * x / 2;
-      by_p = -x;
-    } else if (rules.estimate == KlEstimate::k3) {
-      kl = std::expm1(x) - x;
-      by_p = -std::expm1(x);
-    }
-    const double weighed = rules.weighs_estimate ? step.ratio : 1;
-    step.kl = kl * weighed;
-    step.loss += rules.beta * step.kl;
-    step.by_p += rules.beta * weighed * by_p;
-    if (rules.weighs_estimate) step.by_ratio += rules.beta * step.kl;
-  }
+  if (rules.beta > 0) add_kl(step, t, rules);
   if (rules.entropy > 0) {
     step.loss += rules.entropy * std::exp(t.p) * t.p;
     step.by_p += rules.entropy * std::exp(t.p) * (t.p + 1);
@@ -175,8 +216,11 @@ struct PolicyTensors {
     PolicyStep step;
     if (mask[i] != 0) {
       PolicyToken t{.p = p(i),
-                    .log_ratio = rules.of_texts ? sum / count : log_ratio(i),
+                    .log_ratio = rules.ratio_of == RatioOf::tokens         ? log_ratio(i)
+                                 : rules.ratio_of == RatioOf::mean_of_text ? sum / count
+                                                                           : sum,
                     .reference = other(i, 1),
+                    .generated = other(i, 2),
                     .advantage = static_cast<double>(advantage[i]),
                     .weight = weight_of(i, rules)};
       if (rules.loss == PolicyLoss::vespo) {
@@ -197,12 +241,13 @@ struct PolicyTensors {
     for (int row = 0; row < kPolicyRows; ++row) loss[row * tokens + i] = static_cast<T>(told[row]);
     if (!weight) return 0;
     const double each = static_cast<double>(weight[i]);
-    x[i] = static_cast<T>(-each * (step.by_p + (rules.of_texts ? 0 : step.by_ratio)));
-    return rules.of_texts ? each * step.by_ratio : 0;
+    x[i] = static_cast<T>(-each * (step.by_p + (rules.of_texts() ? 0 : step.by_ratio)));
+    return rules.of_texts() ? each * step.by_ratio : 0;
   }
-  // The tokens of a text share what the objective changes by with their mean.
-  constexpr void share(std::int64_t i, double slope, double count) const {
-    if (mask[i] != 0) x[i] -= static_cast<T>(slope / count);
+  // The tokens of a text share what the objective changes by with their mean or sum.
+  constexpr void share(std::int64_t i, const PolicyRules& rules, double slope, double count) const {
+    const double each = rules.ratio_of == RatioOf::mean_of_text ? slope / count : slope;
+    if (mask[i] != 0) x[i] -= static_cast<T>(each);
   }
   // A token of no text.
   constexpr void clear(std::int64_t i) const {

@@ -13,8 +13,8 @@ void policy_loss(const PolicyTensors<T>& tensors, const PolicyRules& rules) {
       count += static_cast<double>(tensors.mask[i]);
     }
     for (std::int64_t i = begin; i < end; ++i) slope += tensors.judge(i, rules, sum, count);
-    for (std::int64_t i = begin; rules.of_texts && tensors.weight && i < end; ++i)
-      tensors.share(i, slope, count);
+    for (std::int64_t i = begin; rules.of_texts() && tensors.weight && i < end; ++i)
+      tensors.share(i, rules, slope, count);
     for (std::int64_t i = end; rows.is_last(t) && i < rows.end_of_row(t); ++i) tensors.clear(i);
   }
 }

@@ -24,10 +24,10 @@ __global__ __launch_bounds__(kThreads) void policy_loss_kernel(PolicyTensors<flo
   }
   for (std::int64_t i = range.begin + threadIdx.x; i < range.end; i += kThreads)
     slope += tensors.judge(i, rules, sum, count);
-  if (rules.of_texts && tensors.weight) {
+  if (rules.of_texts() && tensors.weight) {
     slope = over_block(slope, shared[2]);
     for (std::int64_t i = range.begin + threadIdx.x; i < range.end; i += kThreads)
-      tensors.share(i, slope, count);
+      tensors.share(i, rules, slope, count);
   }
   if (!rows.is_last(t)) return;
   for (std::int64_t i = range.end + threadIdx.x; i < rows.end_of_row(t); i += kThreads)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compare twenty steps of mt-finetune grpo with those of TRL's GRPOTrainer, on the CPU in float32.
+"""Compare twenty steps of mt-finetune grpo with those of TRL's GRPOTrainer and RLOOTrainer, on the CPU in float32.
 
 The Llama and the Qwen3 of testdata/trl learn from 160 stored rollouts, two groups of four a step, in order, with a
 constant learning rate, by every loss.  The rollouts were written by nobody: texts of testdata/stories with rewards by
 chance, some without one, and log-probabilities of a model that is near the one that learns, so that ratios are clipped.
-TRL is given them in the place of what it would generate, in their order where several steps share them.  Losses and
+TRL is given them in the place of what it would generate, in their order where several steps share them.  What TRL has
+not, REINFORCE++'s advantages and NeMo RL's divergences, is written down here in PyTorch, in the place of TRL's loss.  Losses and
 gradient norms must agree to 1e-4, relative to what is greater than 1; the divergence and the share of tokens that were
 clipped are compared, too.  So is, to 1e-5, what the reward model of testdata/trl says of texts that mt-finetune draws.
 
@@ -31,6 +32,7 @@ import torch  # pylint: disable=wrong-import-position
 import transformers
 import trl
 import trl.trainer.grpo_trainer
+import trl.trainer.rloo_trainer
 from datasets import Dataset
 from trl_recording import arguments, in_order
 
@@ -65,7 +67,20 @@ CASES = {
     "temperature": (["--temperature", "0.7", "--beta", "0.1", "--num-iterations", "2"],
                     dict(loss_type="dapo", temperature=0.7, beta=0.1, num_iterations=2)),
     "kl": (["--beta", "0.1", "--kl-weight", "none"], dict(loss_type="dapo", beta=0.1, use_bias_correction_kl=False)),
+    "rloo": (["--loss", "grpo", "--importance-sampling-level", "product", "--leave-one-out", "--scale-rewards", "none", "--beta",
+              "0.05", "--kl-place", "reward", "--kl-estimator", "k1"],
+             dict(trainer="rloo", beta=0.05, normalize_advantages=False)),
+    "rloo_texts": (["--loss", "grpo", "--importance-sampling-level", "product", "--leave-one-out", "--scale-rewards", "texts", "--beta",
+                    "0.5", "--kl-place", "reward", "--kl-estimator", "k1"],
+                   dict(trainer="rloo", beta=0.5, normalize_advantages=True)),
+    "whitened": (["--scale-rewards", "tokens"], dict(trainer="twin")),
+    "reinforce": (["--loss", "reinforce", "--no-baseline", "--scale-rewards", "tokens", "--beta", "0.5", "--kl-place", "advantage",
+                   "--kl-estimator", "k2"], dict(trainer="twin", loss="reinforce", place="advantage", estimator="k2", beta=0.5)),
+    "kl_one": (["--beta", "0.5", "--kl-weight", "one"], dict(trainer="twin", beta=0.5)),
+    "kl_bounds": (["--beta", "0.5", "--kl-weight", "one", "--kl-estimator", "k1", "--kl-most-log-ratio", "0.02", "--kl-most", "0.015"],
+                  dict(trainer="twin", beta=0.5, estimator="k1", bounds=(0.02, 0.015))),
 }
+TWIN = dict(loss="clipped", place="loss", estimator="k3", bounds=(20.0, 10.0))
 
 
 def make_rollouts():
@@ -103,6 +118,67 @@ class Stored(trl.GRPOTrainer):
         return output
 
 
+class StoredRloo(trl.RLOOTrainer):
+    """Likewise, also for what the model would say of them then."""
+    def _generate(self, prompts):
+        self.batch, self.rollouts, self.asked = self.rollouts[:len(prompts)], self.rollouts[len(prompts):], 0
+        ids = [one["completion_ids"] for one in self.batch]
+        return [one["prompt_ids"] for one in self.batch], ids, self.processing_class.batch_decode(ids)
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        said = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if torch.is_grad_enabled() or self.asked:
+            return said
+        self.asked, old = 1, torch.zeros_like(said[0])
+        for row, one in zip(old, self.batch, strict=True):
+            row[:len(one["log_probs"])] = torch.tensor(one["log_probs"])
+        return old, *said[1:]
+
+
+def divergence(p, reference, settings):
+    """NeMo RL's calculate_kl, but for what weighs it."""
+    x = (reference - p).clamp(-settings["bounds"][0], settings["bounds"][0])
+    return {"k1": -x, "k2": x * x / 2, "k3": x.exp() - 1 - x}[settings["estimator"]]
+
+
+class Twin(Stored):
+    """The loss of NeMo RL's main branch (nemo_rl/algorithms), whose advantages are whitened over the batch's tokens."""
+    def _compute_loss(self, model, inputs):
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        mask, size = inputs["completion_mask"], inputs["completion_ids"].size(1)
+        attended = torch.cat([inputs["prompt_mask"], mask], 1)
+        p = self._get_per_token_logps_and_entropies(model, ids, attended, size)[0]
+        old, reference = inputs["old_per_token_logps"], inputs.get("ref_per_token_logps")
+        settings, estimate = self.settings, torch.zeros_like(p)
+        advantage = self.advantages_of(old, reference, mask) if settings["whitens"] else inputs["advantages"][:, None].expand_as(p)
+        if settings["loss"] == "reinforce":
+            loss = -advantage * p
+        else:
+            ratio = (p - old).exp()
+            loss = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.2))
+        if settings["beta"] and settings["place"] == "loss":
+            far = (reference - p).abs() > settings["bounds"][0]
+            weight = torch.where(far, torch.ones_like(p), (p - p.detach()).exp())
+            estimate = (divergence(p, reference, settings) * weight).clamp(-settings["bounds"][1], settings["bounds"][1])
+            loss = loss + settings["beta"] * estimate
+        mean = [((x * mask).sum() / mask.sum()) for x in (loss, estimate)]
+        self._metrics["train"]["kl"].append(mean[1].item())
+        return mean[0]
+
+    def advantages_of(self, old, reference, mask):
+        reward = torch.tensor([float("nan") if one["reward"] is None else one["reward"] for one in self.batch])
+        if self.settings["place"] == "loss":
+            reward = reward - reward.view(-1, GROUP).nanmean(1).repeat_interleave(GROUP)
+        one = reward[:, None].expand_as(old)
+        if self.settings["place"] == "advantage":
+            one = one - self.settings["beta"] * divergence(old, reference, self.settings)
+        counts = mask * ~reward.isnan()[:, None]
+        one = one.nan_to_num()
+        mean = (one * counts).sum() / counts.sum()
+        variance = ((one - mean) ** 2 * counts).sum() / counts.sum()
+        return (one - mean) * variance.clamp(min=1e-8).rsqrt() * ~reward.isnan()[:, None]
+
+
 def stored(_, trainer):
     return {"prompt_ids": [one["prompt_ids"] for one in trainer.batch],
             "completion_ids": [one["completion_ids"] for one in trainer.batch], "logprobs": None,
@@ -116,12 +192,19 @@ def stored_reward(stored_reward, **_):
 def by_trl(case, folder, rollouts, scratch):
     settings = dict(beta=0.0) | CASES[case][1]
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    trainer = in_order(Stored)(
-        model=model, reward_funcs=stored_reward, rollout_func=stored,
-        args=trl.GRPOConfig(output_dir=scratch, **COMMON, **settings),
+    kind, twin = settings.pop("trainer", "grpo"), {}
+    if kind == "twin":
+        twin = TWIN | settings | dict(whitens="tokens" in CASES[case][0])
+        settings = dict(beta=settings["beta"])
+    config = trl.RLOOConfig if kind == "rloo" else trl.GRPOConfig
+    others = dict(reward_funcs=stored_reward, rollout_func=stored)
+    if kind == "rloo":
+        others = dict(reward_funcs=lambda **_: [one["reward"] for one in trainer.batch])
+    trainer = in_order({"grpo": Stored, "rloo": StoredRloo, "twin": Twin}[kind])(
+        model=model, **others, args=config(output_dir=scratch, **COMMON, **settings),
         processing_class=transformers.AutoTokenizer.from_pretrained(folder),
         train_dataset=Dataset.from_list([{"prompt": ""}] * (STEPS * BATCH * settings.get("steps_per_generation", 1))))
-    trainer.rollouts, trainer.losses = rollouts, []
+    trainer.rollouts, trainer.losses, trainer.settings = rollouts, [], twin
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
     told = ("kl", "clip_ratio/low_mean", "clip_ratio/high_mean")
@@ -171,7 +254,8 @@ def compare_judged(program, top):
 
 
 def main():
-    trl.trainer.grpo_trainer.shuffle_sequence_dict = lambda batch: batch
+    for module in (trl.trainer.grpo_trainer, trl.trainer.rloo_trainer):
+        module.shuffle_sequence_dict = lambda batch: batch
     args = arguments(__doc__, only={"choices": CASES})
     differs = False
     with tempfile.TemporaryDirectory() as top:
@@ -192,8 +276,10 @@ def main():
                 if not args.program:
                     continue
                 got = by_program(args.program, case, str(MODELS / kind), str(lines))
-                clips = CASES[case][1]["loss_type"] in ("grpo", "bnpo", "dapo", "dr_grpo")
+                clips = CASES[case][1].get("loss_type") in ("grpo", "bnpo", "dapo", "dr_grpo")
                 compared = range(5 if clips and "importance_sampling_level" not in CASES[case][1] else 3)
+                if case.startswith("rloo"):  # which tells the divergence of what was written
+                    compared = range(2)
                 apart = [max(abs(a[i] - b[i]) / max(1, abs(b[i])) for a, b in zip(got, expected, strict=True))
                          for i in compared]
                 print(f"{kind} {case}: {STEPS} steps, losses {expected[0][0]:.4f} to {expected[-1][0]:.4f}; largest "

@@ -37,11 +37,11 @@ TEST_F(PolicyCuda, LossesAndSlopes) {
           i % 7 == 0 ? kUnknown : -x[i] + 0.3F * std::sin(static_cast<float>(3 * i + k));
   }
   for (int loss = 0; loss <= static_cast<int>(PolicyLoss::vespo); ++loss)
-    for (const bool of_texts : {false, true}) {
+    for (const RatioOf ratio_of : {RatioOf::tokens, RatioOf::mean_of_text, RatioOf::text}) {
       PolicyRules rules;
       rules.loss = static_cast<PolicyLoss>(loss);
-      if (of_texts && rules.loss == PolicyLoss::vespo) continue;
-      rules.of_texts = of_texts;
+      if (ratio_of != RatioOf::tokens && rules.loss == PolicyLoss::vespo) continue;
+      rules.ratio_of = ratio_of;
       rules.beta = 0.1;
       rules.entropy = 0.1;
       rules.correction = Correction::truncated;

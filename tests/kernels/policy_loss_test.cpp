@@ -63,7 +63,7 @@ TEST(PolicyLoss, GoldensOfABatch) {
   // NeMo RL's estimate weighs nothing in value: its weight is 1, with a gradient.
   const Texts kl = Texts().judge(rules_with([](auto& r) {
     r.beta = .01;
-    r.weighs_estimate = false;
+    r.kl.weight = KlWeight::none;
   }));
   EXPECT_NEAR(kl.of_tokens(1), .014446, 1e-6);
   EXPECT_NEAR(kl.of_tokens(), .164425, 1e-6);
@@ -81,7 +81,8 @@ TEST(PolicyLoss, GoldensOfABatch) {
   EXPECT_NEAR(corrected(Correction::truncated, 0, 1e30), .171894, 1e-6);
   EXPECT_NEAR(corrected(Correction::truncated, 0, 1), .171894, 1e-6);
   EXPECT_NEAR(corrected(Correction::dropped, .95, 1.1), .244281, 1e-6);
-  const Texts texts = Texts().judge(rules_with([](auto& r) { r.of_texts = true; }));
+  const Texts texts =
+      Texts().judge(rules_with([](auto& r) { r.ratio_of = RatioOf::mean_of_text; }));
   EXPECT_NEAR(texts.row(2)[0], 1.105171, 1e-6);
   EXPECT_NEAR(texts.row(2)[4], .904837, 1e-6);
   EXPECT_NEAR(texts.of_texts(), -.100167, 1e-6);
@@ -111,7 +112,7 @@ TEST(PolicyLoss, GoldensOfATokenThatIsClipped) {
 TEST(PolicyLoss, GoldensOfEstimatesAndMegatron) {
   const auto estimate = [](KlEstimate which) {
     return policy_step({.p = -1, .reference = -1.2},
-                       {.beta = .1, .estimate = which, .weighs_estimate = false})
+                       {.beta = .1, .kl = {.estimate = which, .weight = KlWeight::none}})
         .kl;
   };
   EXPECT_NEAR(estimate(KlEstimate::k1), .2, 1e-12);
@@ -119,7 +120,7 @@ TEST(PolicyLoss, GoldensOfEstimatesAndMegatron) {
   EXPECT_NEAR(estimate(KlEstimate::k3), .018730753, 1e-9);
   PolicyToken token{.p = -1, .log_ratio = .1, .reference = -1.2, .advantage = 1};
   token.weight = std::exp(.2);
-  PolicyRules rules{.low = .01, .high = .01, .beta = .001, .weighs_estimate = false};
+  PolicyRules rules{.low = .01, .high = .01, .beta = .001, .kl = {.weight = KlWeight::none}};
   EXPECT_NEAR(policy_step(token, rules).loss, -1.233598, 1e-6);
   token.weight = 1.1;
   rules.low = rules.high = .2;
@@ -145,20 +146,19 @@ TEST(PolicyLoss, AWholeStepByHand) {
 std::vector<PolicyRules> all_rules() {
   std::vector<PolicyRules> all;
   for (int loss = 0; loss <= int(PolicyLoss::vespo); ++loss)
-    for (const bool of_texts : {false, true})
-      for (const bool weighs : {false, true})
+    for (const RatioOf ratio_of : {RatioOf::tokens, RatioOf::mean_of_text, RatioOf::text})
+      for (const KlWeight weight : {KlWeight::ratio, KlWeight::none, KlWeight::generated})
         for (int estimate = 0; estimate < 3; ++estimate) {
           PolicyRules rules;
           rules.loss = static_cast<PolicyLoss>(loss);
-          if (of_texts && rules.loss == PolicyLoss::vespo) continue;
-          rules.of_texts = of_texts;
+          if (ratio_of != RatioOf::tokens && rules.loss == PolicyLoss::vespo) continue;
+          rules.ratio_of = ratio_of;
           if (rules.loss == PolicyLoss::cispo) rules.high = 1.1;
           rules.delta = estimate == 1 ? 1.15 : 0;
           rules.dual = estimate == 2 ? 1.1 : 0;
           rules.beta = .3;
           rules.entropy = .1;
-          rules.estimate = static_cast<KlEstimate>(estimate);
-          rules.weighs_estimate = weighs;
+          rules.kl = {.estimate = static_cast<KlEstimate>(estimate), .weight = weight};
           rules.correction = Correction::truncated;
           rules.correction_high = 1.05;
           all.push_back(rules);
@@ -203,10 +203,36 @@ TEST(PolicyLoss, SlopesAreDerivatives) {
       };
       const double slope = (objective(h) - objective(-h)) / (2 * h);
       EXPECT_NEAR(at.x[i], slope, 1e-7 * (1 + std::abs(slope)))
-          << int(rules.loss) << (rules.of_texts ? " of texts " : " ") << i;
+          << int(rules.loss) << (rules.of_texts() ? " of texts " : " ") << i;
     }
     EXPECT_EQ(at.x[5], 0);
   }
+}
+
+// An estimate with the weight 1 that has a gradient: e is K, slopes are K' + K, and nothing where
+// the logarithm or the estimate is beyond its bounds, but K's own where the latter is not.
+TEST(PolicyLoss, WeightsAndBoundsOfEstimates) {
+  const auto step = [](double reference, const KlRules& kl) {
+    return policy_step({.p = -1, .log_ratio = .3, .reference = reference, .generated = -1.4},
+                       {.beta = .5, .kl = kl});
+  };
+  const double k3 = std::expm1(-.2) + .2, slope = -std::expm1(-.2);
+  const PolicyStep one = step(-1.2, {.weight = KlWeight::one});
+  EXPECT_NEAR(one.kl, k3, 1e-12);
+  EXPECT_NEAR(one.loss, .5 * k3, 1e-12);
+  EXPECT_NEAR(one.by_p, .5 * (slope + k3), 1e-12);
+  EXPECT_EQ(one.by_ratio, 0);
+  const PolicyStep generated = step(-1.2, {.weight = KlWeight::generated});
+  EXPECT_NEAR(generated.kl, k3 * std::exp(.4), 1e-12);
+  EXPECT_NEAR(generated.by_p, .5 * std::exp(.4) * (slope + k3), 1e-12);
+  const PolicyStep far = step(-1.2, {.weight = KlWeight::one, .most_log_ratio = .1});
+  EXPECT_NEAR(far.kl, std::expm1(-.1) + .1, 1e-12);
+  EXPECT_EQ(far.by_p, 0);
+  const PolicyStep large = step(-1.2, {.weight = KlWeight::one, .most = .01});
+  EXPECT_EQ(large.kl, .01);
+  EXPECT_EQ(large.by_p, 0);
+  EXPECT_NEAR(kl_of(-1, -1.2, {.estimate = KlEstimate::k1}), .2, 1e-12);
+  EXPECT_NEAR(kl_of(-1, -1.2, {.estimate = KlEstimate::k1, .most = .15}), .15, 1e-12);
 }
 
 TEST(PolicyLoss, WhatDoesNotCountIsZero) {
@@ -214,7 +240,7 @@ TEST(PolicyLoss, WhatDoesNotCountIsZero) {
   texts.weight.assign(6, 1);
   texts.mask = {0, 1, 0, 0, 0, 0};
   texts.x[0] = texts.x[5] = NAN;
-  texts.judge(rules_with([](auto& r) { r.of_texts = true; }));
+  texts.judge(rules_with([](auto& r) { r.ratio_of = RatioOf::mean_of_text; }));
   for (std::size_t row = 0; row < kPolicyRows; ++row)
     for (const std::size_t i : {0U, 2U, 3U, 4U, 5U}) EXPECT_EQ(texts.row(row)[i], 0);
   EXPECT_EQ(texts.x[0], 0);

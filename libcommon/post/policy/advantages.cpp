@@ -36,19 +36,38 @@ std::vector<double> advantages(std::span<const double> rewards, std::int64_t gro
   const std::size_t nobody = rewards.size();
   const double freedom = rules.scale == RewardScale::population ? 0 : 1;
   const double of_batch = moments_of(rewards, nobody, 1).variance;
-  std::vector<double> all(rewards.size());
+  std::vector<double> all(rewards.size(), NAN);
   for (std::size_t i = 0; i < rewards.size(); ++i) {
     if (std::isnan(rewards[i])) continue;
     const std::size_t first = i / size * size;
     const auto peers = rewards.subspan(first, std::min(size, rewards.size() - first));
     const Moments of = moments_of(peers, rules.leaves_out ? i - first : nobody, freedom);
     if (of.count == 0) continue;
-    all[i] = rewards[i] - of.mean;
-    if (rules.scale == RewardScale::none) continue;
+    all[i] = rewards[i] - (rules.compares ? of.mean : 0);
+    if (rules.scale >= RewardScale::texts) continue;
     const double sd = std::sqrt(rules.scale == RewardScale::batch ? of_batch : of.variance);
     if (sd > 0) all[i] /= sd + rules.epsilon;
   }
+  if (rules.scale == RewardScale::texts) {
+    const Moments of = moments_of(all, nobody, 1);
+    for (double& one : all) one = (one - of.mean) / (std::sqrt(of.variance) + rules.epsilon);
+  }
+  for (double& one : all)
+    if (std::isnan(one)) one = 0;
   return all;
+}
+
+void whiten(std::span<double> numbers, std::span<const double> weights) {
+  double count = 0, mean = 0, variance = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    count += weights[i];
+    mean += weights[i] * numbers[i];
+  }
+  mean /= std::max(count, 1e-300);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    variance += weights[i] * (numbers[i] - mean) * (numbers[i] - mean);
+  variance /= std::max(count, 1e-300);
+  for (double& one : numbers) one = (one - mean) / std::sqrt(std::max(variance, 1e-8));
 }
 
 }  // namespace mt

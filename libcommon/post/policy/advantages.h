@@ -4,9 +4,18 @@
 //   group       (r - b) / (sd + epsilon), sd with divisor n - 1     (arXiv:2402.03300, 4.1.2; TRL)
 //   population  the same with divisor n                             (Megatron-LM)
 //   batch       sd of all texts of the batch, with divisor n - 1    (TRL)
+//   texts       (a - mean) / (sd + epsilon), a = r - b, mean and sd of all texts' a, with divisor
+//               n - 1                                               (TRL's RLOOTrainer)
+//   tokens      (a - mean) / max(sd, 1e-4), mean and sd of all tokens' a, with divisor n
+//                                                       (REINFORCE++: arXiv:2501.03262, eq. 10)
 //   none        r - b                                               (arXiv:2503.20783)
-// Nothing is divided where sd is 0.  A reward that is not a number is no
-// reward: its text counts nowhere and has advantage 0, as has one of whom no other is left.
+// b is 0 where texts are not compared.  Nothing is divided by a sd of group, population or batch
+// that is 0.  A reward that is not a number is no reward: its text counts nowhere and has
+// advantage 0, as has one that is compared and of whom no other is left.
+//
+// The divergence from another model, K (kernels/policy_loss.h) of each token as the policy was when
+// it was written, may be a part of these: beta times its sum over a text is taken from the text's
+// reward, or beta K from each token's a.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +23,29 @@
 #include <string>
 #include <vector>
 
+#include "kernels/policy_loss.h"
+
 namespace mt {
 
-enum class RewardScale : std::uint8_t { group, population, batch, none };
+enum class RewardScale : std::uint8_t { group, population, batch, texts, tokens, none };
+enum class KlPlace : std::uint8_t { loss, reward, advantage };
 
 struct AdvantageRules {
-  bool leaves_out = false;
+  bool leaves_out = false, compares = true;
   RewardScale scale = RewardScale::group;
   double epsilon = 1e-4;
+  KlPlace kl_place = KlPlace::loss;  // in that of a loss it is none of these
+  double beta = 0;
+  KlRules kl = {};
+  bool masks_truncated = false;  // no token of a text that was cut counts
 };
 
-// Of a batch whose groups, so large each, stand one behind the other.
+// Of a batch whose groups, so large each, stand one behind the other, before what is of tokens.
 std::vector<double> advantages(std::span<const double> rewards, std::int64_t group,
                                const AdvantageRules& rules);
+
+// Of numbers with such weights: less their mean, and divided by their standard deviation, or by
+// 1e-4 where that is less.
+void whiten(std::span<double> numbers, std::span<const double> weights);
 
 }  // namespace mt

@@ -73,14 +73,14 @@ void DrawingTask::build(const TrainingLength& length, std::uint64_t seed, const 
       set_of(target_samples(length)[0].value_or(std::ssize(parts_.prompts) *
                                                 options_.num_generations * options_.num_iterations),
              samples_);
-  if (options_.needs_old() || scored_as())
+  if (options_.asks_old() || scored_as())
     scored_ = set_of(options_.texts_at_once(), scored_samples_);
 }
 
 // Only a run that goes on does not know what it began with.
 void DrawingTask::begin(std::int64_t iteration, const Scorer&) const {
   const CheckpointOptions& o = options_.run.checkpoint;
-  if (iteration == 0 && options_.rules.beta > 0 && options_.reference.empty() &&
+  if (iteration == 0 && options_.has_reference() && options_.reference.empty() &&
       !model().has_adapters() && !o.save.empty() && options_.run.ranks.process.rank <= 0)
     std::call_once(begun_, [&] { write_reference_model(o.save, options_.stored->where); });
 }
@@ -346,7 +346,7 @@ void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& dra
 // Of the texts that a run draws first the pass is asked, too.
 bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (!scored_as()) {
-    if (options_.needs_old()) ask_for_old(drawn, drawing);
+    if (options_.asks_old()) ask_for_old(drawn, drawing);
     return false;
   }
   std::int64_t never = 0;

@@ -19,7 +19,7 @@ static bool goes_on(const PolicyOptions& options) {
 // The model that the policy stays near, where none is given: the one whose adapters it trains, or
 // that it began with, which the run's folder names once it goes on.
 static std::string reference_of(const PolicyOptions& options) {
-  if (options.rules.beta == 0 || !options.reference.empty()) return options.reference;
+  if (!options.has_reference() || !options.reference.empty()) return options.reference;
   if (options.model.has_adapters()) return options.model.lora_base;
   return goes_on(options) ? read_reference_model(options.run.checkpoint.load)
                           : options.stored->where;

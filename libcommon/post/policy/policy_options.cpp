@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/command.h"
 #include "formats/model_source.h"
@@ -24,10 +25,14 @@ constexpr auto kLosses =
                           {"luspo", PolicyLoss::clipped, PolicyShare::of_sums},
                           {"cispo", PolicyLoss::cispo, PolicyShare::of_tokens},
                           {"sapo", PolicyLoss::sapo, PolicyShare::of_texts},
+                          {"reinforce", PolicyLoss::reinforce, PolicyShare::of_tokens},
                           {"vespo", PolicyLoss::vespo, PolicyShare::of_tokens}});
 constexpr std::array kEstimators = {"k1", "k2", "k3"};
+constexpr std::array kKlWeights = {"ratio", "none", "one", "generated"};
+constexpr std::array kKlPlaces = {"loss", "reward", "advantage"};
+constexpr std::array kLevels = {"token", "sequence", "product"};
 constexpr std::array kCorrections = {"none", "truncate", "drop"};
-constexpr std::array kScales = {"group", "population", "batch", "none"};
+constexpr std::array kScales = {"group", "population", "batch", "texts", "tokens", "none"};
 
 template <class Enum, std::size_t kCount>
 Enum named(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -56,9 +61,10 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
   std::vector<std::string> names;
   for (const Named& one : kLosses) names.emplace_back(one.name);
   cl.option("--loss", &loss, "NAME",
-            "how losses of tokens are added up, and, of the last three, what they are; grpo: the "
-            "mean of each text, then of texts; bnpo: of a micro-batch's tokens; dapo, cispo and "
-            "vespo: of a step's; dr_grpo: their sum by --max-completion-length, then the mean of "
+            "how losses of tokens are added up, and, of the last four, what they are; grpo: the "
+            "mean of each text, then of texts; bnpo: of a micro-batch's tokens; dapo, cispo, "
+            "reinforce and vespo: of a step's; dr_grpo: their sum by --max-completion-length, then "
+            "the mean of "
             "texts; luspo: the mean of texts' sums; sapo: as grpo",
             one_of(names));
   cl.option("--max-completion-length", &max_completion_length, "N",
@@ -66,16 +72,21 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
             at_least(1));
   cl.flag("--leave-one-out", &advantages.leaves_out,
           "a text is compared with the others of its group, without itself");
+  cl.off_switch("--no-baseline", &advantages.compares,
+                "a text is compared with no other: of --scale-rewards texts, tokens or none");
   cl.option("--scale-rewards", &scale, "HOW",
-            "what advantages are divided by: the standard deviation of their group, that of a "
-            "population, that of the step's batch, or nothing",
+            "what advantages are divided by: the standard deviation of their group's rewards, that "
+            "of a population, that of the step's batch, or none; or that of the advantages of the "
+            "batch's texts, or of its tokens, less their mean",
             one_of(list_of(kScales)));
   cl.option("--advantage-epsilon", &epsilon, "F",
-            "is added to that deviation; default: 1e-4, with --leave-one-out 1e-6",
+            "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6",
             greater_than(0));
-  cl.option("--importance-sampling-level", &level, "WHAT",
-            "whose ratio of probabilities is clipped: each token's, or a text's mean",
-            one_of({"token", "sequence"}));
+  cl.option(
+      "--importance-sampling-level", &level, "WHAT",
+      "whose ratio of probabilities is clipped: each token's, a text's mean, or the product of "
+      "a text's",
+      one_of(list_of(kLevels)));
   cl.option("--clip-low", &rules.low, "F", "how far below 1 a ratio counts", between(0, 1));
   cl.option("--clip-high", &clip_high, "F",
             "how far above 1 a ratio counts; of cispo, what it counts at most; default: "
@@ -97,11 +108,20 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
   cl.option("--vespo-lambda-neg", &rules.lambda[1], "F", "of vespo: of bad ones", greater_than(0));
   cl.option("--beta", &rules.beta, "F",
             "what the divergence from the model that the run began with weighs", at_least(0));
+  cl.option("--kl-place", &kl_place, "WHERE",
+            "where it counts: in the loss of each token; or, as the model was when it wrote the "
+            "text, its sum in the text's reward, or each token's in the token's advantage",
+            one_of(list_of(kKlPlaces)));
   cl.option("--kl-estimator", &estimator, "NAME", "how that is estimated",
             one_of(list_of(kEstimators)));
   cl.option("--kl-weight", &estimate_weight, "WHAT",
-            "what an estimate is multiplied by: the ratio of probabilities, or nothing",
-            one_of({"ratio", "none"}));
+            "what an estimate is multiplied by: the ratio of probabilities; nothing; one, that has "
+            "a gradient; or the ratio by log_probs",
+            one_of(list_of(kKlWeights)));
+  cl.option("--kl-most-log-ratio", &rules.kl.most_log_ratio, "F",
+            "how far from 0 the logarithm is at most that is estimated by; 0: as it is",
+            at_least(0));
+  cl.option("--kl-most", &rules.kl.most, "F", "likewise: the estimate, weighed", at_least(0));
   cl.option("--entropy-term-weight", &rules.entropy, "F",
             "what p log p of the tokens that were taken weighs", at_least(0));
   cl.option("--importance-correction", &correction, "HOW",
@@ -178,28 +198,36 @@ void PolicyOptions::add_to(CommandLine& cl) {
 }
 
 void PolicyOptions::take_losses() {
-  if (num_generations < 2)
+  advantages.scale = named<RewardScale>(kScales, scale);
+  if (advantages.compares && num_generations < 2)
     fail(Exit::bad_config, "--num-generations ", num_generations,
          ": a text is compared with others of its prompt, of which are 2 at least");
+  if (!advantages.compares && advantages.scale < RewardScale::texts)
+    fail(Exit::usage, "--scale-rewards ", scale, ": not with --no-baseline");
   reward_rules(rewards);  // which says what is wrong with them before any work
   const Named& one = *std::ranges::find(kLosses, loss, &Named::name);
   rules.loss = one.loss;
   share = one.share;
   if (share == PolicyShare::of_longest && !max_completion_length)
     fail(Exit::usage, "--max-completion-length: required with --loss dr_grpo");
-  rules.of_texts = level == "sequence";
-  if (rules.of_texts && rules.loss == PolicyLoss::vespo)
-    fail(Exit::usage,
-         "--importance-sampling-level sequence: not with --loss vespo, which has its own");
+  rules.ratio_of = named<RatioOf>(kLevels, level);
+  if (rules.of_texts() && rules.loss == PolicyLoss::vespo)
+    fail(Exit::usage, "--importance-sampling-level ", level,
+         ": not with --loss vespo, which has its own");
   rules.high = clip_high.value_or(rules.loss == PolicyLoss::cispo ? 5 : rules.low);
-  rules.estimate = named<KlEstimate>(kEstimators, estimator);
-  rules.weighs_estimate = estimate_weight == "ratio";
+  rules.kl.estimate = named<KlEstimate>(kEstimators, estimator);
+  rules.kl.weight = named<KlWeight>(kKlWeights, estimate_weight);
   rules.correction = named<Correction>(kCorrections, correction);
   if (rules.correction_low > rules.correction_high)
     fail(Exit::usage, "--importance-min ", rules.correction_low, ": above --importance-max ",
          rules.correction_high);
-  advantages.scale = named<RewardScale>(kScales, scale);
-  advantages.epsilon = epsilon.value_or(advantages.leaves_out ? 1e-6 : 1e-4);
+  advantages.epsilon = epsilon.value_or(
+      advantages.leaves_out && advantages.scale != RewardScale::texts ? 1e-6 : 1e-4);
+  advantages.kl_place = named<KlPlace>(kKlPlaces, kl_place);
+  advantages.kl = rules.kl;
+  advantages.masks_truncated = masks_truncated;
+  if (advantages.kl_place != KlPlace::loss && rules.beta > 0)
+    advantages.beta = std::exchange(rules.beta, 0);
   run.batch.calculate_per_token_loss = share != PolicyShare::of_micro_batch;
 }
 
@@ -220,10 +248,15 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   refuse(rules.loss != PolicyLoss::vespo,
          {"--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos", "--vespo-lambda-neg"}, "--loss ",
          loss);
-  refuse(rules.beta == 0, {"--kl-estimator", "--kl-weight"}, "a --beta of 0");
+  refuse(!has_reference(),
+         {"--kl-estimator", "--kl-weight", "--kl-place", "--kl-most-log-ratio", "--kl-most"},
+         "a --beta of 0");
+  refuse(advantages.beta > 0, {"--kl-weight"}, "--kl-place ", kl_place);
+  refuse(!advantages.compares, {"--leave-one-out"}, "--no-baseline");
   refuse(rules.correction == Correction::none, {"--importance-min", "--importance-max"},
          "--importance-correction none");
-  refuse(advantages.scale == RewardScale::none, {"--advantage-epsilon"}, "--scale-rewards none");
+  refuse(advantages.scale >= RewardScale::tokens, {"--advantage-epsilon"}, "--scale-rewards ",
+         scale);
   if (cl.given("--calculate-per-token-loss"))
     fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
   const bool has_server = has_any(rewards, &RewardRule::is_server);
@@ -275,9 +308,9 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
     return;
   }
   if (rewards.empty()) fail(Exit::usage, "--reward: required with --prompts");
-  if (rules.beta > 0 && reference.empty() && !stored)
+  if (has_reference() && reference.empty() && !stored)
     fail(Exit::usage, "--reference: required with --prompts and --beta where nothing is loaded");
-  if (rules.beta == 0) refuse({"--reference"}, "has no effect with a --beta of 0");
+  if (!has_reference()) refuse({"--reference"}, "has no effect with a --beta of 0");
 }
 
 // Where it cannot be kept that drawing and learning say the same.
@@ -346,8 +379,9 @@ void PolicyOptions::complete() {
   if (plan.search) return;
   if (!is_planned()) complete_drawing();
   complete_passes();
-  if (advantages.scale == RewardScale::batch && run.batch.schedule.changes())
-    fail(Exit::usage, "--scale-rewards batch: not with a batch size that changes");
+  if (advantages.scale >= RewardScale::batch && advantages.scale <= RewardScale::tokens &&
+      run.batch.schedule.changes())
+    fail(Exit::usage, "--scale-rewards ", scale, ": not with a batch size that changes");
   for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()}) {
     if (sequences % num_generations != 0)
       fail(Exit::bad_config, "--global-batch-size ", sequences,

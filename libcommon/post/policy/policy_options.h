@@ -32,7 +32,7 @@ struct PolicyOptions : FinetuneOptions {
   std::int64_t overlong_buffer = 0;
   double overlong_penalty = 1;
   std::string loss = "dapo", level = "token", estimator = "k3", estimate_weight = "ratio";
-  std::string correction = "none", scale = "group";
+  std::string correction = "none", scale = "group", kl_place = "loss";
   std::optional<double> clip_high, epsilon;
   std::optional<std::int64_t> max_completion_length;
   PolicyRules rules;
@@ -48,8 +48,12 @@ struct PolicyOptions : FinetuneOptions {
   void check_unused(const CommandLine& cl) const;
   void complete();
 
+  // Whether the divergence from another model counts.
+  bool has_reference() const { return rules.beta > 0 || advantages.beta > 0; }
   // Whether ratios of probabilities can be other than 1 in some step that learns from a text.
   bool needs_old() const { return num_iterations > 1 || steps_per_generation > 1; }
+  // Whether it has to be known what the policy said of a text when it was written.
+  bool asks_old() const { return needs_old() || advantages.beta > 0; }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
   PolicySamples::How how_learnt() const;

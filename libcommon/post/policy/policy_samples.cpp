@@ -25,10 +25,11 @@ void PolicySamples::get(std::int64_t sample_number, const Fields& sample) const 
     std::ranges::fill(sample.span<float>(Field::loss_mask), 0.0F);
   const auto values = sample.span<float>(Field::values),
              others = sample.span<float>(Field::reference);
-  std::ranges::fill(values, static_cast<float>(rollout.advantage));
+  std::ranges::fill(values, 0.0F);
   std::ranges::fill(others, kUnknown);
   // The first token of the completion is the label of the prompt's last.
   const auto first = static_cast<std::size_t>(rollout.prompt_tokens()) - 1;
+  std::ranges::copy(rollout.advantages, values.begin() + static_cast<std::ptrdiff_t>(first));
   const auto put = [&](std::size_t which, const std::vector<float>& numbers) {
     for (std::size_t i = 0; i < numbers.size(); ++i) others[3 * (first + i) + which] = numbers[i];
   };

@@ -28,7 +28,7 @@ std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples>
 
 // Rollouts that bring the reference bring it all.
 bool PolicyTask::asks_reference() const {
-  return options_.rules.beta > 0 &&
+  return options_.has_reference() &&
          std::ranges::any_of(*rollouts_, [](const Rollout& one) { return one.reference.empty(); });
 }
 
@@ -42,6 +42,14 @@ void PolicyTask::build(const TrainingLength& length, std::uint64_t seed, const B
   const std::int64_t size = samples->size();
   referenced_ = std::unique_ptr<SampleSet>(
       new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
+}
+
+// They are of the texts together that were drawn together.
+static void take_all_advantages(std::span<Rollout> rollouts, const PolicyOptions& options) {
+  const auto batch = static_cast<std::size_t>(options.texts_at_once());
+  for (std::size_t first = 0; first < rollouts.size(); first += batch)
+    take_advantages(rollouts.subspan(first, std::min(batch, rollouts.size() - first)),
+                    options.num_generations, options.advantages);
 }
 
 // A run that goes on has it from its folder, because its model is another by now.
@@ -59,7 +67,19 @@ void PolicyTask::begin(std::int64_t iteration, const Scorer& score) const {
     if (!checkpoint.save.empty() && options_.run.ranks.process.rank <= 0)
       reference.write(checkpoint.save, hash);
     *reference_ = std::move(reference.train);
+    if (options_.advantages.beta > 0) take_reference();
   });
+}
+
+// Advantages that the divergence is a part of wait for what the model says.
+void PolicyTask::take_reference() const {
+  for (std::size_t i = 0; i < rollouts_->size(); ++i) {
+    Rollout& one = (*rollouts_)[i];
+    const auto* const said =
+        reference_->data() + static_cast<std::int64_t>(i) * seq_length() + one.prompt_tokens() - 1;
+    one.reference.assign(said, said + one.text.targets());
+  }
+  take_all_advantages(*rollouts_, options_);
 }
 
 std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
@@ -100,6 +120,16 @@ static void check_passes(std::span<const Rollout> rollouts, const PolicyOptions&
          "learn from");
 }
 
+// Where the divergence is a part of advantages, which are of what the policy said of each text.
+static void check_old(std::span<const Rollout> rollouts, const PolicyOptions& options) {
+  if (options.advantages.beta == 0) return;
+  if (const auto one = std::ranges::find_if(rollouts, [](const auto& r) { return r.old.empty(); });
+      one != rollouts.end())
+    fail(Exit::bad_data, one->text.file, ":", one->text.line,
+         ": no \"old_log_probs\" and no \"log_probs\", which --kl-place ", options.kl_place,
+         " is of");
+}
+
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
   if (options.rollouts.empty()) fail(Exit::usage, "--prompts or --rollouts: required");
   if (options.run.ranks.has_processes() && std::ranges::count(options.rollouts, "-") > 0)
@@ -117,7 +147,7 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
                     *data.words.tokenizer));
   const auto referred =
       std::ranges::count_if(*rollouts, [](const Rollout& one) { return !one.reference.empty(); });
-  if (options.rules.beta > 0 && referred > 0 && referred < std::ssize(*rollouts))
+  if (options.has_reference() && referred > 0 && referred < std::ssize(*rollouts))
     fail(Exit::bad_data, "--rollouts: ", referred, " of ", rollouts->size(),
          " texts bring reference_log_probs, expected all or none");
   if (options.run.ranks.process.rank <= 0) tell(*rollouts, options.num_generations, log);
@@ -132,11 +162,8 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
   }
   options.complete();
   check_passes(*rollouts, options);
-  // Advantages are of the texts together that were drawn together.
-  const auto batch = static_cast<std::size_t>(options.texts_at_once());
-  for (std::size_t first = 0; first < rollouts->size(); first += batch)
-    take_advantages(std::span(*rollouts).subspan(first, std::min(batch, rollouts->size() - first)),
-                    options.num_generations, options.advantages);
+  check_old(*rollouts, options);
+  if (options.advantages.beta == 0 || referred > 0) take_all_advantages(*rollouts, options);
   return std::make_unique<PolicyTask>(options, std::move(data), std::move(rollouts));
 }
 

@@ -15,7 +15,7 @@ namespace mt {
 
 class PolicyTask final : public PackedTask {
  public:
-  using Rollouts = std::shared_ptr<const std::vector<Rollout>>;
+  using Rollouts = std::shared_ptr<std::vector<Rollout>>;
   // Without rollouts, which are those of data.train, it can be planned.
   explicit PolicyTask(const PolicyOptions& options, Data data = {}, Rollouts rollouts = {});
 
@@ -30,6 +30,7 @@ class PolicyTask final : public PackedTask {
  private:
   std::unique_ptr<Samples> make_samples(std::unique_ptr<PackedSamples> packed) const override;
   bool asks_reference() const;
+  void take_reference() const;
 
   PolicyOptions options_;
   PolicyObjective objective_;

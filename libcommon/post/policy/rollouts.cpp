@@ -90,10 +90,35 @@ bool are_of_a_group(const Rollout& a, const Rollout& b) {
 }  // namespace
 
 void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules) {
-  std::vector<double> rewards(step.size());
-  std::ranges::transform(step, rewards.begin(), &Rollout::reward);
-  const std::vector<double> all = advantages(rewards, group, rules);
-  for (std::size_t i = 0; i < step.size(); ++i) step[i].advantage = all[i];
+  const auto penalty = [&](const Rollout& one, std::size_t token) {
+    return rules.beta * kl_of(one.old[token], one.reference[token], rules.kl);
+  };
+  std::vector<double> rewards;
+  for (const Rollout& one : step) {
+    double reward = one.reward;
+    for (std::size_t t = 0; rules.kl_place == KlPlace::reward && t < one.old.size(); ++t)
+      reward -= penalty(one, t);
+    rewards.push_back(reward);
+  }
+  const std::vector<double> of_texts = advantages(rewards, group, rules);
+  std::vector<double> of_tokens, weights;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const Rollout& one = step[i];
+    const bool counts = !std::isnan(one.reward) && !(rules.masks_truncated && one.truncated);
+    for (std::int64_t t = 0; t < one.text.targets(); ++t) {
+      of_tokens.push_back(of_texts[i]);
+      if (rules.kl_place == KlPlace::advantage)
+        of_tokens.back() -= penalty(one, static_cast<std::size_t>(t));
+      weights.push_back(counts ? 1 : 0);
+    }
+  }
+  if (rules.scale == RewardScale::tokens) whiten(of_tokens, weights);
+  auto next = of_tokens.begin();
+  for (Rollout& one : step) {
+    one.advantages.clear();
+    for (std::int64_t t = 0; t < one.text.targets(); ++t, ++next)
+      one.advantages.push_back(std::isnan(one.reward) ? 0 : static_cast<float>(*next));
+  }
 }
 
 std::string line_of(const Rollout& rollout, const std::string& text) {

@@ -25,12 +25,12 @@ namespace mt {
 class Tokenizer;
 
 struct Rollout {
-  Example text;       // its completion is learnt
-  double reward = 0;  // NaN: there is none
-  double advantage = 0;
+  Example text;            // its completion is learnt
+  double reward = 0;       // NaN: there is none
   bool truncated = false;  // its last token is not one that ends it
   // Of the completion's tokens; empty: not known.
   std::vector<float> old, reference, generated;
+  std::vector<float> advantages = {};  // likewise: take_advantages()
 
   std::int64_t prompt_tokens() const { return text.size() - text.targets(); }
 };
@@ -52,7 +52,8 @@ struct RolloutPasses {
   }
 };
 
-// Gives the texts of a step, group by group, their advantages.
+// Gives the tokens of a step's texts, group by group, their advantages.  Where the divergence is a
+// part of these, `old` and `reference` are known.
 void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules);
 
 // A line of a file, with the text that its completion is.

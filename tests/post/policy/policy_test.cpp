@@ -199,7 +199,7 @@ TEST_F(PolicyRun, SamplesOfSeveralPasses) {
     Rollout& one = rollouts->emplace_back();
     one.text.ids = {10 + i, 20, 21};
     one.text.learnt = {false, true, true};
-    one.advantage = i;
+    one.advantages = {static_cast<float>(i), static_cast<float>(i)};
     one.truncated = i % 2 == 1;
     texts.push_back(one.text);
   }
