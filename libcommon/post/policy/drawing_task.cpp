@@ -42,6 +42,8 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     }
     if (rule.is_model()) judging_models_.push_back({rule.weight});
   }
+  if (!options.environment.empty())
+    environment_.emplace(options.environment_program(), options.environment_timeout);
   const RankOptions& ranks = options.run.ranks;
   for (int i = 0; i < (ranks.has_processes() ? 1 : ranks.count); ++i) {
     if (parts_.reference)
@@ -99,7 +101,8 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
   std::vector<Response> responses;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const PolicyPrompt& of = asked.of(i);
-    drawn[i].rollout.reward = reward_of(rules_, drawn[i].text, of.answer.value_or(""));
+    drawn[i].rollout.reward =
+        drawn[i].environment + reward_of(rules_, drawn[i].text, of.answer.value_or(""));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)
       drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
     responses.push_back({.prompt = of.text,
@@ -108,20 +111,25 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
                          .truncated = drawn[i].rollout.truncated});
   }
   bool failed = false;
+  const auto note = [&](const std::string& who, const std::string& wrong, std::int64_t without) {
+    if (wrong.empty()) return;
+    const std::string what =
+        concat(who, ": ", wrong, "; ", without, " of ", drawn.size(), " texts have no reward");
+    failed |= without == std::ssize(drawn);
+    if (asked.learnt && failed && failed_steps_ + 1 == kMostFailed)
+      fail(Exit::peer_failed, what, ", for the third step in a row");
+    log_.warn(what);
+  };
+  const auto is_wrong = [](const DrawnText& one) { return !one.wrong.empty(); };
+  if (const auto one = std::ranges::find_if(drawn, is_wrong); one != drawn.end())
+    note(environment_->name(), one->wrong, std::ranges::count_if(drawn, is_wrong));
   for (const auto& [rule, judge] : judges_) {
     const Judge::Verdict verdict = judge->judge(responses, ends);
     if (ends()) return;
     for (std::size_t i = 0; i < drawn.size(); ++i)
       drawn[i].rollout.reward += rule.weight * verdict.rewards[i];
-    if (verdict.wrong.empty()) continue;
-    const auto without =
-        std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); });
-    const std::string what = concat("--reward ", rule.name, ":", rule.argument, ": ", verdict.wrong,
-                                    "; ", without, " of ", drawn.size(), " texts have no reward");
-    failed |= without == std::ssize(drawn);
-    if (asked.learnt && failed && failed_steps_ + 1 == kMostFailed)
-      fail(Exit::peer_failed, what, ", for the third step in a row");
-    log_.warn(what);
+    note(concat("--reward ", rule.name, ":", rule.argument), verdict.wrong,
+         std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); }));
   }
   for (DrawnText& one : drawn)
     if (!std::isfinite(one.rollout.reward)) one.rollout.reward = NAN;
@@ -147,8 +155,9 @@ void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
   if (score_reference_.empty() || drawn.empty()) return;
   ScorePass& score = *score_reference_[place_here(ranks)];
   std::vector<std::vector<double>> nll;
-  for (const DrawnText& one : drawn)
-    nll.emplace_back(static_cast<std::size_t>(one.rollout.text.targets()));
+  for (const DrawnText& one : drawn)  // all behind the prompt, of which not all is learnt
+    nll.emplace_back(
+        static_cast<std::size_t>(one.rollout.text.size() - one.rollout.prompt_tokens()));
   std::vector<std::span<const std::int32_t>> ids;
   std::vector<std::span<double>> to;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
@@ -156,9 +165,13 @@ void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
     to.emplace_back(nll[i]);
   }
   score.score(ids, to);
-  for (std::size_t i = 0; i < drawn.size(); ++i)
-    for (const double each : nll[i])
-      drawn[i].rollout.reference.push_back(static_cast<float>(std::min(0.0, -each)));
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    Rollout& rollout = drawn[i].rollout;
+    const auto before = static_cast<std::size_t>(rollout.prompt_tokens());
+    rollout.for_each_learnt([&](std::size_t, std::size_t t) {
+      rollout.reference.push_back(static_cast<float>(std::min(0.0, -nll[i][t - before])));
+    });
+  }
 }
 
 // What reward models say of them, each asked at a text's last token.
@@ -214,6 +227,9 @@ std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& m
        .most_tokens = options_.max_completion_length.value_or(0),
        .sampling = sampling,
        .scored = scored_as(),
+       .environment = environment_ ? &*environment_ : nullptr,
+       .chat = parts_.chat.get(),
+       .turns = options_.max_turns,
        .threads = options_.run.ranks.threads_of_each(),
        .ends = drawing.ends});
   if (own) {
@@ -322,12 +338,11 @@ void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing
   const std::vector<double> said = drawing.score(*scored_);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     Rollout& rollout = drawn[i].rollout;
-    const auto first = static_cast<std::size_t>(static_cast<std::int64_t>(i) * seq_length() +
-                                                rollout.prompt_tokens() - 1);
+    const auto of_text = std::span(said).subspan(i * static_cast<std::size_t>(seq_length()));
     rollout.old.clear();
-    for (std::int64_t t = 0; t < rollout.text.targets(); ++t)
-      rollout.old.push_back(
-          static_cast<float>(std::min(0.0, said[first + static_cast<std::size_t>(t)])));
+    rollout.for_each_learnt([&](std::size_t, std::size_t t) {
+      rollout.old.push_back(static_cast<float>(std::min(0.0, of_text[t - 1])));
+    });
   }
 }
 
@@ -423,8 +438,9 @@ std::optional<DrawnReport> DrawingTask::validate(const Drawing& drawing) const {
 }
 
 void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double seconds) const {
-  std::int64_t tokens = 0, truncated = 0;
+  std::int64_t tokens = 0, truncated = 0, turns = 0;
   for (const DrawnText& one : drawn.texts) {
+    turns += one.turns;
     truncated += one.rollout.truncated ? 1 : 0;
     tokens += one.rollout.text.targets();
   }
@@ -435,6 +451,7 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double second
                                 {"without_reward", drawn.rewards.without},
                                 {"tokens", static_cast<double>(tokens) / texts},
                                 {"truncated", static_cast<double>(truncated) / texts}};
+  if (environment_) members.push_back({"turns", static_cast<double>(turns) / texts});
   if (options_.dynamic_sampling > 0) {
     members.push_back({"draws", drawn.attempts});
     members.push_back({"equal_groups", drawn.equal});

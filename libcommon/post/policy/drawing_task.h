@@ -22,6 +22,7 @@
 #include "post/packed_task.h"
 #include "post/policy/drawn_samples.h"
 #include "post/policy/drawn_texts.h"
+#include "post/policy/environment.h"
 #include "post/policy/judge.h"
 #include "post/policy/policy_objective.h"
 #include "post/policy/policy_options.h"
@@ -29,6 +30,7 @@
 
 namespace mt {
 
+class ChatPrompts;
 class Group;
 
 class DrawingTask final : public PackedTask {
@@ -39,6 +41,7 @@ class DrawingTask final : public PackedTask {
     std::vector<PolicyPrompt> prompts, valid_prompts;
     std::unique_ptr<LoadedModel> reference;                   // null: there is none
     std::vector<std::unique_ptr<LoadedModel>> reward_models;  // of the rules rm, in their order
+    std::shared_ptr<const ChatPrompts> chat;                  // of the words' tokenizer
   };
   DrawingTask(const PolicyOptions& options, Parts parts);
   ~DrawingTask() override;
@@ -118,6 +121,7 @@ class DrawingTask final : public PackedTask {
   PolicyObjective objective_;
   Parts parts_;
   std::vector<RewardRule> rules_;
+  std::optional<EnvironmentProgram> environment_;
   struct WeighedJudge {
     RewardRule rule;
     std::unique_ptr<Judge> judge;

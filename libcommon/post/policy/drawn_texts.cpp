@@ -3,53 +3,167 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/error.h"
 #include "comm/group.h"
+#include "infer/chat_prompts.h"
 #include "infer/engine.h"
+#include "post/policy/environment.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 
-static DrawnText drawn_of(const Completion& completion, const PolicyPrompt& prompt) {
-  DrawnText drawn{.text = completion.text()};
-  drawn.rollout.truncated = !completion.end_token();
-  Example& text = drawn.rollout.text;
-  text.ids = completion.ids();
-  if (completion.end_token()) text.ids.push_back(*completion.end_token());
-  text.learnt.assign(text.ids.size(), true);
-  std::fill_n(text.learnt.begin(), prompt.ids.size(), false);
-  for (const double score : completion.scores())
-    drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
-  return drawn;
+namespace {
+
+// A text that is drawn turn by turn, of a member of a prompt's group.
+struct TextOfTurns {
+  std::uint32_t prompt = 0, member = 0;
+  DrawnText drawn = {};
+  EnvironmentProgram::Dialogue dialogue = {};
+  bool goes_on = true;
+
+  Example& text() { return drawn.rollout.text; }
+};
+
+// Turns of a text have other random numbers: groups have no more members.
+constexpr std::uint32_t kMostMembers = 1 << 20;
+
+// Draws a turn of these texts; false where it is to end.
+bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTurns* const> texts,
+               const DrawOptions& options) {
+  std::deque<Completion> completions;  // the engine points into it
+  for (TextOfTurns* const one : texts) {
+    const std::int64_t room = options.seq_length - one->text().size();
+    CompletionOptions asked{
+        .num_tokens = options.most_tokens > 0
+                          ? std::min(room, options.most_tokens - one->text().targets())
+                          : room,
+        .scored = options.scored};
+    static_cast<Sampling&>(asked.sampling) = options.sampling;
+    const auto turn = static_cast<std::uint32_t>(one->dialogue.turn);
+    engine.submit(completions.emplace_back(about, one->text().ids, asked, one->prompt,
+                                           one->member + turn * kMostMembers));
+  }
+  while (engine.step())
+    if (options.ends()) return false;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    DrawnText& drawn = texts[i]->drawn;
+    Example& text = texts[i]->text();
+    text.ids = completions[i].ids();
+    if (completions[i].end_token()) text.ids.push_back(*completions[i].end_token());
+    text.learnt.resize(text.ids.size(), true);
+    drawn.rollout.truncated = !completions[i].end_token();
+    for (const double score : completions[i].scores())
+      drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
+    drawn.text = completions[i].text();
+  }
+  return true;
 }
+
+// The text behind the assistant's response, which stands before the last of the messages.
+std::string behind_response(const ChatPrompts& chat, const PolicyPrompt& prompt,
+                            std::span<const EnvironmentProgram::Said> messages) {
+  constexpr std::string_view kResponse = "\uE8F5\uE0A1";  // as no text has it
+  ChatValue line = *prompt.chat, all = *line.find("messages");
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    ChatValue message;
+    message.set("role", ChatValue(messages[i].role));
+    message.set("content",
+                i + 2 == messages.size() ? ChatValue(kResponse) : ChatValue(messages[i].content));
+    all.push_back(message);
+  }
+  line.set("messages", all);
+  line.erase("continue_final_message");
+  line.erase("add_generation_prompt");
+  const std::string where = concat(prompt.file, ":", prompt.line);
+  const std::string text = chat.text(line, where);
+  const std::size_t at = text.rfind(kResponse);
+  if (at == text.npos)
+    fail(Exit::bad_data, where, ": the chat template shows nothing of what the assistant has said");
+  return text.substr(at + kResponse.size());
+}
+
+// A template ends a response with a token that the response has by now, white space may be before
+// it.
+void drop_end(std::vector<std::int32_t>& ids, std::int32_t end, const Tokenizer& tokenizer) {
+  const auto at = std::ranges::find(ids, end);
+  if (at == ids.end()) return;
+  const std::string before = tokenizer.decode_text({ids.begin(), at});
+  if (before.find_first_not_of(" \t\r\n") == before.npos) ids.erase(ids.begin(), at + 1);
+}
+
+// Puts the last of the messages behind the text; false where there is no room for it, and a token
+// more.
+bool hear(TextOfTurns& one, const Tokenizer& tokenizer, const DrawOptions& options) {
+  const PolicyPrompt& prompt = *one.dialogue.prompt;
+  Example& text = one.text();
+  std::vector<std::int32_t> ids;
+  if (prompt.chat) {
+    encode_alone(tokenizer, behind_response(*options.chat, prompt, one.dialogue.messages), ids);
+    drop_end(ids, text.ids.back(), tokenizer);
+  } else {
+    encode_alone(tokenizer, one.dialogue.messages.back().content, ids);
+  }
+  if (text.size() + std::ssize(ids) >= options.seq_length ||
+      (options.most_tokens > 0 && text.targets() >= options.most_tokens)) {
+    one.drawn.rollout.truncated = true;
+    return false;
+  }
+  text.ids.insert(text.ids.end(), ids.begin(), ids.end());
+  text.learnt.resize(text.ids.size(), false);
+  return true;
+}
+
+void take_answers(std::span<TextOfTurns* const> texts, const Tokenizer& tokenizer,
+                  const DrawOptions& options) {
+  std::vector<EnvironmentProgram::Dialogue*> dialogues;
+  for (TextOfTurns* const one : texts) {
+    one->dialogue.response = one->drawn.text;
+    one->dialogue.truncated = one->drawn.rollout.truncated;
+    dialogues.push_back(&one->dialogue);
+  }
+  const std::vector<bool> goes_on = options.environment->answer(dialogues, options.ends);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    TextOfTurns& one = *texts[i];
+    one.goes_on = goes_on[i] && one.dialogue.turn < options.turns && hear(one, tokenizer, options);
+    one.drawn.turns += one.goes_on ? 1 : 0;
+    one.drawn.environment = one.dialogue.reward;
+    one.drawn.wrong = one.dialogue.wrong;
+  }
+}
+
+}  // namespace
 
 std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
                                                  std::span<const PolicyPrompt* const> prompts,
                                                  std::int64_t first, const DrawOptions& options) {
   if (prompts.empty()) return std::vector<DrawnText>();
-  const std::int64_t texts = std::ssize(prompts) * options.group;
-  // A new one each time: what an engine keeps of texts is of the weights that have seen them.
-  Engine engine(model, {.vocab_size = about.vocab_size,
-                        .limits = {.max_requests = std::min(texts, CachedPass::kTogether),
-                                   .threads = options.threads}});
-  std::deque<Completion> completions;  // the engine points into it
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const std::int64_t room = options.seq_length - std::ssize(prompts[i]->ids);
-    CompletionOptions asked{
-        .num_tokens = options.most_tokens > 0 ? std::min(room, options.most_tokens) : room,
-        .scored = options.scored};
-    static_cast<Sampling&>(asked.sampling) = options.sampling;
+  std::vector<TextOfTurns> texts;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
     for (std::int64_t member = options.first_text; member < options.first_text + options.group;
-         ++member)
-      engine.submit(
-          completions.emplace_back(about, prompts[i]->ids, asked,
-                                   static_cast<std::uint32_t>(first + static_cast<std::int64_t>(i)),
-                                   static_cast<std::uint32_t>(member)));
-  }
-  while (engine.step())
+         ++member) {
+      TextOfTurns& one = texts.emplace_back();
+      one.prompt = static_cast<std::uint32_t>(first + static_cast<std::int64_t>(i));
+      one.member = static_cast<std::uint32_t>(member);
+      one.dialogue.prompt = prompts[i];
+      one.text().ids = prompts[i]->ids;
+      one.text().learnt.assign(prompts[i]->ids.size(), false);
+    }
+  // A new one each time: what an engine keeps of texts is of the weights that have seen them.
+  Engine engine(model,
+                {.vocab_size = about.vocab_size,
+                 .limits = {.max_requests = std::min(std::ssize(texts), CachedPass::kTogether),
+                            .threads = options.threads}});
+  std::vector<TextOfTurns*> open;
+  for (TextOfTurns& one : texts) open.push_back(&one);
+  while (!open.empty()) {
+    if (!draw_turn(engine, about, open, options)) return std::nullopt;
+    if (options.environment == nullptr) break;
+    take_answers(open, about.tokenizer, options);
     if (options.ends()) return std::nullopt;
+    std::erase_if(open, [](const TextOfTurns* one) { return !one->goes_on; });
+  }
   std::vector<DrawnText> drawn;
-  for (std::size_t i = 0; i < completions.size(); ++i)
-    drawn.push_back(
-        drawn_of(completions[i], *prompts[i / static_cast<std::size_t>(options.group)]));
+  for (TextOfTurns& one : texts) drawn.push_back(std::move(one.drawn));
   return drawn;
 }
 
@@ -59,15 +173,18 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
 static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
-       {one.text.ids.size(), static_cast<std::size_t>(one.prompt_tokens()), one.generated.size(),
-        one.reference.size(), drawn.judged.size(), drawn.text.size(),
-        static_cast<std::size_t>(one.truncated)})
+       {one.text.ids.size(), one.generated.size(), one.reference.size(), drawn.judged.size(),
+        drawn.text.size(), drawn.wrong.size(), static_cast<std::size_t>(one.truncated),
+        static_cast<std::size_t>(drawn.turns)})
     numbers.push_back(static_cast<double>(count));
+  numbers.push_back(drawn.environment);
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
+  numbers.insert(numbers.end(), one.text.learnt.begin(), one.text.learnt.end());
   numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
-  for (const char c : drawn.text) numbers.push_back(static_cast<unsigned char>(c));
+  for (const std::string* const text : {&drawn.text, &drawn.wrong})
+    for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
 }
 
 static DrawnText take_text(std::span<const double>& numbers) {
@@ -77,22 +194,26 @@ static DrawnText take_text(std::span<const double>& numbers) {
     return number;
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
-  const std::size_t ids = count(), prompt = count(), generated = count(), references = count(),
-                    judges = count(), bytes = count();
+  const std::size_t ids = count(), generated = count(), references = count(), judges = count(),
+                    bytes = count(), wrong = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
+  drawn.turns = static_cast<std::int64_t>(take());
+  drawn.environment = take();
   Example& text = drawn.rollout.text;
-  for (std::size_t i = 0; i < ids; ++i) {
-    text.ids.push_back(static_cast<std::int32_t>(take()));
-    text.learnt.push_back(i >= prompt);
-  }
+  for (std::size_t i = 0; i < ids; ++i) text.ids.push_back(static_cast<std::int32_t>(take()));
+  for (std::size_t i = 0; i < ids; ++i) text.learnt.push_back(take() != 0);
   for (std::size_t i = 0; i < generated; ++i)
     drawn.rollout.generated.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < references; ++i)
     drawn.rollout.reference.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
-  for (std::size_t i = 0; i < bytes; ++i)
-    drawn.text += static_cast<char>(static_cast<unsigned char>(take()));
+  const auto letters = [&](std::string& to, std::size_t count_of) {
+    for (std::size_t i = 0; i < count_of; ++i)
+      to += static_cast<char>(static_cast<unsigned char>(take()));
+  };
+  letters(drawn.text, bytes);
+  letters(drawn.wrong, wrong);
   return drawn;
 }
 

@@ -1,7 +1,10 @@
 // draw_texts: texts that a model writes for prompts, several for each, as a policy learns from
 // them.  Text m of prompt n of a run is a function of the weights, the prompt, the seed, n and m
 // alone (kernels/sample.h), whatever is drawn beside it.  Where a prompt is asked more often than
-// once in a step, m goes on.
+// once in a step, m goes on.  A text may have several turns, between which an environment answers
+// (post/policy/environment.h): what it says follows the token that ended the turn, by the model's
+// chat template where the prompt is one of messages, and is not learnt; tokens that were drawn stay
+// as they are.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,8 @@
 
 namespace mt {
 
+class ChatPrompts;
+class EnvironmentProgram;
 class Group;
 
 struct DrawOptions {
@@ -29,14 +34,20 @@ struct DrawOptions {
   // Whether the rollouts say how likely their tokens were, as training finds it in numbers of this
   // type (CompletionOptions::scored).
   std::optional<DType> scored = {};
-  int threads = 0;                  // of the CPU; 0: one a core
+  const EnvironmentProgram* environment = nullptr;  // null: a text is one turn
+  const ChatPrompts* chat = nullptr;                // with it
+  std::int64_t turns = 1;                           // at most
+  int threads = 0;                                  // of the CPU; 0: one a core
   std::function<bool()> ends = {};  // asked before each token: whether it is to end with nothing
 };
 
 struct DrawnText {
   Rollout rollout = {};   // without reward and file; the token that ends the text is of it
-  std::string text = {};  // what was written, without that
+  std::string text = {};  // what was written, in the last turn, without that
   std::vector<double> judged = {};  // by each reward model
+  std::int64_t turns = 1;
+  double environment = 0;  // what the environment says that it is worth; NaN: nothing
+  std::string wrong = {};  // with the environment, where it said nothing of the text
 };
 
 // Of prompts `first` and those behind it of the run, group by group.  The model's values must not

@@ -88,10 +88,11 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
   FinetuneOptions::Words words = options.open_tokenizer();
   options.take_vocabulary(*words.tokenizer);
   if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
-  const ChatPrompts chat(*words.tokenizer, std::move(words.chat_files), words.place, options.chat);
+  const auto chat = std::make_shared<const ChatPrompts>(
+      *words.tokenizer, std::move(words.chat_files), words.place, options.chat);
   const auto read_split = [&](const char* split, const std::vector<std::string>& files) {
     PolicyPrompts read =
-        read_prompts(files, *words.tokenizer, chat,
+        read_prompts(files, *words.tokenizer, *chat,
                      {.longest = options.seq_length - 1,
                       .need_answers = needs_answer(reward_rules(options.rewards))});
     log.event(
@@ -114,7 +115,8 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
                            .prompts = std::move(prompts),
                            .valid_prompts = std::move(valid),
                            .reference = load_reference(options, *words.tokenizer),
-                           .reward_models = load_reward_models(options, *words.tokenizer)};
+                           .reward_models = load_reward_models(options, *words.tokenizer),
+                           .chat = chat};
   if (options.stored)
     parts.end_tokens =
         end_tokens_of(*open_model(options.stored->where, {.check_while_reading = true}));

@@ -153,6 +153,13 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
             "how long a program or a server may take for the texts of a step", greater_than(0));
   judging.add_to(cl);
+  cl.option(
+      "--environment", &environment, "cmd:PROGRAM",
+      "with --prompts: a program that answers what the model says, so that texts have several "
+      "turns, and says what these are worth");
+  cl.option("--environment-timeout", &environment_timeout, "SECONDS",
+            "how long it may take for a turn of the texts of a step", greater_than(0));
+  cl.option("--max-turns", &max_turns, "N", "turns of a text, at most", at_least(1));
   cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
   cl.option("--steps-per-generation", &steps_per_generation, "N",
             "steps that share the texts that are drawn at once, --global-batch-size for each",
@@ -204,6 +211,8 @@ void PolicyOptions::take_losses() {
          ": a text is compared with others of its prompt, of which are 2 at least");
   if (!advantages.compares && advantages.scale < RewardScale::texts)
     fail(Exit::usage, "--scale-rewards ", scale, ": not with --no-baseline");
+  if (!environment.empty() && environment_program().empty())
+    fail(Exit::usage, "--environment ", environment, ": expected cmd:PROGRAM");
   reward_rules(rewards);  // which says what is wrong with them before any work
   const Named& one = *std::ranges::find(kLosses, loss, &Named::name);
   rules.loss = one.loss;
@@ -271,7 +280,13 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
          "an --eval-iters of 0");
   refuse(valid_prompts.empty(), {"--valid-generations", "--pass-reward"},
          "an empty --valid-prompts");
+  refuse(environment.empty(), {"--environment-timeout", "--max-turns"}, "an empty --environment");
   check_drawing(cl);
+}
+
+std::string PolicyOptions::environment_program() const {
+  constexpr std::string_view kProgram = "cmd:";
+  return environment.starts_with(kProgram) ? environment.substr(kProgram.size()) : "";
 }
 
 // Who draws texts by the weights that learn from them once has no ratios but 1.
@@ -281,10 +296,10 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (cl.given(option)) fail(Exit::usage, option, ": ", why);
   };
   if (prompts.empty()) {
-    refuse(
-        {"--top-p", "--save-rollouts", "--reference", "--chat-template", "--chat-template-kwargs",
-         "--dynamic-sampling", "--overlong-buffer", "--valid-prompts", "--batch-invariant"},
-        "has no effect without --prompts");
+    refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
+            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--valid-prompts",
+            "--batch-invariant", "--environment"},
+           "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
       if (rule.asks())
         fail(Exit::usage, "--reward ", rule.name, ":", rule.argument,
@@ -307,7 +322,8 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (rule.is_model()) open_model(rule.argument, {.check_while_reading = true});
     return;
   }
-  if (rewards.empty()) fail(Exit::usage, "--reward: required with --prompts");
+  if (rewards.empty() && environment.empty())
+    fail(Exit::usage, "--reward or --environment: required with --prompts");
   if (has_reference() && reference.empty() && !stored)
     fail(Exit::usage, "--reference: required with --prompts and --beta where nothing is loaded");
   if (!has_reference()) refuse({"--reference"}, "has no effect with a --beta of 0");

@@ -18,7 +18,9 @@ namespace mt {
 
 struct PolicyOptions : FinetuneOptions {
   std::vector<std::string> rollouts, prompts, valid_prompts, rewards;
-  double reward_timeout = 60;  // seconds
+  double reward_timeout = 60, environment_timeout = 60;  // seconds
+  std::string environment;
+  std::int64_t max_turns = 8;
   JudgingOptions judging;
   std::string save_rollouts, reference;
   Sampling sampling = {};  // without the seed, which is the run's
@@ -56,6 +58,7 @@ struct PolicyOptions : FinetuneOptions {
   bool asks_old() const { return needs_old() || advantages.beta > 0; }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
+  std::string environment_program() const;  // empty: there is none
   PolicySamples::How how_learnt() const;
   PolicyObjective::How how_counted() const;
 

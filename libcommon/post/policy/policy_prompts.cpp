@@ -11,7 +11,8 @@ PolicyPrompt prompt_of(const JsonObject& line, const Tokenizer& tokenizer,
                        const ChatPrompts& chat) {
   PolicyPrompt prompt;
   if (line.has("messages")) {
-    prompt.text = chat.text(chat_value_of_json(line.json(), line.where()), line.where());
+    prompt.chat = std::make_shared<const ChatValue>(chat_value_of_json(line.json(), line.where()));
+    prompt.text = chat.text(*prompt.chat, line.where());
     encode_alone(tokenizer, prompt.text, prompt.ids);
   } else {
     const char* found = nullptr;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,11 +14,14 @@
 namespace mt {
 
 class ChatPrompts;
+class ChatValue;
 class Tokenizer;
 
 struct PolicyPrompt {
   std::vector<std::int32_t> ids;
   std::string text;
+  // The line whose messages became that text; null: a text stands for itself.
+  std::shared_ptr<const ChatValue> chat = {};
   std::optional<std::string> answer = {};
   std::string file = {};
   std::int64_t line = 0;

@@ -27,15 +27,16 @@ void PolicySamples::get(std::int64_t sample_number, const Fields& sample) const 
              others = sample.span<float>(Field::reference);
   std::ranges::fill(values, 0.0F);
   std::ranges::fill(others, kUnknown);
-  // The first token of the completion is the label of the prompt's last.
-  const auto first = static_cast<std::size_t>(rollout.prompt_tokens()) - 1;
-  std::ranges::copy(rollout.advantages, values.begin() + static_cast<std::ptrdiff_t>(first));
-  const auto put = [&](std::size_t which, const std::vector<float>& numbers) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) others[3 * (first + i) + which] = numbers[i];
+  const auto put = [&](std::size_t which, const std::vector<float>& numbers, std::size_t n,
+                       std::size_t t) {
+    if (!numbers.empty()) others[3 * (t - 1) + which] = numbers[n];
   };
-  put(0, rollout.old);
-  put(1, rollout.reference);
-  put(2, rollout.generated);
+  rollout.for_each_learnt([&](std::size_t n, std::size_t t) {  // the label of token t - 1
+    if (!rollout.advantages.empty()) values[t - 1] = rollout.advantages[n];
+    put(0, rollout.old, n, t);
+    put(1, rollout.reference, n, t);
+    put(2, rollout.generated, n, t);
+  });
   for (std::size_t i = 0; !reference_->empty() && i < values.size(); ++i)
     others[3 * i + 1] = static_cast<float>((*reference_)[number * values.size() + i]);
 }

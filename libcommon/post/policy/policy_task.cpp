@@ -75,9 +75,11 @@ void PolicyTask::begin(std::int64_t iteration, const Scorer& score) const {
 void PolicyTask::take_reference() const {
   for (std::size_t i = 0; i < rollouts_->size(); ++i) {
     Rollout& one = (*rollouts_)[i];
-    const auto* const said =
-        reference_->data() + static_cast<std::int64_t>(i) * seq_length() + one.prompt_tokens() - 1;
-    one.reference.assign(said, said + one.text.targets());
+    const auto said = std::span(*reference_).subspan(i * static_cast<std::size_t>(seq_length()));
+    one.reference.clear();
+    one.for_each_learnt([&](std::size_t, std::size_t token) {
+      one.reference.push_back(static_cast<float>(said[token - 1]));
+    });
   }
   take_all_advantages(*rollouts_, options_);
 }

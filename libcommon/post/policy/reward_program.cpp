@@ -1,30 +1,15 @@
 #include "post/policy/reward_program.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/json_parse.h"
-#include "base/lines.h"
 
 namespace mt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMostOutput = std::size_t{1} << 26;  // bytes
 
 std::string lines_of(std::span<const Response> responses) {
   std::string lines;
@@ -40,104 +25,6 @@ std::string lines_of(std::span<const Response> responses) {
   }
   return lines;
 }
-
-// A program that reads a pipe and writes into another, in a group of processes of its own.
-class Child {
- public:
-  explicit Child(const std::string& command) {
-    auto [read_in, write_in] = new_pipe();
-    auto [read_out, write_out] = new_pipe();
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, read_in.descriptor(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, write_out.descriptor(), STDOUT_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::string words[] = {"sh", "-c", command};
-    char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-    const int error = posix_spawn(&pid_, "/bin/sh", &actions, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-      fail(Exit::out_of_memory, "--reward cmd:", command, ": cannot be started: error ", error);
-    in_ = std::move(write_in);
-    out_ = std::move(read_out);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    if (!ended_) reap(nullptr);
-  }
-
-  // Gives it all of `input` and takes what it prints until there is no more; false where the time
-  // is over before, where it prints too much, or where `stop` says so.
-  bool talk(std::string_view input, std::string& output, Clock::time_point end,
-            const std::function<bool()>& stop) {
-    ::fcntl(in_.descriptor(), F_SETFL, O_NONBLOCK);
-    bool writes = true;
-    while (output.size() < kMostOutput) {
-      pollfd of[] = {{out_.descriptor(), POLLIN, 0}, {writes ? in_.descriptor() : -1, POLLOUT, 0}};
-      if (!wait(of, end) || stop()) return false;
-      if (of[1].revents != 0) {
-        const ssize_t count = ::write(in_.descriptor(), input.data(), input.size());
-        if (count > 0) input.remove_prefix(static_cast<std::size_t>(count));
-        const bool later = count < 0 && (errno == EAGAIN || errno == EINTR);
-        writes = later || (count > 0 && !input.empty());
-        if (!writes) in_.close();  // it has read all, or reads no more
-      }
-      if (of[0].revents == 0) continue;
-      char piece[1 << 16];
-      const ssize_t count = ::read(out_.descriptor(), piece, sizeof piece);
-      if (count == 0) return true;
-      if (count > 0) output.append(piece, static_cast<std::size_t>(count));
-    }
-    return false;
-  }
-
-  // Its status, once it has ended; false where the time is over before.
-  bool ends(int& status, Clock::time_point end) {
-    siginfo_t info{};
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-           info.si_pid != pid_) {
-      if (Clock::now() >= end) return false;
-      ::poll(nullptr, 0, 1);
-    }
-    reap(&status);
-    return true;
-  }
-
- private:
-  // Kills what is left of its group first, whose number is nobody else's until it is waited for.
-  void reap(int* status) {
-    ::kill(-pid_, SIGKILL);
-    ::waitpid(pid_, status, 0);
-    ended_ = true;
-  }
-  static std::pair<File, File> new_pipe() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      fail(Exit::out_of_memory, "--reward: there can be no more pipes");
-    return {File(ends[0], "pipe"), File(ends[1], "pipe")};
-  }
-  static bool wait(std::span<pollfd> of, Clock::time_point end) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0) return false;
-    ::poll(of.data(), of.size(), static_cast<int>(std::min<std::int64_t>(left, 1000)));
-    return true;
-  }
-
-  pid_t pid_ = 0;
-  File in_{-1, ""}, out_{-1, ""};
-  bool ended_ = false;
-};
 
 // What is wrong with the line; empty: nothing.
 std::string take_line(std::string_view line, std::vector<double>& rewards,
@@ -160,36 +47,11 @@ std::string take_line(std::string_view line, std::vector<double>& rewards,
 
 RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses,
                                             const std::function<bool()>& ends) const {
-  constexpr double kForEver = 1e8;  // seconds; a clock counts some more
-  const Clock::time_point end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(std::min(seconds_, kForEver)));
   Verdict verdict{.rewards = std::vector<double>(responses.size(), NAN)};
-  std::string output;
-  int status = 0;
-  {
-    Child child(command_);
-    if (!child.talk(lines_of(responses), output, end, ends))
-      verdict.wrong = output.size() < kMostOutput ? concat("took more than ", seconds_, " s")
-                                                  : "printed more than 64 MiB";
-    else if (!child.ends(status, end))
-      verdict.wrong = concat("took more than ", seconds_, " s");
-  }
-  if (WIFSIGNALED(status))
-    verdict.wrong = concat("died of signal ", WTERMSIG(status));
-  else if (WEXITSTATUS(status) != 0)
-    verdict.wrong = concat("exited with ", WEXITSTATUS(status));
-  std::int64_t number = 0;
   std::set<std::int64_t> told;
-  for (std::string_view left = output; !left.empty();) {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
-    ++number;
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    const std::string wrong = take_line(line, verdict.rewards, told);
-    if (!wrong.empty() && verdict.wrong.empty())
-      verdict.wrong = concat("printed line ", number, ", which ", wrong);
-  }
+  verdict.wrong = program_.ask(
+      lines_of(responses),
+      [&](std::string_view line) { return take_line(line, verdict.rewards, told); }, ends);
   const std::int64_t silent = std::ssize(responses) - std::ssize(told);
   if (silent > 0 && verdict.wrong.empty())
     verdict.wrong = concat("said nothing of ", silent, " texts");

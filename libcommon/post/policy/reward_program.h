@@ -1,6 +1,5 @@
-// RewardProgram: a program of others that says what texts are worth.  /bin/sh starts it for the
-// texts of each step, so that it keeps nothing from one to the next; it reads its standard input to
-// the end, a JSON object a line,
+// RewardProgram: a program of others that says what texts are worth, asked for the texts of each
+// step (post/policy/line_program.h).  It reads a JSON object a line,
 //   {"id":0,"prompt":text,"response":text,"answer":text or null,"truncated":bool}
 // and prints, in any order,
 //   {"id":0,"reward":number, or null where it has nothing to say of the text}
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "post/policy/judge.h"
+#include "post/policy/line_program.h"
 
 namespace mt {
 
@@ -18,15 +18,14 @@ class RewardProgram final : public Judge {
  public:
   // SIGPIPE must be ignored.
   RewardProgram(std::string command, double seconds)
-      : command_(std::move(command)), seconds_(seconds) {}
+      : program_("--reward", std::move(command), seconds) {}
 
   // Exit::out_of_memory where no process can be started.  One that is to end is killed.
   Verdict judge(std::span<const Response> responses,
                 const std::function<bool()>& ends) const override;
 
  private:
-  std::string command_;
-  double seconds_;
+  LineProgram program_;
 };
 
 }  // namespace mt

@@ -42,6 +42,21 @@ std::vector<float> log_probs(const JsonObject& line, const char* name, std::int6
   return all;
 }
 
+// What the policy did not write of the completion is not learnt.
+void mask(const JsonObject& line, Example& text) {
+  if (!line.has("completion_mask")) return;
+  auto at = std::ranges::find(text.learnt, true);
+  for (const simdjson::dom::element item : items_of(line, "completion_mask")) {
+    std::int64_t one = -1;
+    if (at == text.learnt.end()) line.refuse("\"completion_mask\": more numbers than tokens");
+    if (item.get(one) || (one != 0 && one != 1))
+      line.refuse("\"completion_mask\": expected numbers 0 and 1");
+    *at++ = one == 1;
+  }
+  if (at != text.learnt.end()) line.refuse("\"completion_mask\": fewer numbers than tokens");
+  if (text.targets() == 0) line.refuse("\"completion_mask\": has no token that is learnt");
+}
+
 // The completion's text, without the token that ends it.
 std::string text_of(const Rollout& rollout, const Tokenizer& tokenizer) {
   const auto ids =
@@ -66,6 +81,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   one.text.learnt.resize(one.text.ids.size(), true);
   if (one.text.size() > options.seq_length)
     line.refuse(one.text.size(), " tokens, longer than --seq-length ", options.seq_length);
+  mask(line, one.text);
   one.truncated = is_truncated(line, one.text.ids.back(), tokenizer);
   if (!options.rewards.empty())
     one.reward = reward_of(options.rewards, text_of(one, tokenizer),
@@ -134,6 +150,10 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
   json.begin_object();
   list("prompt_ids", ids.first(before));
   list("completion_ids", ids.subspan(before));
+  std::vector<int> learnt;
+  for (std::size_t t = before; t < rollout.text.learnt.size(); ++t)
+    learnt.push_back(rollout.text.learnt[t] ? 1 : 0);
+  if (std::ranges::count(learnt, 0) > 0) list("completion_mask", learnt);
   json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
   list("old_log_probs", rollout.old);
   list("reference_log_probs", rollout.reference);

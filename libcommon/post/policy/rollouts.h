@@ -2,15 +2,19 @@
 // object a line:
 //   {"prompt_ids":[…],"completion_ids":[…],"reward":number or null,
 //    "answer"?:text              that rules compare the completion with, instead of a reward
+//    "completion_mask"?:[…]      1 of its tokens that the policy wrote, 0 of those of who answered
+//    it
+//                                in between; default: it wrote all
 //    "truncated"?:bool           whether it was cut by its length; else its last token ends it.
 //                                Default: that token does, where it is one that ends texts
-//    "log_probs"?:[…]            of the completion's tokens, by who generated it
+//    "log_probs"?:[…]            of the tokens that it wrote, by who generated them
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
 // Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
 // group, stand one behind the other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,14 +29,24 @@ namespace mt {
 class Tokenizer;
 
 struct Rollout {
-  Example text;            // its completion is learnt
+  Example text;            // of its completion what the policy wrote is learnt
   double reward = 0;       // NaN: there is none
   bool truncated = false;  // its last token is not one that ends it
-  // Of the completion's tokens; empty: not known.
+  // Of the tokens that are learnt; empty: not known.
   std::vector<float> old, reference, generated;
   std::vector<float> advantages = {};  // likewise: take_advantages()
 
-  std::int64_t prompt_tokens() const { return text.size() - text.targets(); }
+  std::int64_t prompt_tokens() const {
+    return std::find(text.learnt.begin(), text.learnt.end(), true) - text.learnt.begin();
+  }
+  // Calls body(n, t) for the n-th token that is learnt, which is token t of the text: the label of
+  // that before.
+  template <class Body>
+  void for_each_learnt(const Body& body) const {
+    std::size_t n = 0;
+    for (std::size_t t = 0; t < text.learnt.size(); ++t)
+      if (text.learnt[t]) body(n++, t);
+  }
 };
 
 struct RolloutOptions {

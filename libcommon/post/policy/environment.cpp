@@ -1,0 +1,93 @@
+#include "post/policy/environment.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/json_parse.h"
+#include "post/policy/policy_prompts.h"
+
+namespace mt {
+
+static std::string line_of(std::size_t id, const EnvironmentProgram::Dialogue& of) {
+  JsonWriter json;
+  json.begin_object().member("id", id).member("turn", of.turn).member("prompt", of.prompt->text);
+  json.key("messages").begin_array();
+  for (const EnvironmentProgram::Said& said : of.messages)
+    json.begin_object().member("role", said.role).member("content", said.content).end_object();
+  json.end_array().member("response", of.response).key("answer");
+  of.prompt->answer ? json.value(*of.prompt->answer) : json.null();
+  json.member("truncated", of.truncated).key("metadata").raw(of.metadata);
+  return json.end_object().text() + "\n";
+}
+
+namespace {
+
+struct Reply {
+  bool is_there = false, goes_on = false;
+  double reward = 0;
+  EnvironmentProgram::Said observation = {.role = "user", .content = {}};
+  std::string metadata = "null";
+};
+
+// What is wrong with it; empty: nothing.
+std::string take_observation(simdjson::dom::element said, Reply& reply) {
+  std::string_view role, content;
+  if (said.is_null()) return {};
+  reply.goes_on = true;
+  if (said.get(content)) {
+    simdjson::dom::object message;
+    if (said.get(message) || message["role"].get(role) || message["content"].get(content))
+      return "has an observation that is neither a text nor one with a role and a content";
+    reply.observation.role = role;
+  }
+  reply.observation.content = content;
+  return {};
+}
+
+std::string take_line(std::string_view line, std::span<Reply> replies) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  simdjson::dom::element member;
+  std::int64_t id = 0;
+  if (parse_json(parser, line).get(object)) return "is no JSON object";
+  if (object["id"].get(id) || id < 0 || id >= std::ssize(replies)) return "has the id of no text";
+  Reply reply{.is_there = true};
+  if (!object["reward"].get(member) && member.get(reply.reward))
+    return "has a reward that is no number";
+  if (!object["observation"].get(member))
+    if (const std::string wrong = take_observation(member, reply); !wrong.empty()) return wrong;
+  bool done = false;
+  if (!object["done"].get(member) && member.get(done)) return "says no true or false under done";
+  if (done) reply.goes_on = false;
+  if (!object["metadata"].get(member)) reply.metadata = simdjson::minify(member);
+  replies[static_cast<std::size_t>(id)] = reply;
+  return {};
+}
+
+}  // namespace
+
+std::vector<bool> EnvironmentProgram::answer(std::span<Dialogue* const> dialogues,
+                                             const std::function<bool()>& ends) const {
+  std::string lines;
+  for (std::size_t i = 0; i < dialogues.size(); ++i) lines += line_of(i, *dialogues[i]);
+  std::vector<Reply> replies(dialogues.size());
+  std::string wrong = program_.ask(
+      lines, [&](std::string_view line) { return take_line(line, replies); }, ends);
+  std::vector<bool> goes_on;
+  for (std::size_t i = 0; i < dialogues.size(); ++i) {
+    Dialogue& of = *dialogues[i];
+    Reply& reply = replies[i];
+    of.reward = reply.is_there ? of.reward + reply.reward : NAN;
+    if (!reply.is_there) of.wrong = wrong.empty() ? "said nothing of a text" : wrong;
+    goes_on.push_back(reply.goes_on);
+    if (!reply.goes_on) continue;
+    of.messages.push_back({"assistant", of.response});
+    of.messages.push_back(std::move(reply.observation));
+    of.metadata = std::move(reply.metadata);
+    ++of.turn;
+  }
+  return goes_on;
+}
+
+}  // namespace mt

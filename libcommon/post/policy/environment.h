@@ -1,0 +1,60 @@
+// EnvironmentProgram: a program of others that answers what a policy says, so that a text has
+// several turns: it is asked for all texts that go on, after each of their turns
+// (post/policy/line_program.h).  It reads a JSON object a line,
+//   {"id":0,"turn":0,"prompt":text,"messages":[{"role":…,"content":…},…],"response":text,
+//    "answer":text or null,"truncated":bool,"metadata":any or null}
+// where messages are what was said behind the prompt before this response, and prints, in any
+// order,
+//   {"id":0,"observation"?:{"role":text,"content":text} or text,"done"?:bool,
+//    "reward"?:number,"metadata"?:any}
+// A text goes on with an observation, unless it is done; one that is a text alone is a user's.
+// Metadata come back with the next turn of the text, if there is one.  Its reward is the sum of
+// what its turns are worth, each 0 where none is said.  A text of which the program says nothing,
+// because it ended before, printed what is no such line, or took longer than it may, ends there,
+// and has no reward.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "post/policy/line_program.h"
+
+namespace mt {
+
+struct PolicyPrompt;
+
+class EnvironmentProgram {
+ public:
+  struct Said {
+    std::string role, content;
+  };
+  // A text so far, and what it goes on with.
+  struct Dialogue {
+    const PolicyPrompt* prompt = nullptr;
+    std::int64_t turn = 0;            // of the response, from 0
+    std::vector<Said> messages = {};  // behind the prompt, before the response
+    std::string response = {};
+    bool truncated = false;
+    std::string metadata = "null";  // JSON
+    double reward = 0;
+    std::string wrong = {};  // what was wrong with the program, where it said nothing of the text
+  };
+
+  // SIGPIPE must be ignored.
+  EnvironmentProgram(std::string command, double seconds)
+      : program_("--environment", std::move(command), seconds) {}
+
+  // Adds to the rewards, and gives each that goes on two messages more, its response and the
+  // observation; true for these.
+  std::vector<bool> answer(std::span<Dialogue* const> dialogues,
+                           const std::function<bool()>& ends) const;
+  std::string name() const { return program_.name(); }
+
+ private:
+  LineProgram program_;
+};
+
+}  // namespace mt

@@ -1,0 +1,34 @@
+// LineProgram: a program of others that reads lines and prints lines.  /bin/sh starts it anew each
+// time that it is asked, so that it keeps nothing from one time to the next; it reads its standard
+// input to the end.  One that takes longer than it may, or prints too much, is killed with all that
+// it has started.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+class LineProgram {
+ public:
+  // `option` names it in errors.  SIGPIPE must be ignored.
+  LineProgram(std::string option, std::string command, double seconds)
+      : option_(std::move(option)), command_(std::move(command)), seconds_(seconds) {}
+
+  // Gives it the lines, and each line that it prints, but blank ones, to `take`, which returns what
+  // is wrong with that; empty: nothing.  Returns what was wrong first, with the program or else
+  // with a line.  Exit::out_of_memory where no process can be started.  Once `ends` says so, which
+  // is asked each second, it is killed.
+  std::string ask(std::string_view lines,
+                  const std::function<std::string(std::string_view line)>& take,
+                  const std::function<bool()>& ends) const;
+
+  std::string name() const { return option_ + " cmd:" + command_; }
+
+ private:
+  std::string option_, command_;
+  double seconds_;
+};
+
+}  // namespace mt
