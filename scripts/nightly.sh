@@ -114,6 +114,8 @@ long scripts/examples/llava_shapes scripts/examples/llava_shapes
 long scripts/soak-serve.py python3 scripts/soak-serve.py
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
+long scripts/kill-stages scripts/kill-stages
+long scripts/retro-facts.py python3 scripts/retro-facts.py build/release/cmd
 for what in tokenizers exports gguf models "cases ../shared/cases"; do
   # shellcheck disable=SC2086  # an option and its value
   long scripts/compare-folders.py "$python" scripts/compare-folders.py --build build/release --$what
@@ -133,6 +135,7 @@ if [[ -n $data ]]; then
   long scripts/compare-retro.py "$python" scripts/compare-retro.py build/release/cmd
   long scripts/compare-retro-training.py "$python" scripts/compare-retro-training.py build/release/cmd
   long scripts/compare-retro-project.py "$python" scripts/compare-retro-project.py build/release/cmd
+  long scripts/compare-search.py "$python" scripts/compare-search.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
   long scripts/compare-llava.py "$python" scripts/compare-llava.py build/release/cmd
