@@ -2,7 +2,7 @@
 // at the shapes of a step of 32768 tokens, hidden size 2048.  One JSON line a kernel: `bytes` are
 // the compulsory ones (each input read once, each output written once), `of_copy` is the rate over
 // that of copies timed in turn with the kernel; medians.  An argument selects kernels whose name
-// contains it.
+// contains it.  A scan of Mamba-2's is of 8192 tokens, in heads of 64 channels and states of 128.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/adam.h"
+#include "kernels/chunk_scan.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
@@ -310,6 +311,39 @@ void optimizers(Bench& bench) {
   });
 }
 
+void scans(Bench& bench) {
+  for (const auto& [heads, groups] : {std::pair(128, 8), std::pair(80, 1)}) {
+    const std::string suffix = " bf16 " + std::to_string(heads) + "x" + std::to_string(groups);
+    if (!bench.wants_any({"chunk_scan_forward" + suffix, "chunk_scan_backward" + suffix})) continue;
+    const MambaShape s{.sequences = 1,
+                       .length = 8192,
+                       .heads = heads,
+                       .head_dim = 64,
+                       .groups = groups,
+                       .state_dim = 128};
+    const Data<bf16> mixed(s.tokens() * s.mixed()), projected(s.tokens() * s.projected()),
+        y(s.tokens() * s.inner()), dy(s.tokens() * s.inner()), d_mixed(s.tokens() * s.mixed()),
+        d_projected(s.tokens() * s.projected()), of_heads(3 * heads);
+    const Data<float> gradients(3 * heads);
+    const Work work(std::max(cuda::chunk_scan_work(s), cuda::chunk_scan_backward_work(s)));
+    const ScanWeights<bf16> weights{of_heads.data(), of_heads.data() + heads,
+                                    of_heads.data() + 2 * heads};
+    const ScanGradients<float> d_weights{gradients.data(), gradients.data() + heads,
+                                         gradients.data() + 2 * heads};
+    const auto token = static_cast<double>(s.tokens() * sizeof(bf16));
+    const auto in = static_cast<double>(s.mixed() + heads), out = static_cast<double>(s.inner());
+    bench("chunk_scan_forward" + suffix, token * (in + out), [&] {
+      cuda::chunk_scan_forward<bf16>(y.data(), mixed.data(), projected.data(), weights, nullptr, {},
+                                     s, work.data(), nullptr);
+    });
+    bench("chunk_scan_backward" + suffix, token * (2 * in + out), [&] {
+      cuda::chunk_scan_backward<bf16, float>(d_mixed.data(), d_projected.data(), d_weights,
+                                             dy.data(), mixed.data(), projected.data(), weights,
+                                             nullptr, s, work.data(), nullptr);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace mt
 
@@ -324,4 +358,5 @@ int main(int argc, char** argv) {
   mt::vocabulary(bench);
   mt::elementwise(bench);
   mt::optimizers(bench);
+  mt::scans(bench);
 }
