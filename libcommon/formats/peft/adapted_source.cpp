@@ -192,8 +192,12 @@ std::string adapter_folder(const std::string& path) {
 }
 
 std::string base_of_adapter(const std::string& folder) {
-  const std::string base = PeftFolder(folder).base();
+  std::string base = PeftFolder(folder).base();
   std::error_code none;
+  if (const auto beside = std::filesystem::path(folder) / base;
+      !base.empty() && !std::filesystem::exists(base, none) &&
+      std::filesystem::exists(beside, none))
+    base = beside.lexically_normal().string();
   if (base.empty() || !std::filesystem::exists(base, none))
     fail(Exit::no_input, folder, ": is an adapter of ",
          base.empty() ? "a base that it does not name" : base,

@@ -107,6 +107,7 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
       drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
     responses.push_back({.prompt = of.text,
                          .text = drawn[i].text,
+                         .asked = of.asked,
                          .answer = of.answer ? &*of.answer : nullptr,
                          .truncated = drawn[i].rollout.truncated});
   }

@@ -67,7 +67,7 @@ bool JudgingServer::needs_answers() const { return template_.find(kAnswer) != te
 std::string JudgingServer::request_of(const Response& response) const {
   static const std::string kNone;
   const std::pair<std::string_view, const std::string*> places[] = {
-      {"{prompt}", &response.prompt},
+      {"{prompt}", &response.asked},
       {"{response}", &response.text},
       {kAnswer, response.answer != nullptr ? response.answer : &kNone}};
   std::string content;

@@ -3,9 +3,9 @@
 //   {"model":text?,"messages":[{"role":"user","content":text}],"max_tokens":number,"temperature":0}
 // and the number that comes back, choices[0].message.content, is its reward (judged_number()).  The
 // message is a template, with the response in the place of {response} and, where it has these, the
-// prompt and the answer in those of {prompt} and {answer}.  A text has no reward where there is no
-// answer in time, another status than 200, or no number, or where the answer was cut, the
-// finish_reason of which is "length".
+// prompt, as a reader sees it, and the answer in those of {prompt} and {answer}.  A text has no
+// reward where there is no answer in time, another status than 200, or no number, or where the
+// answer was cut, the finish_reason of which is "length".
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 #include "post/policy/policy_prompts.h"
 
+#include "base/error.h"
 #include "infer/chat_prompts.h"
 #include "post/labels/object_lines.h"
 #include "text/put_in_front.h"
@@ -7,19 +8,35 @@
 namespace mt {
 namespace {
 
+// Of an image or a tool's call there is nothing to be read.
+std::string asked_in(const ChatValue& messages) {
+  const auto text_of = [](const ChatValue& message, const char* name) {
+    const ChatValue* const found = message.find(name);
+    return found != nullptr && found->text() != nullptr ? *found->text() : std::string();
+  };
+  const std::vector<ChatValue>& all = *messages.items();
+  if (all.size() == 1) return text_of(all[0], "content");
+  std::string asked;
+  for (const ChatValue& message : all)
+    asked += concat(asked.empty() ? "" : "\n\n", text_of(message, "role"), ": ",
+                    text_of(message, "content"));
+  return asked;
+}
+
 PolicyPrompt prompt_of(const JsonObject& line, const Tokenizer& tokenizer,
                        const ChatPrompts& chat) {
   PolicyPrompt prompt;
   if (line.has("messages")) {
     prompt.chat = std::make_shared<const ChatValue>(chat_value_of_json(line.json(), line.where()));
     prompt.text = chat.text(*prompt.chat, line.where());
+    prompt.asked = asked_in(*prompt.chat->find("messages"));
     encode_alone(tokenizer, prompt.text, prompt.ids);
   } else {
     const char* found = nullptr;
     for (const char* const name : {"prompt", "problem", "question"})
       if (found == nullptr && line.has(name)) found = name;
     if (found == nullptr) line.refuse("no \"prompt\", \"problem\", \"question\" or \"messages\"");
-    prompt.text = line.text(found);
+    prompt.text = prompt.asked = line.text(found);
     tokenizer.encode(prompt.text, prompt.ids);
   }
   if (prompt.ids.empty()) line.refuse("a prompt without a token");

@@ -2,7 +2,8 @@
 //   {"prompt"|"problem"|"question":text or "messages":[…],
 //    "answer"?|"expected_answer"?|"ground_truth"?|"solution"?:text or number}
 // Messages become a text by the model's chat template, as mt-generate has it; a text stands for
-// itself, with what the tokenizer puts around one.
+// itself, with what the tokenizer puts around one.  To who judges a prompt of one message says its
+// content, and of several each a role, a colon and the content, with a blank line in between.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ class Tokenizer;
 struct PolicyPrompt {
   std::vector<std::int32_t> ids;
   std::string text;
+  std::string asked = {};  // what it says to who reads it: of messages their contents
   // The line whose messages became that text; null: a text stands for itself.
   std::shared_ptr<const ChatValue> chat = {};
   std::optional<std::string> answer = {};

@@ -87,8 +87,8 @@ std::string completion(const std::string& content, const std::string& finish_rea
 
 const std::string kAnswer = "5";
 const std::vector<Response> kResponses = {
-    {.prompt = "2+3=", .text = "good {answer}", .answer = &kAnswer},
-    {.prompt = "\"", .text = "bad\n", .truncated = true}};
+    {.prompt = "<user>2+3=", .text = "good {answer}", .asked = "2+3=", .answer = &kAnswer},
+    {.prompt = "\"", .text = "bad\n", .asked = "\"", .truncated = true}};
 
 Judge::Verdict said_by(const std::string& url, const JudgingOptions& options = {},
                        double seconds = 60) {
