@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "base/file.h"
 #include "comm/group.h"
@@ -45,17 +46,21 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
   if (!options.environment.empty())
     environment_.emplace(options.environment_program(), options.environment_timeout);
   const RankOptions& ranks = options.run.ranks;
+  drawn_ahead_.resize(static_cast<std::size_t>(ranks.has_processes() ? 1 : ranks.count));
   for (int i = 0; i < (ranks.has_processes() ? 1 : ranks.count); ++i) {
     if (parts_.reference)
       score_reference_.push_back(std::make_unique<ScorePass>(
           *parts_.reference->model, ScorePass::Options{.vocab_size = parts_.reference->vocab_size(),
                                                        .window = options.seq_length,
+                                                       .batch = options.run.batch.micro_batch_size,
                                                        .temperature = options.sampling.temperature,
                                                        .threads = ranks.threads_of_each()}));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)
       judging_models_[m].passes.push_back(std::make_unique<RewardPass>(
           *parts_.reward_models[m]->model,
-          RewardPass::Options{.longest = options.seq_length, .threads = ranks.threads_of_each()}));
+          RewardPass::Options{.longest = options.seq_length,
+                              .batch = options.run.batch.micro_batch_size,
+                              .threads = ranks.threads_of_each()}));
   }
 }
 
@@ -324,7 +329,7 @@ void DrawingTask::learn_from(std::vector<Rollout> rollouts, std::int64_t first) 
 }
 
 std::optional<DType> DrawingTask::scored_as() const {
-  if (!options_.model.batch_invariant) return std::nullopt;
+  if (!options_.model.batch_invariant && options_.max_lag == 0) return std::nullopt;
   return sum_dtype(options_.run.compute_dtype());
 }
 
@@ -361,7 +366,7 @@ void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& dra
 
 // Of the texts that a run draws first the pass is asked, too.
 bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
-  if (!scored_as()) {
+  if (!options_.model.batch_invariant || options_.max_lag > 0) {
     if (options_.asks_old()) ask_for_old(drawn, drawing);
     return false;
   }
@@ -373,17 +378,22 @@ bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) c
   return skips;
 }
 
-// The texts that a run has kept which was saved between two steps that learn from them.
+// The texts of a step that a run has kept.
+std::vector<Rollout> DrawingTask::read_kept(const std::string& file) const {
+  std::vector<Rollout> rollouts = read_rollouts(
+      {file}, {.group = options_.num_generations, .seq_length = seq_length()}, tokenizer());
+  if (std::ssize(rollouts) != options_.texts_at_once())
+    fail(Exit::bad_data, file, ": ", rollouts.size(), " texts, expected ", options_.texts_at_once(),
+         ", which the run goes on to learn from");
+  return rollouts;
+}
+
+// A run goes on that was saved between two steps that learn from the same texts.
 void DrawingTask::go_on_from_kept(const Drawing& drawing, std::int64_t first,
                                   std::int64_t iteration) const {
   drawing.ranks.barrier();  // none reads the samples
   if (has_samples(drawing.ranks)) {
-    std::vector<Rollout> rollouts =
-        read_rollouts({kept(iteration)},
-                      {.group = options_.num_generations, .seq_length = seq_length()}, tokenizer());
-    if (std::ssize(rollouts) != options_.texts_at_once())
-      fail(Exit::bad_data, kept(iteration), ": ", rollouts.size(), " texts, expected ",
-           options_.texts_at_once(), ", which the run goes on to learn from");
+    std::vector<Rollout> rollouts = read_kept(kept(iteration));
     std::vector<double> rewards;
     std::int64_t tokens = 0;
     for (const Rollout& one : rollouts) {
@@ -396,6 +406,44 @@ void DrawingTask::go_on_from_kept(const Drawing& drawing, std::int64_t first,
   drawing.ranks.barrier();
 }
 
+bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
+                             std::int64_t iteration) const {
+  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
+                     samples = texts * options_.num_iterations;
+  std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
+  const bool goes_on = queue.empty() && iteration > 1;
+  for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
+    const std::int64_t at = first + ahead * samples,
+                       step = iteration + ahead * samples / drawing.samples;
+    if (at >= set_->samples->size()) return true;
+    Drawn drawn;
+    if (goes_on && ahead < options_.max_lag) {  // which was drawn before the run was saved
+      const std::string file = kept(step, "ahead");
+      for (Rollout& one : read_kept(std::filesystem::exists(file) ? file : kept(step))) {
+        drawn.texts.emplace_back().text = one.said;
+        one.old.clear();
+        drawn.texts.back().rollout = std::move(one);
+      }
+      std::vector<double> rewards;
+      for (const DrawnText& one : drawn.texts) rewards.push_back(one.rollout.reward);
+      drawn.rewards = count_rewards(rewards);
+      queue.push_back(std::move(drawn));
+      continue;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    std::optional<Drawn> now =
+        draw_groups(drawing.model(), drawing, at / options_.num_iterations / group, texts / group);
+    if (!now) return false;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (options_.max_lag > 0)
+      for (DrawnText& one : now->texts) one.rollout.version = drawing.iteration - 1;
+    now->seconds = seconds.count();
+    if (options_.max_lag > 0 && drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
+    queue.push_back(std::move(*now));
+  }
+  return true;
+}
+
 bool DrawingTask::draw(const Drawing& drawing) const {
   const std::int64_t texts = options_.texts_at_once(),
                      done = drawing.first % (texts * options_.num_iterations),
@@ -405,20 +453,20 @@ bool DrawingTask::draw(const Drawing& drawing) const {
     if (!samples_->has(drawing.first)) go_on_from_kept(drawing, first, iteration);
     return true;
   }
-  const auto start = std::chrono::steady_clock::now();
-  const std::int64_t group = options_.num_generations;
-  std::optional<Drawn> drawn =
-      draw_groups(drawing.model(), drawing, first / options_.num_iterations / group, texts / group);
-  if (!drawn) return false;
-  drawn->prev_skipped = take_old(drawn->texts, drawing);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!draw_ahead(drawing, first, iteration)) return false;
+  std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
+  Drawn drawn = std::move(queue.front());
+  queue.pop_front();
+  drawn.prev_skipped = take_old(drawn.texts, drawing);
   if (drawing.ranks.rank() == 0) {
-    keep(drawn->texts, kept(iteration));
-    tell(*drawn, iteration, seconds.count());
+    keep(drawn.texts, kept(iteration));
+    if (options_.max_lag > 0 && !options_.save_rollouts.empty())
+      std::filesystem::remove(kept(iteration, "ahead"));
+    tell(drawn, iteration);
   }
   if (has_samples(drawing.ranks)) {
     std::vector<Rollout> rollouts;
-    for (DrawnText& one : drawn->texts) rollouts.push_back(std::move(one.rollout));
+    for (DrawnText& one : drawn.texts) rollouts.push_back(std::move(one.rollout));
     learn_from(std::move(rollouts), first);
   }
   drawing.ranks.barrier();
@@ -438,7 +486,7 @@ std::optional<DrawnReport> DrawingTask::validate(const Drawing& drawing) const {
       .numbers = numbers_of(*drawn, options_.valid_generations, options_.pass_reward)};
 }
 
-void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double seconds) const {
+void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration) const {
   std::int64_t tokens = 0, truncated = 0, turns = 0;
   for (const DrawnText& one : drawn.texts) {
     turns += one.turns;
@@ -457,8 +505,11 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration, double second
     members.push_back({"draws", drawn.attempts});
     members.push_back({"equal_groups", drawn.equal});
   }
-  if (scored_as()) members.push_back({"prev_skipped", drawn.prev_skipped ? 1 : 0});
-  members.push_back({"seconds", std::round(seconds * 1e3) / 1e3});
+  if (options_.model.batch_invariant)
+    members.push_back({"prev_skipped", drawn.prev_skipped ? 1 : 0});
+  if (options_.max_lag > 0)
+    members.push_back({"lag", iteration - 1 - drawn.texts.front().rollout.version.value_or(0)});
+  members.push_back({"seconds", std::round(drawn.seconds * 1e3) / 1e3});
   log_.event("rollouts", members);
   tell_steps(drawn.rewards, tokens, std::ssize(drawn.texts));
 }

@@ -4,10 +4,14 @@
 // what is drawn at once, or the same texts are learnt several times, the first of these steps asks
 // the training's own pass for the log-probabilities that ratios are of, unless who drew has said
 // them to the bit (ModelConfig::batch_invariant), and a run that is saved between them goes on from
-// the texts that it has kept.
+// the texts that it has kept.  With a lag texts are drawn so many draws before those that learn
+// from them, by the weights of then, and wait in a queue, which is kept, too; as the weights have
+// changed meanwhile, training's own pass is asked when they are learnt from, and how much likelier
+// it finds a token than who drew it did corrects what the token weighs.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -94,11 +98,16 @@ class DrawingTask final : public PackedTask {
     std::vector<DrawnText> texts = {};
     RewardCount rewards = {};  // of the first attempt
     std::int64_t attempts = 0, equal = 0;
+    double seconds = 0;         // that it took
     bool prev_skipped = false;  // training's own pass was not asked of them
   };
   std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing, std::int64_t first,
                                    std::int64_t prompts) const;
-  void tell(const Drawn& drawn, std::int64_t iteration, double seconds) const;
+  void tell(const Drawn& drawn, std::int64_t iteration) const;
+  // Puts what is to be learnt from that sample of the run on, which that step begins with, into the
+  // queue, and what is to be drawn ahead of it; false where the run is to end.
+  bool draw_ahead(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
+  std::vector<Rollout> read_kept(const std::string& file) const;
   void tell_steps(const RewardCount& rewards, std::int64_t tokens, std::int64_t texts) const;
   void learn_from(std::vector<Rollout> rollouts, std::int64_t first) const;
   std::optional<DType> scored_as() const;  // what is drawn; none: it is not
@@ -139,6 +148,7 @@ class DrawingTask final : public PackedTask {
   DrawnSamples* scored_samples_ = nullptr;  // that set's
   std::uint64_t seed_ = 0;
   Log log_;
+  mutable std::vector<std::deque<Drawn>> drawn_ahead_;  // of each rank of this process
   mutable std::once_flag begun_;
   mutable TermValues told_;
   mutable std::atomic<std::int64_t> checked_at_ = 0;  // the step that check_generated() is done in

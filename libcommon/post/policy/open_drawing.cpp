@@ -74,7 +74,8 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
   if (goes_on(options) || ranks.process.attempt > 0) return;
   for (const auto& file : fs::directory_iterator(folder)) {
     const std::string name = file.path().filename().string();
-    if (!(name.starts_with("step-") || name.starts_with("valid-")) || !name.ends_with(".jsonl"))
+    if (!(name.starts_with("step-") || name.starts_with("ahead-") || name.starts_with("valid-")) ||
+        !name.ends_with(".jsonl"))
       continue;
     const std::string holds = concat(folder, ": holds rollouts of another run, ", name);
     if (!o.force)

@@ -166,6 +166,11 @@ void PolicyOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.option("--num-iterations", &num_iterations, "N",
             "how often these are learnt from before the next are drawn", at_least(1));
+  cl.option(
+      "--max-lag", &max_lag, "N",
+      "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
+      "by the weights of then",
+      at_least(0));
   cl.option("--dynamic-sampling", &dynamic_sampling, "N",
             "with --prompts: leave out groups whose texts are all worth the same, and ask the "
             "prompts behind in their place, so often in a step at most",
@@ -186,8 +191,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "from all",
             between(0, 1));
   cl.flag("--batch-invariant", &model.batch_invariant,
-          "with --prompts, on the CPU: what the model says of a token while it draws is to the bit "
-          "what it says while it learns, which then is not asked of the texts that several steps "
+          "on the CPU: what the model says of a token while it draws is to the bit what it says "
+          "while it learns, which then is not asked of the texts of --prompts that several steps "
           "share; slower");
   cl.option(
       "--save-rollouts", &save_rollouts, "FOLDER",
@@ -297,8 +302,8 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   };
   if (prompts.empty()) {
     refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
-            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--valid-prompts",
-            "--batch-invariant", "--environment"},
+            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--max-lag",
+            "--valid-prompts", "--environment"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
       if (rule.asks())
@@ -307,8 +312,9 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
     return;
   }
   refuse({"--rollouts"}, "not with --prompts");
-  refuse({"--importance-correction"},
-         "has no effect with --prompts, whose texts are written by the model that learns");
+  if (max_lag == 0)
+    refuse({"--importance-correction"},
+           "has no effect with --prompts and a --max-lag of 0: the model that learns writes texts");
   if (!needs_old())
     refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--sapo-temperature-pos",
             "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos",
@@ -346,7 +352,6 @@ void PolicyOptions::check_invariant() const {
 // Each rank draws its part of a step, by all of the model.
 void PolicyOptions::complete_drawing() {
   if (prompts.empty()) return;
-  check_invariant();
   if (!model.quantize_base.empty() && WholeModel::is_due(run))
     fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
          ": with --prompts alone where each rank has the whole model, packed weights of which are "
@@ -354,8 +359,8 @@ void PolicyOptions::complete_drawing() {
   if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
   if (run.batch.schedule.changes())
     fail(Exit::usage, "--prompts: not with a batch size that changes");
-  // From these a run goes on that is saved between two steps that share texts.
-  if (needs_old() && save_rollouts.empty() && !run.checkpoint.save.empty())
+  // From these a run goes on that is saved between two steps that share texts, or has drawn ahead.
+  if ((needs_old() || max_lag > 0) && save_rollouts.empty() && !run.checkpoint.save.empty())
     save_rollouts = run.checkpoint.save + "/rollouts";
 }
 
@@ -393,6 +398,7 @@ void PolicyOptions::complete() {
          ": not with grpo, whose losses are of log-probabilities");
   FinetuneOptions::complete(true);
   if (plan.search) return;
+  check_invariant();
   if (!is_planned()) complete_drawing();
   complete_passes();
   if (advantages.scale >= RewardScale::batch && advantages.scale <= RewardScale::tokens &&

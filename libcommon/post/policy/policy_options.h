@@ -29,6 +29,7 @@ struct PolicyOptions : FinetuneOptions {
   std::int64_t valid_generations = 1;
   double pass_reward = 1;
   std::int64_t num_iterations = 1, steps_per_generation = 1;
+  std::int64_t max_lag = 0;           // draws that are drawn ahead
   std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
   bool masks_truncated = false;
   std::int64_t overlong_buffer = 0;
@@ -55,7 +56,7 @@ struct PolicyOptions : FinetuneOptions {
   // Whether ratios of probabilities can be other than 1 in some step that learns from a text.
   bool needs_old() const { return num_iterations > 1 || steps_per_generation > 1; }
   // Whether it has to be known what the policy said of a text when it was written.
-  bool asks_old() const { return needs_old() || advantages.beta > 0; }
+  bool asks_old() const { return needs_old() || max_lag > 0 || advantages.beta > 0; }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
   std::string environment_program() const;  // empty: there is none

@@ -93,6 +93,10 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   one.old = log_probs(line, "old_log_probs", tokens);
   if (one.old.empty()) one.old = one.generated;
   one.reference = log_probs(line, "reference_log_probs", tokens);
+  std::string_view said;
+  if (std::int64_t version = 0; line.has("version") && !line.member("version").get(version))
+    one.version = version;
+  if (line.has("text") && !line.member("text").get(said)) one.said = said;
   return one;
 }
 
@@ -155,6 +159,8 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
     learnt.push_back(rollout.text.learnt[t] ? 1 : 0);
   if (std::ranges::count(learnt, 0) > 0) list("completion_mask", learnt);
   json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
+  if (rollout.version) json.member("version", *rollout.version);
+  if (rollout.generated != rollout.old) list("log_probs", rollout.generated);
   list("old_log_probs", rollout.old);
   list("reference_log_probs", rollout.reference);
   return json.end_object().text() + "\n";
@@ -168,7 +174,7 @@ RewardCount count_rewards(std::span<const double> rewards) {
     sum += std::isnan(one) ? 0 : one;
   }
   const auto rewarded = static_cast<double>(std::ssize(rewards) - count.without);
-  count.mean = std::round(sum / std::max(1.0, rewarded) * 1e6) / 1e6;
+  count.mean = rewarded > 0 ? std::round(sum / rewarded * 1e6) / 1e6 : NAN;
   return count;
 }
 

@@ -9,6 +9,7 @@
 //                                Default: that token does, where it is one that ends texts
 //    "log_probs"?:[…]            of the tokens that it wrote, by who generated them
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
+//    "version"?:number           how many steps the weights had learnt that wrote it
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
 // Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
 // group, stand one behind the other.
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,9 +31,11 @@ namespace mt {
 class Tokenizer;
 
 struct Rollout {
-  Example text;            // of its completion what the policy wrote is learnt
-  double reward = 0;       // NaN: there is none
-  bool truncated = false;  // its last token is not one that ends it
+  Example text;                              // of its completion what the policy wrote is learnt
+  double reward = 0;                         // NaN: there is none
+  bool truncated = false;                    // its last token is not one that ends it
+  std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
+  std::string said = {};                     // what a line says that it says
   // Of the tokens that are learnt; empty: not known.
   std::vector<float> old, reference, generated;
   std::vector<float> advantages = {};  // likewise: take_advantages()
@@ -74,7 +78,7 @@ void take_advantages(std::span<Rollout> step, std::int64_t group, const Advantag
 std::string line_of(const Rollout& rollout, const std::string& text);
 
 struct RewardCount {
-  double mean = 0;  // of the rewards that there are
+  double mean = 0;  // of the rewards that there are; NaN: there is none
   std::int64_t without = 0;
 };
 RewardCount count_rewards(std::span<const double> rewards);
