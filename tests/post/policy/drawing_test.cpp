@@ -190,7 +190,8 @@ TEST_F(DrawingRun, SeveralStepsLearnFromTheSameTexts) {
 
 // With --batch-invariant what is said of texts while they are drawn is to the bit what training's
 // own pass says of them, which the first step that draws sees to: texts of more than a page and a
-// block of keys, by layers of several kinds.
+// block of keys, by layers of several kinds, with adapters, and of ranks that share texts and have
+// stages.
 TEST_F(DrawingRun, SaysTheSameWhileItDrawsAndLearns) {
   using Changes = std::function<void(PolicyOptions&)>;
   const std::pair<const char*, Changes> kinds[] = {
@@ -203,9 +204,21 @@ TEST_F(DrawingRun, SaysTheSameWhileItDrawsAndLearns) {
          o.model.add_bias_linear = true;
          o.model.untie_embeddings_and_output_weights = false;
        }},
-      {"experts", [](PolicyOptions& o) {
+      {"experts",
+       [](PolicyOptions& o) {
          o.model.family = ModelFamily::mixtral;
          o.model.num_experts = 4;
+       }},
+      {"adapters",
+       [&](PolicyOptions& o) {
+         o.run.checkpoint.load = path("dense");
+         o.run.checkpoint.finetune = true;
+         o.stored = stored_settings(o.run.checkpoint, 0);
+         o.model.lora_rank = 2;
+       }},
+      {"ranks", [](PolicyOptions& o) {
+         o.run.ranks.count = 4;
+         o.run.ranks.parallel.pipeline_model_parallel_size = 2;
        }}};
   const auto events = [&](const std::string& run, const std::string& member) {
     const std::string log = read_file(path(run + "/run.jsonl")), key = "\"" + member + "\":";
@@ -230,6 +243,7 @@ TEST_F(DrawingRun, SaysTheSameWhileItDrawsAndLearns) {
     EXPECT_NE(ratios[1], 1);
     EXPECT_EQ(numbers(name, 1, "reward").size(), 8U);
   }
+  EXPECT_EQ(step("dense", 1), step("ranks", 1));
 }
 
 // A run that ends between two steps that share texts goes on from those that it has kept.
@@ -266,6 +280,73 @@ TEST_F(DrawingRun, AsksForTheModelOnlyToDraw) {
   };
   for (const std::int64_t step : {2, 3, 4, 6}) EXPECT_TRUE(draw(step)) << step;
   EXPECT_THROW(draw(5), std::logic_error);
+}
+
+// Texts that are drawn ahead are those of the weights of then, each step learns from them with the
+// ratios by which these weights have moved, and the files of the steps are all that it learns from.
+TEST_F(DrawingRun, LearnsFromWhatWasDrawnAhead) {
+  const auto ahead = [&](const std::string& save, std::int64_t lag) {
+    PolicyOptions o = drawing(save);
+    o.max_lag = lag;
+    o.correction = "truncate";
+    o.rules.correction_high = 1.05;
+    o.take_losses();
+    return o;
+  };
+  train_with(ahead("drawn", 2));
+  PolicyOptions none = drawing("none");
+  train_with(none);
+  const auto ids = [&](const std::string& run, int number) {
+    std::vector<std::string> all;
+    const std::string lines = step(run, number), key = "\"completion_ids\":[";
+    for (std::size_t at = 0; (at = lines.find(key, at)) != lines.npos; ++at)
+      all.push_back(lines.substr(at, lines.find(']', at) - at));
+    return all;
+  };
+  EXPECT_EQ(ids("drawn", 1), ids("none", 1));
+  EXPECT_EQ(numbers("drawn", 3, "version"), std::vector<double>(4, 0));
+  EXPECT_EQ(numbers("drawn", 4, "version"), std::vector<double>(4, 1));
+  int files = 0;
+  for ([[maybe_unused]] const auto& file : fs::directory_iterator(path("drawn-rollouts"))) ++files;
+  EXPECT_EQ(files, 4);
+
+  PolicyOptions stored = ahead("stored", 0);
+  stored.prompts.clear();
+  stored.rewards.clear();
+  stored.save_rollouts.clear();
+  for (int i = 1; i <= 4; ++i)
+    stored.rollouts.push_back(path(concat("drawn-rollouts/step-000000", i, ".jsonl")));
+  stored.take_losses();
+  train_with(stored);
+  expect_same_values("drawn", "stored");
+  stored = ahead("uncorrected", 0);
+  stored.prompts.clear();
+  stored.rewards.clear();
+  stored.save_rollouts.clear();
+  stored.correction = "none";
+  for (int i = 1; i <= 4; ++i)
+    stored.rollouts.push_back(path(concat("drawn-rollouts/step-000000", i, ".jsonl")));
+  stored.take_losses();
+  train_with(stored);
+  bool same = true;
+  for (const auto& file : fs::directory_iterator(path("drawn/iter_0000004")))
+    if (file.path().extension() == ".distcp")
+      same &= read_file(file.path().string()) ==
+              read_file(path("uncorrected/iter_0000004/") + file.path().filename().string());
+  EXPECT_FALSE(same);
+
+  PolicyOptions part = ahead("parts", 2);
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 1;
+  for (int i = 0; i < 4; ++i) train_with(part);
+  expect_same_values("drawn", "parts");
+  for (int i = 1; i <= 4; ++i) EXPECT_EQ(step("drawn", i), step("parts", i)) << i;
+
+  PolicyOptions shared = ahead("shared", 2);
+  shared.run.ranks.count = 2;
+  train_with(shared);
+  EXPECT_EQ(step("drawn", 1), step("shared", 1));
+  for (int i = 2; i <= 3; ++i) EXPECT_EQ(ids("drawn", i), ids("shared", i)) << i;
 }
 
 // Groups whose texts are worth the same give way to those of the prompts behind, as long as they
