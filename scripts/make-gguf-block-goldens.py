@@ -15,7 +15,8 @@ import safetensors.numpy
 
 SCALES = {  # at which bytes of a block a float16 lies
     "q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q2_k": [80, 82], "q3_k": [108],
-    "q4_k": [0, 2], "q5_k": [0, 2], "q6_k": [208], "iq4_nl": [0], "iq4_xs": [0], "tq1_0": [52], "tq2_0": [64], "mxfp4": []}
+    "q4_k": [0, 2], "q5_k": [0, 2], "q6_k": [208], "iq4_nl": [0], "iq4_xs": [0], "tq1_0": [52], "tq2_0": [64], "mxfp4": [],
+    "iq2_xxs": [0], "iq2_xs": [0], "iq2_s": [0], "iq3_xxs": [0], "iq3_s": [0], "iq1_s": [0], "iq1_m": [], "nvfp4": []}
 
 
 def main():
@@ -30,6 +31,10 @@ def main():
             blocks[..., at:at + 2] = values.view(numpy.uint8)
         if name == "mxfp4":
             blocks[..., 0] = [[100, 127], [0, 252]]  # exponents: of subnormal numbers, and large
+        if name == "iq1_m":
+            blocks[..., 55] = blocks[..., 55] & 15 | 0x20  # the float16's highest bits
+        if name == "nvfp4":
+            blocks[0, 0, :4] = [0, 1, 0x7E, 0x7F]
         blocks = blocks.reshape(2, -1)
         tensors[f"{name}.blocks"] = blocks
         tensors[f"{name}.elements"] = gguf.quants.dequantize(blocks, kind)

@@ -2,41 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "base/half.h"
+#include "ckpt/gguf_fields.h"
+#include "ckpt/gguf_grid_blocks.h"
 
 namespace mt {
 namespace {
 
 // Elements of a block with one scale, and of one with scales of its parts.
 constexpr std::size_t kShort = kShortGgufBlock, kSuper = kLongGgufBlock;
-
-// The fields of a block, from its first byte on.
-class Fields {
- public:
-  explicit Fields(const std::byte* at) : at_(at) {}
-  template <class T>
-  T number() {
-    T value;
-    std::memcpy(&value, at_, sizeof value);
-    at_ += sizeof value;
-    return value;
-  }
-  float half() {
-    Fp16 value;
-    value.bits = number<std::uint16_t>();
-    return static_cast<float>(value);
-  }
-  const std::uint8_t* bytes(std::size_t count) {
-    at_ += count;
-    return reinterpret_cast<const std::uint8_t*>(at_ - count);
-  }
-
- private:
-  const std::byte* at_;
-};
 
 // The number of four bits of element i of a short block.
 int nibble(const std::uint8_t* bytes, std::size_t i) {
@@ -46,7 +21,7 @@ int nibble(const std::uint8_t* bytes, std::size_t i) {
 // d (q - middle) or d q + m, of 4 or 5 bits.
 template <bool kFive, bool kLeast>
 void read_short(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const float d = fields.half(), m = kLeast ? fields.half() : 0;
   const auto high = kFive ? fields.number<std::uint32_t>() : 0;
   const std::uint8_t* const low = fields.bytes(kShort / 2);
@@ -58,7 +33,7 @@ void read_short(float* to, const std::byte* block) {
 }
 
 void read_q8_0(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const float d = fields.half();
   for (std::size_t i = 0; i < kShort; ++i) to[i] = d * fields.number<std::int8_t>();
 }
@@ -71,7 +46,7 @@ int pair_of_bits(const std::uint8_t* bytes, std::size_t i) {
 }
 
 void read_q2_k(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const std::uint8_t *const scales = fields.bytes(16), *const low = fields.bytes(64);
   const float d = fields.half(), m = fields.half();
   for (std::size_t i = 0; i < kSuper; ++i) {
@@ -82,7 +57,7 @@ void read_q2_k(float* to, const std::byte* block) {
 }
 
 void read_q3_k(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const std::uint8_t *const high = fields.bytes(32), *const low = fields.bytes(64),
                             *const scales = fields.bytes(12);
   const float d = fields.half();
@@ -106,7 +81,7 @@ ScaleAndLeast packed_scales(const std::uint8_t* bytes, std::size_t j) {
 
 template <bool kFive>
 void read_q4_k_or_q5_k(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const float d = fields.half(), m = fields.half();
   const std::uint8_t* const scales = fields.bytes(12);
   const std::uint8_t* const high = kFive ? fields.bytes(32) : nullptr;
@@ -121,7 +96,7 @@ void read_q4_k_or_q5_k(float* to, const std::byte* block) {
 }
 
 void read_q6_k(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const std::uint8_t *const low = fields.bytes(128), *const high = fields.bytes(64),
                             *const scales = fields.bytes(16);
   const float d = fields.half();
@@ -140,14 +115,14 @@ constexpr float kNonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 constexpr float kE2m1[16] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, 0, -.5F, -1, -1.5F, -2, -3, -4, -6};
 
 void read_iq4_nl(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const float d = fields.half();
   const std::uint8_t* const low = fields.bytes(kShort / 2);
   for (std::size_t i = 0; i < kShort; ++i) to[i] = d * kNonlinear[nibble(low, i)];
 }
 
 void read_iq4_xs(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const float d = fields.half();
   const auto high = fields.number<std::uint16_t>();
   const std::uint8_t *const scales = fields.bytes(4), *const low = fields.bytes(128);
@@ -161,7 +136,7 @@ void read_iq4_xs(float* to, const std::byte* block) {
 // A byte is a fraction of 3^5 parts of 256, whose digit k of base 3 is element k's.
 void read_tq1_0(float* to, const std::byte* block) {
   constexpr int kPower[] = {1, 3, 9, 27, 81};
-  Fields fields(block);
+  GgufFields fields(block);
   const std::uint8_t* const digits = fields.bytes(52);
   const float d = fields.half();
   const auto read = [&](std::size_t first, std::size_t bytes, std::size_t each) {
@@ -175,17 +150,37 @@ void read_tq1_0(float* to, const std::byte* block) {
 }
 
 void read_tq2_0(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const std::uint8_t* const low = fields.bytes(64);
   const float d = fields.half();
   for (std::size_t i = 0; i < kSuper; ++i) to[i] = static_cast<float>(pair_of_bits(low, i) - 1) * d;
 }
 
 void read_mxfp4(float* to, const std::byte* block) {
-  Fields fields(block);
+  GgufFields fields(block);
   const int exponent = fields.number<std::uint8_t>() - 127;
   const std::uint8_t* const low = fields.bytes(kShort / 2);
   for (std::size_t i = 0; i < kShort; ++i) to[i] = std::ldexp(kE2m1[nibble(low, i)], exponent);
+}
+
+// E4M3's numbers without a sign, which goes on where that has none: bit 7 is nothing, 0x7f is 0.
+float scale_of_nvfp4(std::uint8_t bits) {
+  if (bits == 0x7f) return 0;
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  return std::ldexp(static_cast<float>(exponent == 0 ? mantissa : mantissa + 8),
+                    std::max(exponent, 1) - 10);
+}
+
+void read_nvfp4(float* to, const std::byte* block) {
+  GgufFields fields(block);
+  constexpr std::size_t kParts = 4, kOfPart = 16;
+  const std::uint8_t *const scales = fields.bytes(kParts), *const low =
+                                                               fields.bytes(kParts * kOfPart / 2);
+  for (std::size_t i = 0; i < kParts * kOfPart; ++i) {
+    const std::uint8_t byte = low[i / kOfPart * kOfPart / 2 + i % (kOfPart / 2)];
+    to[i] = scale_of_nvfp4(scales[i / kOfPart]) *
+            kE2m1[i % kOfPart < kOfPart / 2 ? byte & 15 : byte >> 4];
+  }
 }
 
 constexpr GgufBlocks kBlocks[] = {
@@ -199,11 +194,19 @@ constexpr GgufBlocks kBlocks[] = {
     {GgufType::q4_k, "q4_k", kSuper, 144, read_q4_k_or_q5_k<false>},
     {GgufType::q5_k, "q5_k", kSuper, 176, read_q4_k_or_q5_k<true>},
     {GgufType::q6_k, "q6_k", kSuper, 210, read_q6_k},
+    {GgufType::iq2_xxs, "iq2_xxs", kSuper, 66, read_iq2_xxs},
+    {GgufType::iq2_xs, "iq2_xs", kSuper, 74, read_iq2_xs},
+    {GgufType::iq3_xxs, "iq3_xxs", kSuper, 98, read_iq3_xxs},
+    {GgufType::iq1_s, "iq1_s", kSuper, 50, read_iq1_s},
     {GgufType::iq4_nl, "iq4_nl", kShort, 18, read_iq4_nl},
+    {GgufType::iq3_s, "iq3_s", kSuper, 110, read_iq3_s},
+    {GgufType::iq2_s, "iq2_s", kSuper, 82, read_iq2_s},
     {GgufType::iq4_xs, "iq4_xs", kSuper, 136, read_iq4_xs},
+    {GgufType::iq1_m, "iq1_m", kSuper, 56, read_iq1_m},
     {GgufType::tq1_0, "tq1_0", kSuper, 54, read_tq1_0},
     {GgufType::tq2_0, "tq2_0", kSuper, 66, read_tq2_0},
     {GgufType::mxfp4, "mxfp4", kShort, 17, read_mxfp4},
+    {GgufType::nvfp4, "nvfp4", 64, 36, read_nvfp4},
 };
 
 }  // namespace
@@ -230,9 +233,8 @@ bool dequantize(const GgufBlocks& of, float* elements, std::span<const std::byte
 
 std::string name_of(GgufType type) {
   constexpr std::pair<std::uint32_t, std::string_view> kOthers[] = {
-      {0, "f32"},      {1, "f16"},    {9, "q8_1"},   {15, "q8_k"},  {16, "iq2_xxs"}, {17, "iq2_xs"},
-      {18, "iq3_xxs"}, {19, "iq1_s"}, {21, "iq3_s"}, {22, "iq2_s"}, {24, "i8"},      {25, "i16"},
-      {26, "i32"},     {27, "i64"},   {28, "f64"},   {29, "iq1_m"}, {30, "bf16"},    {40, "nvfp4"}};
+      {0, "f32"},  {1, "f16"},  {9, "q8_1"}, {15, "q8_k"}, {24, "i8"},
+      {25, "i16"}, {26, "i32"}, {27, "i64"}, {28, "f64"},  {30, "bf16"}};
   if (const GgufBlocks* const blocks = gguf_blocks(type)) return std::string(blocks->name);
   for (const auto& [number, name] : kOthers)
     if (number == static_cast<std::uint32_t>(type)) return std::string(name);

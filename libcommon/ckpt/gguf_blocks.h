@@ -17,6 +17,8 @@
 //   tq1_0  256  48 bytes, 4 bytes, d    d (q - 1), five q of three values a byte
 //   tq2_0  256  64 bytes, d          d (q - 1)
 //   mxfp4  32  u8 e, 16 bytes        2^(e - 127) E(q), E the sixteen numbers of E2M1
+//   nvfp4  64  4 bytes s, 32 bytes   s E(q), s of E4M3 without a sign, one per 16
+//   iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s    see gguf_grid_blocks.h
 // Where bits of an element or a scale lie is said in gguf_blocks.cpp.
 #pragma once
 
@@ -41,12 +43,20 @@ enum class GgufType : std::uint32_t {
   q4_k = 12,
   q5_k = 13,
   q6_k = 14,
+  iq2_xxs = 16,
+  iq2_xs = 17,
+  iq3_xxs = 18,
+  iq1_s = 19,
   iq4_nl = 20,
+  iq3_s = 21,
+  iq2_s = 22,
   iq4_xs = 23,
+  iq1_m = 29,
   bf16 = 30,
   tq1_0 = 34,
   tq2_0 = 35,
   mxfp4 = 39,
+  nvfp4 = 40,
 };
 
 inline constexpr std::int64_t kShortGgufBlock = 32, kLongGgufBlock = 256;  // elements

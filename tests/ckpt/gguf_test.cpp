@@ -127,7 +127,7 @@ TEST(Gguf, DamagedFilesAreRefused) {
   EXPECT_NE(refused(with(w + 5, std::string(8, '\x7f'))).find("of more elements"),
             std::string::npos);
   EXPECT_NE(refused(with(w + 21, "\5")).find("of type 5"), std::string::npos);
-  EXPECT_NE(refused(with(w + 21, "\x10")).find("of type iq2_xxs are not"), std::string::npos);
+  EXPECT_NE(refused(with(w + 21, "\xf")).find("of type q8_k are not"), std::string::npos);
   EXPECT_NE(refused(with(w + 21, "\xc")).find("w of q4_k and of shape [2, 3]"), std::string::npos);
   EXPECT_NE(refused(with(w + 25, "\1")).find("a tensor at"), std::string::npos);
   EXPECT_NE(refused(with(w, "q")).find("a second tensor q"), std::string::npos);
@@ -207,7 +207,7 @@ TEST(Gguf, BlocksAreItsOwnPackagesNumbers) {
     EXPECT_EQ(gguf_bytes(of->type, shape), bytes) << name;
     EXPECT_EQ(name_of(of->type), name);
   }
-  EXPECT_EQ(types, 15);
+  EXPECT_EQ(types, 23);
 }
 
 TEST(Gguf, ScalesOfBlocksMustBeFinite) {
@@ -218,6 +218,9 @@ TEST(Gguf, ScalesOfBlocksMustBeFinite) {
                                  {"q3_k", 108},
                                  {"q4_k", 2},
                                  {"q6_k", 208},
+                                 {"iq2_xxs", 0},
+                                 {"iq3_s", 0},
+                                 {"iq1_s", 0},
                                  {"iq4_xs", 0},
                                  {"tq1_0", 52}}) {
     const GgufBlocks& of = *gguf_blocks(name);
