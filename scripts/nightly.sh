@@ -148,7 +148,8 @@ if [[ -n $data ]]; then
   long scripts/compare-quantized.py "$python" scripts/compare-quantized.py --program build/release/cmd/mt-convert
   long scripts/compare-quantize.py "$python" scripts/compare-quantize.py --program build/release/cmd/mt-convert
   if "$python" -c 'import modelopt' 2> /dev/null; then
-    long 'scripts/compare-quantize.py --modelopt' "$python" scripts/compare-quantize.py --program build/release/cmd/mt-convert --modelopt
+    long scripts/compare-quantize.py "$python" scripts/compare-quantize.py --modelopt \
+      --program build/release/cmd/mt-convert
   fi
   long scripts/compare-gguf-types.py "$python" scripts/compare-gguf-types.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
