@@ -323,7 +323,7 @@ def vit_of_transformers(c, device, by_layers=False):
         hidden_size=c["hidden"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"], intermediate_size=c["ffn"],
         image_size=c["side"], patch_size=c["patch"], num_labels=c["classes"], attn_implementation="sdpa"))
     if by_layers:
-        for part in (model.vit.embeddings, *(module for module in model.modules() if type(module).__name__ == "ViTLayer")):
+        for part in (model.vit.embeddings, *getattr(model.vit, "encoder", model.vit).get_submodule("layers")):
             part.compile()
     else:
         model.compile()

@@ -13,12 +13,12 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 failed=0
 steps() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*"grad_norm":\([^,}]*\).*/\1 \2/p' "$1"; }
-near() {  # NAME STEPS LOSS NORM: how far the steps of second are from those of first, and at most may be
-  paste -d ' ' <(steps first) <(steps second) | awk -v name="$1" -v steps="$2" -v loss="$3" -v norm="$4" '
+near() {  # NAME STEPS LOSS NORM [NORMS]: how far the steps of second are from those of first, and at most may be; of so many the norms
+  paste -d ' ' <(steps first) <(steps second) | awk -v name="$1" -v steps="$2" -v loss="$3" -v norm="$4" -v with_norm="${5:-$2}" '
     function apart(a, b) { return (a > b ? a - b : b - a) / (a < 0 ? -a : a + 1e-9) }
     NF != 4 { bad = 1 }
     apart($1, $3) > losses { losses = apart($1, $3) }
-    apart($2, $4) > norms { norms = apart($2, $4) }
+    NR <= with_norm && apart($2, $4) > norms { norms = apart($2, $4) }
     END {
       bad = bad || NR != steps || !(losses <= loss && norms <= norm)
       print name ": losses " losses + 0 ", norms " norms + 0 (bad ? ", but may be " loss ", " norm " (" NR " steps)" : "")
@@ -47,7 +47,7 @@ for tower in llava llava-siglip; do
     sft --device cuda --dtype fp32 "${more[@]}" > second
     near "$tower $options" 4 1e-5 1e-4
     sft --device cuda --bf16 "${more[@]}" > second
-    near "$tower $options, bf16" 4 3e-2 1e-1
+    near "$tower $options, bf16" 4 3e-2 5e-2 1  # what rounding changes grows from step to step
   done
   sft --device cuda --bf16 --save "$tower-once" > first
   sft --device cuda --bf16 --save "$tower-twice" --exit-interval 2 > /dev/null
