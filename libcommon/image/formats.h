@@ -9,6 +9,9 @@ Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limit
 Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits);
 Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limits);
 
+// What is said of a picture that ImageLimits::ends has ended.
+inline constexpr const char* kNotWanted = "nobody waits for it any more";
+
 MappedFile map_image(const std::string& path);  // Exit::bad_data for more than a GiB
 
 // An empty picture of this size; Exit::bad_data where it is larger than the limits.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ struct ImageLimits {
   std::int64_t pixels = 89'478'485;  // from where on Pillow warns of a bomb
   // A side is less than so many times as long as the other.
   std::int64_t aspect = std::int64_t{1} << 31;
+  // Is asked between rows of a JPEG or PNG whether nobody waits for it any more, which ends it.
+  std::function<bool()> ends = {};
 };
 
 // The picture of a JPEG, PNG or WebP file, told apart by their first bytes.  `where` names it in

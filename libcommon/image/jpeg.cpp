@@ -21,6 +21,7 @@ constexpr int kMostScans = 500;
 struct Failure : jpeg_error_mgr {
   std::jmp_buf back;
   char line[JMSG_LENGTH_MAX];
+  const std::function<bool()>* ends;
 };
 
 [[noreturn]] void leave(j_common_ptr info) {
@@ -39,9 +40,13 @@ void warn(j_common_ptr info, int level) {
 }
 
 void watch(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
   auto* failure = static_cast<Failure*>(info->err);
-  std::snprintf(failure->line, sizeof(failure->line), "more than %d scans", kMostScans);
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMostScans)
+    std::snprintf(failure->line, sizeof(failure->line), "more than %d scans", kMostScans);
+  else if (*failure->ends && (*failure->ends)())
+    std::snprintf(failure->line, sizeof(failure->line), "%s", kNotWanted);
+  else
+    return;
   std::longjmp(failure->back, 1);
 }
 
@@ -74,8 +79,9 @@ struct Decoder {
   ~Decoder() { jpeg_destroy_decompress(&info); }
 
   // False: it failed, and failure says how.
-  bool read_header(Bytes file) {
+  bool read_header(Bytes file, const ImageLimits& limits) {
     info.err = jpeg_std_error(&failure);
+    failure.ends = &limits.ends;
     failure.error_exit = leave;
     failure.emit_message = warn;
     progress.progress_monitor = watch;
@@ -112,7 +118,7 @@ Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limit
     if (!ok && decoder.failure.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
     if (!ok) fail(Exit::bad_data, where, ": a damaged JPEG file: ", decoder.failure.line);
   };
-  check(decoder.read_header(file));
+  check(decoder.read_header(file, limits));
   const int components = decoder.info.num_components;
   if (components != 1 && components != 3 && components != 4)
     fail(Exit::bad_data, where, ": a JPEG file of ", components,

@@ -2,8 +2,13 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <ranges>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "image/formats.h"
 
@@ -12,9 +17,15 @@ namespace {
 
 constexpr std::string_view kExif{"Exif\0\0", 6};
 
+// A chunk tEXt, zTXt or iTXt of a PNG, behind its key.
+struct Text {
+  std::string_view kind, rest;
+};
+
 // What a file says of its picture; each is a part of the file, or made of parts.
 struct Sayings {
-  std::optional<std::string> exif, profile, xml, xmp;
+  std::optional<std::string> exif, xmp;
+  std::vector<Text> profile, xml;  // the last that is not damaged counts
 };
 
 // Reads numbers of either order, as far as there are any.
@@ -40,6 +51,9 @@ class Reader {
 
 // --- Where files say it --------------------------------------------------------------------------
 
+// Of EXIF data that are in many segments so many bytes are joined, and one segment more.
+constexpr std::size_t kMostExif = 1 << 24;
+
 void read_jpeg(std::string_view file, Sayings& says) {
   constexpr std::string_view kXmp{"http://ns.adobe.com/xap/1.0/\0", 29};
   const Reader reader(file, true);
@@ -61,27 +75,37 @@ void read_jpeg(std::string_view file, Sayings& says) {
     const std::string_view segment = reader.part(at + 2, size - 2);
     at += size;
     if (marker != 0xE1) continue;
-    if (segment.starts_with(kExif))
-      says.exif =
-          says.exif ? *says.exif + std::string(segment.substr(kExif.size())) : std::string(segment);
-    else if (segment.starts_with(kXmp))
+    if (segment.starts_with(kExif)) {
+      if (!says.exif)
+        says.exif = segment;
+      else if (says.exif->size() < kMostExif)
+        says.exif->append(segment.substr(kExif.size()));
+    } else if (segment.starts_with(kXmp)) {
       says.xmp = segment.substr(kXmp.size());
+    }
   }
 }
 
 // At most a MiB of what zlib packed; nothing where it is damaged.
 std::optional<std::string> unpacked(std::string_view packed) {
-  std::string out(1 << 20, '\0');
+  constexpr std::size_t kFirst = 1 << 12, kMost = 1 << 20;
   z_stream stream = {};
   if (inflateInit(&stream) != Z_OK) return {};
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int result = inflate(&stream, Z_SYNC_FLUSH);
-  out.resize(out.size() - stream.avail_out);
+  std::string out;
+  int result = Z_OK;
+  while (result == Z_OK && stream.avail_out == 0 && out.size() < kMost) {
+    const std::size_t had = out.size();
+    out.resize(std::clamp(had * 4, kFirst, kMost));
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + had);
+    stream.avail_out = static_cast<uInt>(out.size() - had);
+    result = inflate(&stream, Z_SYNC_FLUSH);
+    out.resize(out.size() - stream.avail_out);
+  }
   inflateEnd(&stream);
-  if (result != Z_OK && result != Z_STREAM_END) return {};
+  const bool ends_early = result == Z_BUF_ERROR && !out.empty();
+  if (result != Z_OK && result != Z_STREAM_END && !ends_early) return {};
   return out;
 }
 
@@ -94,10 +118,10 @@ std::optional<std::string_view> taken(std::string_view& text) {
   return first;
 }
 
-// The text of a chunk tEXt, zTXt or iTXt, behind its key.
-std::optional<std::string> text_of(std::string_view kind, std::string_view rest) {
-  if (kind == "tEXt") return std::string(rest);
-  if (kind == "zTXt")
+std::optional<std::string> text_of(const Text& text) {
+  std::string_view rest = text.rest;
+  if (text.kind == "tEXt") return std::string(rest);
+  if (text.kind == "zTXt")
     return rest.empty() || rest[0] != '\0' ? std::nullopt : unpacked(rest.substr(1));
   if (rest.size() < 2) return {};
   const bool is_packed = rest[0] != '\0', is_known = rest[1] == '\0';
@@ -105,6 +129,14 @@ std::optional<std::string> text_of(std::string_view kind, std::string_view rest)
   if (!taken(rest) || !taken(rest)) return {};  // its language, and the key in it
   if (!is_packed) return std::string(rest);
   return is_known ? unpacked(rest) : std::nullopt;
+}
+
+// The last that is not damaged, of the last few, so that no file unpacks more than these.
+std::optional<std::string> last_of(std::span<const Text> texts) {
+  constexpr std::size_t kMost = 16;
+  for (const Text& text : std::views::reverse(texts.last(std::min(kMost, texts.size()))))
+    if (auto found = text_of(text)) return found;
+  return {};
 }
 
 void read_png(std::string_view file, Sayings& says) {
@@ -120,11 +152,8 @@ void read_png(std::string_view file, Sayings& says) {
     if (kind != "tEXt" && kind != "zTXt" && kind != "iTXt") continue;
     const auto key = taken(data);
     if (!key) continue;
-    std::optional<std::string>* const saying = *key == "Raw profile type exif" ? &says.profile
-                                               : *key == "XML:com.adobe.xmp"   ? &says.xml
-                                                                               : nullptr;
-    if (saying == nullptr) continue;
-    if (auto text = text_of(kind, data)) *saying = std::move(text);
+    if (*key == "Raw profile type exif") says.profile.push_back({kind, data});
+    if (*key == "XML:com.adobe.xmp") says.xml.push_back({kind, data});
   }
 }
 
@@ -275,11 +304,18 @@ int orientation_of(Bytes file) {
     read_png(text, says);
   else
     read_webp(text, says);
-  if (!says.exif && says.profile && !(says.exif = profile_bytes(*says.profile))) return 1;
+  if (!says.exif)
+    if (const auto profile = last_of(says.profile);
+        profile && !(says.exif = profile_bytes(*profile)))
+      return 1;
   const Tag tag = says.exif ? tag_of(*says.exif) : Tag{};
   if (tag.is_damaged) return 1;
-  const auto& xmp = says.xml && !says.xml->empty() ? says.xml : says.xmp;
-  const double value = tag.value ? *tag.value : xmp ? xmp_orientation(*xmp) : 1;
+  const auto xmp = [&] {
+    const auto xml = last_of(says.xml);
+    const auto& found = xml && !xml->empty() ? xml : says.xmp;
+    return found ? xmp_orientation(*found) : 1;
+  };
+  const double value = tag.value ? *tag.value : xmp();
   for (int orientation = 2; orientation <= 8; ++orientation)
     if (value == orientation) return orientation;
   return 1;
@@ -306,7 +342,8 @@ Image upright(Image image, int orientation) {
 }
 
 Image decode_upright(Bytes file, const std::string& where, const ImageLimits& limits) {
-  return upright(decode_image(file, where, limits), orientation_of(file));
+  Image image = decode_image(file, where, limits);
+  return upright(std::move(image), orientation_of(file));
 }
 
 Image read_upright(const std::string& path, const ImageLimits& limits) {

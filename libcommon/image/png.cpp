@@ -15,6 +15,7 @@ namespace {
 // What lives longer than a jump, which runs no destructor.
 struct Decoder {
   Bytes file;
+  const std::function<bool()>* ends = nullptr;
   std::size_t at = 0;
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -59,6 +60,11 @@ void give(png_structp png, png_bytep to, std::size_t count) {
   decoder->at += count;
 }
 
+void watch(png_structp png, png_uint_32, int) {
+  const auto& ends = *static_cast<Decoder*>(png_get_io_ptr(png))->ends;
+  if (ends && ends()) png_error(png, kNotWanted);
+}
+
 bool Decoder::read_header(const ImageLimits& limits) {
   png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, leave, pass_over, this, allocate,
                                  deallocate);
@@ -67,6 +73,7 @@ bool Decoder::read_header(const ImageLimits& limits) {
   info = png_create_info_struct(png);
   if (info == nullptr) return false;
   png_set_read_fn(png, this, give);
+  png_set_read_status_fn(png, watch);
   // A side may be as long as all pixels that are allowed: make_image() says it if they are more.
   const auto side = static_cast<png_uint_32>(std::min<std::int64_t>(limits.pixels, 0x7FFFFFFF));
   png_set_user_limits(png, std::max<png_uint_32>(side, 1), std::max<png_uint_32>(side, 1));
@@ -102,6 +109,7 @@ bool Decoder::read_pixels() {
 Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits) {
   Decoder decoder;
   decoder.file = file;
+  decoder.ends = &limits.ends;
   const auto check = [&](bool ok) {
     if (!ok && decoder.lacks_memory) throw std::bad_alloc();
     if (!ok) fail(Exit::bad_data, where, ": a damaged PNG file: ", decoder.line);

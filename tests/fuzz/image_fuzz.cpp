@@ -15,7 +15,7 @@
 #include "image/resize.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
-  constexpr mt::ImageLimits kLimits{.pixels = 1 << 16};
+  static const mt::ImageLimits kLimits{.pixels = 1 << 16};
   try {
     const mt::Image image =
         mt::decode_upright(std::as_bytes(std::span(input, size)), "fuzz", kLimits);

@@ -46,6 +46,16 @@ TEST(Image, AFileThatIsCutOffIsAnError) {
   }
 }
 
+// Of WebP files nobody is asked.
+TEST(Image, DecodingEndsWhereNobodyWaits) {
+  for (const std::string& path : files_of_every_kind()) {
+    if (path.ends_with("webp")) continue;
+    const std::string error =
+        error_of(read_file(path), {.pixels = 1 << 16, .ends = [] { return true; }});
+    EXPECT_TRUE(error.ends_with(": nobody waits for it any more")) << path << ": " << error;
+  }
+}
+
 TEST(Image, AThousandDamagedFilesAreImagesOrOneLineEach) {
   const auto files = files_of_every_kind();
   const RandomKey key = RandomKey::make(1, 0);
