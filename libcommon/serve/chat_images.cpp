@@ -1,5 +1,6 @@
 // The images that a chat's messages bring along, as OpenAI's API has them:
 //   {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0..."}}
+// or, as processors of transformers have them, {"type": "image", "image": "data:..."}
 #include <algorithm>
 #include <utility>
 
@@ -20,11 +21,11 @@ namespace {
 constexpr std::int64_t kMostAspect = 200;
 
 [[noreturn]] void wrong(const std::string& what) {
-  throw ApiError{.message = "messages: image_url: " + what, .param = "messages"};
+  throw ApiError{.message = "messages: " + what, .param = "messages"};
 }
 
 const ChatValue* url_of(const ChatValue& part) {
-  const ChatValue* const image = part.find("image_url");
+  const ChatValue* const image = part.find(part.has("image_url") ? "image_url" : "image");
   return image != nullptr && image->is_dict() ? image->find("url") : image;
 }
 
@@ -32,7 +33,8 @@ const ChatValue* url_of(const ChatValue& part) {
 std::string file_of(const ChatValue& part, std::size_t number) {
   const ChatValue* const url = url_of(part);
   const std::string where = concat("image ", number);
-  if (url == nullptr || !url->is_text()) wrong(where + ": no \"url\"");
+  if (url == nullptr || !url->is_text())
+    wrong(where + R"(: expected "image_url": {"url": "data:..."})");
   const std::string_view text = *url->text();
   constexpr std::string_view kForm = ";base64,";
   const std::size_t at = text.find(kForm);
@@ -64,20 +66,21 @@ std::vector<std::string> chat_images(const Serving& serving, const ChatValue& re
 }
 
 std::vector<std::vector<float>> image_inputs(const Serving& serving,
-                                             const std::vector<std::string>& files) {
+                                             const std::vector<std::string>& files,
+                                             const std::function<bool()>& ends) {
   constexpr std::int64_t kMostPixels = 1 << 25;
   const ModelConfig& c = *serving.model.llava;
   std::int64_t left = kMostPixels;
   std::vector<std::vector<float>> inputs;
   for (const std::string& file : files) try {
       const std::string where = concat("image ", inputs.size() + 1);
-      const Image image =
-          decode_upright(as_bytes(file), where, {.pixels = left, .aspect = kMostAspect});
+      const Image image = decode_upright(as_bytes(file), where,
+                                         {.pixels = left, .aspect = kMostAspect, .ends = ends});
       left -= image.width * image.height;
       auto& input =
           inputs.emplace_back(static_cast<std::size_t>(c.image_tokens() * c.patch_width()));
       make_image_input(c, image, input);
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
       wrong(error.what());
     }
   return inputs;

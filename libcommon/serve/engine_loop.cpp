@@ -42,11 +42,12 @@ std::optional<std::vector<EngineLoop::Ticket>> EngineLoop::submit(std::vector<Wo
     const std::lock_guard lock(mutex_);
     if (open_ + work.size() > most()) return std::nullopt;
     open_ += work.size();
+    const Clock::time_point now = Clock::now();
     for (Work& one : work) {
       tickets.push_back(++last_);
       state_.prompt_tokens += one.completion->prompt().size();
-      submitted_.emplace_back(last_,
-                              Taken{.work = std::move(one), .came = Clock::now(), .last = {}});
+      submitted_.emplace_back(
+          last_, Taken{.work = std::move(one), .came = now, .waits_from = now, .last = {}});
     }
   }
   news_.notify_all();
@@ -87,21 +88,27 @@ std::vector<EngineLoop::Ticket> EngineLoop::go_on(std::vector<Work> work) {
   for (Work& one : work) {
     tickets.push_back(++last_);
     state_.prompt_tokens += one.completion->prompt().size();
-    submitted_.emplace_back(last_, Taken{.work = std::move(one), .came = turn_->came, .last = {}});
+    submitted_.emplace_back(
+        last_,
+        Taken{.work = std::move(one), .came = turn_->came, .waits_from = Clock::now(), .last = {}});
   }
   return tickets;
+}
+
+bool EngineLoop::take_off(Ticket task, Turns& taken) {
+  const auto found = std::ranges::find(tasks_, task, &Turns::ticket);
+  if (found == tasks_.end()) return false;
+  taken = std::move(*found);
+  tasks_.erase(found);
+  open_ -= taken.options.places;
+  ++state_.cancelled;
+  return true;
 }
 
 bool EngineLoop::withdraw(Ticket task) {
   Turns left;  // ends behind the lock
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(tasks_, task, &Turns::ticket);
-  if (found == tasks_.end()) return false;
-  left = std::move(*found);
-  tasks_.erase(found);
-  open_ -= left.options.places;
-  ++state_.cancelled;
-  return true;
+  return take_off(task, left);
 }
 
 bool EngineLoop::waits(Ticket task) const {
@@ -110,10 +117,11 @@ bool EngineLoop::waits(Ticket task) const {
 }
 
 void EngineLoop::cancel(Ticket ticket) {
-  if (withdraw(ticket)) return;
+  Turns left;  // ends behind the lock
   {
     const std::lock_guard lock(mutex_);
-    cancelled_.push_back(ticket);
+    if (take_off(ticket, left)) return;
+    cancelled_.push_back(ticket);  // do_task() finds it where this is a task that has its turn
   }
   news_.notify_all();
 }
@@ -132,10 +140,14 @@ void EngineLoop::run() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (taken_.empty() && unscored_.empty())
-        news_.wait(lock, [&] {
-          return ends_ || !submitted_.empty() || std::ranges::any_of(tasks_, &Turns::is_ready);
-        });
+      const auto has_news = [&] {
+        return ends_ || !submitted_.empty() || std::ranges::any_of(tasks_, &Turns::is_ready);
+      };
+      if (taken_.empty() && unscored_.empty()) {
+        while (!has_news() && tasks_.empty()) news_.wait(lock);
+        // The time of tasks that are not ready may be up meanwhile.
+        news_.wait_for(lock, std::chrono::milliseconds(100), has_news);
+      }
       if (ends_) break;
     }
     take_news();
@@ -255,7 +267,7 @@ void EngineLoop::end_overdue() {
   const auto look_at = [&](Ticket ticket, const Taken& taken, bool begun) {
     if (now - taken.came > times_.all)
       overdue.emplace_back(ticket, kTooLong);
-    else if (now - taken.came > times_.waits && (!begun || engine_.waits(taken.in_engine)))
+    else if (now - taken.waits_from > times_.waits && (!begun || engine_.waits(taken.in_engine)))
       overdue.emplace_back(ticket, kWaited);
   };
   for (const auto& [ticket, taken] : taken_) look_at(ticket, taken, true);
@@ -280,7 +292,7 @@ void EngineLoop::end_overdue_tasks() {
     state_.timed_out += overdue.size();
   }
   for (const Turns& one : overdue)
-    one.options.failed(now - one.came > times_.all ? kTooLong : kWaited);
+    if (one.options.failed) one.options.failed(now - one.came > times_.all ? kTooLong : kWaited);
 }
 
 // It gets no more tokens, for this reason.

@@ -73,8 +73,8 @@ class EngineLoop {
   };
   std::optional<Ticket> submit(Task task, TaskOptions options);
   void ready(Ticket task);
-  // In a task's last turn: takes completions in its places, as many as these are, which have waited
-  // since the task came.
+  // In a task's last turn: takes completions in its places, as many as these are.  All their time
+  // began when the task came, and their waiting begins now.
   std::vector<Ticket> go_on(std::vector<Work> work);
   // For tasks: passes over texts, over images, and over so many sequences, which start anew with
   // each turn.
@@ -101,7 +101,7 @@ class EngineLoop {
  private:
   struct Taken {
     Work work;
-    Clock::time_point came, last;  // last: when its newest token did
+    Clock::time_point came, waits_from, last;  // last: when its newest token did
     Engine::Ticket in_engine = 0;
     std::size_t told = 0;  // tokens
   };
@@ -115,6 +115,7 @@ class EngineLoop {
   };
   EngineOptions with_failures(EngineOptions options);
   void run();
+  bool take_off(Ticket task, Turns& taken);  // while mutex_ is locked
   void take_news();
   void do_task();
   void begin(Ticket ticket);

@@ -68,16 +68,25 @@ struct ChatWithImages {
   std::vector<std::vector<float>> inputs = {};
   std::shared_ptr<ImageStates> states = {};
   std::int64_t read = 0;  // of the images
+  // Of each input, until the tower has read it.
+  std::vector<WorkQueue::Held> held = {};
 
   void decode() {
-    if (!serving.loop.waits(ticket)) return;
+    const auto ends = [&] { return serving.decoding.ends() || !serving.loop.waits(ticket); };
+    if (ends()) return;
+    ApiError why{.status = 500, .message = {}};
     try {
-      inputs = image_inputs(serving, files);
+      inputs = image_inputs(serving, files, ends);
       files.clear();
+      for (const std::vector<float>& input : inputs)
+        held.push_back(serving.decoding.hold(input.size() * sizeof(float)));
       return serving.loop.ready(ticket);
     } catch (const ApiError& error) {
-      if (serving.loop.withdraw(ticket)) answer_error(*exchange, error);
+      why = error;
+    } catch (const std::exception& error) {  // such as where there is no memory
+      why.message = error.what();
     }
+    if (serving.loop.withdraw(ticket)) answer_error(*exchange, why);
   }
 
   // Whether there is another.
@@ -85,7 +94,10 @@ struct ChatWithImages {
     try {
       ImagePass& tower = loop.images();
       if (!states) states = tower.begin(std::ssize(inputs));
-      tower.add(*states, read, inputs[static_cast<std::size_t>(read)]);
+      const auto number = static_cast<std::size_t>(read);
+      tower.add(*states, read, inputs[number]);
+      inputs[number] = {};
+      held[number].reset();
       if (++read < states->images) return true;
       request.options.images = std::move(states);
       request.of_task = true;
@@ -113,7 +125,12 @@ static void answer_with_images(const Serving& serving, const std::shared_ptr<Exc
              {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); },
               .places = places,
               .ready = false});
-  serving.decoding.add([chat] { chat->decode(); });
+  try {
+    serving.decoding.add([chat] { chat->decode(); });
+  } catch (const std::exception&) {
+    serving.loop.withdraw(chat->ticket);
+    throw;
+  }
 }
 
 static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {

@@ -23,6 +23,7 @@
 namespace mt {
 
 static constexpr double kMostSeconds = 86400.0 * 365;  // a time that nanoseconds have room for
+static constexpr std::size_t kMostDecoded = std::size_t{256} << 20;  // of images, before the tower
 
 void ServeOptions::add_to(CommandLine& cl) {
   cl.section("Model");
@@ -295,7 +296,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
        .draft = draft ? draft->model.get() : nullptr},
       static_cast<std::size_t>(options.max_waiting),
       {.waits = time_of(options.queue_timeout), .all = time_of(options.request_timeout)});
-  WorkQueue decoding;
+  WorkQueue decoding(kMostDecoded);
   std::atomic<bool> draining = false;
   Grammars grammars(model);
   const Serving serving{.model = model,

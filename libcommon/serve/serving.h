@@ -76,10 +76,11 @@ std::string chat_text(const Serving& serving, const ChatValue& request, RequestF
 std::vector<std::string> chat_images(const Serving& serving, const ChatValue& request);
 
 // The inputs of the model (model/image_input.h) that the images of one request are.  ApiError for
-// what is no image, for more pixels than a request may have, and for one that is too long for its
-// width.
+// what is no image, for more pixels than a request may have, for one that is too long for its
+// width, and once ends() says that nobody waits for them.
 std::vector<std::vector<float>> image_inputs(const Serving& serving,
-                                             const std::vector<std::string>& files);
+                                             const std::vector<std::string>& files,
+                                             const std::function<bool()>& ends);
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

@@ -274,6 +274,41 @@ TEST(EngineLoop, CompletionsGoOnWhereTheirTaskStood) {
   EXPECT_EQ(made, 0);
 }
 
+// While nothing else wakes the loop a task's time ends, too, whether or not anybody is told.
+TEST(EngineLoop, TasksThatAreNeverReadyEndInTime) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::promise<ApiError> waited;
+  EngineLoop loop(*model, options, 2, {.waits = 10ms});
+  const auto task = [](EngineLoop&) { return false; };
+  ASSERT_TRUE(loop.submit(task, {.ready = false}));
+  ASSERT_TRUE(loop.submit(
+      task, {.failed = [&](const ApiError& why) { waited.set_value(why); }, .ready = false}));
+  EXPECT_EQ(waited.get_future().get().code, "queue_timeout");
+  EXPECT_EQ(loop.state().timed_out, 2U);
+}
+
+// The time of a task's turns is no waiting of the completions behind it.
+TEST(EngineLoop, CompletionsBehindATaskWaitFromItsEndOn) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  EngineLoop loop(*model, options, 1, {.waits = 500ms});
+  std::promise<int> status;
+  ASSERT_TRUE(loop.submit(
+      [&](EngineLoop& again) {
+        std::this_thread::sleep_for(501ms);
+        std::vector<EngineLoop::Work> all;
+        all.push_back(work(1, [&](Completion& completion) {
+          if (completion.finish() != Completion::Finish::none) status.set_value(200);
+        }));
+        all.front().failed = [&](const ApiError& why) { status.set_value(why.status); };
+        again.go_on(std::move(all));
+        return false;
+      },
+      {}));
+  EXPECT_EQ(status.get_future().get(), 200);
+}
+
 // One that has no place in time, and one that takes too long: they are told so, and others go on.
 TEST(EngineLoop, TimesAreUp) {
   const auto model = make_gpt(small_gpt2());

@@ -219,6 +219,21 @@ TEST(ChatTemplate, ContentsAreTextsUnlessTheTemplateShowsOnlyParts) {
   EXPECT_EQ(with_code("65", error_of([&] { shown(texts, image); })),
             "t: the template has no place for images");
   EXPECT_EQ(shown("{{ raise_exception('no') if messages | length < 1 }}x", R"("a")"), "x");
+  // What is said behind a system message, where the template wants one, and else nothing is known.
+  const std::string behind = "{{ raise_exception('no') if messages[0].role != 'system' }}",
+                    last = "{{ raise_exception('no') if messages | length < 3 }}";
+  const auto shown_behind = [&](const std::string& source, const std::string& content) {
+    const std::string system = R"({"role":"system","content":[{"type":"text","text":"s"}]},)";
+    const std::string all = concat("[", system, source.starts_with(last) ? system : "",
+                                   R"({"role":"user","content":)", content, "}]");
+    return rendered(source, {.messages = json(all)});
+  };
+  EXPECT_EQ(shown_behind(behind + parts, R"("a")"), "sa");
+  EXPECT_EQ(shown_behind(behind + parts, image), "s<image>a");
+  EXPECT_EQ(with_code("65", error_of([&] { shown_behind(behind + texts, image); })),
+            "t: the template has no place for images");
+  EXPECT_EQ(shown_behind(last + parts, image), "ss<image>a");
+  EXPECT_EQ(shown_behind(last + "{{ messages[2].content }}", R"("a")"), "a");
   ChatInput input{.messages = json(R"([{"role":"assistant","content":"a"}])"),
                   .continue_final_message = true};
   EXPECT_EQ(rendered(parts + "!", input), "a");

@@ -25,30 +25,40 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name, ChatDialec
          ": ", error.what);
   }
   if (dialect != ChatDialect::chats) return;
-  constexpr std::string_view kText = "CONTENT";
-  const bool shows_text = shows(kText, kText), shows_part = shows(text_part(kText), kText);
-  reads_texts_ = shows_text || !shows_part;
-  reads_parts_ = shows_part;
+  Shown shown = what_it_shows(false);
+  if (!shown.text && !shown.part) shown = what_it_shows(true);
+  reads_texts_ = shown.text.value_or(false) || !shown.part.value_or(false);
+  reads_parts_ = shown.part.value_or(!shown.text);
 }
 
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
-// Whether what a user says can be found in the text that is made of it.
-bool ChatTemplate::shows(const ChatValue& content, std::string_view text) const {
-  const ChatValue message = ChatValue::dict({{"role", "user"}, {"content", content}});
-  ChatInput input{.messages = ChatValue::list({message}), .steps = 100'000};
-  for (const char* const token : {"bos_token", "eos_token", "unk_token", "pad_token"})
-    input.special_tokens[token] = "";
-  try {
-    const std::string made = ChatRenderer(*syntax_, input).render().text;
-    // A list that is printed as it is was not gone through.
-    return made.find(text) != made.npos && made.find("'type'") == made.npos;
-  } catch (const ChatFailure&) {
-  } catch (const Error&) {  // that the template raises
-  }
-  return false;
+// Whether what a user says, as a text and as a part, can be found in the text that is made of it.
+ChatTemplate::Shown ChatTemplate::what_it_shows(bool behind_system) const {
+  constexpr std::string_view kText = "CONTENT";
+  const auto shows = [&](const auto& form) -> std::optional<bool> {
+    std::vector<ChatValue> messages;
+    const auto add = [&](std::string_view role, std::string_view text) {
+      messages.push_back(ChatValue::dict({{"role", role}, {"content", form(text)}}));
+    };
+    if (behind_system) add("system", "SYSTEM");
+    add("user", kText);
+    ChatInput input{.messages = ChatValue::list(std::move(messages)), .steps = 100'000};
+    for (const char* const token : {"bos_token", "eos_token", "unk_token", "pad_token"})
+      input.special_tokens[token] = "";
+    try {
+      const std::string made = ChatRenderer(*syntax_, input).render().text;
+      // A list that is printed as it is was not gone through.
+      return made.find(kText) != made.npos && made.find("'type'") == made.npos;
+    } catch (const ChatFailure&) {
+    } catch (const Error&) {  // that the template raises
+    }
+    return {};
+  };
+  return {.text = shows([](std::string_view text) { return ChatValue(text); }),
+          .part = shows(text_part)};
 }
 
 ChatValue ChatTemplate::in_its_form(const ChatValue& content) const {

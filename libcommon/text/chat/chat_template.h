@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,7 @@ class ChatTemplate {
   // A message's content is given to the template as it is, as transformers does: a text, or a list
   // of parts.  Where the template shows nothing of texts, but of parts, a text is made one part, of
   // the type "text", as vLLM does; where it reads no parts, a content that has images is refused.
+  // A template that raises whatever a user says, alone or behind a system message, is not known.
   // Throws Exit::bad_data: the message that the template raises by raise_exception() as it is, or
   // "NAME:LINE:COLUMN: what" for what cannot be done with these messages.
   ChatText render(const ChatInput& input) const;
@@ -72,7 +74,10 @@ class ChatTemplate {
   const std::string& source() const { return source_; }
 
  private:
-  bool shows(const ChatValue& content, std::string_view text) const;
+  struct Shown {
+    std::optional<bool> text, part;  // none: the template raises
+  };
+  Shown what_it_shows(bool behind_system) const;
   ChatValue in_its_form(const ChatValue& content) const;
 
   std::string name_, source_;
