@@ -9,9 +9,10 @@ bool is_of_layer(const Param& row, std::string_view param) {
   return row.place.layer && row.place.param == param;
 }
 
-Calibration::Calibration(std::string path, std::int64_t sequences)
+Calibration::Calibration(std::string path, std::int64_t sequences, bool keeps)
     : path_(std::move(path)),
-      kept_of_sequence_((LayerInputs::kMostKept + sequences - 1) / sequences) {}
+      kept_of_sequence_((LayerInputs::kMostKept + sequences - 1) / sequences),
+      keeps_(keeps) {}
 
 void Calibration::look(const Param& module, const char* what, ConstTensor tensor, Stream&) {
   if (tensor.device() == Device::meta || what != std::string_view("input") ||
@@ -23,7 +24,6 @@ void Calibration::look(const Param& module, const char* what, ConstTensor tensor
   const auto* const x = tensor.as<float>();
   in.sums.resize(static_cast<std::size_t>(channels));
   in.largest.resize(static_cast<std::size_t>(channels));
-  in.some.resize(static_cast<std::size_t>(channels * kMost));
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto at = static_cast<std::size_t>(c);
@@ -35,6 +35,8 @@ void Calibration::look(const Param& module, const char* what, ConstTensor tensor
     fail(Exit::bad_data, path_, ": ", module.name(),
          ": what it reads of the text is not finite, and has no scales");
   in.tokens += tokens;
+  if (!keeps_) return;
+  in.some.resize(static_cast<std::size_t>(channels * kMost));
   const std::int64_t step = std::max<std::int64_t>(1, tokens / kept_of_sequence_);
   for (std::int64_t t = step - 1; t < tokens && in.kept < kMost; t += step, ++in.kept)
     for (std::int64_t c = 0; c < channels; ++c)
@@ -48,11 +50,12 @@ const LayerInputs& Calibration::of(const Param& row) const {
   return found->second;
 }
 
-Calibration calibrate(const ModelSource& source, const TextOptions& options, const Log& log) {
+Calibration calibrate(const ModelSource& source, const TextOptions& options, bool keeps,
+                      const Log& log) {
   const TextSequences text = read_sequences(source, options, "--calib");
   log.note(concat(options.text, ": scales are found by ", text.count, " sequences of ", text.length,
                   " tokens"));
-  Calibration calibration(source.path(), text.count);
+  Calibration calibration(source.path(), text.count, keeps);
   TextReader reader(source, &calibration);
   for (std::int64_t i = 0; i < text.count; ++i) reader.read(text.at(i), 1);
   return calibration;

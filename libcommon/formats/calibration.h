@@ -20,14 +20,16 @@ struct LayerInputs {
   std::vector<double> sums;    // of |x|, for each channel
   std::vector<float> largest;  // |x| of each channel
   std::int64_t tokens = 0;
-  std::vector<float> some;  // kMostKept of them or fewer, those of a channel kMostKept apart
+  std::vector<float>
+      some;  // kMostKept of them or fewer, those of a channel kMostKept apart; or none
   std::int64_t kept = 0;
 };
 
 class Calibration final : public Probe {
  public:
-  // To be shown what the model of a path makes of so many sequences.
-  Calibration(std::string path, std::int64_t sequences);
+  // To be shown what the model of a path makes of so many sequences, of which LayerInputs::some are
+  // kept where `keeps`.
+  Calibration(std::string path, std::int64_t sequences, bool keeps);
 
   // Exit::bad_data for inputs that are not finite.
   void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) override;
@@ -37,11 +39,13 @@ class Calibration final : public Probe {
  private:
   std::string path_;
   std::int64_t kept_of_sequence_;
+  bool keeps_;
   std::map<std::string, LayerInputs> inputs_;
 };
 
-// The model reads the text.
-Calibration calibrate(const ModelSource& source, const TextOptions& options, const Log& log);
+// The model reads the text.  `keeps` as above.
+Calibration calibrate(const ModelSource& source, const TextOptions& options, bool keeps,
+                      const Log& log);
 
 // Whether a row is such a parameter of a layer.
 bool is_of_layer(const Param& row, std::string_view param);

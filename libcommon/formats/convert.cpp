@@ -124,12 +124,13 @@ struct Plan {
   void calibrate(const ConvertOptions& o, const Log& log) {
     if (o.calibration.text.empty()) return;
     Workers(worker_threads(o.threads)).run([&] {
-      const Calibration calibration = mt::calibrate(*source, o.calibration, log);
+      const WeightFormat format = target.weights.format;
+      const bool searches = format == WeightFormat::int4_awq || format == WeightFormat::w4a8_awq;
+      const Calibration calibration = mt::calibrate(*source, o.calibration, searches, log);
       if (target.weights.static_inputs) return keep_ranges(calibration);
-      const auto find =
-          target.weights.format == WeightFormat::int8_sq ? smooth_quant_scales : awq_scales;
+      const auto find = searches ? awq_scales : smooth_quant_scales;
       RowFactorsByName factors = smoothing_factors(
-          *source, calibration,
+          *source, calibration, [&](const Param& row) { return dtype_of(row, ""); },
           [&](const Param& row, const LayerInputs& inputs) { return find(*source, row, inputs); });
       source = std::make_unique<SmoothedSource>(std::move(source), std::move(factors));
     });

@@ -139,7 +139,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "much each channel of its layers' inputs matters; of fp8 and nvfp4, by which inputs "
             "have scales that stand in the folder");
   cl.option("--calib-size", &calibration.size, "N", "sequences of that text at most", at_least(1));
-  cl.option("--calib-seq", &calibration.seq_length, "N", "tokens of each of them", at_least(1));
+  cl.option("--calib-seq", &calibration.seq_length, "N",
+            "tokens of each of them, at most the model's positions", at_least(1));
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
             at_least(1));
   cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
@@ -158,6 +159,14 @@ void ConvertOptions::add_to(CommandLine& cl) {
         {{"--max-queue-size", any(kInteger)}});
   imply(cl, "the sizes stand in config.json or params.json", {{"--model-size", any(kText)}});
   imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf", "meta"})}});
+  cl.before_print([this, &cl] {
+    const auto check = [&](const char* flag, const char* of, bool known) {
+      if (!known && cl.given(flag)) fail(Exit::usage, flag, ": is of ", of);
+    };
+    check("--quantize-layout", "--quantize", !quantize.empty());
+    check("--calib-size", "--calib", !calibration.text.empty());
+    check("--calib-seq", "--calib", !calibration.text.empty());
+  });
 }
 
 // Refuses what says how OUTPUT lies where the saver has no such thing.
@@ -202,7 +211,6 @@ static void check_of_saver(const ConvertOptions& o) {
 }
 
 static void check_calibration(const ConvertOptions& o) {
-  const TextOptions usual;
   const WeightFormat format = weight_format(o.quantize);
   const CalibrationUse use = calibration_use(format);
   const bool given = !o.calibration.text.empty(), modelopt = o.quantize_layout == "modelopt";
@@ -213,8 +221,6 @@ static void check_calibration(const ConvertOptions& o) {
          modelopt ? " for ModelOpt's" : "", "; see --calib");
   if (use == CalibrationUse::none && given)
     fail(Exit::usage, "--calib: is of --quantize fp8, int8_sq, int4_awq, w4a8_awq and nvfp4");
-  if (!given && (o.calibration.size != usual.size || o.calibration.seq_length != usual.seq_length))
-    fail(Exit::usage, "--calib-...: is of --calib");
 }
 
 static void take_positional(const char* flag, const std::string& positional, std::string& option) {

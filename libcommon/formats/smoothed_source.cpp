@@ -1,5 +1,7 @@
 #include "formats/smoothed_source.h"
 
+#include "base/error.h"
+#include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
 #include "model/config/model_config.h"
 
@@ -42,6 +44,9 @@ void SmoothedSource::read(const Param& row, const std::string& state, Tensor out
     }
   dense(DType::f32, row.shape, {static_cast<const std::byte*>(made.data()), made.bytes()})
       .copy_to(origin_of(row.shape.rank()), out);
+  if (!is_finite(out))
+    fail(Exit::bad_config, path_, ": ", row.name(), ": scales of columns make numbers of it that ",
+         name_of(out.dtype()), " does not hold; see --dtype");
 }
 
 std::optional<MappedTensor> SmoothedSource::view(const Param& row, const std::string& state) const {

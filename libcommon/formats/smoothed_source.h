@@ -26,6 +26,7 @@ class SmoothedSource : public ModelSource {
 
   std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const override;
   DType dtype_of(const Param& row, const std::string& state) const override;
+  // Exit::bad_config where what is made of a row is not finite in the type of `out`.
   void read(const Param& row, const std::string& state, Tensor out) const override;
   std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
   void finish_reading() const override { source_->finish_reading(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/half.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 
@@ -40,9 +41,27 @@ Makers makers_of(const ModelConfig& c, const Param& row) {
   return makers;
 }
 
+float rounded(float x, DType dtype) {
+  if (dtype == DType::bf16) return static_cast<float>(Bf16(x));
+  return dtype == DType::f16 ? static_cast<float>(Fp16(x)) : x;
+}
+
+// What a norm is over what it is as numbers of `dtype`, divided by the scales: 1 where that would
+// be nothing, and the scale where it would be infinite, which is refused when it is read.
+std::vector<float> scales_of_rounded(const std::vector<float>& norm, float shift, DType dtype,
+                                     const std::vector<float>& scales) {
+  std::vector<float> left(scales.size(), 1);
+  for (std::size_t j = 0; j < scales.size(); ++j) {
+    const float weight = norm[j] + shift, made = rounded(weight / scales[j] - shift, dtype) + shift;
+    if (weight != 0 && made != 0) left[j] = std::isfinite(made) ? weight / made : scales[j];
+  }
+  return left;
+}
+
 }  // namespace
 
 RowFactorsByName smoothing_factors(const ModelSource& source, const Calibration& calibration,
+                                   const std::function<DType(const Param&)>& dtype_of,
                                    const FindScales& find) {
   const ParamTable table = model_rows(source.config());
   const auto at = [&](const Param& near, const std::string& module, std::string_view param) {
@@ -57,7 +76,11 @@ RowFactorsByName smoothing_factors(const ModelSource& source, const Calibration&
     if (!is_of_layer(row, "weight") || row.shape.rank() != 2) continue;
     const Makers makers = makers_of(source.config(), row);
     if (makers.params.empty() || at(row, makers.module, makers.params.front()) == nullptr) continue;
-    const std::vector<float> scales = find(row, calibration.of(row));
+    std::vector<float> scales = find(row, calibration.of(row));
+    if (makers.params.front() == "layer_norm_weight") {
+      const Param& norm = *at(row, makers.module, makers.params.front());
+      scales = scales_of_rounded(matrix_of(source, norm), makers.shift, dtype_of(norm), scales);
+    }
     factors[row.name()].columns = scales;
     for (const std::string_view param : makers.params) {
       const Param* const maker = at(row, makers.module, param);

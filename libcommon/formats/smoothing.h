@@ -16,8 +16,11 @@ namespace mt {
 // What multiplies the columns of a row.
 using FindScales = std::function<std::vector<float>(const Param& row, const LayerInputs& inputs)>;
 
-// Tells what multiplies the weights of a GPT.
+// Tells what multiplies the weights of a GPT.  A norm, which will be of the type that `dtype_of`
+// tells of its row, is rounded before columns are multiplied by what that leaves of it, and keeps a
+// weight of which that would be nothing.
 RowFactorsByName smoothing_factors(const ModelSource& source, const Calibration& calibration,
+                                   const std::function<DType(const Param&)>& dtype_of,
                                    const FindScales& find);
 
 // SmoothQuant's (Xiao et al.: arXiv:2211.10438, eq. 4, with a half): of the largest |x_j| of an

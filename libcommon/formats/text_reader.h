@@ -46,8 +46,6 @@ class TextReader {
   std::span<const float> read(std::span<const std::int32_t> tokens, std::int64_t rows);
 
  private:
-  void reserve(std::int64_t length, std::int64_t rows);
-
   std::int64_t vocab_size_;
   std::unique_ptr<Model> model_;
   Stream stream_{Device::cpu};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "ckpt/torch_file.h"
 #include "formats/awq.h"
@@ -130,6 +131,7 @@ struct Quantized : Convert {
   std::string refusal(const std::vector<Stored>& tensors, const Quantization& q) {
     write(tensors);
     const std::string error = error_of([&] { opened(q); });
+    EXPECT_TRUE(error.starts_with("65 ")) << error;
     return error.substr(error.find("model.safetensors: ") + 19);
   }
 };
@@ -225,6 +227,28 @@ TEST_F(Quantized, BytesOfTwo) {
          {"x.weight_scale", DType::f32, {2, 1}, {1, 2}},
          {"x.pre_quant_scale", DType::f32, {2}, {1, 3}}});
   EXPECT_EQ(weight({.method = "modelopt"}), (Floats{-1, 21, -16, 6}));
+}
+
+// The scale 255 of E8M0 is NaN, and 254 the largest.
+TEST_F(Quantized, PowersOfTwoHaveOneThatIsNoNumber) {
+  std::vector<double> ones(16, 0x22);
+  for (const double scale : {254, 255}) {
+    const auto expect_all = [&](const std::string& method) {
+      const auto tensors = opened({.method = method});
+      const HostTensor all(DType::f32, tensors->at("x.weight").shape);
+      tensors->read_original("x.weight", origin_of(all.view().shape().rank()), all.view());
+      ASSERT_EQ(all.view().numel(), 32);
+      for (const float x : all.span<float>()) {
+        EXPECT_TRUE(scale == 255 ? std::isnan(x) : x == 0x1p127F) << method << " " << x;
+      }
+    };
+    write({{"x.weight_packed", DType::u8, {1, 16}, ones},
+           {"x.weight_scale", DType::u8, {1, 1}, {scale}}});
+    expect_all("compressed-tensors");
+    write({{"x.weight_blocks", DType::u8, {1, 1, 1, 16}, ones},
+           {"x.weight_scales", DType::u8, {1, 1, 1}, {scale}}});
+    expect_all("mxfp4");
+  }
 }
 
 struct Bitsandbytes : Quantized {
@@ -339,6 +363,18 @@ TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
             "tensor x.weight_scale is [1, 2], expected [1, 1]");
   EXPECT_EQ(refusal({pairs, {"x.weight_scale", DType::f8, {1, 2}, {0, 0}}}, compressed),
             "has no tensor x.weight_scale_2");
+  EXPECT_EQ(refusal({pairs,
+                     {"x.weight_scale", DType::i8, {1, 2}, {0, 0}},
+                     {"x.weight_global_scale", DType::f32, {1}, {1}}},
+                    compressed),
+            "tensor x.weight_scale is int8, expected a floating-point type");
+  EXPECT_EQ(refusal({pairs,
+                     {"x.weight_scale", DType::f8, {1, 2}, {0, 0}},
+                     {"x.weight_global_scale", DType::f32, {1}, {0}}},
+                    compressed),
+            "tensor x.weight_global_scale is 0, which scales nothing");
+  EXPECT_EQ(refusal({eight, {"x.weight_scale", DType::i32, {1}, {1}}}, {.method = "fp8"}),
+            "tensor x.weight_scale is int32, expected a floating-point type");
   EXPECT_EQ(refusal({{"x.weight_packed", DType::u8, {1, 12}, {0}},
                      {"x.weight_scale", DType::u8, {1, 1}, {0}}},
                     compressed),
@@ -361,6 +397,11 @@ TEST_F(Quantized, WhatDoesNotBelongTogetherIsNamed) {
 std::vector<int> codes_of(const QuantizedMatrix& made, const std::string& key) {
   const auto* const codes = static_cast<const std::uint8_t*>(made.value(key).data());
   return {codes, codes + made.value(key).bytes()};
+}
+
+void copy_numbers(ConstTensor from, Tensor out) {
+  dense(from.dtype(), from.shape(), {static_cast<const std::byte*>(from.data()), from.bytes()})
+      .copy_to(origin_of(from.shape().rank()), out);
 }
 
 TEST(WeightQuantizer, RowsOfEightBits) {
@@ -435,6 +476,44 @@ TEST(WeightQuantizer, BlocksOfEightBits) {
   EXPECT_EQ(codes_of(made, "x.weight"), std::vector<int>(130 * 129, 0x7E));
   const auto* const scales = made.value("x.weight_scale_inv").as<float>();
   EXPECT_EQ((Floats{scales, scales + 4}), (Floats{1, .5, 10, 5}));
+}
+
+// Near a type's largest number, what is rounded away from zero would be infinite: to -128 of 127.5,
+// to -8 of 7.5, to 8 of 7; and in bf16 a scale may be rounded so.
+TEST(WeightQuantizer, NumbersThatWouldBeInfiniteAreRefused) {
+  struct Case {
+    WeightFormat format;
+    DType dtype;
+    double number;
+    bool lost;
+  };
+  for (const auto& [format, dtype, number, lost] :
+       {Case{WeightFormat::int8_sq, DType::f16, -65504, true},
+        {WeightFormat::int8_sq, DType::f16, 65504, false},
+        {WeightFormat::int8_sq, DType::f16, -65152, false},
+        {WeightFormat::int4_awq, DType::f16, -65504, true},
+        {WeightFormat::int4_awq, DType::f16, 65504, false},
+        {WeightFormat::w4a8_awq, DType::f16, -65504, true},
+        {WeightFormat::mxfp4, DType::f16, 57344, true},
+        {WeightFormat::mxfp4, DType::f16, 57312, false},
+        {WeightFormat::mxfp4, DType::f32, 0x1.cp127, true},
+        {WeightFormat::nvfp4, DType::f16, 65504, false},
+        {WeightFormat::fp8, DType::f16, -65504, false},
+        {WeightFormat::fp8, DType::bf16, 0x1.fep127, true},
+        {WeightFormat::fp8_block, DType::bf16, 0x1.fep127, false}}) {
+    SCOPED_TRACE(concat(name_of(format), " ", name_of(dtype), " ", number));
+    const HostTensor numbers(DType::f32, {1, 128}), matrix(dtype, {1, 128});
+    *numbers.view().as<float>() = static_cast<float>(number);
+    copy_numbers(numbers, matrix);
+    const auto largest = static_cast<float>(std::fabs(number));
+    const std::string error =
+        error_of([&] { check_room({.format = format}, "x.weight", matrix, {.weights = largest}); });
+    EXPECT_EQ(error, lost ? concat("78 --quantize ", name_of(format), ": x.weight has ", largest,
+                                   " for its largest number, near which numbers are rounded to "
+                                   "what ",
+                                   name_of(dtype), " does not hold; see --dtype")
+                          : "");
+  }
 }
 
 // Whatever is cut off or changed of a file, it is read, or refused in a line that names it.
@@ -616,20 +695,11 @@ std::vector<float> hidden_states(const ModelSource& source) {
   return {hidden.begin(), hidden.end()};
 }
 
-TEST_F(Convert, ScalesOfColumnsChangeNothingThatIsComputed) {
-  File text = File::create(scratch_.path("text"));
-  text.write("It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.");
-  for (const auto& [name, groups, scaled] :
-       // A Llama's four matrices and two norms; without the norm that attention and the MLP share,
-       // or that is behind them; without a matrix whose inputs no row makes alone; with biases.
-       {std::tuple("llama", 4, 6),
-        {"llama", 2, 5},
-        {"qwen2", 4, 7},
-        {"gemma", 4, 6},
-        {"nemotron", 4, 7},
-        {"cohere", 4, 4},
-        {"olmo2", 4, 4}}) {
-    SCOPED_TRACE(concat(name, " ", groups));
+struct Smoothed : Convert {
+  // A model of one layer, wide enough for groups, and how it reads a text.
+  void take(const std::string& name, std::int64_t groups) {
+    File text = File::create(scratch_.path("text"));
+    text.write("It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.");
     ModelConfig c = config_named(name);
     c.hidden_size = c.ffn_hidden_size.emplace(128);
     c.num_attention_heads = 4;
@@ -647,19 +717,95 @@ TEST_F(Convert, ScalesOfColumnsChangeNothingThatIsComputed) {
                           hugging_face_config(c, DType::f32, R"({"model_type":"none"})"), false);
     for (const char* const file : {"vocab.json", "merges.txt"})
       std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
-    const auto source = open_model(folder, {.mock = 1});
-    const Calibration calibration =
-        calibrate(*source, {.text = scratch_.path("text"), .size = 2, .seq_length = 16}, Log{});
-    const std::vector<float> before = hidden_states(*source);
+    source_ = open_model(folder, {.mock = 1});
+    calibration_ = calibrate(*source_, {.text = scratch_.path("text"), .size = 2, .seq_length = 16},
+                             true, Log{});
+  }
+  // With norms that will be of a type.
+  template <class Find>
+  RowFactorsByName factors(DType dtype, const Find& find) const {
+    return smoothing_factors(
+        *source_, *calibration_, [&](const Param&) { return dtype; },
+        [&](const Param& row, const LayerInputs& inputs) { return find(*source_, row, inputs); });
+  }
+  SmoothedSource smoothed(const RowFactorsByName& factors) const {
+    return {open_model(source_->path(), {.mock = 1}), factors};
+  }
+
+  std::unique_ptr<ModelSource> source_;
+  std::optional<Calibration> calibration_;
+};
+
+TEST_F(Smoothed, ScalesOfColumnsChangeNothingThatIsComputed) {
+  for (const auto& [name, groups, scaled] :
+       // A Llama's four matrices and two norms; without the norm that attention and the MLP share,
+       // or that is behind them; without a matrix whose inputs no row makes alone; with biases.
+       {std::tuple("llama", 4, 6),
+        {"llama", 2, 5},
+        {"qwen2", 4, 7},
+        {"gemma", 4, 6},
+        {"nemotron", 4, 7},
+        {"cohere", 4, 4},
+        {"olmo2", 4, 4}}) {
+    SCOPED_TRACE(concat(name, " ", groups));
+    take(name, groups);
+    const std::vector<float> before = hidden_states(*source_);
     for (const auto& find : {awq_scales, smooth_quant_scales}) {
-      const RowFactorsByName factors = smoothing_factors(
-          *source, calibration,
-          [&](const Param& row, const LayerInputs& inputs) { return find(*source, row, inputs); });
-      EXPECT_EQ(std::ssize(factors), scaled);
-      const SmoothedSource smoothed(open_model(folder, {.mock = 1}), factors);
-      const std::vector<float> after = hidden_states(smoothed);
+      const RowFactorsByName by = factors(DType::f32, find);
+      EXPECT_EQ(std::ssize(by), scaled);
+      const std::vector<float> after = hidden_states(smoothed(by));
       for (std::size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(after[i], before[i], 1e-4) << i;
     }
+  }
+}
+
+// Of a norm that is stored less 1, 1 / s - 1 in bf16 is far from what 1 / s is: columns are
+// multiplied by what is left.
+TEST_F(Smoothed, NormsAreRoundedBeforeColumnsAreMultiplied) {
+  take("gemma", 4);
+  const std::string module = "decoder.layers.0.mlp.linear_fc1.";
+  const Param norm = model_rows(source_->config()).at(module + "layer_norm_weight");
+  const std::vector<float> before = matrix_of(*source_, norm);
+  // How far off what a column is multiplied by in all is, by factors for norms of a type.
+  const auto furthest = [&](DType dtype) {
+    const RowFactorsByName by = factors(dtype, smooth_quant_scales);
+    const HostTensor stored(DType::bf16, norm.shape), rounded(DType::f32, norm.shape);
+    smoothed(by).read(norm, "", stored);
+    copy_numbers(stored, rounded);
+    double most = 0;
+    for (std::size_t j = 0; j < before.size(); ++j) {
+      const double norm_now = 1 + element(rounded.view(), static_cast<std::int64_t>(j)),
+                   all = norm_now * by.at(module + "weight").columns[j];
+      most = std::max(most, std::fabs(all / (1 + before[j]) - 1));
+    }
+    return most;
+  };
+  EXPECT_LT(furthest(DType::bf16), 1e-6);
+  EXPECT_GT(furthest(DType::f32), 1e-3);
+}
+
+// A norm of 1 that is divided so that nothing of 1 / s - 1 is left, or more than float16 holds.
+TEST_F(Smoothed, NormsThatWouldBeZeroStayAndThoseThatWouldBeInfiniteAreRefused) {
+  take("gemma", 4);
+  const auto all = [](float scale) {
+    return [scale](const ModelSource&, const Param& row, const LayerInputs&) {
+      return std::vector<float>(static_cast<std::size_t>(row.shape[1]), scale);
+    };
+  };
+  const std::string module = "decoder.layers.0.mlp.linear_fc1.";
+  const Param norm = model_rows(source_->config()).at(module + "layer_norm_weight");
+  const RowFactorsByName zero = factors(DType::bf16, all(1e4F));
+  for (const float x : zero.at(module + "weight").columns) EXPECT_EQ(x, 1);
+  EXPECT_EQ(matrix_of(smoothed(zero), norm), matrix_of(*source_, norm));
+  const RowFactorsByName infinite = factors(DType::f16, all(1e-5F));
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const HostTensor made(dtype, norm.shape);
+    const std::string error = error_of([&] { smoothed(infinite).read(norm, "", made); });
+    EXPECT_EQ(error, dtype == DType::bf16
+                         ? ""
+                         : concat("78 ", source_->path(), ": ", norm.name(),
+                                  ": scales of columns make numbers of it that float16 does not "
+                                  "hold; see --dtype"));
   }
 }
 
@@ -685,7 +831,7 @@ TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
   options.calibration.text = scratch_.path("text");
   const std::string llama = scratch_.path("llama");
   const auto source = open_model(llama, {});
-  EXPECT_EQ(error_of([&] { calibrate(*source, options.calibration, Log{}); }),
+  EXPECT_EQ(error_of([&] { calibrate(*source, options.calibration, false, Log{}); }),
             concat("78 --calib: ", llama, " has no tokenizer, by which it is read"));
 }
 

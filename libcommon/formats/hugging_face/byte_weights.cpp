@@ -17,7 +17,16 @@ std::vector<float> whole(const TensorSource& stored, const std::string& key, con
   if (tensor.shape.numel() != shape.numel())
     fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.shape, ", expected ",
          shape);
+  expect_floats(stored, key);
   return stored_floats(stored, key, origin_of(tensor.shape.rank()), tensor.shape);
+}
+
+// The scale of a whole matrix.  Exit::bad_data for one that is zero, or not a finite number.
+float scale_of_all(const TensorSource& stored, const std::string& key) {
+  const float scale = whole(stored, key, {1})[0];
+  if (scale == 0 || !std::isfinite(scale))
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", scale, ", which scales nothing");
+  return scale;
 }
 
 PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
@@ -30,7 +39,8 @@ PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
     fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", packed,
          ", whose rows are no groups of ", kGroup);
   expect_shape(stored, scale, {shape[0], shape[1] / kGroup});
-  const float one = whole(stored, divides ? global : second, {1})[0];
+  expect_floats(stored, scale);
+  const float one = scale_of_all(stored, divides ? global : second);
   const auto unpack = [&stored, key, scale, shape, one, divides](
                           std::int64_t begin, std::int64_t end, std::span<float> out) {
     const std::int64_t in = shape[1], rows = end - begin;
@@ -64,8 +74,8 @@ PackedWeight mxfp4_weight(const TensorSource& stored, const std::string& key,
     const auto scales =
         stored_block<std::uint8_t>(stored, scale, DType::u8, {begin, 0}, {rows, in / kMxGroup});
     for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = std::ldexp(kE2m1[bytes[i / 2] >> (i % 2 * 4) & 15U],
-                          scales[i / static_cast<std::size_t>(kMxGroup)] - 127);
+      out[i] = scaled_e2m1(bytes[i / 2] >> (i % 2 * 4) & 15U,
+                           scales[i / static_cast<std::size_t>(kMxGroup)]);
   };
   return {.name = name, .shape = shape, .parts = {key, scale}, .unpack = unpack};
 }
@@ -79,6 +89,7 @@ PackedWeight int4_weight(const TensorSource& stored, const std::string& key) {
   if (groups < 1 || of_scales.shape[0] != shape[0] || shape[1] % groups != 0)
     fail(Exit::bad_data, stored.path(), ": tensor ", scale, " is ", of_scales.shape, ", expected [",
          shape[0], ", groups of ", shape[1], "]");
+  expect_floats(stored, scale);
   PackedWeight weight{.name = key, .shape = shape, .parts = {key, scale}, .unpack = {}};
   const auto of_inputs = std::make_shared<std::vector<float>>();
   if (stored.find(inputs) != nullptr) {

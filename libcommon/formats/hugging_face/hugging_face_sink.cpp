@@ -43,6 +43,8 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
 
 // Of all that a row holds, and what is read of a text where that is of use.
 SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value) {
+  const WeightScheme& scheme = target.weights;
+  if (scheme.format != WeightFormat::nvfp4 && !scheme.static_inputs) return {};
   return {.weights = largest_of(value),
           .inputs = target.weights.static_inputs ? target.input_ranges->at(row.name()) : 0};
 }
@@ -144,6 +146,7 @@ class HuggingFaceSink : public ModelSink {
   }
 
   void write_quantized(const std::string& name, ConstTensor matrix, const SharedRange& range) {
+    check_room(target_.weights, name, matrix, range);
     const QuantizedMatrix made(target_.weights, name, matrix, range);
     for (const auto& [key, tensor] : made.tensors()) writer_.write(key, made.value(key));
   }

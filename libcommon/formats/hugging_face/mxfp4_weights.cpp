@@ -1,6 +1,7 @@
 #include "formats/hugging_face/mxfp4_weights.h"
 
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "base/error.h"
@@ -9,6 +10,11 @@ namespace mt {
 
 static constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";
 static constexpr std::int64_t kBlock = 32;
+
+float scaled_e2m1(unsigned bits, std::uint8_t scale) {
+  return scale == 255 ? std::numeric_limits<float>::quiet_NaN()
+                      : std::ldexp(kE2m1[bits], scale - 127);
+}
 
 // An expert's blocks have its matrix transposed.
 static void unpack_experts(const TensorSource& stored, const std::string& name, const Shape& shape,
@@ -26,7 +32,7 @@ static void unpack_experts(const TensorSource& stored, const std::string& name, 
         const auto i = static_cast<std::size_t>(column * in + r);
         const unsigned bits = blocks[i / 2] >> (i % 2 * 4) & 15U;
         made[r * columns + column] =
-            std::ldexp(kE2m1[bits], scales[i / static_cast<std::size_t>(kBlock)] - 127);
+            scaled_e2m1(bits, scales[i / static_cast<std::size_t>(kBlock)]);
       }
   }
 }

@@ -6,6 +6,7 @@
 // those beyond its largest, which become infinite.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "formats/hugging_face/packed_tensors.h"
@@ -15,6 +16,9 @@ namespace mt {
 // E2M1's numbers, by their four bits.
 inline constexpr float kE2m1[] = {0,    .5F,  1,  1.5F,  2,  3,  4,  6,
                                   -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
+
+// That number times 2^(scale - 127), of which 255 is no number.
+float scaled_e2m1(unsigned bits, std::uint8_t scale);
 
 // Those of `stored`, which must outlive them.  Exit::bad_data for blocks and scales that do not
 // belong together.

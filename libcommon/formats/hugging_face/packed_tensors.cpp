@@ -79,6 +79,13 @@ template std::vector<std::uint8_t> stored_block(const TensorSource&, const std::
 template std::vector<std::int32_t> stored_block(const TensorSource&, const std::string&, DType,
                                                 const Shape&, const Shape&);
 
+void expect_floats(const TensorSource& stored, const std::string& key) {
+  const DistTensor& tensor = stored.at(key);
+  if (!tensor.dtype || (!is_float(*tensor.dtype) && *tensor.dtype != DType::f8))
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.dtype_name,
+         ", expected a floating-point type");
+}
+
 void expect_shape(const TensorSource& stored, const std::string& key, const Shape& shape) {
   const Shape& found = stored.at(key).shape;
   if (!(found == shape))

@@ -56,6 +56,8 @@ std::vector<T> stored_block(const TensorSource& stored, const std::string& key, 
 // They may be of any type of floating point, f8 among them, or whole numbers, and become floats.
 std::vector<float> stored_floats(const TensorSource& stored, const std::string& key,
                                  const Shape& offset, const Shape& shape);
+// Exit::bad_data for a stored tensor of whole numbers.
+void expect_floats(const TensorSource& stored, const std::string& key);
 // A stored tensor's shape is found to be `shape`; else it is Exit::bad_data.
 void expect_shape(const TensorSource& stored, const std::string& key, const Shape& shape);
 

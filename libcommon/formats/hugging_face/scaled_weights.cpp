@@ -59,6 +59,7 @@ Scales scales_of(const Matrix& m, const DistTensor& scale, std::array<std::int64
          Shape{block[0], block[1]});
   }
   s.stride = flat ? axes[1] : 1;
+  expect_floats(m.stored, scale.key);
   s.scale = stored_floats(m.stored, scale.key, origin_of(scale.shape.rank()), scale.shape);
   return s;
 }

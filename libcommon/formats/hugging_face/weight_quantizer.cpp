@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
 #include "formats/hugging_face/packed_tensors.h"
 #include "formats/hugging_face/quantization.h"
@@ -286,6 +287,21 @@ void round_to_format(const WeightScheme& scheme, const std::string& name, Tensor
       unpacked(std::make_unique<QuantizedMatrix>(scheme, name, matrix, range),
                read_quantization(quantization_config(scheme), name), matrix.dtype());
   weights->read_original(name, {0, 0}, out);
+}
+
+void check_room(const WeightScheme& scheme, const std::string& name, ConstTensor matrix,
+                const SharedRange& range) {
+  const float half =
+      matrix.dtype() == DType::f16 ? 0x1p15F : 0x1p127F;  // nothing is rounded so far
+  const float largest = largest_of(matrix);
+  if (largest < half) return;
+  const Buffer made(Device::cpu, matrix.bytes());
+  const Tensor read = made.tensor(matrix.dtype(), matrix.shape());
+  round_to_format(scheme, name, read, matrix, range);
+  if (!is_finite(read))
+    fail(Exit::bad_config, "--quantize ", mt::name_of(scheme.format), ": ", name, " has ", largest,
+         " for its largest number, near which numbers are rounded to what ",
+         mt::name_of(matrix.dtype()), " does not hold; see --dtype");
 }
 
 }  // namespace mt

@@ -47,4 +47,9 @@ unsigned e2m1_of(float number);
 void round_to_format(const WeightScheme& scheme, const std::string& name, Tensor out,
                      ConstTensor matrix, const SharedRange& range);
 
+// Exit::bad_config where what is read of a QuantizedMatrix of finite numbers is not finite, as what
+// is rounded away from zero near its type's largest number.
+void check_room(const WeightScheme& scheme, const std::string& name, ConstTensor matrix,
+                const SharedRange& range);
+
 }  // namespace mt

@@ -10,7 +10,7 @@
 //   int4_awq   W4A16 of compressed-tensors: X.weight_packed i32 [out, in / 8], the first of eight
 //              elements in the lowest bits, each 8 more than it is; X.weight_scale [out, in / 128]:
 //              max |x| of 128 elements of a row / 7.5; and X.weight_shape i64 [2]
-//   w4a8_awq   W4AFP8 of compressed-tensors: the same tensors
+//   w4a8_awq   W4AFP8 of compressed-tensors: the same tensors.
 //   nvfp4      NVFP4A16 of compressed-tensors: X.weight_packed u8 [out, in / 2], the low four bits
 //              the first element's, each E2M1; X.weight_global_scale f32 [1], which divides:
 //              448 6 / max |x|; X.weight_scale E4M3 [out, in / 16]: that times max |x| of 16
@@ -26,7 +26,8 @@
 // divided by them, and else f32.  Those of which queries, keys and values, or the parts of an MLP's
 // first layer, have one each are the same of all, as who computes with them together needs it.  An
 // element is x / scale, in float32, rounded to E4M3, -128 ... 127, -8 ... 7, or E2M1, ties to even.
-// The scale of zeros is 1, where nothing else is said; no scale is below 2^-126.
+// The scale of zeros is 1, where nothing else is said, and of mxfp4's 2^-127; no other is below
+// 2^-126, but those in E4M3.
 #pragma once
 
 #include <string>
