@@ -59,6 +59,7 @@ struct PolicyRules {
   double tau[2] = {1, 1.05};                 // A > 0, else
   double k[2] = {2, 3}, lambda[2] = {3, 2};  // A >= 0, else
   double beta = 0, entropy = 0;
+  bool tells_kl = false;  // K is told though beta is 0, as it counts elsewhere
   KlRules kl = {};
   Correction correction = Correction::none;
   double correction_low = 0, correction_high = 1e30;
@@ -116,13 +117,15 @@ constexpr void add_kl(PolicyStep& step, const PolicyToken& t, const PolicyRules&
   step.kl = kl.value * weight;
   const double most = rules.kl.most;
   const double inside = most > 0 ? clamped(step.kl, -most, most) : step.kl;
+  const bool is_inside = inside == step.kl;
+  step.kl = inside;
+  if (rules.beta == 0) return;
   step.loss += rules.beta * inside;
-  if (inside == step.kl) {
+  if (is_inside) {
     step.by_p += rules.beta * weight * kl.by_p;
     if (!kl.is_bounded) step.by_p += rules.beta * by_p * kl.value;
-    if (!kl.is_bounded && rules.kl.weight == KlWeight::ratio) step.by_ratio += rules.beta * step.kl;
+    if (!kl.is_bounded && rules.kl.weight == KlWeight::ratio) step.by_ratio += rules.beta * inside;
   }
-  step.kl = inside;
 }
 
 constexpr void add_clipped(PolicyStep& step, const PolicyToken& t, const PolicyRules& rules) {
@@ -174,7 +177,7 @@ constexpr PolicyStep policy_step(const PolicyToken& t, const PolicyRules& rules)
   step.loss *= weight;
   step.by_ratio *= weight;
   step.by_p *= weight;
-  if (rules.beta > 0) add_kl(step, t, rules);
+  if (rules.beta > 0 || rules.tells_kl) add_kl(step, t, rules);
   if (rules.entropy > 0) {
     step.loss += rules.entropy * std::exp(t.p) * t.p;
     step.by_p += rules.entropy * std::exp(t.p) * (t.p + 1);

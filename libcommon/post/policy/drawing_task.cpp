@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 #include "base/file.h"
@@ -128,7 +129,9 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
   };
   const auto is_wrong = [](const DrawnText& one) { return !one.wrong.empty(); };
   if (const auto one = std::ranges::find_if(drawn, is_wrong); one != drawn.end())
-    note(environment_->name(), one->wrong, std::ranges::count_if(drawn, is_wrong));
+    note(environment_->name(), one->wrong, std::ranges::count_if(drawn, [](const DrawnText& text) {
+           return std::isnan(text.environment);
+         }));
   for (const auto& [rule, judge] : judges_) {
     const Judge::Verdict verdict = judge->judge(responses, ends);
     if (ends()) return;
@@ -352,6 +355,13 @@ void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing
   }
 }
 
+// As many as tell any two numbers apart.
+static std::string nine_digits(float number) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(number));
+  return digits;
+}
+
 // That what was said of the texts while they were drawn is what training's own pass says of them.
 void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& drawing) const {
   ask_for_old(drawn, drawing);
@@ -360,14 +370,16 @@ void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& dra
       if (one.rollout.old[t] != one.rollout.generated[t])
         fail(Exit::internal, "--batch-invariant: ", one.rollout.text.file, ":",
              one.rollout.text.line, ": the log-probability of token ", t, " of a text is ",
-             one.rollout.generated[t], " while it is drawn, and ", one.rollout.old[t],
-             " while it is learnt");
+             nine_digits(one.rollout.generated[t]), " while it is drawn, and ",
+             nine_digits(one.rollout.old[t]), " while it is learnt");
 }
 
 // Of the texts that a run draws first the pass is asked, too.
 bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (!options_.model.batch_invariant || options_.max_lag > 0) {
     if (options_.asks_old()) ask_for_old(drawn, drawing);
+    for (DrawnText& one : drawn)
+      if (one.rollout.generated.empty()) one.rollout.generated = one.rollout.old;
     return false;
   }
   std::int64_t never = 0;

@@ -1,6 +1,7 @@
 #include "post/policy/drawn_texts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "base/error.h"
@@ -24,9 +25,6 @@ struct TextOfTurns {
   Example& text() { return drawn.rollout.text; }
 };
 
-// Turns of a text have other random numbers: groups have no more members.
-constexpr std::uint32_t kMostMembers = 1 << 20;
-
 // Draws a turn of these texts; false where it is to end.
 bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTurns* const> texts,
                const DrawOptions& options) {
@@ -41,7 +39,7 @@ bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTur
     static_cast<Sampling&>(asked.sampling) = options.sampling;
     const auto turn = static_cast<std::uint32_t>(one->dialogue.turn);
     engine.submit(completions.emplace_back(about, one->text().ids, asked, one->prompt,
-                                           one->member + turn * kMostMembers));
+                                           one->member + turn * std::uint32_t{kMostTexts}));
   }
   while (engine.step())
     if (options.ends()) return false;
@@ -59,19 +57,33 @@ bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTur
   return true;
 }
 
+// The text of a message that a response continues.
+std::string said_by(const ChatValue& message) {
+  const ChatValue* const content = message.find("content");
+  if (content == nullptr || content->text() == nullptr)
+    fail(Exit::bad_data, "the response continues a message that is no text");
+  return *content->text();
+}
+
 // The text behind the assistant's response, which stands before the last of the messages.
 std::string behind_response(const ChatPrompts& chat, const PolicyPrompt& prompt,
                             std::span<const EnvironmentProgram::Said> messages) {
   constexpr std::string_view kResponse = "\uE8F5\uE0A1";  // as no text has it
-  ChatValue line = *prompt.chat, all = *line.find("messages");
+  ChatValue line = *prompt.chat;
+  std::vector<ChatValue> all = *line.find("messages")->items();
+  const ChatValue* const continues = line.find("continue_final_message");
   for (std::size_t i = 0; i < messages.size(); ++i) {
+    std::string content = i + 2 == messages.size() ? std::string(kResponse) : messages[i].content;
+    if (i == 0 && continues != nullptr && continues->boolean() && *continues->boolean()) {
+      content = said_by(all.back()) + content;
+      all.pop_back();
+    }
     ChatValue message;
     message.set("role", ChatValue(messages[i].role));
-    message.set("content",
-                i + 2 == messages.size() ? ChatValue(kResponse) : ChatValue(messages[i].content));
-    all.push_back(message);
+    message.set("content", ChatValue(std::move(content)));
+    all.push_back(std::move(message));
   }
-  line.set("messages", all);
+  line.set("messages", ChatValue::list(std::move(all)));
   line.erase("continue_final_message");
   line.erase("add_generation_prompt");
   const std::string where = concat(prompt.file, ":", prompt.line);
@@ -82,26 +94,29 @@ std::string behind_response(const ChatPrompts& chat, const PolicyPrompt& prompt,
   return text.substr(at + kResponse.size());
 }
 
-// A template ends a response with a token that the response has by now, white space may be before
-// it.
-void drop_end(std::vector<std::int32_t>& ids, std::int32_t end, const Tokenizer& tokenizer) {
-  const auto at = std::ranges::find(ids, end);
+// A template ends a response with a token that ends texts, as the response has one by now, which
+// need not be the same; white space may be before it.
+void drop_end(std::vector<std::int32_t>& ids, std::int32_t end, const CompletionModel& about) {
+  const auto at = std::ranges::find_if(ids, [&](std::int32_t id) {
+    return id == end || std::ranges::count(about.end_tokens, id) > 0;
+  });
   if (at == ids.end()) return;
-  const std::string before = tokenizer.decode_text({ids.begin(), at});
+  const std::string before = about.tokenizer.decode_text({ids.begin(), at});
   if (before.find_first_not_of(" \t\r\n") == before.npos) ids.erase(ids.begin(), at + 1);
 }
 
 // Puts the last of the messages behind the text; false where there is no room for it, and a token
 // more.
-bool hear(TextOfTurns& one, const Tokenizer& tokenizer, const DrawOptions& options) {
+bool hear(TextOfTurns& one, const CompletionModel& about, const DrawOptions& options) {
   const PolicyPrompt& prompt = *one.dialogue.prompt;
   Example& text = one.text();
   std::vector<std::int32_t> ids;
   if (prompt.chat) {
-    encode_alone(tokenizer, behind_response(*options.chat, prompt, one.dialogue.messages), ids);
-    drop_end(ids, text.ids.back(), tokenizer);
+    encode_alone(about.tokenizer, behind_response(*options.chat, prompt, one.dialogue.messages),
+                 ids);
+    drop_end(ids, text.ids.back(), about);
   } else {
-    encode_alone(tokenizer, one.dialogue.messages.back().content, ids);
+    encode_alone(about.tokenizer, one.dialogue.messages.back().content, ids);
   }
   if (text.size() + std::ssize(ids) >= options.seq_length ||
       (options.most_tokens > 0 && text.targets() >= options.most_tokens)) {
@@ -113,7 +128,18 @@ bool hear(TextOfTurns& one, const Tokenizer& tokenizer, const DrawOptions& optio
   return true;
 }
 
-void take_answers(std::span<TextOfTurns* const> texts, const Tokenizer& tokenizer,
+// The same; an observation of which no text can be made ends the text, which then has no reward.
+bool hears(TextOfTurns& one, const CompletionModel& about, const DrawOptions& options) {
+  try {
+    return hear(one, about, options);
+  } catch (const Error& error) {
+    one.dialogue.reward = NAN;
+    one.drawn.wrong = concat("said what cannot be put behind a text: ", error.what());
+    return false;
+  }
+}
+
+void take_answers(std::span<TextOfTurns* const> texts, const CompletionModel& about,
                   const DrawOptions& options) {
   std::vector<EnvironmentProgram::Dialogue*> dialogues;
   for (TextOfTurns* const one : texts) {
@@ -121,13 +147,14 @@ void take_answers(std::span<TextOfTurns* const> texts, const Tokenizer& tokenize
     one->dialogue.truncated = one->drawn.rollout.truncated;
     dialogues.push_back(&one->dialogue);
   }
-  const std::vector<bool> goes_on = options.environment->answer(dialogues, options.ends);
+  const EnvironmentProgram::Answers answers = options.environment->answer(dialogues, options.ends);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     TextOfTurns& one = *texts[i];
-    one.goes_on = goes_on[i] && one.dialogue.turn < options.turns && hear(one, tokenizer, options);
+    if (one.drawn.wrong.empty()) one.drawn.wrong = answers.wrong;
+    one.goes_on =
+        answers.go_on[i] && one.dialogue.turn < options.turns && hears(one, about, options);
     one.drawn.turns += one.goes_on ? 1 : 0;
     one.drawn.environment = one.dialogue.reward;
-    one.drawn.wrong = one.dialogue.wrong;
   }
 }
 
@@ -158,7 +185,7 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
   while (!open.empty()) {
     if (!draw_turn(engine, about, open, options)) return std::nullopt;
     if (options.environment == nullptr) break;
-    take_answers(open, about.tokenizer, options);
+    take_answers(open, about, options);
     if (options.ends()) return std::nullopt;
     std::erase_if(open, [](const TextOfTurns* one) { return !one->goes_on; });
   }

@@ -25,6 +25,10 @@ class ChatPrompts;
 class EnvironmentProgram;
 class Group;
 
+// A text has its own random numbers by its place in its group and by its turn, of which there are
+// no more.
+inline constexpr std::int64_t kMostTexts = 1 << 20, kMostTurns = (1 << 12) - 1;
+
 struct DrawOptions {
   std::int64_t group = 0;        // texts of each prompt
   std::int64_t first_text = 0;   // the number of the first of each
@@ -47,7 +51,7 @@ struct DrawnText {
   std::vector<double> judged = {};  // by each reward model
   std::int64_t turns = 1;
   double environment = 0;  // what the environment says that it is worth; NaN: nothing
-  std::string wrong = {};  // with the environment, where it said nothing of the text
+  std::string wrong = {};  // with the environment, when it was asked of this text and others
 };
 
 // Of prompts `first` and those behind it of the run, group by group.  The model's values must not

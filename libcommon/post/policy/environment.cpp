@@ -45,49 +45,57 @@ std::string take_observation(simdjson::dom::element said, Reply& reply) {
   return {};
 }
 
-std::string take_line(std::string_view line, std::span<Reply> replies) {
-  simdjson::dom::parser parser;
+std::string take_line(std::string_view line, simdjson::dom::parser& parser,
+                      std::span<Reply> replies) {
   simdjson::dom::object object;
   simdjson::dom::element member;
   std::int64_t id = 0;
   if (parse_json(parser, line).get(object)) return "is no JSON object";
   if (object["id"].get(id) || id < 0 || id >= std::ssize(replies)) return "has the id of no text";
+  const auto has = [&](const char* name) { return !object[name].get(member); };
+  if (!has("reward") && !has("observation") && !has("done"))
+    return "has neither a reward nor an observation nor done";
   Reply reply{.is_there = true};
-  if (!object["reward"].get(member) && member.get(reply.reward))
+  if (has("reward") && !member.is_null() && member.get(reply.reward))
     return "has a reward that is no number";
-  if (!object["observation"].get(member))
+  if (has("observation"))
     if (const std::string wrong = take_observation(member, reply); !wrong.empty()) return wrong;
   bool done = false;
-  if (!object["done"].get(member) && member.get(done)) return "says no true or false under done";
+  if (has("done") && !member.is_null() && member.get(done))
+    return "says no true or false under done";
   if (done) reply.goes_on = false;
-  if (!object["metadata"].get(member)) reply.metadata = simdjson::minify(member);
+  if (has("metadata")) reply.metadata = simdjson::minify(member);
   replies[static_cast<std::size_t>(id)] = reply;
   return {};
 }
 
 }  // namespace
 
-std::vector<bool> EnvironmentProgram::answer(std::span<Dialogue* const> dialogues,
-                                             const std::function<bool()>& ends) const {
+EnvironmentProgram::Answers EnvironmentProgram::answer(std::span<Dialogue* const> dialogues,
+                                                       const std::function<bool()>& ends) const {
   std::string lines;
   for (std::size_t i = 0; i < dialogues.size(); ++i) lines += line_of(i, *dialogues[i]);
   std::vector<Reply> replies(dialogues.size());
-  std::string wrong = program_.ask(
-      lines, [&](std::string_view line) { return take_line(line, replies); }, ends);
-  std::vector<bool> goes_on;
+  simdjson::dom::parser parser;
+  Answers answers;
+  answers.wrong = program_.ask(
+      lines, [&](std::string_view line) { return take_line(line, parser, replies); }, ends);
+  std::int64_t silent = 0;
   for (std::size_t i = 0; i < dialogues.size(); ++i) {
     Dialogue& of = *dialogues[i];
     Reply& reply = replies[i];
     of.reward = reply.is_there ? of.reward + reply.reward : NAN;
-    if (!reply.is_there) of.wrong = wrong.empty() ? "said nothing of a text" : wrong;
-    goes_on.push_back(reply.goes_on);
+    silent += reply.is_there ? 0 : 1;
+    answers.go_on.push_back(reply.goes_on);
     if (!reply.goes_on) continue;
     of.messages.push_back({"assistant", of.response});
     of.messages.push_back(std::move(reply.observation));
     of.metadata = std::move(reply.metadata);
     ++of.turn;
   }
-  return goes_on;
+  if (silent > 0 && answers.wrong.empty())
+    answers.wrong = concat("said nothing of ", silent, " texts");
+  return answers;
 }
 
 }  // namespace mt

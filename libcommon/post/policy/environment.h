@@ -8,10 +8,11 @@
 //   {"id":0,"observation"?:{"role":text,"content":text} or text,"done"?:bool,
 //    "reward"?:number,"metadata"?:any}
 // A text goes on with an observation, unless it is done; one that is a text alone is a user's.
-// Metadata come back with the next turn of the text, if there is one.  Its reward is the sum of
-// what its turns are worth, each 0 where none is said.  A text of which the program says nothing,
-// because it ended before, printed what is no such line, or took longer than it may, ends there,
-// and has no reward.
+// Metadata come back with the next turn of the text, if there is one.  A line has one of reward,
+// observation and done at least; what is null is as if it were not there.  A text's reward is the
+// sum of what its turns are worth, each 0 where none is said.  A text of which the program says
+// nothing, because it ended before, printed what is no such line, or took longer than it may, ends
+// there, and has no reward.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,11 @@ class EnvironmentProgram {
     std::string response = {};
     bool truncated = false;
     std::string metadata = "null";  // JSON
-    double reward = 0;
-    std::string wrong = {};  // what was wrong with the program, where it said nothing of the text
+    double reward = 0;              // NaN: there is none
+  };
+  struct Answers {
+    std::vector<bool> go_on = {};  // of each text
+    std::string wrong = {};        // what was wrong with the program; empty: nothing
   };
 
   // SIGPIPE must be ignored.
@@ -48,9 +52,8 @@ class EnvironmentProgram {
       : program_("--environment", std::move(command), seconds) {}
 
   // Adds to the rewards, and gives each that goes on two messages more, its response and the
-  // observation; true for these.
-  std::vector<bool> answer(std::span<Dialogue* const> dialogues,
-                           const std::function<bool()>& ends) const;
+  // observation.
+  Answers answer(std::span<Dialogue* const> dialogues, const std::function<bool()>& ends) const;
   std::string name() const { return program_.name(); }
 
  private:

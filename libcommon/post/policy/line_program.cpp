@@ -123,10 +123,11 @@ class Child {
 std::string LineProgram::ask(std::string_view lines,
                              const std::function<std::string(std::string_view line)>& take,
                              const std::function<bool()>& ends) const {
-  constexpr double kForEver = 1e8;  // seconds; a clock counts some more
-  const Clock::time_point end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(std::min(seconds_, kForEver)));
+  constexpr double kForEver = 1e8;           // seconds; a clock counts some more
+  constexpr std::int64_t kMostWrong = 1000;  // lines
+  const auto time = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(std::min(seconds_, kForEver)));
+  Clock::time_point end = Clock::now() + time;
   std::string output, wrong;
   int status = 0;
   {
@@ -141,15 +142,21 @@ std::string LineProgram::ask(std::string_view lines,
     wrong = concat("died of signal ", WTERMSIG(status));
   else if (WEXITSTATUS(status) != 0)
     wrong = concat("exited with ", WEXITSTATUS(status));
-  std::int64_t number = 0;
-  for (std::string_view left = output; !left.empty();) {
+  end = Clock::now() + time;
+  std::int64_t number = 0, left_wrong = output.size() < kMostOutput ? kMostWrong : 1;
+  for (std::string_view left = output; !left.empty() && left_wrong > 0;) {
+    if (number % 256 == 255 && (Clock::now() >= end || ends())) {
+      if (wrong.empty()) wrong = concat("printed more than can be read in ", seconds_, " s");
+      break;
+    }
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(line.size() + 1, left.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const std::string of_line = take(line);
-    if (!of_line.empty() && wrong.empty())
-      wrong = concat("printed line ", number, ", which ", of_line);
+    if (of_line.empty()) continue;
+    --left_wrong;
+    if (wrong.empty()) wrong = concat("printed line ", number, ", which ", of_line);
   }
   return wrong;
 }

@@ -18,8 +18,10 @@ class LineProgram {
 
   // Gives it the lines, and each line that it prints, but blank ones, to `take`, which returns what
   // is wrong with that; empty: nothing.  Returns what was wrong first, with the program or else
-  // with a line.  Exit::out_of_memory where no process can be started.  Once `ends` says so, which
-  // is asked each second, it is killed.
+  // with a line.  Once it has printed too much, no line is taken behind the first that is wrong,
+  // and otherwise none behind a thousand of these; taking them has as much time as the program had.
+  // Exit::out_of_memory where no process can be started.  Once `ends` says so, which is asked each
+  // second, it is killed, and no more lines are taken.
   std::string ask(std::string_view lines,
                   const std::function<std::string(std::string_view line)>& take,
                   const std::function<bool()>& ends) const;

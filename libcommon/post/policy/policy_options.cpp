@@ -6,6 +6,7 @@
 
 #include "base/command.h"
 #include "formats/model_source.h"
+#include "post/policy/drawn_texts.h"
 #include "post/policy/rewards.h"
 #include "train/run/whole_model.h"
 
@@ -80,7 +81,8 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
             "batch's texts, or of its tokens, less their mean",
             one_of(list_of(kScales)));
   cl.option("--advantage-epsilon", &epsilon, "F",
-            "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6",
+            "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6, "
+            "but of texts",
             greater_than(0));
   cl.option(
       "--importance-sampling-level", &level, "WHAT",
@@ -142,7 +144,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--valid-prompts", &valid_prompts, "FILE",
             "with --prompts: what it writes texts for at each --eval-interval and at the end, and "
             "does not learn from: files, likewise");
-  cl.option("--valid-generations", &valid_generations, "N", "texts of each of these", at_least(1));
+  cl.option("--valid-generations", &valid_generations, "N", "texts of each of these",
+            between(1, kMostTexts));
   cl.option("--pass-reward", &pass_reward, "F",
             "the reward from which on such a text is right, which pass@k counts");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
@@ -159,8 +162,9 @@ void PolicyOptions::add_to(CommandLine& cl) {
       "turns, and says what these are worth");
   cl.option("--environment-timeout", &environment_timeout, "SECONDS",
             "how long it may take for a turn of the texts of a step", greater_than(0));
-  cl.option("--max-turns", &max_turns, "N", "turns of a text, at most", at_least(1));
-  cl.option("--num-generations", &num_generations, "N", "texts of one prompt, 2 at least");
+  cl.option("--max-turns", &max_turns, "N", "turns of a text, at most", between(1, kMostTurns));
+  cl.option("--num-generations", &num_generations, "N",
+            "texts of one prompt, of which 2 at least are compared", between(1, kMostTexts));
   cl.option("--steps-per-generation", &steps_per_generation, "N",
             "steps that share the texts that are drawn at once, --global-batch-size for each",
             at_least(1));
@@ -174,7 +178,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--dynamic-sampling", &dynamic_sampling, "N",
             "with --prompts: leave out groups whose texts are all worth the same, and ask the "
             "prompts behind in their place, so often in a step at most",
-            at_least(0));
+            between(0, kMostTexts));
   cl.option("--overlong-buffer", &overlong_buffer, "N",
             "with --prompts: a text that has more than --max-completion-length tokens less these "
             "is worth less, the more the longer; 0: none is",
@@ -242,6 +246,7 @@ void PolicyOptions::take_losses() {
   advantages.masks_truncated = masks_truncated;
   if (advantages.kl_place != KlPlace::loss && rules.beta > 0)
     advantages.beta = std::exchange(rules.beta, 0);
+  rules.tells_kl = rules.beta > 0 || advantages.beta > 0;
   run.batch.calculate_per_token_loss = share != PolicyShare::of_micro_batch;
 }
 
@@ -266,6 +271,9 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
          {"--kl-estimator", "--kl-weight", "--kl-place", "--kl-most-log-ratio", "--kl-most"},
          "a --beta of 0");
   refuse(advantages.beta > 0, {"--kl-weight"}, "--kl-place ", kl_place);
+  refuse(rules.loss == PolicyLoss::reinforce &&
+             !(rules.beta > 0 && rules.kl.weight == KlWeight::ratio),
+         {"--importance-sampling-level"}, "--loss ", loss);
   refuse(!advantages.compares, {"--leave-one-out"}, "--no-baseline");
   refuse(rules.correction == Correction::none, {"--importance-min", "--importance-max"},
          "--importance-correction none");
@@ -312,6 +320,15 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
     return;
   }
   refuse({"--rollouts"}, "not with --prompts");
+  if (!advantages.compares)
+    refuse({"--dynamic-sampling"},
+           "not with --no-baseline, with which texts that are worth the same are learnt from");
+  if (advantages.beta > 0)
+    refuse({"--dynamic-sampling"},
+           "not with a --kl-place in what texts are worth, of which groups are not chosen");
+  if (num_generations > kMostTexts / (dynamic_sampling + 1))
+    fail(Exit::usage, "--num-generations ", num_generations, ": with --dynamic-sampling ",
+         dynamic_sampling, " more than ", kMostTexts, " texts of a prompt");
   if (max_lag == 0)
     refuse({"--importance-correction"},
            "has no effect with --prompts and a --max-lag of 0: the model that learns writes texts");
@@ -346,6 +363,10 @@ void PolicyOptions::check_invariant() const {
   if (sizes.tp > 1 || sizes.ep > 1) refuse("with ranks that share matrices or experts");
   if (sampling.temperature != 1) refuse("with --temperature ", sampling.temperature);
   if (model.multi_latent_attention) refuse("with latent attention");
+  if (model.moe_expert_capacity_factor > 0)
+    refuse("with --moe-expert-capacity-factor ", model.moe_expert_capacity_factor);
+  if (model.moe_input_jitter_eps > 0)
+    refuse("with --moe-input-jitter-eps ", model.moe_input_jitter_eps);
   if (model.logit_scale != 1) refuse("with logits that are multiplied by ", model.logit_scale);
 }
 

@@ -55,8 +55,12 @@ struct PolicyOptions : FinetuneOptions {
   bool has_reference() const { return rules.beta > 0 || advantages.beta > 0; }
   // Whether ratios of probabilities can be other than 1 in some step that learns from a text.
   bool needs_old() const { return num_iterations > 1 || steps_per_generation > 1; }
+  // Whether the divergence is weighed by what is known of who generated a text.
+  bool needs_generated() const { return rules.beta > 0 && rules.kl.weight == KlWeight::generated; }
   // Whether it has to be known what the policy said of a text when it was written.
-  bool asks_old() const { return needs_old() || max_lag > 0 || advantages.beta > 0; }
+  bool asks_old() const {
+    return needs_old() || max_lag > 0 || advantages.beta > 0 || needs_generated();
+  }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
   std::string environment_program() const;  // empty: there is none

@@ -122,14 +122,16 @@ static void check_passes(std::span<const Rollout> rollouts, const PolicyOptions&
          "learn from");
 }
 
-// Where the divergence is a part of advantages, which are of what the policy said of each text.
+// Where the divergence is a part of advantages, which are of what the policy said of each text, or
+// is weighed by it.
 static void check_old(std::span<const Rollout> rollouts, const PolicyOptions& options) {
-  if (options.advantages.beta == 0) return;
+  if (options.advantages.beta == 0 && !options.needs_generated()) return;
   if (const auto one = std::ranges::find_if(rollouts, [](const auto& r) { return r.old.empty(); });
       one != rollouts.end())
     fail(Exit::bad_data, one->text.file, ":", one->text.line,
-         ": no \"old_log_probs\" and no \"log_probs\", which --kl-place ", options.kl_place,
-         " is of");
+         ": no \"old_log_probs\" and no \"log_probs\", which ",
+         options.needs_generated() ? "--kl-weight " : "--kl-place ",
+         options.needs_generated() ? options.estimate_weight : options.kl_place, " is of");
 }
 
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {

@@ -27,9 +27,8 @@ std::string lines_of(std::span<const Response> responses) {
 }
 
 // What is wrong with the line; empty: nothing.
-std::string take_line(std::string_view line, std::vector<double>& rewards,
-                      std::set<std::int64_t>& told) {
-  simdjson::dom::parser parser;
+std::string take_line(std::string_view line, simdjson::dom::parser& parser,
+                      std::vector<double>& rewards, std::set<std::int64_t>& told) {
   simdjson::dom::object object;
   std::int64_t id = 0;
   double reward = std::numeric_limits<double>::quiet_NaN();
@@ -49,9 +48,10 @@ RewardProgram::Verdict RewardProgram::judge(std::span<const Response> responses,
                                             const std::function<bool()>& ends) const {
   Verdict verdict{.rewards = std::vector<double>(responses.size(), NAN)};
   std::set<std::int64_t> told;
+  simdjson::dom::parser parser;
   verdict.wrong = program_.ask(
       lines_of(responses),
-      [&](std::string_view line) { return take_line(line, verdict.rewards, told); }, ends);
+      [&](std::string_view line) { return take_line(line, parser, verdict.rewards, told); }, ends);
   const std::int64_t silent = std::ssize(responses) - std::ssize(told);
   if (silent > 0 && verdict.wrong.empty())
     verdict.wrong = concat("said nothing of ", silent, " texts");

@@ -57,15 +57,27 @@ void mask(const JsonObject& line, Example& text) {
   if (text.targets() == 0) line.refuse("\"completion_mask\": has no token that is learnt");
 }
 
-// The completion's text, without the token that ends it.
+bool ends_texts(std::int32_t token, const Tokenizer& tokenizer) {
+  return token == tokenizer.special_ids().eos || token == tokenizer.eod();
+}
+
+// The tokens that the policy wrote last, behind which it was answered no more.
+std::span<const std::int32_t> last_turn(const Example& text) {
+  const auto behind = std::find(text.learnt.rbegin(), text.learnt.rend(), true),
+             before = std::find(behind, text.learnt.rend(), false);
+  return std::span(text.ids).subspan(static_cast<std::size_t>(text.learnt.rend() - before),
+                                     static_cast<std::size_t>(before - behind));
+}
+
+// What the policy said last, without the token that ends it.
 std::string text_of(const Rollout& rollout, const Tokenizer& tokenizer) {
-  const auto ids =
-      std::span(rollout.text.ids).subspan(static_cast<std::size_t>(rollout.prompt_tokens()));
-  return tokenizer.decode_text(ids.first(ids.size() - (rollout.truncated ? 0 : 1)));
+  const std::span<const std::int32_t> ids = last_turn(rollout.text);
+  const bool has_end = !rollout.truncated || ends_texts(ids.back(), tokenizer);
+  return tokenizer.decode_text(ids.first(ids.size() - (has_end ? 1 : 0)));
 }
 
 bool is_truncated(const JsonObject& line, std::int32_t last, const Tokenizer& tokenizer) {
-  bool truncated = last != tokenizer.special_ids().eos && last != tokenizer.eod();
+  bool truncated = !ends_texts(last, tokenizer);
   if (line.has("truncated") && line.member("truncated").get(truncated))
     line.refuse("\"truncated\": expected true or false");
   return truncated;
@@ -82,7 +94,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   if (one.text.size() > options.seq_length)
     line.refuse(one.text.size(), " tokens, longer than --seq-length ", options.seq_length);
   mask(line, one.text);
-  one.truncated = is_truncated(line, one.text.ids.back(), tokenizer);
+  one.truncated = is_truncated(line, last_turn(one.text).back(), tokenizer);
   if (!options.rewards.empty())
     one.reward = reward_of(options.rewards, text_of(one, tokenizer),
                            needs_answer(options.rewards) ? line.text("answer") : "");
@@ -92,6 +104,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   one.generated = log_probs(line, "log_probs", tokens);
   one.old = log_probs(line, "old_log_probs", tokens);
   if (one.old.empty()) one.old = one.generated;
+  if (one.generated.empty()) one.generated = one.old;
   one.reference = log_probs(line, "reference_log_probs", tokens);
   std::string_view said;
   if (std::int64_t version = 0; line.has("version") && !line.member("version").get(version))

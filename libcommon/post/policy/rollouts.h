@@ -1,13 +1,15 @@
 // Rollouts: texts that a policy wrote for prompts, as a run stores them and as others may, one JSON
 // object a line:
 //   {"prompt_ids":[…],"completion_ids":[…],"reward":number or null,
-//    "answer"?:text              that rules compare the completion with, instead of a reward
+//    "answer"?:text              that rules compare with what the policy wrote last, instead of a
+//                                reward
 //    "completion_mask"?:[…]      1 of its tokens that the policy wrote, 0 of those of who answered
 //    it
 //                                in between; default: it wrote all
 //    "truncated"?:bool           whether it was cut by its length; else its last token ends it.
 //                                Default: that token does, where it is one that ends texts
-//    "log_probs"?:[…]            of the tokens that it wrote, by who generated them
+//    "log_probs"?:[…]            of the tokens that it wrote, by who generated them; default:
+//                                old_log_probs
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near

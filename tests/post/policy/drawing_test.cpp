@@ -113,6 +113,36 @@ TEST_F(DrawingRun, LearnsWhatItStores) {
   expect_same_values("drawn", "stored");
 }
 
+// A divergence that is weighed by who generated the texts is so while they are drawn, too, and of
+// what is stored of them.
+TEST_F(DrawingRun, WeighsTheDivergenceByWhoGenerated) {
+  PolicyOptions start = drawing("start");
+  start.run.length.train_iters = 1;
+  train_with(start);
+  const auto weighed = [&](const std::string& save, const char* weight) {
+    PolicyOptions o = drawing(save);
+    o.num_iterations = 2;
+    o.rules.beta = 0.2;
+    o.reference = path("start");
+    o.estimate_weight = weight;
+    o.take_losses();
+    return o;
+  };
+  train_with(weighed("drawn", "generated"));
+  train_with(weighed("one", "one"));
+  EXPECT_EQ(step("drawn", 1), step("one", 1));
+  EXPECT_NE(step("drawn", 3), step("one", 3));
+  PolicyOptions stored = weighed("stored", "generated");
+  stored.prompts.clear();
+  stored.rewards.clear();
+  stored.save_rollouts.clear();
+  for (const int i : {1, 3})
+    stored.rollouts.push_back(path(concat("drawn-rollouts/step-000000", i, ".jsonl")));
+  stored.take_losses();
+  train_with(stored);
+  expect_same_values("drawn", "stored");
+}
+
 // Ranks that each draw a part of a step draw the texts of one, whose divergence from another model
 // they share, even where there are more of them than prompts, and learn from them twice.
 TEST_F(DrawingRun, RanksShareTheTexts) {

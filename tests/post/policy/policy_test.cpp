@@ -155,6 +155,11 @@ TEST_F(PolicyRun, BeginsOnPolicy) {
     unknown.replace(at, 11, R"("ignored")");
   write_file_atomically(path("rollouts.jsonl"), unknown, true);
   PolicyOptions o = policy("dapo", "run");
+  o.estimate_weight = "generated";
+  o.take_losses();
+  expect_refused(o, Exit::bad_data, "which --kl-weight generated is of");
+  o.estimate_weight = "ratio";
+  o.take_losses();
   o.run.report.log_interval = 1;
   train_with(o);
   const std::string log = read_file(path("run/run.jsonl"));
@@ -248,7 +253,35 @@ TEST_F(PolicyRun, KnowsWhichTextsWereCut) {
   ASSERT_EQ(all.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(all[i].truncated, i == 1 || i == 2) << i;
-    EXPECT_EQ(all[i].reward, i == 0 || i == 3 ? 1 : 0) << i;
+    EXPECT_EQ(all[i].reward, i == 1 ? 0 : 1) << i;
+  }
+}
+
+// Of a text of several turns rules judge what the policy said last; and who said how likely it was
+// also generated it.
+TEST_F(PolicyRun, KnowsWhatThePolicySaidLast) {
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(policy().tokenizer);
+  std::string lines;
+  const auto add = [&](const std::string& ids, const char* mask) {
+    lines += concat(R"({"prompt_ids":[5],"completion_ids":[)", ids, R"(],"completion_mask":[)",
+                    mask, R"(],"old_log_probs":[-1,-2,-3]})", "\n");
+  };
+  const std::string end = std::to_string(tokenizer->eod());
+  add("17," + end + ",18,16,16", "1,1,0,0,1");
+  add("17,18,16," + end, "1,0,1,1");
+  add("17," + end + ",16,18", "1,1,1,0");
+  add("16,18,17," + end, "1,0,1,1");
+  write_file_atomically(path("rollouts.jsonl"), lines, true);
+  const auto all = read_rollouts(
+      {path("rollouts.jsonl")},
+      {.group = 4, .seq_length = 8, .rewards = reward_rules({"regex:^1$"})}, *tokenizer);
+  ASSERT_EQ(all.size(), 4U);
+  const bool truncated[] = {true, false, true, false};
+  const double rewards[] = {1, 1, 0, 0};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i].truncated, truncated[i]) << i;
+    EXPECT_EQ(all[i].reward, rewards[i]) << i;
+    EXPECT_EQ(all[i].generated, (std::vector<float>{-1, -2, -3})) << i;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 
@@ -62,6 +63,14 @@ TEST(RewardProgram, WhatIsWrongIsNamed) {
 TEST(RewardProgram, ItsTimeIsLimited) {
   EXPECT_EQ(said_by("sleep 1000 & wait", 0.05).wrong, "took more than 0.05 s");
   EXPECT_EQ(said_by("exec > /dev/null; sleep 1000", 0.05).wrong, "took more than 0.05 s");
+}
+
+// Nor are the lines of one that prints too much read for long.
+TEST(RewardProgram, ItsOutputIsLimited) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(said_by("yes").wrong, "printed more than 64 MiB");
+  EXPECT_EQ(said_by("yes | head -c 10000000").wrong, "printed line 1, which is no JSON object");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 // More than a pipe holds, both ways, by one that reads nothing before it has written.
