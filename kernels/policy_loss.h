@@ -101,7 +101,8 @@ constexpr KlStep kl_step(double p, double reference, const KlRules& rules) {
   return step;
 }
 
-// The same where it counts by itself, as a part of what a text is worth.
+// Returns what a token adds to the divergence of its text, where that is a part of what the text is
+// worth.
 constexpr double kl_of(double p, double reference, const KlRules& rules) {
   const double kl = kl_step(p, reference, rules).value;
   return rules.most > 0 ? clamped(kl, -rules.most, rules.most) : kl;

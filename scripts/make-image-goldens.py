@@ -21,6 +21,8 @@ import numpy as np
 import PIL
 from PIL import Image, ImageEnhance, ImageOps
 
+from image_sum import image_sum
+
 # --- PNG files that Pillow does not write -----------------------------------------------------------
 
 
@@ -238,13 +240,6 @@ def requests(random, width, height):
                     yield "step-" + name, [level, sign]
 
 
-def fnv(image):
-    state = 0xCBF29CE484222325
-    for byte in struct.pack("<II", *image.size) + image.tobytes():
-        state = (state ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return f"{state:016x}"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
@@ -266,7 +261,7 @@ def main():
             image = Image.open(args.folder / name).convert("RGB")
             for operation, numbers in requests(random, width, height):
                 made = OPERATIONS[operation](image, *numbers)
-                out.write(" ".join([name, operation, *map(str, numbers), fnv(made)]) + "\n")
+                out.write(" ".join([name, operation, *map(str, numbers), image_sum(made)]) + "\n")
     if args.test:
         subprocess.run([args.test, "--file=image_golden_test.cpp"], env={**os.environ, "MT_GOLDEN": str(golden)}, check=True)
 

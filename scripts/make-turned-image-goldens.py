@@ -22,6 +22,8 @@ import numpy as np
 import PIL
 from PIL import Image, ImageOps
 
+from image_sum import image_sum
+
 EXIF = b"Exif\0\0"
 XMP = b"http://ns.adobe.com/xap/1.0/\0"
 
@@ -229,13 +231,6 @@ def upright(file):
         return image, True
 
 
-def fnv(image):
-    state = 0xCBF29CE484222325
-    for byte in struct.pack("<II", *image.size) + image.tobytes():
-        state = (state ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return f"{state:016x}"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=pathlib.Path)
@@ -248,7 +243,7 @@ def main():
         out.write(f"# scripts/make-turned-image-goldens.py; Pillow {PIL.__version__}\n")
         for name, file in [*files(), *changed(np.random.default_rng(args.seed), args.count)]:
             image, is_damaged = upright(file)
-            out.write(f"{name}{'!' * is_damaged} {file.hex()} {fnv(image.convert('RGB'))}\n")
+            out.write(f"{name}{'!' * is_damaged} {file.hex()} {image_sum(image.convert('RGB'))}\n")
     if args.test:
         subprocess.run([args.test, "--file=image_golden_test.cpp"], env={**os.environ, "MT_TURNED_GOLDEN": str(args.file)}, check=True)
 

@@ -51,7 +51,7 @@ class Reader {
 
 // --- Where files say it --------------------------------------------------------------------------
 
-// Of EXIF data that are in many segments so many bytes are joined, and one segment more.
+// EXIF data that lie in several segments are joined until they have so many bytes.
 constexpr std::size_t kMostExif = 1 << 24;
 
 void read_jpeg(std::string_view file, Sayings& says) {
@@ -198,7 +198,7 @@ std::optional<std::string> profile_bytes(std::string_view text) {
   return bytes;
 }
 
-// Of each type of TIFF's: how many bytes a value has.
+// Returns how many bytes a value of a type of TIFF's has; 0 of types that there are not.
 std::size_t size_of_type(std::uint64_t type) {
   constexpr std::uint8_t kSizes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
   return type < std::size(kSizes) ? kSizes[type] : 0;

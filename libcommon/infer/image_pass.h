@@ -25,8 +25,8 @@ class ImagePass {
   ImagePass(const Model& model, int threads);  // of the CPU; 0: one a core
 
   std::shared_ptr<const ImageStates> run(std::span<const Image> images);
-  // The same one after another: with room for so many images, then each by its input
-  // (model/image_input.h), of input_size() numbers.
+  // Does what run() does, one image after another: begin() makes room for so many, and add() fills
+  // the place of one from its input (model/image_input.h), of input_size() numbers.
   std::shared_ptr<ImageStates> begin(std::int64_t images) const;
   void add(ImageStates& states, std::int64_t number, std::span<const float> input);
   std::size_t input_size() const;

@@ -28,7 +28,8 @@ struct LogProbs {
 };
 LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count);
 
-// The same of the token alone, found in numbers of this type as a loss finds it, to the bit.
+// Returns the log-probability of one token alone, computed in numbers of this type as a loss
+// computes it, to the bit.
 double score_of(std::span<const double> logits, std::int32_t chosen, DType dtype);
 
 }  // namespace mt

@@ -83,8 +83,8 @@ class Talk {
     }
   }
 
-  // Of a message that the model cannot answer, such as one that is too long, it is told why, and
-  // the conversation goes on without it.
+  // Where the model cannot answer a message, such as one that is too long, this tells why, and the
+  // conversation goes on without it.
   std::optional<Completion> completion_of(const std::string& line) {
     const std::vector<ChatValue> before = messages_;
     messages_.push_back(message("user", line));

@@ -41,7 +41,8 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   return entries;
 }
 
-// Of all that a row holds, and what is read of a text where that is of use.
+// Returns the range of all of a row, which its matrices share, and that of the inputs that it met
+// in the calibration; nothing where the format has no use for it.
 SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value) {
   const WeightScheme& scheme = target.weights;
   if (scheme.format != WeightFormat::nvfp4 && !scheme.static_inputs) return {};

@@ -83,7 +83,7 @@ Compressed compressed(const WeightScheme& scheme) {
   }
 }
 
-// Of ModelOpt's FP8 and NVFP4, whose inputs are as the weights.
+// Returns ModelOpt's name of a format of weights whose inputs have the same.
 const char* modelopt_algorithm(WeightFormat format) {
   return format == WeightFormat::fp8 ? "FP8" : "NVFP4";
 }
