@@ -40,6 +40,7 @@ def main():
     parser.add_argument("--vectors", type=int, default=20000)
     parser.add_argument("--columns", type=int, default=64)
     options = parser.parse_args()
+    program = options.programs.resolve() / "mt-retro-index"
     rng = numpy.random.RandomState(1)
     centres, mix = rng.randn(200, 16), rng.randn(16, options.columns)
 
@@ -58,7 +59,7 @@ def main():
         numpy.save(folder / "q.npy", queries)
 
         def run(*words):
-            return subprocess.run([options.programs / "mt-retro-index", *words], check=True, cwd=folder, capture_output=True).stdout
+            return subprocess.run([program, *words], check=True, cwd=folder, capture_output=True).stdout
 
         def ours(path):
             lines = run("query", path, "q.npy", "-k", str(K), "--retro-query-nprobe", str(LISTS), "--retro-query-ef-search", str(EF))
