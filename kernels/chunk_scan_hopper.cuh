@@ -236,10 +236,11 @@ inline MambaShape with_chunks(MambaShape s) {
 }
 // Whether the matrix units take a shape; and a problem.
 inline bool fit(const MambaShape& s) {
-  return hopper_kernels() && s.head_dim == kChannels && s.state_dim == kStates && s.length > 32 &&
-         s.mixed() % 8 == 0;
+  return s.head_dim == kChannels && s.state_dim == kStates && s.length > 32 && s.mixed() % 8 == 0;
 }
-inline bool fit(const Scan<bf16>& in, const bf16* y) { return fit(in.s) && aligned(in.mixed, y); }
+inline bool fit(const Scan<bf16>& in, const bf16* y) {
+  return hopper_kernels() && fit(in.s) && aligned(in.mixed, y);
+}
 
 // Memory: what its blocks have in common.
 template <class Memory, class... Parameters, class... Arguments>
