@@ -35,6 +35,7 @@ void run_convert(CommandLine& cl) {
                                  {"tensors", report.rows},
                                  {"bytes", report.bytes},
                                  {"compared", report.compared}});
+    if (report.cost && !json) print(report.cost->text());
     if (!json) return;
     mt::JsonWriter summary;
     report.write(summary);

@@ -287,6 +287,38 @@ def load(folder, **options):
     return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", **options).eval()
 
 
+def unlike_cost(program, form, folder, original, again):
+    """What mt-convert tells otherwise of what a folder costs than PyTorch finds of both models, on four sequences of 48 tokens."""
+    ids = torch.tensor([ord(c) - 32 for c in TEXT[:192]]).reshape(4, 48)
+    summary = subprocess.run([program, "--quiet", "--json", "--saver", "hf", "--calib-size", "4", "--calib-seq", "48", "--cost-text",
+                              str(folder / "text"), "--quantize", form, str(original), str(folder / "costs")],
+                             check=True, capture_output=True, text=True)
+    cost = json.loads(summary.stdout)["cost"]
+    before, after = (load(path, dtype=torch.float32) for path in (original, again))
+    reads = {}
+    for name, module in before.named_modules():
+        if name.endswith("_proj"):
+            module.register_forward_hook(lambda _, x, __, name=name: reads.update({name: x[0].flatten(0, -2).double()}))
+    with torch.no_grad():
+        p, q = (torch.log_softmax(model(ids).logits.double()[:, :-1], -1) for model in (before, after))
+    losses = [-x.gather(-1, ids[:, 1:, None]).mean() for x in (p, q)]
+    told = {"perplexity_before": losses[0].exp(), "perplexity": losses[1].exp(), "divergence": (p.exp() * (p - q)).sum(-1).mean(),
+            "same_likeliest": (p.argmax(-1) == q.argmax(-1)).double().mean()}
+    weights = [{name: module.weight.detach().double() for name, module in model.named_modules() if name in reads} for model in (before, after)]
+    rows = {"linear_qkv": TOGETHER[0], "linear_fc1": TOGETHER[1], "linear_proj": ("o_proj",), "linear_fc2": ("down_proj",)}
+    for layer in cost["layers"]:
+        number, module = layer["name"].split(".")[2], layer["name"].split(".")[-2]
+        names = [name for name in reads if name.split(".")[2] == number and name.split(".")[-1] in rows[module]]
+        made_of, off = (torch.cat([reads[name] @ one(name).T for name in names], -1).norm()
+                        for one in (lambda name: weights[0][name], lambda name: weights[0][name] - weights[1][name]))
+        told[layer["name"]] = off / made_of
+    cost.update({layer["name"]: layer["error"] for layer in cost.pop("layers")})
+    if cost.pop("tokens") != 4 * 47 or set(cost) != set(told):
+        yield f"cost of {sorted(cost)}"
+    elif far := {key: (cost[key], told[key].item()) for key in told if abs(cost[key] - told[key].item()) > 1e-4 * abs(told[key].item()) + 1e-7}:
+        yield f"cost {far}"
+
+
 def make_model(kind, dtype):
     torch.manual_seed(1)
     config = transformers.AutoConfig.for_model(kind, **{**SIZES, **KINDS[kind]})
@@ -309,6 +341,8 @@ def compare(program, kind, form, dtype, folder):
     convert("--quantize", name, *(["--calib", folder / "text"] if "calib" in more else []),
             *(["--quantize-layout", "modelopt"] if "modelopt" in more else []), original, made)
     convert(made, again)
+    if kind == "llama" and dtype == torch.float32 and not more:
+        yield from unlike_cost(program, name, folder, original, again)
     weights, found = load_file(original / "model.safetensors"), load_file(made / "model.safetensors")
     if form in SMOOTHED:
         read = numbers_of(found, dtype)

@@ -151,6 +151,8 @@ if [[ -n $data ]]; then
     long scripts/compare-quantize.py "$python" scripts/compare-quantize.py --modelopt \
       --program build/release/cmd/mt-convert
   fi
+  long scripts/compare-quantization-loss.py "$python" scripts/compare-quantization-loss.py \
+    build/release/cmd "$data/wikitext-2"
   long scripts/compare-gguf-types.py "$python" scripts/compare-gguf-types.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
     ${releases:+--releases "$releases"}

@@ -43,11 +43,16 @@ void Calibration::look(const Param& module, const char* what, ConstTensor tensor
       in.some[static_cast<std::size_t>(c * kMost + in.kept)] = x[t * channels + c];
 }
 
-const LayerInputs& Calibration::of(const Param& row) const {
+const LayerInputs* Calibration::find(const Param& row) const {
   const auto found = inputs_.find(row.name());
-  if (found == inputs_.end())
+  return found != inputs_.end() ? &found->second : nullptr;
+}
+
+const LayerInputs& Calibration::of(const Param& row) const {
+  const LayerInputs* const found = find(row);
+  if (found == nullptr)
     fail(Exit::bad_config, path_, ": ", row.name(), ": what it reads of the text was not seen");
-  return found->second;
+  return *found;
 }
 
 Calibration calibrate(const ModelSource& source, const TextOptions& options, bool keeps,

@@ -33,7 +33,8 @@ class Calibration final : public Probe {
 
   // Exit::bad_data for inputs that are not finite.
   void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) override;
-  // Exit::bad_config for a row of which none were seen.
+  // Those of a row; null, or Exit::bad_config, where none were seen.
+  const LayerInputs* find(const Param& row) const;
   const LayerInputs& of(const Param& row) const;
 
  private:

@@ -513,6 +513,18 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
   return make_core_sink(plan.target, plan.table, kParts);
 }
 
+static QuantizationCost cost_of(const Plan& plan, const std::string& folder,
+                                const ConvertOptions& options, const Log& log) {
+  const auto written = open_written(plan, folder);
+  TextOptions text = options.calibration;
+  text.text = options.cost_text;
+  QuantizationCost cost;
+  Workers(worker_threads(options.threads)).run([&] {
+    cost = quantization_cost(*plan.source, *written, text, log);
+  });
+  return cost;
+}
+
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                                  const std::function<void()>& check) {
   Plan plan(options);
@@ -553,6 +565,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   const std::string written = sink->finish();
   if (options.verify) report.compared = read_back(plan, written, options.threads, log, check);
   if (options.try_written) options.try_written(written);
+  if (!options.cost_text.empty()) report.cost = cost_of(plan, written, options, log);
   sink->publish();
   return report;
 }
@@ -564,8 +577,12 @@ void ConvertReport::write(JsonWriter& json) const {
       .member("to", to)
       .member("tensors", rows)
       .member("bytes", bytes)
-      .member("compared", compared)
-      .end_object();
+      .member("compared", compared);
+  if (cost) {
+    json.key("cost");
+    cost->write(json);
+  }
+  json.end_object();
 }
 
 std::string describe_conversion(const ConvertOptions& options) {

@@ -2,7 +2,8 @@
 //
 // The tensors stream: in memory are the rows of its table that are being written, together no
 // more than the largest one and 160 MiB; beside what is made of one that is quantized, and, before,
-// the whole model in float32 where it reads a text to be quantized by.  The target appears whole or
+// the whole model in float32 where it reads a text to be quantized by, and, behind, twice where it
+// reads one to tell what that costs.  The target appears whole or
 // not at all, and holds the same bytes for any number of threads.
 #pragma once
 
@@ -12,6 +13,7 @@
 
 #include "base/command.h"
 #include "formats/model_source.h"
+#include "formats/quantization_cost.h"
 #include "formats/text_reader.h"
 #include "model/config/mamba_config.h"
 #include "model/pipeline_options.h"
@@ -37,6 +39,7 @@ struct ConvertOptions {
   std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
   std::string quantize_layout = "compressed-tensors";  // or modelopt
   TextOptions calibration = {};
+  std::string cost_text;  // a file, of which pieces as of the calibration's are read
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;
@@ -58,6 +61,7 @@ struct ConvertReport {
   std::int64_t rows = 0;
   std::uint64_t bytes = 0;    // of what stands for the rows in the target
   std::int64_t compared = 0;  // rows that were read back and found equal
+  std::optional<QuantizationCost> cost = {};
 
   void write(JsonWriter& json) const;
 };

@@ -138,7 +138,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "of --quantize int8_sq, int4_awq and w4a8_awq, plain text, of which the model says how "
             "much each channel of its layers' inputs matters; of fp8 and nvfp4, by which inputs "
             "have scales that stand in the folder");
-  cl.option("--calib-size", &calibration.size, "N", "sequences of that text at most", at_least(1));
+  cl.option("--cost-text", &cost_text, "FILE",
+            "plain text, of which is told how well OUTPUT reads it beside INPUT, and how far off "
+            "each layer is, in a table or in --json's object");
+  cl.option("--calib-size", &calibration.size, "N",
+            "sequences at most of the text of --calib, and of --cost-text", at_least(1));
   cl.option("--calib-seq", &calibration.seq_length, "N",
             "tokens of each of them, at most the model's positions", at_least(1));
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
@@ -164,8 +168,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
       if (!known && cl.given(flag)) fail(Exit::usage, flag, ": is of ", of);
     };
     check("--quantize-layout", "--quantize", !quantize.empty());
-    check("--calib-size", "--calib", !calibration.text.empty());
-    check("--calib-seq", "--calib", !calibration.text.empty());
+    const bool text = !calibration.text.empty() || !cost_text.empty();
+    check("--calib-size", "--calib and --cost-text", text);
+    check("--calib-seq", "--calib and --cost-text", text);
   });
 }
 

@@ -695,11 +695,25 @@ std::vector<float> hidden_states(const ModelSource& source) {
   return {hidden.begin(), hidden.end()};
 }
 
+// A model with GPT-2's tokenizer, whose weights are drawn.
+std::string write_wide(const Scratch& scratch, const std::string& name, const ModelConfig& config) {
+  const std::string folder = scratch.path(name);
+  std::filesystem::create_directory(folder);
+  write_file_atomically(folder + "/config.json",
+                        hugging_face_config(config, DType::f32, R"({"model_type":"none"})"), false);
+  for (const char* const file : {"vocab.json", "merges.txt"})
+    std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
+  return folder;
+}
+
+constexpr const char* kText =
+    "It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.";
+
 struct Smoothed : Convert {
   // A model of one layer, wide enough for groups, and how it reads a text.
   void take(const std::string& name, std::int64_t groups) {
     File text = File::create(scratch_.path("text"));
-    text.write("It rains. Nick has 5 stones. He finds 3 more. Now he has eight. Sam has a pig.");
+    text.write(kText);
     ModelConfig c = config_named(name);
     c.hidden_size = c.ffn_hidden_size.emplace(128);
     c.num_attention_heads = 4;
@@ -711,13 +725,7 @@ struct Smoothed : Convert {
     c.init_method_std = .2;
     if (c.embedding_mult != 1) c.embedding_mult = std::sqrt(128.0);  // Gemma's
     c.complete();
-    const std::string folder = scratch_.path(concat(name, groups));
-    std::filesystem::create_directory(folder);
-    write_file_atomically(folder + "/config.json",
-                          hugging_face_config(c, DType::f32, R"({"model_type":"none"})"), false);
-    for (const char* const file : {"vocab.json", "merges.txt"})
-      std::filesystem::copy(concat(MT_TESTDATA, "/gpt2_bpe/", file), concat(folder, "/", file));
-    source_ = open_model(folder, {.mock = 1});
+    source_ = open_model(write_wide(scratch_, concat(name, groups), c), {.mock = 1});
     calibration_ = calibrate(*source_, {.text = scratch_.path("text"), .size = 2, .seq_length = 16},
                              true, Log{});
   }
@@ -807,6 +815,45 @@ TEST_F(Smoothed, NormsThatWouldBeZeroStayAndThoseThatWouldBeInfiniteAreRefused) 
                                   ": scales of columns make numbers of it that float16 does not "
                                   "hold; see --dtype"));
   }
+}
+
+TEST_F(Convert, WhatOtherWeightsCostIsToldOfEachLayer) {
+  File text = File::create(scratch_.path("text"));
+  text.write(kText);
+  ModelConfig c = config_named("llama");
+  c.num_layers = 1;
+  c.vocab_size = 400;
+  c.padded_vocab_size = 0;
+  c.init_method_std = .2;
+  c.complete();
+  const std::string folder = write_wide(scratch_, "llama", c);
+  const auto source = open_model(folder, {.mock = 1}), other = open_model(folder, {.mock = 2});
+  const TextOptions options{.text = scratch_.path("text"), .size = 2, .seq_length = 16};
+  const QuantizationCost none = quantization_cost(*source, *source, options, Log{}),
+                         all = quantization_cost(*source, *other, options, Log{});
+  for (const QuantizationCost& cost : {none, all}) {
+    EXPECT_EQ(cost.tokens, 2 * 7);  // of 8 positions
+    EXPECT_EQ(cost.perplexity_before, none.perplexity);
+    std::vector<std::string> names;
+    for (const auto& layer : cost.layers) names.push_back(layer.name);
+    EXPECT_EQ(names, (std::vector<std::string>{"decoder.layers.0.self_attention.linear_qkv.weight",
+                                               "decoder.layers.0.self_attention.linear_proj.weight",
+                                               "decoder.layers.0.mlp.linear_fc1.weight",
+                                               "decoder.layers.0.mlp.linear_fc2.weight"}));
+  }
+  EXPECT_EQ(none.divergence, 0);
+  EXPECT_EQ(none.same_likeliest, 1);
+  EXPECT_GT(all.divergence, .1);
+  EXPECT_LT(all.same_likeliest, .5);
+  for (const auto& layer : none.layers) EXPECT_EQ(layer.error, 0) << layer.name;
+  for (const auto& layer : all.layers) EXPECT_NEAR(layer.error, std::sqrt(2), .3) << layer.name;
+  EXPECT_EQ(
+      error_of([&] {
+        write_hugging_face(scratch_.path("bert"), config_named("bert"), DType::f32);
+        const auto bert = open_model(scratch_.path("bert"), {});
+        quantization_cost(*bert, *bert, options, Log{});
+      }),
+      concat("78 --cost-text: ", scratch_.path("bert"), " is no GPT, which guesses what follows"));
 }
 
 TEST_F(Convert, WhatIsNotQuantizedIsNamed) {
