@@ -234,9 +234,12 @@ std::vector<CommandLine::Setting> CommandLine::from_command_line(
   return settings;
 }
 
-// The words of a list in the environment, or the list that it is in a config file's notation.
-static std::vector<std::string> list_of(const std::string& text, const std::string& where) {
+// The words of a list in the environment, or the list that it is in a config file's notation; of
+// one whose values are given each by itself, the one.
+static std::vector<std::string> list_of(const Option& option, const std::string& text,
+                                        const std::string& where) {
   if (text.starts_with("[")) return parse_config_value(text, where).values;
+  if (option.one_each) return {text};
   std::vector<std::string> words;
   for (std::size_t at = 0; (at = text.find_first_not_of(" \t\n", at)) != text.npos;) {
     const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
@@ -253,7 +256,8 @@ std::vector<CommandLine::Setting> CommandLine::from_environment() {
     const char* const value = std::getenv(variable.c_str());
     if (option.command_line_only || value == nullptr || *value == '\0') continue;
     const std::string text = value, where = concat(variable, "=", text);
-    settings.push_back({&option, option.takes_list() ? list_of(text, where) : std::vector{text},
+    settings.push_back({&option,
+                        option.takes_list() ? list_of(option, text, where) : std::vector{text},
                         "environment " + variable, where});
   }
   return settings;

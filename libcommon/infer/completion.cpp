@@ -12,18 +12,6 @@
 
 namespace mt {
 
-void CompletionOptions::add_to(CommandLine& cl, std::optional<std::string>* only_stop) {
-  cl.section("Completion");
-  cl.option("--num-tokens,--num-tokens-to-generate", &num_tokens, "N", "tokens to add at most",
-            at_least(0));
-  cl.option("--stop", only_stop, "TEXT", "end before this text");
-  cl.option("--stop-tokens", &stop_tokens, "ID", "end before any of these tokens", at_least(0));
-  cl.flag("--ignore-eod", &ignore_eod, "go on behind the tokens that end a text");
-  cl.flag("--begin-document", &begin_document,
-          "put the token that ends a document in front of each prompt, as in training");
-  sampling.add_to(cl);
-}
-
 void CompletionOptions::check(std::int64_t tokens, std::string_view where) const {
   for (const std::int64_t id : stop_tokens)
     if (id >= tokens)

@@ -34,6 +34,9 @@ struct CompletionOptions {
   std::optional<DType> scored = {};
   SamplingOptions sampling = {};
 
+  LogitRules rules = {};
+  std::shared_ptr<const TokenGrammar> grammar = {};  // which the text fits; null: any text
+
   // What requests ask for and no option does.
   std::int64_t adapter = 0;   // of the model's, counted from 1; 0: none
   bool include_stop = false;  // the text ends with its stop text
@@ -43,12 +46,8 @@ struct CompletionOptions {
   std::vector<std::int32_t> last_tokens = {};
   std::optional<std::int32_t> last_pair = {};
   double top_p_decay = 0, top_p_bound = 0;  // top-p shrinks so by each token, down to the bound
-  LogitRules rules = {};
-  std::shared_ptr<const TokenGrammar> grammar = {};  // which the text fits; null: any text
-  std::shared_ptr<const ImageStates> images = {};    // that the prompt has places for
+  std::shared_ptr<const ImageStates> images = {};  // that the prompt has places for
 
-  // only_stop: the one text that an option can ask for.
-  void add_to(CommandLine& cl, std::optional<std::string>* only_stop);
   // Exit::bad_config, beginning with `where`, for what a model of so many tokens does not have.
   void check(std::int64_t vocab_size, std::string_view where) const;
 };

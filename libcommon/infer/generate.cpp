@@ -1,5 +1,6 @@
 #include "infer/generate.h"
 
+#include "infer/grammar_cache.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -19,13 +20,13 @@ void GenerateOptions::add_to(CommandLine& cl) {
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);
-  completion.add_to(cl, &stop);
+  completion.add_to(cl);
   chat.add_to(cl);
   cl.section("Output");
   cl.option("--num-samples", &num_samples, "N",
             "completions of each prompt [1]; without PROMPT, of the empty text", at_least(1));
   cl.flag("--json", &session.json, "one JSON object a line instead of text");
-  cl.option("--logprobs", &completion.logprobs, "N",
+  cl.option("--logprobs", &completion.options.logprobs, "N",
             "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
   session.limits.add_to(cl);
   cl.option("--draft-load", &draft_load, "PATH", kLoadedDraft);
@@ -65,8 +66,8 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
 }
 
 void generate(GenerateOptions o, const Session::Print& print) {
-  if (o.stop) o.completion.stop = {*o.stop};
-  if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
+  if (o.completion.options.logprobs && !o.session.json)
+    fail(Exit::usage, "--logprobs: needs --json");
   o.session.limits.check_draft(o.draft_load);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
@@ -90,21 +91,21 @@ void generate(GenerateOptions o, const Session::Print& print) {
     fail(Exit::bad_config, "--image: ", loaded.path, " reads no images");
   if (!o.images.empty() && from_stdin)
     fail(Exit::usage, "--image: is of a PROMPT; a JSON line of stdin lists its own as \"images\"");
-  if (loaded.start_token && o.completion.begin_document)
+  if (loaded.start_token && o.completion.options.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");
   const CompletionModel about = completion_model(loaded);
-  o.completion.check(about.vocab_size, "options");
+  GrammarCache grammars(about);
   const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat,
                          about.llava != nullptr);
   PromptReader reader(o.prompts, from_stdin,
                       {.text = {},
                        .place = {},
-                       .options = o.completion,
+                       .options = o.completion.of_model(about, grammars),
                        .num_samples = o.num_samples.value_or(1),
                        .images = o.images,
                        .others = {}},
-                      chat);
+                      chat, grammars);
   const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);
   if (draft) o.session.draft = draft->model.get();
   Session(*loaded.model, about, reader, o.session, print).run();

@@ -9,6 +9,7 @@
 #include "base/command.h"
 #include "formats/load_model.h"
 #include "infer/chat_prompts.h"
+#include "infer/completion_flags.h"
 #include "infer/session.h"
 #include "tensor/device_options.h"
 
@@ -20,8 +21,7 @@ struct GenerateOptions {
   std::optional<std::int64_t> num_samples;
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
-  CompletionOptions completion;
-  std::optional<std::string> stop;  // the completion's
+  CompletionFlags completion;
   SessionOptions session;
   ChatOptions chat;
   std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model

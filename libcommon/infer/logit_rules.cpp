@@ -1,6 +1,7 @@
 #include "infer/logit_rules.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -8,6 +9,17 @@
 namespace mt {
 
 static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+bool LogitRules::set_bias(std::string_view id, double added) {
+  constexpr double kMost = 100;
+  const char* const end = id.data() + id.size();
+  std::int32_t token = -1;
+  const auto read = std::from_chars(id.data(), end, token);
+  if (read.ec != std::errc() || read.ptr != end || token < 0 || !(std::fabs(added) <= kMost))
+    return false;
+  bias[token] = added == -kMost ? kNever : added;
+  return true;
+}
 
 bool LogitRules::any() const {
   return !bias.empty() || repetition_penalty != 1 || frequency_penalty != 0 ||

@@ -4,6 +4,7 @@
 
 #include "base/json_parse.h"
 #include "infer/chat_prompts.h"
+#include "infer/grammar_cache.h"
 #include "infer/prompt_reader.h"
 
 namespace mt {
@@ -58,19 +59,43 @@ bool truth(const Prompt& prompt, std::string_view key, element value) {
   return x;
 }
 
+void set_bias(Prompt& prompt, std::string_view key, element value) {
+  constexpr const char* kExpected =
+      "an object of tokens' numbers, each with a number from -100 to 100";
+  simdjson::dom::object object;
+  if (value.get(object) != simdjson::SUCCESS) fail_member(prompt, key, kExpected);
+  prompt.options.rules.bias.clear();
+  for (const auto& [id, added] : object)
+    if (!prompt.options.rules.set_bias(id, number(prompt, key, added, -100, 100, kExpected)))
+      fail_member(prompt, key, kExpected);
+}
+
+std::shared_ptr<const TokenGrammar> schema(const Prompt& prompt, std::string_view key,
+                                           element value, GrammarCache& grammars) {
+  try {
+    return grammars.of_schema(simdjson::minify(value));
+  } catch (const Error& error) {
+    fail(Exit::bad_data, prompt.place, ": \"", key, "\": ", error.what());
+  }
+}
+
 // False if the key is none of an option.
-bool set_option(Prompt& prompt, std::string_view key, element value) {
+bool set_option(Prompt& prompt, std::string_view key, element value, GrammarCache& grammars) {
   CompletionOptions& o = prompt.options;
   if (key == "num_tokens")
     o.num_tokens = integer(prompt, key, value, 0);
   else if (key == "num_samples")
     prompt.num_samples = integer(prompt, key, value, 1);
   else if (key == "stop")
-    o.stop = {text(prompt, key, value)};
+    o.stop = value.is_array() ? texts(prompt, key, value) : std::vector{text(prompt, key, value)};
   else if (key == "stop_tokens")
     o.stop_tokens = integers(prompt, key, value);
   else if (key == "ignore_eod")
     o.ignore_eod = truth(prompt, key, value);
+  else if (key == "min_tokens")
+    o.rules.min_tokens = integer(prompt, key, value, 0);
+  else if (key == "json_schema")
+    o.grammar = schema(prompt, key, value, grammars);
   else if (key == "logprobs")
     o.logprobs = integer(prompt, key, value, 0);
   else if (key == "temperature")
@@ -79,6 +104,17 @@ bool set_option(Prompt& prompt, std::string_view key, element value) {
     o.sampling.top_k = integer(prompt, key, value, 0);
   else if (key == "top_p")
     o.sampling.top_p = number(prompt, key, value, 0, 1, "a number, from 0 to 1");
+  else if (key == "min_p")
+    o.rules.min_p = number(prompt, key, value, 0, 1, "a number, from 0 to 1");
+  else if (key == "repetition_penalty")
+    o.rules.repetition_penalty =
+        number(prompt, key, value, 0.01, 100, "a number, from 0.01 to 100");
+  else if (key == "frequency_penalty")
+    o.rules.frequency_penalty = number(prompt, key, value, -2, 2, "a number, from -2 to 2");
+  else if (key == "presence_penalty")
+    o.rules.presence_penalty = number(prompt, key, value, -2, 2, "a number, from -2 to 2");
+  else if (key == "logit_bias")
+    set_bias(prompt, key, value);
   else if (key == "seed")
     o.sampling.seed = static_cast<std::uint64_t>(integer(prompt, key, value, 0));
   else
@@ -101,7 +137,8 @@ bool is_result(std::string_view key) {
 
 }  // namespace
 
-Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat) {
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat,
+                      GrammarCache& grammars) {
   Prompt prompt = defaults;
   simdjson::dom::parser parser;
   element document;
@@ -121,7 +158,7 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatP
     } else if (is_result(key)) {
       fail(Exit::bad_data, prompt.place, ": \"", key,
            "\" is a member of the result; expected another name");
-    } else if (!set_option(prompt, key, value)) {
+    } else if (!set_option(prompt, key, value, grammars)) {
       if (key == "images") prompt.images = texts(prompt, key, value);
       if (!prompt.images.empty() && !chat.reads_images())
         fail(Exit::bad_data, prompt.place, ": \"images\": the model reads none");

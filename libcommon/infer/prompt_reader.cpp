@@ -56,7 +56,7 @@ std::optional<Prompt> PromptReader::next(bool wait) {
   if (++count_ == 1) json_ = !terminal_ && line->starts_with('{');
   prompt.place = concat("stdin:", count_);
   if (!json_ && chat_.is_asked()) fail(Exit::usage, kChatAlone);
-  if (json_) return prompt_of_json(*line, prompt, chat_);
+  if (json_) return prompt_of_json(*line, prompt, chat_, grammars_);
   prompt.text = std::move(*line);
   return prompt;
 }

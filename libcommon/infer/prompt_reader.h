@@ -4,11 +4,12 @@
 //   {"messages": [{"role": "user", "content": "Who?"}], "tools": [...]}
 //   {"prompt": "<image> What is it?", "images": ["cat.png"]}
 // `prompt` is the text, or it is made of `messages`, with `tools`, `documents` and
-// `chat_template_kwargs`, by the model's chat template; num_tokens, stop, stop_tokens, ignore_eod,
-// logprobs, num_samples, temperature, top_k, top_p and seed replace the options of these names for
-// this prompt; `images` are files that it has places for, in their order; all other members go to
-// the output as they are.  Stdin may be packed with gzip or zstd; on a terminal each line is asked
-// for.  Not thread-safe.
+// `chat_template_kwargs`, by the model's chat template; num_tokens, stop (a text or several),
+// stop_tokens, ignore_eod, min_tokens, json_schema, logprobs, num_samples, temperature, top_k,
+// top_p, min_p, seed, repetition_penalty, frequency_penalty, presence_penalty and logit_bias
+// ({"17": -100}) replace the options of these names for this prompt; `images` are files that it has
+// places for, in their order; all other members go to the output as they are.  Stdin may be packed
+// with gzip or zstd; on a terminal each line is asked for.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@
 namespace mt {
 
 class ChatPrompts;
+class GrammarCache;
 
 struct Prompt {
   std::string text;
@@ -36,17 +38,19 @@ struct Prompt {
 
 // A prompt from a line of JSON; what the line does not say is as in `defaults`, whose place begins
 // an error, Exit::bad_data.  `chat` makes prompts of messages.
-Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat);
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat,
+                      GrammarCache& grammars);
 
 class PromptReader {
  public:
-  // `texts`, or the lines of stdin; `chat` must outlive it.
+  // `texts`, or the lines of stdin; `chat` and `grammars` must outlive it.
   PromptReader(std::vector<std::string> texts, bool from_stdin, Prompt defaults,
-               const ChatPrompts& chat)
+               const ChatPrompts& chat, GrammarCache& grammars)
       : texts_(std::move(texts)),
         from_stdin_(from_stdin),
         defaults_(std::move(defaults)),
-        chat_(chat) {}
+        chat_(chat),
+        grammars_(grammars) {}
 
   // The next prompt; nothing where there is none, or, unless it may wait, none yet.
   std::optional<Prompt> next(bool wait);
@@ -58,6 +62,7 @@ class PromptReader {
   bool from_stdin_;
   Prompt defaults_;
   const ChatPrompts& chat_;
+  GrammarCache& grammars_;
   std::size_t count_ = 0;  // prompts so far
   std::unique_ptr<ByteSource> input_;
   std::string buffer_;  // read and not yet taken

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "infer/generate.h"
+#include "infer/grammar_cache.h"
 
 namespace mt {
 
@@ -16,7 +17,7 @@ void TalkOptions::add_to(CommandLine& cl) {
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);
-  completion.add_to(cl, &stop);
+  completion.add_to(cl);
   chat.add_to(cl);
   cl.section("Run");
   cl.option("--threads,-j", &limits.threads, "N", "worker threads of the CPU; 0: one a core",
@@ -33,9 +34,10 @@ class Talk {
         model_(completion_model(loaded)),
         chat_(model_.tokenizer, loaded.chat_files, loaded.path, options.chat,
               model_.llava != nullptr),
+        grammars_(model_),
+        asked_(options.completion.of_model(model_, grammars_)),
         engine_(*loaded.model, {.vocab_size = model_.vocab_size, .limits = options.limits}) {
-    options_.completion.check(model_.vocab_size, "options");
-    options_.completion.has_own_tokens = true;
+    asked_.has_own_tokens = true;
     forget();
   }
 
@@ -64,7 +66,7 @@ class Talk {
     for (;;) {
       ChatValue line;
       line.set("messages", ChatValue::list(messages_));
-      CompletionOptions asked = options_.completion;
+      CompletionOptions asked = asked_;
       const std::string text = chat_.text(line, "chat");
       const auto make = [&] { return Completion(model_, text, asked, turn_, 0); };
       Completion made = make();
@@ -117,6 +119,8 @@ class Talk {
   const Terminal& terminal_;
   CompletionModel model_;
   ChatPrompts chat_;
+  GrammarCache grammars_;
+  CompletionOptions asked_;
   Engine engine_;
   std::vector<ChatValue> messages_;
   std::size_t first_ = 0;  // of them, that is not the system's
@@ -126,7 +130,6 @@ class Talk {
 }  // namespace
 
 void talk(TalkOptions options, const Terminal& terminal) {
-  if (options.stop) options.completion.stop = {*options.stop};
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   loaded.tell(options.warn);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "infer/chat_prompts.h"
-#include "infer/completion.h"
+#include "infer/completion_flags.h"
 #include "infer/engine.h"
 #include "tensor/device_options.h"
 
@@ -20,8 +20,7 @@ struct TalkOptions {
   std::string system;                  // the first message; empty: none
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
-  CompletionOptions completion{.num_tokens = 1024};
-  std::optional<std::string> stop;  // the completion's
+  CompletionFlags completion{.options = {.num_tokens = 1024}};
   ChatOptions chat;
   EngineLimits limits{.max_requests = 1};
   std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model

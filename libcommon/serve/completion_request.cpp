@@ -1,6 +1,5 @@
 #include "serve/completion_request.h"
 
-#include <charconv>
 #include <limits>
 
 #include "base/error.h"
@@ -12,25 +11,20 @@ using simdjson::dom::element;
 static constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
 static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-static std::map<std::int32_t, double> read_bias(RequestFields& fields) {
+static void read_bias(RequestFields& fields, LogitRules& rules) {
   static constexpr const char* kExpected =
       "an object of at most 300 token numbers, each with a number from -100 to 100";
-  std::map<std::int32_t, double> bias;
   const std::optional<element> value = fields.any("logit_bias");
-  if (!value) return bias;
+  if (!value) return;
   simdjson::dom::object object;
   if (value->get(object) != simdjson::SUCCESS || object.size() > 300)
     RequestFields::wrong("logit_bias", kExpected);
   for (const auto& [key, number] : object) {
-    std::int32_t id = -1;
     double added = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0 || !number.is_number() ||
-        number.get(added) != simdjson::SUCCESS || !(-100 <= added && added <= 100))
+    if (!number.is_number() || number.get(added) != simdjson::SUCCESS ||
+        !rules.set_bias(key, added))
       RequestFields::wrong("logit_bias", kExpected);
-    bias[id] = added == -100 ? -std::numeric_limits<double>::infinity() : added;
   }
-  return bias;
 }
 
 void read_sampling(RequestFields& fields, CompletionOptions& o) {
@@ -44,7 +38,7 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.rules.presence_penalty = fields.real("presence_penalty", -2, 2).value_or(0);
   o.rules.repetition_penalty = fields.real("repetition_penalty", 0.01, 100).value_or(1);
   o.rules.min_tokens = fields.integer("min_tokens", 0, kMostInt32).value_or(0);
-  o.rules.bias = read_bias(fields);
+  read_bias(fields, o.rules);
   if (const auto seed = fields.integer("seed", std::numeric_limits<std::int64_t>::min(), kMost))
     o.sampling.seed = static_cast<std::uint64_t>(*seed);
   o.stop = fields.texts("stop", 16);

@@ -2,15 +2,9 @@
 // For the server's thread.
 #pragma once
 
-#include <functional>
-#include <list>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "infer/completion.h"
+#include "infer/grammar_cache.h"
 
 namespace mt {
 
@@ -20,7 +14,7 @@ struct Tools;
 
 class Grammars {
  public:
-  explicit Grammars(const CompletionModel& model) : model_(model) {}
+  explicit Grammars(const CompletionModel& model) : cache_(model) {}
 
   // What the field response_format of a request asks for; null: any text.  ApiError, 400, for one
   // that is not as it should be.
@@ -30,14 +24,7 @@ class Grammars {
   std::shared_ptr<const TokenGrammar> of_calls(const Tools& tools, ToolForm form);
 
  private:
-  static constexpr std::size_t kMost = 32;  // kept
-
-  std::shared_ptr<const TokenGrammar> kept(const std::string& key,
-                                           const std::function<ByteGrammar()>& make);
-
-  const CompletionModel& model_;
-  std::optional<TokenTrie> trie_;  // made when first asked for
-  std::list<std::pair<std::string, std::shared_ptr<const TokenGrammar>>> all_;  // last used first
+  GrammarCache cache_;
 };
 
 }  // namespace mt

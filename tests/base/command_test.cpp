@@ -56,6 +56,15 @@ TEST(CommandLine, ListsWhoseValuesAreGivenOneByOne) {
   cl.parse();
   EXPECT_EQ(images, (Arguments{"a", "b", "d"}));
   EXPECT_EQ(prompts, (Arguments{"c", "e"}));
+  const auto from_environment = [&](const char* value) {
+    const Environment environment(Environment::Variables{{"MT_IMAGE", value}});
+    CommandLine none("mt-x", {});
+    none.repeated("--image", &images, "FILE", "images");
+    none.parse();
+    return images;
+  };
+  EXPECT_EQ(from_environment("a b.png"), Arguments{"a b.png"});
+  EXPECT_EQ(from_environment("[a, b c]"), (Arguments{"a", "b c"}));
 }
 
 TEST(CommandLine, Flags) {
