@@ -130,8 +130,7 @@ class AddStage : IndexStage {
     if (index.columns() != chunks_.columns())
       fail(Exit::bad_config, empty, ": has vectors of ", index.columns(),
            " columns, and the BERT's have ", chunks_.columns());
-    const bool is_flat = std::holds_alternative<FlatIndex>(index.kind);
-    if (is_flat && options_.add_fraction < 1)
+    if (!index.has_gaps() && options_.add_fraction < 1)
       fail(Exit::bad_config, "--retro-index-add-load-fraction ", options_.add_fraction, ": ",
            options_.string, " has no numbers of vectors, and keeps all");
     const std::string trained = hash_file(empty);

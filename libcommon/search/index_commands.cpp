@@ -75,7 +75,8 @@ void BuildIndexOptions::add_train_to(CommandLine& cl) {
   cl.positionals("INPUT", &inputs, kInputs, 1);
   cl.section("Index");
   cl.option("--retro-index-str,--index-str", &string, "STRING",
-            "what it is made of: [OPQm[_d],]Flat, or [OPQm[_d],]IVFn[_HNSWm],Flat or ...,PQm");
+            "what it is made of: [PCAd,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat], and for CODE Flat, "
+            "SQ8, SQ6, SQ4, SQfp16, SQbf16 or, in lists, PQm");
   cl.required("--retro-index-str");
   add_rest_to(cl);
 }
@@ -153,6 +154,10 @@ void QueryIndexOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.option("--retro-query-ef-search", &ef_search, "N",
             "centres that a graph of them is searched with", at_least(1));
+  cl.option("--refine-factor", &refine, "F",
+            "times as many are found as are asked for, before finer codes, as of RFlat, tell which "
+            "of them are nearest; default: as the index says, 1",
+            between(1, 4096));
   cl.option("--dim", &columns, "N", kColumnsHelp, between(1, 1 << 20));
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
 }
@@ -163,7 +168,10 @@ void query_index(const QueryIndexOptions& options, const RunContext& context, st
   Products products(options.threads, context.checkpoint);
   Progress progress(context.log, "searching", "vectors", 0);
   std::int64_t id = 0;
-  const IndexSearch search = {options.count, options.lists, options.ef_search};
+  if (options.refine && !index.refinement)
+    fail(Exit::bad_config, "--refine-factor ", *options.refine, ": ", options.index,
+         " has no finer codes");
+  const IndexSearch search = {options.count, options.lists, options.ef_search, options.refine};
   for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
     const FoundVectors found = index.search(some, search, products);
     for (std::size_t row = 0; row < found.ids.size();

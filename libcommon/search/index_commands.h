@@ -47,6 +47,7 @@ struct QueryIndexOptions {
   std::vector<std::string> inputs;
   std::optional<std::int64_t> columns = {};
   std::int64_t count = 200, lists = 65536, ef_search = 256;
+  std::optional<double> refine = {};
   int threads = 0;
   void add_to(CommandLine& cl);
 };

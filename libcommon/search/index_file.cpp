@@ -1,3 +1,4 @@
+// Reading of faiss's files (index_file.h).
 #include "search/index_file.h"
 
 #include <algorithm>
@@ -9,33 +10,23 @@ namespace mt {
 namespace {
 
 constexpr std::int64_t kMostIds = std::int64_t{1} << 48;  // numbers of vectors are smaller
-constexpr std::int64_t kUnused = 1 << 20;  // what faiss writes where it no longer has numbers
-
-// --- Reading -------------------------------------------------------------------------------------
+constexpr float kMostFactor = 1 << 20;
 
 class IndexReader {
  public:
   explicit IndexReader(const std::string& path) : path_(path), file_(path), rest_(file_.bytes()) {}
 
   VectorIndex read() {
-    VectorIndex index;
     std::string kind = word();
+    const bool refined = kind == "IxRF";
     Head outer;
-    if (kind == "IxPT") {
+    if (refined) {
       outer = head();
-      const auto count = get<std::int32_t>();
-      if (count < 1 || count > 16) damaged("has ", count, " transforms");
-      for (std::int32_t i = 0; i < count; ++i) index.rotations.push_back(rotation());
       kind = word();
     }
-    if (kind == "IxF2" || kind == "IxFI")
-      index.kind = flat(kind);
-    else if (kind == "IwFl" || kind == "IwPQ")
-      index.kind = ivf(kind);
-    else
-      refuse(kind);
+    VectorIndex index = plain(kind);
+    if (refined) read_refinement(index, outer);
     if (!rest_.empty()) damaged("has ", rest_.size(), " bytes behind its end");
-    check_columns(index);
     return index;
   }
 
@@ -44,6 +35,54 @@ class IndexReader {
     std::int64_t columns = 0, size = 0;
     bool trained = false, inner = false;
   };
+
+  // Of a kind, behind transforms or not.
+  VectorIndex plain(std::string kind) {
+    VectorIndex index;
+    if (kind == "IxPT") {
+      head();
+      const auto count = get<std::int32_t>();
+      if (count < 1 || count > 16) damaged("has ", count, " transforms");
+      for (std::int32_t i = 0; i < count; ++i) index.rotations.push_back(rotation());
+      kind = word();
+    }
+    if (kind == "IxF2" || kind == "IxFI")
+      index.kind = flat(kind);
+    else if (kind == "IxSQ")
+      index.kind = scalars();
+    else if (kind == "IwFl" || kind == "IwPQ" || kind == "IwSq")
+      index.kind = ivf(kind);
+    else
+      refuse(kind);
+    check_columns(index);
+    return index;
+  }
+
+  void read_refinement(VectorIndex& index, const Head& outer) {
+    const std::string kind = word();
+    if (kind == "IxSQ")
+      index.refinement.emplace(scalars());
+    else if (kind == "IxF2" || kind == "IxFI")
+      index.refinement.emplace(flat(kind));
+    else
+      fail(Exit::bad_data, path_, ": is refined by an index of faiss's kind ", kind,
+           ", expected IxF2, IxFI or IxSQ");
+    Refinement& refinement = *index.refinement;
+    refinement.factor = get<float>();
+    if (!(refinement.factor >= 1 && refinement.factor <= kMostFactor))
+      damaged("finds ", refinement.factor, " times what is asked for");
+    const auto has_same = [&](const auto& finer) {
+      return finer.width() == index.columns() && finer.size() == index.size();
+    };
+    if (!std::visit(has_same, refinement.index) || index.size() != outer.size ||
+        index.next_id() > index.size() || is_inner(refinement.index) != is_inner(index.kind))
+      damaged("it and what refines it do not have the same vectors");
+  }
+
+  static bool is_inner(const auto& kind) {
+    const auto* const flat = std::get_if<FlatIndex>(&kind);
+    return flat != nullptr && flat->inner;
+  }
 
   template <class... Parts>
   [[noreturn]] void damaged(const Parts&... parts) const {
@@ -54,7 +93,7 @@ class IndexReader {
         std::string::npos)
       damaged("begins with no name of a kind of index");
     fail(Exit::bad_data, path_, ": is an index of faiss's kind ", kind,
-         ", expected IxF2, IxFI, IwFl or IwPQ, or IxPT with one of them");
+         ", expected IxF2, IxFI, IxSQ, IwFl, IwSq or IwPQ, or one of them in IxPT or IxRF");
   }
   Bytes take(std::uint64_t bytes) {
     if (bytes > rest_.size()) damaged("ends early");
@@ -129,6 +168,36 @@ class IndexReader {
     return index;
   }
 
+  ScalarIndex scalars() {
+    const Head h = head();
+    if (h.inner) fail(Exit::bad_data, path_, ": is an IxSQ by inner products, expected distances");
+    ScalarIndex index = {.quantizer = scalar_quantizer(h.columns), .codes = list<std::uint8_t>()};
+    if (std::ssize(index.codes) / index.code_size() != h.size ||
+        std::ssize(index.codes) % index.code_size() != 0)
+      damaged("does not have the ", h.size, " vectors that it says");
+    return index;
+  }
+
+  ScalarQuantizer scalar_quantizer(std::int64_t columns) {
+    const auto number = get<std::int32_t>();
+    take(sizeof(std::int32_t) + sizeof(float));  // how ranges were found
+    ScalarQuantizer q{.columns = static_cast<std::int64_t>(get<std::uint64_t>())};
+    const auto size = get<std::uint64_t>();
+    q.ranges = list<float>();
+    const auto* const known =
+        std::ranges::find_if(ScalarQuantizer::kNames, [&](const ScalarQuantizer::Name& name) {
+          return static_cast<std::int32_t>(name.kind) == number;
+        });
+    if (known == std::end(ScalarQuantizer::kNames))
+      fail(Exit::bad_data, path_, ": has scalar codes of faiss's type ", number,
+           ", expected those of SQ8, SQ6, SQ4, SQfp16 or SQbf16");
+    q.kind = known->kind;
+    if (q.columns != columns || static_cast<std::int64_t>(size) != q.code_size() ||
+        std::ssize(q.ranges) != (q.has_ranges() ? 2 * columns : 0))
+      damaged("its scalar quantizer is not what its sizes say");
+    return q;
+  }
+
   Hnsw graph(std::int64_t vectors) {
     Hnsw g;
     g.probabilities = list<double>();
@@ -193,14 +262,23 @@ class IndexReader {
       damaged("its ", lists, " lists do not have as many centres, or it is not trained");
     if (get<std::uint8_t>() > 1) damaged("has a map of numbers");
     list<std::int64_t>();
-    if (kind == "IwPQ") index.quantizer = quantizer(h.columns);
+    if (kind == "IwPQ") index.quantizer = product_quantizer(h.columns);
+    if (kind == "IwSq") {
+      index.quantizer = scalar_quantizer(h.columns);
+      const auto size = get<std::uint64_t>();
+      if (get<std::uint8_t>() == 0)
+        fail(Exit::bad_data, path_,
+             ": has scalar codes of whole vectors, expected those of what is left of the centre");
+      if (static_cast<std::int64_t>(size) != index.bytes_in_list())
+        damaged("its scalar codes are not what its sizes say");
+    }
     read_lists(index, lists);
-    if (index.size != h.size) damaged("its lists have ", index.size, " vectors of ", h.size);
+    if (index.count != h.size) damaged("its lists have ", index.count, " vectors of ", h.size);
     index.trained = true;
     return index;
   }
 
-  ProductQuantizer quantizer(std::int64_t columns) {
+  ProductQuantizer product_quantizer(std::int64_t columns) {
     const bool residual = get<std::uint8_t>() != 0;
     const auto size = get<std::uint64_t>();
     ProductQuantizer q;
@@ -221,7 +299,7 @@ class IndexReader {
   void read_lists(IvfIndex& index, std::uint64_t count) {
     if (word() != "ilar") damaged("its lists are not in the file");
     const auto lists = get<std::uint64_t>(), size = get<std::uint64_t>();
-    if (lists != count || static_cast<std::int64_t>(size) != index.code_size())
+    if (lists != count || static_cast<std::int64_t>(size) != index.bytes_in_list())
       damaged("has ", lists, " lists of codes of ", size, " bytes");
     std::vector<std::uint64_t> sizes(lists);
     const std::string form = word();
@@ -243,7 +321,7 @@ class IndexReader {
       index.lists[i].ids = numbers<std::int64_t>(sizes[i]);
       for (const std::int64_t id : index.lists[i].ids)
         if (id < 0 || id >= kMostIds) damaged("has a vector of number ", id);
-      index.size += static_cast<std::int64_t>(sizes[i]);
+      index.count += static_cast<std::int64_t>(sizes[i]);
     }
   }
 
@@ -253,8 +331,7 @@ class IndexReader {
       if (r.in != columns) damaged("its transforms do not fit together");
       columns = r.out;
     }
-    const auto* const ivf = std::get_if<IvfIndex>(&index.kind);
-    if ((ivf ? ivf->centres.columns : std::get<FlatIndex>(index.kind).columns) != columns)
+    if (std::visit([](const auto& kind) { return kind.width(); }, index.kind) != columns)
       damaged("its transforms do not fit its vectors");
   }
 
@@ -263,121 +340,8 @@ class IndexReader {
   Bytes rest_;
 };
 
-// --- Writing -------------------------------------------------------------------------------------
-
-class IndexWriterOf {
- public:
-  explicit IndexWriterOf(const std::function<void(Bytes)>& write) : write_(write) {}
-
-  void write(const VectorIndex& index) {
-    const auto* const flat = std::get_if<FlatIndex>(&index.kind);
-    if (!index.rotations.empty()) {
-      word("IxPT");
-      head(index.columns(), index.size(), flat && flat->inner);
-      put(static_cast<std::int32_t>(index.rotations.size()));
-      for (const Rotation& rotation : index.rotations) write_rotation(rotation);
-    }
-    if (flat)
-      write_flat(*flat);
-    else
-      write_ivf(std::get<IvfIndex>(index.kind));
-  }
-
- private:
-  void word(std::string_view text) { write_(as_bytes(text)); }
-  template <class T>
-  void put(T value) {
-    write_(std::as_bytes(std::span<const T, 1>(&value, 1)));
-  }
-  template <class T>
-  void numbers(const std::vector<T>& values) {
-    write_(std::as_bytes(std::span(values)));
-  }
-  template <class T>
-  void list(const std::vector<T>& values) {
-    put(static_cast<std::uint64_t>(values.size()));
-    numbers(values);
-  }
-  void head(std::int64_t columns, std::int64_t size, bool inner) {
-    put(static_cast<std::int32_t>(columns));
-    put(size);
-    put(kUnused);
-    put(kUnused);
-    put(std::uint8_t{1});  // trained
-    put(std::int32_t{inner ? 0 : 1});
-  }
-  void write_rotation(const Rotation& rotation) {
-    word("LTra");
-    put(static_cast<std::uint8_t>(!rotation.bias.empty()));
-    list(rotation.matrix);
-    list(rotation.bias);
-    put(static_cast<std::int32_t>(rotation.in));
-    put(static_cast<std::int32_t>(rotation.out));
-    put(std::uint8_t{1});
-  }
-  void write_flat(const FlatIndex& index) {
-    word(index.inner ? "IxFI" : "IxF2");
-    head(index.columns, std::ssize(index.vectors) / index.columns, index.inner);
-    list(index.vectors);
-  }
-  void write_ivf(const IvfIndex& index) {
-    const std::int64_t columns = index.centres.columns;
-    word(index.quantizer ? "IwPQ" : "IwFl");
-    head(columns, index.size, false);
-    put(static_cast<std::uint64_t>(index.lists.size()));
-    put(static_cast<std::uint64_t>(index.default_lists));
-    if (index.graph) {
-      const Hnsw& g = *index.graph;
-      word("IHNf");
-      head(columns, std::ssize(g.levels), false);
-      list(g.probabilities);
-      list(g.cumulative);
-      list(g.levels);
-      list(g.offsets);
-      list(g.neighbors);
-      for (const std::int32_t number : {g.entry, g.max_level, g.ef_construction, g.ef_search, 1})
-        put(number);
-    }
-    write_flat(index.centres);
-    put(std::uint8_t{0});   // no map of numbers
-    put(std::uint64_t{0});  // in it
-    if (index.quantizer) {
-      put(std::uint8_t{1});
-      put(static_cast<std::uint64_t>(index.quantizer->parts));
-      put(static_cast<std::uint64_t>(index.quantizer->columns));
-      put(static_cast<std::uint64_t>(index.quantizer->parts));
-      put(static_cast<std::uint64_t>(ProductQuantizer::kBits));
-      list(index.quantizer->centres);
-    }
-    write_lists(index);
-  }
-  void write_lists(const IvfIndex& index) {
-    word("ilar");
-    put(static_cast<std::uint64_t>(index.lists.size()));
-    put(static_cast<std::uint64_t>(index.code_size()));
-    std::vector<std::uint64_t> all, some;
-    for (std::size_t i = 0; i < index.lists.size(); ++i) {
-      all.push_back(index.lists[i].ids.size());
-      if (all.back() > 0) some.insert(some.end(), {i, all.back()});
-    }
-    const bool full = some.size() / 2 > index.lists.size() / 2;
-    word(full ? "full" : "sprs");
-    list(full ? all : some);
-    for (const IvfIndex::List& of : index.lists) {
-      numbers(of.codes);
-      numbers(of.ids);
-    }
-  }
-
-  const std::function<void(Bytes)>& write_;
-};
-
 }  // namespace
 
 VectorIndex read_index(const std::string& path) { return IndexReader(path).read(); }
-
-void write_index(const VectorIndex& index, const std::function<void(Bytes)>& write) {
-  IndexWriterOf(write).write(index);
-}
 
 }  // namespace mt

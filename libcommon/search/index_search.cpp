@@ -11,6 +11,7 @@ namespace mt {
 namespace {
 
 constexpr int kCentreIterations = 10, kCodeIterations = 25;
+constexpr std::int64_t kRanged = 100000;                    // vectors that ranges are told of
 constexpr std::int64_t kRows = 256;                         // whose products are in memory at once
 constexpr std::size_t kMostTerms = std::size_t{512} << 20;  // of tables, in memory
 
@@ -100,9 +101,7 @@ FoundVectors FlatIndex::search(std::span<const float> of, std::int64_t count,
       const float* const vector = &here[static_cast<std::size_t>(i * columns)];
       // The distances themselves, without what the difference of large products loses.
       for (auto& [far, id] : ones) {
-        const float* const other = &vectors[static_cast<std::size_t>(id * columns)];
-        far = Nearest::known(inner ? -inner_product(vector, other, columns)
-                                   : squared_distance(vector, other, columns));
+        far = Nearest::known(inner ? -distance(vector, id) : distance(vector, id));
       }
       std::ranges::sort(ones);
       put(found, begin + i, count, ones, inner ? -1.0F : 1.0F);
@@ -111,8 +110,19 @@ FoundVectors FlatIndex::search(std::span<const float> of, std::int64_t count,
   return found;
 }
 
-std::int64_t IvfIndex::code_size() const {
-  return quantizer ? quantizer->parts : centres.columns * static_cast<std::int64_t>(sizeof(float));
+FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& options,
+                                 Products& products) const {
+  const std::int64_t columns = quantizer.columns, rows = std::ssize(of) / columns;
+  FoundVectors found = none(rows, options.count);
+  products.each(rows, [&](std::int64_t row) {
+    Nearest best(options.count);
+    for (std::int64_t id = 0; id < size(); ++id) {
+      const float far = distance(&of[static_cast<std::size_t>(row * columns)], id);
+      if (best.takes(far)) best.add(far, id);
+    }
+    put(found, row, options.count, best.sorted(), 1.0F);
+  });
+  return found;
 }
 
 static std::vector<float> residuals(const IvfIndex& index, std::span<const float> vectors,
@@ -131,12 +141,15 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
       k_means({.centres = std::ssize(lists), .columns = columns, .iterations = kCentreIterations},
               vectors, products);
   if (graph) graph->build(centres.vectors, columns);
-  if (quantizer) {
-    const std::vector<float> some =
-        drawn_rows(vectors, columns, kPointsPerCentre * ProductQuantizer::kCentres, 1234);
-    const std::vector<std::int64_t> of = near(some, 1, {}, products).ids;
-    quantizer->train(residuals(*this, some, of), kCodeIterations, products);
-  }
+  const auto left_of = [&](std::int64_t most) {
+    const std::vector<float> some = drawn_rows(vectors, columns, most, 1234);
+    return residuals(*this, some, near(some, 1, {}, products).ids);
+  };
+  if (auto* const product = std::get_if<ProductQuantizer>(&quantizer))
+    product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres), kCodeIterations,
+                   products);
+  if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
+    scalar->train(left_of(kRanged));
   trained = true;
 }
 
@@ -154,32 +167,107 @@ FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
   return found;
 }
 
-std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
-                                           std::span<const std::int64_t> of,
-                                           Products& products) const {
-  if (quantizer) return quantizer->encode(residuals(*this, vectors, of), products);
-  std::vector<std::uint8_t> codes(vectors.size_bytes());
-  std::memcpy(codes.data(), vectors.data(), codes.size());
-  return codes;
+std::vector<std::uint8_t> IvfIndex::codes_of(std::span<const float> vectors,
+                                             std::span<const std::int64_t> of,
+                                             Products& products) const {
+  if (product()) return product()->encode(residuals(*this, vectors, of), products);
+  if (scalar()) return scalar()->encode(residuals(*this, vectors, of));
+  return centres.encode(vectors, products);
 }
 
 // A code's distance from a vector x is that of x - c - r, with its list's centre c and the
 // quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on neither vector
 // nor code: [lists, parts, 256] of them are made once, where they are not too many.
 void IvfIndex::make_terms(Products& products) {
-  const auto table = static_cast<std::size_t>(quantizer->parts * ProductQuantizer::kCentres);
+  const ProductQuantizer& quantizer_of = *product();
+  const auto table = static_cast<std::size_t>(quantizer_of.parts * ProductQuantizer::kCentres);
   if (!terms.empty() || lists.size() * table > kMostTerms / sizeof(float)) return;
   terms.resize(lists.size() * table);
-  const std::vector<float> zeros(static_cast<std::size_t>(quantizer->columns));
+  const std::vector<float> zeros(static_cast<std::size_t>(quantizer_of.columns));
   std::vector<float> lengths(table);
-  quantizer->fill_table(zeros.data(), false, lengths);
+  quantizer_of.fill_table(zeros.data(), false, lengths);
   products.each(std::ssize(lists), [&](std::int64_t list) {
     const auto here = std::span(terms).subspan(static_cast<std::size_t>(list) * table, table);
-    quantizer->fill_table(&centres.vectors[static_cast<std::size_t>(list * centres.columns)], true,
-                          here);
+    quantizer_of.fill_table(&centres.vectors[static_cast<std::size_t>(list * centres.columns)],
+                            true, here);
     for (std::size_t i = 0; i < table; ++i) here[i] = lengths[i] + 2 * here[i];
   });
 }
+
+namespace {
+
+// One vector's way through an index's lists.
+class Visit {
+ public:
+  Visit(const IvfIndex& index, const float* vector, std::int64_t count)
+      : index_(index),
+        vector_(vector),
+        columns_(index.centres.columns),
+        bytes_(static_cast<std::size_t>(index.bytes_in_list())),
+        best_(count),
+        residual_(static_cast<std::size_t>(columns_)),
+        other_(residual_.size()) {
+    if (!index.product()) return;
+    products_with_.resize(bytes_ * ProductQuantizer::kCentres);
+    table_.resize(products_with_.size());
+    index.product()->fill_table(vector, true, products_with_);
+  }
+
+  // `far`: its centre's distance.
+  void look_through(std::size_t number, float far) {
+    const IvfIndex::List& list = index_.lists[number];
+    if (list.ids.empty()) return;
+    if (index_.product()) return look_up(list, fill_table(number, far));
+    const ScalarQuantizer* const scalar = index_.scalar();
+    const float* const from = scalar ? residual(number) : vector_;
+    for (std::size_t j = 0; j < list.ids.size(); ++j) {
+      if (scalar)
+        scalar->decode(&list.codes[j * bytes_], other_.data());
+      else
+        std::memcpy(other_.data(), &list.codes[j * bytes_], bytes_);
+      add(squared_distance(from, other_.data(), columns_), list.ids[j]);
+    }
+  }
+
+  Nearest& best() { return best_; }
+
+ private:
+  void add(float far, std::int64_t id) {
+    if (best_.takes(far)) best_.add(far, id);
+  }
+  const float* residual(std::size_t number) {
+    for (std::size_t c = 0; c < residual_.size(); ++c)
+      residual_[c] = vector_[c] - index_.centres.vectors[number * residual_.size() + c];
+    return residual_.data();
+  }
+  // Of distances of codes' parts; returns what all codes of the list have besides.
+  float fill_table(std::size_t number, float far) {
+    if (index_.terms.empty()) {
+      index_.product()->fill_table(residual(number), false, table_);
+      return 0;
+    }
+    const float* const term = &index_.terms[number * table_.size()];
+    for (std::size_t t = 0; t < table_.size(); ++t) table_[t] = term[t] - 2 * products_with_[t];
+    return far;
+  }
+  void look_up(const IvfIndex::List& list, float begin) {
+    const std::uint8_t* code = list.codes.data();
+    for (std::size_t j = 0; j < list.ids.size(); ++j, code += bytes_) {
+      float far = begin;
+      for (std::size_t p = 0; p < bytes_; ++p) far += table_[p * 256 + code[p]];
+      add(far, list.ids[j]);
+    }
+  }
+
+  const IvfIndex& index_;
+  const float* vector_;
+  std::int64_t columns_;
+  std::size_t bytes_;
+  Nearest best_;
+  std::vector<float> residual_, other_, products_with_, table_;
+};
+
+}  // namespace
 
 FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& options,
                               Products& products) {
@@ -187,51 +275,15 @@ FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& opti
   const std::int64_t visited = std::min(options.lists.value_or(default_lists), std::ssize(lists));
   const FoundVectors coarse = near(of, visited, options.ef_search, products);
   FoundVectors found = none(rows, options.count);
-  if (quantizer) make_terms(products);
-  const auto parts = static_cast<std::size_t>(code_size());
+  if (product()) make_terms(products);
   products.each(rows, [&](std::int64_t row) {
-    const float* const vector = &of[static_cast<std::size_t>(row * columns)];
-    Nearest best(options.count);
-    std::vector<float> products_with, table;
-    if (quantizer) {
-      products_with.resize(parts * ProductQuantizer::kCentres);
-      table.resize(products_with.size());
-      quantizer->fill_table(vector, true, products_with);
-    }
-    std::vector<float> residual(static_cast<std::size_t>(columns));
+    Visit visit(*this, &of[static_cast<std::size_t>(row * columns)], options.count);
     for (std::int64_t i = 0; i < visited; ++i) {
       const auto at = static_cast<std::size_t>(row * visited + i);
       if (coarse.ids[at] < 0) break;
-      const auto number = static_cast<std::size_t>(coarse.ids[at]);
-      const List& list = lists[number];
-      if (list.ids.empty()) continue;
-      if (!quantizer) {
-        std::vector<float> other(static_cast<std::size_t>(columns));
-        for (std::size_t j = 0; j < list.ids.size(); ++j) {
-          std::memcpy(other.data(), &list.codes[j * parts], parts);
-          const float far = squared_distance(vector, other.data(), columns);
-          if (best.takes(far)) best.add(far, list.ids[j]);
-        }
-        continue;
-      }
-      float begin = 0;
-      if (terms.empty()) {
-        for (std::size_t c = 0; c < residual.size(); ++c)
-          residual[c] = vector[c] - centres.vectors[number * residual.size() + c];
-        quantizer->fill_table(residual.data(), false, table);
-      } else {
-        begin = coarse.distances[at];
-        const float* const term = &terms[number * table.size()];
-        for (std::size_t t = 0; t < table.size(); ++t) table[t] = term[t] - 2 * products_with[t];
-      }
-      const std::uint8_t* code = list.codes.data();
-      for (std::size_t j = 0; j < list.ids.size(); ++j, code += parts) {
-        float far = begin;
-        for (std::size_t p = 0; p < parts; ++p) far += table[p * 256 + code[p]];
-        if (best.takes(far)) best.add(far, list.ids[j]);
-      }
+      visit.look_through(static_cast<std::size_t>(coarse.ids[at]), coarse.distances[at]);
     }
-    put(found, row, options.count, best.sorted(), 1.0F);
+    put(found, row, options.count, visit.best().sorted(), 1.0F);
   });
   return found;
 }

@@ -8,6 +8,10 @@
 namespace mt {
 namespace {
 
+constexpr const char* kGrammar =
+    "[PCAd,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, SQ8, SQ6, SQ4, "
+    "SQfp16, SQbf16 or, in lists, PQm";
+
 class Reader {
  public:
   Reader(const std::string& option, const std::string& text, std::int64_t columns)
@@ -15,44 +19,82 @@ class Reader {
 
   VectorIndex read() {
     VectorIndex index;
-    if (take("OPQ")) {
-      Rotation rotation{.in = columns_, .out = columns_, .parts = number()};
-      if (take("_")) rotation.out = number();
-      if (rotation.in > 0 && rotation.out > rotation.in)
-        refuse("expected at most the ", rotation.in, " columns of its vectors behind OPQ");
-      columns_ = rotation.out;
-      divides(rotation.parts);
-      index.rotations.push_back(rotation);
+    const std::int64_t columns = columns_;
+    while (rest_.starts_with("OPQ") || rest_.starts_with("PCA")) {
+      index.rotations.push_back(rotation());
       expect(",");
     }
-    if (take("IVF")) {
-      IvfIndex ivf;
-      ivf.lists.resize(static_cast<std::size_t>(number()));
-      ivf.centres.columns = columns_;
-      if (take("_HNSW")) {
-        const std::int64_t links = number();
-        if (links < 2) refuse("expected HNSW with at least 2 links");
-        ivf.graph.emplace(links);
-      }
-      expect(",");
-      if (take("PQ")) {
-        ivf.quantizer = {.columns = columns_, .parts = number()};
-        divides(ivf.quantizer->parts);
-        if (take("x") && number() != ProductQuantizer::kBits)
-          refuse("expected codes of ", ProductQuantizer::kBits, " bits");
-      } else {
-        expect("Flat");
-      }
-      index.kind = std::move(ivf);
-    } else {
-      expect("Flat");
-      index.kind = FlatIndex{.columns = columns_};
+    if (take("IVF"))
+      index.kind = ivf();
+    else if (const auto scalar = scalar_codes())
+      index.kind = ScalarIndex{.quantizer = *scalar};
+    else
+      index.kind = flat();
+    columns_ = columns;
+    if (take(",RFlat")) {
+      index.refinement.emplace(FlatIndex{.columns = columns});
+    } else if (take(",Refine(")) {
+      if (const auto scalar = scalar_codes())
+        index.refinement.emplace(ScalarIndex{.quantizer = *scalar});
+      else
+        index.refinement.emplace(flat());
+      expect(")");
     }
     if (!rest_.empty()) expect("nothing");
     return index;
   }
 
  private:
+  Rotation rotation() {
+    Rotation rotation{.in = columns_, .out = columns_};
+    if (take("OPQ")) {
+      rotation.parts = number();
+      if (take("_")) rotation.out = number();
+    } else {
+      take("PCA");
+      if (take("W")) rotation.power = -0.5F;
+      rotation.turned = take("R");
+      rotation.out = number();
+    }
+    if (rotation.in > 0 && rotation.out > rotation.in)
+      refuse("expected at most the ", rotation.in, " columns of its vectors behind ",
+             rotation.parts > 0 ? "OPQ" : "PCA");
+    columns_ = rotation.out;
+    if (rotation.parts > 0) divides(rotation.parts);
+    return rotation;
+  }
+  IvfIndex ivf() {
+    IvfIndex ivf;
+    ivf.lists.resize(static_cast<std::size_t>(number()));
+    ivf.centres.columns = columns_;
+    if (take("_HNSW")) {
+      const std::int64_t links = number();
+      if (links < 2) refuse("expected HNSW with at least 2 links");
+      ivf.graph.emplace(links);
+    }
+    expect(",");
+    if (take("PQ")) {
+      const std::int64_t parts = number();
+      ivf.quantizer = ProductQuantizer{.columns = columns_, .parts = parts};
+      divides(parts);
+      if (take("x") && number() != ProductQuantizer::kBits)
+        refuse("expected codes of ", ProductQuantizer::kBits, " bits");
+    } else if (const auto scalar = scalar_codes()) {
+      ivf.quantizer = *scalar;
+    } else {
+      expect("Flat");
+    }
+    return ivf;
+  }
+  FlatIndex flat() {
+    expect("Flat");
+    return {.columns = columns_};
+  }
+  std::optional<ScalarQuantizer> scalar_codes() {
+    for (const auto& [name, kind] : ScalarQuantizer::kNames)
+      if (take(name)) return ScalarQuantizer{.kind = kind, .columns = columns_};
+    return {};
+  }
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     fail(Exit::usage, option_, " ", text_, ": ", parts...);
@@ -63,9 +105,7 @@ class Reader {
     return true;
   }
   void expect(std::string_view word) {
-    if (!take(word))
-      refuse("expected [OPQm[_d],]Flat or [OPQm[_d],]IVFn[_HNSWm],Flat or ...,PQm, not \"", rest_,
-             '"');
+    if (!take(word)) refuse("expected ", kGrammar, ", not \"", rest_, '"');
   }
   std::int64_t number() {
     constexpr std::int64_t kMost = 1 << 26;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <numeric>
 
 #include "base/random.h"
 #include "search/kmeans.h"
@@ -11,7 +13,8 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kMostVectors = 65536;
+constexpr std::int64_t kMostVectors = 65536;   // for a product quantizer
+constexpr std::int64_t kMostOfAColumn = 1000;  // for components, as many for each column
 constexpr int kRounds = 50, kFirstIterations = 40, kIterations = 4;
 constexpr std::uint64_t kSeed = 12345;
 constexpr std::uint32_t kPurpose = 0x6F7071;
@@ -131,13 +134,16 @@ Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns
   return result;
 }
 
-void centre(std::vector<float>& vectors, std::int64_t columns) {
-  std::vector<double> sums(static_cast<std::size_t>(columns));
+// Takes the mean from all, and returns it.
+std::vector<double> centre(std::vector<float>& vectors, std::int64_t columns) {
+  std::vector<double> means(static_cast<std::size_t>(columns));
   for (std::size_t i = 0; i < vectors.size(); ++i)
-    sums[i % sums.size()] += static_cast<double>(vectors[i]);
-  const auto count = static_cast<double>(vectors.size() / sums.size());
+    means[i % means.size()] += static_cast<double>(vectors[i]);
+  const auto count = static_cast<double>(vectors.size() / means.size());
+  for (double& mean : means) mean /= count;
   for (std::size_t i = 0; i < vectors.size(); ++i)
-    vectors[i] -= static_cast<float>(sums[i % sums.size()] / count);
+    vectors[i] -= static_cast<float>(means[i % means.size()]);
+  return means;
 }
 
 std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::int64_t columns) {
@@ -157,7 +163,18 @@ std::vector<float> Rotation::apply(std::span<const float> vectors, Products& pro
   return result;
 }
 
+std::int64_t Rotation::fewest_vectors() const {
+  return parts > 0 ? ProductQuantizer::kCentres : out + 1;
+}
+
 void Rotation::train(std::span<const float> vectors, Products& products) {
+  if (parts > 0)
+    train_for_parts(vectors, products);
+  else
+    train_components(vectors, products);
+}
+
+void Rotation::train_for_parts(std::span<const float> vectors, Products& products) {
   std::vector<float> points = drawn_rows(vectors, in, kMostVectors, kSeed);
   centre(points, in);
   const std::int64_t count = std::ssize(points) / in;
@@ -175,6 +192,42 @@ void Rotation::train(std::span<const float> vectors, Products& products) {
     now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now);
   }
   matrix.assign(now.begin(), now.end());
+}
+
+void Rotation::train_components(std::span<const float> vectors, Products& products) {
+  std::vector<float> points = drawn_rows(vectors, in, kMostOfAColumn * in, kSeed);
+  const std::vector<double> means = centre(points, in);
+  const std::int64_t count = std::ssize(points) / in;
+  const std::vector<float> columns_of = transposed(points, count, in);
+  const std::vector<float> covariance = products.dot(columns_of, columns_of, count);
+  Matrix vectors_of;
+  const std::vector<double> variances =
+      eigen(Matrix(covariance.begin(), covariance.end()), in, vectors_of);
+  std::vector<std::int64_t> order(variances.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](std::int64_t i) { return variances[static_cast<std::size_t>(i)]; });
+  Matrix components(static_cast<std::size_t>(out * in));
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::int64_t from = order[static_cast<std::size_t>(i)];
+    // faiss's sums of squares, which no count divides.
+    const double factor =
+        std::pow(variances[static_cast<std::size_t>(from)], static_cast<double>(power));
+    for (std::int64_t c = 0; c < in; ++c)
+      row_of(components, i, in)[c] = factor * row_of(vectors_of, from, in)[c];
+  }
+  if (turned) {
+    Matrix turn = drawn_matrix(out, out), all(components.size());
+    make_orthonormal(turn, out, out, drawn_matrix(out, out));
+    for (std::int64_t i = 0; i < out; ++i)
+      for (std::int64_t k = 0; k < out; ++k)
+        for (std::int64_t c = 0; c < in; ++c)
+          row_of(all, i, in)[c] += row_of(turn, i, out)[k] * row_of(components, k, in)[c];
+    components = std::move(all);
+  }
+  for (std::int64_t i = 0; i < out; ++i)
+    bias.push_back(static_cast<float>(-dot(row_of(components, i, in), means.data(), in)));
+  matrix.assign(components.begin(), components.end());
 }
 
 }  // namespace mt

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -79,7 +80,8 @@ TEST_P(FaissIndex, IsReadAndWrittenAgainByteForByte) {
   EXPECT_TRUE(index.trained());
   EXPECT_EQ(index.columns(), kColumns);
   EXPECT_EQ(index.size(), Golden(GetParam()).count);
-  if (std::string(GetParam()) != "pca") {  // which is written as any matrix
+  const std::string name = GetParam();
+  if (name != "pca" && name != "whitened") {  // which are written as any matrix
     EXPECT_EQ(bytes_of(index), read_file(path));
   }
 }
@@ -139,7 +141,8 @@ TEST_P(FaissIndex, OnesThatAreCutOrChangedAreNone) {
 
 INSTANTIATE_TEST_SUITE_P(, FaissIndex,
                          testing::Values("flat", "inner", "lists", "sparse", "codes", "opq",
-                                         "graph", "pca"),
+                                         "graph", "pca", "scalars", "half", "brain", "residuals",
+                                         "whitened", "refined", "finer"),
                          [](const auto& of) { return std::string(of.param); });
 
 // Of the ten that are nearest, how many are found.
@@ -161,7 +164,7 @@ double recall(VectorIndex& index, std::int64_t lists, Products& products) {
 VectorIndex trained(const std::string& string, Products& products) {
   VectorIndex index = make_index("--index", string, kColumns);
   const std::vector<float> all = vectors(0, 2000);
-  EXPECT_EQ(index.trained(), string == "Flat");
+  EXPECT_EQ(index.trained(), string == "Flat" || string == "SQfp16");
   index.train(all, products);
   EXPECT_TRUE(index.trained());
   const std::vector<std::uint8_t> codes = index.encode(all, products);
@@ -187,6 +190,79 @@ TEST(VectorIndex, FindsWhatIsNear) {
   EXPECT_GT(of("OPQ4_8,IVF16_HNSW4,PQ4", 16), 0.316);
 }
 
+// faiss-cpu 1.15.1 finds as many, to the second digit.
+TEST(VectorIndex, FindsWhatIsNearByCodesOfNumbers) {
+  Products products(2);
+  const auto of = [&](const std::string& string, std::int64_t lists) {
+    VectorIndex index = trained(string, products);
+    return recall(index, lists, products);
+  };
+  EXPECT_GT(of("SQfp16", 1), 0.99);
+  EXPECT_GT(of("SQ8", 1), 0.97);
+  EXPECT_GT(of("SQ6", 1), 0.90);
+  EXPECT_GT(of("IVF16,SQ4", 16), 0.9);
+  EXPECT_GT(of("PCA8,Flat", 1), 0.3);
+  EXPECT_GT(of("PCAR8,SQ8", 1), 0.3);
+}
+
+// The bits that faiss-cpu 1.15.1 makes of these, ties among them.
+TEST(ScalarQuantizer, RoundsToHalvesAsFaissDoes) {
+  const std::vector<float> numbers = {0x1.002p0F, 0x1.006p0F, 2049,  -2051, 0x1.002008p0F, 0x1p-25F,
+                                      0x3p-25F,   0x5p-25F,   65519, 65520, -0x1.81p-3F,   0};
+  ScalarQuantizer quantizer{.kind = ScalarQuantizer::Kind::fp16, .columns = std::ssize(numbers)};
+  const std::vector<std::uint8_t> codes = quantizer.encode(numbers);
+  std::vector<std::uint16_t> bits(numbers.size());
+  std::memcpy(bits.data(), codes.data(), codes.size());
+  EXPECT_EQ(bits, (std::vector<std::uint16_t>{15361, 15362, 26625, 59394, 15361, 1, 2, 3, 31743,
+                                              31744, 45572, 0}));
+}
+
+TEST(VectorIndex, IsRefinedByFinerCodes) {
+  Products products(2);
+  for (const char* string : {"IVF16,PQ4,RFlat", "PCA4,SQ4,Refine(SQfp16)"}) {
+    VectorIndex index = trained(string, products);
+    const double once = recall(index, 16, products);
+    index.refinement->factor = 20;
+    EXPECT_GT(recall(index, 16, products), std::max(0.9, once + 0.1)) << string;
+    index.refinement->factor = 200;  // all of them
+    EXPECT_GT(recall(index, 16, products), 0.99) << string;
+  }
+}
+
+// Components of what vectors have most of keep all distances when they are all kept, and squares of
+// whitened ones have the sum 1, as faiss's.
+TEST(VectorIndex, HasPrincipalComponents) {
+  Products products(1);
+  const std::vector<float> all = vectors(0, 600);
+  for (const char* string : {"PCA16,Flat", "PCAR16,Flat", "PCAW8,Flat", "PCAWR8,Flat"}) {
+    VectorIndex index = make_index("--index", string, kColumns);
+    index.train(all, products);
+    const Rotation& rotation = index.rotations.front();
+    const std::vector<float> turned = rotation.apply(all, products);
+    if (rotation.out == kColumns) {
+      const float before = squared_distance(&all[0], &all[160], kColumns);
+      EXPECT_NEAR(squared_distance(&turned[0], &turned[160], kColumns), before, 1e-5) << string;
+      continue;
+    }
+    for (std::int64_t i = 0; i < rotation.out; ++i) {
+      double sum = 0, squares = 0;
+      for (std::size_t at = static_cast<std::size_t>(i); at < turned.size(); at += 8) {
+        sum += static_cast<double>(turned[at]);
+        squares += static_cast<double>(turned[at] * turned[at]);
+      }
+      EXPECT_NEAR(sum / 600, 0, 1e-4) << string << " " << i;
+      EXPECT_NEAR(squares, 1, 1e-3) << string << " " << i;
+    }
+  }
+  VectorIndex index = make_index("--index", "PCA8,Flat", kColumns);
+  index.train(all, products);
+  const std::vector<float> turned = index.rotations.front().apply(all, products);
+  std::vector<double> variances(8);
+  for (std::size_t at = 0; at < turned.size(); ++at)
+    variances[at % 8] += static_cast<double>(turned[at] * turned[at]);
+  EXPECT_TRUE(std::ranges::is_sorted(variances, std::greater()));
+}
+
 TEST(VectorIndex, DoesNotDependOnThreads) {
   Products one(1), two(2);
   const std::string string = "OPQ2_8,IVF4_HNSW4,PQ2";
@@ -194,7 +270,8 @@ TEST(VectorIndex, DoesNotDependOnThreads) {
 }
 
 TEST(VectorIndex, PartsMakeTheWholeWhenTheyAreMerged) {
-  for (const char* string : {"Flat", "IVF8,Flat", "IVF8_HNSW4,PQ4"}) {
+  for (const char* string : {"Flat", "IVF8,Flat", "IVF8_HNSW4,PQ4", "SQ8", "IVF8,SQ6", "SQ4,RFlat",
+                             "IVF8,SQ4,Refine(SQ8)"}) {
     Products products(1);
     VectorIndex empty = make_index("--index-str", string, kColumns);
     empty.train(vectors(0, 400), products);
@@ -235,9 +312,14 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   const auto of = [](const std::string& string) {
     return error_of([&] { make_index("--index", string, kColumns); });
   };
-  EXPECT_EQ(of("IVF4,SQ8"),
-            "64 --index IVF4,SQ8: expected [OPQm[_d],]Flat or [OPQm[_d],]IVFn[_HNSWm],Flat or "
-            "...,PQm, not \"SQ8\"");
+  const std::string expected =
+      "expected [PCAd,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, "
+      "SQ8, SQ6, SQ4, SQfp16, SQbf16 or, in lists, PQm, not ";
+  EXPECT_EQ(of("IVF4,LSH"), "64 --index IVF4,LSH: " + expected + "\"LSH\"");
+  EXPECT_EQ(of("SQ8_direct"), "64 --index SQ8_direct: " + expected + "\"_direct\"");
+  EXPECT_EQ(of("PQ4"), "64 --index PQ4: " + expected + "\"PQ4\"");
+  EXPECT_EQ(of("PCA32,Flat"),
+            "64 --index PCA32,Flat: expected at most the 16 columns of its vectors behind PCA");
   EXPECT_EQ(of("IVF4,PQ3"), "64 --index IVF4,PQ3: 16 columns have no 3 equal parts");
   EXPECT_EQ(
       of("OPQ4_32,IVF4,PQ4"),
@@ -251,6 +333,9 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   VectorIndex index = make_index("--index", "IVF64,Flat", kColumns);
   EXPECT_EQ(error_of([&] { index.train(vectors(0, 63), products); }),
             "78 an index of 64 lists is trained on at least 64 vectors; there are 63");
+  index = make_index("--index", "PCA8,SQ8", kColumns);
+  EXPECT_EQ(error_of([&] { index.train(vectors(0, 8), products); }),
+            "78 an index is trained on at least 9 vectors; there are 8");
 }
 
 }  // namespace

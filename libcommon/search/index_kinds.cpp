@@ -1,0 +1,131 @@
+// What vector_index.h's kinds keep of vectors, and how they are put together.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "search/vector_index.h"
+
+namespace mt {
+
+std::vector<std::uint8_t> FlatIndex::encode(std::span<const float> of, Products&) const {
+  std::vector<std::uint8_t> codes(of.size_bytes());
+  std::memcpy(codes.data(), of.data(), codes.size());
+  return codes;
+}
+
+void FlatIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t) {
+  const std::size_t before = vectors.size();
+  vectors.resize(before + codes.size() / sizeof(float));
+  std::memcpy(vectors.data() + before, codes.data(), codes.size());
+}
+
+bool FlatIndex::merge(const FlatIndex& other) {
+  if (columns != other.columns || inner != other.inner) return false;
+  vectors.insert(vectors.end(), other.vectors.begin(), other.vectors.end());
+  return true;
+}
+
+float FlatIndex::distance(const float* vector, std::int64_t id) const {
+  const float* const other = &vectors[static_cast<std::size_t>(id * columns)];
+  return inner ? inner_product(vector, other, columns) : squared_distance(vector, other, columns);
+}
+
+void ScalarIndex::train(std::span<const float> vectors, Products&) { quantizer.train(vectors); }
+
+std::vector<std::uint8_t> ScalarIndex::encode(std::span<const float> vectors, Products&) const {
+  return quantizer.encode(vectors);
+}
+
+void ScalarIndex::add_codes(std::span<const std::uint8_t> more, std::int64_t) {
+  codes.insert(codes.end(), more.begin(), more.end());
+}
+
+bool ScalarIndex::merge(const ScalarIndex& other) {
+  if (quantizer != other.quantizer) return false;
+  codes.insert(codes.end(), other.codes.begin(), other.codes.end());
+  return true;
+}
+
+float ScalarIndex::distance(const float* vector, std::int64_t id) const {
+  std::vector<float> other(static_cast<std::size_t>(quantizer.columns));
+  quantizer.decode(&codes[static_cast<std::size_t>(id * code_size())], other.data());
+  return squared_distance(vector, other.data(), quantizer.columns);
+}
+
+std::int64_t IvfIndex::next_id() const {
+  std::int64_t next = 0;
+  for (const List& list : lists)
+    for (const std::int64_t id : list.ids) next = std::max(next, id + 1);
+  return next;
+}
+
+std::int64_t IvfIndex::fewest_vectors() const {
+  return std::max(std::ssize(lists), product() ? ProductQuantizer::kCentres : 1);
+}
+
+std::int64_t IvfIndex::bytes_in_list() const {
+  if (product()) return product()->parts;
+  return scalar() ? scalar()->code_size() : centres.code_size();
+}
+
+// Of the number of a list.
+static std::int64_t bytes_of_list(const IvfIndex& index) {
+  std::int64_t bytes = 0;
+  for (auto most = index.lists.size() - 1; most > 0; most >>= 8) ++bytes;
+  return bytes;
+}
+
+std::int64_t IvfIndex::code_size() const { return bytes_of_list(*this) + bytes_in_list(); }
+
+std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
+                                           Products& products) const {
+  const std::int64_t size = bytes_in_list(), bytes = bytes_of_list(*this);
+  const std::vector<std::int64_t> of = near(vectors, 1, {}, products).ids;
+  const std::vector<std::uint8_t> codes = codes_of(vectors, of, products);
+  std::vector<std::uint8_t> result;
+  for (std::int64_t i = 0; i < std::ssize(of); ++i) {
+    for (std::int64_t byte = 0; byte < bytes; ++byte)
+      result.push_back(static_cast<std::uint8_t>(of[static_cast<std::size_t>(i)] >> (8 * byte)));
+    result.insert(result.end(), codes.begin() + i * size, codes.begin() + (i + 1) * size);
+  }
+  return result;
+}
+
+void IvfIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first) {
+  const std::int64_t bytes = bytes_of_list(*this), each = code_size();
+  for (std::int64_t i = 0; i < std::ssize(codes) / each; ++i) {
+    const auto code = codes.begin() + i * each;
+    std::uint64_t list = 0;
+    for (std::int64_t byte = 0; byte < bytes; ++byte)
+      list |= static_cast<std::uint64_t>(code[byte]) << (8 * byte);
+    if (list >= lists.size())
+      fail(Exit::bad_data, "code of vector ", first + i, ": list ", list, " of ", lists.size());
+    lists[list].codes.insert(lists[list].codes.end(), code + bytes, code + each);
+    lists[list].ids.push_back(first + i);
+    ++count;
+  }
+}
+
+bool IvfIndex::merge(const IvfIndex& other) {
+  const auto same_codes = [&] {
+    if (quantizer.index() != other.quantizer.index()) return false;
+    if (product())
+      return product()->parts == other.product()->parts &&
+             product()->centres == other.product()->centres;
+    return !scalar() || *scalar() == *other.scalar();
+  };
+  if (centres.columns != other.centres.columns || centres.vectors != other.centres.vectors ||
+      graph.has_value() != other.graph.has_value() || !same_codes())
+    return false;
+  const std::int64_t next = next_id();
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    List& to = lists[i];
+    const List& more = other.lists[i];
+    to.codes.insert(to.codes.end(), more.codes.begin(), more.codes.end());
+    for (const std::int64_t id : more.ids) to.ids.push_back(next + id);
+  }
+  count += other.count;
+  return true;
+}
+
+}  // namespace mt

@@ -1,0 +1,118 @@
+#include "search/scalar_quantizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/half.h"
+
+namespace mt {
+namespace {
+
+// The first bit of a number's code in that of its vector, and how many.
+struct Place {
+  std::size_t byte;
+  unsigned shift, bits;
+};
+
+Place place_of(std::int64_t column, std::int64_t bits) {
+  const std::int64_t first = column * bits;
+  return {static_cast<std::size_t>(first / 8), static_cast<unsigned>(first % 8),
+          static_cast<unsigned>(bits)};
+}
+
+void put(std::uint8_t* code, const Place& place, unsigned value) {
+  const unsigned shifted = value << place.shift;
+  code[place.byte] = static_cast<std::uint8_t>(code[place.byte] | (shifted & 0xff));
+  if (place.shift + place.bits > 8)
+    code[place.byte + 1] = static_cast<std::uint8_t>(code[place.byte + 1] | shifted >> 8);
+}
+
+unsigned get(const std::uint8_t* code, const Place& place) {
+  unsigned word = code[place.byte];
+  if (place.shift + place.bits > 8) word |= static_cast<unsigned>(code[place.byte + 1]) << 8;
+  return word >> place.shift & ((1U << place.bits) - 1);
+}
+
+// faiss rounds ties away from zero, of both kinds.
+std::uint16_t brain_bits(float x) {
+  return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + 0x8000) >> 16);
+}
+
+std::uint16_t half_bits(float x) {
+  const Fp16 half(x);
+  Fp16 more;
+  more.bits = static_cast<std::uint16_t>(half.bits + 1);
+  const float far = std::abs(x), less = std::abs(static_cast<float>(half));
+  const bool is_tie = far > less && far - less == std::abs(static_cast<float>(more)) - far;
+  return is_tie ? more.bits : half.bits;
+}
+
+float float_of(std::uint16_t bits, bool brain) {
+  if (brain) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  Fp16 half;
+  half.bits = bits;
+  return static_cast<float>(half);
+}
+
+}  // namespace
+
+std::int64_t ScalarQuantizer::bits() const {
+  return kind == Kind::bits8 ? 8 : kind == Kind::bits6 ? 6 : kind == Kind::bits4 ? 4 : 16;
+}
+
+void ScalarQuantizer::train(std::span<const float> vectors) {
+  if (!has_ranges()) return;
+  const auto count = static_cast<std::size_t>(columns);
+  std::vector<float> low(vectors.begin(), vectors.begin() + columns), high = low;
+  for (std::size_t i = count; i < vectors.size(); ++i) {
+    low[i % count] = std::min(low[i % count], vectors[i]);
+    high[i % count] = std::max(high[i % count], vectors[i]);
+  }
+  for (std::size_t i = 0; i < count; ++i) high[i] -= low[i];
+  ranges = std::move(low);
+  ranges.insert(ranges.end(), high.begin(), high.end());
+}
+
+std::vector<std::uint8_t> ScalarQuantizer::encode(std::span<const float> vectors) const {
+  const auto count = static_cast<std::size_t>(columns),
+             size = static_cast<std::size_t>(code_size());
+  std::vector<std::uint8_t> codes(vectors.size() / count * size);
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    std::uint8_t* const code = &codes[i / count * size];
+    const std::size_t column = i % count;
+    if (!has_ranges()) {
+      const std::uint16_t half =
+          kind == Kind::bf16 ? brain_bits(vectors[i]) : half_bits(vectors[i]);
+      std::memcpy(code + 2 * column, &half, sizeof half);
+      continue;
+    }
+    const float low = ranges[column], width = ranges[count + column];
+    const float at = width == 0 ? 0 : (vectors[i] - low) / width;
+    const auto most = static_cast<float>((1 << bits()) - 1);
+    put(code, place_of(static_cast<std::int64_t>(column), bits()),
+        at > 0 ? static_cast<unsigned>(most * std::min(at, 1.0F)) : 0);
+  }
+  return codes;
+}
+
+void ScalarQuantizer::decode(const std::uint8_t* code, float* vector) const {
+  const auto count = static_cast<std::size_t>(columns);
+  if (!has_ranges()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint16_t half;
+      std::memcpy(&half, code + 2 * i, sizeof half);
+      vector[i] = float_of(half, kind == Kind::bf16);
+    }
+    return;
+  }
+  const std::int64_t each = bits();
+  const auto most = static_cast<float>((1 << each) - 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const unsigned number = get(code, place_of(static_cast<std::int64_t>(i), each));
+    vector[i] = ranges[i] + ranges[count + i] * ((static_cast<float>(number) + 0.5F) / most);
+  }
+}
+
+}  // namespace mt
