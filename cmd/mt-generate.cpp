@@ -19,6 +19,7 @@
 #include "infer/embed.h"
 #include "infer/generate.h"
 #include "infer/talk.h"
+#include "retro/neighbor_lookup.h"
 #include "serve/bench.h"
 #include "serve/client.h"
 #include "serve/serve.h"
@@ -165,9 +166,15 @@ static void run(mt::CommandLine& cl) {
   cl.first_run({"--load", "--num-tokens", "--num-samples", "--temperature", "--top-k", "--top-p",
                 "--seed", "--device", "--json"});
   options.add_to(cl);
+  mt::NeighborLookupOptions lookup;
+  lookup.add_to(cl);
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
+  if (lookup.complete(cl, options.compute, options.session.limits.threads))
+    options.open_neighbors = [&](const mt::LoadedModel& retro) {
+      return mt::open_neighbor_lookup(lookup, retro);
+    };
   const std::uint64_t total = completions(options);
   // Nothing is drawn where completions are read, or prompts perhaps typed.
   const bool talks = total == 0 || ::isatty(STDOUT_FILENO) == 1;

@@ -94,6 +94,13 @@ void generate(GenerateOptions o, const Session::Print& print) {
   if (loaded.start_token && o.completion.options.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");
+  std::unique_ptr<NeighborSource> neighbors;
+  if (o.open_neighbors) {
+    if (loaded.model->config().family != ModelFamily::retro)
+      fail(Exit::bad_config, "--retro-project-dir: ", loaded.path, " is no Retro");
+    neighbors = o.open_neighbors(loaded);
+    o.session.neighbors = neighbors.get();
+  }
   const CompletionModel about = completion_model(loaded);
   GrammarCache grammars(about);
   const ChatPrompts chat(about.tokenizer, loaded.chat_files, loaded.path, o.chat,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct GenerateOptions {
   SessionOptions session;
   ChatOptions chat;
   std::function<void(const std::string&)> warn = {};  // takes what is to be told of the model
+  // Where a Retro's neighbours are looked up, if they are.
+  std::function<std::unique_ptr<NeighborSource>(const LoadedModel&)> open_neighbors = {};
 
   void add_to(CommandLine& cl);
 };

@@ -12,11 +12,13 @@ static PassSize size_of(const ModelConfig& config, std::int64_t length) {
   return {.sequences = 1, .length = length, .rows = 1, .read = config.neighbor_tokens(length)};
 }
 
-RetroEngine::RetroEngine(const Model& model, const CompletionModel& about, int threads)
+RetroEngine::RetroEngine(const Model& model, const CompletionModel& about, int threads,
+                         NeighborSource* source)
     : model_(model),
       about_(about),
       stream_(model.table().device(), threads),
-      pass_(model, stream_, about.vocab_size) {
+      pass_(model, stream_, about.vocab_size),
+      source_(source) {
   pass_.reserve([&](Pass& pass) {
     pass.input(size_of(model_.config(), max_tokens()));
     pass.on_host(pass.logits());
@@ -25,7 +27,16 @@ RetroEngine::RetroEngine(const Model& model, const CompletionModel& about, int t
 
 std::int64_t RetroEngine::max_tokens() const { return model_.config().max_position_embeddings; }
 
-void RetroEngine::start(Completion& completion, std::span<const std::string> neighbors) {
+void RetroEngine::start(Completion& completion, std::span<const std::string> neighbors,
+                        Retrieved& retrieved) {
+  const bool looks = neighbors.empty() && source_ != nullptr;
+  if (!looks) give(neighbors);
+  retrieved_ = looks ? &retrieved : nullptr;
+  first_ = 0;
+  if (completion.finish() == Completion::Finish::none) completion_ = &completion;
+}
+
+void RetroEngine::give(std::span<const std::string> neighbors) {
   const ModelConfig& config = model_.config();
   if (neighbors.empty() || std::ssize(neighbors) > config.retro_num_neighbors)
     fail(Exit::bad_data, neighbors.size(), " neighbours; a Retro continues a text beside 1 to ",
@@ -42,11 +53,25 @@ void RetroEngine::start(Completion& completion, std::span<const std::string> nei
     ids.resize(static_cast<std::size_t>(config.retrieved_length()), about_.tokenizer.eod());
     neighbors_.insert(neighbors_.end(), ids.begin(), ids.end());
   }
-  first_ = 0;
-  if (completion.finish() == Completion::Finish::none) completion_ = &completion;
+}
+
+void RetroEngine::look_up() {
+  const ModelConfig& config = model_.config();
+  const std::span<const std::int32_t> ids = completion_->ids();
+  const auto length = static_cast<std::size_t>(config.retro_chunk_length);
+  const auto each = static_cast<std::size_t>(config.retrieved_length());
+  retrieved_->push_back(
+      source_->find(ids.last(std::min(ids.size(), length)), config.retro_num_neighbors));
+  const std::vector<std::int64_t>& chunks = retrieved_->back();
+  neighbors_.resize(chunks.size() * each);
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    source_->read(chunks[i], std::span(neighbors_).subspan(i * each, each));
 }
 
 void RetroEngine::step() {
+  if (retrieved_ != nullptr &&
+      std::ssize(completion_->made()) % model_.config().retro_chunk_length == 0)
+    look_up();
   const std::vector<std::int32_t>& ids = completion_->ids();
   if (std::ssize(ids) - first_ > max_tokens())
     first_ = std::ssize(ids) - std::max<std::int64_t>(1, max_tokens() / 2);

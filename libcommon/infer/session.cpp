@@ -17,7 +17,7 @@ using Finish = Completion::Finish;
 // --- JSON ---------------------------------------------------------------------------------------
 
 void Session::print_json(const Answer& answer) const {
-  const auto& [prompt, sample, completion, begun] = answer;
+  const auto& [prompt, sample, completion, begun, retrieved] = answer;
   JsonWriter json;
   json.begin_object().member("schema", "mt-generate/1").member("prompt", prompt.text);
   if (prompt.num_samples > 1) json.member("sample", sample);
@@ -31,6 +31,15 @@ void Session::print_json(const Answer& answer) const {
   if (prompt.options.logprobs)
     write_log_probs(json.key("logprobs"), model_.tokenizer, completion.made(),
                     completion.log_probs());
+  if (!retrieved.empty()) {
+    json.key("retrieved").begin_array();
+    for (const std::vector<std::int64_t>& chunks : retrieved) {
+      json.begin_array();
+      for (const std::int64_t chunk : chunks) json.value(chunk);
+      json.end_array();
+    }
+    json.end_array();
+  }
   for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
   json.end_object();
   print_(json.text() + "\n");
@@ -65,7 +74,7 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
       reader_(reader),
       model_(about) {
   if (model.config().family == ModelFamily::retro)
-    retro_ = std::make_unique<RetroEngine>(model, about, options.limits.threads);
+    retro_ = std::make_unique<RetroEngine>(model, about, options.limits.threads, options.neighbors);
   else
     engine_ = std::make_unique<Engine>(model, EngineOptions{.vocab_size = about.vocab_size,
                                                             .limits = options.limits,
@@ -81,7 +90,7 @@ std::int64_t Session::max_tokens() const {
 
 void Session::submit(Answer& answer) {
   if (retro_)
-    retro_->start(answer.completion, neighbors_of(answer.prompt));
+    retro_->start(answer.completion, neighbors_of(answer.prompt), answer.retrieved);
   else
     engine_->submit(answer.completion);
 }

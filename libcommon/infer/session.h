@@ -19,7 +19,8 @@ namespace mt {
 
 struct SessionOptions {
   EngineLimits limits;
-  const Model* draft = nullptr;  // EngineOptions'
+  const Model* draft = nullptr;         // EngineOptions'
+  NeighborSource* neighbors = nullptr;  // RetroEngine's
   bool json = false;
   std::function<void()> answered = [] {};  // called when a completion is printed whole
 };
@@ -42,6 +43,7 @@ class Session {
     std::int64_t sample;
     Completion completion;
     bool begun = false;  // its prompt is printed
+    RetroEngine::Retrieved retrieved = {};
   };
   bool admit();
   void read_images();

@@ -32,7 +32,8 @@ class ChunkReader {
   std::int64_t size() const { return size_; }
   // Exit::bad_data for a chunk that the token files have not.
   std::vector<RetroChunk> read(ItemRange chunks) const;
-  const std::string& prefix(const RetroChunk& chunk) const;  // of its token file, in data
+  const Tokenizer& tokenizer() const { return *gpt_.tokenizer; }  // of the token files
+  const std::string& prefix(const RetroChunk& chunk) const;       // of its token file, in data
   std::string text(const RetroChunk& chunk) const;
   // Its tokens, and behind them as many ends of document as there is room for.
   void tokens(const RetroChunk& chunk, std::span<std::int32_t> padded) const;

@@ -193,6 +193,27 @@ void check_index_content(const StageLists& lists, const std::string& file, const
        ": was made of other chunks, or by another model, tokenizer, length or --dtype");
 }
 
+static VectorIndex open_index(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    fail(Exit::no_input, path, ": no such file, expected an index; see index-add");
+  return read_index(path);
+}
+
+ProjectIndex::ProjectIndex(const RetroProject& project, const ProjectIndexOptions& options)
+    : path_(project.path("index/" + options.added_file())), vectors_(open_index(path_)) {}
+
+void ProjectIndex::check(const RetroProject& project, const ProjectIndexOptions& options,
+                         const ChunkEmbedder& embedder) {
+  if (vectors_.columns() != embedder.columns())
+    fail(Exit::bad_config, path_, ": has vectors of ", vectors_.columns(),
+         " columns, and the BERT's have ", embedder.columns());
+  const std::string chunks = EmbeddedChunks::identity_of(project, "train", embedder.identity());
+  const std::string hash = hash_file(path_);
+  check_index_content(StageLists(project.path("index")), options.added_file(), path_, hash,
+                      added_beginning(chunks));
+  identity_ = concat(hash, "\n", chunks, "\n");
+}
+
 StageSummary train_project_index(const ProjectIndexOptions& options, const RunContext& context) {
   return TrainStage(options, context).run();
 }

@@ -1,15 +1,12 @@
 // The stage of a project that finds its training's neighbours (project_stages.h).
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/threads.h"
 #include "retro/chunk_reader.h"
-#include "retro/embedded_chunks.h"
 #include "retro/project_samples.h"
 #include "retro/project_stages.h"
-#include "search/index_file.h"
 
 namespace mt {
 namespace {
@@ -33,22 +30,15 @@ class QueryStage {
         context_(context),
         project_(options.index.project),
         block_size_(options.index.blocks_of(project_, !verifies)),
-        index_path_(project_.path("index/" + options.index.added_file())),
-        index_(open_index()),
+        index_(project_, options.index),
         samples_(with_settings(project_, options, verifies), options.index.threads, context.log,
                  context.checkpoint),
         embedder_(options.index.embedder, project_.bert_tokenizer()),
         products_(options.index.threads, context.checkpoint),
         workers_(options.index.threads) {
-    if (index_.columns() != embedder_.columns())
-      fail(Exit::bad_config, index_path_, ": has vectors of ", index_.columns(),
-           " columns, and the BERT's have ", embedder_.columns());
-    const std::string chunks = EmbeddedChunks::identity_of(project_, "train", embedder_.identity());
-    const std::string hash = hash_file(index_path_);
-    check_index_content(StageLists(project_.path("index")), options.index.added_file(), index_path_,
-                        hash, added_beginning(chunks));
+    index_.check(project_, options.index, embedder_);
     read_documents();
-    made_of_ = hash_of_all(chunks, hash);
+    made_of_ = hash_of_all();
   }
 
   StageSummary run() {
@@ -98,12 +88,6 @@ class QueryStage {
   }
 
  private:
-  VectorIndex open_index() const {
-    if (!std::filesystem::exists(index_path_))
-      fail(Exit::no_input, index_path_, ": no such file, expected an index; see index-add");
-    return read_index(index_path_);
-  }
-
   // Notes the document of each chunk that is retrieved from.
   void read_documents() {
     const ChunkReader chunks(project_, "train");
@@ -112,17 +96,16 @@ class QueryStage {
            chunks.read({begin, std::min(begin + kRowsAtATime, chunks.size())}))
         documents_.emplace_back(static_cast<std::uint32_t>(chunk.dataset),
                                 static_cast<std::uint32_t>(chunk.document));
-    if (index_.size() > chunks.size())
-      fail(Exit::bad_config, index_path_, ": has ", index_.size(), " vectors, and the project ",
-           chunks.size(), " chunks");
+    if (index_.vectors().size() > chunks.size())
+      fail(Exit::bad_config, index_.path(), ": has ", index_.vectors().size(),
+           " vectors, and the project ", chunks.size(), " chunks");
   }
 
-  std::string hash_of_all(const std::string& chunks, const std::string& index) const {
+  std::string hash_of_all() const {
     Hasher hasher;
-    for (const std::string& part :
-         {std::string("mt-neighbors/1"), index, chunks, samples_.identity(),
-          concat(options_.count, " ", options_.kept, " ", options_.lists, " ", options_.ef_search)})
-      hasher.update(part + "\n");
+    hasher.update(concat("mt-neighbors/1\n", index_.identity(), samples_.identity(), "\n",
+                         options_.count, " ", options_.kept, " ", options_.lists, " ",
+                         options_.ef_search, "\n"));
     return hasher.hex();
   }
 
@@ -155,7 +138,7 @@ class QueryStage {
     std::vector<std::string> texts;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk)
       texts.push_back(sample_of(chunk).texts[static_cast<std::size_t>(chunk % each)]);
-    const FoundVectors found = index_.search(
+    const FoundVectors found = index_.vectors().search(
         embedder_.embed(texts), {options_.count, options_.lists, options_.ef_search}, products_);
     std::vector<std::int64_t> rows;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
@@ -164,7 +147,7 @@ class QueryStage {
       const auto at = found.ids.begin() + (chunk - chunks.begin) * options_.count;
       for (auto id = at; id != at + options_.count && rows.size() < end && *id >= 0; ++id) {
         if (*id >= std::ssize(documents_))
-          fail(Exit::bad_data, index_path_, ": has a vector ", *id, " of a database of ",
+          fail(Exit::bad_data, index_.path(), ": has a vector ", *id, " of a database of ",
                documents_.size(), " chunks");
         if (std::ranges::find(own, documents_[static_cast<std::size_t>(*id)]) == own.end())
           rows.push_back(*id);
@@ -178,8 +161,7 @@ class QueryStage {
   const RunContext& context_;
   RetroProject project_;
   std::int64_t block_size_;
-  std::string index_path_;
-  VectorIndex index_;
+  ProjectIndex index_;
   ProjectSamples samples_;
   ChunkEmbedder embedder_;
   Products products_;

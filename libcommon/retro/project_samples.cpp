@@ -71,8 +71,7 @@ ProjectSamples::ProjectSamples(const RetroProject& project, int threads, const L
   data_.build(length_,
               static_cast<std::uint64_t>(project.number("retro_gpt_seed", "--retro-gpt-seed")), {},
               log, poll);
-  const Tokenizer& gpt = data_.tokenizer();
-  if (gpt.eod() >= 0) end_ = gpt.decode_text(std::vector<std::int32_t>{gpt.eod()});
+  text_.emplace(data_.tokenizer());
 }
 
 std::int64_t ProjectSamples::chunks(Split which) const {
@@ -100,13 +99,9 @@ ProjectSamples::Sample ProjectSamples::read(Split which, std::int64_t k) const {
                                        .positions = positions,
                                        .first_key = {},
                                        .loss_mask = mask});
-  for (std::size_t begin = 0; begin < length; begin += static_cast<std::size_t>(chunk_length_)) {
-    std::string text = data_.tokenizer().decode_text(
-        std::span(tokens).subspan(begin, static_cast<std::size_t>(chunk_length_)));
-    for (std::size_t at = 0; !end_.empty() && (at = text.find(end_, at)) != std::string::npos;)
-      text.erase(at, end_.size());
-    sample.texts.push_back(std::move(text));
-  }
+  for (std::size_t begin = 0; begin < length; begin += static_cast<std::size_t>(chunk_length_))
+    sample.texts.push_back(
+        text_->of(std::span(tokens).subspan(begin, static_cast<std::size_t>(chunk_length_))));
   return sample;
 }
 

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "data/samples/train_data.h"
+#include "retro/chunk_text.h"
 #include "retro/project.h"
 
 namespace mt {
@@ -37,7 +39,8 @@ class ProjectSamples {
   std::int64_t seq_length_, chunk_length_;
   TrainingLength length_;
   TrainData data_;
-  std::string identity_, end_;  // of a document, as text
+  std::string identity_;
+  std::optional<ChunkText> text_;
 };
 
 }  // namespace mt

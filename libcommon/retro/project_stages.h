@@ -22,6 +22,7 @@
 #include "retro/chunk_embedder.h"
 #include "retro/run_settings.h"
 #include "retro/stage_blocks.h"
+#include "search/vector_index.h"
 
 namespace mt {
 
@@ -88,6 +89,25 @@ std::string added_beginning(const std::string& chunks);
 // list is another program's.
 void check_index_content(const StageLists& lists, const std::string& file, const std::string& path,
                          const std::string& hash, const std::string& beginning);
+
+// The index of a project's chunks that are retrieved from.
+class ProjectIndex {
+ public:
+  // Exit::no_input where there is none.
+  ProjectIndex(const RetroProject& project, const ProjectIndexOptions& options);
+
+  const std::string& path() const { return path_; }
+  VectorIndex& vectors() { return vectors_; }
+  // Exit::bad_config where it is not of the project's chunks, or not by this embedder.
+  void check(const RetroProject& project, const ProjectIndexOptions& options,
+             const ChunkEmbedder& embedder);
+  const std::string& identity() const { return identity_; }  // once it is checked
+
+ private:
+  std::string path_;
+  VectorIndex vectors_;
+  std::string identity_;
+};
 
 StageSummary train_project_index(const ProjectIndexOptions& options, const RunContext& context);
 StageSummary add_to_project_index(const ProjectIndexOptions& options, const RunContext& context);
