@@ -11,6 +11,7 @@
 #include "base/print.h"
 #include "base/progress.h"
 #include "cmd/programs.h"
+#include "eval/answer_scores.h"
 #include "eval/measures.h"
 #include "eval/tasks/builtin_tasks.h"
 #include "eval/tasks/compare.h"
@@ -78,11 +79,23 @@ void run_retrieval(mt::CommandLine& cl) {
       cl, [&](const mt::RunContext& context) { mt::question_hits(options, context, std::cout); });
 }
 
+void run_answers(mt::CommandLine& cl) {
+  mt::AnswerScoresOptions options;
+  cl.describe("score answers to questions: exact match and F1",
+              "As Megatron's tools/retro/text_generation/evaluate.py.");
+  options.add_to(cl);
+  cl.parse();
+  mt::refuse_terminal(options.answers);
+  mt::score_answers(options, std::cout);
+}
+
 void run(mt::CommandLine& cl) {
   const std::string verb =
       cl.verb({{"ls", "list the tasks"},
                {"diff", "compare two models' answers"},
-               {"retrieval", "count the questions whose answers are retrieved"}});
+               {"retrieval", "count the questions whose answers are retrieved"},
+               {"answers", "score answers to questions"}});
+  if (verb == "answers") return run_answers(cl);
   if (verb == "retrieval") return run_retrieval(cl);
   if (verb == "ls") return run_ls(cl);
   if (verb == "diff") return run_diff(cl);

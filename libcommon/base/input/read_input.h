@@ -1,0 +1,12 @@
+// read_input: all that a file or stdin has, for formats that are no lines.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace mt {
+
+// "-" is stdin.  Packed content is unpacked, and `while_waiting` run, as ByteSource does it.
+std::string read_input(const std::string& path, std::function<void()> while_waiting);
+
+}  // namespace mt
