@@ -4,12 +4,14 @@
 
 #include "base/command.h"
 #include "base/flag_list.h"
+#include "base/input/line_reader.h"
 #include "cmd/programs.h"
 #include "data/corpus/clean.h"
 #include "data/corpus/dedup.h"
 #include "data/corpus/large_pages.h"
 #include "data/corpus/preprocess.h"
 #include "data/corpus/punkt_training.h"
+#include "data/corpus/qa_prompts.h"
 #include "data/corpus/vocabulary.h"
 #include "data/corpus/wiki_dump.h"
 #include "data/files/inspect.h"
@@ -216,6 +218,18 @@ void run_wiki(CommandLine& cl) {
   mt::run_until_signal(cl, work, options.resume);
 }
 
+void run_qa(CommandLine& cl) {
+  mt::QaPromptOptions options;
+  cl.describe("make prompts of questions, and their answers",
+              "As Megatron's tools/retro/sft, for mt-finetune sft and for mt-generate.");
+  options.add_to(cl);
+  cl.parse();
+  for (const std::string& input : options.inputs) mt::refuse_terminal(input);
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
+    mt::write_qa_prompts(options, context, std::cout);
+  });
+}
+
 void run_stats(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
@@ -287,6 +301,7 @@ void run(CommandLine& cl) {
                                     {"clean", "drop and mend JSON lines"},
                                     {"dedup", "drop JSON lines that are equal or alike"},
                                     {"wiki", "make JSON lines of a wiki's dump"},
+                                    {"qa", "make prompts of questions and their answers"},
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
                                     {"index", "make the indexes of a training run"},
@@ -302,6 +317,7 @@ void run(CommandLine& cl) {
   if (verb == "clean") return run_clean(cl);
   if (verb == "dedup") return run_dedup(cl);
   if (verb == "wiki") return run_wiki(cl);
+  if (verb == "qa") return run_qa(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
   if (verb == "index") return run_index(cl);
