@@ -106,7 +106,7 @@ done
 if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
-for example in scripts/examples/train_* scripts/examples/{sft,lora,dpo,ict}_*; do long "$example" "$example" --tiny; done
+for example in scripts/examples/train_* scripts/examples/{sft,lora,dpo,ict,retro}_*; do long "$example" "$example" --tiny; done
 for example in scripts/examples/*_bert; do long "$example" learns "$example"; done
 for seed in 1 2 3; do long scripts/examples/grpo_sums scripts/examples/grpo_sums --at-least 95 --seed "$seed"; done
 long scripts/check-generated scripts/check-generated build/release/cmd
