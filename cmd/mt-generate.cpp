@@ -175,6 +175,7 @@ static void run(mt::CommandLine& cl) {
     options.open_neighbors = [&](const mt::LoadedModel& retro) {
       return mt::open_neighbor_lookup(lookup, retro);
     };
+  options.session.retrieves = lookup.gate != 0;
   const std::uint64_t total = completions(options);
   // Nothing is drawn where completions are read, or prompts perhaps typed.
   const bool talks = total == 0 || ::isatty(STDOUT_FILENO) == 1;

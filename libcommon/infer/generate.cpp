@@ -94,6 +94,8 @@ void generate(GenerateOptions o, const Session::Print& print) {
   if (loaded.start_token && o.completion.options.begin_document)
     fail(Exit::bad_config, "--begin-document: ", loaded.path,
          " is a T5, whose prompts nothing stands in front of");
+  if (!o.session.retrieves && loaded.model->config().family != ModelFamily::retro)
+    fail(Exit::bad_config, "--retro-attention-gate 0: ", loaded.path, " is no Retro");
   std::unique_ptr<NeighborSource> neighbors;
   if (o.open_neighbors) {
     if (loaded.model->config().family != ModelFamily::retro)

@@ -5,22 +5,27 @@
 
 #include "base/error.h"
 #include "model/config/model_config.h"
+#include "model/neighbor_input.h"
 
 namespace mt {
 
-static PassSize size_of(const ModelConfig& config, std::int64_t length) {
-  return {.sequences = 1, .length = length, .rows = 1, .read = config.neighbor_tokens(length)};
+PassSize RetroEngine::size_of(std::int64_t length) const {
+  return {.sequences = 1,
+          .length = length,
+          .rows = 1,
+          .read = retrieves_ ? model_.config().neighbor_tokens(length) : 0};
 }
 
 RetroEngine::RetroEngine(const Model& model, const CompletionModel& about, int threads,
-                         NeighborSource* source)
+                         NeighborSource* source, bool retrieves)
     : model_(model),
       about_(about),
       stream_(model.table().device(), threads),
       pass_(model, stream_, about.vocab_size),
-      source_(source) {
+      source_(source),
+      retrieves_(retrieves) {
   pass_.reserve([&](Pass& pass) {
-    pass.input(size_of(model_.config(), max_tokens()));
+    pass.input(size_of(max_tokens()));
     pass.on_host(pass.logits());
   });
 }
@@ -30,29 +35,17 @@ std::int64_t RetroEngine::max_tokens() const { return model_.config().max_positi
 void RetroEngine::start(Completion& completion, std::span<const std::string> neighbors,
                         Retrieved& retrieved) {
   const bool looks = neighbors.empty() && source_ != nullptr;
-  if (!looks) give(neighbors);
-  retrieved_ = looks ? &retrieved : nullptr;
+  if (!retrieves_ && !neighbors.empty())
+    fail(Exit::bad_data, "\"neighbors\": the retriever is off, --retro-attention-gate 0");
+  if (retrieves_ && !looks && neighbors.empty())
+    fail(Exit::bad_data,
+         "no neighbours: a Retro continues a text beside its \"neighbors\" in JSON, those that "
+         "--retro-project-dir has, or none, with --retro-attention-gate 0");
+  if (retrieves_ && !looks)
+    neighbors_ = neighbor_input(model_.config(), about_.tokenizer, about_.vocab_size, neighbors);
+  retrieved_ = retrieves_ && looks ? &retrieved : nullptr;
   first_ = 0;
   if (completion.finish() == Completion::Finish::none) completion_ = &completion;
-}
-
-void RetroEngine::give(std::span<const std::string> neighbors) {
-  const ModelConfig& config = model_.config();
-  if (neighbors.empty() || std::ssize(neighbors) > config.retro_num_neighbors)
-    fail(Exit::bad_data, neighbors.size(), " neighbours; a Retro continues a text beside 1 to ",
-         config.retro_num_neighbors, ", its \"neighbors\" in JSON");
-  neighbors_.clear();
-  for (std::int64_t i = 0; i < config.retro_num_neighbors; ++i) {
-    std::vector<std::int32_t> ids;
-    if (i < std::ssize(neighbors))
-      about_.tokenizer.encode(neighbors[static_cast<std::size_t>(i)], ids);
-    for (const std::int32_t id : ids)
-      if (id < 0 || id >= about_.vocab_size)
-        fail(Exit::bad_data, "neighbour ", i, ": token ", id, " is none of the model's ",
-             about_.vocab_size);
-    ids.resize(static_cast<std::size_t>(config.retrieved_length()), about_.tokenizer.eod());
-    neighbors_.insert(neighbors_.end(), ids.begin(), ids.end());
-  }
 }
 
 void RetroEngine::look_up() {
@@ -77,7 +70,7 @@ void RetroEngine::step() {
     first_ = std::ssize(ids) - std::max<std::int64_t>(1, max_tokens() / 2);
   const auto seen = std::span(ids).subspan(static_cast<std::size_t>(first_));
   const std::int64_t length = std::ssize(seen);
-  const PassInput in = pass_.input(size_of(model_.config(), length));
+  const PassInput in = pass_.input(size_of(length));
   std::ranges::fill(in.block.span<std::int32_t>(), 0);
   std::ranges::copy(seen, in.ids.as<std::int32_t>());
   std::iota(in.positions.as<std::int32_t>(), in.positions.as<std::int32_t>() + length, 0);

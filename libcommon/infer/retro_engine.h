@@ -21,20 +21,21 @@ class RetroEngine {
  public:
   using Retrieved = std::vector<std::vector<std::int64_t>>;  // by each look: chunks, nearest first
 
-  // Neighbours are looked up in `source`, if there is one, where none are given.
-  RetroEngine(const Model& model, const CompletionModel& about, int threads,
-              NeighborSource* source = nullptr);
+  // Neighbours are looked up in `source`, if there is one, where none are given.  Without
+  // `retrieves` there are none, and the retriever is off.
+  RetroEngine(const Model& model, const CompletionModel& about, int threads, NeighborSource* source,
+              bool retrieves);
 
   std::int64_t max_tokens() const;  // of a text that the model sees
-  // The completion is the one that is continued, with these neighbours: of each as many tokens as
-  // the model's have, and ends of document behind them; without any, what is looked up goes to
-  // `retrieved`, too.  Exit::bad_data where there are none and no source, or more than the model's.
+  // The completion is the one that is continued, with these neighbours, as neighbor_input() has
+  // them; without any, what is looked up goes to `retrieved`, too.  Exit::bad_data where there are
+  // none and no source, or more than the model's, or where the retriever is off.
   void start(Completion& completion, std::span<const std::string> neighbors, Retrieved& retrieved);
   bool busy() const { return completion_ != nullptr; }
   void step();  // a token more
 
  private:
-  void give(std::span<const std::string> neighbors);
+  PassSize size_of(std::int64_t length) const;
   void look_up();
 
   const Model& model_;
@@ -42,6 +43,7 @@ class RetroEngine {
   Stream stream_;
   Pass pass_;
   NeighborSource* source_;
+  bool retrieves_;
   Completion* completion_ = nullptr;
   Retrieved* retrieved_ = nullptr;       // of what is looked up, else null
   std::vector<std::int32_t> neighbors_;  // [neighbours, retrieved_length]

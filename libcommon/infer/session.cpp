@@ -74,7 +74,8 @@ Session::Session(const Model& model, const CompletionModel& about, PromptReader&
       reader_(reader),
       model_(about) {
   if (model.config().family == ModelFamily::retro)
-    retro_ = std::make_unique<RetroEngine>(model, about, options.limits.threads, options.neighbors);
+    retro_ = std::make_unique<RetroEngine>(model, about, options.limits.threads, options.neighbors,
+                                           options.retrieves);
   else
     engine_ = std::make_unique<Engine>(model, EngineOptions{.vocab_size = about.vocab_size,
                                                             .limits = options.limits,

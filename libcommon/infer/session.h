@@ -21,6 +21,7 @@ struct SessionOptions {
   EngineLimits limits;
   const Model* draft = nullptr;         // EngineOptions'
   NeighborSource* neighbors = nullptr;  // RetroEngine's
+  bool retrieves = true;                // and whether it does so
   bool json = false;
   std::function<void()> answered = [] {};  // called when a completion is printed whole
 };

@@ -34,6 +34,15 @@ std::vector<Run> attending_runs(std::int64_t length, std::int64_t chunk) {
   return {{skipped, 0, length - skipped}};
 }
 
+bool retrieves(const Step& s) { return s.neighbours.embedded || s.neighbours.encoded; }
+
+void copy_residual(Step& s, Tensor y, ConstTensor residual) {
+  if (residual)
+    copy(y, residual, s.stream);
+  else
+    set_zero(y, s.stream);
+}
+
 // All rows of the Step's tokens, gathered where ranks share them, in `layer`.
 ConstTensor all_rows(Step& s, ConstTensor rows) {
   if (!s.shares_rows()) return rows;
@@ -121,6 +130,10 @@ void ChunkedCrossAttention::encode(Step& s, ConstTensor x, Saved* saved) const {
 
 void ChunkedCrossAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                                     Saved* saved, const Norm* norm, ConstTensor /*ahead*/) const {
+  if (!retrieves(s)) {
+    if (y) copy_residual(s, y, residual);
+    return;
+  }
   const ArenaScope scope(s.layer);
   if (norm != nullptr) {
     const Tensor normed = s.scratch(x.shape());
@@ -135,10 +148,7 @@ void ChunkedCrossAttention::forward(Step& s, Tensor y, ConstTensor residual, Con
   into_chunks(chunks, read, s, x, runs);
   attention_.forward(chunks, made, {}, read, saved ? &saved->attention : nullptr);
   if (!y) return;
-  if (residual)
-    copy(y, residual, s.stream);
-  else
-    set_zero(y, s.stream);
+  copy_residual(s, y, residual);
   add_from_chunks(s, y, chunks, made, runs);
 }
 
@@ -161,6 +171,7 @@ void ChunkedCrossAttention::encode_backward(Step& s, Tensor dx, ConstTensor x,
 
 void ChunkedCrossAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                                      const Saved& v) const {
+  if (!retrieves(s)) return set_zero(dx, s.stream);
   const ArenaScope scope(s.layer);
   const std::vector<Run> runs = attending_runs(s.tokens.length, chunk_length_);
   Step chunks = over_chunks(s);

@@ -11,6 +11,8 @@
 // The module of a stack's first layer that retrieves has the encoder, too, which attends to the
 // chunk's own x, and fills `encoded` before it is read.  A first chunk that is shorter ends with
 // zeroes there, which are seen.
+//
+// Where the Step has no neighbours the retriever is off, and y = residual.
 #pragma once
 
 #include <memory>

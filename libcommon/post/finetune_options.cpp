@@ -127,6 +127,8 @@ void FinetuneOptions::parse(CommandLine& cl, bool trains) {
     if (!any({"--lr-warmup-iters", "--lr-warmup-samples", "--lr-warmup-fraction"}))
       cl.fallback("--lr-warmup-fraction", {"0.03"}, "default of mt-finetune");
     if (takes_pairs && model_type == "t5") cl.fallback("--packing", {"none"}, "default of a T5");
+    if (learns_retro && stored && stored->model.family == ModelFamily::retro)
+      cl.fallback("--packing", {"none"}, "default of a Retro");
     if (without_dropout)
       for (const char* const option : {"--attention-dropout", "--hidden-dropout"})
         cl.fallback(option, {"0"}, "default of this verb");

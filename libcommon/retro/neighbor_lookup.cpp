@@ -9,7 +9,9 @@
 namespace mt {
 
 void NeighborLookupOptions::add_to(CommandLine& cl) {
-  cl.section("Neighbours of a Retro, looked up");
+  cl.section("Neighbours of a Retro");
+  cl.option("--retro-attention-gate", &gate, "0|1",
+            "0: texts are continued without neighbours, as mt-finetune sft has it", between(0, 1));
   cl.option(
       "--retro-project-dir", &index.project, "DIR",
       "a project whose index has the neighbours of a text's last chunk, for prompts that bring "
@@ -41,6 +43,8 @@ bool NeighborLookupOptions::complete(const CommandLine& cl, const DeviceOptions&
     if (!looks && cl.given(name)) fail(Exit::usage, name, ": needs ", kProject);
   for (const char* const name : {"--bert-load", "--retro-index-str"})
     if (looks && !cl.given(name)) fail(Exit::usage, kProject, ": needs ", name);
+  if (looks && gate == 0)
+    fail(Exit::usage, kProject, ": has no effect with --retro-attention-gate 0");
   index.embedder.compute = compute;
   index.embedder.batch = 1;
   index.embedder.threads = threads;

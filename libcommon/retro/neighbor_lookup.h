@@ -15,6 +15,7 @@ class CommandLine;
 struct NeighborLookupOptions {
   ProjectIndexOptions index;
   std::int64_t lists = 65536, ef_search = 256;
+  std::int64_t gate = 1;  // 0: nothing is retrieved
   void add_to(CommandLine& cl);
   // After parsing; whether neighbours are looked up.  Exit::usage where only a part is said of how.
   bool complete(const CommandLine& cl, const DeviceOptions& compute, int threads);

@@ -75,12 +75,14 @@ class Bench : public ModelBench<Retro> {
 
   HostTensor& ids() { return ids_; }
   HostTensor& neighbours() { return neighbours_; }
+  void turn_retriever_off() { retrieves_ = false; }
 
  private:
   Fields batch() const override {
     Fields batch;
     batch[Field::ids] = ids_;
     batch[Field::labels] = labels_;
+    if (!retrieves_) return batch;
     batch[Field::encoder_ids] = neighbours_;
     batch[Field::encoder_positions] = neighbour_positions_;
     return batch;
@@ -88,6 +90,7 @@ class Bench : public ModelBench<Retro> {
 
   HostTensor ids_{DType::i32, {kTokens}}, labels_{DType::i32, {kTokens}}, neighbours_,
       neighbour_positions_;
+  bool retrieves_ = true;
 };
 
 struct NamedConfig {
@@ -183,6 +186,33 @@ TEST_P(EveryRetro, BackwardIsTheDerivativeOfTheObjective) {
     EXPECT_GT(largest(row.grad), 0) << row.name();
     expect_gradient(
         row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name());
+  }
+}
+
+// Without neighbours a Retro is what it is where attention to them adds nothing.
+TEST_P(EveryRetro, IsAGptWithoutNeighbours) {
+  Bench bench(config());
+  const auto fill_attention = [&](double value) {
+    for (Param& row : bench.table().rows())
+      if (row.name().find(".cross_attention.attn.linear_proj.") != std::string::npos &&
+          row.name().find(".encoder.") == std::string::npos)
+        fill_with(row.value, [&](std::int64_t) { return value; });
+  };
+  fill_attention(0);
+  bench.forward_and_backward();
+  const HostTensor expected = clone(bench.loss());
+  std::vector<HostTensor> gradients;
+  for (const Param& row : bench.table().rows()) gradients.push_back(clone(row.grad));
+  fill_attention(1);
+  bench.turn_retriever_off();
+  bench.forward_and_backward();
+  EXPECT_SAME_BITS(bench.loss(), expected);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Param& row = bench.table().rows()[i];
+    if (is_of_neighbors(row.place))
+      EXPECT_EQ(largest(row.grad), 0) << row.name();
+    else
+      EXPECT_SAME_BITS(row.grad, gradients[i]) << row.name();
   }
 }
 
@@ -318,6 +348,10 @@ TEST(Retro, FlopsCountNeighboursByTheirTokens) {
       36 * 6 * (2 * layer + cross - kv) + 8 * 6 * kv + 36 * (2 * 6 * scores / 2 + 3 * scores);
   EXPECT_DOUBLE_EQ(model_flops(tiny_retro(), 5, {.tokens = 8, .encoder = 36}),
                    5 * (decoder + of_neighbors + encoder));
+  ModelConfig gpt = tiny_retro();
+  gpt.family = ModelFamily::gpt;
+  EXPECT_DOUBLE_EQ(model_flops(tiny_retro(), 5, {.tokens = 8, .encoder = 0}),
+                   model_flops(gpt, 5, {.tokens = 8, .encoder = 0}));
 }
 
 // A GPT whose layers are these begins with these losses.

@@ -12,6 +12,12 @@ namespace mt {
 // Random numbers of neighbours differ from those of the sequences.
 static constexpr std::uint32_t kEncoder = 1;
 
+bool is_of_neighbors(const RowPlace& place) {
+  const std::string name = place.name();
+  return name.find(".cross_attention.") != std::string::npos ||
+         name.find(".pre_cross_attn_layernorm.") != std::string::npos;
+}
+
 Retro::~Retro() = default;
 
 Retro::Retro(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
@@ -53,10 +59,12 @@ static Tokens tokens_of(const ModelConfig& c, const Step& s, ConstTensor positio
           .of_sample = c.chunks(s.tokens.length) * c.retro_num_neighbors};
 }
 
+static bool retrieves(const Fields& batch) { return bool(batch[Field::encoder_positions]); }
+
 WireShapes Retro::wire(const Step& s, const Fields& batch, Side side) const {
   const StageRange& range = chunk(s).range;
   WireShapes shapes{Shape{s.rows(), config_->hidden_size}};
-  if (passes(side == Side::before ? range.begin : range.end))
+  if (retrieves(batch) && passes(side == Side::before ? range.begin : range.end))
     shapes[1] = {s.over(tokens_of(*config_, s, batch[Field::encoder_positions])).rows(),
                  config_->hidden_size};
   return shapes;
@@ -89,13 +97,13 @@ void Retro::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, con
     embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
-  if (reads(range)) s.neighbours = neighbours_of(s, in, batch, saved);
+  if (reads(range) && retrieves(batch)) s.neighbours = neighbours_of(s, in, batch, saved);
   if (saved) saved->neighbours = s.neighbours;
   find_angles(s, rotary_);
   x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
   if (!range.last) {
     out.hidden() = x;
-    if (passes(range.end))
+    if (retrieves(batch) && passes(range.end))
       out.memory() = range.end <= encoding_ ? s.neighbours.embedded : s.neighbours.encoded;
     return;
   }
@@ -125,8 +133,9 @@ void Retro::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& s
     s.complete(head_rows_);
   }
   s.neighbours = saved.neighbours;
+  const bool retrieved = saved.neighbours.embedded || saved.neighbours.encoded;
   Tensor d_neighbours;  // of what the stage got, and what its layers add to
-  if (reads(range)) {
+  if (retrieved) {
     const Shape& shape =
         (saved.neighbours.encoded ? saved.neighbours.encoded : saved.neighbours.embedded).shape();
     d_neighbours = s.scratch(shape);
@@ -140,8 +149,10 @@ void Retro::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& s
   dx = chunk(s).stack.backward(s, dx, saved.stack);
   if (range.first) {
     embedding_->backward(s, dx, saved.embedding);
-    Step over = s.over(saved.neighbours.tokens);
-    embedding_->backward(over, d_neighbours, saved.neighbours_embedding);
+    if (retrieved) {
+      Step over = s.over(saved.neighbours.tokens);
+      embedding_->backward(over, d_neighbours, saved.neighbours_embedding);
+    }
     s.complete(embedding_rows_);
   } else {
     din.hidden() = dx;

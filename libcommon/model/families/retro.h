@@ -3,6 +3,8 @@
 // (core_v0.12.1, megatron/core/models/retro), on one device, or the chunks of it that lie on one
 // rank of a pipeline.  Field::encoder_ids are the neighbours' tokens, [sequences, chunks,
 // neighbours, retrieved_length].  The words' embeddings and the learned positions are the GPT's.
+// Without these tokens the retriever is off, as Megatron-LM's is with --retro-attention-gate 0: the
+// layers are a GPT's.
 //
 // Megatron adds what the encoder's first cross-attention makes to its norm's output, which this
 // model does, too (model/layers/retro.cpp).  It has no norm behind the layers, which this one has
@@ -26,6 +28,9 @@
 namespace mt {
 
 struct ModelConfig;
+
+// Whether a row is of what encodes neighbours or attends to them.
+bool is_of_neighbors(const RowPlace& place);
 
 class Retro : public Model {
  public:

@@ -113,8 +113,10 @@ static double flops_of_kv(const ModelConfig& c) {
   return 12 * inner(c) * static_cast<double>(c.hidden_size);
 }
 
-// A token attends to all that its chunk's neighbours are, which linear_kv is of.
+// A token attends to all that its chunk's neighbours are, which linear_kv is of.  Where nothing is
+// retrieved, `memory` is 0, no matrix is used.
 static double flops(const ModelConfig& c, double length, double memory) {
+  if (memory == 0) return -2 * flops_of_kv(c);
   const auto seen = static_cast<double>(c.retro_num_neighbors * c.retrieved_length());
   return 12 * seen * inner(c) + flops_of_kv(c) * (memory / length - 1);
 }
@@ -129,6 +131,7 @@ static double encoder_matrices(const ModelConfig& c) {
 // Also those of the encoder, which reads the neighbours' tokens, all but the linear_kv with which
 // its first layer attends to chunks.
 static double encoding_flops(const ModelConfig& c, double length, double memory) {
+  if (memory == 0) return flops(c, length, memory) - 6 * encoder_matrices(c);
   const auto each = static_cast<double>(c.retrieved_length()),
              chunk = static_cast<double>(c.retro_chunk_length),
              layers = static_cast<double>(c.retro_encoder_num_layers);

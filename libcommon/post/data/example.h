@@ -20,6 +20,7 @@ struct Example {
   // So many of the tokens, in front, are for an encoder to read; those behind are learnt, all.
   std::int64_t source = 0;
   std::vector<std::string> images = {};  // files, that the tokens have places for, in their order
+  std::vector<std::int32_t> neighbors = {};  // of a Retro's text, as neighbor_input() has them
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   // Tokens that are learnt.  Nothing stands before the first token, so it cannot be.

@@ -6,6 +6,7 @@
 #include "base/json_object.h"
 #include "model/config/model_config.h"
 #include "model/image_input.h"
+#include "model/neighbor_input.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/put_in_front.h"
 
@@ -88,7 +89,9 @@ std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<Lin
     const TrainingLine read = read_line(value, *kind, options_.lines, place);
     if (options_.splits_at_system && !read.messages.is_none())
       return of_conversations(read, place, checks);
-    return {of_line(read, place, checks)};
+    Example example = of_line(read, place, checks);
+    if (options_.retro != nullptr) add_neighbors(example, value, place);
+    return {std::move(example)};
   }
   std::vector<Example> texts;
   bool are_plain = true;
@@ -147,6 +150,17 @@ void ExampleMaker::place_images(Example& example, const std::vector<std::string>
   }
   all.images = images;
   example = std::move(all);
+}
+
+void ExampleMaker::add_neighbors(Example& example, const ChatValue& line,
+                                 std::string_view place) const {
+  try {
+    example.neighbors = neighbor_input(*options_.retro, tokenizer_, tokenizer_.vocab_size(),
+                                       neighbors_of(line, place));
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    fail(error.code(), what.starts_with(place) ? what : concat(place, ": ", what));
+  }
 }
 
 const ChatTemplate& ExampleMaker::chat(bool tools) const {

@@ -41,6 +41,8 @@ struct ExampleOptions {
   // Of a model that reads images: the images of a line stand in the places of its text's, each of
   // as many tokens as an image takes, of which none is learnt.
   const ModelConfig* llava = nullptr;
+  // Of a Retro that retrieves: each line brings the neighbours of its text.
+  const ModelConfig* retro = nullptr;
 
   void add_to(CommandLine& cl);
   void add_chat_to(CommandLine& cl);   // of conversations alone
@@ -73,6 +75,7 @@ class ExampleMaker {
   Example of_text(const TrainingLine& line) const;
   void place_images(Example& example, const std::vector<std::string>& images,
                     std::string_view place) const;
+  void add_neighbors(Example& example, const ChatValue& line, std::string_view place) const;
   Example of_pair(const TrainingLine& line, std::string_view place) const;
   ChatInput input_of(const TrainingLine& line) const;
   // ": message 2" where the template fails with this error once it has come to that message.

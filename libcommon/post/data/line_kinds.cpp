@@ -195,17 +195,27 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
        "and target, translation, or text");
 }
 
-std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
-  std::vector<std::string> files;
-  const ChatValue* const list = line.find("images");
-  if (list == nullptr || list->is_none()) return files;
-  if (!list->is_list()) fail(Exit::bad_data, place, ": images: expected a list of files");
-  for (const ChatValue& file : *list->items()) {
-    if (file.text() == nullptr || file.text()->empty())
-      fail(Exit::bad_data, place, ": images: expected a list of files");
-    files.push_back(*file.text());
+// The texts of a line's list, none where it has no such member.
+static std::vector<std::string> texts_of(const ChatValue& line, const char* name, const char* what,
+                                         std::string_view place) {
+  std::vector<std::string> texts;
+  const ChatValue* const list = line.find(name);
+  if (list == nullptr || list->is_none()) return texts;
+  if (!list->is_list()) fail(Exit::bad_data, place, ": ", name, ": expected a list of ", what);
+  for (const ChatValue& text : *list->items()) {
+    if (text.text() == nullptr || text.text()->empty())
+      fail(Exit::bad_data, place, ": ", name, ": expected a list of ", what);
+    texts.push_back(*text.text());
   }
-  return files;
+  return texts;
+}
+
+std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
+  return texts_of(line, "images", "files", place);
+}
+
+std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view place) {
+  return texts_of(line, "neighbors", "texts", place);
 }
 
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,

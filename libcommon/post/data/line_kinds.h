@@ -52,6 +52,8 @@ struct LineOptions {
 // The files of a line's images, none where it has no such member.  Throws Exit::bad_data, beginning
 // with `place`.
 std::vector<std::string> images_of(const ChatValue& line, std::string_view place);
+// The texts of its neighbours, likewise.
+std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view place);
 
 // Messages in the form of chat_messages().  Throws Exit::bad_data, beginning with `place`.
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,

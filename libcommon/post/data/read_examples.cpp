@@ -207,7 +207,8 @@ class Reader {
                  .learnt = {example.learnt.begin() + begin, example.learnt.begin() + end},
                  .file = example.file,
                  .line = example.line,
-                 .value = example.value};
+                 .value = example.value,
+                 .neighbors = example.neighbors};
     return part;
   }
 

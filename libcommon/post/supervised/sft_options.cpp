@@ -30,6 +30,10 @@ void SftOptions::add_to(CommandLine& cl) {
   cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
   cl.flag("--freeze-ViT", &freeze_vit,
           "multimodal: the tower of images stays as it is; the projector learns in any case");
+  cl.option("--retro-attention-gate", &retro_attention_gate, "0|1",
+            "a Retro: 1: each line brings the \"neighbors\" of its text; 0: it learns without, as "
+            "Megatron-LM's tools/retro/sft, and keeps what attends to them as it is; default: 1",
+            between(0, 1));
   cl.section("Objective");
   cl.option("--loss", &loss, "KIND",
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
@@ -41,7 +45,7 @@ void SftOptions::add_to(CommandLine& cl) {
       "up to this over the square root of its tokens times --hidden-size (arXiv:2310.05914); 0: "
       "none",
       at_least(0.0));
-  offers_adapters = takes_pairs = takes_mamba = takes_llava = true;
+  offers_adapters = takes_pairs = takes_mamba = takes_llava = learns_retro = true;
   add_run_to(cl);
 }
 
@@ -73,6 +77,16 @@ static void check_images(const SftOptions& o) {
   if (o.run.checkpoint.format == "torch") refuse("--ckpt-format torch: not");
 }
 
+// A Retro takes one text a sample, whose chunks have its neighbours.
+static void check_retro(const SftOptions& o) {
+  const auto refuse = [](const auto&... parts) {
+    fail(Exit::bad_config, parts..., " with a Retro");
+  };
+  if (o.packing != "none") refuse("--packing ", o.packing, ": not");
+  if (o.model.has_adapters()) refuse("--lora-rank: not");
+  if (o.run.ranks.parallel.context_parallel_size > 1) refuse("--context-parallel-size: not");
+}
+
 void SftOptions::choose_packing() {
   if (cuts_texts() && overlong != "drop")
     fail(Exit::usage, "--overlong ", overlong, ": has no effect with --packing ", packing);
@@ -102,6 +116,13 @@ void SftOptions::choose_type() {
     mamba.make_mamba(model, run.ranks.pipeline);
   else
     mamba.check_unused(type);
+  if (is_retro()) {
+    check_retro(*this);
+    model.family = ModelFamily::retro;
+    if (retrieves()) examples.retro = &model;
+  } else if (retro_attention_gate) {
+    fail(Exit::usage, "--retro-attention-gate: has no effect but with a Retro that is loaded");
+  }
   encoder.check_unused(type);
   examples.check_unpaired(type);
   if (decoder_seq_length) fail(Exit::usage, "--decoder-seq-length: has no effect with ", type);
@@ -115,7 +136,7 @@ void SftOptions::complete() {
          kMostLosses - 2);
   check_whole_sequences(run, model);
   if (is_paired()) check_t5(run, *decoder_seq_length);
-  FinetuneOptions::complete(!is_paired());
+  FinetuneOptions::complete(!is_paired() && !is_retro());
   if (decoder_seq_length.value_or(0) > model.max_position_embeddings)
     fail(Exit::bad_config, "--decoder-seq-length ", *decoder_seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);

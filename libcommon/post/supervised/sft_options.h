@@ -13,8 +13,9 @@ namespace mt {
 struct SftOptions : FinetuneOptions {
   ExampleOptions examples;
   std::string loss = "nll", packing = "mffd", overlong = "drop";
-  std::optional<std::int64_t> decoder_seq_length;  // of a T5
-  bool freeze_lm = false, freeze_vit = false;      // of a LLaVA
+  std::optional<std::int64_t> decoder_seq_length;    // of a T5
+  bool freeze_lm = false, freeze_vit = false;        // of a LLaVA
+  std::optional<std::int64_t> retro_attention_gate;  // of a Retro; 0: it learns without neighbours
 
   SftOptions() { takes_further = true; }
   void add_to(CommandLine& cl);
@@ -27,6 +28,8 @@ struct SftOptions : FinetuneOptions {
   bool cuts_texts() const { return packing == "wrapped" || packing == "line"; }
   bool is_paired() const { return model_type == "t5"; }
   bool reads_images() const { return model_type == "multimodal"; }
+  bool is_retro() const { return stored && stored->model.family == ModelFamily::retro; }
+  bool retrieves() const { return retro_attention_gate.value_or(1) != 0; }
   std::int64_t longest_text() const {  // in tokens; 0: any number
     return cuts_texts() ? 0 : seq_length;
   }

@@ -4,8 +4,10 @@
 
 #include "data/samples/gpt_dataset.h"
 #include "model/families/llava.h"
+#include "model/families/retro.h"
 #include "post/supervised/image_text_samples.h"
 #include "post/supervised/paired_samples.h"
+#include "post/supervised/retro_text_samples.h"
 #include "post/supervised/supervised_objective.h"
 #include "train/run/further_objective.h"
 
@@ -15,6 +17,7 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
     : PackedTask(options, std::move(data)),
       loss_(options.loss),
       decoder_seq_length_(options.decoder_seq_length.value_or(0)),
+      retrieves_(options.retrieves()),
       freezes_lm_(options.freeze_lm),
       freezes_vit_(options.freeze_vit),
       objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
@@ -29,6 +32,8 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
 std::unique_ptr<Model> SupervisedFinetuning::make_model(const StageRanges& stages,
                                                         const TensorPart& part) const {
   std::unique_ptr<Model> made = PackedTask::make_model(stages, part);
+  if (model().family == ModelFamily::retro && !retrieves_)
+    made->table().freeze([](const RowPlace& place) { return is_of_neighbors(place); });
   if (freezes_lm_ || freezes_vit_)
     made->table().freeze([&](const RowPlace& place) {
       const LlavaPart of = llava_part(place);
@@ -41,6 +46,8 @@ std::unique_ptr<Model> SupervisedFinetuning::make_model(const StageRanges& stage
 FieldSpecs SupervisedFinetuning::sample_fields() const {
   if (model().family == ModelFamily::llava)
     return image_text_fields(model(), seq_length(), images_);
+  if (model().family == ModelFamily::retro)
+    return retro_text_fields(model(), seq_length(), retrieves_);
   return model().family == ModelFamily::t5 ? pair_fields(seq_length(), decoder_seq_length_)
                                            : gpt_fields(seq_length(), true);
 }
@@ -49,6 +56,8 @@ std::unique_ptr<Samples> SupervisedFinetuning::make_samples(
     std::unique_ptr<PackedSamples> packed) const {
   if (model().family == ModelFamily::llava)
     return std::make_unique<ImageTextSamples>(std::move(packed), model(), images_);
+  if (model().family == ModelFamily::retro)
+    return std::make_unique<RetroTextSamples>(std::move(packed), model(), retrieves_);
   if (model().family != ModelFamily::t5) return packed;
   const SpecialTokens special = tokenizer().special_ids();
   const std::int32_t pad = std::max(special.pad, 0);
@@ -66,6 +75,7 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
   options.seq_length = seq_length();
   options.loss = loss_;
   if (decoder_seq_length_ > 0) options.decoder_seq_length = decoder_seq_length_;
+  options.retro_attention_gate = retrieves_ ? 1 : 0;
   options.freeze_lm = freezes_lm_;
   options.freeze_vit = freezes_vit_;
   mt::change(options.model, options.seq_length, change);

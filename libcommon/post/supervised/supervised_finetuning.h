@@ -1,7 +1,8 @@
 // SupervisedFinetuning: a language model learns what others wrote: the mean loss over all tokens of
 // a global batch that are learnt.  A GPT learns packed texts, a T5 what its decoder is to say of
-// what its encoder reads, a LLaVA packed texts with images.  A GPT with layers that predict further
-// tokens learns these, too.
+// what its encoder reads, a LLaVA packed texts with images, a Retro texts beside neighbours or,
+// with its retriever off, without, and then what attends to these stays as it is.  A GPT with
+// layers that predict further tokens learns these, too.
 #pragma once
 
 #include <memory>
@@ -29,6 +30,7 @@ class SupervisedFinetuning final : public PackedTask {
 
   std::string loss_;
   std::int64_t decoder_seq_length_;  // of a T5
+  bool retrieves_;                   // of a Retro
   bool freezes_lm_, freezes_vit_;    // of a LLaVA, and the most images of its samples
   std::int64_t images_ = 1;
   std::unique_ptr<const Objective> objective_;

@@ -37,7 +37,8 @@ static void add_encoder_flags(CommandLine& cl) {
 static void add_retrieval_flags(CommandLine& cl) {
   refuse(cl, "a run has as many samples as neighbours are known for",
          {{"--retro-cyclic-train-iters"}});
-  refuse(cl, "Megatron-Core's Retro has no gate", {{"--retro-attention-gate", only(1.)}});
+  if (!declares(cl, "--retro-attention-gate"))
+    refuse(cl, "Megatron-Core's Retro has no gate", {{"--retro-attention-gate", only(1.)}});
   if (!declares(cl, "--biencoder-projection-dim"))
     refuse(cl, "models of two towers are trained by mt-finetune ict and orqa",
            {{"--ict-head-size"},

@@ -240,10 +240,14 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
          stored->model.vision_model_type, "), which is converted, and not trained");
   if (family == ModelFamily::vit && !takes_retro)
     fail(Exit::bad_config, stored->where, ": is a ViT, which mt-pretrain alone trains");
-  if (family == ModelFamily::retro && !takes_retro)
-    fail(Exit::bad_config, stored->where, ": is a Retro, which mt-pretrain alone trains");
+  if (family == ModelFamily::retro && !takes_retro && !learns_retro)
+    fail(Exit::bad_config, stored->where,
+         ": is a Retro, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::retro && learns_retro)
+    static_cast<RetroConfig&>(model) = stored->model;
   if (type != model_type) cl.fallback("--model-type", {type}, from);
-  if (family == ModelFamily::retro) cl.fallback("--retro-add-retriever", {"true"}, from);
+  if (family == ModelFamily::retro && takes_retro)
+    cl.fallback("--retro-add-retriever", {"true"}, from);
   const bool over_flags = checkpoint.use_args;
   std::set<std::string> unset;  // flags for what the checkpoint has not
   const auto take = [&](const std::string& flag, const std::vector<std::string>& texts) {
@@ -257,6 +261,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (family == ModelFamily::mamba) take_pattern_of(stored->model, mamba, cl, over_flags, take);
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     if (takes_towers && s.flag == std::string_view("--bert-no-binary-head")) return;
+    if (learns_retro && std::string_view(s.flag).starts_with("--retro-")) return;
     const std::string option = option_of(s, family, cl);
     const bool says_none = option == "--mamba-num-heads" && stored->model.mamba_num_heads == 0;
     const bool lacks_head = option == "--vision-head" && stored->model.vision_head == "none";

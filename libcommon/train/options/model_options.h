@@ -27,6 +27,7 @@ struct ModelOptions {
   bool takes_mamba = false, takes_retro = false;  // whether the program has their options
   bool takes_towers = false;                      // likewise: it trains two BERTs as one model
   bool takes_llava = false;                       // likewise: it trains LLaVAs
+  bool learns_retro = false;                      // likewise: Retros that are loaded
   std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
   bool pads_to_capacity = false;                  // it changes no number here
   PlainYarn yarn;
