@@ -114,14 +114,28 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
                                  Products& products) const {
   const std::int64_t columns = quantizer.columns, rows = std::ssize(of) / columns;
   FoundVectors found = none(rows, options.count);
-  products.each(rows, [&](std::int64_t row) {
-    Nearest best(options.count);
-    for (std::int64_t id = 0; id < size(); ++id) {
-      const float far = distance(&of[static_cast<std::size_t>(row * columns)], id);
-      if (best.takes(far)) best.add(far, id);
-    }
-    put(found, row, options.count, best.sorted(), 1.0F);
-  });
+  std::vector<Nearest> nearest(static_cast<std::size_t>(rows), Nearest(options.count));
+  constexpr std::int64_t kVectors = 4096;  // decoded at once, for all that is asked
+  std::vector<float> vectors(static_cast<std::size_t>(std::min(kVectors, size()) * columns));
+  for (std::int64_t first = 0; first < size(); first += kVectors) {
+    const std::int64_t these = std::min(kVectors, size() - first);
+    const auto vector = [&](std::int64_t i) {
+      return &vectors[static_cast<std::size_t>(i * columns)];
+    };
+    products.each(these, [&](std::int64_t i) {
+      quantizer.decode(&codes[static_cast<std::size_t>((first + i) * code_size())], vector(i));
+    });
+    products.each(rows, [&](std::int64_t row) {
+      Nearest& best = nearest[static_cast<std::size_t>(row)];
+      for (std::int64_t i = 0; i < these; ++i) {
+        const float far =
+            squared_distance(&of[static_cast<std::size_t>(row * columns)], vector(i), columns);
+        if (best.takes(far)) best.add(far, first + i);
+      }
+    });
+  }
+  for (std::int64_t row = 0; row < rows; ++row)
+    put(found, row, options.count, nearest[static_cast<std::size_t>(row)].sorted(), 1.0F);
   return found;
 }
 
