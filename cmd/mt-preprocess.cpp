@@ -14,6 +14,8 @@
 #include "data/corpus/qa_prompts.h"
 #include "data/corpus/vocabulary.h"
 #include "data/corpus/wiki_dump.h"
+#include "data/energon/inspect_energon.h"
+#include "data/energon/make_energon.h"
 #include "data/files/inspect.h"
 #include "data/files/rearrange.h"
 #include "data/files/statistics.h"
@@ -96,13 +98,19 @@ struct Printing {
   bool text = false;
 
   void add_to(CommandLine& cl) {
-    cl.positional("PREFIX", &prefix, "token file, without .bin or .idx");
+    cl.positional("PREFIX", &prefix, "token file, without .bin or .idx, or an Energon folder");
     cl.flag("--text", &text, "decode, by the tokenizer that the manifest or the options name");
     tokenizer.add_to(cl);
     cl.option("--vocab-size", &tokenizer.vocab_size, "N",
               "NullTokenizer and TikTokenizer: that the token file was made with", mt::at_least(1));
   }
   void print() const {
+    const bool is_folder = mt::EnergonFolder::is(prefix);
+    if (is_folder && text)
+      mt::fail(mt::Exit::usage, "--text: ", prefix, " is an Energon folder, which has no tokens");
+    if (is_folder)
+      return mt::print_samples(mt::EnergonFolder(prefix), choice,
+                               [](std::string_view line) { std::cout << line << '\n'; });
     const mt::IndexedDataset data(prefix);
     const auto decoder = text ? mt::dataset_tokenizer(prefix, tokenizer) : nullptr;
     mt::for_each_document(data.documents(), choice, [&](std::int64_t document) {
@@ -230,6 +238,20 @@ void run_qa(CommandLine& cl) {
   });
 }
 
+void run_mm(CommandLine& cl) {
+  mt::EnergonOptions options;
+  bool json = false;
+  cl.describe("make an Energon folder, tar files of samples, of JSON lines with images",
+              "cat, head, check and verify take such a folder, ours or another's.");
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary as one JSON object");
+  cl.parse();
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::EnergonSummary summary = mt::make_energon(options, context);
+    if (json) print_summary(summary);
+  });
+}
+
 void run_stats(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
@@ -265,34 +287,69 @@ void run_checksum(CommandLine& cl) {
   if (together) std::cout << sum.hex() << '\n';
 }
 
+// What `check` and `verify` are given.
+void take_prefixes(CommandLine& cl, std::vector<std::string>& prefixes) {
+  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx, or Energon folders", 1);
+}
+
 void run_check(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
   cl.describe("check headers, sizes and offsets of token files");
-  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  take_prefixes(cl, prefixes);
   cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
-  for (const std::string& prefix : prefixes) {
-    const mt::IndexedDataset data(prefix);
+  const auto print = [&](const auto& data) {
     std::cout << (json ? mt::summary_json(data) : mt::summary_text(data)) << '\n';
+  };
+  for (const std::string& prefix : prefixes) {
+    if (!mt::EnergonFolder::is(prefix)) {
+      print(mt::IndexedDataset(prefix));
+      continue;
+    }
+    const mt::EnergonFolder folder(prefix);
+    mt::check_indexes(folder);
+    print(folder);
   }
+}
+
+// What differs, and what is said of it.
+struct Verdict {
+  std::vector<std::string> differences;
+  std::string text;
+  const char* in_all;  // where there are such
+};
+
+Verdict verdict_of(const std::string& prefix, const mt::RunContext& context) {
+  if (!mt::EnergonFolder::is(prefix)) {
+    std::vector<std::string> differences = mt::differences_from_manifest(prefix, context.log);
+    std::string text = mt::verdict_text(prefix, differences);
+    return {std::move(differences), std::move(text),
+            "not all token files are as their manifests say"};
+  }
+  const mt::EnergonFolder folder(prefix);
+  std::vector<std::string> differences = mt::differences_in(folder, context);
+  std::string text = mt::verdict_text(folder, differences);
+  return {std::move(differences), std::move(text),
+          "not all Energon folders are as their .nv-meta says"};
 }
 
 void run_verify(CommandLine& cl) {
   std::vector<std::string> prefixes;
-  bool json = false, differ = false;
-  cl.describe("check all of token files against their manifests");
-  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  bool json = false;
+  const char* wrong = nullptr;
+  cl.describe("check all of token files against their manifests, and of Energon folders");
+  take_prefixes(cl, prefixes);
   cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
-  for (const std::string& prefix : prefixes) {
-    const std::vector<std::string> differences = mt::differences_from_manifest(prefix, cl.log());
-    std::cout << (json ? mt::verdict_json(prefix, differences)
-                       : mt::verdict_text(prefix, differences));
-    std::cout << '\n';
-    differ |= !differences.empty();
-  }
-  if (differ) mt::fail(mt::Exit::difference, "not all token files are as their manifests say");
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
+    for (const std::string& prefix : prefixes) {
+      const Verdict verdict = verdict_of(prefix, context);
+      std::cout << (json ? mt::verdict_json(prefix, verdict.differences) : verdict.text) << '\n';
+      if (!verdict.differences.empty()) wrong = verdict.in_all;
+    }
+  });
+  if (wrong != nullptr) mt::fail(mt::Exit::difference, wrong);
 }
 
 void run(CommandLine& cl) {
@@ -302,6 +359,7 @@ void run(CommandLine& cl) {
                                     {"dedup", "drop JSON lines that are equal or alike"},
                                     {"wiki", "make JSON lines of a wiki's dump"},
                                     {"qa", "make prompts of questions and their answers"},
+                                    {"mm", "make an Energon folder of lines with images"},
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
                                     {"index", "make the indexes of a training run"},
@@ -318,6 +376,7 @@ void run(CommandLine& cl) {
   if (verb == "dedup") return run_dedup(cl);
   if (verb == "wiki") return run_wiki(cl);
   if (verb == "qa") return run_qa(cl);
+  if (verb == "mm") return run_mm(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
   if (verb == "index") return run_index(cl);

@@ -1,4 +1,5 @@
-// mt-pretrain: train a GPT, a BERT or a T5 from token files, or a Vision Transformer from images.
+// mt-pretrain: train a GPT, a BERT or a T5 from token files, a Vision Transformer from images, or a
+// LLaVA from images with texts.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -7,6 +8,8 @@
 #include "base/command.h"
 #include "cmd/programs.h"
 #include "formats/convert.h"
+#include "post/data/packing.h"
+#include "post/supervised/multimodal_pretraining.h"
 #include "retro/training_project.h"
 #include "train/check/self_test.h"
 #include "train/options/pretrain_options.h"
@@ -18,8 +21,9 @@
 #include "train/run/training_command.h"
 
 // The task of a run, with its data.
-static std::unique_ptr<mt::Task> open_task(mt::PretrainOptions& options) {
+static std::unique_ptr<mt::Task> open_task(mt::PretrainOptions& options, const mt::Log& log) {
   if (options.is_vit()) return mt::open_images(options);
+  if (options.is_multimodal()) return mt::open_multimodal(options, log);
   mt::open_neighbors(options);
   return std::make_unique<mt::Pretraining>(mt::open_pretraining(options));
 }
@@ -31,6 +35,7 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
   else
     options.take_stored_vocabulary();
   mt::print_plan(options.run, options.plan, log, [&]() -> std::unique_ptr<mt::Task> {
+    if (options.is_multimodal()) return mt::plan_multimodal(options);
     if (options.plan.search)
       options.check_type();
     else
@@ -79,11 +84,14 @@ static void run_plot(mt::CommandLine& cl) {
 
 // The options of a run, whatever is done with it, if anything.
 static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool runs = true) {
-  options.add_to(cl);
+  std::vector<std::string> packings = mt::packing_names();
+  std::erase_if(packings, [](const std::string& name) { return mt::cuts_texts(name); });
+  options.add_to(cl, std::move(packings));
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
     options.take_stored(cl, options.run.checkpoint, options.plan);
     mt::take_project(cl, options);
     if (options.is_vit()) return options.vision.add_fallbacks(cl);
+    if (options.is_multimodal()) return options.multimodal.add_fallbacks(cl);
     const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
@@ -91,6 +99,7 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   });
   cl.parse();
   if (options.is_vit()) options.vision.check_given(cl, options.data, options.model);
+  if (options.is_multimodal()) options.multimodal.check_given(cl);
   options.take_yarn(cl, options.run.checkpoint.use_args);
   options.choose_type();
   mt::find_ranks(cl, options.run, runs && !options.plan.wanted && !options.plan.search);
@@ -109,7 +118,7 @@ static void run_show_batch(mt::CommandLine& cl) {
   const auto [stop, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   if (error != std::errc() || stop != step.data() + step.size())
     mt::fail(mt::Exit::usage, "STEP ", step, ": expected an integer");
-  const std::unique_ptr<mt::Task> task = open_task(options);
+  const std::unique_ptr<mt::Task> task = open_task(options, cl.log());
   mt::show_batch(options.run, *task, number, cl.log(), std::cout);
 }
 
@@ -154,7 +163,8 @@ static void run(mt::CommandLine& cl) {
   if (verb == "plot") return run_plot(cl);
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
-  cl.describe("Train a GPT, a Llama, a BERT or a T5 from token files, or a ViT from images.");
+  cl.describe(
+      "Train a GPT, a Llama, a BERT or a T5 from token files, or a ViT or a LLaVA from images.");
   cl.first_run({"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
                 "--micro-batch-size", "--global-batch-size", "--train-iters", "--lr", "--data-path",
                 "--save"});
@@ -163,7 +173,8 @@ static void run(mt::CommandLine& cl) {
   if (options.selftest) return run_self_test(options.run);
   if (options.plan.wanted || options.plan.search) return print_plan(options, cl.log());
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
-  mt::run_training(cl, options.run, options.check_layout, [&] { return open_task(options); });
+  mt::run_training(cl, options.run, options.check_layout,
+                   [&] { return open_task(options, cl.log()); });
 }
 
 int mt_pretrain(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }

@@ -139,6 +139,7 @@ if [[ -n $data ]]; then
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd \
     --learn "$data/wikitext-2/test.txt"
   long scripts/compare-llava.py "$python" scripts/compare-llava.py build/release/cmd
+  long scripts/compare-energon.py "$python" scripts/compare-energon.py build/release/cmd
   long scripts/compare-experts.py "$python" scripts/compare-experts.py build/release/cmd
   long scripts/compare-towers.py "$python" scripts/compare-towers.py build/release/cmd
   long scripts/compare-retrieval.py "$python" scripts/compare-retrieval.py build/release/cmd

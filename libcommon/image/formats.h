@@ -1,6 +1,7 @@
 // The decoders of single formats, which decode_image() chooses from.
 #pragma once
 
+#include "base/file_part.h"
 #include "image/image.h"
 
 namespace mt {
@@ -12,7 +13,8 @@ Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limit
 // What is said of a picture that ImageLimits::ends has ended.
 inline constexpr const char* kNotWanted = "nobody waits for it any more";
 
-MappedFile map_image(const std::string& path);  // Exit::bad_data for more than a GiB
+// The bytes of an image in a file; Exit::bad_data for more than a GiB, and for what lies outside.
+Bytes image_in(const MappedFile& file, const FilePart& part);
 
 // An empty picture of this size; Exit::bad_data where it is larger than the limits.
 Image make_image(std::uint64_t width, std::uint64_t height, const std::string& where,

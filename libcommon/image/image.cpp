@@ -29,18 +29,21 @@ Image decode_image(Bytes file, const std::string& where, const ImageLimits& limi
   fail(Exit::bad_data, where, ": no image that is known, expected a JPEG, PNG or WebP file");
 }
 
-MappedFile map_image(const std::string& path) {
+Bytes image_in(const MappedFile& file, const FilePart& part) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
-  MappedFile file(path);
-  if (file.bytes().size() > kMost)
-    fail(Exit::bad_data, path, ": ", file.bytes().size(), " bytes, expected an image of at most ",
+  const Bytes all = file.bytes();
+  if (part.offset > all.size() || part.size.value_or(0) > all.size() - part.offset)
+    fail(Exit::bad_data, part.called(), ": lies outside of the ", all.size(), " bytes of the file");
+  const Bytes bytes = all.subspan(part.offset, part.size.value_or(all.size() - part.offset));
+  if (bytes.size() > kMost)
+    fail(Exit::bad_data, part.called(), ": ", bytes.size(), " bytes, expected an image of at most ",
          kMost);
-  return file;
+  return bytes;
 }
 
 Image read_image(const std::string& path, const ImageLimits& limits) {
-  const MappedFile file = map_image(path);
-  return decode_image(file.bytes(), path, limits);
+  const MappedFile file(path);
+  return decode_image(image_in(file, {.path = path}), path, limits);
 }
 
 }  // namespace mt

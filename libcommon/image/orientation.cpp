@@ -346,9 +346,9 @@ Image decode_upright(Bytes file, const std::string& where, const ImageLimits& li
   return upright(std::move(image), orientation_of(file));
 }
 
-Image read_upright(const std::string& path, const ImageLimits& limits) {
-  const MappedFile file = map_image(path);
-  return decode_upright(file.bytes(), path, limits);
+Image read_upright(const FilePart& part, const ImageLimits& limits) {
+  const MappedFile file(part.path);
+  return decode_upright(image_in(file, part), part.called(), limits);
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 // Pictures that a camera was held askew for: which way up they are is said in their files.
 #pragma once
 
+#include "base/file_part.h"
 #include "image/image.h"
 
 namespace mt {
@@ -20,6 +21,6 @@ Image upright(Image image, int orientation);
 // LLaVA's processors make of a file.  Folders of classes keep pictures as they are, as torchvision
 // does.
 Image decode_upright(Bytes file, const std::string& where, const ImageLimits& limits = {});
-Image read_upright(const std::string& path, const ImageLimits& limits = {});
+Image read_upright(const FilePart& part, const ImageLimits& limits = {});
 
 }  // namespace mt

@@ -122,7 +122,7 @@ void Session::read_images() {
   if (prompt_->images.empty()) return;
   std::vector<Image> images;
   for (const std::string& path : prompt_->images) try {
-      images.push_back(read_upright(path));
+      images.push_back(read_upright({.path = path}));
     } catch (const Error& error) {
       fail(error.code(), prompt_->place, ": ", error.what());
     }

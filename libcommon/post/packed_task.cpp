@@ -97,6 +97,7 @@ PackedTask::Data read_packed(FinetuneOptions& options, const ExampleOptions& exa
   if (speaks) tell("train", set, *data.train, log);
   if (!options.data.valid.empty()) {
     read.files = options.data.valid;
+    read.energon_part = "val";
     set = read_examples(read, maker, bad, log);
     data.valid = packed_of(std::move(set.train));
     if (speaks) tell("valid", set, *data.valid, log);

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/error.h"
-#include "eval/tasks/yaml.h"
 #include "text/chat/chat_python.h"
+#include "text/yaml.h"
 
 namespace mt {
 

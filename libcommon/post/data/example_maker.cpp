@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/json_object.h"
+#include "data/images/line_images.h"
 #include "model/config/model_config.h"
 #include "model/image_input.h"
 #include "model/neighbor_input.h"
@@ -143,12 +144,16 @@ void ExampleMaker::place_images(Example& example, const std::vector<std::string>
   Example all = example;
   all.ids.clear();
   all.learnt.clear();
+  bool behind_image = false;
   for (std::size_t i = 0; i < example.ids.size(); ++i) {
     const bool is_image = example.ids[i] == token;
+    const bool is_learnt =
+        example.learnt[i] && !is_image && (!behind_image || options_.trains_after_image);
     all.ids.insert(all.ids.end(), is_image ? each : 1, example.ids[i]);
-    all.learnt.insert(all.learnt.end(), is_image ? each : 1, example.learnt[i] && !is_image);
+    all.learnt.insert(all.learnt.end(), is_image ? each : 1, is_learnt);
+    behind_image = is_image;
   }
-  all.images = images;
+  for (const std::string& image : images) all.images.push_back({.path = image});
   example = std::move(all);
 }
 

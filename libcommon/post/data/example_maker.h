@@ -41,6 +41,7 @@ struct ExampleOptions {
   // Of a model that reads images: the images of a line stand in the places of its text's, each of
   // as many tokens as an image takes, of which none is learnt.
   const ModelConfig* llava = nullptr;
+  bool trains_after_image = true;  // nor is, unless so, the first token of the text behind one
   // Of a Retro that retrieves: each line brings the neighbours of its text.
   const ModelConfig* retro = nullptr;
 

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "data/images/line_images.h"
 #include "text/chat/chat_template.h"
 
 namespace mt {
@@ -19,7 +21,9 @@ constexpr auto kNames = std::to_array<Named>({{"openai", LineKind::openai},
                                               {"alpaca", LineKind::alpaca},
                                               {"source-target", LineKind::source_target},
                                               {"translation", LineKind::translation},
-                                              {"text", LineKind::text}});
+                                              {"text", LineKind::text},
+                                              {"caption", LineKind::caption},
+                                              {"question", LineKind::question}});
 
 // The first of a list has these members.
 bool first_has(const ChatValue& line, const char* list, std::initializer_list<const char*> keys) {
@@ -133,6 +137,88 @@ TrainingLine translation(const ChatValue& line, const LineOptions& options,
           .is_pair = true};
 }
 
+// A number from 0 to 1 that is the text's.
+double number_of(std::string_view text) {
+  Hasher hasher;
+  hasher.update(text);
+  return static_cast<double>(hasher.digest().high) * 0x1p-64;
+}
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr const char* kBlanks = " \t\n\r\f\v";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+constexpr const char* kImage = "<image>";
+
+TrainingLine caption(const ChatValue& line, const LineOptions& options, std::string_view place) {
+  const std::string said(without_blanks(text_of(line, "caption", place)));
+  std::string prompt = concat(kImage, "\n");
+  if (const auto& all = options.caption_prompts; !all.empty())
+    prompt +=
+        all[static_cast<std::size_t>(number_of(said) * static_cast<double>(all.size()))] + "\n";
+  return {.messages = ChatValue::list({message("user", prompt), message("assistant", said)})};
+}
+
+// The letter of a choice, and how it is asked for.
+std::string choice(const ChatValue& line, std::string& question, std::string_view place) {
+  const std::vector<ChatValue>* const choices = line.find("choices")->items();
+  const ChatValue* const right = line.find("correct_choice_idx");
+  const std::int64_t* const index = right == nullptr ? nullptr : right->integer();
+  if (choices == nullptr || choices->size() > 26 ||
+      !std::ranges::all_of(*choices, &ChatValue::is_text))
+    fail(Exit::bad_data, place, ": choices: expected a list of at most 26 texts");
+  if (index == nullptr || *index < 0 || *index >= std::ssize(*choices))
+    fail(Exit::bad_data, place, ": correct_choice_idx: expected the number of a choice, from 0");
+  question += "\n";
+  char letter = 'A';
+  for (const ChatValue& one : *choices) question += concat(letter++, ". ", *one.text(), "\n");
+  question += "Answer with the option's letter from the given choices directly.";
+  return std::string(1, static_cast<char>('A' + *index));
+}
+
+// One of several, as likely as its weight says.
+std::string drawn_answer(const ChatValue& line, const std::string& question,
+                         std::string_view place) {
+  const ChatValue* const given = line.find("answers");
+  if (given == nullptr) return text_of(line, "answer", place);
+  if (given->text() != nullptr) return *given->text();
+  const std::vector<ChatValue>* const answers = given->items();
+  if (answers == nullptr || answers->empty() || !std::ranges::all_of(*answers, &ChatValue::is_text))
+    fail(Exit::bad_data, place, ": answers: expected a list of texts");
+  const ChatValue* const list = line.find("answer_weights");
+  std::vector<double> weights(answers->size(), 1.0);
+  if (list != nullptr && !list->is_none()) {
+    if (list->items() == nullptr || list->items()->size() != weights.size())
+      fail(Exit::bad_data, place, ": answer_weights: expected a number for each answer");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const ChatValue& one = (*list->items())[i];
+      weights[i] = one.real() != nullptr      ? *one.real()
+                   : one.integer() != nullptr ? static_cast<double>(*one.integer())
+                                              : -1;
+      if (!(weights[i] >= 0))
+        fail(Exit::bad_data, place, ": answer_weights: expected numbers from 0");
+    }
+  }
+  double total = 0;
+  for (const double weight : weights) total += weight;
+  double rest = number_of(question + chat_value_json(*given)) * total;
+  std::size_t drawn = 0;
+  while (drawn + 1 < weights.size() && rest >= weights[drawn]) rest -= weights[drawn++];
+  return *(*answers)[drawn].text();
+}
+
+TrainingLine question(const ChatValue& line, std::string_view place) {
+  std::string asked = text_of(line, line.has("context") ? "context" : "question", place);
+  const std::string answer =
+      line.has("choices") ? choice(line, asked, place) : drawn_answer(line, asked, place);
+  if (asked.find(kImage) == asked.npos) asked = concat(kImage, "\n", asked);
+  return {.messages = ChatValue::list({message("system", "Answer the questions."),
+                                       message("user", asked), message("assistant", answer)})};
+}
+
 TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions& options,
                          std::string_view place) {
   switch (kind) {
@@ -153,6 +239,10 @@ TrainingLine in_one_form(const ChatValue& line, LineKind kind, const LineOptions
               .is_pair = true};
     case LineKind::translation:
       return translation(line, options, place);
+    case LineKind::caption:
+      return caption(line, options, place);
+    case LineKind::question:
+      return question(line, place);
     case LineKind::text:
       break;
   }
@@ -187,40 +277,36 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
   if (has("source", "target")) return LineKind::source_target;
   if (line.find("translation") != nullptr) return LineKind::translation;
   if (line.find("text") != nullptr) return LineKind::text;
+  if (line.find("caption") != nullptr) return LineKind::caption;
+  if (has("context", "answers") || has("question", "answers") || has("question", "answer") ||
+      has("context", "answer") || has("context", "choices") || has("question", "choices"))
+    return LineKind::question;
   std::string keys;
   for (const auto& [key, value] : *line.pairs())
     if (key.text() != nullptr) keys += concat(keys.empty() ? "" : ", ", *key.text());
   fail(Exit::bad_data, place, ": of no known kind by its keys", keys.empty() ? "" : ": ", keys,
        "; expected messages, conversations, prompt and completion, instruction and output, source "
-       "and target, translation, or text");
+       "and target, translation, text, caption, or question and answers");
 }
 
-// The texts of a line's list, none where it has no such member.
-static std::vector<std::string> texts_of(const ChatValue& line, const char* name, const char* what,
-                                         std::string_view place) {
+std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view place) {
   std::vector<std::string> texts;
-  const ChatValue* const list = line.find(name);
+  const ChatValue* const list = line.find("neighbors");
   if (list == nullptr || list->is_none()) return texts;
-  if (!list->is_list()) fail(Exit::bad_data, place, ": ", name, ": expected a list of ", what);
+  if (!list->is_list()) fail(Exit::bad_data, place, ": neighbors: expected a list of texts");
   for (const ChatValue& text : *list->items()) {
     if (text.text() == nullptr || text.text()->empty())
-      fail(Exit::bad_data, place, ": ", name, ": expected a list of ", what);
+      fail(Exit::bad_data, place, ": neighbors: expected a list of texts");
     texts.push_back(*text.text());
   }
   return texts;
 }
 
-std::vector<std::string> images_of(const ChatValue& line, std::string_view place) {
-  return texts_of(line, "images", "files", place);
-}
-
-std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view place) {
-  return texts_of(line, "neighbors", "texts", place);
-}
-
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,
                        std::string_view place) {
   if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
+  if ((kind == LineKind::caption || kind == LineKind::question) && !options.reads_images)
+    fail(Exit::bad_data, place, ": is of an image, of which only --model-type multimodal learns");
   TrainingLine read = in_one_form(line, kind, options, place);
   if (options.reads_images) read.images = images_of(line, place);
   if (read.messages.is_none()) return read;

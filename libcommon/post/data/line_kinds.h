@@ -6,6 +6,13 @@
 //   source-target      {"source","target"}
 //   translation        {"translation":{language:text…}}, of which two languages are asked for
 //   text               {"text"}
+//   caption            {"caption","image"}: of an image its caption is learnt
+//   question           {"question" or "context","answers" or "answer","answer_weights"?,"image"},
+//   or
+//                      {"context","choices","correct_choice_idx","image"}: of an image a question
+//                      and an answer, the letter of a choice or one that the line's hash draws
+// The latter two become the conversations that Megatron-LM's examples/multimodal makes of them, and
+// may have "images", a list, as the others have.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +32,9 @@ enum class LineKind : std::uint8_t {
   alpaca,
   source_target,
   translation,
-  text
+  text,
+  caption,
+  question
 };
 
 std::vector<std::string> line_kind_names();
@@ -39,7 +48,7 @@ struct TrainingLine {
   ChatValue messages = {}, tools = {}, kwargs = {};  // None: a text
   std::string prompt = {}, completion = {};
   bool is_pair = false;  // of a source and a target, which only models with an encoder learn
-  std::vector<std::string> images = {};  // files, of its member "images"
+  std::vector<std::string> images = {};  // files, of its member "images", or "image"
 };
 
 struct LineOptions {
@@ -47,12 +56,13 @@ struct LineOptions {
   bool train_on_history = false;  // of Alpaca's lines
   std::string source_language = {}, target_language = {};  // of translations
   bool reads_images = false;                               // then messages may have images
+  // What stands behind the image of a caption, one of these, that the line's hash draws; none:
+  // nothing.
+  std::vector<std::string> caption_prompts = {};
 };
 
-// The files of a line's images, none where it has no such member.  Throws Exit::bad_data, beginning
-// with `place`.
-std::vector<std::string> images_of(const ChatValue& line, std::string_view place);
-// The texts of its neighbours, likewise.
+// The texts of a line's neighbours, none where it has no such member.  Throws Exit::bad_data,
+// beginning with `place`.
 std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view place);
 
 // Messages in the form of chat_messages().  Throws Exit::bad_data, beginning with `place`.

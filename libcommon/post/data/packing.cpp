@@ -261,6 +261,11 @@ Packing packing_of(const std::string& name) {
   return std::ranges::find(kNames, name, &Named::name)->packing;
 }
 
+bool cuts_texts(const std::string& packing) {
+  const Packing how = packing_of(packing);
+  return how == Packing::wrapped || how == Packing::line;
+}
+
 std::vector<Bin> pack_lines(std::span<const std::int64_t> lengths,
                             std::span<const std::int64_t> lines, std::int64_t capacity) {
   std::vector<Bin> bins;

@@ -31,6 +31,7 @@ enum class Packing : std::uint8_t {
 
 std::vector<std::string> packing_names();
 Packing packing_of(const std::string& name);
+bool cuts_texts(const std::string& packing);  // so that parts of one may lie in several samples
 
 // Tokens [begin, end) of a text.
 struct Piece {

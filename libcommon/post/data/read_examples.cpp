@@ -12,12 +12,13 @@
 #include "base/input/text_lines.h"
 #include "base/threads.h"
 #include "data/corpus/bad_lines.h"
+#include "data/energon/energon_reader.h"
 #include "post/data/example_maker.h"
 
 namespace mt {
 namespace {
 
-constexpr std::size_t kBlocksAtOnce = 32;
+constexpr std::size_t kBlocksAtOnce = 32, kSamplesAtOnce = 256;
 constexpr std::int64_t kChecked = 100;  // lines of a file, for what is wrong with all
 
 // What became of a line.
@@ -27,6 +28,13 @@ struct Made {
   std::vector<Example> examples = {};
   std::string wrong = {};  // without the place, where it has none
   bool held_out = false;
+};
+
+// Some lines of a file, or some samples of a shard of an Energon folder.
+struct Part {
+  std::string file = {};
+  LineBlock lines = {};
+  std::vector<EnergonSample> samples = {};
 };
 
 bool is_blank(std::string_view line) {
@@ -39,17 +47,16 @@ class Reader {
       : options_(options), maker_(maker), log_(log) {}
 
   ExampleSet read(BadLines& bad) {
-    LineReader reader({.inputs = expand_inputs(options_.files), .pass_long_lines = true});
     const std::int64_t before = bad.count();
-    std::vector<LineBlock> blocks;
-    for (bool more = true; more && !is_full();) {
-      LineBlock block;
-      more = reader.next(block);
-      if (more) blocks.push_back(std::move(block));
-      if (more && blocks.size() < kBlocksAtOnce) continue;
-      take(blocks, bad);
-      blocks.clear();
-    }
+    std::vector<std::string> files;
+    for (const std::string& file : options_.files)
+      if (EnergonFolder::is(file)) {
+        read_lines(std::exchange(files, {}), bad);
+        read_folder(file, bad);
+      } else {
+        files.push_back(file);
+      }
+    read_lines(files, bad);
     set_.bad = bad.count() - before;
     return std::move(set_);
   }
@@ -57,80 +64,136 @@ class Reader {
  private:
   bool is_full() const { return options_.most > 0 && std::ssize(set_.train) >= options_.most; }
 
-  void take(const std::vector<LineBlock>& blocks, BadLines& bad) {
+  void read_lines(const std::vector<std::string>& files, BadLines& bad) {
+    if (files.empty()) return;
+    LineReader reader({.inputs = expand_inputs(files), .pass_long_lines = true});
+    take_all(bad, [&](Part& part) {
+      const bool more = reader.next(part.lines);
+      part.file = part.lines.file;
+      return more;
+    });
+  }
+
+  void read_folder(const std::string& path, BadLines& bad) {
+    const EnergonFolder folder(path);
+    EnergonReader reader(folder, folder.part(options_.energon_part));
+    EnergonSample ahead;
+    bool more = reader.next(ahead);
+    take_all(bad, [&](Part& part) {
+      if (!more) return false;
+      part.file = ahead.shard;
+      while (more && ahead.shard == part.file && part.samples.size() < kSamplesAtOnce) {
+        part.samples.push_back(std::move(ahead));
+        more = reader.next(ahead);
+      }
+      return true;
+    });
+  }
+
+  // next(part) reads one, and is false at the end.
+  template <class Next>
+  void take_all(BadLines& bad, const Next& next) {
+    std::vector<Part> parts;
+    for (bool more = true; more && !is_full();) {
+      Part part;
+      more = next(part);
+      if (more) parts.push_back(std::move(part));
+      if (more && parts.size() < kBlocksAtOnce) continue;
+      take(parts, bad);
+      parts.clear();
+    }
+  }
+
+  void take(const std::vector<Part>& parts, BadLines& bad) {
     std::vector<std::optional<LineKind>> kinds;
-    for (const LineBlock& block : blocks) kinds.push_back(kind_of(block));
-    std::vector<std::vector<Made>> made(blocks.size());
+    for (const Part& part : parts) kinds.push_back(kind_of(part));
+    std::vector<std::vector<Made>> made(parts.size());
     Workers(options_.threads).run([&] {
-      parallel_for_ordered_errors(std::ssize(blocks), [&](std::int64_t i) {
+      parallel_for_ordered_errors(std::ssize(parts), [&](std::int64_t i) {
         const auto at = static_cast<std::size_t>(i);
-        made[at] = make(blocks[at], kinds[at]);
+        made[at] = make(parts[at], kinds[at]);
       });
     });
-    for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t i = 0; i < parts.size(); ++i)
       for (Made& one : made[i]) {
         if (is_full()) return;
         ++set_.lines;
         if (!one.examples.empty())
           keep(std::move(one));
         else
-          bad.add(blocks[i].file, {.number = one.number, .what = one.wrong, .line = one.line});
+          bad.add(parts[i].file, {.number = one.number, .what = one.wrong, .line = one.line});
       }
   }
 
   // By the first line of the file that has one.
-  std::optional<LineKind> kind_of(const LineBlock& block) {
-    if (block.file != file_) {
-      file_ = block.file;
+  std::optional<LineKind> kind_of(const Part& part) {
+    if (part.file != file_) {
+      file_ = part.file;
       kind_.reset();
     }
-    if (kind_) return kind_;
-    for_each_line(block, [&](std::string_view line, std::int64_t number) {
+    const auto look = [&](std::string_view line, std::int64_t number) {
       if (kind_ || is_blank(line)) return;
       try {
         kind_ = maker_.kind_of_file(line, concat(file_, ":", number));
       } catch (const Error&) {  // told of when the line itself is made
       }
-    });
+    };
+    if (!kind_) for_each_line(part.lines, look);
+    for (const EnergonSample& sample : part.samples) look(sample.line, sample.number);
     return kind_;
   }
 
-  std::vector<Made> make(const LineBlock& block, std::optional<LineKind> kind) const {
+  std::vector<Made> make(const Part& part, std::optional<LineKind> kind) const {
     std::vector<Made> all;
-    TextLines lines(block);
+    for (const EnergonSample& sample : part.samples) {
+      Made& made = all.emplace_back(
+          Made{.number = sample.number, .line = sample.line, .wrong = sample.wrong});
+      make(made, part.file, kind, &sample);
+    }
+    TextLines lines(part.lines);
     for (TextLines::Line line; lines.next(line);) {
       if (is_blank(line.line)) continue;
       Made& made = all.emplace_back(Made{.number = line.number, .line = line.line});
-      if (!block.too_long.empty()) made.wrong = block.too_long;
+      if (!part.lines.too_long.empty()) made.wrong = part.lines.too_long;
       if (line.wrong != nullptr) made.wrong = line.wrong;
-      if (!made.wrong.empty()) continue;
-      const std::string place = concat(block.file, ":", line.number);
-      try {
-        made.examples = maker_.make(line.line, kind, place, line.number <= kChecked);
-        for (Example& example : made.examples) find_images(example, block.file);
-      } catch (const Error& error) {
-        if (error.code() != Exit::bad_data) throw;
-        made.examples.clear();
-        made.wrong = error.what();
-        if (made.wrong.starts_with(place + ": ")) made.wrong.erase(0, place.size() + 2);
-        continue;
-      }
-      for (Example& example : made.examples) {
-        example.file = block.file;
-        example.line = line.number;
-      }
-      made.held_out = is_held_out(line.line);
+      make(made, part.file, kind, nullptr);
     }
     return all;
+  }
+
+  // Makes the examples of a line, or says what is wrong with it.
+  void make(Made& made, const std::string& file, std::optional<LineKind> kind,
+            const EnergonSample* sample) const {
+    if (!made.wrong.empty()) return;
+    const std::string place = concat(file, ":", made.number);
+    try {
+      made.examples = maker_.make(made.line, kind, place, made.number <= kChecked);
+      for (Example& example : made.examples)
+        if (sample == nullptr)
+          find_images(example, file);
+        else if (!example.images.empty())
+          example.images = sample->images;
+    } catch (const Error& error) {
+      if (error.code() != Exit::bad_data) throw;
+      made.examples.clear();
+      made.wrong = error.what();
+      if (made.wrong.starts_with(place + ": ")) made.wrong.erase(0, place.size() + 2);
+      return;
+    }
+    for (Example& example : made.examples) {
+      example.file = file;
+      example.line = made.number;
+    }
+    made.held_out = is_held_out(made.line);
   }
 
   // A name is of a file beside the lines.
   static void find_images(Example& example, const std::string& file) {
     namespace fs = std::filesystem;
-    for (std::string& image : example.images) {
+    for (FilePart& image : example.images) {
       const fs::path beside = file == "-" ? fs::path() : fs::path(file).parent_path();
-      image = (beside / image).string();  // an absolute name stays
-      if (!fs::exists(image)) fail(Exit::bad_data, image, ": there is no such image");
+      image.path = (beside / image.path).string();  // an absolute name stays
+      if (!fs::exists(image.path)) fail(Exit::bad_data, image.path, ": there is no such image");
     }
   }
 

@@ -1,5 +1,5 @@
-// read_examples: the examples of training files, made by several threads, in the order of their
-// lines.
+// read_examples: the examples of training files, and of Energon folders (data/energon/), made by
+// several threads, in the order of their lines, or samples.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ class ExampleMaker;
 
 struct ReadOptions {
   std::vector<std::string> files;
-  std::int64_t longest = 0;         // tokens of an example; 0: any number
-  std::int64_t longest_target = 0;  // of a pair, whose source may have `longest`
+  std::string energon_part = "train";  // of folders
+  std::int64_t longest = 0;            // tokens of an example; 0: any number
+  std::int64_t longest_target = 0;     // of a pair, whose source may have `longest`
   // What becomes of a longer one: "drop", "cut" at the end, or "split" into several.
   std::string overlong = "drop";
   // So many examples of a line belong together: they are as long as all of them, and one that is

@@ -55,9 +55,9 @@ void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
   std::size_t at = 0;
   for (const Piece& piece : packed.bins[texts_->bin(k)]) {
     const Example& example = packed.examples[piece.text];
-    for (const std::string& path : example.images) {
+    for (const FilePart& image : example.images) {
       try {
-        make_image_input(llava_, read_upright(path), pixels.subspan(at, each));
+        make_image_input(llava_, read_upright(image), pixels.subspan(at, each));
       } catch (const Error& error) {
         fail(error.code(), example.file, ":", example.line, ": ", error.what());
       }

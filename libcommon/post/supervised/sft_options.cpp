@@ -1,7 +1,6 @@
 #include "post/supervised/sft_options.h"
 
 #include "base/command.h"
-#include "post/data/packing.h"
 #include "train/options/pretrain_options.h"
 
 namespace mt {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "post/data/example_maker.h"
+#include "post/data/packing.h"
 #include "post/finetune_options.h"
 
 namespace mt {
@@ -25,7 +26,7 @@ struct SftOptions : FinetuneOptions {
   void complete();
   // Checks what --packing has no use for.  choose_type() does so, too.
   void choose_packing();
-  bool cuts_texts() const { return packing == "wrapped" || packing == "line"; }
+  bool cuts_texts() const { return mt::cuts_texts(packing); }
   bool is_paired() const { return model_type == "t5"; }
   bool reads_images() const { return model_type == "multimodal"; }
   bool is_retro() const { return stored && stored->model.family == ModelFamily::retro; }

@@ -230,7 +230,8 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (takes_towers && !has_towers && family != ModelFamily::bert)
     fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
   if (family == ModelFamily::llava && !takes_llava)
-    fail(Exit::bad_config, stored->where, ": is a LLaVA, which mt-finetune sft alone trains");
+    fail(Exit::bad_config, stored->where,
+         ": is a LLaVA, which mt-pretrain and mt-finetune sft alone train");
   if (family == ModelFamily::llava) {  // of whose images no options are
     static_cast<VisionConfig&>(model) = stored->model;
     static_cast<ImageTextConfig&>(model) = stored->model;

@@ -1,5 +1,7 @@
 #include "train/options/pretrain_options.h"
 
+#include <utility>
+
 #include "base/command.h"
 #include "model/model_table.h"
 #include "text/null_tokenizer.h"
@@ -7,20 +9,21 @@
 
 namespace mt {
 
-void PretrainOptions::add_to(CommandLine& cl) {
+void PretrainOptions::add_to(CommandLine& cl, std::vector<std::string> packings) {
   cl.section("Model");
   cl.option(
       "--model-type", &model_type, "TYPE",
       "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
       "bert, t5 or mamba, or as pretrain_vision_classify.py and pretrain_vision_inpaint.py vit; "
-      "hybrid is mamba",
-      one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit"}));
+      "hybrid is mamba; multimodal: a LLaVA that is loaded, as pretrain_vlm.py does",
+      one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit", "multimodal"}));
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
   retro.add_to(cl);
   vision.add_to(cl);
-  takes_mamba = takes_retro = true;
+  multimodal.add_to(cl, std::move(packings));
+  takes_mamba = takes_retro = takes_llava = true;
   add_yarn_to(cl);
   add_experts_to(cl);
   model.recompute.add_to(cl);
@@ -40,7 +43,7 @@ void PretrainOptions::add_to(CommandLine& cl) {
 
 void PretrainOptions::choose_type() {
   take_pattern();
-  if (!is_vit()) data.type = sample_type(model_type);
+  if (!is_vit() && !is_multimodal()) data.type = sample_type(model_type);
   make_experts();
   const std::string type_option = "--model-type " + model_type;
   if (model_type == "mamba")
@@ -58,6 +61,10 @@ void PretrainOptions::choose_type() {
     vision.make_vit(model, data);
   else
     vision.check_unused(type_option);
+  if (is_multimodal())
+    multimodal.take_length(data);
+  else
+    multimodal.check_unused(type_option);
   if (data.type == SampleType::t5) return encoder.make_t5(model);
   encoder.check_unused(type_option);
   if (data.type != SampleType::bert) return;
@@ -100,7 +107,7 @@ static void check_retro(const DataOptions& data, const RunOptions& run) {
 }
 
 bool PretrainOptions::names_a_vocabulary() const {
-  if (is_vit()) return false;
+  if (is_vit() || is_multimodal()) return false;
   const bool null = data.tokenizer.type == NullTokenizer::kType ||
                     (data.tokenizer.type.empty() && data.sources.mock_data);
   return null ||

@@ -3,6 +3,7 @@
 
 #include "data/samples/train_data.h"
 #include "train/options/model_options.h"
+#include "train/options/multimodal_options.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
 #include "train/options/vision_options.h"
@@ -12,12 +13,14 @@ namespace mt {
 struct PretrainOptions : ModelOptions {
   DataOptions data;
   VisionOptions vision;
+  MultimodalOptions multimodal;
   RunOptions run;
   PlanOptions plan;
   bool check_layout = false;  // with two steps, instead of the run
   bool selftest = false;
 
-  void add_to(CommandLine& cl);
+  // `packings`: ways in which texts with images may share samples.
+  void add_to(CommandLine& cl, std::vector<std::string> packings);
   // Makes model and data those of the model type.  After parsing.
   void choose_type();
   // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.
@@ -27,6 +30,7 @@ struct PretrainOptions : ModelOptions {
   // Checks what must fit together and derives what was not given.
   void complete();
   bool is_vit() const { return model_type == "vit"; }
+  bool is_multimodal() const { return model_type == "multimodal"; }
 };
 
 // Refuses ranks that share sequences of a model that has them whole.

@@ -1,4 +1,4 @@
-#include "eval/tasks/yaml.h"
+#include "text/yaml.h"
 
 #include <algorithm>
 #include <charconv>
