@@ -109,6 +109,8 @@ void run(mt::CommandLine& cl) {
   options.compute.warn(cl.log());
   const std::vector<mt::ModelFamily> decoders = {mt::ModelFamily::gpt, mt::ModelFamily::mixtral,
                                                  mt::ModelFamily::mamba};
+  std::vector<mt::ModelFamily> askable = decoders;
+  askable.push_back(mt::ModelFamily::llava);
   struct Task {
     const char* name;
     mt::ModelUse use;
@@ -125,7 +127,7 @@ void run(mt::CommandLine& cl) {
       {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, mt::measure_spans},
       {"WIKITEXT103", {decoders, "and WIKITEXT103 is of a GPT"}, mt::measure_wikitext103},
       {"LAMBADA", {decoders, "and LAMBADA is of a GPT"}, mt::measure_lambada},
-      {"", {decoders, "and tasks are of a GPT"}, mt::measure_tasks}};
+      {"", {askable, "and tasks are of a GPT or a LLaVA"}, mt::measure_tasks}};
   const auto found = std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
   const Task& task = found == std::end(tasks) ? *std::prev(std::end(tasks)) : *found;
   if (options.launch.takes_checkpoints()) mt::leave_vocab_size_unchecked(options.tokenizer);

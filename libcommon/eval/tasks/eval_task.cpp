@@ -51,6 +51,9 @@ constexpr auto kMetrics = std::to_array<KnownMetric>({
     {"acc_bytes", "mean", true, {multiple_choice, multiple_choice}},
     {"acc_mutual_info", "mean", true, {multiple_choice, multiple_choice}},
     {"exact_match", "mean", true, {multiple_choice, generate}},
+    {"vqa_accuracy", "mean", true, {generate, generate}},
+    {"relaxed_accuracy", "mean", true, {generate, generate}},
+    {"anls", "mean", true, {generate, generate}},
     {"f1", "f1", true, {multiple_choice, multiple_choice}},
     {"mcc", "matthews_corrcoef", true, {multiple_choice, multiple_choice}},
     {"brier_score", "brier_score", false, {multiple_choice, multiple_choice}},
@@ -175,6 +178,11 @@ class TaskReader {
     task_.gen_prefix = field("gen_prefix");
     task_.counted = field("doc_to_count");
     task_.true_choices = field("true_choices");
+    if (const ChatValue* const image = take(all_, "doc_to_image")) {
+      if (task_.kind != generate) refuse("doc_to_image: is of generate_until");
+      for (const ChatValue& one : image->is_list() ? *image->items() : std::vector{*image})
+        task_.images.emplace_back(one, concat(path_, ": doc_to_image"));
+    }
     if (!task_.target.is_given()) refuse("doc_to_target: is required");
     if (!task_.text.is_given() && task_.kind != rolling) refuse("doc_to_text: is required");
     if (!task_.choice.is_given() && task_.kind == multiple_choice)

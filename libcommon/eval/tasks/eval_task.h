@@ -80,6 +80,7 @@ struct EvalTask {
   std::vector<std::string> tags = {};
   EvalKind kind = EvalKind::multiple_choice;
   EvalField text = {}, target = {}, choice = {}, description = {}, gen_prefix = {};
+  std::vector<EvalField> images = {};  // files that the text has places for, in their order
   // What is put into a document that is read, by name; and the text whose words and bytes a
   // perplexity counts, where it is not the target.
   std::vector<std::pair<std::string, EvalField>> process_docs = {};

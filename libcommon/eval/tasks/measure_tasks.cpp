@@ -6,9 +6,12 @@
 #include "base/progress.h"
 #include "eval/measures.h"
 #include "eval/tasks/megatron_tasks.h"
+#include "image/orientation.h"
 #include "infer/continue_texts.h"
+#include "infer/image_pass.h"
 #include "infer/score_pass.h"
 #include "model/config/model_config.h"
+#include "model/image_input.h"
 
 namespace mt {
 namespace {
@@ -35,6 +38,10 @@ std::int64_t length_of(const EvalOptions& o, const LoadedModel& loaded) {
   return length;
 }
 
+bool reads_images(const LoadedModel& loaded) {
+  return loaded.model->config().family == ModelFamily::llava;
+}
+
 // TaskModel: what tasks need of a model, made when it is asked for.  Stays in its place.
 class TaskModel {
  public:
@@ -43,17 +50,21 @@ class TaskModel {
         loaded_(loaded),
         about_{.tokenizer = *loaded.tokenizer,
                .vocab_size = loaded.vocab_size(),
-               .end_tokens = loaded.end_tokens} {}
+               .end_tokens = loaded.end_tokens,
+               .llava = reads_images(loaded) ? &loaded.model->config() : nullptr} {}
   TaskModel(const TaskModel&) = delete;
 
   EvalModel functions() {
     return {.tokenizer = *loaded_.tokenizer,
             .vocab_size = loaded_.vocab_size(),
             .max_length = length_of(options_, loaded_),
+            .image_tokens = about_.llava == nullptr ? 0 : tokens_of_image(*about_.llava),
+            .image_token = about_.llava == nullptr ? -1 : about_.llava->image_token_index,
             .score = [this](auto ids, auto nll, auto likeliest) { score(ids, nll, likeliest); },
             .generate =
-                [this](auto prompts, const EvalGeneration& generation, std::int64_t repeats) {
-                  return generate(prompts, generation, repeats);
+                [this](auto prompts, auto images, const EvalGeneration& generation,
+                       std::int64_t repeats) {
+                  return generate(prompts, images, generation, repeats);
                 }};
   }
 
@@ -73,6 +84,7 @@ class TaskModel {
   }
 
   std::vector<std::vector<std::string>> generate(std::span<const std::vector<std::int32_t>> prompts,
+                                                 std::span<const std::vector<std::string>> images,
                                                  const EvalGeneration& generation,
                                                  std::int64_t repeats) {
     if (!engine_)
@@ -85,7 +97,19 @@ class TaskModel {
     asked.sampling.seed = static_cast<std::uint64_t>(options_.seed.value_or(1234));
     const std::uint32_t first =
         std::exchange(prompts_, prompts_ + static_cast<std::uint32_t>(std::ssize(prompts)));
-    return continue_texts(*engine_, about_, prompts, asked, repeats, first);
+    std::vector<std::shared_ptr<const ImageStates>> made;
+    if (about_.llava != nullptr)
+      for (const std::vector<std::string>& files : images) made.push_back(states_of(files));
+    return continue_texts(*engine_, about_, prompts, asked, repeats, first, made);
+  }
+
+  // What the tower makes of images; null of none.
+  std::shared_ptr<const ImageStates> states_of(const std::vector<std::string>& files) {
+    if (files.empty()) return nullptr;
+    if (!tower_) tower_.emplace(*loaded_.model, options_.threads);
+    std::vector<Image> images;
+    for (const std::string& file : files) images.push_back(read_upright({.path = file}));
+    return tower_->run(images);
   }
 
   const EvalOptions& options_;
@@ -93,13 +117,15 @@ class TaskModel {
   CompletionModel about_;
   std::optional<ScorePass> scorer_;
   std::optional<Engine> engine_;
+  std::optional<ImagePass> tower_;
   std::uint32_t prompts_ = 0;
 };
 
 }  // namespace
 
 void measure_tasks(const EvalOptions& o, const LoadedModel& loaded, Progress& progress) {
-  const ChatPrompts chat(*loaded.tokenizer, loaded.chat_files, loaded.path, o.chat);
+  const ChatPrompts chat(*loaded.tokenizer, loaded.chat_files, loaded.path, o.chat,
+                         reads_images(loaded));
   const TaskSettings settings{
       .asked = o.task,
       .inputs = o.inputs,
@@ -114,7 +140,12 @@ void measure_tasks(const EvalOptions& o, const LoadedModel& loaded, Progress& pr
             "--apply-chat-template");
       }};
   TaskModel model(o, loaded);
-  run_tasks(TaskPlan(settings), settings, model.functions(), print_now, [&] { progress.add(1); });
+  const TaskPlan plan(settings);
+  for (const TaskPlan::Planned& planned : plan.tasks())
+    if (reads_images(loaded) && !planned.task.is_about_texts())
+      fail(Exit::bad_config, "--task ", planned.task.name, ": asks how likely texts are, and ",
+           loaded.path, " is a LLaVA, which is asked for texts (generate_until) alone");
+  run_tasks(plan, settings, model.functions(), print_now, [&] { progress.add(1); });
   progress.finish();
 }
 

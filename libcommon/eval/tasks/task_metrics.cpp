@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "eval/tasks/vqa_answers.h"
 #include "text/chat/chat_python.h"
 #include "text/chat/chat_strings.h"
 
@@ -134,6 +135,29 @@ double exact_match(const EvalMetric& metric, const EvalItem& item, const std::st
 
 }  // namespace
 
+// The answers that people gave, texts or objects with an "answer".
+static std::vector<std::string> answers_of(const EvalItem& item) {
+  const std::vector<ChatValue> all =
+      item.gold.is_list() ? *item.gold.items() : std::vector<ChatValue>{item.gold};
+  std::vector<std::string> answers;
+  for (const ChatValue& one : all) {
+    const ChatValue* const answer = one.find("answer");
+    answers.push_back(python_text(answer == nullptr ? one : *answer));
+  }
+  return answers;
+}
+
+static double judge_answer(const EvalMetric& metric, const EvalItem& item,
+                           const std::string& text) {
+  if (metric.name == "exact_match") return exact_match(metric, item, text);
+  const std::vector<std::string> answers = answers_of(item);
+  if (metric.name == "vqa_accuracy") return vqa_accuracy(text, answers);
+  if (metric.name == "anls") return anls(text, answers);
+  double best = 0;
+  for (const std::string& answer : answers) best = std::max(best, relaxed_accuracy(text, answer));
+  return best;
+}
+
 MetricValues judge_likelihoods(const EvalTask& task, const EvalItem& item,
                                std::span<const EvalResponse> responses) {
   MetricValues values;
@@ -162,7 +186,7 @@ MetricValues judge_text(const EvalTask& task, const EvalItem& item, const ChatVa
     double sum = 0;
     const std::vector<ChatValue> texts =
         filtered.is_list() ? *filtered.items() : std::vector<ChatValue>{filtered};
-    for (const ChatValue& text : texts) sum += exact_match(metric, item, python_text(text));
+    for (const ChatValue& text : texts) sum += judge_answer(metric, item, python_text(text));
     values.emplace_back(metric.name, texts.empty() ? 0.0 : sum / static_cast<double>(texts.size()));
   }
   return values;

@@ -76,6 +76,20 @@ std::string answer_text(const ChatValue& target, const std::vector<std::string>&
   return target.is_none() ? "" : python_text(target);
 }
 
+// Of each field a name, or a list of them.
+std::vector<std::string> images_of(const EvalTask& task, const ChatValue& doc) {
+  std::vector<std::string> images;
+  for (const EvalField& field : task.images) {
+    const ChatValue value = field.of(doc);
+    for (const ChatValue& one : value.is_list() ? *value.items() : std::vector{value}) {
+      if (one.text() == nullptr || one.text()->empty())
+        fail(Exit::bad_data, field.name(), ": expected the name of a file, or a list of them");
+      images.push_back(*one.text());
+    }
+  }
+  return images;
+}
+
 ChatValue with_more_fields(const EvalTask& task, ChatValue doc) {
   if (!doc.is_dict()) fail(Exit::bad_data, "expected an object");
   const ChatValue read = doc;
@@ -180,6 +194,7 @@ EvalItem TaskPrompts::item(std::int64_t id, ChatValue doc, const std::string& pl
 EvalItem TaskPrompts::made(std::int64_t id, ChatValue doc) {
   EvalItem item{.id = id, .doc = with_more_fields(task_, std::move(doc))};
   item.target = item.gold = target_of(task_, item.doc);
+  item.images = images_of(task_, item.doc);
   if (task_.kind == EvalKind::rolling) {
     item.requests.push_back({python_text(item.target), ""});
     return item;

@@ -25,6 +25,7 @@ struct EvalItem {
   ChatValue doc = {}, target = {};
   ChatValue gold = {};  // an index, a text, or several; of several contexts not the target
   std::vector<std::string> choices = {};
+  std::vector<std::string> images = {};  // files
   std::vector<EvalRequest> requests = {};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -40,11 +41,17 @@ class Group {
  public:
   Group(const EvalTask& task, const EvalModel& model) : task_(task), model_(model) {}
 
-  void add(EvalItem item, std::string place) {
+  // `folder`: where its images are.
+  void add(EvalItem item, std::string place, const std::string& folder) {
     EvalAnswer answer{.item = std::move(item)};
     if (task_.is_about_texts()) {
-      prompts_.push_back(prompt_of(answer.item.requests.front().context));
+      images_.push_back(files_of(answer.item, place, folder));
+      prompts_.push_back(prompt_of(answer.item.requests.front().context, images_.back().size()));
       check(prompts_.back(), place);
+      if (const auto places = std::ranges::count(prompts_.back(), model_.image_token);
+          model_.image_tokens > 0 && places != std::ssize(images_.back()))
+        fail(Exit::bad_data, place, ": the text has ", places, " places for images, and there are ",
+             images_.back().size());
     } else {
       for (const EvalRequest& request : answer.item.requests) {
         answer.tokens.push_back(
@@ -79,6 +86,7 @@ class Group {
     answers_.clear();
     places_.clear();
     prompts_.clear();
+    images_.clear();
     tokens_ = 0;
   }
 
@@ -89,16 +97,34 @@ class Group {
         fail(Exit::bad_data, place, ": token ", id, ", expected 0 to ", model_.vocab_size - 1);
   }
 
-  std::vector<std::int32_t> prompt_of(const std::string& context) const {
+  // The files, which are named as they are found from the documents.
+  std::vector<std::string> files_of(const EvalItem& item, const std::string& place,
+                                    const std::string& folder) const {
+    if (!item.images.empty() && model_.image_tokens == 0)
+      fail(Exit::bad_config, place, ": has images, and the model reads none");
+    std::vector<std::string> files;
+    for (const std::string& image : item.images) {
+      files.push_back((std::filesystem::path(folder) / image).string());
+      if (!std::filesystem::exists(files.back()))
+        fail(Exit::bad_data, place, ": ", files.back(), ": there is no such image");
+    }
+    return files;
+  }
+
+  // Each image is one token of it, and takes the room of many.
+  std::vector<std::int32_t> prompt_of(const std::string& context, std::size_t images) const {
     std::vector<std::int32_t> ids = encoded(model_.tokenizer, context);
     if (ids.empty()) ids.push_back(first_token(model_.tokenizer));
-    keep_last(ids, std::max<std::int64_t>(1, model_.max_length - task_.generation.max_gen_toks));
+    const std::int64_t of_images =
+        static_cast<std::int64_t>(images) * std::max<std::int64_t>(0, model_.image_tokens - 1);
+    keep_last(ids, std::max<std::int64_t>(
+                       1, model_.max_length - task_.generation.max_gen_toks - of_images));
     return ids;
   }
 
   void make_texts() {
     std::vector<std::vector<std::string>> texts =
-        model_.generate(prompts_, task_.generation, task_.repeats);
+        model_.generate(prompts_, images_, task_.generation, task_.repeats);
     for (std::size_t i = 0; i < answers_.size(); ++i) answers_[i].texts = std::move(texts[i]);
   }
 
@@ -142,6 +168,7 @@ class Group {
   std::vector<EvalAnswer> answers_;
   std::vector<std::string> places_;
   std::vector<std::vector<std::int32_t>> prompts_;
+  std::vector<std::vector<std::string>> images_;  // of each
   std::size_t tokens_ = 0;
 };
 
@@ -195,7 +222,7 @@ void run_task(const EvalTask& task, const EvalDocs& docs, std::size_t passed, Ta
       pass(item);
       continue;
     }
-    group.add(std::move(item), docs.places[i]);
+    group.add(std::move(item), docs.places[i], docs.folders.empty() ? "" : docs.folders[i]);
     if (group.is_full()) group.answer(answered);
   }
   group.answer(answered);

@@ -17,16 +17,19 @@ namespace mt {
 // EvalModel: what a task needs of a model.
 struct EvalModel {
   const Tokenizer& tokenizer;
-  std::int64_t vocab_size = 0;  // tokens that the model knows
-  std::int64_t max_length = 0;  // inputs of a sequence at most
+  std::int64_t vocab_size = 0;    // tokens that the model knows
+  std::int64_t max_length = 0;    // inputs of a sequence at most
+  std::int64_t image_tokens = 0;  // that an image takes; 0: it reads none
+  std::int64_t image_token = -1;  // in whose place one stands
   // As ScorePass::score() (infer/score_pass.h).
   std::function<void(std::span<const std::span<const std::int32_t>> ids,
                      std::span<const std::span<double>> nll,
                      std::span<const std::span<std::uint8_t>> likeliest)>
       score = {};
-  // The texts that continue each prompt, so many of each.
+  // The texts that continue each prompt, so many of each; with the files of its images.
   std::function<std::vector<std::vector<std::string>>(
-      std::span<const std::vector<std::int32_t>> prompts, const EvalGeneration& generation,
+      std::span<const std::vector<std::int32_t>> prompts,
+      std::span<const std::vector<std::string>> images, const EvalGeneration& generation,
       std::int64_t repeats)>
       generate = {};
 };
@@ -59,7 +62,8 @@ struct EvalAnswer {
 
 struct EvalDocs {
   std::vector<ChatValue> docs = {};
-  std::vector<std::string> places = {};  // of each, for errors: "FILE:LINE"
+  std::vector<std::string> places = {};   // of each, for errors: "FILE:LINE"
+  std::vector<std::string> folders = {};  // of each, where its images are; none: the current one
 };
 
 // The first `passed` documents are not asked of again: they only take their examples.

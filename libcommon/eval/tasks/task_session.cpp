@@ -165,6 +165,7 @@ EvalDocs read_docs(const std::vector<std::string>& paths) {
       if (!doc.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
       all.docs.push_back(std::move(doc));
       all.places.push_back(place);
+      all.folders.push_back(fs::path(block.file).parent_path().string());
     });
   if (all.docs.empty()) fail(Exit::bad_data, paths.front(), ": there is no document");
   return all;
