@@ -57,7 +57,7 @@ static void check_pairs(const SftOptions& o) {
   if (o.overlong == "split") refuse("--overlong split: not");
 }
 
-// Images stand in whole texts, on one rank.
+// Images stand in whole texts, whose rows no ranks share.
 static void check_images(const SftOptions& o) {
   const auto refuse = [](const auto&... parts) {
     fail(Exit::bad_config, parts..., " with --model-type multimodal");
@@ -67,12 +67,7 @@ static void check_images(const SftOptions& o) {
   if (o.cuts_texts()) refuse("--packing ", o.packing, ": not");
   if (o.overlong != "drop") refuse("--overlong ", o.overlong, ": not");
   if (o.model.has_adapters()) refuse("--lora-rank: not");
-  const auto& parallel = o.run.ranks.parallel;
-  for (const auto& [ranks, flag] :
-       {std::pair(parallel.tensor_model_parallel_size, "--tensor-model-parallel-size"),
-        {parallel.pipeline_model_parallel_size, "--pipeline-model-parallel-size"},
-        {parallel.context_parallel_size, "--context-parallel-size"}})
-    if (ranks > 1) refuse(flag, ' ', ranks, ": not");
+  if (o.run.ranks.parallel.shares_rows()) refuse("--sequence-parallel: not");
   if (o.run.checkpoint.format == "torch") refuse("--ckpt-format torch: not");
 }
 
