@@ -93,6 +93,24 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
   }
 }
 
+// Of each token of a LLaVA's images: the layers of its tower that run, and the projector.
+static double image_flops(const ModelConfig& c) {
+  const ModelConfig tower = tower_config(c);
+  double flops = 0;
+  const ParamTable table = model_rows(c);
+  for (const Param& row : table.rows()) {
+    const LlavaPart part = llava_part(row.place);
+    const bool is_layer = part == LlavaPart::tower && row.place.layer && !is_idle(c, row.place);
+    if (row.shape.rank() == 2 && (is_layer || part == LlavaPart::projector))
+      flops += static_cast<double>(row.shape.numel()) * flops_of_element(row.trainable);
+  }
+  for (const LayerPlan& layer : layers_of(tower))
+    for (const BranchKind* kind : layer.branches)
+      if (layer.number < c.tower_layers() && kind->flops != nullptr)
+        flops += kind->flops(tower, static_cast<double>(c.image_tokens()), 0);
+  return flops;
+}
+
 double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengths& lengths) {
   const auto n = static_cast<double>(samples), own = static_cast<double>(lengths.tokens),
              memory = static_cast<double>(lengths.encoder);
@@ -125,6 +143,7 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
   const bool has_towers = c.family == ModelFamily::biencoder,
              has_words_head = !c.has_task_head() && !has_towers;
   const double flops = n * own * (of_token(last, own) + further + (has_words_head ? head : 0));
+  if (c.family == ModelFamily::llava) return flops + n * memory * image_flops(c);
   return first == last && !has_towers ? flops : flops + n * memory * of_token(first, memory);
 }
 

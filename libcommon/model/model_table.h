@@ -28,7 +28,7 @@ double layer_weights(const ModelConfig& config);
 const char* keeps_sequences_whole(const ModelConfig& config);
 
 // SampleLengths: tokens of a sample: those that a model's one stack reads, or its decoder, and
-// those that its encoder does where it has both.
+// those that its encoder does where it has both, or a LLaVA's tower, of all images.
 struct SampleLengths {
   std::int64_t tokens = 0, encoder = 0;
 };
@@ -39,7 +39,8 @@ struct SampleLengths {
 // pairs in self-attention, whether it is causal or not.  Frozen matrices count without gradients.
 // That formula has no second stack: of a T5 each stack is counted so over its own tokens, the LM
 // head over the decoder's, and cross-attention over all pairs of theirs.  So is each tower of a
-// model of two, which has no head.
+// model of two, which has no head, and a LLaVA's, of which the layers that run count, with the
+// projector.
 double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

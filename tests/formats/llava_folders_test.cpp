@@ -12,6 +12,7 @@
 #include "image/image.h"
 #include "model/image_input.h"
 #include "model/model.h"
+#include "model/model_table.h"
 #include "tests/formats/convert_support.h"
 #include "tests/support/workbench.h"
 
@@ -308,6 +309,18 @@ TEST_F(Convert, WhatALlavaHasNotIsRefusedByName) {
             "\"PixtralImageProcessor\", expected \"CLIPImageProcessor\"");
   fs::remove(scratch_.path("hf/" + images));
   EXPECT_EQ(error("hf", "out", "core").substr(0, 2), "66");
+}
+
+// Two layers of 1920 weights over seven tokens, and a head; over two images of five tokens two of
+// the tower's three layers, of 1792, and a projector of 512.
+TEST(LlavaFolders, FlopsCountTheTowerThatRuns) {
+  const auto source = open_model(kModels + "llava");
+  const ModelConfig& c = source->config();
+  const double language = 2 * (6 * 1920 + 6 * 7 * 16) +
+                          6 * 16.0 * static_cast<double>(c.padded_vocab_size),
+               image = 2 * (6 * 1792 + 6 * 5 * 16) + 6 * 512;
+  EXPECT_DOUBLE_EQ(model_flops(c, 3, {.tokens = 7, .encoder = 10}),
+                   3 * (7 * language + 10 * image));
 }
 
 }  // namespace

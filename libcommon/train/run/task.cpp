@@ -27,7 +27,9 @@ double Task::flops(std::int64_t samples) const {
   SampleLengths lengths;
   for (const FieldSpec& spec : sample_fields()) {
     if (spec.field == Field::ids) lengths.tokens = spec.per_sample;
-    if (spec.field == Field::encoder_ids) lengths.encoder = spec.per_sample;
+    // Of a LLaVA's images there are no ids.
+    if (spec.field == Field::encoder_ids || spec.field == Field::encoder_positions)
+      lengths.encoder = spec.per_sample;
   }
   return model_flops(model(), samples, lengths);
 }
