@@ -300,7 +300,7 @@ struct Plan {
 
   // What goes along of a row: its values, and maybe states.
   std::span<const std::string> states_of(const Param& row) const {
-    return std::span(states).first(is_buffer(row) ? 1 : states.size());
+    return std::span(states).first(source->has_states(row) ? states.size() : 1);
   }
 
   std::uint64_t bytes_of(const Param& row) const {

@@ -386,8 +386,14 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
   };
   const auto compare = [&](const Param& row, const Param* there, const std::string& state) {
     const std::string called = state_prefix(state) + row.name();
-    if (!states_a.contains(state)) return differences.only_in(b.path(), called);
-    if (there == nullptr || !states_b.contains(state)) return differences.only_in(a.path(), called);
+    const auto has = [&](const ModelSource& source, const std::set<std::string>& states,
+                         const Param& one) {
+      return states.contains(state) && (state.empty() || source.has_states(one));
+    };
+    const bool in_a = has(a, states_a, row), in_b = there != nullptr && has(b, states_b, *there);
+    if (!in_a && !in_b) return;
+    if (!in_a) return differences.only_in(b.path(), called);
+    if (!in_b) return differences.only_in(a.path(), called);
     Buffer of_a, of_b;
     differences.compare(called, side_of(a, row, state, of_a), side_of(b, *there, state, of_b));
   };
@@ -395,8 +401,7 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
   all.insert(states_b.begin(), states_b.end());
   differences.expect(table.rows().size() * all.size());
   for (const Param& row : table.rows())
-    for (const std::string& state : all)
-      if (state.empty() || !is_buffer(row)) compare(row, find(others, row), state);
+    for (const std::string& state : all) compare(row, find(others, row), state);
   for (const Param& row : others.rows())
     if (find(table, row) == nullptr) differences.only_in(b.path(), row.name());
 }
@@ -475,7 +480,7 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, co
     progress.expect(bytes);
     for (const Param& row : table.rows()) {
       for (const std::string& state : source->states()) {
-        if (!state.empty() && is_buffer(row)) continue;
+        if (!state.empty() && !source->has_states(row)) continue;
         const DType dtype = source->dtype_of(row, state);  // is there
         if (!state.empty() && !gaps) continue;
         const Buffer buffer(Device::cpu,

@@ -17,6 +17,7 @@
 #include "formats/peft/adapted_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
+#include "model/keys.h"
 #include "text/file_names.h"
 
 namespace mt {
@@ -28,6 +29,10 @@ ModelSource::ModelSource() : config_(std::make_unique<ModelConfig>()) {}
 ModelSource::~ModelSource() = default;
 
 PyValue ModelSource::common() const { return {}; }
+
+bool ModelSource::has_states(const Param& row) const {
+  return states().size() > 1 && !is_buffer(row);
+}
 
 // Files of a tokenizer; without one that holds its words there is none.
 struct TokenizerFile {

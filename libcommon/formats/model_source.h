@@ -55,6 +55,8 @@ class ModelSource {
 
   // A row has a state of each name; "" is the weight itself, others are an optimizer's (exp_avg).
   virtual std::vector<std::string> states() const { return {""}; }
+  // Whether a row has the others: a buffer, and a row that was frozen, have their value alone.
+  virtual bool has_states(const Param& row) const;
   // Whether the states but "" are of Megatron's distributed optimizer, as v0.12 keeps it.
   virtual bool is_reformulated() const { return false; }
   // Whether they are, as its main branch keeps it (fully_reshardable).

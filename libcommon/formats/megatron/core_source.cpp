@@ -135,6 +135,14 @@ std::vector<KeyPart> CoreSource::parts_of(const Param& row, const std::string& s
   return parts;
 }
 
+bool CoreSource::has_states(const Param& row) const {
+  if (!ModelSource::has_states(row) || buckets_) return ModelSource::has_states(row);
+  return std::ranges::any_of(states_, [&](const std::string& state) {
+    return !state.empty() &&
+           checkpoint_.tensors().find(parts_of(row, state).front().key) != nullptr;
+  });
+}
+
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
   if (buckets_ && !state.empty()) return buckets_->dtype_of(row, state);
   return *checkpoint_.tensors().at(parts_of(row, state).front().key).dtype;

@@ -19,6 +19,7 @@ class CoreSource : public ModelSource {
     return with_buckets_ ? &*with_buckets_ : checkpoint_.common_tensors();
   }
   std::vector<std::string> states() const override { return states_; }
+  bool has_states(const Param& row) const override;
   bool is_reformulated() const override { return is_reformulated_ || buckets_; }
   bool is_reshardable() const override { return is_reshardable_; }
   bool has_gaps() const override { return buckets_.has_value(); }

@@ -135,6 +135,9 @@ class DcpSink : public ModelSink {
     const ChunkLayers all = ChunkLayers::all(target_.config);
     for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {
       if (is_buffer(*row)) continue;
+      if (!target_.source.has_states(*row))
+        fail(Exit::bad_config, "--ckpt-format torch_dcp: ", where, ": ", row->name(),
+             " was frozen, and has no state of the optimizer");
       RankParam& param = params.emplace_back(RankParam{row});
       for (const std::string& state : target_.source.states())
         if (!state.empty())
