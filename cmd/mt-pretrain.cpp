@@ -14,6 +14,7 @@
 #include "train/check/self_test.h"
 #include "train/options/pretrain_options.h"
 #include "train/report/plot.h"
+#include "train/run/dino_pretraining.h"
 #include "train/run/foreign_model.h"
 #include "train/run/image_pretraining.h"
 #include "train/run/pretraining.h"
@@ -22,6 +23,7 @@
 
 // The task of a run, with its data.
 static std::unique_ptr<mt::Task> open_task(mt::PretrainOptions& options, const mt::Log& log) {
+  if (options.is_vit() && options.vision.is_dino()) return mt::open_dino(options);
   if (options.is_vit()) return mt::open_images(options);
   if (options.is_multimodal()) return mt::open_multimodal(options, log);
   mt::open_neighbors(options);
@@ -40,6 +42,9 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
       options.check_type();
     else
       options.complete();
+    if (options.is_vit() && options.vision.is_dino())
+      return std::make_unique<mt::DinoPretraining>(options.model, options.data,
+                                                   options.vision.dino);
     if (options.is_vit())
       return std::make_unique<mt::ImagePretraining>(options.model, options.data,
                                                     options.vision.mask());

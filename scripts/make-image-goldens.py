@@ -3,7 +3,7 @@
 
 FOLDER gets JPEG, PNG and WebP files of noise and gradients, and images.golden: after a line that names the versions, for
 each file and operation a line "FILE OPERATION NUMBER... HASH", the FNV-1a of width, height and pixels as red, green
-and blue.  Operations are of convert("RGB"), Image.resize, Image.rotate, ImageEnhance and ImageOps, and torchvision's
+and blue.  Operations are of convert("RGB"), Image.resize, Image.rotate, ImageEnhance, ImageFilter and ImageOps, and torchvision's
 short side and centre crop, written out; those named step-NAME are AutoAugment's, of a level of 0 to 10 and a sign.
 
 Run:  scripts/make-image-goldens.py testdata/images
@@ -19,7 +19,7 @@ import zlib
 
 import numpy as np
 import PIL
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from image_sum import image_sum
 
@@ -204,6 +204,7 @@ OPERATIONS = {
     "stretch": ImageOps.autocontrast,
     "equalize": ImageOps.equalize,
     "mirror": ImageOps.mirror,
+    "blur": lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
     "shear": shear,
     "rotate": rotate,
     **{"step-" + name: step for name, step in STEPS.items()},
@@ -233,6 +234,8 @@ def requests(random, width, height):
     yield "shear", [round(random.uniform(-0.3, 0.3), 3)]
     for degrees in [27, -27, 24, -24, 9, -9]:
         yield "rotate", [degrees]
+    for radius in [0.1, 0.62, 1.3, 2, 5]:
+        yield "blur", [radius]
     for signs, of_steps in [[1], ONE_WAY], [[1, -1], EITHER_WAY]:
         for name, strengths in of_steps.items():
             for level in strengths:

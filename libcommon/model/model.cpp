@@ -66,7 +66,8 @@ void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stre
 
 void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value,
                 std::uint64_t seed, Stream& stream) {
-  const RandomKey key = RandomKey::make(seed, purpose_of(row.name()));
+  const RandomKey key =
+      RandomKey::make(seed, purpose_of(row.drawn_as.empty() ? row.name() : row.drawn_as));
   switch (row.init.kind) {
     case Initializer::Kind::zeros:
       return set_zero(value, stream);

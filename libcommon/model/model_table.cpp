@@ -4,6 +4,7 @@
 
 #include "model/families/bert.h"
 #include "model/families/biencoder.h"
+#include "model/families/dino.h"
 #include "model/families/gpt.h"
 #include "model/families/llava.h"
 #include "model/families/retro.h"
@@ -32,6 +33,7 @@ static std::unique_ptr<Model> make_family(const ModelConfig& config, const Stage
     case ModelFamily::retro:
       return std::make_unique<Retro>(config, stages, part);
     case ModelFamily::vit:
+      if (config.is_dino()) return std::make_unique<Dino>(config, stages, part);
       return std::make_unique<Vit>(config, stages, part);
     case ModelFamily::t5:
       break;

@@ -15,6 +15,20 @@ Dropout Branch::dropout(const Step& s) const {
   return s.dropout(behind_.dropout, behind_.layer, behind_.purpose);
 }
 
+// y may be x.  Numbers are drawn for a sample's sequences as for the tokens of one.
+void Branch::drop_path(Step& s, Tensor y, ConstTensor x) const {
+  const ArenaScope scope(s.layer);
+  const std::int64_t sequences = s.tokens.sequences,
+                     second = behind_.purpose == Purpose::hidden_dropout2;
+  Dropout drops = s.dropout(behind_.drop_path, 2 * behind_.layer + second, Purpose::drop_path);
+  drops.seq_length = s.tokens.of_sample;
+  const Tensor factor = s.scratch_sums({sequences, 1});
+  fill(factor, 1, s.stream);
+  bias_dropout_add(factor, {}, factor, {}, drops, s.stream);
+  const Shape whole{sequences, x.numel() / sequences};
+  scale_rows(y.reshape(whole), x.reshape(whole), factor.reshape({sequences}), s.stream);
+}
+
 // y = residual + f(norm(x)); residual may be empty.
 void Branch::run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                  ConstTensor ahead) const {
@@ -50,6 +64,7 @@ void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor
   }
   if (!y) return;
   if (behind_.multiplier != 1) scale(added, added, behind_.multiplier, s.stream);
+  if (behind_.drop_path > 0 && s.training) drop_path(s, added, added);
   add_dropout(s, y, x, added, {}, dropout(s));
 }
 
@@ -66,11 +81,14 @@ Tensor Branch::gradient_behind(Step& s, ConstTensor dy, const Saved& v) const {
   const Tensor made = s.gradient(dy.shape());
   const ArenaScope scope(s.layer);
   ConstTensor added = dropped_gradient(s, dy, dropout(s));
-  if (behind_.multiplier != 1) {
-    const Tensor scaled = behind_.norm ? s.scratch(dy.shape()) : made;
-    scale(scaled, added, behind_.multiplier, s.stream);
-    added = scaled;
-  }
+  const auto becomes = [&](const auto& change) {
+    const Tensor changed = behind_.norm ? s.scratch(dy.shape()) : made;
+    change(changed);
+    added = changed;
+  };
+  if (behind_.drop_path > 0) becomes([&](Tensor to) { drop_path(s, to, added); });
+  if (behind_.multiplier != 1)
+    becomes([&](Tensor to) { scale(to, added, behind_.multiplier, s.stream); });
   if (behind_.norm) behind_.norm->backward(s, made, added, v.made, v.post);
   return made;
 }

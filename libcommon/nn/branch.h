@@ -2,6 +2,7 @@
 //   y = x + dropout(f(norm(x)))
 //   y = x + dropout(multiplier post(f(norm(x))))
 //   y = norm(x) + dropout(f(norm(x)))
+//   y = x + drop_path(dropout(f(norm(x))))
 // f is a module, which drops and adds the residual itself where nothing is between.  Either norm
 // may be absent.
 #pragma once
@@ -41,7 +42,10 @@ class Branch {
     Purpose purpose = Purpose::hidden_dropout1;
     std::int64_t layer = 0;
     bool to_normed = false;  // it is added to what the norm in front made; nothing else is
-    bool is_anything() const { return norm || multiplier != 1; }
+    // How often a sequence passes the module over while the model learns; else what the module
+    // makes is divided by 1 - drop_path (Huang et al.: arXiv:1603.09382).
+    double drop_path = 0;
+    bool is_anything() const { return norm || multiplier != 1 || drop_path > 0; }
   };
   Branch(std::optional<Norm> norm, Module module, bool recompute_norm = false)
       : Branch(norm, std::move(module), recompute_norm, Behind{}) {}
@@ -59,6 +63,7 @@ class Branch {
  private:
   ConstTensor normed(Step& s, ConstTensor x, const Saved& saved) const;
   Dropout dropout(const Step& s) const;
+  void drop_path(Step& s, Tensor y, ConstTensor x) const;
   void run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
            ConstTensor ahead) const;
   Tensor gradient_behind(Step& s, ConstTensor dy, const Saved& saved) const;

@@ -44,6 +44,7 @@ enum class Purpose : std::uint32_t {
   cross_q_adapter_dropout,
   cross_kv_adapter_dropout,
   cross_proj_adapter_dropout,
+  drop_path,
   count
 };
 inline constexpr std::uint32_t kPurposes = 16;  // of a layer, at most

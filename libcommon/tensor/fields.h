@@ -50,8 +50,13 @@ enum class Field : std::uint8_t {
   // already.
   image_rows,
   image_hidden,
+  // Of parts of images (data/images/crop_samples.h).
+  local_ids,
+  local_pixels,
+  sharpness,
+  last_learns,
 };
-inline constexpr std::size_t kFields = 27;
+inline constexpr std::size_t kFields = 31;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

@@ -89,6 +89,7 @@ struct Param {
   RowPlace place;
   Shape shape;  // global
   Initializer init = {};
+  std::string drawn_as = {};  // the name by which random initial values are drawn; empty: its own
   std::vector<Segment> segments = {};
   Copies copies = Copies::dense;
   SummedOver summed_over = SummedOver::none;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "image/augment.h"
+#include "image/blur.h"
 #include "image/color.h"
 #include "image/orientation.h"
 #include "tests/data/fnv.h"
@@ -22,6 +23,7 @@ Image made_by(const std::string& operation, Image image, const std::vector<doubl
   if (operation == "middle")
     return center_crop(resize_short_side(image, size(0), Filter::bilinear), size(1), size(2));
   if (operation == "mirror") return mirror(image);
+  if (operation == "blur") return gaussian_blur(image, factor());
   if (operation == "shear") return sheared(image, numbers.at(0));
   if (operation == "rotate") return turned(image, numbers.at(0));
   if (operation.starts_with("step-")) {

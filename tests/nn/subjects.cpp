@@ -404,13 +404,14 @@ Branch branch_of(ParamTable& table, NormKind kind, const AttentionForm& form,
           form.recompute};
 }
 
-// What it makes goes through a norm of its own, or is only multiplied.
+// What it makes goes through a norm of its own, or is only multiplied, and passed over or not.
 Branch branch_behind(ParamTable& table, bool norm_before, bool norm_behind, double dropout,
-                     bool recompute) {
+                     bool recompute, double drop_path) {
   std::optional<Norm> before;
   if (norm_before) before = norm(table, "norm", NormKind::rms);
   const Mlp module = mlp(table, Activation::geglu, true, norm_behind ? 0 : dropout, recompute);
-  Branch::Behind behind{.multiplier = 0.7, .purpose = Purpose::hidden_dropout2, .layer = 3};
+  Branch::Behind behind{
+      .multiplier = 0.7, .purpose = Purpose::hidden_dropout2, .layer = 3, .drop_path = drop_path};
   if (norm_behind) {
     behind.norm = norm(table, "behind", NormKind::rms);
     behind.dropout = dropout;
@@ -575,9 +576,9 @@ class TaughtHeadSubject : public Subject {
 };
 
 NamedSubject of_branch_behind(const std::string& name, bool before, bool behind, double dropout,
-                              bool recompute) {
+                              bool recompute, double drop_path = 0) {
   return plain<Branch>(name, kHidden, kHidden, [=](ParamTable& table) {
-    return branch_behind(table, before, behind, dropout, recompute);
+    return branch_behind(table, before, behind, dropout, recompute, drop_path);
   });
 }
 
@@ -752,6 +753,8 @@ std::vector<NamedSubject> all_subjects() {
       of_branch_behind("branch_with_a_norm_behind_and_dropout", true, true, 0.3, false),
       of_branch_behind("branch_with_a_multiplier_and_dropout", true, false, 0.3, false),
       of_branch_behind("recomputed_branch_with_a_norm_behind", true, true, 0, true),
+      of_branch_behind("branch_with_a_norm_behind_and_path_dropout", true, true, 0.3, false, 0.25),
+      of_branch_behind("recomputed_branch_with_path_dropout", true, false, 0.3, true, 0.25),
       {"parallel_block",
        [=] {
          return std::make_unique<WithResidual<ParallelBlock>>(

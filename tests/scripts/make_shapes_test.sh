@@ -20,6 +20,12 @@ fail() {
  few/triangle/000003.png few/triangle/000007.png" ]] || fail "other files: $(find few -type f)"
 [[ $(cat few/*/*.png | cksum) == '3212817679 1125' ]] || fail "other bytes: $(cat few/*/*.png | cksum)"
 
+"$shapes" --images 8 --side 12 --patterns filled
+[[ $(find filled -type f | LC_ALL=C sort | paste -sd' ') == "filled/checks/000000.png filled/checks/000004.png\
+ filled/columns/000001.png filled/columns/000005.png filled/diagonals/000002.png filled/diagonals/000006.png\
+ filled/rows/000003.png filled/rows/000007.png" ]] || fail "other files: $(find filled -type f)"
+[[ $(cat filled/*/*.png | cksum) == '1282564268 976' ]] || fail "other bytes: $(cat filled/*/*.png | cksum)"
+
 "$shapes" a
 "$shapes" --seed 1 --images 400 --side 32 again
 "$shapes" --seed 2 other

@@ -166,6 +166,7 @@ void check_vit(const ModelConfig& c) {
     if (c.hidden_dropout != 0) refuse_setting("a tower with --hidden-dropout");
   }
   if (c.inpaints()) refuse_setting("--vision-pretraining-type inpaint");
+  if (c.is_dino()) refuse_setting("--vision-pretraining-type dino");
   if (!c.is_tower() && c.class_token_len != 1)
     refuse_setting(concat("--class-token-len ", c.class_token_len).c_str());
   if (c.vision_head == "mlp") refuse_setting("--vision-head mlp");

@@ -188,6 +188,18 @@ void check_tower(const ModelConfig& c) {
 }
 
 // Its words are classes, and its positions those of its tokens.
+// A smaller part of an image has some of the positions of a whole one.
+void complete_dino(ModelConfig& c) {
+  if (c.dino_local_img_size % c.patch_dim != 0)
+    fail(Exit::bad_config, "--dino-local-img-size ", c.dino_local_img_size,
+         ": not a multiple of --patch-dim ", c.patch_dim);
+  const std::int64_t side = c.dino_local_img_size / c.patch_dim;
+  if (side > c.patches() / side)
+    fail(Exit::bad_config, "--dino-local-img-size ", c.dino_local_img_size,
+         ": more patches than the ", c.patches(), " of an image of ", c.img_h, " x ", c.img_w);
+  c.vision_head = "none";
+}
+
 void complete_vit(ModelConfig& c) {
   for (const auto& [flag, side] : {std::pair{"--img-h", c.img_h}, {"--img-w", c.img_w}})
     if (c.is_tower() ? side < c.patch_dim : side % c.patch_dim != 0)  // it passes over the rest
@@ -214,6 +226,7 @@ void complete_vit(ModelConfig& c) {
   if (c.inpaints() && c.vision_head != "mlp")
     fail(Exit::bad_config, "--vision-head ", c.vision_head,
          ": is of a ViT that tells classes, not of --vision-pretraining-type inpaint");
+  if (c.is_dino()) complete_dino(c);
   const bool has_head = c.vision_head != "none";
   c.task_head = c.inpaints()                ? kImageDecoder
                 : !has_head                 ? ""

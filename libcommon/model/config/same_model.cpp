@@ -1,4 +1,5 @@
 // What a model computes, setting by setting, so that a run can be held to its checkpoint's.
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -62,6 +63,11 @@ Facts facts_of(const ModelConfig& c) {
   facts.push_back({"GeLU in its tanh form", on_off(c.activation() == Activation::gelu_tanh)});
   if (c.has_positions() && c.family != ModelFamily::vit)  // whose follow from the image
     facts.push_back({"--max-position-embeddings", c.max_position_embeddings});
+  if (c.is_dino()) {  // behind what all have
+    facts.push_back({"--dino-head-hidden-size", c.dino_head_hidden_size});
+    facts.push_back({"--dino-bottleneck-size", c.dino_bottleneck_size});
+    facts.push_back({"--dino-out-dim", c.dino_out_dim});
+  }
   return facts;
 }
 
@@ -69,8 +75,8 @@ Facts facts_of(const ModelConfig& c) {
 
 const char* differing_setting(const ModelConfig& a, const ModelConfig& b) {
   const Facts ours = facts_of(a), theirs = facts_of(b);
-  for (std::size_t i = 0; i < ours.size(); ++i)
-    if (ours[i].value != theirs.at(i).value) return ours[i].name;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
+    if (ours[i].value != theirs[i].value) return ours[i].name;
   return nullptr;
 }
 
@@ -80,8 +86,8 @@ std::string check_same_model(const ModelConfig& run, const ModelConfig& stored,
     fail(Exit::bad_config, where, ": is a model of another family than this run trains");
   const Facts ours = facts_of(run), theirs = facts_of(stored);
   std::string changed;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (ours[i].value == theirs.at(i).value) continue;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    if (ours[i].value == theirs[i].value) continue;
     const auto text = [](const Value& value) {
       return std::visit([](const auto& v) { return concat(v); }, value);
     };

@@ -184,7 +184,17 @@ void visit_family_settings(Config& c, const Visit& visit) {
   }
   if (c.family == ModelFamily::vit) {
     visit(c.vision_pretraining_type,
-          stored("--vision-pretraining-type", kReach, choice({"classify", "inpaint"})));
+          stored("--vision-pretraining-type", kReach, choice({"classify", "inpaint", "dino"})));
+    if (c.is_dino()) {
+      visit(c.dino_head_hidden_size, stored("--dino-head-hidden-size", kTraining, count_to(kWide)));
+      visit(c.dino_bottleneck_size, stored("--dino-bottleneck-size", kTraining, count_to(kWide)));
+      visit(c.dino_out_dim, stored("--dino-out-dim", kTraining, count_to(kIds)));
+      visit(c.dino_norm_last_layer, stored("--dino-norm-last-layer", kTraining));
+      visit(c.dino_local_img_size, stored("--dino-local-img-size", kTraining, count_to(kWide)));
+      visit(c.dino_local_crops_number,
+            stored("--dino-local-crops-number", kTraining, count_to(kMany)));
+      visit(c.dino_drop_path, stored("--dino-drop-path", kTraining, part_to(0.99)));
+    }
     visit(c.num_classes, stored("--num-classes", kReach, count_to(kWide)));
     visit(c.vision_head, rare(stored("--vision-head", kReach, choice({"mlp", "linear", "none"}))));
     visit(c.quick_gelu, rare(stored("--quick-gelu", kModel)));

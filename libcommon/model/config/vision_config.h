@@ -16,7 +16,7 @@ struct VisionConfig {
   std::int64_t patch_dim = 16;  // the side of a patch, which divides the image's
   std::int64_t num_classes = 1000;
   // classify: to tell them apart;  inpaint: to paint patches that it does not see, which takes no
-  // tokens of classes
+  // tokens of classes;  dino: to say of parts of an image what a teacher says of others
   std::string vision_pretraining_type = "classify";
   std::int64_t class_token_len = kClassTokens;
   // What tells classes by the first token: mlp, Megatron's;  linear, transformers';  none: there is
@@ -31,12 +31,21 @@ struct VisionConfig {
   // smaller, bilinear or bicubic.
   std::string pixel_mean = "0.485,0.456,0.406", pixel_std = "0.229,0.224,0.225";
   std::string image_filter = "bilinear";
+  // Of dino: the layers of the head (nn/dino_head.h), whether its last one's rows keep their length
+  // of 1, the smaller parts of images: squares of so many pixels, of each image so many; and how
+  // often the student passes over the branches of its last layer, and of those before it in
+  // proportion to their number, the first never (nn/branch.h).
+  std::int64_t dino_head_hidden_size = 2048, dino_bottleneck_size = 256, dino_out_dim = 65536;
+  bool dino_norm_last_layer = false;
+  std::int64_t dino_local_img_size = 96, dino_local_crops_number = 10;
+  double dino_drop_path = 0.1;
   // 0: an image is stretched to the model's size; else its shorter side becomes so long, and its
   // middle is the model's.
   std::int64_t image_short_side = 0;
 
   std::int64_t patch_width() const { return patch_dim * patch_dim * num_channels; }
   std::int64_t patches() const { return (img_h / patch_dim) * (img_w / patch_dim); }
+  bool is_dino() const { return vision_pretraining_type == "dino"; }
   bool inpaints() const { return vision_pretraining_type == "inpaint"; }
   bool is_tower() const { return vision_model_type != "vit"; }
   bool is_clip() const { return vision_model_type == "clip"; }

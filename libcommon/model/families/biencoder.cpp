@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "model/config/model_config.h"
+#include "nn/unfinished.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -36,19 +37,6 @@ Tower::Texts texts(const Fields& batch, Field ids, const Tokens& tokens) {
           .rows = batch[Field::rows].rows(0, tokens.sequences),
           .row_of = batch[Field::row_of].rows(0, tokens.count())};
 }
-
-// What is told of a tower's use while its other half of a micro-batch is still to come: all but
-// that its gradients are complete.
-class Unfinished final : public ParamSharing {
- public:
-  explicit Unfinished(ParamSharing* told) : told_(told) {}
-  void use(const Param& row) override { told_->use(row); }
-  bool add_to(const Param& row, Stream& stream) override { return told_->add_to(row, stream); }
-  void complete(RowRange, bool) override {}
-
- private:
-  ParamSharing* told_;
-};
 
 }  // namespace
 

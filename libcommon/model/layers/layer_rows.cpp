@@ -57,6 +57,9 @@ std::optional<Norm> LayerRows::make_pre_norm(std::string module, std::string_vie
 
 Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout) const {
   Branch::Behind behind{.multiplier = config.residual_mult, .purpose = dropout, .layer = layer};
+  if (config.is_dino() && layers > 1)
+    behind.drop_path =
+        config.dino_drop_path * static_cast<double>(layer) / static_cast<double>(layers - 1);
   if (!config.post_layernorm) return behind;
   behind.norm = make_branch_norm(module + ".post_layernorm", "weight");
   behind.dropout = config.hidden_dropout;

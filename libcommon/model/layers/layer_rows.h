@@ -13,6 +13,7 @@
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "nn/bert_heads.h"
+#include "nn/dino_head.h"
 #include "nn/further_tokens.h"
 #include "nn/patch_embedding.h"
 #include "nn/sequence_head.h"
@@ -110,6 +111,10 @@ Mlp make_mlp_module(const LayerRows& layer);
 std::vector<ExtraState> extra_states_of_attention(const ModelConfig& config);
 double flops_of_attention(const ModelConfig& config, double length, double memory);
 void keep_of_attention(CacheShape& shape, const ModelConfig& config, const CacheRoom& room);
+
+// The head of a model that learns from parts of images, and the stack that its rows are of.
+inline constexpr std::string_view kDinoHead = "dino_head";
+DinoHead make_dino_head(const ModelRows& rows);
 
 // Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and
 // returns the stack of them.  rotary, bias: LayerRows's.

@@ -92,4 +92,26 @@ SequenceHead make_image_head(const ModelRows& rows) {
           0};
 }
 
+DinoHead make_dino_head(const ModelRows& rows) {
+  const ModelConfig& c = rows.config;
+  const std::int64_t wide = c.dino_head_hidden_size, narrow = c.dino_bottleneck_size,
+                     outputs = c.dino_out_dim;
+  const auto linear = [&](const char* module, std::int64_t out, std::int64_t in) {
+    return make_whole(rows, {.stack = kDinoHead, .module = module}, {out, in},
+                      {Initializer::Kind::normal, 0.02}, {Initializer::Kind::zeros});
+  };
+  const Linear first = linear("mlp.0", wide, c.hidden_size), second = linear("mlp.2", wide, wide),
+               third = linear("mlp.4", narrow, wide);
+  const auto row = [&](const char* param, const Shape& shape, const Initializer& init) {
+    return Param{.place = {.stack = kDinoHead, .module = "last_layer", .param = param},
+                 .shape = shape,
+                 .init = init};
+  };
+  Param lengths = row("weight_g", {outputs, 1}, {Initializer::Kind::ones});
+  lengths.trainable = !c.dino_norm_last_layer;
+  const Param& of_lengths = rows.table.add(std::move(lengths));
+  return {first, second, third,
+          rows.table.add(row("weight_v", {outputs, narrow}, torch_init(narrow))), of_lengths};
+}
+
 }  // namespace mt

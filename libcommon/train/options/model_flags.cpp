@@ -76,20 +76,19 @@ static void add_vision_flags(CommandLine& cl) {
             {"--classes-fraction", only(1.)},
             {"--data-per-class-fraction", only(1.)},
             {"--mask-type", only("random")},
-            {"--mask-factor", only(1.)}});
-  refuse(cl, "of models of images there is the ViT that tells classes or paints patches",
-         {{"--swin-backbone-type", only("tiny")},
-          {"--mrope-section"},
-          {"--iter-per-epoch", only(1250)},
-          {"--dino-local-img-size", only(96)},
-          {"--dino-local-crops-number", only(10)},
-          {"--dino-head-hidden-size", only(2048)},
-          {"--dino-bottleneck-size", only(256)},
-          {"--dino-freeze-last-layer", only(1.)},
-          {"--dino-norm-last-layer"},
-          {"--dino-warmup-teacher-temp", only(0.04)},
-          {"--dino-teacher-temp", only(0.07)},
-          {"--dino-warmup-teacher-temp-epochs", only(30)}});
+            {"--mask-factor", only(1.)},
+            {"--iter-per-epoch", only(1250)},
+            {"--dino-local-img-size", only(96)},
+            {"--dino-local-crops-number", only(10)},
+            {"--dino-head-hidden-size", only(2048)},
+            {"--dino-bottleneck-size", only(256)},
+            {"--dino-freeze-last-layer", only(1.)},
+            {"--dino-norm-last-layer"},
+            {"--dino-warmup-teacher-temp", only(0.04)},
+            {"--dino-teacher-temp", only(0.07)},
+            {"--dino-warmup-teacher-temp-epochs", only(30)}});
+  refuse(cl, "of models of images there is the ViT",
+         {{"--swin-backbone-type", only("tiny")}, {"--mrope-section"}});
 }
 
 // mt-finetune's tasks have one of that name.

@@ -169,7 +169,7 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
        flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
        flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
        flag == "--class-token-len" || flag == "--vision-head" || flag.starts_with("--pixel-") ||
-       flag == "--image-filter" || flag.starts_with("--mamba-") ||
+       flag == "--image-filter" || flag.starts_with("--dino-") || flag.starts_with("--mamba-") ||
        flag.starts_with("--biencoder-") ||
        (flag.starts_with("--retro-") && flag != "--retro-chunk-length"));
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
@@ -260,6 +260,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
       unset.insert(flag);
   };
   if (family == ModelFamily::mamba) take_pattern_of(stored->model, mamba, cl, over_flags, take);
+  const char* const new_head = stored->model.is_dino() ? "mlp" : "linear";
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     if (takes_towers && s.flag == std::string_view("--bert-no-binary-head")) return;
     if (learns_retro && std::string_view(s.flag).starts_with("--retro-")) return;
@@ -267,7 +268,7 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
     const bool says_none = option == "--mamba-num-heads" && stored->model.mamba_num_heads == 0;
     const bool lacks_head = option == "--vision-head" && stored->model.vision_head == "none";
     take(option, says_none    ? std::vector<std::string>()
-                 : lacks_head ? std::vector<std::string>{"linear"}  // which a run begins
+                 : lacks_head ? std::vector<std::string>{new_head}  // which a run begins
                               : texts_of(value, s));
   });
   if (unset.contains("--mamba-num-heads")) mamba.mamba_num_heads.reset();

@@ -11,12 +11,12 @@ namespace mt {
 
 void PretrainOptions::add_to(CommandLine& cl, std::vector<std::string> packings) {
   cl.section("Model");
-  cl.option(
-      "--model-type", &model_type, "TYPE",
-      "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
-      "bert, t5 or mamba, or as pretrain_vision_classify.py and pretrain_vision_inpaint.py vit; "
-      "hybrid is mamba; multimodal: a LLaVA that is loaded, as pretrain_vlm.py does",
-      one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit", "multimodal"}));
+  cl.option("--model-type", &model_type, "TYPE",
+            "what is trained: gpt, or as pretrain_bert.py, pretrain_t5.py and pretrain_mamba.py do "
+            "bert, t5 or mamba, or as pretrain_vision_classify.py, pretrain_vision_inpaint.py and "
+            "pretrain_vision_dino.py vit; hybrid is mamba; multimodal: a LLaVA that is loaded, as "
+            "pretrain_vlm.py does",
+            one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit", "multimodal"}));
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
@@ -95,6 +95,21 @@ void check_t5(const RunOptions& run, std::int64_t length) {
          "and mt-convert --target-encoder-pipeline-parallel-size");
 }
 
+// All of a student and its teacher lies on each rank, but for what ranks share by columns and rows;
+// and a step has as many images as any other, so that epochs are known.
+static void check_dino(const PretrainOptions& o) {
+  const ParallelOptions& parallel = o.run.ranks.parallel;
+  for (const auto& [says, flag] :
+       {std::pair{parallel.pipeline_model_parallel_size > 1, "--pipeline-model-parallel-size"},
+        {parallel.shares_rows(), "--sequence-parallel"},
+        {!o.run.batch.rampup_batch_size.empty(), "--rampup-batch-size"},
+        {!o.run.batch.step_batch_size_schedule.empty(), "--step-batch-size-schedule"},
+        {o.run.optimizer.shards_values(), "--data-parallel-sharding-strategy optim_grads_params"},
+        {o.run.checkpoint.format == "torch", "--ckpt-format torch"},
+        {o.plan.search.has_value(), "--plan-search"}})
+    if (says) fail(Exit::bad_config, flag, ": not with --vision-pretraining-type dino");
+}
+
 // As many whole chunks as neighbours are known for.
 static void check_retro(const DataOptions& data, const RunOptions& run) {
   if (data.seq_length % data.retro->chunk_length != 0)
@@ -141,6 +156,7 @@ void PretrainOptions::check_type() const {
   check_whole_sequences(run, model);
   if (data.type == SampleType::bert) check_bert(run);
   if (data.retro) check_retro(data, run);
+  if (is_vit() && vision.is_dino()) check_dino(*this);
   if (data.type == SampleType::t5) check_t5(run, *data.masks.decoder_seq_length);
 }
 

@@ -135,7 +135,7 @@ static std::string label_names_of(const std::vector<std::string>& classes) {
   return lines;
 }
 
-std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
+ImagePretraining::Trees open_image_trees(const PretrainOptions& options) {
   ImagePretraining::Trees trees;
   const std::vector<std::string>& folders = options.data.sources.data_path;
   if (folders.size() != trees.size())
@@ -145,6 +145,11 @@ std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
   for (std::size_t i = 0; i < trees.size(); ++i)
     trees[i] = std::make_shared<const ImageTree>(
         folders[i], i == 0 ? options.vision.shares : ImageTree::Shares());
+  return trees;
+}
+
+std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options) {
+  ImagePretraining::Trees trees = open_image_trees(options);
   if (!options.model.inpaints()) {
     check_classes(trees, options.model.num_classes);
     options.model.label_names = label_names_of(trees[0]->classes());

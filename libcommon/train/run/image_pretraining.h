@@ -58,6 +58,9 @@ class ImagePretraining final : public Task {
   std::vector<std::unique_ptr<SampleSet>> validation_;
 };
 
+// Reads which images the two folders of a run have.
+ImagePretraining::Trees open_image_trees(const PretrainOptions& options);
+
 // Reads the two folders of a run, completes its options, and makes the task.
 std::unique_ptr<ImagePretraining> open_images(PretrainOptions& options);
 

@@ -49,7 +49,7 @@ struct EvaluationReport {
   TermValues losses = {};
 };
 
-// What a task says of texts that it has drawn to be validated by.
+// What a task says where it is validated: of texts that it has drawn, or of images.
 struct DrawnReport {
   std::int64_t iteration = 0;  // of the training so far
   std::vector<std::pair<std::string, double>> numbers = {};

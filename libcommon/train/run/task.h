@@ -23,8 +23,11 @@ class Log;
 class Model;
 class ModelSource;
 class Objective;
+class Optimizer;
 class PyValue;
+class Stream;
 class Tokenizer;
+class World;
 struct BatchOptions;
 struct ModelConfig;
 struct SampleSet;
@@ -89,12 +92,23 @@ class Task {
   virtual bool draws() const { return false; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Drawing& drawing) const;
-  // Whether it is validated by texts that it draws as well, which no step learns from, and what it
-  // says of them; nothing where a signal came to some rank.
+  // Whether it validates by itself, by texts that it draws, say, which no step learns from, and
+  // what it says of that; nothing where a signal came to some rank.
   virtual bool validates() const { return false; }
   virtual std::optional<DrawnReport> validate(const Drawing& drawing) const;
   // What is told beside its losses of a step that was drawn, on rank 0.
   virtual TermValues told() const { return {}; }
+
+  // What is done to a model once a step's update is queued, on every rank.
+  struct StepEnd {
+    std::int64_t iteration = 0;  // from 1
+    std::int64_t samples = 0;    // of the step, of all ranks
+    Model& model;
+    Optimizer& optimizer;
+    const World& world;
+    Stream& stream;
+  };
+  virtual void end_step(const StepEnd& /*step*/) const {}
 
   // What is to be said of an epoch, numbered from 0, of whose sets these are the scores, in their
   // order; -1: there was none.  Called on rank 0 alone.

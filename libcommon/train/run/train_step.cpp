@@ -213,6 +213,13 @@ void TrainStep::begin(const Asked& asked) {
        .losses = terms(),
        .all_finite = options_.checks.finite},
       parts_.stream);
+  parts_.task.end_step({.iteration = asked.iteration,
+                        .samples = asked.micro_batches * options_.batch.micro_batch_size *
+                                   parts_.world.data().size(),
+                        .model = parts_.model,
+                        .optimizer = parts_.optimizer,
+                        .world = parts_.world,
+                        .stream = parts_.stream});
   clock_.end(parts_.stream);
   begun_.push_back({asked, std::move(routers)});
 }
