@@ -45,7 +45,7 @@ std::vector<Row> read_rows() {
 
 class MegatronFlags : public testing::Test {
  protected:
-  MegatronFlags() : cl_("mt-pretrain", {}) { options_.add_to(cl_); }
+  MegatronFlags() : cl_("mt-pretrain", {}) { options_.add_to(cl_, {"none"}); }
 
   const Option* find(const std::string& name) const {
     for (const Option& option : cl_.table().options)
