@@ -21,7 +21,7 @@ struct Example {
   double value = 0;  // what its line says of it beside: JudgedText's
   // So many of the tokens, in front, are for an encoder to read; those behind are learnt, all.
   std::int64_t source = 0;
-  std::vector<FilePart> images = {};  // that the tokens have places for, in their order
+  std::vector<FilePart> images = {};         // that the tokens have places for, in their order
   std::vector<std::int32_t> neighbors = {};  // of a Retro's text, as neighbor_input() has them
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
