@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <ostream>
 
@@ -231,7 +232,8 @@ void score_answers(const AnswerScoresOptions& options, std::ostream& out) {
   if (answers.size() > questions.right().size())
     fail(Exit::bad_data, options.answers, ": has ", answers.size(), " answers, and ",
          options.questions, " ", questions.right().size(), " questions");
-  const bool is_dev = options.questions.find("dev") != std::string::npos;
+  const bool is_dev =
+      std::filesystem::path(options.questions).filename().string().find("dev") != std::string::npos;
   const AnswerScores scores =
       score_answers(answers, questions.right(),
                     is_dev ? std::min(kCountedOfDev, answers.size()) : answers.size());

@@ -7,9 +7,9 @@
 // A file of questions is JSON, an array; where its name ends in .txt, a line of JSON for each;
 // where it ends in .lst, a line of text for each, the answer.  Of an object `answers` has the right
 // answers, texts or objects with a `text`, or `answer` has them, or the one.  Where "dev" is in the
-// path, the first 3000 are counted as right or wrong. Answers are lines of text or, where the first
-// begins with a brace, lines of JSON, whose `pred`, or `text` as mt-generate writes it, is the
-// answer.
+// file's name, the first 3000 are counted as right or wrong. Answers are lines of text or, where
+// the first begins with a brace, lines of JSON, whose `pred`, or `text` as mt-generate writes it,
+// is the answer.
 #pragma once
 
 #include <iosfwd>

@@ -40,7 +40,8 @@ void Session::print_json(const Answer& answer) const {
     }
     json.end_array();
   }
-  for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
+  for (const auto& [key, value] : prompt.others)
+    if (key != "retrieved" || retrieved.empty()) json.key(key).raw(value);
   json.end_object();
   print_(json.text() + "\n");
 }

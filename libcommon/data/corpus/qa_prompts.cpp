@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <ostream>
 #include <string_view>
 
@@ -21,6 +20,8 @@
 
 namespace mt {
 namespace {
+
+constexpr std::int64_t kMost = 1 << 30;  // contexts, or tokens
 
 using Names = std::initializer_list<std::string_view>;
 
@@ -196,7 +197,7 @@ class Writer {
       text += (i > 0 ? "\n\n" : "") + question.contexts[static_cast<std::size_t>(i)];
     std::vector<std::int32_t> ids = ids_of(text + "\n\n");
     const std::int64_t answer =
-        question.answer ? tokens_of(*question.answer) : options_.out_seq_length;
+        question.answer ? tokens_of(*question.answer) : options_.out_seq_length.value_or(256);
     const std::int64_t room = std::max<std::int64_t>(
         0, options_.seq_length - answer - tokens_of(dialogue) - tokens_of(system));
     ids.resize(std::min(ids.size(), static_cast<std::size_t>(room)));
@@ -227,21 +228,23 @@ void QaPromptOptions::add_to(CommandLine& cl) {
       "folder");
   cl.flag("--retro", &retro, "the prompts of an InstructRetro, not of the GPT beside it");
   cl.flag("--short-format", &short_format, "Question: ... Answer: The answer is");
-  cl.option("--ft_neighbours", &contexts, "N", "contexts in a prompt, at most", at_least(0));
+  cl.option("--ft_neighbours", &contexts, "N", "contexts in a prompt, at most", between(0, kMost));
   cl.flag("--use-retrieved-neighbours", &retrieved, "contexts are `ctxs`, not `sub-paragraphs`");
   cl.flag("--bert-retriever-neighbours", &of_bert,
           "contexts are `bert_pretrain_corpus_neighbours`");
   cl.option("--seq-length", &seq_length, "N",
-            "tokens of a prompt and its answer, to which contexts are cut", at_least(1));
+            "tokens of a prompt and its answer, to which contexts are cut", between(1, kMost));
   cl.required("--seq-length");
   cl.section("Answers");
   cl.flag("--longform-answer", &longform, "answers are `longform_answer`");
   cl.flag("--inference-only", &inference, "prompts alone, to be answered");
   cl.option("--out-seq-length", &out_seq_length, "N",
-            "tokens that are left for an answer, with --inference-only", at_least(0));
+            "tokens that are left for an answer, with --inference-only; default: 256",
+            between(0, kMost));
   cl.section("Neighbours of a Retro");
   cl.option("--retro-num-neighbors", &neighbors, "N",
-            "contexts behind those of the prompt that go to `neighbors`, at most", at_least(0));
+            "contexts behind those of the prompt that go to `neighbors`, at most",
+            between(0, kMost));
   cl.flag("--reuse-top", &reuse_top, "or the first of all");
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
@@ -254,6 +257,12 @@ void write_qa_prompts(const QaPromptOptions& options, const RunContext& context,
          "--use-retrieved-neighbours: contexts are those of --bert-retriever-neighbours");
   if (options.retro && options.short_format)
     fail(Exit::usage, "--short-format: is of a prompt without --retro");
+  if (options.reuse_top && options.neighbors == 0)
+    fail(Exit::usage, "--reuse-top: has no effect without --retro-num-neighbors");
+  if (options.longform && options.inference)
+    fail(Exit::usage, "--longform-answer: has no effect with --inference-only");
+  if (options.out_seq_length && !options.inference)
+    fail(Exit::usage, "--out-seq-length: has no effect without --inference-only");
   if (options.task.empty() && std::ranges::find(options.inputs, "-") != options.inputs.end())
     fail(Exit::usage, "-: stdin is in no folder, expected --task");
   const Reader reader(options);

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct QaPromptOptions {
   std::int64_t neighbors = 0;
   bool retro = false, short_format = false, retrieved = false, of_bert = false, longform = false,
        inference = false, reuse_top = false;
-  std::int64_t seq_length = 0, out_seq_length = 256;
+  std::int64_t seq_length = 0;
+  std::optional<std::int64_t> out_seq_length = {};  // absent: 256
   TokenizerOptions tokenizer;
   void add_to(CommandLine& cl);
 };
