@@ -6,6 +6,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "search/kmeans.h"
 #include "search/product_quantizer.h"
@@ -211,8 +212,11 @@ void Rotation::train_components(std::span<const float> vectors, Products& produc
   for (std::int64_t i = 0; i < out; ++i) {
     const std::int64_t from = order[static_cast<std::size_t>(i)];
     // faiss's sums of squares, which no count divides.
-    const double factor =
-        std::pow(variances[static_cast<std::size_t>(from)], static_cast<double>(power));
+    const double variance = variances[static_cast<std::size_t>(from)];
+    if (power < 0 && !(variance > 0))
+      fail(Exit::bad_config, "PCAW", out, ": the vectors that it is trained on differ in ", i,
+           " directions alone");
+    const double factor = std::pow(variance, static_cast<double>(power));
     for (std::int64_t c = 0; c < in; ++c)
       row_of(components, i, in)[c] = factor * row_of(vectors_of, from, in)[c];
   }

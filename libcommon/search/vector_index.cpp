@@ -1,6 +1,7 @@
 #include "search/vector_index.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kAtATime = 256;  // vectors that are asked for
+constexpr std::int64_t kAtATime = 256;      // vectors that are asked for, at most
+constexpr std::int64_t kFound = 1LL << 22;  // neighbours that are found at a time, but for one's
 
 }  // namespace
 
@@ -144,10 +146,12 @@ FoundVectors VectorIndex::refined(std::span<const float> of, const FoundVectors&
     for (std::int64_t i = 0; i < each; ++i) {
       const std::int64_t id = found.ids[static_cast<std::size_t>(row * each + i)];
       if (id < 0) break;
-      ones.emplace_back(
+      const float distance =
           sign * std::visit([&](const auto& index) { return index.distance(vector, id); },
-                            refinement->index),
-          id);
+                            refinement->index);
+      // What is no number is farthest.
+      ones.emplace_back(std::isnan(distance) ? std::numeric_limits<float>::infinity() : distance,
+                        id);
     }
     std::ranges::sort(ones);
     for (std::size_t i = 0; i < std::min(ones.size(), static_cast<std::size_t>(count)); ++i) {
@@ -163,15 +167,19 @@ FoundVectors VectorIndex::search(std::span<const float> of, const IndexSearch& o
                                  Products& products) {
   FoundVectors found;
   IndexSearch first = options;
-  if (refinement)
+  if (refinement) {
+    const double factor = options.refine.value_or(static_cast<double>(refinement->factor));
     first.count =
-        static_cast<std::int64_t>(static_cast<double>(options.count) *
-                                  options.refine.value_or(static_cast<double>(refinement->factor)));
-  for (std::int64_t begin = 0; begin < std::ssize(of) / columns(); begin += kAtATime) {
+        static_cast<std::int64_t>(std::clamp(static_cast<double>(options.count) * factor, 1.0,
+                                             std::max(1.0, static_cast<double>(size()))));
+  }
+  const std::int64_t at_a_time =
+      std::clamp<std::int64_t>(kFound / std::max<std::int64_t>(1, first.count), 1, kAtATime);
+  for (std::int64_t begin = 0; begin < std::ssize(of) / columns(); begin += at_a_time) {
     products.poll();
     const auto rest = of.subspan(static_cast<std::size_t>(begin * columns()));
     const auto some =
-        rest.first(std::min(rest.size(), static_cast<std::size_t>(kAtATime * columns())));
+        rest.first(std::min(rest.size(), static_cast<std::size_t>(at_a_time * columns())));
     const std::vector<float> numbers = rotated(some, products);
     FoundVectors here =
         std::visit([&](auto& index) { return index.search(numbers, first, products); }, kind);

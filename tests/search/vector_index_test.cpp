@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "search/index_file.h"
@@ -227,6 +228,28 @@ TEST(VectorIndex, IsRefinedByFinerCodes) {
     index.refinement->factor = 200;  // all of them
     EXPECT_GT(recall(index, 16, products), 0.99) << string;
   }
+}
+
+// What is found is no more than there is, and a vector of no numbers is the farthest.
+TEST(VectorIndex, RefinesWhatIsNoNumber) {
+  Products products(1);
+  VectorIndex index = make_index("--index", "SQfp16,RFlat", 2);
+  index.add_codes(index.encode(std::vector<float>{3, 0, 1, 0, 2, 0}, products), 0);
+  std::get<FlatIndex>(index.refinement->index).vectors[2] = NAN;
+  const FoundVectors found =
+      index.search(std::vector<float>{0, 0}, {.count = 4, .refine = 1e12}, products);
+  EXPECT_EQ(found.ids, (std::vector<std::int64_t>{2, 0, 1, -1}));
+  EXPECT_EQ(found.distances,
+            (std::vector<float>{4, 9, INFINITY, std::numeric_limits<float>::max()}));
+}
+
+TEST(VectorIndex, WhitensNoDirectionThatVectorsDoNotDifferIn) {
+  Products products(1);
+  Rotation rotation{.in = 2, .out = 2, .power = -0.5F};
+  EXPECT_EQ(error_of([&] {
+              rotation.train(std::vector<float>{1, 0, 2, 0, 3, 0}, products);
+            }),
+            "78 PCAW2: the vectors that it is trained on differ in 1 directions alone");
 }
 
 // Components of what vectors have most of keep all distances when they are all kept, and squares of
