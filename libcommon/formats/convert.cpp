@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "base/progress.h"
 #include "base/threads.h"
@@ -189,11 +190,19 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options,
   return make_core_sink(plan.target, plan.table, kParts);
 }
 
-static QuantizationCost cost_of(const ConvertPlan& plan, const std::string& folder,
-                                const ConvertOptions& options, const Log& log) {
-  const auto written = open_written(plan, folder);
+// Nothing without --cost-text.
+static std::optional<TextSequences> cost_text_of(const ConvertPlan& plan,
+                                                 const ConvertOptions& options) {
+  if (options.cost_text.empty()) return {};
   TextOptions text = options.calibration;
   text.text = options.cost_text;
+  return read_cost_text(*plan.source, text);
+}
+
+static QuantizationCost cost_of(const ConvertPlan& plan, const std::string& folder,
+                                const TextSequences& text, const ConvertOptions& options,
+                                const Log& log) {
+  const auto written = open_written(plan, folder);
   QuantizationCost cost;
   Workers(worker_threads(options.threads)).run([&] {
     cost = quantization_cost(*plan.source, *written, text, log);
@@ -212,6 +221,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.written_bytes()};
   const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  const std::optional<TextSequences> cost_text = cost_text_of(plan, options);
   plan.calibrate(options, log);
   for (const std::string& warning : sink->warnings()) log.warn(warning);
   std::atomic<bool> warned = false;
@@ -241,7 +251,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   const std::string written = sink->finish();
   if (options.verify) report.compared = read_back(plan, written, options.threads, log, check);
   if (options.try_written) options.try_written(written);
-  if (!options.cost_text.empty()) report.cost = cost_of(plan, written, options, log);
+  if (cost_text) report.cost = cost_of(plan, written, *cost_text, options, log);
   sink->publish();
   return report;
 }

@@ -74,13 +74,20 @@ double error_of(const std::vector<float>& before, const std::vector<float>& afte
 
 }  // namespace
 
-QuantizationCost quantization_cost(const ModelSource& before, const ModelSource& after,
-                                   const TextOptions& options, const Log& log) {
+TextSequences read_cost_text(const ModelSource& before, const TextOptions& options) {
   if (before.config().family != ModelFamily::gpt)
     fail(Exit::bad_config, "--cost-text: ", before.path(),
          " is no GPT, which guesses what follows");
-  const TextSequences text = read_sequences(before, options, "--cost-text");
-  log.note(concat(options.text, ": ", text.count, " sequences of ", text.length,
+  TextSequences text = read_sequences(before, options, "--cost-text");
+  if (text.length < 2)
+    fail(Exit::bad_config, "--cost-text: a sequence of ", text.length,
+         " token guesses none; see --calib-seq");
+  return text;
+}
+
+QuantizationCost quantization_cost(const ModelSource& before, const ModelSource& after,
+                                   const TextSequences& text, const Log& log) {
+  log.note(concat("--cost-text: ", text.count, " sequences of ", text.length,
                   " tokens are read with the weights as they were and as they are"));
   const auto vocabulary = static_cast<std::size_t>(before.config().vocab_size);
   const std::int64_t guessed = text.length - 1;

@@ -29,8 +29,11 @@ struct QuantizationCost {
   std::string text() const;  // lines for a reader
 };
 
-// Exit::bad_config for a model that is no GPT.
+// Sequences of the text whose tokens guess what follows.  Exit::bad_config for a model that is no
+// GPT, and for sequences of one token.
+TextSequences read_cost_text(const ModelSource& before, const TextOptions& options);
+
 QuantizationCost quantization_cost(const ModelSource& before, const ModelSource& after,
-                                   const TextOptions& options, const Log& log);
+                                   const TextSequences& text, const Log& log);
 
 }  // namespace mt

@@ -829,8 +829,9 @@ TEST_F(Convert, WhatOtherWeightsCostIsToldOfEachLayer) {
   const std::string folder = write_wide(scratch_, "llama", c);
   const auto source = open_model(folder, {.mock = 1}), other = open_model(folder, {.mock = 2});
   const TextOptions options{.text = scratch_.path("text"), .size = 2, .seq_length = 16};
-  const QuantizationCost none = quantization_cost(*source, *source, options, Log{}),
-                         all = quantization_cost(*source, *other, options, Log{});
+  const TextSequences text_of = read_cost_text(*source, options);
+  const QuantizationCost none = quantization_cost(*source, *source, text_of, Log{}),
+                         all = quantization_cost(*source, *other, text_of, Log{});
   for (const QuantizationCost& cost : {none, all}) {
     EXPECT_EQ(cost.tokens, 2 * 7);  // of 8 positions
     EXPECT_EQ(cost.perplexity_before, none.perplexity);
@@ -851,7 +852,7 @@ TEST_F(Convert, WhatOtherWeightsCostIsToldOfEachLayer) {
       error_of([&] {
         write_hugging_face(scratch_.path("bert"), config_named("bert"), DType::f32);
         const auto bert = open_model(scratch_.path("bert"), {});
-        quantization_cost(*bert, *bert, options, Log{});
+        read_cost_text(*bert, options);
       }),
       concat("78 --cost-text: ", scratch_.path("bert"), " is no GPT, which guesses what follows"));
 }
