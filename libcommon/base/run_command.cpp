@@ -22,8 +22,7 @@
 
 namespace mt {
 
-// The text on one line: control characters, which a file's content may have put there, are escaped.
-static std::string one_line(const std::string& text) {
+std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
     const unsigned char byte = static_cast<unsigned char>(c);

@@ -224,6 +224,11 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   const std::optional<TextSequences> cost_text = cost_text_of(plan, options);
   plan.calibrate(options, log);
   for (const std::string& warning : sink->warnings()) log.warn(warning);
+  if (const auto lost = std::ranges::count_if(
+          plan.table.rows(), [&](const Param& row) { return lacks_states(*plan.source, row); });
+      plan.states.size() > 1 && lost > 0)
+    log.warn(concat(plan.source->path(), ": ", lost,
+                    " rows have no state of the optimizer: they were frozen, or it is lost"));
   std::atomic<bool> warned = false;
   // What is copied in any case is looked at, the first such tensor told.
   const auto look_at = [&](const Param& row, const RowValue& value) {

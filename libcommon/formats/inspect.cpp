@@ -456,7 +456,7 @@ static std::uint64_t bytes_of(const Shape& shape, DType dtype) {
 bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, const Log& log) {
   const std::unique_ptr<TensorSource> tensors = tensors_in(options.path);
   const bool model = is_model(options.path);
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, without_states = 0;
   bool finite = true, gaps = false;
   std::uint64_t elements = 0, bytes = 0;
   for (const auto& [key, tensor] : tensors->tensors())
@@ -491,6 +491,7 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, co
         if (!state.empty()) check(state_prefix(state) + row.name(), numbers_of(value));
       }
       ++rows;
+      if (lacks_states(*source, row)) ++without_states;
     }
     source->finish_reading();
   }
@@ -502,11 +503,15 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print, co
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("checkpoint", tensors->path());
   json.member("tensors", tensors->tensors().size()).member("elements", elements);
-  json.member("parameters_of_the_model", rows).member("finite", finite).end_object();
+  json.member("parameters_of_the_model", rows);
+  json.member("without_optimizer_state", without_states).member("finite", finite).end_object();
   print(options.json
             ? json.text()
             : concat(tensors->path(), ": ", tensors->tensors().size(), " tensors, ", elements,
                      " elements", model ? concat(", all of the model's ", rows) : "",
+                     without_states > 0
+                         ? concat(", ", without_states, " without the optimizer's state")
+                         : "",
                      finite ? ", all finite" : ", not all finite"));
   return finite;
 }

@@ -34,6 +34,10 @@ bool ModelSource::has_states(const Param& row) const {
   return states().size() > 1 && !is_buffer(row);
 }
 
+bool lacks_states(const ModelSource& source, const Param& row) {
+  return source.states().size() > 1 && row.trainable && !is_buffer(row) && !source.has_states(row);
+}
+
 // Files of a tokenizer; without one that holds its words there is none.
 struct TokenizerFile {
   const char* name;

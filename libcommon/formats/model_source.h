@@ -127,6 +127,10 @@ const Companion* find_companion(const std::vector<Companion>& companions, std::s
 // Whether a file of such a name belongs to a tokenizer; the other companions are settings.
 bool is_tokenizer_file(const std::string& name);
 
+// Whether a row that learns has no state of the optimizer, and others do: it was frozen when the
+// model was saved, or the state is lost.
+bool lacks_states(const ModelSource& source, const Param& row);
+
 // Whether a tokenizer travels with a model.
 bool brings_tokenizer(const ModelSource& source);
 // It, or null for one that cannot be read, or that is none.

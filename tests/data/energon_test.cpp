@@ -42,6 +42,8 @@ TEST(Energon, BracesExpandAsPythons) {
   EXPECT_EQ(code_of([] { expand_braces("{0..9999999}", "f"); }), Exit::bad_data);
   EXPECT_EQ(code_of([] { expand_braces("{0..999}{0..999}{0..999}", "f"); }), Exit::bad_data);
   EXPECT_EQ(code_of([] { expand_braces(std::string(100, '{'), "f"); }), Exit::bad_data);
+  EXPECT_EQ(code_of([] { expand_braces(std::string(4097, 'a'), "f"); }), Exit::bad_data);
+  EXPECT_EQ(code_of([] { expand_braces("{{0..600000},{0..600000}}", "f"); }), Exit::bad_data);
 }
 
 TEST(Energon, NamesHaveAKeyAndAPart) {
@@ -59,12 +61,14 @@ TEST(Energon, NamesHaveAKeyAndAPart) {
 }
 
 TEST(Energon, FieldsHavePlaces) {
-  const EnergonField field = EnergonField::of("jpg,json[0][a b]");
+  const EnergonField field = EnergonField::of("jpg,json[0][a b]", "f");
   ASSERT_EQ(field.places.size(), 2);
   EXPECT_EQ(field.places[0].part, "jpg");
   EXPECT_TRUE(field.places[0].path.empty());
   EXPECT_EQ(field.places[1].part, "json");
   EXPECT_EQ(joined(field.places[1].path), "0 a b");
+  for (const char* const wrong : {"json[a", "json[a]b", "jpg,json[a][b"})
+    EXPECT_EQ(code_of([&] { EnergonField::of(wrong, "f"); }), Exit::bad_config) << wrong;
 }
 
 // All that a reader gives of a folder, and where a shard was damaged.
@@ -82,8 +86,8 @@ void write(const fs::path& path, std::string_view bytes) {
   file.close();
 }
 
-// A shard that ends anywhere gives the samples before, and says that it is damaged unless it ends
-// behind one; one byte that is another never ends in a crash.
+// A shard that ends anywhere gives the samples before, and says that it is damaged, or has fewer
+// samples than .info.json says; one byte that is another never ends in a crash.
 TEST(Energon, DamagedShardsSaySo) {
   const Scratch scratch;
   const fs::path path = scratch.path("f");
@@ -102,7 +106,8 @@ TEST(Energon, DamagedShardsSaySo) {
   for (std::size_t size = 0; size < end; size += 19) {
     write(shard, whole.substr(0, size));
     const std::string lines = lines_of(folder);
-    EXPECT_EQ(lines.find("cut") == lines.npos, behind_members.contains(size)) << size;
+    const bool is_wrong = lines.find("wrong") != lines.npos && behind_members.contains(size);
+    EXPECT_TRUE(is_wrong || lines.find("cut") != lines.npos) << size;
   }
   write(shard, whole.substr(0, end));
   EXPECT_EQ(lines_of(folder), all);
@@ -112,6 +117,31 @@ TEST(Energon, DamagedShardsSaySo) {
     write(shard, other);
     lines_of(folder);
   }
+}
+
+// Images come as the sample's JSON lists them; a shard with more samples than .info.json says is
+// told at its end.
+TEST(Energon, CrudeSamplesNameTheirImages) {
+  const Scratch scratch;
+  const fs::path path = scratch.path("f");
+  fs::copy(kFolders + "/crude", path, fs::copy_options::recursive);
+  fs::remove(path / "shard.tar");
+  AtomicFile file((path / "shard.tar").string(), false);
+  TarWriter tar(file);
+  for (const char* const key : {"1", "2", "3"}) {
+    tar.add(concat(key, ".0.png"), "");
+    tar.add(concat(key, ".1.png"), "");
+    const std::string other = key == std::string("2") ? "none.png" : concat(key, ".0.png");
+    tar.add(concat(key, ".json"), concat(R"({"images":[")", key, R"(.1.png",")", other, R"("]})"));
+  }
+  tar.finish();
+  file.commit();
+  EXPECT_EQ(lines_of(EnergonFolder(path.string())), R"({"images": ["1.1.png", "1.0.png"]})"
+                                                    "\n"
+                                                    R"({"images": ["2.0.png", "2.1.png"]})"
+                                                    "\n"
+                                                    R"({"images": ["3.1.png", "3.0.png"]})"
+                                                    "\ncut\n");
 }
 
 TEST(Energon, NumbersOfMoreThanOctalDigits) {

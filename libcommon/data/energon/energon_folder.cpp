@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostNames = 1'000'000;
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;  // of a shard
+constexpr std::size_t kMostNames = 1'000'000, kMostLetters = 4096;  // of a name with braces
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;        // of a shard
 constexpr auto kClasses = std::to_array<std::pair<EnergonType, const char*>>({
     {EnergonType::captioning, "CaptioningSample"},
     {EnergonType::vqa, "VQASample"},
@@ -63,13 +63,16 @@ const std::string& text_in(const ChatValue& value, const std::string& place) {
   return *value.text();
 }
 
-std::vector<std::string> names_in(const ChatValue& list, const std::string& place) {
+// Of lists which have so many names already.
+std::vector<std::string> names_in(const ChatValue& list, const std::string& place,
+                                  std::size_t before = 0) {
   if (!list.is_list()) fail(Exit::bad_data, place, ": expected a list of names");
   std::vector<std::string> names;
   for (const ChatValue& one : *list.items())
     for (std::string& name : expand_braces(text_in(one, place), place)) {
       names.push_back(std::move(name));
-      if (names.size() > kMostNames) fail(Exit::bad_data, place, ": more than a million names");
+      if (before + names.size() > kMostNames)
+        fail(Exit::bad_data, place, ": more than a million names");
     }
   return names;
 }
@@ -115,6 +118,9 @@ std::size_t close_of(std::string_view text, std::size_t open, std::vector<std::s
 }  // namespace
 
 std::vector<std::string> expand_braces(std::string_view text, std::string_view place) {
+  if (text.size() > kMostLetters)
+    fail(Exit::bad_data, place, ": a name of ", text.size(), " bytes, expected at most ",
+         kMostLetters);
   if (std::ranges::count(text, '{') > 64)
     fail(Exit::bad_data, place, ": more than 64 braces in a name");
   for (std::size_t open = text.find('{'); open != text.npos; open = text.find('{', open + 1)) {
@@ -133,6 +139,7 @@ std::vector<std::string> expand_braces(std::string_view text, std::string_view p
       for (const std::size_t comma : commas) {
         for (std::string& one : expand_braces(text.substr(begin, comma - begin), place))
           middles.push_back(std::move(one));
+        if (middles.size() > kMostNames) break;  // which is refused below
         begin = comma + 1;
       }
     }
@@ -166,19 +173,21 @@ const char* energon_class(EnergonType type) {
   return std::ranges::find(kClasses, type, &std::pair<EnergonType, const char*>::first)->second;
 }
 
-EnergonField EnergonField::of(std::string_view text) {
+EnergonField EnergonField::of(std::string_view text, std::string_view place) {
   EnergonField field;
   while (!text.empty()) {
     std::string_view one = text.substr(0, text.find(','));
     text.remove_prefix(std::min(one.size() + 1, text.size()));
-    Place place{std::string(one.substr(0, one.find('['))), {}};
-    one.remove_prefix(place.part.size());
+    const std::string_view whole = one;
+    Place from{std::string(one.substr(0, one.find('['))), {}};
+    one.remove_prefix(from.part.size());
     while (one.starts_with('[') && one.find(']') != one.npos) {
       const std::size_t end = one.find(']');
-      place.path.emplace_back(one.substr(1, end - 1));
+      from.path.emplace_back(one.substr(1, end - 1));
       one.remove_prefix(end + 1);
     }
-    field.places.push_back(std::move(place));
+    if (!one.empty()) fail(Exit::bad_config, place, ": ", whole, ": expected PART[NAME][NAME]");
+    field.places.push_back(std::move(from));
   }
   return field;
 }
@@ -218,10 +227,12 @@ void EnergonFolder::read_splits() {
   if (splits.has("exclude"))
     for (std::string& name : names_in(*splits.find("exclude"), place + ": exclude"))
       excluded_.insert(std::move(name));
+  std::size_t names = 0;
   for (const auto& [key, list] : members_of(*parts, place + ": split_parts")) {
     const std::string& name = text_in(key, place + ": split_parts");
     part_names_.push_back(name);
-    parts_[name] = names_in(list, concat(place, ": ", name));
+    parts_[name] = names_in(list, concat(place, ": ", name), names);
+    names += parts_[name].size();
     std::erase_if(parts_[name],
                   [&](const std::string& shard) { return excluded_.contains(shard); });
   }
@@ -255,7 +266,8 @@ void EnergonFolder::read_type() {
       const std::string& one = text_in(field, place + ": field_map");
       if (std::ranges::count(fields.needed, one) + std::ranges::count(fields.further, one) == 0)
         refuse("field_map: ", one, ": is no field of ", wanted);
-      fields_[one] = EnergonField::of(text_in(from, concat(place, ": field_map: ", one)));
+      const std::string where = concat(place, ": field_map: ", one);
+      fields_[one] = EnergonField::of(text_in(from, where), where);
     }
   for (const std::string_view one : fields.needed)
     if (!fields_.contains(std::string(one))) refuse("field_map: has no ", one);

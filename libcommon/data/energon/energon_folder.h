@@ -41,8 +41,8 @@ struct EnergonField {
   };
   std::vector<Place> places;  // the first that is there
 
-  // "jpg,png", "json[0][value]"
-  static EnergonField of(std::string_view text);
+  // "jpg,png", "json[0][value]"; Exit::bad_config, beginning with `place`, for anything else
+  static EnergonField of(std::string_view text, std::string_view place);
 };
 
 class EnergonFolder {

@@ -24,6 +24,24 @@ bool is_image(std::string_view part) {
   return is_one_of(ending_of(part), {"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"});
 }
 
+// Those that the line names, in its order, where it names members alone; else all, as they lie.
+std::vector<const TarMember*> images_in(const ChatValue& line,
+                                        const std::vector<TarMember>& members) {
+  std::vector<const TarMember*> named, all;
+  for (const TarMember& member : members)
+    if (is_image(energon_name(member.name)->part)) all.push_back(&member);
+  const ChatValue* const list = line.find("images");
+  if (list == nullptr || !list->is_list() || list->items()->empty()) return all;
+  for (const ChatValue& name : *list->items()) {
+    const auto member = std::ranges::find_if(all, [&](const TarMember* one) {
+      return name.text() != nullptr && one->name == *name.text();
+    });
+    if (member == all.end()) return all;
+    named.push_back(*member);
+  }
+  return named;
+}
+
 // What is in a value, by the names and numbers of a path; null: it is not there.
 const ChatValue* at_path(const ChatValue* value, const std::vector<std::string>& path) {
   for (const std::string& step : path) {
@@ -74,8 +92,12 @@ bool EnergonReader::next(EnergonSample& sample) {
     }
     end_ = open_->ahead ? open_->ahead->header : open_->tar.offset();
     if (members.empty()) {
+      const std::int64_t samples = open_->samples, expected = shards_[opened_ - 1].samples;
       open_.reset();
-      continue;
+      if (excluded_ == Excluded::read || samples == expected) continue;
+      sample.wrong = concat("ends behind ", samples, " samples, and .info.json says ", expected);
+      sample.cut = true;
+      return true;
     }
     ++open_->samples;
     sample.key = energon_name(members.front().name)->key;
@@ -142,8 +164,7 @@ void EnergonReader::make_line(EnergonSample& sample, const std::vector<TarMember
       line = value;
     else
       fail(Exit::bad_data, json->name, ": expected an object, or a list of messages");
-    for (const TarMember& member : members)
-      if (is_image(energon_name(member.name)->part)) take_image(member);
+    for (const TarMember* const image : images_in(line, members)) take_image(*image);
   } else {
     for (const EnergonField::Place& place : folder_.fields().at("image").places) {
       const auto member = std::ranges::find_if(members, [&](const TarMember& one) {

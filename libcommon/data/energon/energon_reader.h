@@ -31,7 +31,9 @@ struct EnergonSample {
 
 class EnergonReader {
  public:
-  enum class Excluded : std::uint8_t { left_out, read };  // samples that split.yaml excludes
+  // What is there beside the samples that count, and whose number is not checked then: those that
+  // split.yaml excludes.
+  enum class Excluded : std::uint8_t { left_out, read };
   // `folder` must outlive it.
   EnergonReader(const EnergonFolder& folder, std::vector<EnergonFolder::Shard> shards,
                 Excluded excluded = Excluded::left_out)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "data/energon/energon_reader.h"
@@ -215,8 +216,10 @@ std::vector<std::string> differences_in(const EnergonFolder& folder, const RunCo
 }
 
 std::string verdict_text(const EnergonFolder& folder, const std::vector<std::string>& differences) {
-  return differences.empty() ? folder.path() + ": as its .nv-meta says"
-                             : verdict_text(folder.path(), differences);
+  if (differences.empty()) return folder.path() + ": as its .nv-meta says";
+  std::vector<std::string> lines;
+  for (const std::string& difference : differences) lines.push_back(one_line(difference));
+  return verdict_text(folder.path(), lines);
 }
 
 }  // namespace mt

@@ -16,7 +16,7 @@
 #include "data/energon/tar.h"
 #include "data/images/line_images.h"
 #include "data/samples/split.h"
-#include "image/image.h"
+#include "image/formats.h"
 #include "text/chat/chat_value.h"
 #include "text/training/output_folder.h"
 
@@ -26,13 +26,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kParts = {"train", "val", "test"};
-constexpr std::size_t kBlockBytes = 16 << 10;            // whose images are in memory
+constexpr std::size_t kBlockBytes = 16 << 10;
 constexpr std::int64_t kHashes = std::int64_t{1} << 40;  // that a split divides
 
 // What a line becomes, but for the key: the files of a sample by what follows it.
 struct MadeSample {
   EnergonType type = EnergonType::crude;
-  std::vector<std::pair<std::string, std::string>> images = {};  // part and content
+  std::vector<std::pair<std::string, FilePart>> images = {};  // by their part
   ChatValue json = {};       // whose "images" are named once the key is known
   std::string caption = {};  // instead
   std::int64_t hash = 0;
@@ -104,16 +104,19 @@ MadeSample sample_of(std::string_view text, const std::string& place, const fs::
     made.json = made.type == EnergonType::vqa ? question_of(line, place) : line;
   for (const std::string& file : files) {
     const std::string path = (beside / file).string();  // an absolute name stays
-    if (!fs::exists(path)) fail(Exit::bad_data, place, ": ", path, ": there is no such image");
-    std::string content = read_regular_file(path);
+    check_image_is_there(path, place);
+    const MappedFile mapped(path);
+    const FilePart image{.path = path};
+    std::string part;
     try {
-      decode_image(as_bytes(content), path);
+      const Bytes content = image_in(mapped, image);
+      decode_image(content, path);
+      part = ending_of(as_text(content));
     } catch (const Error& error) {
       fail(error.code(), place, ": ", error.what());
     }
-    std::string part(ending_of(content));
     if (files.size() > 1) part = concat(made.images.size(), ".", part);
-    made.images.emplace_back(std::move(part), std::move(content));
+    made.images.emplace_back(std::move(part), image);
   }
   Hasher hasher;
   hasher.update(text);
@@ -159,9 +162,10 @@ class ShardWriter {
     if (!tar_) open();
     offsets_.push_back(tar_->offset());
     ChatValue names = ChatValue::list({});
-    for (const auto& [part, content] : sample.images) {
+    for (const auto& [part, image] : sample.images) {
+      const MappedFile file(image.path);
       names.push_back(concat(key, ".", part));
-      tar_->add(concat(key, ".", part), content);
+      tar_->add(concat(key, ".", part), as_text(image_in(file, image)));
     }
     if (sample.type == EnergonType::captioning) {
       tar_->add(key + ".txt", sample.caption);
@@ -253,12 +257,13 @@ class FolderWriter {
     parts_[part].add(padded(number_++, 9), sample);
     ++summary_.samples[part];
     summary_.images += std::ssize(sample.images);
-    for (const auto& [name, content] : sample.images) endings_.insert(name);
+    for (const auto& [name, image] : sample.images) endings_.insert(name);
     return "";
   }
 
+  bool empty() const { return number_ == 0; }
+
   EnergonSummary& finish() {
-    if (number_ == 0) fail(Exit::bad_data, options_.inputs.front(), ": no sample in it");
     JsonWriter info;
     info.begin_object().key("shard_counts").begin_object();
     std::string yaml = "shard_counts:\n", splits = "split_parts:\n";
@@ -351,6 +356,10 @@ EnergonSummary make_energon(const EnergonOptions& options, const RunContext& con
         progress.add(static_cast<std::uint64_t>(block.stored_end) - progress.done());
       });
   progress.finish();
+  if (writer.empty()) {
+    bad.commit();  // which say why
+    fail(Exit::bad_data, options.inputs.front(), ": no sample in it");
+  }
   EnergonSummary& summary = writer.finish();
   bad.commit();
   summary.lines = lines;

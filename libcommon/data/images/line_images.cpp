@@ -1,6 +1,7 @@
 #include "data/images/line_images.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -22,6 +23,13 @@ std::vector<std::string> images_of(const ChatValue& line, std::string_view place
     fail(Exit::bad_data, place, ": images: expected a list of files");
   for (const ChatValue& file : *list->items()) files.push_back(*file.text());
   return files;
+}
+
+void check_image_is_there(const std::string& path, std::string_view place) {
+  constexpr std::size_t kMostShown = 200;
+  std::error_code error;  // also that of a name which no file can have
+  if (!std::filesystem::is_regular_file(path, error))
+    fail(Exit::bad_data, place, ": ", path.substr(0, kMostShown), ": there is no such image");
 }
 
 }  // namespace mt

@@ -13,4 +13,7 @@ namespace mt {
 // Exit::bad_data, beginning with `place`.
 std::vector<std::string> images_of(const ChatValue& line, std::string_view place);
 
+// Throws Exit::bad_data, beginning with `place`, where there is no such file.
+void check_image_is_there(const std::string& path, std::string_view place);
+
 }  // namespace mt

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/images/line_images.h"
 #include "text/chat/chat_strings.h"
 #include "text/put_in_front.h"
 
@@ -46,7 +47,8 @@ class Group {
     EvalAnswer answer{.item = std::move(item)};
     if (task_.is_about_texts()) {
       images_.push_back(files_of(answer.item, place, folder));
-      prompts_.push_back(prompt_of(answer.item.requests.front().context, images_.back().size()));
+      prompts_.push_back(
+          prompt_of(answer.item.requests.front().context, images_.back().size(), place));
       check(prompts_.back(), place);
       if (const auto places = std::ranges::count(prompts_.back(), model_.image_token);
           model_.image_tokens > 0 && places != std::ssize(images_.back()))
@@ -105,20 +107,24 @@ class Group {
     std::vector<std::string> files;
     for (const std::string& image : item.images) {
       files.push_back((std::filesystem::path(folder) / image).string());
-      if (!std::filesystem::exists(files.back()))
-        fail(Exit::bad_data, place, ": ", files.back(), ": there is no such image");
+      check_image_is_there(files.back(), place);
     }
     return files;
   }
 
-  // Each image is one token of it, and takes the room of many.
-  std::vector<std::int32_t> prompt_of(const std::string& context, std::size_t images) const {
+  // Each image is one token of it, and takes the room of many.  A text that is too long loses its
+  // beginning, unless there are images, whose places might be in it.
+  std::vector<std::int32_t> prompt_of(const std::string& context, std::size_t images,
+                                      const std::string& place) const {
     std::vector<std::int32_t> ids = encoded(model_.tokenizer, context);
     if (ids.empty()) ids.push_back(first_token(model_.tokenizer));
     const std::int64_t of_images =
         static_cast<std::int64_t>(images) * std::max<std::int64_t>(0, model_.image_tokens - 1);
-    keep_last(ids, std::max<std::int64_t>(
-                       1, model_.max_length - task_.generation.max_gen_toks - of_images));
+    const std::int64_t most = model_.max_length - task_.generation.max_gen_toks;
+    if (images > 0 && std::ssize(ids) + of_images > most)
+      fail(Exit::bad_data, place, ": ", std::ssize(ids) + of_images,
+           " tokens with its images; the model takes ", most, " beside max_gen_toks");
+    keep_last(ids, std::max<std::int64_t>(1, most - of_images));
     return ids;
   }
 

@@ -137,11 +137,11 @@ TrainingLine translation(const ChatValue& line, const LineOptions& options,
           .is_pair = true};
 }
 
-// A number from 0 to 1 that is the text's.
+// A number from 0 to below 1 that is the text's.
 double number_of(std::string_view text) {
   Hasher hasher;
   hasher.update(text);
-  return static_cast<double>(hasher.digest().high) * 0x1p-64;
+  return static_cast<double>(hasher.digest().high >> 11) * 0x1p-53;
 }
 
 std::string_view without_blanks(std::string_view text) {

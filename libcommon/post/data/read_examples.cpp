@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "data/corpus/bad_lines.h"
 #include "data/energon/energon_reader.h"
+#include "data/images/line_images.h"
 #include "post/data/example_maker.h"
 
 namespace mt {
@@ -170,7 +171,7 @@ class Reader {
       made.examples = maker_.make(made.line, kind, place, made.number <= kChecked);
       for (Example& example : made.examples)
         if (sample == nullptr)
-          find_images(example, file);
+          find_images(example, file, place);
         else if (!example.images.empty())
           example.images = sample->images;
     } catch (const Error& error) {
@@ -188,12 +189,12 @@ class Reader {
   }
 
   // A name is of a file beside the lines.
-  static void find_images(Example& example, const std::string& file) {
+  static void find_images(Example& example, const std::string& file, const std::string& place) {
     namespace fs = std::filesystem;
     for (FilePart& image : example.images) {
       const fs::path beside = file == "-" ? fs::path() : fs::path(file).parent_path();
       image.path = (beside / image.path).string();  // an absolute name stays
-      if (!fs::exists(image.path)) fail(Exit::bad_data, image.path, ": there is no such image");
+      check_image_is_there(image.path, place);
     }
   }
 
