@@ -20,7 +20,7 @@ double log_sum(std::span<const float> logits) {
   return most + std::log(sum);
 }
 
-// Of one token, and then of all.
+// What both models say of a token, or sums of that over all tokens.
 struct Said {
   double loss_before = 0, loss = 0, divergence = 0, same = 0;
 

@@ -20,8 +20,9 @@ class GrammarCache {
   // The grammar of a key, which is made where it is not there.
   std::shared_ptr<const TokenGrammar> find(const std::string& key,
                                            const std::function<ByteGrammar()>& make);
-  // That of JSON which fits the schema in a text (text/grammar/json_schema.h).  Exit::bad_data for
-  // what is no JSON, and for a schema that is not understood.
+  // Returns the grammar of JSON that fits a schema, which is a text of JSON itself
+  // (text/grammar/json_schema.h).  Throws Exit::bad_data for what is no JSON, and for a schema that
+  // is not understood.
   std::shared_ptr<const TokenGrammar> of_schema(const std::string& json);
 
  private:

@@ -63,7 +63,8 @@ const std::string& text_in(const ChatValue& value, const std::string& place) {
   return *value.text();
 }
 
-// Of lists which have so many names already.
+// Returns the names of a list, braces expanded.  `before`: how many the lists in front of it have,
+// which count towards the most that a folder may have.
 std::vector<std::string> names_in(const ChatValue& list, const std::string& place,
                                   std::size_t before = 0) {
   if (!list.is_list()) fail(Exit::bad_data, place, ": expected a list of names");

@@ -76,7 +76,7 @@ std::string answer_text(const ChatValue& target, const std::vector<std::string>&
   return target.is_none() ? "" : python_text(target);
 }
 
-// Of each field a name, or a list of them.
+// Returns the files of a document's images: each field of the task has a name, or a list of names.
 std::vector<std::string> images_of(const EvalTask& task, const ChatValue& doc) {
   std::vector<std::string> images;
   for (const EvalField& field : task.images) {

@@ -14,7 +14,8 @@
 namespace mt {
 namespace {
 
-// Of each of these the form without apostrophes, or, where there are two, each with one of them.
+// The contractions that answers are written with: the VQA evaluation replaces each one's form
+// without apostrophes, and, where it has two, each form with one of them, by what stands here.
 constexpr auto kContractions = std::to_array<std::string_view>({
     "ain't",       "aren't",         "can't",        "could've",      "couldn't",
     "couldn't've", "didn't",         "doesn't",      "don't",         "hadn't",
@@ -82,7 +83,7 @@ std::optional<double> number_of(std::string_view text) {
   return python_parse_float(strip_text(replace_text(text, ",", "", -1), Side::both, " $%"));
 }
 
-// Of code points.
+// Returns how many code points have to be put in, left out or replaced to make b of a.
 std::size_t edit_distance(const std::vector<std::string_view>& a,
                           const std::vector<std::string_view>& b) {
   std::vector<std::size_t> row(b.size() + 1);

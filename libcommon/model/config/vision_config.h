@@ -31,10 +31,10 @@ struct VisionConfig {
   // smaller, bilinear or bicubic.
   std::string pixel_mean = "0.485,0.456,0.406", pixel_std = "0.229,0.224,0.225";
   std::string image_filter = "bilinear";
-  // Of dino: the layers of the head (nn/dino_head.h), whether its last one's rows keep their length
-  // of 1, the smaller parts of images: squares of so many pixels, of each image so many; and how
-  // often the student passes over the branches of its last layer, and of those before it in
-  // proportion to their number, the first never (nn/branch.h).
+  // These are DINO's: the layers of the head (nn/dino_head.h), whether its last one's rows keep
+  // their length of 1, the smaller parts of images: squares of so many pixels, of each image so
+  // many; and how often the student passes over the branches of its last layer, and of those before
+  // it in proportion to their number, the first never (nn/branch.h).
   std::int64_t dino_head_hidden_size = 2048, dino_bottleneck_size = 256, dino_out_dim = 65536;
   bool dino_norm_last_layer = false;
   std::int64_t dino_local_img_size = 96, dino_local_crops_number = 10;

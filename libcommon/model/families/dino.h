@@ -75,7 +75,8 @@ class Dino final : public Model {
   Half student_, teacher_;
   std::vector<Pair> pairs_;
   const Param* center_ = nullptr;
-  // Of the step: the sum of what the teacher has said; and what a row that follows is added to.
+  // A step keeps the sum of what the teacher has said in said_; follow() adds a student's row to
+  // the teacher's in moved_.
   mutable Buffer said_, moved_;
 };
 
