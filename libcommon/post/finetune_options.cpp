@@ -196,12 +196,7 @@ void FinetuneOptions::complete(bool documents) {
 
 void change(ModelConfig& model, std::int64_t& seq_length, const Task::Change& change) {
   if (change.seq_length) seq_length = *change.seq_length;
-  if (change.recomputes)
-    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-  if (change.tensor_ranks)
-    complete_model(model, seq_length, *change.tensor_ranks);
-  else if (change.recomputes)
-    model.recompute.complete(model.num_layers);
+  change.put_into(model, [&](int ranks) { complete_model(model, seq_length, ranks); });
 }
 
 void FinetuneOptions::complete_adapters() {

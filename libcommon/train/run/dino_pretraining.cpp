@@ -151,12 +151,7 @@ void DinoPretraining::describe(DType dtype, PyValue& args) const {
 
 std::unique_ptr<Task> DinoPretraining::changed(const Change& change) const {
   ModelConfig model = model_;
-  if (change.recomputes)
-    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-  if (change.tensor_ranks)
-    model.complete(*change.tensor_ranks);
-  else if (change.recomputes)
-    model.recompute.complete(model.num_layers);
+  change.put_into(model, [&](int ranks) { model.complete(ranks); });
   return std::make_unique<DinoPretraining>(model, options_, dino_, trees_);
 }
 

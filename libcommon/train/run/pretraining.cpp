@@ -46,12 +46,7 @@ std::unique_ptr<Task> Pretraining::changed(const Change& change) const {
   ModelConfig model = model_;
   DataOptions options = options_;
   if (change.seq_length) options.seq_length = *change.seq_length;
-  if (change.recomputes)
-    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-  if (change.tensor_ranks)
-    complete_model(model, options, *change.tensor_ranks);
-  else if (change.recomputes)
-    model.recompute.complete(model.num_layers);
+  change.put_into(model, [&](int ranks) { complete_model(model, options, ranks); });
   return std::make_unique<Pretraining>(model, options);
 }
 

@@ -46,4 +46,13 @@ std::vector<EpochReport> Task::end_epoch(std::int64_t, std::span<const SetScores
   return {};
 }
 
+void Task::Change::put_into(ModelConfig& model,
+                            const std::function<void(int ranks)>& complete) const {
+  if (recomputes) model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+  if (tensor_ranks)
+    complete(*tensor_ranks);
+  else if (recomputes)
+    model.recompute.complete(model.num_layers);
+}
+
 }  // namespace mt

@@ -126,6 +126,9 @@ class Task {
     std::optional<std::int64_t> seq_length = {};
     bool recomputes = false;               // all layers
     std::optional<int> tensor_ranks = {};  // that will share every matrix
+
+    // Puts it into a model, which `complete` completes for so many of these ranks.
+    void put_into(ModelConfig& model, const std::function<void(int ranks)>& complete) const;
   };
   virtual std::unique_ptr<Task> changed(const Change& change) const = 0;
 };
