@@ -1,7 +1,7 @@
 // Runs a test program, or with --file=PATH alone the cases that stand in the source file whose path
-// ends so; exits 125 when every selected case was skipped, so that CTest says "skipped", and 64 for
-// a file without cases.  Signals that nohup or a shell's background job had ignored are ignored no
-// more.
+// ends so, but with --but=PATTERNS those that GoogleTest's patterns name; exits 125 when every
+// selected case was skipped, so that CTest says "skipped", and 64 where there is none to run.
+// Signals that nohup or a shell's background job had ignored are ignored no more.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -34,22 +34,27 @@ static std::string cases_of(std::string_view file) {
 int main(int argc, char** argv) {
   for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
   testing::InitGoogleTest(&argc, argv);
+  std::string cases = GTEST_FLAG_GET(filter);
   for (int i = 1; i < argc; ++i) {
-    constexpr std::string_view kOption = "--file=";
+    constexpr std::string_view kFile = "--file=", kBut = "--but=";
     const std::string_view argument = argv[i];
-    std::string cases;
-    if (argument.starts_with(kOption))
-      cases = cases_of("/" + std::string(argument.substr(kOption.size())));
-    if (cases.empty()) {
-      std::fprintf(stderr, "%s: no cases in this program: %s\n", argv[0], argv[i]);
+    if (argument.starts_with(kFile)) {
+      cases = cases_of("/" + std::string(argument.substr(kFile.size())));
+      if (cases.empty()) cases = "none";
+    } else if (argument.starts_with(kBut)) {
+      cases.append("-").append(argument.substr(kBut.size()));
+    } else {
+      std::fprintf(stderr, "%s: unknown argument: %s\n", argv[0], argv[i]);
       return 64;
     }
-    GTEST_FLAG_SET(filter, cases);
   }
+  GTEST_FLAG_SET(filter, cases);
   const int failed = RUN_ALL_TESTS();
   const auto& unit = *testing::UnitTest::GetInstance();
-  if (failed == 0 && unit.test_to_run_count() > 0 &&
-      unit.skipped_test_count() == unit.test_to_run_count())
-    return 125;
+  if (unit.test_to_run_count() == 0) {
+    std::fprintf(stderr, "%s: no cases in this program: %s\n", argv[0], cases.c_str());
+    return 64;
+  }
+  if (failed == 0 && unit.skipped_test_count() == unit.test_to_run_count()) return 125;
   return failed;
 }
