@@ -1,6 +1,10 @@
 #include "model/model_table.h"
 
-#include <functional>
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/families/bert.h"
 #include "model/families/biencoder.h"
@@ -57,24 +61,13 @@ ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   return std::move(make_model(c, {{.end = std::ssize(layers_of(c))}}, part)->table());
 }
 
-// The sum, over the matrices of a stack's layers, or of all, of their elements times what `each`
-// says of one.
-static double layer_matrices(const ModelConfig& c, std::string_view stack,
-                             const std::function<double(const Param&)>& each) {
+double layer_weights(const ModelConfig& config) {
   double sum = 0;
-  const ParamTable table = model_rows(c);
+  const ParamTable table = model_rows(config);
   for (const Param& row : table.rows())
-    if (row.place.layer && row.shape.rank() == 2 && (stack.empty() || row.place.stack == stack))
-      sum += static_cast<double>(row.shape.numel()) * each(row);
+    if (row.place.layer && row.shape.rank() == 2) sum += static_cast<double>(row.shape.numel());
   return sum;
 }
-
-double layer_weights(const ModelConfig& config) {
-  return layer_matrices(config, {}, [](const Param&) { return 1.0; });
-}
-
-// FLOPs of a step for a token and an element of a matrix: what is frozen has no gradient.
-static double flops_of_element(bool trainable) { return trainable ? 6 : 4; }
 
 const char* keeps_sequences_whole(const ModelConfig& config) {
   switch (config.family) {
@@ -95,41 +88,111 @@ const char* keeps_sequences_whole(const ModelConfig& config) {
   }
 }
 
-// Of each token of a LLaVA's images: the layers of its tower that run, and the projector.
-static double image_flops(const ModelConfig& c) {
-  const ModelConfig tower = tower_config(c);
-  double flops = 0;
-  const ParamTable table = model_rows(c);
-  for (const Param& row : table.rows()) {
-    const LlavaPart part = llava_part(row.place);
-    const bool is_layer = part == LlavaPart::tower && row.place.layer && !is_idle(c, row.place);
-    if (row.shape.rank() == 2 && (is_layer || part == LlavaPart::projector))
-      flops += static_cast<double>(row.shape.numel()) * flops_of_element(row.trainable);
-  }
-  for (const LayerPlan& layer : layers_of(tower))
-    for (const BranchKind* kind : layer.branches)
-      if (layer.number < c.tower_layers() && kind->flops != nullptr)
-        flops += kind->flops(tower, static_cast<double>(c.image_tokens()), 0);
-  return flops;
-}
+namespace {
 
-double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengths& lengths) {
+// StepFlops: what layers of a model take of a training step, for a token of theirs.  A matrix takes
+// two FLOPs for each element; two more for the gradient of what it reads, where a row in front of
+// it learns; and two for its own, where it learns itself.
+class StepFlops {
+ public:
+  StepFlops(const ModelConfig& config, const ParamTable& table) : config_(config), table_(table) {
+    std::vector<const Param*> order;
+    for (const Param& row : table.rows()) order.push_back(&row);
+    if (config.family == ModelFamily::llava)  // what reads images runs first
+      std::ranges::stable_partition(
+          order, [](const Param* row) { return llava_part(row->place) != LlavaPart::language; });
+    of_element_.resize(order.size());
+    for (const Param* const row : order) {
+      of_element_[row->index] = of_element(row->trainable);
+      learns_ = learns_ || row->trainable;
+      if (row->place.layer) layers_learn_[{row->place.stack, *row->place.layer}] = learns_;
+    }
+  }
+
+  double of_matrix(const Param& row) const {
+    return static_cast<double>(row.shape.numel()) * of_element_[row.index];
+  }
+
+  // The layers of a stack that `layers` has, and all matrices of it.  What a branch takes beside
+  // its matrices is gradients to two thirds.
+  double of_stack(std::string_view stack, const ModelConfig& c,
+                  const std::vector<LayerPlan>& layers, double length, double memory) const {
+    double flops = 0;
+    std::map<std::int64_t, const LayerPlan*> numbered;
+    for (const LayerPlan& layer : layers) {
+      if (layer.stack != stack) continue;
+      numbered[layer.number] = &layer;
+      for (const BranchKind* const kind : layer.branches)
+        if (kind->flops != nullptr)
+          flops += kind->flops(c, length, memory) / (learns(stack, layer.number) ? 1 : 3);
+    }
+    for (const Param& row : table_.rows()) {
+      if (!row.place.layer || row.shape.rank() != 2 || row.place.stack != stack) continue;
+      double reads = row.experts > 0 ? chosen() : 1;
+      if (const auto of = numbered.find(*row.place.layer); of != numbered.end())
+        for (const BranchKind* const kind : of->second->branches)
+          if (kind->reads != nullptr) reads *= kind->reads(c, row.place, length, memory);
+      flops += of_matrix(row) * reads;
+    }
+    return flops;
+  }
+
+  // The layers of a LLaVA's tower that run, for a token of an image, and the projector.
+  double of_image() const {
+    const ModelConfig tower = tower_config(config_);
+    double flops = 0;
+    for (const Param& row : table_.rows()) {
+      const LlavaPart part = llava_part(row.place);
+      const bool is_layer =
+          part == LlavaPart::tower && row.place.layer && !is_idle(config_, row.place);
+      if (row.shape.rank() == 2 && (is_layer || part == LlavaPart::projector))
+        flops += of_matrix(row);
+    }
+    for (const LayerPlan& layer : layers_of(tower))
+      for (const BranchKind* const kind : layer.branches)
+        if (layer.number < config_.tower_layers() && kind->flops != nullptr)
+          flops += kind->flops(tower, static_cast<double>(config_.image_tokens()), 0) /
+                   (learns(kTowerLayers, layer.number) ? 1 : 3);
+    return flops;
+  }
+
+  // The product with the words, of which the last row that has one for each token is.
+  double of_head() const {
+    bool trainable = true;
+    for (const Param& row : table_.rows())
+      if (row.is_vocabulary() && row.shape.rank() == 2) trainable = row.trainable;
+    return static_cast<double>(config_.hidden_size * config_.padded_vocab_size) *
+           of_element(trainable);
+  }
+
+ private:
+  double of_element(bool trainable) const { return 2 + (learns_ ? 2 : 0) + (trainable ? 2 : 0); }
+  // Whether a row of the layer learns, or one in front of it.
+  bool learns(std::string_view stack, std::int64_t layer) const {
+    return layers_learn_.at({stack, layer});
+  }
+  double chosen() const {
+    return static_cast<double>(config_.moe_router_topk) / static_cast<double>(config_.num_experts);
+  }
+
+  const ModelConfig& config_;
+  const ParamTable& table_;
+  bool learns_ = false;             // any row
+  std::vector<double> of_element_;  // by row
+  std::map<std::pair<std::string_view, std::int64_t>, bool> layers_learn_;
+};
+
+}  // namespace
+
+double model_flops(const ModelConfig& c, const ParamTable& rows, std::int64_t samples,
+                   const SampleLengths& lengths) {
+  const StepFlops step(c, rows);
   const auto n = static_cast<double>(samples), own = static_cast<double>(lengths.tokens),
              memory = static_cast<double>(lengths.encoder);
-  const double chosen = c.num_experts > 0 ? static_cast<double>(c.moe_router_topk) /
-                                                static_cast<double>(c.num_experts)
-                                          : 1,
-               head = static_cast<double>(c.hidden_size * c.padded_vocab_size) *
-                      flops_of_element(!c.has_adapters());
+  const double head = step.of_head();
   const std::vector<LayerPlan> layers = layers_of(c);
   const auto of_token = [&](std::string_view stack, double length) {
-    double flops = layer_matrices(c, stack, [&](const Param& row) {
-      return flops_of_element(row.trainable) * (row.experts > 0 ? chosen : 1);
-    });
-    for (const LayerPlan& layer : layers)
-      for (const BranchKind* kind : layer.branches)
-        if (layer.stack == stack && kind->flops != nullptr) flops += kind->flops(c, length, memory);
-    return flops;
+    return step.of_stack(stack, c, layers, length, memory);
   };
   const std::string_view first = layers.front().stack, last = layers.back().stack;
   // Each further token has layers of its own, and the head.
@@ -145,8 +208,12 @@ double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengt
   const bool has_towers = c.family == ModelFamily::biencoder,
              has_words_head = !c.has_task_head() && !has_towers;
   const double flops = n * own * (of_token(last, own) + further + (has_words_head ? head : 0));
-  if (c.family == ModelFamily::llava) return flops + n * memory * image_flops(c);
+  if (c.family == ModelFamily::llava) return flops + n * memory * step.of_image();
   return first == last && !has_towers ? flops : flops + n * memory * of_token(first, memory);
+}
+
+double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengths& lengths) {
+  return model_flops(c, model_rows(c), samples, lengths);
 }
 
 }  // namespace mt

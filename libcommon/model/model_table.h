@@ -36,11 +36,15 @@ struct SampleLengths {
 // Model FLOPs of a step over so many samples, by the formula of Megatron-LM core_v0.12
 // (num_floating_point_operations()).  It counts the LM head for each token, a BERT's too, and the
 // embedding for none, nor a task's head; of experts those that a token chooses; and half of all
-// pairs in self-attention, whether it is causal or not.  Frozen matrices count without gradients.
+// pairs in self-attention, whether it is causal or not.  What `rows` has frozen counts without a
+// gradient of its own, and what no row that learns stands in front of without one of what it reads.
 // That formula has no second stack: of a T5 each stack is counted so over its own tokens, the LM
 // head over the decoder's, and cross-attention over all pairs of theirs.  So is each tower of a
 // model of two, which has no head, and a LLaVA's, of which the layers that run count, with the
 // projector.
+double model_flops(const ModelConfig& config, const ParamTable& rows, std::int64_t samples,
+                   const SampleLengths& lengths);
+// Of the rows as model_rows() has them.
 double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

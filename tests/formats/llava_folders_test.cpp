@@ -10,6 +10,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/hugging_face.h"
 #include "image/image.h"
+#include "model/families/llava.h"
 #include "model/image_input.h"
 #include "model/model.h"
 #include "model/model_table.h"
@@ -321,6 +322,30 @@ TEST(LlavaFolders, FlopsCountTheTowerThatRuns) {
                image = 2 * (6 * 1792 + 6 * 5 * 16) + 6 * 512;
   EXPECT_DOUBLE_EQ(model_flops(c, 3, {.tokens = 7, .encoder = 10}),
                    3 * (7 * language + 10 * image));
+}
+
+// Of a step, a third is the forward, a third gradients of what matrices read, a third their own.
+TEST(LlavaFolders, FlopsOfWhatIsFrozenHaveNoGradients) {
+  const auto source = open_model(kModels + "llava");
+  const ModelConfig& c = source->config();
+  const double words = 16.0 * static_cast<double>(c.padded_vocab_size), language = 2 * 1920 + words;
+  const auto flops = [&](const std::function<bool(LlavaPart)>& is_frozen) {
+    ParamTable rows = model_rows(c);
+    rows.freeze(
+        [&](const RowPlace& place) { return is_idle(c, place) || is_frozen(llava_part(place)); });
+    return model_flops(c, rows, 3, {.tokens = 7, .encoder = 10});
+  };
+  const double attention = 7 * 2 * (6 * 7 * 16), seen = 10 * 2 * (6 * 5 * 16);
+  EXPECT_DOUBLE_EQ(flops([](LlavaPart part) { return part == LlavaPart::language; }),
+                   3 * (7 * 4 * language + attention + 10 * 6 * (2 * 1792 + 512) + seen));
+  // The tower runs forward alone, and of the projector's two matrices, of 256 each, the first reads
+  // what nothing learns of.
+  EXPECT_DOUBLE_EQ(
+      flops([](LlavaPart part) { return part == LlavaPart::tower; }),
+      3 * (7 * 6 * language + attention + 10 * (2 * 2 * 1792 + (4 + 6) * 256) + seen / 3));
+  EXPECT_DOUBLE_EQ(
+      flops([](LlavaPart part) { return part != LlavaPart::projector; }),
+      3 * (7 * 4 * language + attention + 10 * (2 * 2 * 1792 + (4 + 6) * 256) + seen / 3));
 }
 
 }  // namespace

@@ -352,6 +352,10 @@ TEST(Retro, FlopsCountNeighboursByTheirTokens) {
   gpt.family = ModelFamily::gpt;
   EXPECT_DOUBLE_EQ(model_flops(tiny_retro(), 5, {.tokens = 8, .encoder = 0}),
                    model_flops(gpt, 5, {.tokens = 8, .encoder = 0}));
+  ParamTable rows = model_rows(tiny_retro());
+  rows.freeze(is_of_neighbors);
+  EXPECT_DOUBLE_EQ(model_flops(tiny_retro(), rows, 5, {.tokens = 8, .encoder = 0}),
+                   model_flops(gpt, 5, {.tokens = 8, .encoder = 0}));
 }
 
 // A GPT whose layers are these begins with these losses.

@@ -23,7 +23,7 @@ constexpr PartStack kStacks[] = {
     {LlavaPart::language, "language_model.decoder", "decoder"},
     {LlavaPart::language, "language_model.output_layer", "output_layer"},
     {LlavaPart::tower, "vision_model.embedding", "embedding"},
-    {LlavaPart::tower, "vision_model.decoder", "decoder"},
+    {LlavaPart::tower, kTowerLayers, "decoder"},
     {LlavaPart::tower, "vision_model.pooling_head", "pooling_head"},
     {LlavaPart::projector, "vision_projection.encoder", "encoder"},
 };

@@ -16,6 +16,9 @@
 
 namespace mt {
 
+// What the names of the rows of the tower's layers begin with.
+inline constexpr std::string_view kTowerLayers = "vision_model.decoder";
+
 // Where a row of a LLaVA stands in one of its parts: "decoder" without the part's name.
 enum class LlavaPart : std::uint8_t { language, tower, projector };
 LlavaPart llava_part(const RowPlace& place);

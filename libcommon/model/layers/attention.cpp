@@ -167,13 +167,14 @@ extern const BranchKind kCrossAttention{
             states.push_back({module, ExtraState::Turn::behind_layers});
           return states;
         },
-    // All pairs; and it is the memory's tokens that linear_kv is of, not the layer's.  What is
-    // frozen has no gradient.
+    // All pairs; and it is the memory's tokens that linear_kv is of, not the layer's.
     .flops =
-        [](const ModelConfig& c, double length, double memory) {
-          const auto inner = static_cast<double>(c.num_attention_heads * c.head_dim());
-          const double kv = 2 * inner * static_cast<double>(c.hidden_size);
-          return 12 * memory * inner + (c.has_adapters() ? 4 : 6) * kv * (memory / length - 1);
+        [](const ModelConfig& c, double /*length*/, double memory) {
+          return 12 * memory * static_cast<double>(c.num_attention_heads * c.head_dim());
+        },
+    .reads =
+        [](const ModelConfig& /*c*/, const RowPlace& matrix, double length, double memory) {
+          return matrix.module == "cross_attention.linear_kv" ? memory / length : 1;
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {

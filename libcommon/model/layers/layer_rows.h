@@ -98,6 +98,9 @@ struct BranchKind {
   // FLOPs of a training step for a token of a sequence of this length, whose memory is of so many
   // tokens, beside those of its matrices; null: none.
   double (*flops)(const ModelConfig& config, double length, double memory) = nullptr;
+  // Says how many tokens a matrix of such a layer reads for each of the layer's own; null: one.
+  double (*reads)(const ModelConfig& config, const RowPlace& matrix, double length,
+                  double memory) = nullptr;
   // Adds what a generation keeps of a layer's tokens (nn/kv_cache.h); null: nothing.
   void (*keep)(CacheShape& shape, const ModelConfig& config, const CacheRoom& room) = nullptr;
 };

@@ -108,46 +108,44 @@ static std::vector<ExtraState> encoding_extra_states(const ModelConfig& c) {
 static double inner(const ModelConfig& c) {
   return static_cast<double>(c.num_attention_heads * c.head_dim());
 }
-// FLOPs of linear_kv for a token.
-static double flops_of_kv(const ModelConfig& c) {
-  return 12 * inner(c) * static_cast<double>(c.hidden_size);
+
+// The encoder reads the neighbours' tokens, and so does what attends to them, but in the encoder's
+// first layer, where a chunk's tokens are attended to.  Where nothing is retrieved, `memory` is 0,
+// no matrix is used.
+static double reads(const ModelConfig& /*c*/, const RowPlace& matrix, double length,
+                    double memory) {
+  constexpr std::string_view kOwn = "cross_attention.";
+  if (!matrix.module.starts_with(kOwn)) return 1;
+  if (memory == 0) return 0;
+  const bool of_memory = matrix.module.ends_with(concat(kAttends, ".linear_kv")),
+             encodes = matrix.module.starts_with(concat(kOwn, "encoder."));
+  return of_memory != encodes ? memory / length : 1;
 }
 
-// A token attends to all that its chunk's neighbours are, which linear_kv is of.  Where nothing is
-// retrieved, `memory` is 0, no matrix is used.
-static double flops(const ModelConfig& c, double length, double memory) {
-  if (memory == 0) return -2 * flops_of_kv(c);
+// A token attends to all that its chunk's neighbours are.
+static double flops(const ModelConfig& c, double /*length*/, double memory) {
   const auto seen = static_cast<double>(c.retro_num_neighbors * c.retrieved_length());
-  return 12 * seen * inner(c) + flops_of_kv(c) * (memory / length - 1);
+  return memory == 0 ? 0 : 12 * seen * inner(c);
 }
 
-// Elements of the encoder's matrices.
-static double encoder_matrices(const ModelConfig& c) {
-  const auto h = static_cast<double>(c.hidden_size), f = static_cast<double>(c.ffn()),
-             layers = static_cast<double>(c.retro_encoder_num_layers);
-  return layers * (4 * h * inner(c) + (c.is_gated() ? 3 : 2) * h * f) + 4 * h * inner(c);
-}
-
-// Also those of the encoder, which reads the neighbours' tokens, all but the linear_kv with which
-// its first layer attends to chunks.
+// Also that of the encoder.
 static double encoding_flops(const ModelConfig& c, double length, double memory) {
-  if (memory == 0) return flops(c, length, memory) - 6 * encoder_matrices(c);
   const auto each = static_cast<double>(c.retrieved_length()),
              chunk = static_cast<double>(c.retro_chunk_length),
              layers = static_cast<double>(c.retro_encoder_num_layers);
-  const double of_matrices = 6 * encoder_matrices(c) - flops_of_kv(c),
-               of_scores = layers * kAttention.flops(c, each, 0) + 12 * chunk * inner(c);
-  return flops(c, length, memory) + of_matrices * (memory / length - 1) +
-         of_scores * memory / length;
+  const double of_scores = layers * kAttention.flops(c, each, 0) + 12 * chunk * inner(c);
+  return flops(c, length, memory) + of_scores * memory / length;
 }
 
 extern const BranchKind kChunkedCrossAttention{.letter = 'c',
                                                .make = make_chunked_cross_attention,
                                                .extra_states = extra_states,
-                                               .flops = flops};
+                                               .flops = flops,
+                                               .reads = reads};
 extern const BranchKind kEncodingCrossAttention{.letter = 'e',
                                                 .make = make_chunked_cross_attention,
                                                 .extra_states = encoding_extra_states,
-                                                .flops = encoding_flops};
+                                                .flops = encoding_flops,
+                                                .reads = reads};
 
 }  // namespace mt

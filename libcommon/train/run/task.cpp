@@ -31,7 +31,7 @@ double Task::flops(std::int64_t samples) const {
     if (spec.field == Field::encoder_ids || spec.field == Field::encoder_positions)
       lengths.encoder = spec.per_sample;
   }
-  return model_flops(model(), samples, lengths);
+  return model_flops(model(), rows(), samples, lengths);
 }
 
 void Task::begin(std::int64_t, const Scorer&) const {}
