@@ -124,12 +124,14 @@ void attention_bias_backward(T* d_bias, const T* d_o, const T* o, const T* lse, 
                              const AttentionShape& shape, const Dropout& dropout);
 }  // namespace mt::cpu
 
-// T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256.  16-bit T go to the
-// matrix units, where probabilities and their gradients are rounded to T too.  bf16 with head_dim a
-// multiple of 8 has kernels for Hopper (gpu.h).
+// T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256, of a forward without
+// bias, softcap and dropout up to 576.  16-bit T go to the matrix units, where probabilities and
+// their gradients are rounded to T too.  bf16 with head_dim a multiple of 8 has kernels for Hopper
+// (gpu.h).
 //
-// Forward without dropout, where a key head has at most 16 queries, shares out the keys; a
-// sequence's bits then depend neither on the others nor, where it has its own length, on kv_length.
+// Forward without dropout, where a key head has at most 16 queries, or a head wider than 256 has
+// one, shares out the keys; a sequence's bits then depend neither on the others nor, where it has
+// its own length, on kv_length.
 //
 // work: scratch of so many bytes on the device, aligned to 16, free for other use afterwards.  How
 // many depends on the shape alone.

@@ -98,6 +98,7 @@ void launch(const AttentionArguments& a, const AttentionForward<T>& tensors, cud
 
 template <class T>
 std::size_t attention_forward_work(const AttentionShape& s) {
+  if (is_wide(s)) return attention_wide_work(s);
   const std::size_t few = few_rows(s) ? attention_few_rows_work(s) : 0;
   if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (hopper::attention_fits(s)) return std::max(few, hopper::attention_forward_work(s));
@@ -111,6 +112,7 @@ void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
   if (s.sequences * s.heads * s.q_length == 0) return;
   const AttentionArguments a(s, first_key, dropout, sizeof(T), o, q, k, v);
   const AttentionForward<T> t{o, lse, q, k, v};
+  if (is_wide(s) && !a.dropout) return attention_wide(a, t, s, work, stream);
   if (few_rows(s) && !a.dropout) return attention_few_rows(a, t, s, work, stream);
   if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (a.whole_units && hopper::attention_fits(s) && hopper_kernels())

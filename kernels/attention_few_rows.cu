@@ -32,15 +32,10 @@ struct Shared {
   typename Left<T, kKeys>::Strip strips[kWarps];
 };
 
-// Where a part's results go: of each row of all heads, [parts, head_dim] and [parts].
-struct Parts {
-  float *o, *lse;
-  int count;
-};
-
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
-    part_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
+    part_kernel(const AttentionArguments a, const AttentionForward<T> t,
+                const AttentionParts parts) {
   using Memory = Shared<T, kHeadDim>;
   constexpr int kWarps = Memory::kWarps;
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -125,7 +120,8 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
 // each warp.
 template <class T>
 __global__ void __launch_bounds__(32 * kJoiners)
-    combine_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
+    combine_kernel(const AttentionArguments a, const AttentionForward<T> t,
+                   const AttentionParts parts) {
   __shared__ float sums[kJoiners][32];
   let_next_kernel_begin();
   wait_for_kernel_before();
@@ -166,7 +162,7 @@ int part_count(const AttentionShape& s) {
 }
 
 template <int kHeadDim, class T>
-void launch(const AttentionArguments& a, const AttentionForward<T>& t, const Parts& parts,
+void launch(const AttentionArguments& a, const AttentionForward<T>& t, const AttentionParts& parts,
             cudaStream_t stream) {
   with_code([&]<Code kOf>() {
     using Memory = Shared<T, kHeadDim, kOf>;
@@ -181,24 +177,43 @@ void launch(const AttentionArguments& a, const AttentionForward<T>& t, const Par
 
 }  // namespace
 
-std::size_t attention_few_rows_work(const AttentionShape& s) {
-  const int parts = part_count(s);
+std::size_t attention_parts_work(const AttentionShape& s, int parts) {
   const auto rows = static_cast<std::size_t>(s.sequences * s.heads * s.q_length);
   return parts == 1 ? 0 : rows * parts * static_cast<std::size_t>(s.head_dim + 1) * sizeof(float);
+}
+
+AttentionParts::AttentionParts(const AttentionShape& s, int parts, void* work)
+    : o(static_cast<float*>(work)),
+      lse(o + s.sequences * s.heads * s.q_length * parts * s.head_dim),
+      count(parts) {}
+
+template <class T>
+void attention_join(const AttentionArguments& a, const AttentionForward<T>& t,
+                    const AttentionShape& s, const AttentionParts& parts, cudaStream_t stream) {
+  if (parts.count == 1) return;
+  const std::int64_t rows = s.sequences * s.heads * s.q_length;
+  launch_dependent(combine_kernel<T>, rows * ((s.head_dim + 31) / 32), 32 * kJoiners, 0, stream, a,
+                   t, parts);
+}
+
+std::size_t attention_few_rows_work(const AttentionShape& s) {
+  return attention_parts_work(s, part_count(s));
 }
 
 template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
                         const AttentionShape& s, void* work, cudaStream_t stream) {
-  const std::int64_t rows = s.sequences * s.heads * s.q_length;
-  const int count = part_count(s);
-  float* const lse = static_cast<float*>(work) + rows * count * s.head_dim;
-  const Parts parts{static_cast<float*>(work), lse, count};
+  const AttentionParts parts(s, part_count(s), work);
   with_channels(s.head_dim, [&]<int kHeadDim>() { launch<kHeadDim, T>(a, t, parts, stream); });
-  if (count == 1) return;
-  launch_dependent(combine_kernel<T>, rows * ((s.head_dim + 31) / 32), 32 * kJoiners, 0, stream, a,
-                   t, parts);
+  attention_join(a, t, s, parts, stream);
 }
+
+template void attention_join(const AttentionArguments&, const AttentionForward<float>&,
+                             const AttentionShape&, const AttentionParts&, cudaStream_t);
+template void attention_join(const AttentionArguments&, const AttentionForward<bf16>&,
+                             const AttentionShape&, const AttentionParts&, cudaStream_t);
+template void attention_join(const AttentionArguments&, const AttentionForward<__half>&,
+                             const AttentionShape&, const AttentionParts&, cudaStream_t);
 
 template void attention_few_rows(const AttentionArguments&, const AttentionForward<float>&,
                                  const AttentionShape&, void*, cudaStream_t);

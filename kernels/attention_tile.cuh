@@ -56,6 +56,29 @@ template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
                         const AttentionShape& shape, void* work, cudaStream_t stream);
 
+// Where results of parts of the keys go, if there are several: of each row of all heads, [parts,
+// head_dim] and [parts], in work of so many bytes; and what makes o and lse of them
+// (attention_few_rows.cu).
+struct AttentionParts {
+  float *o, *lse;
+  int count;
+  AttentionParts(const AttentionShape& s, int parts, void* work);
+};
+std::size_t attention_parts_work(const AttentionShape& shape, int parts);
+template <class T>
+void attention_join(const AttentionArguments& a, const AttentionForward<T>& t,
+                    const AttentionShape& shape, const AttentionParts& parts, cudaStream_t stream);
+
+// Whether a head has more channels than other kernels hold; attention_wide.cu.
+inline constexpr int kWidestHead = 576;
+inline bool is_wide(const AttentionShape& s) {
+  return s.head_dim > 256 && s.head_dim <= kWidestHead && !s.bias && s.softcap == 0;
+}
+std::size_t attention_wide_work(const AttentionShape& shape);
+template <class T>
+void attention_wide(const AttentionArguments& a, const AttentionForward<T>& t,
+                    const AttentionShape& shape, void* work, cudaStream_t stream);
+
 // Makes delta (attention.h), which lies as lse does.
 template <class T>
 void attention_delta(float* delta, const T* d_o, const T* o, const AttentionSizes& sizes,

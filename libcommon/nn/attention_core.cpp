@@ -88,6 +88,27 @@ bool AttentionCore::takes_packed(const Step& s) const {
   return s.context == nullptr || s.context->comm(options_.layer) == ContextComm::a2a;
 }
 
+// Over the pages of the Step's sequences.
+AttentionShape AttentionCore::shape_of_past(const Step& s, const Keys& keys,
+                                            std::int64_t page_tokens) const {
+  AttentionShape attended = shape(s, keys);
+  attended.kv_length = s.past.longest;
+  attended.kv_stride = page_tokens;
+  attended.kv_slots = or_null<std::int32_t>(s.past.pages);
+  attended.kv_runs = s.past.pages.shape()[1];
+  return attended;
+}
+
+Tensor AttentionCore::forward_latents(Step& s, ConstTensor q, const Keys& keys) const {
+  const Tensor latents = s.past.cache->latents(options_.layer);
+  const Shape& pages = latents.shape();
+  const Tensor rows = latents.reshape({pages[0] * pages[1], pages[2], pages[3]}),
+               o = s.scratch(q.shape()), lse = s.scratch_sums(shape_of_lse(s));
+  attention_forward(o, lse, q, rows, rows, keys.first_key, shape_of_past(s, keys, pages[1]), {},
+                    s.stream);
+  return o;
+}
+
 // All sequences in one go, each over its own keys: it is computed as if it were alone.
 void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                                 const Keys& keys) const {
@@ -100,11 +121,6 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
         s.scratch({s.tokens.count(), (options_.heads + 2 * options_.kv_heads) * options_.head_dim});
     qkv_merge(rows, heads.q, heads.k, heads.v, s.stream);
   }
-  AttentionShape attended = shape(s, keys);
-  attended.kv_length = past.longest;
-  attended.kv_stride = k.shape()[1];
-  attended.kv_slots = or_null<std::int32_t>(past.pages);
-  attended.kv_runs = past.pages.shape()[1];
   Tensor joined_keys, joined_values;
   if (past.slot && k.device() != Device::cpu) {
     const std::int64_t capacity = k.shape()[1];
@@ -126,7 +142,7 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .angles = options_.angles ? past.angles[*options_.angles] : ConstTensor(),
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,
-                    .shape = attended,
+                    .shape = shape_of_past(s, keys, k.shape()[1]),
                     .needs_lse = options_.sink.is_there,
                     .repeats = past.repeats},
                    s.stream);

@@ -89,6 +89,9 @@ class AttentionCore {
 
   // Returns o.
   Tensor forward(Step& s, const Qkv& heads, const Keys& keys, Saved* saved) const;
+  // Returns o of queries [tokens, heads, width] over the latents of the Step's past, which are keys
+  // and values of all heads, the tokens' own among them; this core has one key head.
+  Tensor forward_latents(Step& s, ConstTensor q, const Keys& keys) const;
   // Returns what the forward found, kept since then or made again.
   Saved found(Step& s, const Qkv& heads, const Keys& keys, const Saved& saved) const;
   // gradients: packed if the heads are.
@@ -100,6 +103,7 @@ class AttentionCore {
 
  private:
   AttentionShape shape(const Step& s, const Keys& keys) const;
+  AttentionShape shape_of_past(const Step& s, const Keys& keys, std::int64_t page_tokens) const;
   Dropout dropout(const Step& s) const;
   Shape shape_of_o(const Step& s) const;
   Shape shape_of_lse(const Step& s) const;

@@ -1,7 +1,8 @@
 // KvCache: what a generation keeps of the tokens that it has seen, for each layer what its kind
 // needs: keys and values of tokens, in pages, of which each sequence has as many as it needs and
-// several may have the same; and, with a slot for each sequence, what a layer read of a memory, or
-// the states of a mixer that passes them on.  Host memory is taken by the system as it fills.
+// several may have the same, or, of latent attention, what these are made of; and, with a slot for
+// each sequence, what a layer read of a memory, or the states of a mixer that passes them on.  Host
+// memory is taken by the system as it fills.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace mt {
 
 // CacheRoom: how much a cache has room for.
 struct CacheRoom {
-  std::int64_t pages = 0, page_tokens = 0;  // of keys and values, and the tokens of each
+  std::int64_t pages = 0, page_tokens = 0;  // of keys and values or latents, and the tokens of each
   std::int64_t slots = 0;
   std::int64_t memory = 0;  // tokens of a memory
 };
@@ -22,6 +23,7 @@ struct CacheRoom {
 // CacheShape: what a layer keeps; what has no elements it does not.
 struct CacheShape {
   Shape keys = {0};          // [pages, tokens, kv_heads, head_dim], and as many values
+  Shape latents = {0};       // [pages, tokens, 1, turning + rank] (kernels/cached_latents.h)
   Shape memory = {0, 0, 0};  // [slots, tokens, 2 heads head_dim], as its projection makes them
   Shape convolved = {0};     // [slots, taps - 1, channels]: the last that a convolution read
   Shape states = {0};        // [slots, heads, head_dim, state_dim], of the sum_dtype
@@ -31,7 +33,7 @@ class KvCache {
  public:
   struct Layer {
     Buffer storage;
-    Tensor keys, values, memory, convolved, states;
+    Tensor keys, values, latents, memory, convolved, states;
   };
 
   KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers)
@@ -50,8 +52,9 @@ class KvCache {
   void grow(const std::vector<CacheShape>& layers, const Copy& copy) {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& has = layers_[i];
-      if (fits(layers[i].keys, has.keys) && fits(layers[i].memory, has.memory) &&
-          fits(layers[i].convolved, has.convolved) && fits(layers[i].states, has.states))
+      if (fits(layers[i].keys, has.keys) && fits(layers[i].latents, has.latents) &&
+          fits(layers[i].memory, has.memory) && fits(layers[i].convolved, has.convolved) &&
+          fits(layers[i].states, has.states))
         continue;
       Layer larger = made(layers[i]);
       copy(has, std::as_const(larger));
@@ -68,6 +71,7 @@ class KvCache {
   std::int64_t layers() const { return std::ssize(layers_); }
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
+  const Tensor& latents(std::int64_t layer) const { return at(layer).latents; }
   const Tensor& memory(std::int64_t layer) const { return at(layer).memory; }
   const Tensor& convolved(std::int64_t layer) const { return at(layer).convolved; }
   const Tensor& states(std::int64_t layer) const { return at(layer).states; }
@@ -86,13 +90,13 @@ class KvCache {
       return storage.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
     };
     const Tensor keys = take(layer.keys, dtype_), values = take(layer.keys, dtype_),
-                 memory = take(layer.memory, dtype_), convolved = take(layer.convolved, dtype_),
-                 states = take(layer.states, of_sums);
-    return {std::move(storage), keys, values, memory, convolved, states};
+                 latents = take(layer.latents, dtype_), memory = take(layer.memory, dtype_),
+                 convolved = take(layer.convolved, dtype_), states = take(layer.states, of_sums);
+    return {std::move(storage), keys, values, latents, memory, convolved, states};
   }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   static std::size_t bytes(const CacheShape& layer, DType dtype) {
-    return 2 * bytes(layer.keys, dtype) + bytes(layer.memory, dtype) +
+    return 2 * bytes(layer.keys, dtype) + bytes(layer.latents, dtype) + bytes(layer.memory, dtype) +
            bytes(layer.convolved, dtype) + bytes(layer.states, sum_dtype(dtype));
   }
   // Each begins where wide numbers and accesses of a GPU may.

@@ -1,10 +1,23 @@
 #include "nn/latent_attention.h"
 
+#include <cmath>
+
 #include "nn/context_parallel.h"
+#include "nn/kv_cache.h"
 #include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 
 namespace mt {
+
+// All heads have the latents and turning keys of a cache as one head's keys and values.
+AttentionCore::Options LatentAttention::core_of_past(const Options& options, const Latent& kv) {
+  AttentionCore::Options core = options.core;
+  core.kv_heads = 1;
+  core.head_dim = kv.down.out_features();
+  core.scale *=
+      std::sqrt(static_cast<double>(core.head_dim) / static_cast<double>(options.core.head_dim));
+  return core;
+}
 
 Keys LatentAttention::keys(const Step& s) const {
   return {.causal = s.tokens.causal,
@@ -77,6 +90,52 @@ void LatentAttention::make_heads(Step& s, const Qkv& heads, const Saved& made,
   turn(s, heads.q, false);
 }
 
+// values: [tokens, heads values], what the queries find.
+void LatentAttention::find_values(Step& s, Tensor values, Saved& made, ConstTensor x,
+                                  Saved* saved) const {
+  const LatentHeads of = shape(s);
+  const Shape of_heads{of.tokens, of.heads, of.width()};
+  Saved* const keeps_heads = options_.recompute_up ? nullptr : saved;
+  made.heads = {s.kept(keeps_heads, of_heads), s.kept(keeps_heads, of_heads),
+                s.kept(keeps_heads, of_heads)};
+  make_heads(s, made.heads, made, x);
+  const Tensor o = core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
+  split_columns(values.reshape({of.tokens * of.heads, of.values}), {},
+                o.reshape({of.tokens * of.heads, of.width()}), s.stream);
+}
+
+// The same of tokens whose past is in a cache, in which they are put.
+void LatentAttention::find_past_values(Step& s, Tensor values, const Saved& made,
+                                       ConstTensor x) const {
+  const ArenaScope scope(s.layer);
+  const LatentHeads of = shape(s);
+  const std::int64_t width = past_core_.options().head_dim;
+  const Tensor q_rows = s.scratch({of.tokens, of.heads * of.q_width()}),
+               q = s.scratch({of.tokens, of.heads, width});
+  q_.up.forward(s, q_rows, q_.latent ? ConstTensor(made.q.normed) : x);
+  cached_latents({.q = q,
+                  .cache = s.past.cache->latents(past_core_.options().layer),
+                  .q_rows = q_rows,
+                  .turning = made.turning,
+                  .latents = made.kv.normed,
+                  .angles = s.past.angles[0],
+                  .positions = s.tokens.positions,
+                  .slots = s.past.pages},
+                 s.stream);
+  const HeadProductShape of_head{.rows_of_head = of.kv_width(), .rows_alone = s.rows_alone()};
+  HeadProductShape product = of_head;
+  product.rows = of.fixed;
+  product.first_out = of.turning;
+  kv_up_.multiply_heads(s, q, q_rows.reshape({of.tokens, of.heads, of.q_width()}), product);
+  const Tensor o = past_core_.forward_latents(s, q, keys(s));
+  product = of_head;
+  product.first_row = of.fixed;
+  product.rows = of.values;
+  product.first_x = of.turning;
+  product.transposed = true;
+  kv_up_.multiply_heads(s, values.reshape({of.tokens, of.heads, of.values}), o, product);
+}
+
 void LatentAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                               const Norm* norm, ConstTensor ahead) const {
   const ArenaScope scope(s.layer);
@@ -86,25 +145,20 @@ void LatentAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTens
     norm->forward(s, normed, x, nullptr);
     read = normed;
   }
-  const LatentHeads of = shape(s);
-  const Shape of_heads{of.tokens, of.heads, of.width()};
-  Saved* const keeps_heads = options_.recompute_up ? nullptr : saved;
   Saved made;
   make_latents(s, made, read, saved);
-  made.heads = {s.kept(keeps_heads, of_heads), s.kept(keeps_heads, of_heads),
-                s.kept(keeps_heads, of_heads)};
-  make_heads(s, made.heads, made, read);
-  const Tensor o = core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
+  const LatentHeads of = shape(s);
+  const Tensor values = s.scratch({of.tokens, of.heads * of.values});
+  if (s.past.cache != nullptr)
+    find_past_values(s, values, made, read);
+  else
+    find_values(s, values, made, read, saved);
   if (saved) *saved = made;
   if (saved && options_.recompute_up)
     saved->heads = {};
   else if (saved)
     saved->turning = {};
-  if (!y) return;
-  const Tensor values = s.scratch({of.tokens, of.heads * of.values});
-  split_columns(values.reshape({of.tokens * of.heads, of.values}), {},
-                o.reshape({of.tokens * of.heads, of.width()}), s.stream);
-  proj_.forward_add(s, y, residual, values, hidden_dropout(s), ahead);
+  if (y) proj_.forward_add(s, y, residual, values, hidden_dropout(s), ahead);
 }
 
 // The gradient of what a norm read, for the weight gradient of the projection before it.

@@ -10,6 +10,9 @@
 // The core's heads are as wide as the wider of keys and values, zeros behind the narrower, and what
 // turns comes first in them (kernels/latent_heads.h).
 //
+// With a past in the Step the cache has latents and turning keys, from which no heads are made:
+// W_kv_up is multiplied with queries, and with what they find (kernels/cached_latents.h).
+//
 // Tensor-parallel ranks share W_q, the up projections and W_o by heads; each has all of the down
 // projections, and reads its own rows where they share rows.
 #pragma once
@@ -56,7 +59,13 @@ class LatentAttention {
   };
   LatentAttention(const Queries& q, const Latent& kv, const Linear& kv_up, const Linear& proj,
                   const Options& options)
-      : q_(q), kv_(kv), kv_up_(kv_up), proj_(proj), options_(options), core_(options.core) {}
+      : q_(q),
+        kv_(kv),
+        kv_up_(kv_up),
+        proj_(proj),
+        options_(options),
+        core_(options.core),
+        past_core_(core_of_past(options, kv)) {}
 
   ConstTensor first_weight() const {  // not to be multiplied with
     return (q_.latent ? q_.latent->down : q_.up).weight();
@@ -69,6 +78,7 @@ class LatentAttention {
                 const Saved& saved) const;  // without the residual
 
  private:
+  static AttentionCore::Options core_of_past(const Options& options, const Latent& kv);
   Keys keys(const Step& s) const;
   LatentHeads shape(const Step& s) const;
   Dropout hidden_dropout(const Step& s) const;
@@ -78,6 +88,8 @@ class LatentAttention {
                          const Made& made) const;
   void make_latents(Step& s, Saved& made, ConstTensor x, const Saved* saved) const;
   void make_heads(Step& s, const Qkv& heads, const Saved& made, ConstTensor x) const;
+  void find_values(Step& s, Tensor values, Saved& made, ConstTensor x, Saved* saved) const;
+  void find_past_values(Step& s, Tensor values, const Saved& made, ConstTensor x) const;
   void up_backward(Step& s, Tensor dx, const Qkv& d_heads, ConstTensor x, const Saved& saved) const;
   void kv_backward(Step& s, Tensor dx, Tensor d_rows, Tensor d_turning, ConstTensor x,
                    const Saved& saved) const;
@@ -86,7 +98,7 @@ class LatentAttention {
   Latent kv_;
   Linear kv_up_, proj_;
   Options options_;
-  AttentionCore core_;
+  AttentionCore core_, past_core_;
 };
 
 }  // namespace mt

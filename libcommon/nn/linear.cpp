@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include <cassert>
 #include <utility>
 
 #include "nn/context_parallel.h"
@@ -8,6 +9,7 @@
 #include "nn/step.h"
 #include "nn/tensor_parallel.h"
 #include "nn/weight_grads.h"
+#include "ops/latent.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -118,6 +120,14 @@ void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     add_dropout(s, y, residual, out, bias(s), dropout);
   }
   s.show(*weight_, "output", y);
+}
+
+void Linear::multiply_heads(Step& s, Tensor out, ConstTensor x,
+                            const HeadProductShape& shape) const {
+  const ArenaScope scope(s.layer);
+  assert(bias_ == nullptr && !is_adapted(s));
+  head_product(out, x, unpacked(s, *weight_), shape, s.stream);
+  s.done(*weight_);
 }
 
 // Rows are on their way while the gradient of the input is computed, and that is summed while the

@@ -18,6 +18,7 @@
 namespace mt {
 
 struct Dropout;
+struct HeadProductShape;
 
 class Linear {
  public:
@@ -34,6 +35,9 @@ class Linear {
   // y = residual + dropout(x W^T + b);  ahead: as in Matmul
   void forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x, const Dropout& dropout,
                    ConstTensor ahead = {}) const;
+  // Multiplies with rows of W, those of each head, as the shape says (kernels/cached_latents.h): of
+  // a weight without a bias that no adapter adds to.
+  void multiply_heads(Step& s, Tensor out, ConstTensor x, const HeadProductShape& shape) const;
   // dx empty: not wanted.  With `gelu_at`, x = gelu(gelu_at), and dx is the gradient of gelu_at.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Tensor& gelu_at = {}) const;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "model/layers.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
@@ -52,13 +53,16 @@ TEST_P(CachedPassOf, PiecesOfAnyLength) {
 }
 
 std::string name_of_model(const testing::TestParamInfo<ModelConfig (*)()>& which) {
-  return which.param == small_gpt2     ? "Gpt2"
-         : which.param == small_llama  ? "Llama"
-         : which.param == small_hybrid ? "Hybrid"
-                                       : "Mixture";
+  return which.param == small_gpt2            ? "Gpt2"
+         : which.param == small_llama         ? "Llama"
+         : which.param == small_hybrid        ? "Hybrid"
+         : which.param == small_latent        ? "Latent"
+         : which.param == small_latent_hybrid ? "LatentHybrid"
+                                              : "Mixture";
 }
 INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf,
-                         testing::Values(small_gpt2, small_llama, small_hybrid, small_mixture),
+                         testing::Values(small_gpt2, small_llama, small_hybrid, small_mixture,
+                                         small_latent, small_latent_hybrid),
                          name_of_model);
 
 // In single precision: the cache is within rounding of none.
@@ -79,7 +83,8 @@ TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
 
 // A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
 TEST(CachedPass, SequencesDoNotNoticeEachOther) {
-  for (ModelConfig config : {small_gpt2(), small_llama(), small_hybrid(), small_mixture()}) {
+  for (ModelConfig config :
+       {small_gpt2(), small_llama(), small_hybrid(), small_mixture(), small_latent()}) {
     config.hidden_size = 48;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config, DType::f32);
@@ -116,7 +121,7 @@ TEST(CachedPass, SequencesDoNotNoticeEachOther) {
 // Pages are made for what comes, and what lies in them, and states, move as the cache grows: no bit
 // changes.
 class CacheOf : public testing::TestWithParam<ModelConfig (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Models, CacheOf, testing::Values(small_llama, small_hybrid),
+INSTANTIATE_TEST_SUITE_P(Models, CacheOf, testing::Values(small_llama, small_hybrid, small_latent),
                          name_of_model);
 
 TEST_P(CacheOf, Grows) {
@@ -226,13 +231,24 @@ TEST(CachedPass, TheCacheIsFull) {
   EXPECT_TRUE(pass.reserve(2, 24));
 }
 
+// The cache has a token's latent and turning key once, however many heads there are.
+TEST(CachedPass, LatentsAreKeptOnceAToken) {
+  ModelConfig config = small_latent();
+  config.complete();
+  const auto bytes = [&](std::int64_t pages) {
+    return KvCache::bytes(cache_of(config, {.pages = pages, .page_tokens = 128}), DType::f32);
+  };
+  EXPECT_EQ(bytes(3) - bytes(2), 2U * 128 * (10 + 4) * sizeof(float));  // of two layers
+}
+
 // Who begins with tokens that another has left begins with its pages, and gets the bits that it
-// gets alone.  Head dimensions of both of the CPU's ways.
+// gets alone.  Widths of heads, and of latents, of both of the CPU's ways.
 TEST(CachedPass, BeginningsAreShared) {
-  for (const std::int64_t head_dim : {4, 16}) {
-    ModelConfig config = small_llama();
+  ModelConfig narrow = small_llama(), wide = small_llama(), latent = small_latent();
+  wide.hidden_size = 4 * 16;
+  latent.kv_lora_rank = 12;
+  for (ModelConfig config : {narrow, wide, small_latent(), latent}) {
     config.max_position_embeddings = 500;
-    config.hidden_size = 4 * head_dim;
     const auto model = make_gpt(config, DType::f32);
     const auto ids = some_tokens(300);
     const std::span all(ids);

@@ -24,6 +24,7 @@ ModelConfig widened(ModelConfig config) {
 ModelConfig gpt2() { return widened(small_gpt2()); }
 ModelConfig llama() { return widened(small_llama()); }
 ModelConfig hybrid() { return widened(small_hybrid()); }
+ModelConfig latent() { return widened(small_latent()); }
 
 struct Way {
   EngineLimits limits;
@@ -41,7 +42,7 @@ void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed
       {{.max_requests = 17, .prefill_tokens = 1000}}};
   const auto other = make_small_model(gpt2(), DType::f32);
   if (model.config().family != ModelFamily::mamba) {
-    ways.push_back({{.max_requests = 6, .cache_tokens = 3 * kPositions, .draft_tokens = 4}});
+    ways.push_back({{.max_requests = 6, .cache_tokens = 2 * kPositions, .draft_tokens = 4}});
     ways.push_back({{.max_requests = 20, .draft_tokens = 15}, &model});
     ways.push_back({{.max_requests = 3, .draft_tokens = 2}, other.get()});
   }
@@ -67,10 +68,13 @@ void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed
 }
 
 class EngineStress : public testing::TestWithParam<ModelConfig (*)()> {};
-INSTANTIATE_TEST_SUITE_P(
-    Models, EngineStress, testing::Values(gpt2, llama, hybrid), [](const auto& which) {
-      return std::string(which.param == gpt2 ? "Gpt2" : which.param == llama ? "Llama" : "Hybrid");
-    });
+INSTANTIATE_TEST_SUITE_P(Models, EngineStress, testing::Values(gpt2, llama, hybrid, latent),
+                         [](const auto& which) {
+                           return std::string(which.param == gpt2     ? "Gpt2"
+                                              : which.param == llama  ? "Llama"
+                                              : which.param == hybrid ? "Hybrid"
+                                                                      : "Latent");
+                         });
 
 // MT_PROMPTS sets how many; scripts/nightly.sh asks for 500.
 TEST_P(EngineStress, RandomPrompts) {

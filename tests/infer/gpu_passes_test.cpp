@@ -33,6 +33,16 @@ ModelConfig llama() {
   return config;
 }
 
+// With latents of as many channels as DeepSeek's, which only kernels for wide heads hold.
+ModelConfig latent() {
+  ModelConfig config = widened(small_latent());
+  config.kv_lora_rank = 512;
+  config.qk_head_dim = 32;
+  config.qk_pos_emb_head_dim = 64;
+  config.v_head_dim = 40;
+  return config;
+}
+
 // What else a layer may have: norms of the heads, rotation of some channels in the other order, a
 // window, biases of queries, keys and values, squared ReLU.
 ModelConfig unusual() {
@@ -100,6 +110,8 @@ INSTANTIATE_TEST_SUITE_P(Of, GpuPasses,
                                          Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
                                          Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
                                          Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
+                                         Case{"LatentInFp32", latent, DType::f32, 2e-5},
+                                         Case{"LatentInBf16", latent, DType::bf16, 2e-2},
                                          Case{"LlamaInFp16", llama, DType::f16, 4e-3}),
                          [](const auto& which) { return std::string(which.param.name); });
 

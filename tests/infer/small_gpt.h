@@ -54,6 +54,36 @@ inline ModelConfig small_mixture() {
   return config;
 }
 
+// With latent attention, whose values are wider than its queries, and YaRN.
+inline ModelConfig small_latent() {
+  ModelConfig config = small_llama();
+  config.num_attention_heads = 3;
+  config.group_query_attention = false;
+  config.num_query_groups = 1;
+  config.multi_latent_attention = config.qk_layernorm = true;
+  config.q_lora_rank = 9;
+  config.kv_lora_rank = 10;
+  config.qk_head_dim = 5;
+  config.qk_pos_emb_head_dim = 4;
+  config.v_head_dim = 11;
+  config.rotary_scaling_factor = 4;
+  config.mscale = 0.7;
+  return config;
+}
+
+// The same between layers that pass states on, and queries that are made of no latent.
+inline ModelConfig small_latent_hybrid() {
+  ModelConfig config = small_latent();
+  config.family = ModelFamily::mamba;
+  config.hybrid_pattern = "M+-M";
+  config.num_layers = 4;
+  config.q_lora_rank.reset();
+  config.mamba_head_dim = 8;
+  config.mamba_state_dim = 6;
+  config.mamba_num_groups = 2;
+  return config;
+}
+
 inline std::unique_ptr<Gpt> make_gpt(ModelConfig config, DType dtype = DType::f64) {
   config.complete();
   auto model = std::make_unique<Gpt>(config);

@@ -107,7 +107,7 @@ extern const BranchKind kLatentAttention{
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-          shape.keys = {room.pages, room.page_tokens, c.num_attention_heads, c.head_dim()};
+          shape.latents = {room.pages, room.page_tokens, 1, c.qk_pos_emb_head_dim + c.kv_lora_rank};
         }};
 
 }  // namespace mt
