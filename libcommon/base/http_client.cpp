@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -64,8 +65,8 @@ class Asking {
 
   asio::awaitable<void> ask(const HttpQuestion& asked, HttpAnswer& answer) {
     constexpr std::size_t kMostBody = std::size_t{1} << 30;
-    beast::tcp_stream stream(io_);
-    co_await stream.async_connect(places_, asio::use_awaitable);
+    tcp::socket stream(io_);
+    co_await asio::async_connect(stream, places_, asio::use_awaitable);
     http::request<http::string_body> request(http::string_to_verb(asked.verb), asked.path, 11);
     const bool is_address = server_.host.find(':') != server_.host.npos;
     request.set(http::field::host,
@@ -80,8 +81,13 @@ class Asking {
     beast::flat_buffer buffer;
     http::response_parser<http::string_body> response;
     response.body_limit(kMostBody);
-    co_await http::async_read(stream, buffer, response, asio::use_awaitable);
-    answer = {static_cast<int>(response.get().result_int()), std::move(response.get().body())};
+    co_await http::async_read_header(stream, buffer, response, asio::use_awaitable);
+    const int status = static_cast<int>(response.get().result_int());
+    while (!response.is_done()) {
+      co_await http::async_read_some(stream, buffer, response, asio::use_awaitable);
+      if (asked.heard) asked.heard(status, response.get().body());
+    }
+    answer = {status, std::move(response.get().body())};
   }
 
   const HttpPlace& server_;

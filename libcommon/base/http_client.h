@@ -17,6 +17,8 @@ struct HttpPlace {
 struct HttpQuestion {
   std::string verb, path;
   std::string body;  // JSON
+  // Called whenever more of the answer is there, with its status and all of its body so far.
+  std::function<void(int status, const std::string& body)> heard = {};
 };
 
 struct HttpAnswer {

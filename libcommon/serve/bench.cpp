@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/http_client.h"
 #include "base/input/line_reader.h"
 #include "base/json.h"
 #include "base/random.h"
@@ -23,9 +20,6 @@
 #include "serve/request_json.h"
 
 namespace mt {
-
-namespace asio = boost::asio;
-namespace http = boost::beast::http;
 
 void BenchOptions::add_to(CommandLine& cl) {
   cl.positional("HOST:PORT", &server, "where the server listens");
@@ -239,10 +233,6 @@ class Events {
   bool done_ = false;
 };
 
-struct Server {
-  std::string host, port, key;
-};
-
 std::string body_of(const BenchOptions& o, const std::string& prompt) {
   JsonWriter json;
   json.begin_object();
@@ -261,38 +251,23 @@ std::string body_of(const BenchOptions& o, const std::string& prompt) {
   return json.text();
 }
 
-void ask(const Server& server, const std::string& body, BenchResult& result) {
+void ask(const HttpPlace& server, const std::string& body, BenchResult& result) {
   const Clock::time_point sent = Clock::now();
-  try {
-    asio::io_context io;
-    asio::ip::tcp::socket socket(io);
-    asio::connect(socket, asio::ip::tcp::resolver(io).resolve(server.host, server.port));
-    http::request<http::string_body> request(http::verb::post, "/v1/completions", 11);
-    request.set(http::field::host, server.host + ":" + server.port);
-    request.set(http::field::content_type, "application/json");
-    if (!server.key.empty()) request.set(http::field::authorization, "Bearer " + server.key);
-    request.keep_alive(false);
-    request.body() = body;
-    request.prepare_payload();
-    http::write(socket, request);
-    boost::beast::flat_buffer buffer;
-    http::response_parser<http::string_body> answer;
-    answer.body_limit(std::size_t{1} << 30);
-    http::read_header(socket, buffer, answer);
-    result.status = static_cast<int>(answer.get().result_int());
-    Events events(result, sent);
-    while (!answer.is_done()) {
-      http::read_some(socket, buffer, answer);
-      if (result.status == 200) events.take(answer.get().body());
-    }
-    if (result.status != 200)
-      result.wrong =
-          concat("status ", result.status, ": ", said({result.status, answer.get().body()}));
-    else if (result.wrong.empty() && !events.is_whole())
-      result.wrong = "an answer that breaks off";
-  } catch (const boost::system::system_error& error) {
-    if (result.wrong.empty()) result.wrong = error.code().message();  // what was said comes first
-  }
+  Events events(result, sent);
+  const HttpQuestion request{"POST", "/v1/completions", body,
+                             [&](int status, const std::string& so_far) {
+                               result.status = status;
+                               if (status == 200) events.take(so_far);
+                             }};
+  const HttpAnswer answer = ask_http(server, {&request, 1}).front();
+  if (answer.status != 0) result.status = answer.status;
+  // What the server said comes first.
+  if (answer.status == 0 && result.wrong.empty())
+    result.wrong = answer.body;
+  else if (result.status != 200)
+    result.wrong = concat("status ", result.status, ": ", said(answer));
+  else if (result.wrong.empty() && !events.is_whole())
+    result.wrong = "an answer that breaks off";
   result.seconds = seconds_since(sent);
 }
 
@@ -341,9 +316,9 @@ std::string summary_of(std::span<const BenchResult> results, double seconds) {
 
 void bench(const BenchOptions& o, const std::function<void(std::string_view)>& print,
            const std::function<void()>& done) {
-  Server server;
+  HttpPlace server;
   std::tie(server.host, server.port) = host_and_port(o.server);
-  server.key = read_api_key(o.api_key_file);
+  server.api_key = read_api_key(o.api_key_file);
   const std::vector<std::string> prompts = prompts_of(o);
   const std::vector<double> times = times_of(o);
   std::vector<BenchResult> results(times.size());
