@@ -37,9 +37,11 @@ using Ints [[gnu::vector_size(4 * kLanes)]] = std::int32_t;
 
 // By halves, as sum() in loops.h.
 [[gnu::always_inline]] inline float sum_of_lanes(Floats v) {
-  float lane[kLanes];
-  store(lane, v);
-  return sum<float>(kLanes, [&](std::int64_t l) { return lane[l]; });
+  const auto eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                    __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 // y[i] = f(x[i]...)

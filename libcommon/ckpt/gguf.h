@@ -136,8 +136,12 @@ class GgufReader : public TensorSource {
   const GgufValue& value(const std::string& key) const;
   const std::map<std::string, DistTensor>& tensors() const override { return content_.tensors; }
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  // The blocks of a row of a tensor in blocks, as they lie in the file; rows are counted through
+  // all axes but the last.  Exit::bad_data for a scale that is not finite.
+  Bytes blocks_of_row(const DistTensor& tensor, std::int64_t row) const;
 
  private:
+  std::vector<float> numbers_of(const DistTensor& tensor, Bytes blocks) const;
   std::int64_t integer_or(const std::string& key, std::int64_t other) const;
   void add_files();
   const MappedFile& file_of(const DistTensor& tensor) const;

@@ -385,6 +385,27 @@ const GgufValue& GgufReader::value(const std::string& key) const {
   return *found;
 }
 
+std::vector<float> GgufReader::numbers_of(const DistTensor& tensor, Bytes blocks) const {
+  const GgufBlocks& of = *gguf_blocks(tensor.dtype_name);
+  std::vector<float> values(blocks.size() / of.bytes * static_cast<std::size_t>(of.elements));
+  if (!dequantize(of, values.data(), blocks))
+    fail(Exit::bad_data, path(), ": ", tensor.key, ": the scale of a block of ", of.name,
+         " is not finite");
+  return values;
+}
+
+Bytes GgufReader::blocks_of_row(const DistTensor& tensor, std::int64_t row) const {
+  const GgufBlocks& of = *gguf_blocks(tensor.dtype_name);
+  const ItemPlace& place = tensor.chunks[0].place;
+  const std::size_t bytes = static_cast<std::size_t>(tensor.shape[-1] / of.elements) * of.bytes;
+  const Bytes blocks = file_of(tensor)
+                           .bytes()
+                           .subspan(place.offset, place.length)
+                           .subspan(static_cast<std::size_t>(row) * bytes, bytes);
+  numbers_of(tensor, blocks);
+  return blocks;
+}
+
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;
@@ -401,12 +422,9 @@ void GgufReader::read_original(const std::string& key, const Shape& offset, Tens
     last += (offset[axis] + out.shape()[axis] - 1) * stride;
   }
   const std::int64_t block = first / of->elements, end = last / of->elements + 1;
-  std::vector<float> values(static_cast<std::size_t>((end - block) * of->elements));
   const Bytes blocks = bytes.subspan(static_cast<std::size_t>(block) * of->bytes,
                                      static_cast<std::size_t>(end - block) * of->bytes);
-  if (!dequantize(*of, values.data(), blocks))
-    fail(Exit::bad_data, path(), ": ", key, ": the scale of a block of ", of->name,
-         " is not finite");
+  const std::vector<float> values = numbers_of(tensor, blocks);
   file.forget(blocks);
   const auto skipped = static_cast<std::size_t>(first - block * of->elements);
   StoredTensor{DType::f32, out.shape(), strides, std::as_bytes(std::span(values).subspan(skipped))}

@@ -21,6 +21,7 @@ void EvalOptions::add_to(CommandLine& cl) {
   cl.option("--adapter", &adapter, "DIR", kLoadedAdapter);
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
+  compute.add_dequantize_to(cl);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);

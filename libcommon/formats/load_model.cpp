@@ -1,15 +1,18 @@
 #include "formats/load_model.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/command.h"
 #include "formats/chat_files.h"
 #include "formats/finite_weights.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
+#include "kernels/packed_rows.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
+#include "nn/packed_weight.h"
 #include "tensor/host_copy.h"
 #include "text/bpe/tik_tokenizer.h"
 #include "text/hf/hf_tokenizer.h"
@@ -86,6 +89,20 @@ std::vector<std::int32_t> token_ids_of(const ModelSource& source, const char* me
   return {};
 }
 
+// Has the rows that lie in blocks held in these; which they are.
+std::map<std::size_t, std::vector<BlockType>> hold_blocks(const ModelSource& source,
+                                                          ParamTable& table) {
+  std::map<std::size_t, std::vector<BlockType>> held;
+  for (Param& row : table.rows()) {
+    std::vector<BlockType> types;
+    if (row.reads_blocks) types = source.block_types(row);
+    if (types.empty()) continue;
+    hold_in_blocks(row, types);
+    held[row.index] = std::move(types);
+  }
+  return held;
+}
+
 }  // namespace
 
 void add_vocab_size_to(CommandLine& cl, TokenizerOptions& tokenizer) {
@@ -150,9 +167,17 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
   loaded.start_token = start_token_of(*source, *loaded.tokenizer);
   ParamTable& table = loaded.model->table();
+  std::map<std::size_t, std::vector<BlockType>> held;
+  if (compute.keeps_blocks(source->dtype())) held = hold_blocks(*source, table);
   table.allocate(compute.device(), compute.compute_dtype(source->dtype()), false);
   source->check_all_used(table);
   for (const Param& row : table.rows()) {
+    if (const auto types = held.find(row.index); types != held.end()) {
+      auto* const packed = row.value.as<std::uint8_t>();
+      PackedRows::lay_out(packed, types->second, row.shape[1]);
+      source->read_blocks(row, packed);
+      continue;
+    }
     const HostCopy here = HostCopy::for_writing(row.value);
     source->read(row, "", here.tensor());
     check_finite(source->path(), row, here.tensor());

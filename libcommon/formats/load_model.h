@@ -71,6 +71,7 @@ struct ModelUse {
 
 // The model at `path`, of whatever format open_model() finds there, its values on the device in the
 // type that computes; the same bits as of the torch_dist checkpoint that mt-convert makes of it.
+// Or, unless `compute` says otherwise, matrices that lie in blocks stay as they are.
 // The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
 // Exit::no_input if there is no model.  Exit::bad_config for a family or a head that is of no use,
 // for another tokenizer than the checkpoint's, and for a given one with more tokens than the model

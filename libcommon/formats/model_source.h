@@ -12,6 +12,7 @@
 
 namespace mt {
 
+enum class BlockType : std::uint8_t;
 class PyValue;
 class TorchReader;
 struct ModelConfig;
@@ -71,6 +72,11 @@ class ModelSource {
   virtual std::optional<MappedTensor> view(const Param&, const std::string& /*state*/) const {
     return {};
   }
+  // The types of the blocks that the rows of a matrix lie in (kernels/packed_rows.h); none where
+  // they lie in none.
+  virtual std::vector<BlockType> block_types(const Param&) const { return {}; }
+  // Fills PackedRows, laid out by these types.  Exit::bad_data for a scale that is not finite.
+  virtual void read_blocks(const Param&, std::uint8_t* /*packed*/) const {}
   // Once all is read that is wanted, before what was made of it is kept: Exit::bad_data if it was
   // not what had been written.  See ModelSourceOptions.
   virtual void finish_reading() const {}

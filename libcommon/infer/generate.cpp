@@ -17,6 +17,7 @@ void GenerateOptions::add_to(CommandLine& cl) {
       "several in their order; of JSON lines \"images\" lists them");
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
+  compute.add_dequantize_to(cl);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);

@@ -14,6 +14,7 @@ void TalkOptions::add_to(CommandLine& cl) {
   cl.required("--load");
   cl.option("--system", &system, "TEXT", "the first message, which tells the model how to answer");
   compute.add_to(cl, kDtypeAsStored);
+  compute.add_dequantize_to(cl);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nn/context_parallel.h"
+#include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
@@ -72,14 +73,13 @@ void Experts::choose(Step& s, Tensor p, const Saved& v) const {
 // out = W_2 x + b_2 of each row's expert.
 void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    matmul({.out = out.rows(begin, end),
-            .a = x.rows(begin, end),
-            .b = s.weight(*expert.fc2),
-            .transpose_b = true,
-            .bias = value_of(s, expert.fc2_bias),
-            .rows_vary = true,
-            .rows_alone = s.rows_alone()},
-           s.stream);
+    Matmul problem{.out = out.rows(begin, end),
+                   .a = x.rows(begin, end),
+                   .bias = value_of(s, expert.fc2_bias),
+                   .rows_vary = true,
+                   .rows_alone = s.rows_alone()};
+    put_weight(s, problem, *expert.fc2);
+    matmul(problem, s.stream);
     s.done(*expert.fc2);
   });
 }
@@ -126,11 +126,10 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
     Matmul problem{.out = v.h.rows(begin, end),
                    .a = v.x.rows(begin, end),
-                   .b = s.weight(*expert.fc1),
-                   .transpose_b = true,
                    .bias = value_of(s, expert.fc1_bias),
                    .rows_vary = true,
                    .rows_alone = s.rows_alone()};
+    put_weight(s, problem, *expert.fc1);
     if (!options_.clamped && !options_.squared_relu) {
       problem.at = std::exchange(problem.out, v.a.rows(begin, end));
       problem.then = Matmul::Then::swiglu;

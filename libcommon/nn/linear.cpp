@@ -27,7 +27,9 @@ static Param bias_of(const Param& weight) {
 
 Linear::Linear(ParamTable& table, Param weight, bool bias, const Adapter::Options& adapter)
     : weight_(&table.add(std::move(weight))) {
-  table.rows()[weight_->index].gradient_replaced = true;
+  Param& row = table.rows()[weight_->index];
+  row.gradient_replaced = true;
+  row.reads_blocks = adapter.parts.empty();
   if (bias) bias_ = &table.add(bias_of(*weight_));
   if (!adapter.parts.empty()) adapter_.emplace(table, *weight_, adapter);
 }
@@ -51,11 +53,10 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
   problem.rows_alone = s.rows_alone();
   const bool narrow = is_narrow(s);
   Adapter::Directions directions;
-  if (!narrow) {
-    const ConstTensor weight = unpacked(s, *weight_);
-    if (adapter_) directions = adapter_->directions(s, weight);
-    problem.b = adapter_ ? adapter_->scaled(s, weight, directions) : weight;
-    problem.transpose_b = true;
+  if (!narrow) put_weight(s, problem, *weight_);
+  if (adapter_) {
+    directions = adapter_->directions(s, problem.b);
+    problem.b = adapter_->scaled(s, problem.b, directions);
   }
   const bool gathers = cut_by_outputs() && s.shares_rows();
   if (norm != nullptr)

@@ -6,6 +6,7 @@
 
 #include "comm/group.h"
 #include "kernels/gemm.h"
+#include "nn/packed_weight.h"
 #include "nn/tensor_parallel.h"
 #include "nn/weight_grads.h"
 #include "ops/ops.h"
@@ -107,18 +108,15 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()});
   const Tensor tanhs = scaling_.softcap != 0 ? s.scratch(buffer.shape()) : Tensor();
-  const ConstTensor b = bias(s, columns()), w = s.weight(*weight_);
+  const ConstTensor b = bias(s, columns());
+  Matmul product{.out = buffer, .bias = b, .rows_alone = s.rows_alone()};
+  put_weight(s, product, *weight_);
   Pending summed;
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
     const std::int64_t end = std::min(tokens, begin + some);
-    const Tensor logits = buffer.rows(0, end - begin);
-    matmul({.out = logits,
-            .a = x.rows(begin, end),
-            .b = w,
-            .transpose_b = true,
-            .bias = b,
-            .rows_alone = s.rows_alone()},
-           s.stream);
+    const Tensor logits = product.out = buffer.rows(0, end - begin);
+    product.a = x.rows(begin, end);
+    matmul(product, s.stream);
     const Tensor tanh = tanhs ? tanhs.rows(0, end - begin) : Tensor();
     if (tanh) cap(s, logits, tanh);
     if (hits) find_hits(s, hits.rows(begin, end), logits, labels.rows(begin, end));
@@ -126,7 +124,7 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
               saved ? row_weight.rows(begin, end) : ConstTensor());
     if (!saved) continue;
     if (tanh) tanh_backward(logits, logits, tanh, s.stream);
-    matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
+    matmul({.out = dx.rows(begin, end), .a = logits, .b = product.b}, s.stream);
     if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
     s.weight_grads.accumulate(
         {.weight = weight_, .bias = bias_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
@@ -141,9 +139,8 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
   const ArenaScope scope(s.layer);
   const ConstTensor b = bias(s, logits.shape()[1]);
-  const ConstTensor w = s.weight(*weight_).rows(0, logits.shape()[1]);
-  Matmul product{
-      .out = logits, .a = x, .b = w, .transpose_b = true, .bias = b, .rows_alone = s.rows_alone()};
+  Matmul product{.out = logits, .a = x, .bias = b, .rows_alone = s.rows_alone()};
+  put_weight(s, product, *weight_, logits.shape()[1]);
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
   if (scaling_.multiplier != 1) scale(logits, logits, scaling_.multiplier, s.stream);

@@ -66,6 +66,7 @@ void pack_weights(ParamTable& table, const std::function<bool(const RowPlace&)>&
       fail(Exit::bad_config, row.name(), ": rows of ", row.local[1], " numbers",
            row.is_cut() ? " on each tensor-parallel rank" : "", ", expected a multiple of ",
            kNf4Block, ", the numbers of a block of nf4");
+    row.packed_as = PackedAs::nf4;
     row.packed_bytes = shape_of(row).bytes();
   }
 }
@@ -120,11 +121,27 @@ void round_packed(const Param& row, Tensor whole) {
   cpu::nf4_unpack(whole.as<float>(), packed.as<std::uint8_t>(), shape);
 }
 
+void hold_in_blocks(Param& row, std::span<const BlockType> types) {
+  row.trainable = false;
+  row.packed_as = PackedAs::blocks;
+  row.packed_bytes = PackedRows::bytes(types, row.local[1]);
+}
+
+void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows) {
+  problem.transpose_b = true;
+  problem.packed = weight.packed_as == PackedAs::blocks;
+  problem.b = problem.packed ? s.weight(weight) : unpacked(s, weight);
+  if (rows > 0 && !problem.packed) problem.b = problem.b.rows(0, rows);
+}
+
 ConstTensor unpacked(Step& s, const Param& weight) {
   const ConstTensor value = s.weight(weight);
-  if (weight.packed_bytes == 0) return value;
+  if (weight.packed_as == PackedAs::none) return value;
   const Tensor all = s.scratch(weight.local);
-  nf4_unpack(all, value, s.stream);
+  if (weight.packed_as == PackedAs::nf4)
+    nf4_unpack(all, value, s.stream);
+  else
+    unpack_rows(all, value, s.stream);
   return all;
 }
 

@@ -1,26 +1,39 @@
-// Weights that are held in four bits a number (kernels/nf4.h), frozen, and unpacked for each
-// product that they are part of.  Queries, keys and values, and gates, have scales of their own, as
-// the layers of other libraries that they are have.
+// Weights that are held in few bits a number, frozen: as NF4 (kernels/nf4.h), or in the blocks of a
+// file of llama.cpp's (kernels/packed_rows.h), which products on the CPU read as they are.
 //
-// Tensor-parallel ranks share the bytes of the whole weight: each has the codes of its part, and
-// all scales.
+// NF4 is unpacked for each product that it is part of.  Queries, keys and values, and gates, have
+// scales of their own, as the layers of other libraries that they are have.  Tensor-parallel ranks
+// share the bytes of the whole weight: each has the codes of its part, and all scales.
+//
+// Blocks are of rows that one rank has whole.
 #pragma once
 
 #include <functional>
 
+#include "kernels/packed_rows.h"
 #include "nn/step.h"
+#include "ops/ops.h"
 
 namespace mt {
 
-// Has the frozen weights of linear layers packed at the places of which this is true.  Before they
-// are allocated.  Exit::bad_config, with its name, where rows of a rank's part are not whole
-// blocks.
+// Has the frozen weights of linear layers packed as NF4 at the places of which this is true.
+// Before they are allocated.  Exit::bad_config, with its name, where rows of a rank's part are not
+// whole blocks.
 void pack_weights(ParamTable& table, const std::function<bool(const RowPlace&)>& is_packed);
 
-// What a row's part becomes, packed as is its value, on the host.  whole: all of the weight, f32.
+// What a row's part becomes, packed as NF4, as is its value, on the host.  whole: all of the
+// weight, f32.
 void pack(const Param& row, ConstTensor whole, Tensor packed);
 // Rounds all of a weight, f32 on the host, to what becomes of it.
 void round_packed(const Param& row, Tensor whole);
+
+// Has a row of the table, whose values are f32 on the CPU, held in blocks: of each of its rows the
+// type.  Before it is allocated; then PackedRows::lay_out() begins its value.
+void hold_in_blocks(Param& row, std::span<const BlockType> types);
+
+// Makes the weight the transposed factor of a product, in blocks where it is held in them; its
+// first `rows` rows where so many are asked for.
+void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows = 0);
 
 // The weight to multiply with, in `layer` where it is packed.
 ConstTensor unpacked(Step& s, const Param& weight);

@@ -63,6 +63,15 @@ void dispatch_cpu(Family family, const char* operation, const ConstTensor& like,
   stream.run([&] { with_float_type(like.dtype(), cpu); });
 }
 
+// dispatch_cpu() for an operation that computes in float alone.
+template <class Body>
+void dispatch_floats(Family family, const char* operation, const ConstTensor& like,
+                     const Cost& cost, Stream& stream, const Body& body) {
+  if (like.dtype() != DType::f32)
+    fail(Exit::internal, operation, ": of ", name_of(like.dtype()), ", expected float32");
+  dispatch_cpu(family, operation, like, cost, stream, [&]<class T>() { body(); });
+}
+
 // Scratch for a kernel, bytes() of it; on meta it is noted that a GPU, which does not compute in
 // f64, would need so much.
 template <class Bytes>

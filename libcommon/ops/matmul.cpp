@@ -2,6 +2,7 @@
 
 #include "kernels/few_rows.h"
 #include "kernels/gemm.h"
+#include "kernels/packed_rows.h"
 #include "ops/check.h"
 #include "ops/gpu_library.h"
 #include "ops/ops.h"
@@ -143,12 +144,26 @@ static void in_groups(const Matmul& p, Stream& stream) {
   }
 }
 
+static PackedProduct packed_problem_of(const Matmul& p, const Tensor& out, std::int64_t k) {
+  const PackedRows rows(p.b.as<std::uint8_t>());
+  if (rows.cols() != k || rows.rows() < out.shape()[1])
+    fail(Exit::internal, "matmul: packed rows are ", Shape{rows.rows(), rows.cols()}, ", expected ",
+         Shape{out.shape()[1], k});
+  return {.y = out.as<float>(),
+          .x = p.a.as<float>(),
+          .w = p.b.as<std::uint8_t>(),
+          .bias = p.residual ? nullptr : or_null<float>(p.bias),
+          .m = out.shape()[0],
+          .n = out.shape()[1],
+          .accumulate = p.accumulate};
+}
+
 void matmul(const Matmul& p, Stream& stream) {
   const Shape &a = p.a.shape(), &b = p.b.shape();
   const std::int64_t m = a[p.transpose_a ? 1 : 0], k = a[p.transpose_a ? 0 : 1];
-  const std::int64_t n = b[p.transpose_b ? 0 : 1];
+  const std::int64_t n = p.packed ? (p.at ? p.at : p.out).shape()[1] : b[p.transpose_b ? 0 : 1];
   check_shape("matmul", "out", p.out, {m, p.then == Then::swiglu ? n / 2 : n});
-  check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
+  if (!p.packed) check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
   if (p.bias) check_shape("matmul", "bias", p.bias, {n});
   if (p.at) check_shape("matmul", "at", p.at, {m, n});
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
@@ -156,7 +171,8 @@ void matmul(const Matmul& p, Stream& stream) {
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   if (p.codes) cost.code_flops = cost.flops;
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
-  if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu) return in_groups(p, stream);
+  if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu && !p.packed)
+    return in_groups(p, stream);
   void* const work = gpu_work(
       p.out, stream, [&] { return std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0); });
   if constexpr (kWithCuda)
@@ -165,6 +181,11 @@ void matmul(const Matmul& p, Stream& stream) {
   // Where GeLU or SwiGLU comes afterwards, the product goes to where it is looked at.
   const bool apart = p.then == Then::gelu || p.then == Then::swiglu;
   const Tensor out = apart && p.at ? p.at : p.out;
+  if (p.packed) {
+    dispatch_floats(Family::product, "matmul of packed rows", p.a, cost, stream,
+                    [&] { cpu::packed_product(packed_problem_of(p, out, k)); });
+    return finish(p, stream);
+  }
   if (p.codes) {
     dispatch(
         Family::product, p.out, cost, stream,

@@ -60,6 +60,10 @@ struct Matmul {
   // Each row gets the bits that it gets alone, however many there are (kernels/few_rows.h,
   // kernels/gemm.h); of a transposed b, and not of gelu_gradient.  Without this up to kFewRows do.
   bool rows_alone = false;
+  // b is u8, bytes of PackedRows (kernels/packed_rows.h), of which as many rows are multiplied as
+  // out has columns: on the CPU, in f32, of transpose_b alone, and each row gets the bits that it
+  // gets alone.
+  bool packed = false;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
   // what they stand for, as of Fp8Gemm.
   struct Codes {
@@ -205,6 +209,9 @@ void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream&
 // ids: [rows] i32; the table holds the words from `first` on, the others' rows are zeros.
 void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
                        bool accumulate, Stream& stream);
+// The same of a table of PackedRows, u8, which has y's columns.
+void packed_embedding(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
+                      Stream& stream);
 void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
                         Stream& stream);
 
@@ -272,6 +279,8 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
 void spread(Tensor wide, ConstTensor narrow, const RowBlock& block, double factor, Stream& stream);
 void collect(Tensor narrow, ConstTensor wide, const RowBlock& block, double factor, Stream& stream);
 // A matrix of four bits a number; packed: all bytes of its array (kernels/nf4.h).
+// The numbers of PackedRows (kernels/packed_rows.h): y is f32, on the CPU.
+void unpack_rows(Tensor y, ConstTensor packed, Stream& stream);
 void nf4_unpack(Tensor y, ConstTensor packed, Stream& stream);
 // Rows of their own lengths (kernels/row_scale.h).  squares, factor and total are of the sum_dtype.
 void row_squares(Tensor squares, ConstTensor x, Stream& stream);

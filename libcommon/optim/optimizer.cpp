@@ -239,7 +239,7 @@ double Optimizer::parameter_norm(Stream& stream) {
   buffers_.finish();
   std::array<double, 2> sums = {};  // the second: of experts
   for (const SharedBuffer& buffer : buffers_.all()) {
-    if (buffer.rows().front()->packed_bytes > 0) continue;
+    if (buffer.rows().front()->packed_as != PackedAs::none) continue;
     const bool of_experts = buffers_.is_of_experts(buffer);
     std::vector<ConstTensor> parts;
     if (buffer.shards_values()) {

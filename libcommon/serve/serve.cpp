@@ -35,6 +35,7 @@ void ServeOptions::add_to(CommandLine& cl) {
       "adapters of the model, each for requests whose model is NAME: a folder of PEFT's, or of a "
       "run that trains one");
   compute.add_to(cl, kDtypeAsStored);
+  compute.add_dequantize_to(cl);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);

@@ -18,6 +18,14 @@ void DeviceOptions::add_to(CommandLine& cl, const std::string& dtype_note,
   cl.flag("--fp16", &fp16, "--dtype fp16" + fp16_note);
 }
 
+void DeviceOptions::add_dequantize_to(CommandLine& cl) {
+  dequantize = false;
+  cl.flag("--dequantize", &dequantize,
+          "make numbers of --dtype of a GGUF file's blocks of 4, 5, 6 and 8 bits, to the bits of "
+          "the checkpoint that mt-convert makes; else products in fp32 on the CPU read the blocks "
+          "as they are, in the memory that the file takes");
+}
+
 DType DeviceOptions::compute_dtype() const {
   if (dtype == "fp64") return DType::f64;
   if (dtype == "bf16") return DType::bf16;

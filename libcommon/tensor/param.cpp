@@ -105,7 +105,7 @@ void ParamTable::freeze(const std::function<bool(const RowPlace&)>& is_frozen) {
 }
 
 DType ParamTable::dtype_of(const Param& row) const {
-  if (row.packed_bytes > 0) return DType::u8;
+  if (row.packed_as != PackedAs::none) return DType::u8;
   return row.dtype && size_of(*row.dtype) > size_of(dtype_) ? *row.dtype : dtype_;
 }
 

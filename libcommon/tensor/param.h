@@ -85,6 +85,10 @@ enum class Copies : std::uint8_t { dense, experts };
 // whole.
 enum class SummedOver : std::uint8_t { none, tp };
 
+// PackedAs: what a value is, where it is bytes that stand for numbers: nothing of the kind; NF4
+// (kernels/nf4.h); or blocks of llama.cpp's files (kernels/packed_rows.h).
+enum class PackedAs : std::uint8_t { none, nf4, blocks };
+
 struct Param {
   RowPlace place;
   Shape shape;  // global
@@ -100,8 +104,11 @@ struct Param {
   bool trainable = true;   // else it is frozen: it has no gradient, and keeps its value
   // What its values need where those of the table have fewer bits: a router's, an expert's bias.
   std::optional<DType> dtype = {};
-  // Not 0: it is frozen, and its value is so many bytes, which are unpacked where it is used.
+  // Packed: it is frozen, and its value is so many bytes, which are unpacked where it is used, or
+  // multiplied with as they are.
+  PackedAs packed_as = PackedAs::none;
   std::int64_t packed_bytes = 0;
+  bool reads_blocks = false;  // whether those who use it can do so where it is blocks
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own
   // What a step first adds to its gradient replaces what was there, which need not be zeroed.
@@ -126,8 +133,8 @@ struct Param {
   bool is_vocabulary() const { return segments.front().name == "vocab"; }  // a row for each token
   bool is_cut() const { return !(local == shape); }
   // Elements of the value, and its shape.
-  std::int64_t stored() const { return packed_bytes > 0 ? packed_bytes : local.numel(); }
-  Shape stored_shape() const { return packed_bytes > 0 ? Shape{packed_bytes} : local; }
+  std::int64_t stored() const { return packed_as != PackedAs::none ? packed_bytes : local.numel(); }
+  Shape stored_shape() const { return packed_as != PackedAs::none ? Shape{packed_bytes} : local; }
   std::vector<ElementRun> runs() const;  // of the part, in its order
 };
 

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-
 #include <cstring>
 
+#include "ckpt/gguf.h"
+#include "kernels/packed_rows.h"
 #include "model/config/model_config.h"
 #include "tests/formats/convert_support.h"
 #include "tests/text/hf_files.h"
@@ -15,13 +17,14 @@ namespace mt {
 namespace {
 
 const ModelUse kText{{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"};
+const ModelUse kExperts{{ModelFamily::mixtral}, ""};
 
 class LoadModel : public Convert {
  protected:
-  LoadedModel load(const std::string& name, const std::string& dtype = "") {
+  LoadedModel load(const std::string& name, const std::string& dtype = "", bool dequantize = true) {
     TokenizerOptions tokenizer{.type = "NullTokenizer"};
     tokenizer.vocab_size = 20;
-    DeviceOptions compute{.device_name = "cpu", .dtype = dtype};
+    DeviceOptions compute{.device_name = "cpu", .dtype = dtype, .dequantize = dequantize};
     return load_model(scratch_.path(name), tokenizer, compute, kText);
   }
   void write(const std::string& family, DType dtype) {
@@ -102,6 +105,74 @@ TEST_F(LoadModel, BlocksAreReadAsTheyAreConverted) {
   convert_all({"q8_0"});
   convert("q8_0", "core", "core");
   expect_same("q8_0", "core");
+}
+
+// Matrices in blocks stay so, and stand for the numbers that are read of them, but for the signs of
+// zeros.
+TEST_F(LoadModel, BlocksStayAsTheyAre) {
+  const std::vector<std::string> all = {"q8_0", "q4_0", "q4_1",   "q5_0",
+                                        "q5_1", "q6_k", "q4_k_m", "q5_k_m"};
+  for (const auto& [family, types] :
+       {std::pair{"llama", all}, {"qwen2", {"q8_0"}}, {"gpt2", {"q5_1"}}, {"mixtral", {"q4_0"}}}) {
+    ModelConfig config = config_named(family);
+    config.num_layers = 2;
+    config.hidden_size = 256;
+    config.kv_channels = 64;
+    config.ffn_hidden_size = 512;
+    std::filesystem::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), config, DType::f32);
+    for (const std::string& type : types) {
+      SCOPED_TRACE(concat(family, " ", type));
+      ConvertOptions options;
+      options.force = true;
+      options.dtype = type;
+      convert("hf", "gguf", "gguf", options);
+      const ModelUse& use = config.num_experts > 0 ? kExperts : kText;
+      const auto load_it = [&](bool dequantize) {
+        TokenizerOptions tokenizer{.type = "NullTokenizer"};
+        tokenizer.vocab_size = 20;
+        return load_model(scratch_.path("gguf"), tokenizer,
+                          {.device_name = "cpu", .dtype = "", .dequantize = dequantize}, use);
+      };
+      const LoadedModel kept = load_it(false), numbers = load_it(true);
+      const auto &found = kept.model->table().rows(), &expected = numbers.model->table().rows();
+      int packed = 0;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        std::vector<float> value(static_cast<std::size_t>(expected[i].value.numel()));
+        ASSERT_EQ(expected[i].packed_as, PackedAs::none);
+        if (found[i].packed_as == PackedAs::none) {
+          std::memcpy(value.data(), found[i].value.data(), found[i].value.bytes());
+        } else {
+          cpu::unpack_rows(value.data(), found[i].value.as<std::uint8_t>());
+          EXPECT_LT(found[i].value.bytes(), 0.27 * static_cast<double>(expected[i].value.bytes()));
+          ++packed;
+        }
+        EXPECT_TRUE(std::equal(value.begin(), value.end(), expected[i].value.as<float>()))
+            << found[i].name();
+      }
+      EXPECT_EQ(packed, std::ranges::count_if(expected, &Param::reads_blocks));
+    }
+  }
+}
+
+TEST_F(LoadModel, ScalesOfBlocksAreFinite) {
+  write("llama", DType::bf16);
+  convert_all({"q8_0"});
+  const std::string path = scratch_.path("q8_0/model.gguf"), name = "blk.1.ffn_down.weight";
+  const std::uint64_t at = GgufReader(path).tensors().at(name).chunks[0].place.offset;
+  std::string bytes = read_regular_file(path);
+  bytes.replace(at + 34, 2, std::string("\0\x7c", 2));  // the second block's
+  write_file_atomically(path, bytes, true);
+  for (const bool dequantize : {false, true})
+    EXPECT_EQ(error_of([&] { load("q8_0", "", dequantize); }),
+              concat("65 ", path, ": ", name, ": the scale of a block of q8_0 is not finite"));
+}
+
+TEST_F(LoadModel, BlocksBecomeNumbersForOtherTypes) {
+  write("llama", DType::bf16);
+  convert_all({"q8_0"});
+  const LoadedModel loaded = load("q8_0", "fp64", false);
+  for (const Param& row : loaded.model->table().rows()) EXPECT_EQ(row.value.dtype(), DType::f64);
 }
 
 TEST_F(LoadModel, NamesWhereTheCheckpointLies) {

@@ -7,7 +7,10 @@
 // the keys and values.
 //
 //   decode_bench [layers=16] [hidden=2048] [heads=32] [kv-heads=8] [ffn=8192] [vocab=128256]
-//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0]
+//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0] [blocks=0]
+//
+// blocks=1, on the CPU: weights lie in the blocks of a GGUF file of q4_k_s without its exceptions:
+// the output layer in q6_k, the rest in q4_k, or in q8_0 and q5_0 where blocks of 256 do not fit.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,8 +23,10 @@
 
 #include "base/threads.h"
 #include "infer/cached_pass.h"
+#include "kernels/packed_rows.h"
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
+#include "nn/packed_weight.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 
@@ -38,7 +43,7 @@ std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
   std::map<std::string, std::int64_t> sizes = {{"layers", 16},    {"hidden", 2048}, {"heads", 32},
                                                {"kv-heads", 8},   {"ffn", 8192},    {"ctx", 1024},
                                                {"vocab", 128256}, {"new", 128},     {"batch", 1},
-                                               {"cpu", 0},        {"tied", 0}};
+                                               {"cpu", 0},        {"tied", 0},      {"blocks", 0}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -70,13 +75,35 @@ ModelConfig llama(std::map<std::string, std::int64_t>& sizes) {
   return c;
 }
 
+std::vector<BlockType> block_types(const Param& row, bool tied) {
+  const bool is_long = row.shape[1] % 256 == 0,
+             is_output = row.name() == "output_layer.weight" || (tied && row.is_vocabulary());
+  const BlockType type = is_output ? (is_long ? BlockType::q6_k : BlockType::q8_0)
+                         : is_long ? BlockType::q4_k
+                                   : BlockType::q5_0;
+  return std::vector<BlockType>(static_cast<std::size_t>(row.shape[0]), type);
+}
+
+// Bytes that are small numbers where they are scales.
+void fill_blocks(const Param& row, bool tied) {
+  auto* const bytes = row.value.as<std::uint8_t>();
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < row.value.bytes(); ++i)
+    bytes[i] = (state = state * 1664525 + 1013904223) >> 24 & 0x1f;
+  PackedRows::lay_out(bytes, block_types(row, tied), row.shape[1]);
+}
+
 // A few million normal numbers, again and again.
-void fill_weights(const ParamTable& table, Stream& stream) {
+void fill_weights(const ParamTable& table, bool tied, Stream& stream) {
   const Buffer some(table.device(), std::size_t{1} << 24);
   const Tensor numbers = some.tensor(table.dtype(), {1 << 22});
   const ElementRun all{.count = numbers.numel()};
   fill_normal(numbers, 0.02, RandomKey::make(1, 1), {&all, 1}, stream);
   for (const Param& row : table.rows()) {
+    if (row.packed_as == PackedAs::blocks) {
+      fill_blocks(row, tied);
+      continue;
+    }
     if (row.shape.rank() == 1) {
       fill(row.value, 1, stream);
       continue;
@@ -142,9 +169,12 @@ void run(int argc, char** argv) {
     return device == Device::cpu ? read_rate(worker_threads(0)) : copy_rate(stream);
   };
   Gpt model(config);
+  for (Param& row : model.table().rows())
+    if (sizes["blocks"] != 0 && row.reads_blocks)
+      hold_in_blocks(row, block_types(row, sizes["tied"] != 0));
   model.table().allocate(device, device == Device::cpu ? DType::f32 : DType::bf16, false);
   Stream stream(device);
-  fill_weights(model.table(), stream);
+  fill_weights(model.table(), sizes["tied"] != 0, stream);
   double weights = 0;
   for (const Param& row : model.table().rows())
     if (sizes["tied"] != 0 || row.name() != "embedding.word_embeddings.weight")

@@ -17,6 +17,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/layer_norm.h"
+#include "kernels/packed_rows.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/simd.h"
@@ -126,6 +127,29 @@ void print_attention(std::int64_t head_dim, const std::int32_t* first_key) {
   print_hash("attention dv", dv);
 }
 
+void print_packed_rows() {
+  constexpr std::int64_t kLong = 512;
+  for (const BlockType type :
+       {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0, BlockType::q5_1, BlockType::q8_0,
+        BlockType::q4_k, BlockType::q5_k, BlockType::q6_k}) {
+    const std::vector<BlockType> types(kRows, type);
+    std::vector<std::uint8_t> w(static_cast<std::size_t>(PackedRows::bytes(types, kLong)));
+    for (std::size_t i = 0; i < w.size(); ++i)
+      w[i] = static_cast<std::uint8_t>(i * i * 37 >> 5 & 0x3b);
+    PackedRows::lay_out(w.data(), types, kLong);
+    const auto x = random<float>(3 * kLong, 1);
+    std::vector<float> y(3 * kRows);
+    cpu::packed_product({.y = y.data(),
+                         .x = x.data(),
+                         .w = w.data(),
+                         .bias = nullptr,
+                         .m = 3,
+                         .n = kRows,
+                         .accumulate = false});
+    print_hash("packed_product", y);
+  }
+}
+
 // Not a test: what SameBitsOnEveryInstructionSet compares.
 TEST(Isa, DISABLED_PrintHashes) {
   std::printf("chosen %d\n", static_cast<int>(cpu::isa()));
@@ -140,6 +164,7 @@ TEST(Isa, DISABLED_PrintHashes) {
   print_attention<float>(32, documents.data());
   print_attention<float>(7, nullptr);
   print_attention<double>(32, documents.data());
+  print_packed_rows();
 }
 
 struct Output {

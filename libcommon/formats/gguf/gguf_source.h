@@ -1,6 +1,7 @@
 // A model in a GGUF file of llama.cpp's, of what formats/names/gguf.h names, as a ModelSource. What
-// is q8_0 there is read as float32.  Vectors, positions and routers, which are float32 there
-// whatever the matrices are, count as of the matrices' type where that has all their numbers.
+// lies in blocks there is read as float32, or as it is.  Vectors, positions and routers, which are
+// float32 there whatever the matrices are, count as of the matrices' type where that has all their
+// numbers.
 #pragma once
 
 #include <optional>
@@ -22,6 +23,8 @@ class GgufSource : public HuggingFaceSource {
 
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::vector<BlockType> block_types(const Param& row) const override;
+  void read_blocks(const Param& row, std::uint8_t* packed) const override;
   // Exit::bad_config for one that is there but has a problem.
   std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const override;
 
@@ -32,6 +35,14 @@ class GgufSource : public HuggingFaceSource {
   }
 
  private:
+  // Where a row of a matrix lies: row `row` of a tensor, whose blocks are of that type.
+  struct RowPlaceInFile {
+    const DistTensor* tensor = nullptr;
+    std::int64_t row = 0;
+    std::optional<BlockType> type = {};
+  };
+  // Of all rows; none where one lies in no such blocks.
+  std::vector<RowPlaceInFile> places_of(const Param& row) const;
   void take_frequencies(double attention_factor);
 
   std::string architecture_;

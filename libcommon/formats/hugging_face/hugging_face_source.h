@@ -25,6 +25,8 @@ class HuggingFaceSource : public ModelSource {
 
   // The tensors here that a row consists of; none of one that is lacking.
   virtual std::vector<ForeignName> names_of(const Param& row) const;
+  // The stored tensor of that name, which has the shape that it must have.
+  const DistTensor& stored(const Param& row, const ForeignName& name) const;
 
   std::unique_ptr<TensorSource> tensors_;
   LackingBiases lacking_;
@@ -40,8 +42,6 @@ class HuggingFaceSource : public ModelSource {
   std::vector<std::string> passed_over_;
   std::string quantization_;  // HuggingFaceConfig's, or hf_quant_config.json
   std::string prefix_;        // before all names, where a state_dict() is part of a state
-  // The stored tensor of that name, which has the shape that it must have.
-  const DistTensor& stored(const Param& row, const ForeignName& name) const;
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
   const DistTensor* words_alone() const;

@@ -12,6 +12,7 @@ const Param& declare_words(const ModelRows& rows, bool shared, bool copy) {
        .segments = {{"vocab", rows.config.padded_vocab_size, 0, ShardAxis::tp}},
        .shared = shared,
        .copy = copy,
+       .reads_blocks = true,
        .embedding_or_output = true});
 }
 
@@ -36,6 +37,7 @@ const Param& declare_output(const ModelRows& rows) {
                          .shape = shape,
                          .init = matrix_init(rows.config, shape),
                          .segments = {{"vocab", rows.config.padded_vocab_size, 0, ShardAxis::tp}},
+                         .reads_blocks = true,
                          .embedding_or_output = true,
                          .gradient_replaced = true});
 }

@@ -135,6 +135,7 @@ static Branch make_experts(const LayerRows& layer) {
       row.place.expert = expert;
       row.experts = count;
       row.copies = Copies::experts;
+      row.reads_blocks = true;
       return &layer.table.add(std::move(row));
     };
     const Param* const fc1 = add("linear_fc1", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),

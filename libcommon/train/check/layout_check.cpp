@@ -78,7 +78,7 @@ class LayoutRank {
     optimizer_.read_values(
         [&](const Param& row) {
           const std::lock_guard lock(mutex_);
-          if (row.packed_bytes == 0) put(run_.weights, row, 0, row.value, 1);
+          if (row.packed_as == PackedAs::none) put(run_.weights, row, 0, row.value, 1);
         },
         stream_);
   }

@@ -45,7 +45,7 @@ std::vector<WrittenFile> write_adapters(const std::string& folder, const ModelCo
   const PeftNames names(config);
   optimizer.read_values(
       [&](const Param& row) {
-        if (row.packed_bytes == 0) dtype = row.value.dtype();
+        if (row.packed_as == PackedAs::none) dtype = row.value.dtype();
         if (!names.has(row) || !mine[row.index] || !optimizer.counts(row)) return;
         const HostTensor part = rounded(HostCopy::of(row.value).tensor(), DType::f64);
         const HostTensor& all =

@@ -350,7 +350,7 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
           read_positions(*source, *positions, state.task.model(), here.tensor());
         else
           read_part(*source, rows.as_stored(row), state.task.model().vocab_size, here.tensor());
-        if (row.packed_bytes == 0) check_finite(source->path(), row, here.tensor());
+        if (row.packed_as == PackedAs::none) check_finite(source->path(), row, here.tensor());
         here.upload();
       },
       state.stream);
@@ -426,7 +426,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
           read_part(*base, row, task.model().vocab_size, here.tensor());
         else
           checkpoint->read(row, "", here.tensor());
-        if (row.packed_bytes == 0) check_finite(place->folder, row, here.tensor());
+        if (row.packed_as == PackedAs::none) check_finite(place->folder, row, here.tensor());
         here.upload();
       },
       state.stream);

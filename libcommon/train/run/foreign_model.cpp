@@ -70,7 +70,7 @@ static Param uncut(const Param& row) {
 }
 
 void read_part(const ModelSource& source, const Param& row, std::int64_t words, Tensor out) {
-  if (row.packed_bytes > 0) {
+  if (row.packed_as != PackedAs::none) {
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
     const Tensor whole = buffer.tensor(DType::f32, row.shape);
     source.read(uncut(row), "", whole);
