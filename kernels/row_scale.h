@@ -2,6 +2,7 @@
 //   row_squares    squares[r] = sum_c x[r,c]^2
 //   row_factors    factor[row of i] = m[i] / sqrt(squares[row of i])
 //   scale_rows     y[r,c] = factor[r] x[r,c]                            y may be x
+//   scale_columns  y[r,c] = factor[c] x[r,c], factor of T              y may be x
 //   multiply       y[i] = a[i] b[i]                                     y may be a or b
 //   add_over_norms dm[i] += total[row of i] / sqrt(squares[row of i])
 // Number i of m, of so many, is of a row of a block (kernels/row_block.h).  x, y: [rows, cols] of
@@ -23,6 +24,8 @@ void row_factors(T* factor, const T* m, const T* squares, std::int64_t count,
 template <class T>
 void scale_rows(T* y, const T* x, const T* factor, std::int64_t rows, std::int64_t cols);
 template <class T>
+void scale_columns(T* y, const T* x, const T* factor, std::int64_t rows, std::int64_t cols);
+template <class T>
 void multiply(T* y, const T* a, const T* b, std::int64_t count);
 template <class T>
 void add_over_norms(T* dm, const T* total, const T* squares, std::int64_t count,
@@ -39,6 +42,9 @@ void row_factors(float* factor, const T* m, const float* squares, std::int64_t c
 template <class T>
 void scale_rows(T* y, const T* x, const float* factor, std::int64_t rows, std::int64_t cols,
                 cudaStream_t stream);
+template <class T>
+void scale_columns(T* y, const T* x, const T* factor, std::int64_t rows, std::int64_t cols,
+                   cudaStream_t stream);
 template <class T>
 void multiply(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream);
 template <class G>

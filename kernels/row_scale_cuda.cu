@@ -30,6 +30,15 @@ __global__ __launch_bounds__(kRowThreads) void scale_kernel(T* y, const T* x, co
     y[row * cols + c] = static_cast<T>(by * to_float(x[row * cols + c]));
 }
 
+template <class T>
+__global__ __launch_bounds__(kRowThreads) void scale_columns_kernel(T* y, const T* x,
+                                                                    const T* factor,
+                                                                    std::int64_t cols) {
+  const std::int64_t row = blockIdx.x;
+  for (std::int64_t c = threadIdx.x; c < cols; c += kRowThreads)
+    y[row * cols + c] = static_cast<T>(to_float(factor[c]) * to_float(x[row * cols + c]));
+}
+
 template <class F>
 __global__ __launch_bounds__(kRowThreads) void each_kernel(std::int64_t count, RowBlock block,
                                                            F f) {
@@ -93,6 +102,14 @@ void scale_rows(T* y, const T* x, const float* factor, std::int64_t rows, std::i
 }
 
 template <class T>
+void scale_columns(T* y, const T* x, const T* factor, std::int64_t rows, std::int64_t cols,
+                   cudaStream_t stream) {
+  if (rows == 0) return;
+  scale_columns_kernel<<<static_cast<unsigned>(rows), kRowThreads, 0, stream>>>(y, x, factor, cols);
+  check(cudaGetLastError());
+}
+
+template <class T>
 void multiply(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream) {
   map(y, Inputs<T, 2>{{a, b}}, count, Product{}, stream);
 }
@@ -108,6 +125,7 @@ void add_over_norms(G* dm, const float* total, const float* squares, std::int64_
   template void row_factors(float*, const T*, const float*, std::int64_t, const RowBlock&,        \
                             cudaStream_t);                                                        \
   template void scale_rows(T*, const T*, const float*, std::int64_t, std::int64_t, cudaStream_t); \
+  template void scale_columns(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t);  \
   template void multiply(T*, const T*, const T*, std::int64_t, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);

@@ -9,7 +9,9 @@
                         of those that are told right
   FOLDER/clip/          a CLIPVisionModel, whose processor cuts the middle out of an image
   FOLDER/siglip/        a SiglipVisionModel, with its head, whose patches do not divide the image
-  FOLDER/towers.jsonl   the same of these two, with the last hidden states, and with those of the layer before it ("before")
+  FOLDER/internvit/     an InternVLVisionModel with LayerNorm and biases of queries, keys and values, as InternViT-300M is
+  FOLDER/internvit-rms/ one with RMSNorm, also of whole queries and keys, as InternViT-6B is
+  FOLDER/towers.jsonl   the same of these four, with the last hidden states, and with those of the layer before it ("before")
 
 Processors are those of Pillow.  Needs from PyPI: torch, torchvision, transformers, pillow (made with the versions that
 stand in the first line of the .jsonl file).
@@ -24,6 +26,7 @@ import PIL.Image
 import torch
 import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
@@ -44,7 +47,7 @@ def make(model, processor, name):
     with torch.no_grad():
         for key, tensor in sorted(model.named_parameters()):
             noise = torch.randn(tensor.shape) * 0.4
-            scale = "norm" in key and key.endswith("weight")
+            scale = "norm" in key and key.endswith("weight") or "lambda" in key
             tensor.copy_((1 + noise / 2 if scale else noise).bfloat16())
     model.to(torch.bfloat16).save_pretrained(f"{folder}/{name}")
     processor.save_pretrained(f"{folder}/{name}")
@@ -93,6 +96,12 @@ stretching = SiglipImageProcessorPil(size={"height": 14, "width": 14})
 clip = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(image_size=12, patch_size=6, **tower))
 siglip = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(image_size=14, patch_size=4, **tower))
 towers = {"clip": (make(clip, cutting, "clip"), cutting, 6), "siglip": (make(siglip, stretching, "siglip"), stretching, 4)}
+seen = GotOcr2ImageProcessorPil(size={"height": 12, "width": 12}, image_mean=[0.485, 0.456, 0.406],
+                                image_std=[0.229, 0.224, 0.225])
+for name, settings in {"internvit": {"attention_bias": True},
+                       "internvit-rms": {"norm_type": "rms_norm", "use_qk_norm": True}}.items():
+    intern = transformers.InternVLVisionModel(transformers.InternVLVisionConfig(image_size=12, patch_size=3, **settings, **tower))
+    towers[name] = make(intern, seen, name), seen, 3
 lines = [versions]
 with torch.no_grad():
     for name, (model, processor, patch) in towers.items():

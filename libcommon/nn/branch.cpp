@@ -52,7 +52,7 @@ void Branch::run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* 
 void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor ahead) const {
   if (!behind_.is_anything()) return run(s, y, x, x, saved, ahead);
   const ArenaScope scope(s.layer);
-  const bool keeps = saved != nullptr && behind_.norm;
+  const bool keeps = saved != nullptr && (behind_.norm || behind_.lambda);
   const Tensor made = y || keeps ? s.kept(keeps ? saved : nullptr, x.shape()) : Tensor();
   run(s, made, {}, x, saved, ahead);
   if (keeps) saved->made = made;
@@ -60,7 +60,12 @@ void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor
   Tensor added = made;
   if (behind_.norm) {
     added = s.scratch(x.shape());
-    behind_.norm->forward(s, added, made, keeps ? &saved->post : nullptr);
+    behind_.norm->forward(s, added, made, saved ? &saved->post : nullptr);
+  }
+  if (behind_.lambda) {
+    added = s.scratch(x.shape());
+    scale_columns(added, made, s.weight(*behind_.lambda), s.stream);
+    s.done(*behind_.lambda);
   }
   if (!y) return;
   if (behind_.multiplier != 1) scale(added, added, behind_.multiplier, s.stream);
@@ -74,6 +79,18 @@ ConstTensor Branch::normed(Step& s, ConstTensor x, const Saved& saved) const {
   const Tensor again = s.gradient(x.shape());
   norm_->forward(s, again, x, nullptr);
   return again;
+}
+
+// dx may be dy.
+void Branch::lambda_backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const {
+  const Param& lambda = *behind_.lambda;
+  if (lambda.trainable) {
+    const Tensor product = s.scratch(dy.shape());
+    multiply(product, dy, x, s.stream);
+    column_sum(s.gradient_of(lambda), product, s.stream);
+  }
+  scale_columns(dx, dy, s.weight(lambda), s.stream);
+  s.done(lambda);
 }
 
 // The gradient of what the module makes.
@@ -90,6 +107,7 @@ Tensor Branch::gradient_behind(Step& s, ConstTensor dy, const Saved& v) const {
   if (behind_.multiplier != 1)
     becomes([&](Tensor to) { scale(to, added, behind_.multiplier, s.stream); });
   if (behind_.norm) behind_.norm->backward(s, made, added, v.made, v.post);
+  if (behind_.lambda) lambda_backward(s, made, added, v.made);
   return made;
 }
 

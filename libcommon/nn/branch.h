@@ -2,6 +2,7 @@
 //   y = x + dropout(f(norm(x)))
 //   y = x + dropout(multiplier post(f(norm(x))))
 //   y = norm(x) + dropout(f(norm(x)))
+//   y = x + lambda dropout(f(norm(x)))                       lambda: [hidden_size]
 //   y = x + drop_path(dropout(f(norm(x))))
 // f is a module, which drops and adds the residual itself where nothing is between.  Either norm
 // may be absent.
@@ -45,7 +46,8 @@ class Branch {
     // How often a sequence passes the module over while the model learns; else what the module
     // makes is divided by 1 - drop_path (Huang et al.: arXiv:1603.09382).
     double drop_path = 0;
-    bool is_anything() const { return norm || multiplier != 1 || drop_path > 0; }
+    const Param* lambda = nullptr;  // where it has one, there is no norm
+    bool is_anything() const { return norm || lambda || multiplier != 1 || drop_path > 0; }
   };
   Branch(std::optional<Norm> norm, Module module, bool recompute_norm = false)
       : Branch(norm, std::move(module), recompute_norm, Behind{}) {}
@@ -66,6 +68,7 @@ class Branch {
   void drop_path(Step& s, Tensor y, ConstTensor x) const;
   void run(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
            ConstTensor ahead) const;
+  void lambda_backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const;
   Tensor gradient_behind(Step& s, ConstTensor dy, const Saved& saved) const;
 
   std::optional<Norm> norm_;

@@ -287,6 +287,7 @@ void row_squares(Tensor squares, ConstTensor x, Stream& stream);
 void row_factors(Tensor factor, ConstTensor m, ConstTensor squares, const RowBlock& block,
                  Stream& stream);
 void scale_rows(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
+void scale_columns(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
 void multiply(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
 void add_over_norms(Tensor dm, ConstTensor total, ConstTensor squares, const RowBlock& block,
                     Stream& stream);

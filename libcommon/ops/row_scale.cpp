@@ -42,6 +42,18 @@ void scale_rows(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream) {
       });
 }
 
+void scale_columns(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream) {
+  const std::int64_t rows = row_count(x), cols = columns(x);
+  check_shape("scale_columns", "y", y, x.shape());
+  check_shape("scale_columns", "factor", factor, {cols});
+  dispatch(
+      Family::elementwise, x, moves(y, x), stream,
+      [&]<class T>() { cpu::scale_columns(y.as<T>(), x.as<T>(), factor.as<T>(), rows, cols); },
+      [&]<class T>() {
+        cuda::scale_columns(y.as<T>(), x.as<T>(), factor.as<T>(), rows, cols, stream.handle());
+      });
+}
+
 void multiply(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("multiply", "a", a, y.shape());
   check_shape("multiply", "b", b, y.shape());

@@ -95,16 +95,19 @@ TEST_P(ImageFolders, MakeWhatTransformersDoes) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 12);
+  EXPECT_EQ(compared, GetParam() == std::string_view("vit") ? 12 : 24);
 }
 
 class ImageFolder : public Convert, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, ImageFolder, testing::Values("vit", "vit-hidden", "clip", "siglip"),
+INSTANTIATE_TEST_SUITE_P(Of, ImageFolder,
+                         testing::Values("vit", "vit-hidden", "clip", "siglip", "internvit",
+                                         "internvit-rms"),
                          [](const auto& param) {
                            const std::string_view name = param.param;
-                           return name == "vit"          ? std::string("Classes")
-                                  : name == "vit-hidden" ? std::string("Hidden")
-                                                         : std::string(name);
+                           return name == "vit"             ? std::string("Classes")
+                                  : name == "vit-hidden"    ? std::string("Hidden")
+                                  : name == "internvit-rms" ? std::string("InternVitRms")
+                                                            : std::string(name);
                          });
 
 // By way of Megatron's formats, with the settings and all tensors but those that are passed over.
@@ -213,6 +216,27 @@ TEST_F(HostileImageFolder, IsRefusedByName) {
             in_settings + "--pixel-std 0,0.26,0.28: 0 divides nothing");
   fs::remove(scratch_.path("hf/" + images));
   EXPECT_EQ(refusal(), "66 preprocessor_config.json: cannot open: No such file or directory");
+}
+
+TEST_F(HostileImageFolder, OfAnInternVitIsRefusedByName) {
+  fs::remove_all(scratch_.path("hf"));
+  fs::copy(kModels + "internvit-rms", scratch_.path("hf"));
+  const std::string settings = "config.json", in_settings = "65 config.json: ";
+  EXPECT_EQ(changed(settings, "rms_norm", "layer_norm"),
+            in_settings +
+                "\"use_qk_norm\" is true, expected a \"norm_type\" of rms_norm and a "
+                "\"layer_norm_eps\" of 1e-06 with it");
+  EXPECT_EQ(changed(settings, "rms_norm", "batch_norm"),
+            in_settings + "\"norm_type\" is \"batch_norm\", expected \"layer_norm\"");
+  EXPECT_EQ(changed(settings, "\"projection_dropout\": 0.0", "\"projection_dropout\": 0.5"),
+            in_settings + "\"projection_dropout\" is not 0, which is not supported");
+  EXPECT_EQ(changed(settings, "\"use_mean_pooling\": true", "\"use_mean_pooling\": false"),
+            in_settings + "\"use_mean_pooling\" is false, which is not supported");
+  EXPECT_EQ(
+      changed(settings, "\"patch_size\": [\n    3,\n    3", "\"patch_size\": [\n    3,\n    4"),
+      in_settings + "\"patch_size\": expected a square");
+  EXPECT_EQ(changed(kImageProcessor, "\"crop_to_patches\": false", "\"crop_to_patches\": true"),
+            "65 preprocessor_config.json: \"crop_to_patches\" is true, which is not supported");
 }
 
 // Megatron's tokens of classes, and its head.

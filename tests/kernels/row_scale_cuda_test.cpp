@@ -38,6 +38,10 @@ TYPED_TEST(RowScaleCuda, AgreesWithTheCpu) {
     cuda::scale_rows(y.data(), x.data(), factor.data(), rows, c.cols, nullptr);
     cpu::scale_rows(y_expected.data(), x.host.data(), expected_factor.data(), rows, c.cols);
     EXPECT_TRUE(near(y, y_expected));
+    const Input<T> of_columns(c.cols, 1, 0, 1, 3);
+    cuda::scale_columns(y.data(), x.data(), of_columns.data(), rows, c.cols, nullptr);
+    cpu::scale_columns(y_expected.data(), x.host.data(), of_columns.host.data(), rows, c.cols);
+    EXPECT_TRUE(near(y, y_expected));
     cuda::multiply(y.data(), x.data(), x.data(), rows * c.cols, nullptr);
     cpu::multiply(y_expected.data(), x.host.data(), x.host.data(), rows * c.cols);
     EXPECT_TRUE(near(y, y_expected));

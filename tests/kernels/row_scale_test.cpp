@@ -22,6 +22,8 @@ TEST(RowScale, GivesRowsTheirLengths) {
   EXPECT_EQ(dm, std::vector<double>{4});
   cpu::multiply(y.data(), y.data(), x.data(), 4);
   EXPECT_EQ(y, (std::vector<double>{9, 16, 50, 288}));
+  cpu::scale_columns(y.data(), x.data(), factor.data(), 2, 2);
+  EXPECT_EQ(y, (std::vector<double>{3, 8, 5, 24}));
 }
 
 }  // namespace

@@ -419,6 +419,18 @@ Branch branch_behind(ParamTable& table, bool norm_before, bool norm_behind, doub
   return {before, module, recompute, behind};
 }
 
+// Each channel of what it makes is multiplied by a number of its own.
+Branch branch_of_lambdas(ParamTable& table, double dropout, bool recompute, double drop_path) {
+  const Norm before = norm(table, "norm", NormKind::layer);
+  const Mlp module = mlp(table, Activation::gelu_erf, true, dropout, recompute);
+  const Param& lambda = table.add({.place = {.param = "ls2"}, .shape = {kHidden}});
+  return {
+      before,
+      module,
+      recompute,
+      {.purpose = Purpose::hidden_dropout2, .layer = 3, .drop_path = drop_path, .lambda = &lambda}};
+}
+
 ParallelBlock parallel_block(ParamTable& table, const AttentionForm& f) {
   const SelfAttention attended = attention(table, f);
   return {attended, mlp(table, Activation::swiglu, false, f.dropout, f.recompute)};
@@ -579,6 +591,13 @@ NamedSubject of_branch_behind(const std::string& name, bool before, bool behind,
                               bool recompute, double drop_path = 0) {
   return plain<Branch>(name, kHidden, kHidden, [=](ParamTable& table) {
     return branch_behind(table, before, behind, dropout, recompute, drop_path);
+  });
+}
+
+NamedSubject of_branch_of_lambdas(const std::string& name, double dropout, bool recompute,
+                                  double drop_path) {
+  return plain<Branch>(name, kHidden, kHidden, [=](ParamTable& table) {
+    return branch_of_lambdas(table, dropout, recompute, drop_path);
   });
 }
 
@@ -755,6 +774,8 @@ std::vector<NamedSubject> all_subjects() {
       of_branch_behind("recomputed_branch_with_a_norm_behind", true, true, 0, true),
       of_branch_behind("branch_with_a_norm_behind_and_path_dropout", true, true, 0.3, false, 0.25),
       of_branch_behind("recomputed_branch_with_path_dropout", true, false, 0.3, true, 0.25),
+      of_branch_of_lambdas("branch_of_lambdas", 0, false, 0),
+      of_branch_of_lambdas("recomputed_branch_of_lambdas_and_dropout", 0.3, true, 0.25),
       {"parallel_block",
        [=] {
          return std::make_unique<WithResidual<ParallelBlock>>(

@@ -28,6 +28,7 @@ void read_granite_hybrid(const ConfigJson& json, HuggingFaceConfig& config);
 void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
 void read_vit(const ConfigJson& json, HuggingFaceConfig& config);
 void read_tower(const ConfigJson& json, HuggingFaceConfig& config);
+void read_internvit(const ConfigJson& json, HuggingFaceConfig& config);
 void read_llava(const ConfigJson& json, HuggingFaceConfig& config);
 
 void write_gpt2(JsonWriter& json, const ModelConfig& model);
@@ -39,6 +40,7 @@ void write_granite_hybrid(JsonWriter& json, const ModelConfig& model);
 void write_t5(JsonWriter& json, const ModelConfig& model);
 void write_vit(JsonWriter& json, const ModelConfig& model);
 void write_tower(JsonWriter& json, const ModelConfig& model);
+void write_internvit(JsonWriter& json, const ModelConfig& model);
 void write_llava(JsonWriter& json, const ModelConfig& model);  // but for its parts
 
 struct ConfigFamily {
@@ -57,6 +59,7 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"vit", "ViTForImageClassification", read_vit, write_vit},
     {"clip_vision_model", "CLIPVisionModel", read_tower, write_tower},
     {"siglip_vision_model", "SiglipVisionModel", read_tower, write_tower},
+    {"internvl_vision", "InternVLVisionModel", read_internvit, write_internvit},
     {"llava", "LlavaForConditionalGeneration", read_llava, write_llava}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 

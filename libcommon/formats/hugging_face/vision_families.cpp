@@ -19,18 +19,18 @@ namespace mt {
 // --- config.json of a ViT -----------------------------------------------------------------------
 
 // A number, or two of rows and columns.
-static std::pair<std::int64_t, std::int64_t> size_of_image(const ConfigJson& json) {
-  constexpr const char* kName = "image_size";
-  if (!json.has(kName)) return {224, 224};
+static std::pair<std::int64_t, std::int64_t> size_of(const char* name, const ConfigJson& json,
+                                                     std::int64_t usual) {
+  if (!json.has(name)) return {usual, usual};
   simdjson::dom::array sides;
-  if (json.member(kName).get(sides)) {
-    const std::int64_t side = json.count_or(kName, 224);
+  if (json.member(name).get(sides)) {
+    const std::int64_t side = json.count_or(name, usual);
     return {side, side};
   }
   std::int64_t rows = 0, columns = 0;
   if (sides.size() != 2 || sides.at(0).get(rows) || sides.at(1).get(columns) || rows < 1 ||
       columns < 1 || rows > kMostSize || columns > kMostSize)
-    json.refuse(json_quoted(kName), ": expected a number, or two of rows and columns");
+    json.refuse(json_quoted(name), ": expected a number, or two of rows and columns");
   return {rows, columns};
 }
 
@@ -48,7 +48,7 @@ void read_vit(const ConfigJson& json, HuggingFaceConfig& config) {
   const std::string_view activation = json.text_or("hidden_act", "gelu");
   c.bias_gelu_fusion = is_tanh_gelu(activation);
   if (!c.bias_gelu_fusion && !is_erf_gelu(activation)) json.expect_text("hidden_act", "gelu");
-  std::tie(c.img_h, c.img_w) = size_of_image(json);
+  std::tie(c.img_h, c.img_w) = size_of("image_size", json, 224);
   c.patch_dim = json.count_or("patch_size", 16);
   json.expect_number("num_channels", 3);
   json.expect_flag("qkv_bias", true);
@@ -81,6 +81,46 @@ void read_tower(const ConfigJson& json, HuggingFaceConfig& config) {
   json.expect_number("num_channels", 3);
   c.class_token_len = clip ? 1 : 0;
   c.vision_use_head = !clip && json.flag_or("vision_use_head", true);
+  c.max_position_embeddings = c.image_tokens();
+}
+
+// transformers norms queries and keys with an epsilon of its own, and always by RMSNorm.
+void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
+  constexpr double kEpsilon = 1e-6;
+  ModelConfig& c = config.model;
+  c.family = ModelFamily::vit;
+  c.vision_model_type = "internvit";
+  c.num_layers = json.size_or("num_hidden_layers", 24);
+  c.hidden_size = json.size_or("hidden_size", 1024);
+  c.num_attention_heads = json.size_or("num_attention_heads", 16);
+  c.ffn_hidden_size = json.size_or("intermediate_size", 4096);
+  c.norm_epsilon = json.real_or("layer_norm_eps", kEpsilon);
+  c.attention_dropout = json.real_or("attention_dropout", 0);
+  c.hidden_dropout = 0;
+  c.add_qkv_bias = json.flag_or("attention_bias", false);
+  const std::string_view norm = json.text_or("norm_type", "layer_norm");
+  if (norm != "rms_norm") json.expect_text("norm_type", "layer_norm");
+  c.normalization = norm == "rms_norm" ? "RMSNorm" : "LayerNorm";
+  c.qk_layernorm = c.qk_layernorm_whole = json.flag_or("use_qk_norm", false);
+  if (c.qk_layernorm && (c.normalization != "RMSNorm" || c.norm_epsilon != kEpsilon))
+    json.refuse(
+        "\"use_qk_norm\" is true, expected a \"norm_type\" of rms_norm and a "
+        "\"layer_norm_eps\" of 1e-06 with it");
+  const std::string_view activation = json.text_or("hidden_act", "gelu");
+  c.bias_gelu_fusion = is_tanh_gelu(activation);
+  if (!c.bias_gelu_fusion && !is_erf_gelu(activation)) json.expect_text("hidden_act", "gelu");
+  for (const char* const dropout : {"hidden_dropout_prob", "projection_dropout"})
+    if (json.real_or(dropout, 0) != 0)
+      json.refuse(json_quoted(dropout), " is not 0, which is not supported");
+  std::tie(c.img_h, c.img_w) = size_of("image_size", json, 448);
+  const auto [rows, columns] = size_of("patch_size", json, 14);
+  if (rows != columns) json.refuse("\"patch_size\": expected a square");
+  c.patch_dim = rows;
+  json.expect_number("num_channels", 3);
+  json.expect_flag("use_mask_token", false);
+  json.expect_flag("use_absolute_position_embeddings", true);
+  json.expect_flag("use_mean_pooling", true);
+  c.class_token_len = 1;
   c.max_position_embeddings = c.image_tokens();
 }
 
@@ -145,6 +185,18 @@ void write_tower(JsonWriter& json, const ModelConfig& c) {
   if (!c.is_clip()) json.member("vision_use_head", c.vision_use_head);
 }
 
+void write_internvit(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads).member("intermediate_size", c.ffn());
+  json.member("layer_norm_eps", c.norm_epsilon).member("attention_dropout", c.attention_dropout);
+  json.member("attention_bias", c.add_qkv_bias).member("use_qk_norm", c.qk_layernorm);
+  json.member("norm_type", c.normalization == "RMSNorm" ? "rms_norm" : "layer_norm");
+  json.member("hidden_act", c.activation() == Activation::gelu_tanh ? "gelu_pytorch_tanh" : "gelu");
+  for (const auto& [name, side] : {std::pair("image_size", c.img_h), {"patch_size", c.patch_dim}})
+    json.key(name).begin_array().value(side).value(side).end_array();
+  json.member("num_channels", c.num_channels).member("use_mean_pooling", true);
+}
+
 void write_llava(JsonWriter& json, const ModelConfig& c) {
   json.member("image_token_index", c.image_token_index);
   json.member("image_seq_length", c.image_tokens() - c.first_feature());
@@ -155,10 +207,20 @@ void write_llava(JsonWriter& json, const ModelConfig& c) {
 }
 
 std::string_view vit_type(const ModelConfig& c) {
-  return !c.is_tower() ? "vit" : c.is_clip() ? "clip_vision_model" : "siglip_vision_model";
+  return !c.is_tower()      ? "vit"
+         : c.is_internvit() ? "internvl_vision"
+         : c.is_clip()      ? "clip_vision_model"
+                            : "siglip_vision_model";
 }
 
 // --- Which models have one ----------------------------------------------------------------------
+
+static void check_internvit(const ModelConfig& c) {
+  if (c.quick_gelu) refuse_setting("an InternViT with --quick-gelu");
+  if (c.apply_layernorm_1p) refuse_setting("an InternViT with --apply-layernorm-1p");
+  if (c.qk_layernorm && (!c.qk_layernorm_whole || c.normalization != "RMSNorm"))
+    refuse_setting("an InternViT with --qk-layernorm but of whole queries and keys by RMSNorm");
+}
 
 void check_vit(const ModelConfig& c) {
   if (c.is_tower()) {
@@ -173,7 +235,9 @@ void check_vit(const ModelConfig& c) {
   if (c.activation() != Activation::gelu_tanh && c.activation() != Activation::gelu_erf &&
       !(c.quick_gelu && c.is_tower()))
     refuse_setting("a ViT without GeLU");
-  if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+  if (c.is_internvit())
+    check_internvit(c);
+  else if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
     refuse_setting("a ViT with norms that are not LayerNorm");
   if (c.kv_heads() != c.num_attention_heads ||
       c.head_dim() * c.num_attention_heads != c.hidden_size)
@@ -236,12 +300,17 @@ constexpr ProcessorKind kProcessors[] = {
     {"ViTImageProcessor", kBilinear, false, kHalves, kHalves},
     {"CLIPImageProcessor", kBicubic, true, kClipMean, kClipStd},
     {"SiglipImageProcessor", kBicubic, false, kHalves, kHalves},
+    {"GotOcr2ImageProcessor", kBicubic, false, kClipMean, kClipStd},
     {"LlavaImageProcessor", kBicubic, true, kClipMean, kClipStd}};
+
+static const ProcessorKind& usual_kind(const ModelConfig& c) {
+  return kProcessors[!c.is_tower() ? 0 : c.is_clip() ? 1 : c.is_internvit() ? 3 : 2];
+}
 
 // Under any of the names that generations of transformers gave it; that of the model's kind where
 // none is said.
 static const ProcessorKind& kind_of(const JsonObject& json, const ModelConfig& c) {
-  const ProcessorKind& usual = kProcessors[c.is_clip() ? 1 : c.is_tower() ? 2 : 0];
+  const ProcessorKind& usual = usual_kind(c);
   for (const char* const member : {"image_processor_type", "feature_extractor_type"}) {
     if (!json.has(member)) continue;
     const std::string_view given = json.text(member);
@@ -311,7 +380,7 @@ static void read_processor(const JsonObject& json, ModelConfig& c) {
   const ProcessorKind& kind = kind_of(json, c);
   if (json.has("crop_pct")) json.refuse("\"crop_pct\" is not supported");
   for (const char* const more :
-       {"do_flip_channel_order", "do_grayscale", "rescale_offset", "do_pad"})
+       {"do_flip_channel_order", "do_grayscale", "rescale_offset", "do_pad", "crop_to_patches"})
     expect(json, more, false);
   expect(json, "do_resize", true);
   expect(json, "do_rescale", true);
@@ -348,10 +417,7 @@ void read_image_processor(const std::string& folder, ModelConfig& c) {
 }
 
 static void write_processor(JsonWriter& json, const ModelConfig& c) {
-  json.begin_object().member("image_processor_type", kProcessors[c.is_clip()    ? 1
-                                                                 : c.is_tower() ? 2
-                                                                                : 0]
-                                                         .name);
+  json.begin_object().member("image_processor_type", usual_kind(c).name);
   json.member("do_resize", true).key("size").begin_object();
   if (c.image_short_side > 0)
     json.member("shortest_edge", c.image_short_side).end_object();

@@ -253,6 +253,19 @@ constexpr ModuleName kTower[] = {
     {"mlp.linear_fc2", "mlp.fc2"},
 };
 
+constexpr ModuleName kInternVit[] = {
+    {"input_layernorm", "layernorm_before"},
+    {"self_attention.linear_qkv", "attention.q_proj", queries},
+    {"self_attention.linear_qkv", "attention.k_proj", keys},
+    {"self_attention.linear_qkv", "attention.v_proj", values},
+    {"self_attention.q_layernorm", "attention.q_norm"},
+    {"self_attention.k_layernorm", "attention.k_norm"},
+    {"self_attention.linear_proj", "attention.projection_layer"},
+    {"pre_mlp_layernorm", "layernorm_after"},
+    {"mlp.linear_fc1", "mlp.fc1", ungated},
+    {"mlp.linear_fc2", "mlp.fc2"},
+};
+
 // What names of a layer's rows begin with; nothing for a row outside of layers.
 std::string layer_prefix(const RowPlace& place, const char* layers) {
   return place.layer ? concat(layers, *place.layer, ".") : std::string();
@@ -395,7 +408,7 @@ Names vit_names(const ModelConfig& c, const Param& row) {
   const RowPlace& place = row.place;
   const std::string model = c.has_task_head() ? "vit." : "", embeddings = model + "embeddings.";
   const std::int64_t h = c.hidden_size;
-  if (c.is_tower()) return tower_names(c, row);
+  if (c.is_tower() && !c.is_internvit()) return tower_names(c, row);
   if (place.stack == kImageClassifier) return {{concat(kImageClassifier, ".", place.param)}};
   if (place.module == "class_tokens")
     return {{embeddings + "cls_token", {reshape({1, row.shape[0], h})}}};
@@ -405,8 +418,11 @@ Names vit_names(const ModelConfig& c, const Param& row) {
     return {{embeddings + "patch_embeddings.projection.weight", patch_transform(c)}};
   if (place.module == "patch_embeddings")
     return {{embeddings + "patch_embeddings.projection.bias"}};
-  return names_in(kVit, c, row,
-                  place.layer ? concat(model, "encoder.layer.", *place.layer, ".") : model);
+  const std::string layer =
+      place.layer ? concat(model, "encoder.layer.", *place.layer, ".") : model;
+  if (place.param == "ls1" || place.param == "ls2")
+    return {{concat(layer, "lambda_", place.param == "ls1" ? 1 : 2)}};
+  return c.is_internvit() ? names_in(kInternVit, c, row, layer) : names_in(kVit, c, row, layer);
 }
 
 Names names_of(const ModelConfig& c, const Param& row);

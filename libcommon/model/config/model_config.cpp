@@ -179,9 +179,9 @@ void check_tower(const ModelConfig& c) {
     if (c.class_token_len < 1) fail(Exit::bad_config, "--class-token-len 0: a ViT has at least 1");
     return;
   }
-  if (c.class_token_len != (c.is_clip() ? 1 : 0))
-    fail(Exit::bad_config, "--class-token-len ", c.class_token_len, ": a ", c.vision_model_type,
-         " has ", c.is_clip() ? 1 : 0);
+  if (c.class_token_len != c.tower_class_tokens())
+    fail(Exit::bad_config, "--class-token-len ", c.class_token_len, ": ",
+         c.is_internvit() ? "an " : "a ", c.vision_model_type, " has ", c.tower_class_tokens());
   if (c.vision_head != "none" || c.inpaints())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
          ": has no head, and learns nothing by itself");
@@ -237,7 +237,7 @@ void complete_vit(ModelConfig& c) {
 
 // Its tower and its language model are complete by themselves.
 void complete_llava(const ModelConfig& c, int tensor_ranks) {
-  if (!c.is_tower())
+  if (!c.is_tower() || c.is_internvit())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
          ": a LLaVA's tower is clip or siglip");
   if (!c.has_rope())
@@ -391,6 +391,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
   bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
                              : family == ModelFamily::mamba ? &Setting::with_mamba
+                             : is_internvit()               ? &Setting::with_towers
                                                             : nullptr;
   if (const char* const flag = later_setting(but); flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");

@@ -133,7 +133,7 @@ struct ModelConfig : Sizes,
   std::int64_t embedding_width() const {
     return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }
-  bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
+  bool has_qkv_bias() const { return (add_bias_linear && !is_internvit()) || add_qkv_bias; }
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else

@@ -44,6 +44,7 @@ struct Setting {
   bool later = false;         // neither GPT-2, Llama nor Qwen has it, nor any family but a GPT
   bool with_experts = false;  // of a later one: but for models of experts
   bool with_mamba = false;    // of a later one: but for hybrids
+  bool with_towers = false;   // of a later one: but for towers
   bool latent = false;        // of latent attention
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
@@ -78,6 +79,12 @@ inline Setting with_experts(Setting setting) {
 // Makes it one that hybrids may have, too.
 inline Setting with_mamba(Setting setting) {
   setting.with_mamba = true;
+  return setting;
+}
+
+// Makes it one that towers may have, too.
+inline Setting with_towers(Setting setting) {
+  setting.with_towers = true;
   return setting;
 }
 
@@ -205,8 +212,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.num_channels, stored("--num-channels", kModel, count_to(3)));
     visit(c.patch_dim, stored("--patch-dim", kModel, count_to(kWide)));
     visit(c.class_token_len, rare(stored("--class-token-len", kModel, part_to(kMany))));
-    visit(c.vision_model_type,
-          rare(stored("--vision-model-type", kModel, choice({"vit", "clip", "siglip"}))));
+    visit(c.vision_model_type, rare(stored("--vision-model-type", kModel,
+                                           choice({"vit", "clip", "siglip", "internvit"}))));
     visit(c.vision_use_head, rare(stored("--vision-use-head", kModel)));
     visit(c.pixel_mean, rare(stored("--pixel-mean", kReach)));
     visit(c.pixel_std, rare(stored("--pixel-std", kReach)));
@@ -368,9 +375,9 @@ void visit_settings(Config& c, const Visit& visit) {
                          "norms of each query and key head, before the rotation; with "
                          "--multi-latent-attention of the latents"});
   visit(c.qk_layernorm_whole,
-        with_experts(
+        with_towers(with_experts(
             later({"--qk-layernorm-whole", layers, kModel,
-                   "these norms are of all query and of all key heads of a token together"})));
+                   "these norms are of all query and of all key heads of a token together"}))));
   visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
                             any_value(), "norm_bias"}));
   visit(c.pre_layernorm,

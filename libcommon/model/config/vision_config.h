@@ -23,7 +23,9 @@ struct VisionConfig {
   // no head, and the model makes hidden states.
   std::string vision_head = "mlp";
   // clip: a norm behind the embedding of patches, which has no bias, and none behind the layers;
-  // siglip: no token of classes.  Towers of these kinds make hidden states.
+  // siglip: no token of classes;  internvit: none behind the layers, what each branch adds is
+  // multiplied by a number for each channel that is learnt, and queries, keys and values have no
+  // bias unless --add-qkv-bias says so.  Towers of these kinds make hidden states.
   std::string vision_model_type = "vit";
   bool vision_use_head = false;  // a siglip carries transformers' pooling head, which nothing reads
   // A model that tells classes reads red, green and blue, from 0 to 1, less pixel_mean and divided
@@ -49,6 +51,9 @@ struct VisionConfig {
   bool inpaints() const { return vision_pretraining_type == "inpaint"; }
   bool is_tower() const { return vision_model_type != "vit"; }
   bool is_clip() const { return vision_model_type == "clip"; }
+  bool is_internvit() const { return vision_model_type == "internvit"; }
+  bool ends_in_norm() const { return !is_internvit(); }  // there is one behind the layers
+  std::int64_t tower_class_tokens() const { return vision_model_type == "siglip" ? 0 : 1; }
   std::int64_t class_tokens() const { return inpaints() ? 0 : class_token_len; }
   std::int64_t image_tokens() const { return class_tokens() + patches(); }
 };

@@ -26,7 +26,7 @@ void Vit::add_rows(ParamTable& table, const StageRanges& ranges, const TensorPar
     chunks_.push_back({range, make_stack(rows, range, {})});
     if (range.last)
       head_rows_ = make_unit(table, [&] {
-        final_norm_ = make_final_norm(rows, "decoder");
+        if (config_->ends_in_norm()) final_norm_ = make_final_norm(rows, "decoder");
         if (config_->has_task_head()) head_ = make_image_head(rows);
         if (config_->vision_use_head) declare_pooling_head(rows);
       });
@@ -55,7 +55,7 @@ void Vit::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     out.hidden() = x;
     return;
   }
-  if (config_->is_clip()) {
+  if (config_->is_clip() || !final_norm_) {
     if (ends.hidden) copy(ends.hidden, x, s.stream);
     return;
   }

@@ -60,6 +60,12 @@ Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout
   if (config.is_dino() && layers > 1)
     behind.drop_path =
         config.dino_drop_path * static_cast<double>(layer) / static_cast<double>(layers - 1);
+  if (config.is_internvit()) {
+    Param lambda = norm_row(place("", dropout == Purpose::hidden_dropout1 ? "ls1" : "ls2"));
+    lambda.init = {Initializer::Kind::constant, 0.1};
+    lambda.layers = stacked ? layers : 0;
+    behind.lambda = &table.add(std::move(lambda));
+  }
   if (!config.post_layernorm) return behind;
   behind.norm = make_branch_norm(module + ".post_layernorm", "weight");
   behind.dropout = config.hidden_dropout;
