@@ -10,7 +10,7 @@
 # Exit codes: 64 usage; 73 DIR holds other files; else the code of the command that failed.
 set -Eeuo pipefail  # -E: the trap that names the failing step holds in functions too
 
-train_iters=3000  # decides how long training takes, and how often the last word is right
+train_iters=1500  # decides how long training takes, and how often the last word is right
 warmup_iters=50   # of them with a rising learning rate
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -98,11 +98,12 @@ step 'Text to token files, stories_text_document.bin and .idx, with a manifest b
 step 'A look inside: the first two documents, decoded by the tokenizer that the manifest names.' \
   'mt-preprocess cat stories_text_document --text --head 2'
 
-step 'Train a GPT of four layers, a minute or two; the flags are those of Megatron-LM.' \
+step 'Train a Llama of four layers, a minute or less; the flags are those of Megatron-LM.' \
   "mt-pretrain --num-layers 4 --hidden-size 128 --num-attention-heads 4 \\
-    --seq-length 64 --max-position-embeddings 64 \\
+    --seq-length 64 --max-position-embeddings 64 --position-embedding-type rope \\
+    --normalization RMSNorm --swiglu --disable-bias-linear --init-method-std 0.06 \\
     --micro-batch-size 12 --global-batch-size 12 --train-iters $train_iters \\
-    --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters $warmup_iters \\
+    --lr 5e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters $warmup_iters \\
     --adam-beta2 0.95 --hidden-dropout 0 --attention-dropout 0 \\
     --data-path stories_text_document --split 90,5,5 --save ckpt"
 

@@ -37,9 +37,9 @@ make-stories --documents 20 --seed 2 --held-out > heldout.jsonl
     --vocab-file tok/vocab.json --merge-file tok/merges.txt --append-eod
   small=(--hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --micro-batch-size 12
          --train-iters 20 --lr 3e-3 --data-path stories_text_document --split 90,5,5)
-  mt-pretrain --num-layers 4 "${small[@]}" --save ckpt
-  mt-pretrain --num-layers 1 "${small[@]}" --position-embedding-type rope --normalization RMSNorm --swiglu \
-    --disable-bias-linear --untie-embeddings-and-output-weights --save Llama
+  llama=(--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear)
+  mt-pretrain --num-layers 4 "${small[@]}" "${llama[@]}" --save ckpt
+  mt-pretrain --num-layers 1 "${small[@]}" "${llama[@]}" --untie-embeddings-and-output-weights --save Llama
   mt-pretrain --num-layers 4 "${small[@]}" --print-config > run.yaml
 } > made 2>&1 || { cat made; exit 1; }
 
