@@ -36,8 +36,9 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       most_pages_(std::max(options.cache_tokens > 0 ? pages_of(options.cache_tokens)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
+      guesses_(options.guesses),
       has_states_(
-          std::ranges::any_of(cache_of(model.config(), {.slots = 1}),
+          std::ranges::any_of(cache_of(model.config(), {.slots = 1, .further = guesses_}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
       rows_(std::min(std::max(keeps_tokens_apart() ? options.rows : 0, options.sequences),
                      kTogether)),
@@ -64,9 +65,11 @@ std::int64_t CachedPass::max_tokens() const {
 bool CachedPass::has_encoder() const { return pass_.model().config().encoder_num_layers > 0; }
 
 std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
-  return cache_of(
-      pass_.model().config(),
-      {.pages = pages, .page_tokens = page_tokens_, .slots = room_.slots, .memory = room_.read});
+  return cache_of(pass_.model().config(), {.pages = pages,
+                                           .page_tokens = page_tokens_,
+                                           .slots = room_.slots,
+                                           .memory = room_.read,
+                                           .further = guesses_});
 }
 
 // What the layer has of pages, and of so many sequences, goes to the new one.
@@ -79,6 +82,7 @@ void CachedPass::copy_layer(const KvCache::Layer& to, const KvCache::Layer& from
   first(to.keys, from.keys);
   first(to.values, from.values);
   first(to.latents, from.latents);
+  first(to.before, from.before);
   first(to.convolved, from.convolved);
   first(to.states, from.states);
   for (std::int64_t slot = 0; slot < slots; ++slot) {
@@ -145,6 +149,9 @@ void CachedPass::reserve_pass() {
     const Tensor logits = pass.logits(all);
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
+    if (!guesses_) return;
+    pass.input({.sequences = asked_, .rows = asked_, .pages = pages});
+    pass.on_host(pass.guesses(all, 1));
   });
 }
 
@@ -420,6 +427,23 @@ ConstTensor CachedPass::next_logits(std::span<const std::int64_t> sequences,
   make_room(sequences, 1);
   const PassInput in = put(sequences, ids, asked);
   return pass_.on_host(pass_.logits(past(sequences, in.size)));
+}
+
+std::vector<std::int32_t> CachedPass::guess(std::span<const std::int64_t> sequences,
+                                            std::span<const std::int32_t> ids,
+                                            std::int64_t further) {
+  assert(guesses_ && sequences.size() == ids.size() && std::ssize(ids) <= asked_);
+  make_room(sequences, further);
+  for (const std::int64_t i : sequences) at(i).length += further - 1;
+  const PassInput in = put(sequences, ids, last_of(std::ssize(sequences), 1));
+  const CachedPast seen = past(sequences, in.size);
+  for (const std::int64_t i : sequences) at(i).length -= further;
+  const std::vector<Choice> likeliest(sequences.size(), {.rule = {.temperature = 0}, .place = {}});
+  std::memcpy(in.choices.data(), likeliest.data(), in.choices.bytes());
+  const auto tokens = pass_.on_host(pass_.guesses(seen, further)).span<std::int32_t>();
+  if (std::ranges::find(tokens, -1) != tokens.end())
+    fail(Exit::bad_data, "the logits of a further token are not numbers");
+  return {tokens.begin(), tokens.end()};
 }
 
 std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64_t> sequences,

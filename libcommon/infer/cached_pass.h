@@ -42,6 +42,7 @@ class CachedPass {
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
+    bool guesses = false;           // guess() may be called
   };
   CachedPass(const Model& model, const Options& options);
   ~CachedPass();
@@ -108,6 +109,12 @@ class CachedPass {
   std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
                                             std::span<const std::int32_t> ids,
                                             std::span<const Choice> choices);
+  // What the model's layers that predict further tokens say, by the likeliest, behind a token of
+  // each of some sequences that it has not seen yet, and has not seen then either: the further-th,
+  // from 1, behind the further-th token that is not seen.  Those before it have been asked of by
+  // the shallower layers.  Each sequence has seen a token, and has pages for `further` more.
+  std::vector<std::int32_t> guess(std::span<const std::int64_t> sequences,
+                                  std::span<const std::int32_t> ids, std::int64_t further);
 
  private:
   struct Sequence {
@@ -156,6 +163,7 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
+  bool guesses_;
   bool has_states_;            // which pass on from token to token
   std::int64_t rows_, asked_;  // of a step
   bool all_at_once_;           // the cache has all pages from the beginning

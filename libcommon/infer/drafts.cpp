@@ -124,7 +124,53 @@ class ModelDrafts : public Drafts {
   std::vector<Seen> seen_;  // by the sequences
 };
 
+// --- What the model's own further layers say ----------------------------------------------------
+
+class FurtherDrafts : public Drafts {
+ public:
+  FurtherDrafts(CachedPass& pass, std::int64_t layers) : pass_(pass), layers_(layers) {}
+
+  std::vector<Ids> guess(std::span<const Text> texts) override {
+    std::vector<Ids> guesses(texts.size());
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      if (const std::int64_t seen = pass_.length(texts[i].sequence);
+          seen > 0 && seen + 1 == std::ssize(texts[i].ids))
+        left.push_back(i);
+    for (std::int64_t layer = 1; layer <= layers_; ++layer) {
+      std::erase_if(left, [&](std::size_t i) { return texts[i].most < layer; });
+      for (std::size_t first = 0; first < left.size(); first += kTogether)
+        next(texts, std::span(left).subspan(first, std::min(kTogether, left.size() - first)), layer,
+             guesses);
+    }
+    return guesses;
+  }
+
+ private:
+  static constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
+
+  // A token more of some of the texts.
+  void next(std::span<const Text> texts, std::span<const std::size_t> which, std::int64_t layer,
+            std::vector<Ids>& guesses) {
+    std::vector<std::int64_t> sequences;
+    Ids last;
+    for (const std::size_t i : which) {
+      sequences.push_back(texts[i].sequence);
+      last.push_back(guesses[i].empty() ? texts[i].ids.back() : guesses[i].back());
+    }
+    const Ids said = pass_.guess(sequences, last, layer);
+    for (std::size_t k = 0; k < which.size(); ++k) guesses[which[k]].push_back(said[k]);
+  }
+
+  CachedPass& pass_;
+  std::int64_t layers_;
+};
+
 }  // namespace
+
+std::unique_ptr<Drafts> further_drafts(CachedPass& pass, std::int64_t layers) {
+  return std::make_unique<FurtherDrafts>(pass, layers);
+}
 
 std::unique_ptr<Drafts> ngram_drafts() { return std::make_unique<NgramDrafts>(); }
 

@@ -35,4 +35,9 @@ std::unique_ptr<Drafts> ngram_drafts();
 // Exit::bad_config, of --draft-load, for a model with an encoder, or whose layers pass states on.
 std::unique_ptr<Drafts> model_drafts(const Model& model, const CachedPass::Options& options);
 
+// What the model's own layers that predict further tokens say, as many tokens as it has of these,
+// to texts of which it has seen all but the last token: `pass` is that by which it sees them, and
+// its sequences are the texts'.
+std::unique_ptr<Drafts> further_drafts(CachedPass& pass, std::int64_t layers);
+
 }  // namespace mt

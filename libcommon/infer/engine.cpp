@@ -25,12 +25,20 @@ void EngineLimits::add_to(CommandLine& cl) {
             "tokens of each completion to guess, which the model then sees at once; "
             "changes no result",
             between(0, kFewRows - 1));
+  cl.option("--draft-layers", &further_layers, "N",
+            "the model's layers that predict further tokens guess for --draft-tokens, one each: "
+            "those of a DeepSeek-V3 or GLM-4.5 of Hugging Face's, say, all that there are",
+            at_least(0));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 
 void EngineLimits::check_draft(const std::string& draft_load) const {
-  if (!draft_load.empty() && draft_tokens == 0)
-    fail(Exit::usage, "--draft-load: needs --draft-tokens");
+  const char* const guesses = further_layers > 0    ? "--draft-layers"
+                              : !draft_load.empty() ? "--draft-load"
+                                                    : nullptr;
+  if (guesses != nullptr && draft_tokens == 0) fail(Exit::usage, guesses, ": needs --draft-tokens");
+  if (further_layers > 0 && !draft_load.empty())
+    fail(Exit::usage, "--draft-load: not with --draft-layers, which guess");
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options)
@@ -41,7 +49,8 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                     .asked = options.limits.max_requests * (1 + options.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
-                    .page_tokens = options.page_tokens}),
+                    .page_tokens = options.page_tokens,
+                    .guesses = options.limits.further_layers > 0}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
   if (options_.limits.prefill_tokens == 0)
     options_.limits.prefill_tokens =
@@ -50,13 +59,16 @@ Engine::Engine(const Model& model, const EngineOptions& options)
   if (!pass_.keeps_tokens_apart())
     fail(Exit::bad_config,
          "--draft-tokens: this model's layers pass states on, which no guess is taken out of");
-  drafts_ = options.draft == nullptr
-                ? ngram_drafts()
-                : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
-                                                .sequences = options.limits.max_requests,
-                                                .threads = options.limits.threads,
-                                                .cache_tokens = options.limits.cache_tokens,
-                                                .page_tokens = options.page_tokens});
+  if (options.limits.further_layers > 0)
+    drafts_ = further_drafts(pass_, options.limits.further_layers);
+  else
+    drafts_ = options.draft == nullptr
+                  ? ngram_drafts()
+                  : model_drafts(*options.draft, {.vocab_size = options.vocab_size,
+                                                  .sequences = options.limits.max_requests,
+                                                  .threads = options.limits.threads,
+                                                  .cache_tokens = options.limits.cache_tokens,
+                                                  .page_tokens = options.page_tokens});
 }
 
 bool Engine::full() const {

@@ -28,16 +28,18 @@ struct EngineLimits {
   std::int64_t cache_tokens = 0;    // of all texts together; 0: as many as they come to
   std::int64_t prefill_tokens = 0;  // of prompts, that a step reads at least; 0: what suits
   std::int64_t draft_tokens = 0;    // of each text, that a step tries to add to its next
+  // The model's layers that predict further tokens, which guess; 0: they do not.
+  std::int64_t further_layers = 0;
 
   void add_to(CommandLine& cl);
-  // Exit::usage where a model that guesses is given and nothing is to be guessed.
+  // Exit::usage where nothing is to be guessed by what guesses, or two are to guess.
   void check_draft(const std::string& draft_load) const;
 };
 
 struct EngineOptions {
   std::int64_t vocab_size = 0;  // the tokenizer's
   EngineLimits limits = {};
-  const Model* draft = nullptr;  // guesses draft_tokens; null: the text's own n-grams do
+  const Model* draft = nullptr;  // guesses draft_tokens; null: further_layers do, or n-grams
   std::int64_t page_tokens = 0;  // of the cache, and of a piece; 0: as suits the device
   // Is told of a completion for which no token can be chosen, and that it gets no more; without it
   // step() throws what is wrong.

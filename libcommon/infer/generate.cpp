@@ -35,12 +35,18 @@ void GenerateOptions::add_to(CommandLine& cl) {
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
                              const DeviceOptions& compute, const std::string& adapter,
-                             bool has_neighbors) {
+                             bool has_neighbors, std::int64_t further_layers) {
   ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5,
                    ModelFamily::llava},
                   "with which no text is continued here"};
   if (has_neighbors) use.families.push_back(ModelFamily::retro);
-  return load_model(path, tokenizer, compute, use, {.adapter = adapter});
+  ModelSourceOptions source{.adapter = adapter};
+  if (further_layers > 0) source.further = further_layers;
+  LoadedModel loaded = load_model(path, tokenizer, compute, use, source);
+  const std::int64_t there = loaded.model->config().mtp_num_layers;
+  if (further_layers > 0 && there != further_layers)
+    fail(Exit::bad_config, "--draft-layers ", further_layers, ": ", loaded.path, " has ", there);
+  return loaded;
 }
 
 CompletionModel completion_model(const LoadedModel& loaded) {
@@ -78,7 +84,8 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter, true);
+  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter, true,
+                                              o.session.limits.further_layers);
   loaded.tell(o.warn);
   if (loaded.model->config().family == ModelFamily::retro)
     for (const auto& [says, name] :

@@ -33,18 +33,18 @@ struct GenerateOptions {
 };
 
 // The model at a path, which continues texts: a GPT, or a T5, which answers them, or, where texts
-// have neighbours, a Retro; and what its completions know of it.
+// have neighbours, a Retro; and what its completions know of it.  further_layers: EngineLimits';
+// Exit::bad_config if the model has others, or none.
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
                              const DeviceOptions& compute, const std::string& adapter = {},
-                             bool has_neighbors = false);
+                             bool has_neighbors = false, std::int64_t further_layers = 0);
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // --draft-load: the model that guesses what `loaded` says; none where the path is empty.
 // Exit::bad_config for a LLaVA, and if it has other tokens.
 inline constexpr const char* kLoadedDraft =
-    "smaller GPT of the same tokens, which guesses for --draft-tokens; without it a completion's "
-    "own "
-    "n-grams do";
+    "smaller GPT of the same tokens, which guesses for --draft-tokens; without it, and without "
+    "--draft-layers, a completion's own n-grams do";
 std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel& loaded,
                                       TokenizerOptions tokenizer, const DeviceOptions& compute);
 

@@ -103,11 +103,17 @@ std::vector<LayerPlan> further_layers_of(const ModelConfig& c) {
 
 std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room) {
   std::vector<CacheShape> shapes;
-  for (const LayerPlan& layer : layers_of(config)) {
-    if (!layer.stack.ends_with("decoder")) continue;
+  const auto add = [&](const LayerPlan& layer) {
     CacheShape& shape = shapes.emplace_back();
     for (const BranchKind* kind : layer.branches)
       if (kind->keep != nullptr) kind->keep(shape, config, room);
+  };
+  for (const LayerPlan& layer : layers_of(config))
+    if (layer.stack.ends_with("decoder")) add(layer);
+  for (std::int64_t depth = 0; room.further && depth < config.mtp_num_layers; ++depth) {
+    const std::size_t first = shapes.size();
+    for (const LayerPlan& layer : further_layers_of(config)) add(layer);
+    shapes[first].before = {room.pages, room.page_tokens, config.hidden_size};
   }
   return shapes;
 }

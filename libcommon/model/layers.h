@@ -27,7 +27,8 @@ std::vector<LayerPlan> layers_of(const ModelConfig& config);
 // What predicts one further token: a layer like the last one, or a hybrid's own pattern.
 std::vector<LayerPlan> further_layers_of(const ModelConfig& config);
 
-// What a generation keeps of the tokens that each layer of the decoder has seen (nn/kv_cache.h).
+// What a generation keeps of the tokens that each layer of the decoder has seen (nn/kv_cache.h),
+// and behind these, if it keeps them, the layers that predict further tokens.
 std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& room);
 
 // The letters of the kinds of branches of which each layer of a hybrid is one.

@@ -120,16 +120,24 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   model_.forward(s, none, {}, batch, ends, nullptr);
 }
 
-Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
+Tensor Pass::logits_of(const PassInput& input, const CachedPast& past, std::int64_t further) {
   const Tensor logits =
       layer_.alloc(sum_dtype(model_.table().dtype()), {input.size.rows, vocab_size_});
-  forward(input, past, {.rows = input.rows, .vocab = vocab_size_, .logits = logits});
+  forward(input, past,
+          {.rows = input.rows, .vocab = vocab_size_, .logits = logits, .further = further});
   return logits;
 }
 
 Tensor Pass::logits() { return logits({}); }
 
 Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
+
+Tensor Pass::guesses(const CachedPast& past, std::int64_t further) {
+  const PassInput& in = send();
+  sample({.tokens = in.ids, .choices = in.choices, .logits = logits_of(in, past, further)},
+         stream_);
+  return in.ids;
+}
 
 Tensor Pass::scores(double temperature) {
   const PassInput& in = send();

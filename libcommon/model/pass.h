@@ -88,6 +88,10 @@ class Pass {
   // that head's scores, and vocab_size is the number of its labels.
   Tensor logits();
   Tensor logits(const CachedPast& past);
+  // Queues the pass over a token of each sequence that the model has not seen yet: what those of
+  // its layers that predict further tokens say behind it, chosen by the input's choices,
+  // [sequences] i32 (Ends::further).
+  Tensor guesses(const CachedPast& past, std::int64_t further);
   // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows], where logits are
   // divided by the temperature.
   Tensor scores(double temperature = 1);
@@ -113,7 +117,7 @@ class Pass {
  private:
   const PassInput& send();
   Tensor of_rows(Tensor Ends::*wanted, const CachedPast& past, bool of_contexts = false);
-  Tensor logits_of(const PassInput& input, const CachedPast& past);
+  Tensor logits_of(const PassInput& input, const CachedPast& past, std::int64_t further = 0);
   void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 
   const Model& model_;

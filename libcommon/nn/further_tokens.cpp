@@ -1,7 +1,9 @@
 #include "nn/further_tokens.h"
 
+#include "nn/kv_cache.h"
 #include "ops/latent.h"
 #include "ops/ops.h"
+#include "ops/past_states.h"
 
 namespace mt {
 
@@ -59,6 +61,44 @@ void FurtherTokens::forward(Step& s, ConstTensor h0, const Asked& asked, Saved* 
     head_->loss(of_depth, of(asked.loss, i), h, of(asked.labels, i),
                 kept ? of(asked.weight, i) : ConstTensor(), kept ? &kept->head : nullptr);
   }
+}
+
+bool FurtherTokens::follows(const Step& s) const {
+  return s.past.cache != nullptr && s.past.cache->layers() > depths_.front().first_layer;
+}
+
+// What one depth makes of the Step's tokens and of what the one before it left in the cache.
+Tensor FurtherTokens::go_on(Step& s, std::size_t depth, ConstTensor ids) const {
+  const TokenPlaces places{s.tokens.positions, s.past.pages};
+  const auto before = [&](std::size_t of) { return s.past.cache->before(depths_[of].first_layer); };
+  Step of_depth = at(s, depth);
+  const Tensor h = s.scratch({s.tokens.count(), before(depth).shape()[2]}),
+               first = s.layer.alloc(DType::i32, {s.tokens.count()});
+  states_before(h, first, before(depth), places, static_cast<std::int32_t>(depth + 1), s.stream);
+  of_depth.tokens.first_key = first;
+  const Tensor made = forward(of_depth, depths_[depth], h, ids, nullptr);
+  if (depth + 1 < depths_.size()) keep_states(before(depth + 1), made, places, s.stream);
+  return made;
+}
+
+void FurtherTokens::follow(Step& s, ConstTensor h0, ConstTensor ids) const {
+  keep_states(s.past.cache->before(depths_.front().first_layer), h0,
+              {s.tokens.positions, s.past.pages}, s.stream);
+  for (std::size_t i = 0; i < depths_.size(); ++i) {
+    const ArenaScope scope(s.layer);
+    go_on(s, i, ids);
+  }
+}
+
+// Deeper layers take their keys and values of these tokens, too.
+Tensor FurtherTokens::guess(Step& s, std::int64_t depth, ConstTensor ids) const {
+  const auto first = static_cast<std::size_t>(depth - 1);
+  const Tensor said = go_on(s, first, ids);
+  for (std::size_t i = first + 1; i < depths_.size(); ++i) {
+    const ArenaScope scope(s.layer);
+    go_on(s, i, ids);
+  }
+  return said;
 }
 
 // dy: the gradient of h_i;  d_h = residual + that of h, the h_{i-1}.

@@ -6,7 +6,12 @@
 //   loss_i = the head's of h_i and labels_i
 // h_0: the model's last hidden states behind its final norm, [rows, hidden_size], as h_i;  ids_i,
 // labels_i: those of the Step's tokens, i further on.  The embedding and the head are the model's.
-// W_i: [hidden_size, 2 hidden_size], which tensor-parallel ranks each have whole, for their rows.
+// In a generation a token's keys and values in the i-th of these layers lie in the token's own
+// place of the cache: they are what h_{i-1} of the token before it, which the cache has too, and
+// its own embedding make, so that they are of tokens up to it alone.  Hence u_i of the token at
+// position p lies where p + i does, by which it is turned as well, which changes no score, and the
+// first i places have nothing. W_i: [hidden_size, 2 hidden_size], which tensor-parallel ranks each
+// have whole, for their rows.
 #pragma once
 
 #include <vector>
@@ -24,7 +29,8 @@ class FurtherTokens {
     Linear join;
     Stack layer;  // one, or a hybrid's several
     Norm final_norm;
-    RowRange rows = {};  // of the model's table, without the layer's
+    RowRange rows = {};            // of the model's table, without the layer's
+    std::int64_t first_layer = 0;  // of the model, and of a cache
   };
   struct SavedDepth {
     Embedding::Saved embedding;
@@ -50,6 +56,13 @@ class FurtherTokens {
       : depths_(std::move(depths)), embedding_(&embedding), head_(&head) {}
 
   void forward(Step& s, ConstTensor h0, const Asked& asked, Saved* saved) const;
+  // Whether the Step's past has what follow() keeps.
+  bool follows(const Step& s) const;
+  // Keeps what guess() needs of the Step's tokens, of which the model made h0.
+  void follow(Step& s, ConstTensor h0, ConstTensor ids) const;
+  // Returns the depth's h for tokens that the model has not seen yet: the `depth` ones behind the
+  // last that it has seen, from 1, but the last of them have been guessed from already.
+  Tensor guess(Step& s, std::int64_t depth, ConstTensor ids) const;
   // d_h0: what the head says of h0; returns that and what comes of all depths, in `layer`.
   Tensor backward(Step& s, ConstTensor d_h0, const Saved& saved) const;
 
@@ -57,6 +70,7 @@ class FurtherTokens {
   Step at(const Step& s, std::size_t depth) const;
   Tensor forward(Step& s, const Depth& depth, ConstTensor h, ConstTensor ids,
                  SavedDepth* saved) const;
+  Tensor go_on(Step& s, std::size_t depth, ConstTensor ids) const;
   void backward(Step& s, const Depth& depth, Tensor d_h, ConstTensor dy, ConstTensor residual,
                 ConstTensor h, const SavedDepth& saved) const;
 

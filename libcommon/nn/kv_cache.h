@@ -18,12 +18,14 @@ struct CacheRoom {
   std::int64_t pages = 0, page_tokens = 0;  // of keys and values or latents, and the tokens of each
   std::int64_t slots = 0;
   std::int64_t memory = 0;  // tokens of a memory
+  bool further = false;     // of layers, too, that predict further tokens (nn/further_tokens.h)
 };
 
 // CacheShape: what a layer keeps; what has no elements it does not.
 struct CacheShape {
   Shape keys = {0};          // [pages, tokens, kv_heads, head_dim], and as many values
   Shape latents = {0};       // [pages, tokens, 1, turning + rank] (kernels/cached_latents.h)
+  Shape before = {0};        // [pages, tokens, hidden_size]: states that the next token reads
   Shape memory = {0, 0, 0};  // [slots, tokens, 2 heads head_dim], as its projection makes them
   Shape convolved = {0};     // [slots, taps - 1, channels]: the last that a convolution read
   Shape states = {0};        // [slots, heads, head_dim, state_dim], of the sum_dtype
@@ -33,7 +35,7 @@ class KvCache {
  public:
   struct Layer {
     Buffer storage;
-    Tensor keys, values, latents, memory, convolved, states;
+    Tensor keys, values, latents, before, memory, convolved, states;
   };
 
   KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers)
@@ -53,8 +55,8 @@ class KvCache {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& has = layers_[i];
       if (fits(layers[i].keys, has.keys) && fits(layers[i].latents, has.latents) &&
-          fits(layers[i].memory, has.memory) && fits(layers[i].convolved, has.convolved) &&
-          fits(layers[i].states, has.states))
+          fits(layers[i].before, has.before) && fits(layers[i].memory, has.memory) &&
+          fits(layers[i].convolved, has.convolved) && fits(layers[i].states, has.states))
         continue;
       Layer larger = made(layers[i]);
       copy(has, std::as_const(larger));
@@ -72,6 +74,7 @@ class KvCache {
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
   const Tensor& latents(std::int64_t layer) const { return at(layer).latents; }
+  const Tensor& before(std::int64_t layer) const { return at(layer).before; }
   const Tensor& memory(std::int64_t layer) const { return at(layer).memory; }
   const Tensor& convolved(std::int64_t layer) const { return at(layer).convolved; }
   const Tensor& states(std::int64_t layer) const { return at(layer).states; }
@@ -90,14 +93,16 @@ class KvCache {
       return storage.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
     };
     const Tensor keys = take(layer.keys, dtype_), values = take(layer.keys, dtype_),
-                 latents = take(layer.latents, dtype_), memory = take(layer.memory, dtype_),
-                 convolved = take(layer.convolved, dtype_), states = take(layer.states, of_sums);
-    return {std::move(storage), keys, values, latents, memory, convolved, states};
+                 latents = take(layer.latents, dtype_), before = take(layer.before, dtype_),
+                 memory = take(layer.memory, dtype_), convolved = take(layer.convolved, dtype_),
+                 states = take(layer.states, of_sums);
+    return {std::move(storage), keys, values, latents, before, memory, convolved, states};
   }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   static std::size_t bytes(const CacheShape& layer, DType dtype) {
-    return 2 * bytes(layer.keys, dtype) + bytes(layer.latents, dtype) + bytes(layer.memory, dtype) +
-           bytes(layer.convolved, dtype) + bytes(layer.states, sum_dtype(dtype));
+    return 2 * bytes(layer.keys, dtype) + bytes(layer.latents, dtype) + bytes(layer.before, dtype) +
+           bytes(layer.memory, dtype) + bytes(layer.convolved, dtype) +
+           bytes(layer.states, sum_dtype(dtype));
   }
   // Each begins where wide numbers and accesses of a GPU may.
   static std::size_t bytes(const Shape& shape, DType dtype) {

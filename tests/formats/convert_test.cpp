@@ -137,13 +137,13 @@ TEST_F(Convert, LayersThatPredictFurtherTokensComeAlongWhereAsked) {
   options.source.further = 2;
   EXPECT_EQ(error("hf", "new", "core", options),
             concat("78 ", scratch_.path("hf/config.json"),
-                   ": has 1 layers that predict further tokens, --mtp-num-layers 2"));
+                   ": has 1 layers that predict further tokens, expected 2"));
   EXPECT_EQ(error("core", "new", "core", options),
             concat("78 --mtp-num-layers 2: ", scratch_.path("core/release"), " has 1"));
   write_hugging_face(scratch_.path("llama"), config_named("llama"), DType::bf16);
   EXPECT_EQ(error("llama", "new", "core", options),
             concat("78 ", scratch_.path("llama/config.json"),
-                   ": has 0 layers that predict further tokens, --mtp-num-layers 2"));
+                   ": has 0 layers that predict further tokens, expected 2"));
 }
 
 TEST_F(Convert, WordsOfLayersThatPredictFurtherTokensAreTheModels) {

@@ -12,6 +12,7 @@
 #include "model/layers.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
+#include "tests/support/workbench.h"
 
 namespace mt {
 namespace {
@@ -239,6 +240,77 @@ TEST(CachedPass, LatentsAreKeptOnceAToken) {
     return KvCache::bytes(cache_of(config, {.pages = pages, .page_tokens = 128}), DType::f32);
   };
   EXPECT_EQ(bytes(3) - bytes(2), 2U * 128 * (10 + 4) * sizeof(float));  // of two layers
+}
+
+// The losses of what the model's layers say of further tokens, each of this one, behind all of
+// `ids`, of which it has seen all but as many as there are layers.
+std::vector<double> further_losses(const Gpt& model, std::span<const std::int32_t> ids,
+                                   std::int32_t said) {
+  const std::int64_t depths = model.config().mtp_num_layers, seen = std::ssize(ids) - depths;
+  HostTensor read(DType::i32, {seen}), further_ids(DType::i32, {depths * seen}),
+      labels(DType::i32, {depths * seen});
+  std::ranges::copy(ids.first(static_cast<std::size_t>(seen)), read.view().as<std::int32_t>());
+  for (std::int64_t depth = 0; depth < depths; ++depth)
+    std::ranges::copy(
+        ids.subspan(static_cast<std::size_t>(depth + 1), static_cast<std::size_t>(seen)),
+        further_ids.view().as<std::int32_t>() + depth * seen);
+  std::ranges::fill(labels.span<std::int32_t>(), said);
+  const HostTensor loss(DType::f64, {seen}), of_further(DType::f64, {depths * seen});
+  Workbench bench({.sequences = 1, .seq_length = seen, .training = false});
+  Fields batch;
+  batch[Field::ids] = read;
+  batch[Field::labels] = labels.view().rows(0, seen);
+  batch[Field::further_ids] = further_ids;
+  batch[Field::further_labels] = labels;
+  Step s = bench.step();
+  Wire none;
+  model.forward(s, none, {}, batch, {.loss = loss, .further_loss = of_further}, nullptr);
+  std::vector<double> losses;
+  for (std::int64_t depth = 1; depth <= depths; ++depth)
+    losses.push_back(element(of_further.view(), depth * seen - 1));
+  return losses;
+}
+
+// What further tokens are guessed is what their layers say of the whole text, which is seen in
+// pieces, in pages that another has left, and with tokens that are taken back.
+TEST(CachedPass, GuessesAreWhatFurtherLayersSay) {
+  for (ModelConfig config : {further(small_llama(), 1), further(small_latent(), 3)}) {
+    const std::int64_t depths = config.mtp_num_layers;
+    config.max_position_embeddings = 40;
+    const auto model = make_gpt(config);
+    CachedPass pass(*model, {.vocab_size = 30, .sequences = 2, .page_tokens = 8, .guesses = true});
+    std::vector<std::int32_t> all = some_tokens(30), others(8, 7);
+    pass.see(1, std::span(all).first(24));
+    for (const std::size_t seen : {1U, 3U, 8U, 17U, 18U, 25U}) {
+      SCOPED_TRACE(testing::Message() << seen << " tokens, " << depths << " layers");
+      const std::int64_t shared = pass.start(0, std::span(all).first(seen));
+      EXPECT_EQ(shared, (static_cast<std::int64_t>(seen) - 1) / 8 * 8);
+      pass.see(0, std::span(all).subspan(static_cast<std::size_t>(shared),
+                                         seen - static_cast<std::size_t>(shared)));
+      const std::int64_t twice[] = {0, 0};
+      pass.next_logits(twice, std::span(others).first(2));
+      pass.take_back(0, 2);
+      std::vector<std::int32_t> text(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(seen));
+      text.push_back(all[seen]);
+      std::vector<std::int32_t> guessed;
+      for (std::int64_t depth = 1; depth <= depths; ++depth) {
+        const std::int64_t alone = 0;
+        guessed.push_back(
+            pass.guess(std::span(&alone, 1), std::span(&text.back(), 1), depth).at(0));
+        text.push_back(guessed.back());
+      }
+      EXPECT_EQ(pass.length(0), static_cast<std::int64_t>(seen));
+      text.pop_back();
+      std::vector<double> least(guessed.size(), 1e9);
+      std::vector<std::int32_t> likeliest(guessed.size());
+      for (std::int32_t said = 0; said < 30; ++said) {
+        const std::vector<double> losses = further_losses(*model, text, said);
+        for (std::size_t i = 0; i < losses.size(); ++i)
+          if (losses[i] < least[i]) least[i] = losses[i], likeliest[i] = said;
+      }
+      EXPECT_EQ(guessed, likeliest);
+    }
+  }
 }
 
 // Who begins with tokens that another has left begins with its pages, and gets the bits that it

@@ -1,7 +1,7 @@
 // Random prompts, of which many begin alike, in an engine whose cache is far too small for them, in
 // pieces, with cancellations and with texts that outgrow the model's positions, and with guesses of
-// their own n-grams' and of other models': each becomes what a plain loop without a cache makes of
-// it.
+// their own n-grams', of other models' and of further layers': each becomes what a plain loop
+// without a cache makes of it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,6 +25,7 @@ ModelConfig gpt2() { return widened(small_gpt2()); }
 ModelConfig llama() { return widened(small_llama()); }
 ModelConfig hybrid() { return widened(small_hybrid()); }
 ModelConfig latent() { return widened(small_latent()); }
+ModelConfig latent_further() { return further(latent(), 2); }
 
 struct Way {
   EngineLimits limits;
@@ -41,7 +42,13 @@ void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed
       {{.max_requests = 20, .cache_tokens = 6 * kPositions, .prefill_tokens = 100}},
       {{.max_requests = 17, .prefill_tokens = 1000}}};
   const auto other = make_small_model(gpt2(), DType::f32);
-  if (model.config().family != ModelFamily::mamba) {
+  if (const std::int64_t layers = model.config().mtp_num_layers; layers > 0) {
+    ways = {{{.max_requests = 6,
+              .cache_tokens = 2 * kPositions,
+              .draft_tokens = 4,
+              .further_layers = layers}},
+            {{.max_requests = 20, .draft_tokens = 1, .further_layers = layers}}};
+  } else if (model.config().family != ModelFamily::mamba) {
     ways.push_back({{.max_requests = 6, .cache_tokens = 2 * kPositions, .draft_tokens = 4}});
     ways.push_back({{.max_requests = 20, .draft_tokens = 15}, &model});
     ways.push_back({{.max_requests = 3, .draft_tokens = 2}, other.get()});
@@ -68,12 +75,14 @@ void expect_the_plain_loops(const Model& model, std::size_t count, unsigned seed
 }
 
 class EngineStress : public testing::TestWithParam<ModelConfig (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Models, EngineStress, testing::Values(gpt2, llama, hybrid, latent),
+INSTANTIATE_TEST_SUITE_P(Models, EngineStress,
+                         testing::Values(gpt2, llama, hybrid, latent, latent_further),
                          [](const auto& which) {
                            return std::string(which.param == gpt2     ? "Gpt2"
                                               : which.param == llama  ? "Llama"
                                               : which.param == hybrid ? "Hybrid"
-                                                                      : "Latent");
+                                              : which.param == latent ? "Latent"
+                                                                      : "LatentFurther");
                          });
 
 // MT_PROMPTS sets how many; scripts/nightly.sh asks for 500.

@@ -84,6 +84,12 @@ inline ModelConfig small_latent_hybrid() {
   return config;
 }
 
+// What predicts so many further tokens, too.
+inline ModelConfig further(ModelConfig config, std::int64_t tokens) {
+  config.mtp_num_layers = tokens;
+  return config;
+}
+
 inline std::unique_ptr<Gpt> make_gpt(ModelConfig config, DType dtype = DType::f64) {
   config.complete();
   auto model = std::make_unique<Gpt>(config);

@@ -118,7 +118,7 @@ void HuggingFaceSource::take_further(const HuggingFaceConfig& stored, std::int64
       passed_over_.push_back(concat("layers.", stored.model.num_layers + i, "."));
   if (layers > 0 && layers != stored.further.value_or(stored.may_predict_further ? layers : 0))
     fail(Exit::bad_config, path_, "/config.json: has ", stored.further.value_or(0),
-         " layers that predict further tokens, --mtp-num-layers ", layers);
+         " layers that predict further tokens, expected ", layers);
 }
 
 // What ViTModel makes of its first token, which a head of ours does not begin with.

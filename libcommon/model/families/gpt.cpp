@@ -12,6 +12,11 @@ WireShapes Gpt::wire(const Step& s, const Fields&, Side) const {
 
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                   Model::Saved* slot) const {
+  if (ends.further > 0) {
+    find_angles(s, rotary_);
+    return answer(s, ends, further_->guess(s, ends.further, batch[Field::ids]), {}, nullptr,
+                  *head_);
+  }
   auto* saved = static_cast<Saved*>(slot);
   Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
   if (chunk(s).range.first)
@@ -33,6 +38,12 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     ends.take_scores(scores, batch, saved != nullptr, s.stream);
     if (saved) saved->y = x;
     return;
+  }
+  if (further_ && further_->follows(s)) {
+    const ArenaScope scope(s.layer);
+    const Tensor normed = s.scratch(x.shape());
+    final_norm_->forward(s, normed, x, nullptr);
+    further_->follow(s, normed, batch[Field::ids]);
   }
   if (ends.hidden && !ends.rows) return final_norm_->forward(s, ends.hidden, x, nullptr);
   if (ends.rows) return answer(s, ends, x, batch[Field::labels], &*final_norm_, *head_);

@@ -47,6 +47,7 @@ FurtherTokens::Depth make_depth(const ModelRows& rows, const Rotary& rotary, std
                   norm("final_layernorm"));
   });
   depth->rows = own;
+  depth->first_layer = rows.config.num_layers + number * rows.config.further_layers();
   std::vector<Stack::Layer> layers;
   std::vector<LayerRun> runs;
   for (const LayerPlan& plan : further_layers_of(rows.config)) {
