@@ -2,8 +2,11 @@
 // of an image, what they make of it, and the folder that is written of them.
 #include <gtest/gtest.h>
 
+#include <simdjson.h>
+
 #include <fstream>
 
+#include "base/json_object.h"
 #include "base/sha256.h"
 #include "formats/hugging_face/vision_families.h"
 #include "image/image.h"
