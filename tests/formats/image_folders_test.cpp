@@ -143,6 +143,26 @@ TEST_P(ImageFolder, IsWrittenAsItWasRead) {
   }
 }
 
+// transformers' usual processor of an InternViT does not cut.
+TEST_F(Convert, OfATowerThatCutsTheProcessorIsWrittenAsClips) {
+  for (const char* const tower : {"internvit", "siglip"}) {
+    fs::remove_all(scratch_.path("hf"));
+    fs::copy(kModels + tower, scratch_.path("hf"));
+    const std::int64_t side = open_model(scratch_.path("hf"))->config().img_h;
+    write_file_atomically(scratch_.path("hf/preprocessor_config.json"),
+                          concat(R"({"feature_extractor_type":"CLIPFeatureExtractor","size":)",
+                                 side + 2, R"(,"crop_size":)", side, R"(,"do_center_crop":true})"),
+                          true);
+    const std::string core = concat("core_", tower), back = concat("back_", tower);
+    convert("hf", core, "core");
+    convert(core, back, "hf");
+    EXPECT_EQ(open_model(scratch_.path(back))->config().image_short_side, side + 2);
+    EXPECT_NE(read_file(scratch_.path(back + "/preprocessor_config.json"))
+                  .find(R"("image_processor_type":"CLIPImageProcessor")"),
+              std::string::npos);
+  }
+}
+
 // --- What is not read ---------------------------------------------------------------------------
 
 class HostileImageFolder : public Convert {
@@ -238,8 +258,42 @@ TEST_F(HostileImageFolder, OfAnInternVitIsRefusedByName) {
   EXPECT_EQ(
       changed(settings, "\"patch_size\": [\n    3,\n    3", "\"patch_size\": [\n    3,\n    4"),
       in_settings + "\"patch_size\": expected a square");
+  EXPECT_EQ(
+      changed(settings, "\"image_size\": [\n    12,\n    12", "\"image_size\": [\n    12,\n    24"),
+      in_settings + "\"image_size\": expected a square");
+  EXPECT_EQ(changed(settings, "1e-06", "1e-05"),
+            in_settings +
+                "\"use_qk_norm\" is true, expected a \"norm_type\" of rms_norm and a "
+                "\"layer_norm_eps\" of 1e-06 with it");
+  for (const char* const flag : {"use_mask_token", "use_absolute_position_embeddings"}) {
+    const bool usual = flag == std::string_view("use_absolute_position_embeddings");
+    EXPECT_EQ(changed(settings, concat("\"", flag, "\": ", usual ? "true" : "false"),
+                      concat("\"", flag, "\": ", usual ? "false" : "true")),
+              concat(in_settings, "\"", flag, "\" is ", usual ? "false" : "true",
+                     ", which is not supported"));
+  }
+  EXPECT_EQ(changed(settings, "\"hidden_dropout_prob\": 0.0", "\"hidden_dropout_prob\": 0.5"),
+            in_settings + "\"hidden_dropout_prob\" is not 0, which is not supported");
+  EXPECT_EQ(changed(kImageProcessor, "\"crop_to_patches\"",
+                    "\"do_center_crop\": true, \"crop_to_patches\""),
+            "65 preprocessor_config.json: \"do_center_crop\" is true, which is not supported");
+  EXPECT_EQ(changed(kImageProcessor, "\"size\"", "\"other\""),
+            "65 preprocessor_config.json: \"size\" is 384 x 384, but \"image_size\" is 12 x 12");
   EXPECT_EQ(changed(kImageProcessor, "\"crop_to_patches\": false", "\"crop_to_patches\": true"),
             "65 preprocessor_config.json: \"crop_to_patches\" is true, which is not supported");
+}
+
+// transformers norms queries and keys with an epsilon of its own.
+TEST_F(Convert, AnInternVitOfAnotherEpsilonIsNoneOfTransformers) {
+  ModelConfig c = open_model(kModels + "internvit-rms")->config();
+  c.norm_epsilon = 1e-5;
+  EXPECT_EQ(
+      error_of([&] { hugging_face_config(c, DType::f32, ""); }),
+      "78 an InternViT with --qk-layernorm and another --norm-epsilon than 1e-06: no model of "
+      "transformers has that");
+  c.qk_layernorm = c.qk_layernorm_whole = false;
+  EXPECT_NE(hugging_face_config(c, DType::f32, "").find("\"layer_norm_eps\":1e-05"),
+            std::string::npos);
 }
 
 // Megatron's tokens of classes, and its head.

@@ -34,6 +34,13 @@ static std::pair<std::int64_t, std::int64_t> size_of(const char* name, const Con
   return {rows, columns};
 }
 
+// The side of a square.
+static std::int64_t side_of(const char* name, const ConfigJson& json, std::int64_t usual) {
+  const auto [rows, columns] = size_of(name, json, usual);
+  if (rows != columns) json.refuse(json_quoted(name), ": expected a square");
+  return rows;
+}
+
 // How many classes it tells is said by their names, which are read later.
 void read_vit(const ConfigJson& json, HuggingFaceConfig& config) {
   ModelConfig& c = config.model;
@@ -84,9 +91,11 @@ void read_tower(const ConfigJson& json, HuggingFaceConfig& config) {
   c.max_position_embeddings = c.image_tokens();
 }
 
-// transformers norms queries and keys with an epsilon of its own, and always by RMSNorm.
+// transformers norms an InternViT's queries and keys with an epsilon of its own, and always by
+// RMSNorm.
+constexpr double kInternVitEpsilon = 1e-6;
+
 void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
-  constexpr double kEpsilon = 1e-6;
   ModelConfig& c = config.model;
   c.family = ModelFamily::vit;
   c.vision_model_type = "internvit";
@@ -94,7 +103,7 @@ void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
   c.hidden_size = json.size_or("hidden_size", 1024);
   c.num_attention_heads = json.size_or("num_attention_heads", 16);
   c.ffn_hidden_size = json.size_or("intermediate_size", 4096);
-  c.norm_epsilon = json.real_or("layer_norm_eps", kEpsilon);
+  c.norm_epsilon = json.real_or("layer_norm_eps", kInternVitEpsilon);
   c.attention_dropout = json.real_or("attention_dropout", 0);
   c.hidden_dropout = 0;
   c.add_qkv_bias = json.flag_or("attention_bias", false);
@@ -102,7 +111,7 @@ void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
   if (norm != "rms_norm") json.expect_text("norm_type", "layer_norm");
   c.normalization = norm == "rms_norm" ? "RMSNorm" : "LayerNorm";
   c.qk_layernorm = c.qk_layernorm_whole = json.flag_or("use_qk_norm", false);
-  if (c.qk_layernorm && (c.normalization != "RMSNorm" || c.norm_epsilon != kEpsilon))
+  if (c.qk_layernorm && (c.normalization != "RMSNorm" || c.norm_epsilon != kInternVitEpsilon))
     json.refuse(
         "\"use_qk_norm\" is true, expected a \"norm_type\" of rms_norm and a "
         "\"layer_norm_eps\" of 1e-06 with it");
@@ -112,10 +121,8 @@ void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
   for (const char* const dropout : {"hidden_dropout_prob", "projection_dropout"})
     if (json.real_or(dropout, 0) != 0)
       json.refuse(json_quoted(dropout), " is not 0, which is not supported");
-  std::tie(c.img_h, c.img_w) = size_of("image_size", json, 448);
-  const auto [rows, columns] = size_of("patch_size", json, 14);
-  if (rows != columns) json.refuse("\"patch_size\": expected a square");
-  c.patch_dim = rows;
+  c.img_h = c.img_w = side_of("image_size", json, 448);
+  c.patch_dim = side_of("patch_size", json, 14);
   json.expect_number("num_channels", 3);
   json.expect_flag("use_mask_token", false);
   json.expect_flag("use_absolute_position_embeddings", true);
@@ -220,6 +227,8 @@ static void check_internvit(const ModelConfig& c) {
   if (c.apply_layernorm_1p) refuse_setting("an InternViT with --apply-layernorm-1p");
   if (c.qk_layernorm && (!c.qk_layernorm_whole || c.normalization != "RMSNorm"))
     refuse_setting("an InternViT with --qk-layernorm but of whole queries and keys by RMSNorm");
+  if (c.qk_layernorm && c.norm_epsilon != kInternVitEpsilon)
+    refuse_setting("an InternViT with --qk-layernorm and another --norm-epsilon than 1e-06");
 }
 
 void check_vit(const ModelConfig& c) {
@@ -287,24 +296,31 @@ static std::string colors(const JsonObject& json, const char* name, const char* 
   return text;
 }
 
-// What image processors of transformers do where their file does not say.
+// What image processors of transformers do where their file does not say; the side is that of the
+// square which an image becomes.
 struct ProcessorKind {
   std::string_view name;
   std::int64_t filter;
   bool crops;
   const char *mean, *std;
+  std::int64_t side = 224;
+  bool can_crop = true;
 };
 constexpr const char *kHalves = "0.5,0.5,0.5", *kClipMean = "0.48145466,0.4578275,0.40821073",
                      *kClipStd = "0.26862954,0.26130258,0.27577711";
-constexpr ProcessorKind kProcessors[] = {
-    {"ViTImageProcessor", kBilinear, false, kHalves, kHalves},
-    {"CLIPImageProcessor", kBicubic, true, kClipMean, kClipStd},
-    {"SiglipImageProcessor", kBicubic, false, kHalves, kHalves},
-    {"GotOcr2ImageProcessor", kBicubic, false, kClipMean, kClipStd},
-    {"LlavaImageProcessor", kBicubic, true, kClipMean, kClipStd}};
+constexpr ProcessorKind kVitKind{"ViTImageProcessor", kBilinear, false, kHalves, kHalves},
+    kClipKind{"CLIPImageProcessor", kBicubic, true, kClipMean, kClipStd},
+    kSiglipKind{"SiglipImageProcessor", kBicubic, false, kHalves, kHalves},
+    kInternVitKind{"GotOcr2ImageProcessor", kBicubic, false, kClipMean, kClipStd, 384, false},
+    kLlavaKind{"LlavaImageProcessor", kBicubic, true, kClipMean, kClipStd};
+constexpr const ProcessorKind* kKinds[] = {&kVitKind, &kClipKind, &kSiglipKind, &kInternVitKind,
+                                           &kLlavaKind};
 
 static const ProcessorKind& usual_kind(const ModelConfig& c) {
-  return kProcessors[!c.is_tower() ? 0 : c.is_clip() ? 1 : c.is_internvit() ? 3 : 2];
+  return !c.is_tower()      ? kVitKind
+         : c.is_clip()      ? kClipKind
+         : c.is_internvit() ? kInternVitKind
+                            : kSiglipKind;
 }
 
 // Under any of the names that generations of transformers gave it; that of the model's kind where
@@ -314,12 +330,12 @@ static const ProcessorKind& kind_of(const JsonObject& json, const ModelConfig& c
   for (const char* const member : {"image_processor_type", "feature_extractor_type"}) {
     if (!json.has(member)) continue;
     const std::string_view given = json.text(member);
-    for (const ProcessorKind& kind : kProcessors) {
-      const bool fits = c.is_tower() || &kind == &usual;
-      const std::string_view stem = kind.name.substr(0, kind.name.find("ImageProcessor"));
-      if (fits && (given == kind.name || given == concat(kind.name, "Fast") ||
-                   given == concat(kind.name, "Pil") || given == concat(stem, "FeatureExtractor")))
-        return kind;
+    for (const ProcessorKind* const kind : kKinds) {
+      const bool fits = c.is_tower() || kind == &usual;
+      const std::string_view name = kind->name, stem = name.substr(0, name.find("ImageProcessor"));
+      if (fits && (given == name || given == concat(name, "Fast") || given == concat(name, "Pil") ||
+                   given == concat(stem, "FeatureExtractor")))
+        return *kind;
     }
     json.refuse(json_quoted(member), " is ", json_quoted(given), ", expected ",
                 json_quoted(usual.name));
@@ -333,10 +349,9 @@ struct Sides {
 
 // As a number, or as {"height": ..., "width": ...}, or, where images are cut, as
 // {"shortest_edge": ...}.
-static Sides sides_of(const JsonObject& json, const char* name, bool cuts) {
-  constexpr std::int64_t kUsual = 224;
+static Sides sides_of(const JsonObject& json, const char* name, bool cuts, std::int64_t usual) {
   simdjson::dom::object sides;
-  if (!json.has(name)) return cuts ? Sides{.shortest = kUsual} : Sides{kUsual, kUsual};
+  if (!json.has(name)) return cuts ? Sides{.shortest = usual} : Sides{usual, usual};
   if (json.member(name).get(sides)) {
     const std::int64_t side = json.number(name, kMostSize);
     return cuts ? Sides{.shortest = side} : Sides{side, side};
@@ -357,10 +372,10 @@ static void check_sides(const JsonObject& json, const char* name, const Sides& s
                 ", but \"image_size\" is ", c.img_h, " x ", c.img_w);
 }
 
-static void read_sides(const JsonObject& json, bool cuts, ModelConfig& c) {
-  const Sides sides = sides_of(json, "size", cuts);
+static void read_sides(const JsonObject& json, bool cuts, std::int64_t usual, ModelConfig& c) {
+  const Sides sides = sides_of(json, "size", cuts, usual);
   if (cuts) {
-    Sides kept = sides_of(json, "crop_size", true);
+    Sides kept = sides_of(json, "crop_size", true, usual);
     if (kept.shortest > 0) kept = {kept.shortest, kept.shortest};
     check_sides(json, "crop_size", kept, c);
   }
@@ -384,13 +399,13 @@ static void read_processor(const JsonObject& json, ModelConfig& c) {
     expect(json, more, false);
   expect(json, "do_resize", true);
   expect(json, "do_rescale", true);
-  if (!c.is_tower()) expect(json, "do_center_crop", false);
+  if (!c.is_tower() || !kind.can_crop) expect(json, "do_center_crop", false);
   if (json.has("rescale_factor") && json.real("rescale_factor") != 1 / 255.)
     json.refuse("\"rescale_factor\" is ", json.real("rescale_factor"), ", expected 1/255");
   const std::int64_t filter = json.has("resample") ? json.number("resample", 5) : kind.filter;
   if (filter != kBilinear && filter != kBicubic)
     json.refuse("\"resample\" is ", filter, ", expected 2, bilinear, or 3, bicubic");
-  read_sides(json, json.flag_or("do_center_crop", kind.crops), c);
+  read_sides(json, json.flag_or("do_center_crop", kind.crops), kind.side, c);
   c.image_filter = filter == kBicubic ? "bicubic" : "bilinear";
   const bool normalizes = json.flag_or("do_normalize", true);
   c.pixel_mean = normalizes ? colors(json, "image_mean", kind.mean) : "0,0,0";
@@ -417,7 +432,9 @@ void read_image_processor(const std::string& folder, ModelConfig& c) {
 }
 
 static void write_processor(JsonWriter& json, const ModelConfig& c) {
-  json.begin_object().member("image_processor_type", usual_kind(c).name);
+  // Whatever tower follows, CLIP's is the processor that cuts.
+  const ProcessorKind& kind = c.image_short_side > 0 ? kClipKind : usual_kind(c);
+  json.begin_object().member("image_processor_type", kind.name);
   json.member("do_resize", true).key("size").begin_object();
   if (c.image_short_side > 0)
     json.member("shortest_edge", c.image_short_side).end_object();
