@@ -7,7 +7,8 @@
 // formulas).  x is rounded to whole numbers of 16 bits by groups of 256 of a row, of which the last
 // may be shorter:
 //   a = max |x| of the group;  e = a / 32767;  p = the nearest whole number to x (32767 / a)
-// and zeros where a < 2^-100; with a number that is not finite the row's y are NaN.  Then
+// and zeros where a < 2^-100; with a number that is not finite the row's y are NaN, as they may be
+// with one of 2^122 or more.  Then
 //   y = sum over blocks (d e) (sum p q) - sum over parts l (e sum p)
 // Sums of p q are exact in 32 bits: numbers 2 i and 2 i + 1 of each part of a block go to the i-th
 // of 16 lanes, in which blocks are added one after another, in f32; then the lanes by halves, as

@@ -56,7 +56,9 @@ using simd::Floats;
 using simd::Ints;
 
 constexpr std::int64_t kPart = 32, kGroup = 256;
-constexpr int kTogether = 4;  // rows of W that read a row of x once
+// Rows of W that read a row of x once, and those of x that these meet one after another.
+constexpr int kTogether = 4;
+constexpr std::int64_t kTile = 16;  // rows of W, at least, that many rows of x are read once for
 
 #define INLINE [[gnu::always_inline]] inline
 
@@ -383,12 +385,13 @@ class RoundedRows {
 
 // --- Products -----------------------------------------------------------------------------------
 
-// The products of kRows rows of W and a row of x.
+// The products of kRows rows of W, from a row of the room on, and a row of x.
 template <class Machine, BlockType kType, int kRows>
-INLINE void multiply_rows(float (&sums)[kRows], const Room& w, const Rounded& x, std::int64_t k) {
+INLINE void multiply_rows(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
+                          std::int64_t k) {
   constexpr std::int64_t kParts = form_of(kType).elements / kPart;
   Expanded rows[kRows];
-  for (int r = 0; r < kRows; ++r) rows[r] = w.row(r);
+  for (int r = 0; r < kRows; ++r) rows[r] = w.row(row + r);
   Floats total[kRows] = {};
   for (std::int64_t part = 0; part < k / kPart; part += kParts) {
     Ints sum[kRows] = {};
@@ -410,35 +413,49 @@ INLINE void multiply_rows(float (&sums)[kRows], const Room& w, const Rounded& x,
   for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
 }
 
-// The columns of y that consecutive rows of W, of one type, give, from `first` on.
+// Rows of W, [begin, end), of which `tile` are expanded at a time.
+struct Columns {
+  const PackedProduct& product;
+  const RoundedRows& x;
+  std::int64_t begin, end, tile;
+};
+
+// A column of y for each of kRows rows of W, which lie in the room from `row` on, in the rows of y
+// from m on, kTogether of these at most.
 template <class Machine, BlockType kType, int kRows>
-INLINE void some_columns(const PackedProduct& p, const RoundedRows& x, const Room& room,
-                         const std::uint8_t* blocks, std::int64_t first, std::int64_t k) {
-  const std::int64_t row_bytes = PackedRows::row_bytes(kType, k);
-  for (int r = 0; r < kRows; ++r)
-    expand_row<Machine, kType>(room.row(r), blocks + r * row_bytes, k);
-  for (std::int64_t m = 0; m < p.m; ++m) {
+INLINE void some_columns(const Columns& columns, const Room& room, std::int64_t row,
+                         std::int64_t column, std::int64_t m, std::int64_t k) {
+  const PackedProduct& p = columns.product;
+  for (const std::int64_t end = std::min(p.m, m + kTogether); m < end; ++m) {
     float sums[kRows];
-    multiply_rows<Machine, kType, kRows>(sums, room, x.row(m), k);
+    multiply_rows<Machine, kType, kRows>(sums, room, row, columns.x.row(m), k);
     for (int r = 0; r < kRows; ++r) {
-      float& y = p.y[m * p.n + first + r];
-      y = ((p.accumulate ? y : 0) + (p.bias != nullptr ? p.bias[first + r] : 0)) + sums[r];
+      float& y = p.y[m * p.n + column + r];
+      y = ((p.accumulate ? y : 0) + (p.bias != nullptr ? p.bias[column + r] : 0)) + sums[r];
     }
   }
 }
 
-// Rows of W, [begin, end).
-struct Columns {
-  const PackedProduct& product;
-  const RoundedRows& x;
-  std::int64_t begin, end;
-};
+// The columns of y, from `first` on, that `count` consecutive rows of W, of one type, give.
+template <class Machine, BlockType kType>
+INLINE void multiply_tile(const Columns& columns, const Room& room, const std::uint8_t* blocks,
+                          std::int64_t first, std::int64_t count, std::int64_t k) {
+  for (std::int64_t row = 0; row < count; ++row)
+    expand_row<Machine, kType>(room.row(row), blocks + row * PackedRows::row_bytes(kType, k), k);
+  for (std::int64_t m = 0; m < columns.product.m; m += kTogether) {
+    std::int64_t row = 0;
+    for (; row + kTogether <= count; row += kTogether)
+      some_columns<Machine, kType, kTogether>(columns, room, row, first + row, m, k);
+    for (; row < count; ++row)
+      some_columns<Machine, kType, 1>(columns, room, row, first + row, m, k);
+  }
+}
 
 template <class Machine>
 INLINE void multiply(const Columns& columns) {
   const PackedRows w(columns.product.w);
   const std::int64_t k = w.cols();
-  const Room room(kTogether, k);
+  const Room room(columns.tile, k);
   std::int64_t first = 0;
   for (const PackedRows::Run& run : w.runs()) {
     const std::int64_t begin = std::max(first, columns.begin), end = std::min(run.end, columns.end);
@@ -446,13 +463,9 @@ INLINE void multiply(const Columns& columns) {
     const std::int64_t row_bytes = w.row_bytes(run), from = std::exchange(first, run.end);
     with_type(
         run.block_type(), [&]<BlockType kType>() __attribute__((always_inline)) {
-          std::int64_t row = begin;
-          for (; row + kTogether <= end; row += kTogether)
-            some_columns<Machine, kType, kTogether>(columns.product, columns.x, room,
-                                                    blocks + (row - from) * row_bytes, row, k);
-          for (; row < end; ++row)
-            some_columns<Machine, kType, 1>(columns.product, columns.x, room,
-                                            blocks + (row - from) * row_bytes, row, k);
+          for (std::int64_t row = begin; row < end; row += columns.tile)
+            multiply_tile<Machine, kType>(columns, room, blocks + (row - from) * row_bytes, row,
+                                          std::min(columns.tile, end - row), k);
         });
   }
 }
@@ -502,9 +515,12 @@ INLINE void unpack_row(float* to, const Room& room, const PackedRows& packed,
 void packed_product(const PackedProduct& problem) {
   const std::int64_t k = PackedRows(problem.w).cols();
   const RoundedRows x(problem.x, problem.m, k);
-  const std::int64_t block = kTogether * rows_per_block(k);
+  const bool many = problem.m > kTogether;
+  const std::int64_t few_rows = kTogether * rows_per_block(k),
+                     block = many ? std::max(kTile, few_rows) : few_rows;
   parallel_for((problem.n + block - 1) / block, [&](std::int64_t i) {
-    multiply_here({problem, x, i * block, std::min(problem.n, (i + 1) * block)});
+    multiply_here(
+        {problem, x, i * block, std::min(problem.n, (i + 1) * block), many ? block : kTogether});
   });
 }
 

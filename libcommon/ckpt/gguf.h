@@ -139,9 +139,13 @@ class GgufReader : public TensorSource {
   // The blocks of a row of a tensor in blocks, as they lie in the file; rows are counted through
   // all axes but the last.  Exit::bad_data for a scale that is not finite.
   Bytes blocks_of_row(const DistTensor& tensor, std::int64_t row) const;
+  // The pages of such rows, [begin, end), leave memory until they are read again.
+  void forget_rows(const DistTensor& tensor, std::int64_t begin, std::int64_t end) const;
 
  private:
+  Bytes blocks_of_rows(const DistTensor& tensor, std::int64_t begin, std::int64_t end) const;
   std::vector<float> numbers_of(const DistTensor& tensor, Bytes blocks) const;
+  void check_scales(const DistTensor& tensor, bool finite) const;
   std::int64_t integer_or(const std::string& key, std::int64_t other) const;
   void add_files();
   const MappedFile& file_of(const DistTensor& tensor) const;

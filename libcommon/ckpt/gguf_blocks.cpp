@@ -231,6 +231,14 @@ bool dequantize(const GgufBlocks& of, float* elements, std::span<const std::byte
   return finite;
 }
 
+bool has_finite_scales(const GgufBlocks& of, std::span<const std::byte> blocks) {
+  float elements[kLongGgufBlock];
+  bool finite = true;
+  for (; finite && !blocks.empty(); blocks = blocks.subspan(of.bytes))
+    finite = dequantize(of, elements, blocks.first(of.bytes));
+  return finite;
+}
+
 std::string name_of(GgufType type) {
   constexpr std::pair<std::uint32_t, std::string_view> kOthers[] = {
       {0, "f32"},  {1, "f16"},  {9, "q8_1"}, {15, "q8_k"}, {24, "i8"},

@@ -76,6 +76,8 @@ const GgufBlocks* gguf_blocks(std::string_view name);
 // The elements of `blocks`, which are whole.  False if one is not a finite number, as its block's
 // scale is none.
 bool dequantize(const GgufBlocks& of, float* elements, std::span<const std::byte> blocks);
+// What dequantize() says of blocks, without their elements.
+bool has_finite_scales(const GgufBlocks& of, std::span<const std::byte> blocks);
 
 // What ggml calls a type, in small letters, or its number.
 std::string name_of(GgufType type);

@@ -385,25 +385,39 @@ const GgufValue& GgufReader::value(const std::string& key) const {
   return *found;
 }
 
+void GgufReader::check_scales(const DistTensor& tensor, bool finite) const {
+  if (!finite)
+    fail(Exit::bad_data, path(), ": ", tensor.key, ": the scale of a block of ", tensor.dtype_name,
+         " is not finite");
+}
+
 std::vector<float> GgufReader::numbers_of(const DistTensor& tensor, Bytes blocks) const {
   const GgufBlocks& of = *gguf_blocks(tensor.dtype_name);
   std::vector<float> values(blocks.size() / of.bytes * static_cast<std::size_t>(of.elements));
-  if (!dequantize(of, values.data(), blocks))
-    fail(Exit::bad_data, path(), ": ", tensor.key, ": the scale of a block of ", of.name,
-         " is not finite");
+  check_scales(tensor, dequantize(of, values.data(), blocks));
   return values;
 }
 
-Bytes GgufReader::blocks_of_row(const DistTensor& tensor, std::int64_t row) const {
+Bytes GgufReader::blocks_of_rows(const DistTensor& tensor, std::int64_t begin,
+                                 std::int64_t end) const {
   const GgufBlocks& of = *gguf_blocks(tensor.dtype_name);
   const ItemPlace& place = tensor.chunks[0].place;
   const std::size_t bytes = static_cast<std::size_t>(tensor.shape[-1] / of.elements) * of.bytes;
-  const Bytes blocks = file_of(tensor)
-                           .bytes()
-                           .subspan(place.offset, place.length)
-                           .subspan(static_cast<std::size_t>(row) * bytes, bytes);
-  numbers_of(tensor, blocks);
+  return file_of(tensor)
+      .bytes()
+      .subspan(place.offset, place.length)
+      .subspan(static_cast<std::size_t>(begin) * bytes,
+               static_cast<std::size_t>(end - begin) * bytes);
+}
+
+Bytes GgufReader::blocks_of_row(const DistTensor& tensor, std::int64_t row) const {
+  const Bytes blocks = blocks_of_rows(tensor, row, row + 1);
+  check_scales(tensor, has_finite_scales(*gguf_blocks(tensor.dtype_name), blocks));
   return blocks;
+}
+
+void GgufReader::forget_rows(const DistTensor& tensor, std::int64_t begin, std::int64_t end) const {
+  file_of(tensor).forget(blocks_of_rows(tensor, begin, end));
 }
 
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {

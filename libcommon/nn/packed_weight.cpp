@@ -137,11 +137,10 @@ void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows
 ConstTensor unpacked(Step& s, const Param& weight) {
   const ConstTensor value = s.weight(weight);
   if (weight.packed_as == PackedAs::none) return value;
+  if (weight.packed_as != PackedAs::nf4)
+    fail(Exit::internal, weight.name(), ": its blocks are multiplied as they are alone");
   const Tensor all = s.scratch(weight.local);
-  if (weight.packed_as == PackedAs::nf4)
-    nf4_unpack(all, value, s.stream);
-  else
-    unpack_rows(all, value, s.stream);
+  nf4_unpack(all, value, s.stream);
   return all;
 }
 

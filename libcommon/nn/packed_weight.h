@@ -35,7 +35,7 @@ void hold_in_blocks(Param& row, std::span<const BlockType> types);
 // first `rows` rows where so many are asked for.
 void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows = 0);
 
-// The weight to multiply with, in `layer` where it is packed.
+// The weight to multiply with, in `layer` where it is packed as NF4; none that is held in blocks.
 ConstTensor unpacked(Step& s, const Param& weight);
 
 }  // namespace mt

@@ -279,8 +279,6 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
 void spread(Tensor wide, ConstTensor narrow, const RowBlock& block, double factor, Stream& stream);
 void collect(Tensor narrow, ConstTensor wide, const RowBlock& block, double factor, Stream& stream);
 // A matrix of four bits a number; packed: all bytes of its array (kernels/nf4.h).
-// The numbers of PackedRows (kernels/packed_rows.h): y is f32, on the CPU.
-void unpack_rows(Tensor y, ConstTensor packed, Stream& stream);
 void nf4_unpack(Tensor y, ConstTensor packed, Stream& stream);
 // Rows of their own lengths (kernels/row_scale.h).  squares, factor and total are of the sum_dtype.
 void row_squares(Tensor squares, ConstTensor x, Stream& stream);

@@ -5,11 +5,6 @@
 
 namespace mt {
 
-void unpack_rows(Tensor y, ConstTensor packed, Stream& stream) {
-  dispatch_floats(Family::elementwise, "unpack_rows", y, moves(y, packed), stream,
-                  [&] { cpu::unpack_rows(y.as<float>(), packed.as<std::uint8_t>()); });
-}
-
 void packed_embedding(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
                       Stream& stream) {
   const Cost cost{.bytes = 2.0 * static_cast<double>(y.bytes())};

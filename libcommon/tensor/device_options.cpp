@@ -20,10 +20,11 @@ void DeviceOptions::add_to(CommandLine& cl, const std::string& dtype_note,
 
 void DeviceOptions::add_dequantize_to(CommandLine& cl) {
   dequantize = false;
-  cl.flag("--dequantize", &dequantize,
-          "make numbers of --dtype of a GGUF file's blocks of 4, 5, 6 and 8 bits, to the bits of "
-          "the checkpoint that mt-convert makes; else products in fp32 on the CPU read the blocks "
-          "as they are, in the memory that the file takes");
+  cl.flag(
+      "--dequantize", &dequantize,
+      "make numbers of --dtype of a GGUF file's blocks q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k "
+      "and q6_k, to the bits of the checkpoint that mt-convert makes, as of others always; else "
+      "products in fp32 on the CPU read these as they are, in the memory that the file takes");
 }
 
 DType DeviceOptions::compute_dtype() const {

@@ -8,9 +8,14 @@
 #include <cstring>
 
 #include "ckpt/gguf.h"
+#include "ckpt/gguf_blocks.h"
+#include "formats/model_source.h"
 #include "kernels/packed_rows.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
+#include "nn/packed_weight.h"
 #include "tests/formats/convert_support.h"
+#include "tests/support/mapping_of.h"
 #include "tests/text/hf_files.h"
 
 namespace mt {
@@ -153,6 +158,71 @@ TEST_F(LoadModel, BlocksStayAsTheyAre) {
       EXPECT_EQ(packed, std::ranges::count_if(expected, &Param::reads_blocks));
     }
   }
+}
+
+// Any bytes whose scales are finite, negative and denormal ones too, stand for the numbers that the
+// reader makes of them.
+TEST_F(LoadModel, BlocksStandForTheReadersNumbers) {
+  for (const auto& [name, type] : {std::pair("q4_0", BlockType::q4_0),
+                                   {"q4_1", BlockType::q4_1},
+                                   {"q5_0", BlockType::q5_0},
+                                   {"q5_1", BlockType::q5_1},
+                                   {"q8_0", BlockType::q8_0},
+                                   {"q4_k", BlockType::q4_k},
+                                   {"q5_k", BlockType::q5_k},
+                                   {"q6_k", BlockType::q6_k}}) {
+    SCOPED_TRACE(name);
+    const GgufBlocks& of = *gguf_blocks(name);
+    ASSERT_EQ(form_of(type).elements, of.elements);
+    ASSERT_EQ(form_of(type).bytes, static_cast<std::int64_t>(of.bytes));
+    const std::vector<BlockType> types(2000, type);
+    const std::int64_t rows = std::ssize(types), cols = 256;
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(PackedRows::bytes(types, cols)));
+    PackedRows::lay_out(packed.data(), types, cols);
+    std::uint8_t* const first = packed.data() + PackedRows(packed.data()).runs()[0].offset;
+    const std::span blocks(first,
+                           static_cast<std::size_t>(rows * PackedRows::row_bytes(type, cols)));
+    std::uint32_t state = 1;
+    for (std::size_t at = 0; at < blocks.size(); at += of.bytes) {
+      const auto block = blocks.subspan(at, of.bytes);
+      do {
+        for (std::uint8_t& byte : block)
+          byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+      } while (!has_finite_scales(of, std::as_bytes(block)));
+    }
+    std::vector<float> numbers(static_cast<std::size_t>(rows * cols)), expected(numbers.size());
+    cpu::unpack_rows(numbers.data(), packed.data());
+    ASSERT_TRUE(dequantize(of, expected.data(), std::as_bytes(blocks)));
+    EXPECT_EQ(numbers, expected);
+  }
+}
+
+// The file's pages are not kept beside what was copied of them.
+TEST_F(LoadModel, PagesOfBlocksLeaveMemory) {
+  ModelConfig config = config_named("llama");
+  config.hidden_size = 256;
+  config.kv_channels = 64;
+  config.ffn_hidden_size = 4096;
+  write_hugging_face(scratch_.path("hf"), config, DType::f32);
+  convert_all({"q8_0"});
+  const auto source = open_model(scratch_.path("q8_0"));
+  const auto model = make_model(source->config(), {{.end = source->config().all_layers()}});
+  const auto resident = [&] {  // in KiB
+    return std::stoll(mapping_of_file(scratch_.path("q8_0/model.gguf"), "Rss"));
+  };
+  int large = 0;
+  for (const Param& row : model->table().rows()) {
+    const std::vector<BlockType> types = source->block_types(row);
+    if (row.local.numel() < 1 << 20 || types.empty()) continue;
+    std::vector<std::uint8_t> packed(
+        static_cast<std::size_t>(PackedRows::bytes(types, row.local[1])));
+    PackedRows::lay_out(packed.data(), types, row.local[1]);
+    const auto before = resident();
+    source->read_blocks(row, packed.data());
+    EXPECT_LT(resident() - before, std::ssize(packed) / 1024 / 4) << row.name();
+    ++large;
+  }
+  EXPECT_GT(large, 0);
 }
 
 TEST_F(LoadModel, ScalesOfBlocksAreFinite) {

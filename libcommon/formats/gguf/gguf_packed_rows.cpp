@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/threads.h"
@@ -73,6 +74,15 @@ void GgufSource::read_blocks(const Param& row, std::uint8_t* packed) const {
       std::memcpy(to, blocks.data(), blocks.size());
     });
   }
+  // All of a tensor's at once: most rows are shorter than a page.
+  std::map<const DistTensor*, std::pair<std::int64_t, std::int64_t>> read;
+  for (const RowPlaceInFile& place : places) {
+    if (place.tensor == nullptr) continue;
+    auto& [begin, end] = read.try_emplace(place.tensor, place.row, place.row + 1).first->second;
+    begin = std::min(begin, place.row);
+    end = std::max(end, place.row + 1);
+  }
+  for (const auto& [tensor, span] : read) file.forget_rows(*tensor, span.first, span.second);
 }
 
 }  // namespace mt
