@@ -62,12 +62,12 @@ void Branch::forward(Step& s, Tensor y, ConstTensor x, Saved* saved, ConstTensor
     added = s.scratch(x.shape());
     behind_.norm->forward(s, added, made, saved ? &saved->post : nullptr);
   }
+  if (!y) return;
   if (behind_.lambda) {
-    added = s.scratch(x.shape());
+    if (keeps) added = s.scratch(x.shape());
     scale_columns(added, made, s.weight(*behind_.lambda), s.stream);
     s.done(*behind_.lambda);
   }
-  if (!y) return;
   if (behind_.multiplier != 1) scale(added, added, behind_.multiplier, s.stream);
   if (behind_.drop_path > 0 && s.training) drop_path(s, added, added);
   add_dropout(s, y, x, added, {}, dropout(s));

@@ -513,6 +513,12 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
        "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
        "siglip_vision_model, internvl_vision or llava"},
+      {R"({"model_type":"internvl"})",
+       "model_type \"internvl\" reads texts, too: of its parts the tower of images is read, "
+       "internvl_vision"},
+      {R"({"model_type":"intern_vit_6b"})",
+       "model_type \"intern_vit_6b\" is InternViT in the form of its makers; transformers' own is "
+       "read, internvl_vision"},
       {R"({"model_type":"clip"})",
        "model_type \"clip\" reads texts, too: of its parts the tower of images is read, "
        "clip_vision_model"},

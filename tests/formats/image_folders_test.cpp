@@ -119,8 +119,10 @@ TEST_P(ImageFolder, IsWrittenAsItWasRead) {
   for (const char* format : {"torch_dist", "torch_dcp", "torch"}) {
     ConvertOptions options;
     options.ckpt_format = format;
-    if (format == std::string_view("torch"))
-      options.target_tensor_parallel = options.target_pipeline_parallel = 2;
+    if (format == std::string_view("torch")) {
+      options.target_pipeline_parallel = 2;
+      options.target_tensor_parallel = GetParam() == std::string_view("internvit-rms") ? 1 : 2;
+    }
     options.verify = true;
     const std::string core = concat("core_", format), back = concat("back_", format);
     convert("hf", core, "core", options);
@@ -141,6 +143,32 @@ TEST_P(ImageFolder, IsWrittenAsItWasRead) {
       EXPECT_SAME_BITS(a.view(), b.view()) << key;
     }
   }
+}
+
+// As Megatron's files of ranks cut them: each has the norms of its own heads.
+TEST_F(Convert, OfAnInternVitNormsOfWholeQueriesAreNotSharedOut) {
+  fs::copy(kModels + "internvit-rms", scratch_.path("hf"));
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_tensor_parallel = 2;
+  EXPECT_EQ(error("hf", "core", "core", options),
+            "78 --target-tensor-parallel-size 2: in files of ranks not of an InternViT with "
+            "--qk-layernorm, of whose norms each would have a part");
+  EXPECT_FALSE(fs::exists(scratch_.path("core")));
+}
+
+// As Megatron's InternViT has them, whose norms are modules of their own.
+TEST_F(Convert, OfAnInternVitNoNormIsFused) {
+  const ParamTable table = model_rows(open_model(kModels + "internvit-rms")->config());
+  std::vector<std::string> norms;
+  for (const Param& row : table.rows())
+    if (row.place.layer == 0 && row.name().find("norm") != std::string::npos)
+      norms.push_back(row.name());
+  const std::string layer = "decoder.layers.0.";
+  EXPECT_EQ(norms,
+            (std::vector<std::string>{
+                layer + "input_layernorm.weight", layer + "self_attention.q_layernorm.weight",
+                layer + "self_attention.k_layernorm.weight", layer + "pre_mlp_layernorm.weight"}));
 }
 
 // transformers' usual processor of an InternViT does not cut.

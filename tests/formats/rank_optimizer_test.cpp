@@ -97,6 +97,26 @@ TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
   EXPECT_EQ(found, expected);
 }
 
+// As those of Megatron's examples/multimodal/layer_scaling.py, which are the layer's own
+// parameters.
+TEST(RankLayout, NumbersThatMultiplyBranchesRegisterFirstOfALayer) {
+  const ModelConfig config =
+      open_model(std::string(MT_TESTDATA) + "/models/internvit-rms")->config();
+  const ParamTable table = model_rows(config);
+  std::vector<std::string> found;
+  for (const Param* row : registered_rows(
+           table, ChunkLayers::of(layers_of(config), {1, 2, false, false}), {true}, false))
+    found.push_back(local_spec_place(row->place).name());
+  const std::string layer = "decoder.layers.1.", attention = layer + "self_attention.";
+  EXPECT_EQ(found, (std::vector<std::string>{
+                       layer + "ls1", layer + "ls2", layer + "input_layernorm.weight",
+                       attention + "linear_proj.weight", attention + "linear_proj.bias",
+                       attention + "linear_qkv.weight", attention + "q_layernorm.weight",
+                       attention + "k_layernorm.weight", layer + "pre_mlp_layernorm.weight",
+                       layer + "mlp.linear_fc1.weight", layer + "mlp.linear_fc1.bias",
+                       layer + "mlp.linear_fc2.weight", layer + "mlp.linear_fc2.bias"}));
+}
+
 // As Megatron-Core 0.12.1 marks them: words that layers for further tokens read are the last
 // stage's, too, and where they are tied to the output layer that has another copy.
 TEST(RankLayout, StagesShareTheWordsOfFurtherTokens) {

@@ -207,7 +207,6 @@ bool is_ours(std::string_view name) {
                                                "patch_size",
                                                "num_channels",
                                                "vision_use_head",
-                                               "use_qk_norm",
                                                "norm_type",
                                                "use_mean_pooling",
                                                "vision_config",

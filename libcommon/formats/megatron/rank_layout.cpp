@@ -146,10 +146,10 @@ struct Registration {
   friend auto operator<=>(const Registration&, const Registration&) = default;
 };
 
-// In a layer modules come as in the table; but a module's own parameters stand before those of
-// modules in it, and an attention's linear_proj, which its base class makes, before the others.  An
-// encoder in a module has layers of its own.
-// Experts that are modules stand one behind the other, those of a grouped module by its parameters.
+// In a layer modules come as in the table, behind its own parameters; and a module's own stand
+// before those of modules in it, and an attention's linear_proj, which its base class makes, before
+// the others.  An encoder in a module has layers of its own. Experts that are modules stand one
+// behind the other, those of a grouped module by its parameters.
 class Registrations {
  public:
   explicit Registrations(const SpecNames& names) : names_(names) {}
@@ -164,8 +164,9 @@ class Registrations {
       return first_.try_emplace({at.stack, *at.layer, name}, row.index).first->second;
     };
     found.layer = *at.layer;
-    found.module =
-        module == "final_layernorm" ? std::numeric_limits<std::size_t>::max() : first(module);
+    found.module = module.empty()                ? 0
+                   : module == "final_layernorm" ? std::numeric_limits<std::size_t>::max()
+                                                 : first(module);
     found.part = at.module == module ? 0 : at.module.ends_with(".linear_proj") ? 1 : 2;
     found.row = names_.grouped && at.expert ? first("experts." + at.module) : row.index;
     return found;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/keys.h"
+
 namespace mt {
 
 // Glorot, Bengio (2010), eq. 16: the variance is 2 / (rows + columns).
@@ -52,7 +54,10 @@ Norm LayerRows::make_branch_norm(std::string module, std::string_view param) con
 
 std::optional<Norm> LayerRows::make_pre_norm(std::string module, std::string_view param) const {
   if (!config.pre_layernorm) return {};
-  return make_branch_norm(std::move(module), param);
+  if (!config.is_internvit()) return make_branch_norm(std::move(module), param);
+  // Megatron's examples/multimodal/nvlm/internvit.py fuses none.
+  const RowPlace own = local_spec_place({.module = std::move(module), .param = param});
+  return make_branch_norm(own.module, own.param);
 }
 
 Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout) const {
