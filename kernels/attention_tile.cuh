@@ -56,15 +56,15 @@ template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
                         const AttentionShape& shape, void* work, cudaStream_t stream);
 
-// Where results of parts of the keys go, if there are several: of each row of all heads, [parts,
-// head_dim] and [parts], in work of so many bytes; and what makes o and lse of them
-// (attention_few_rows.cu).
+// AttentionParts: where results of parts of the keys go, if there are several: of each row of all
+// heads, [parts, head_dim] and [parts], in work of attention_parts_work() bytes.
 struct AttentionParts {
   float *o, *lse;
   int count;
   AttentionParts(const AttentionShape& s, int parts, void* work);
 };
 std::size_t attention_parts_work(const AttentionShape& shape, int parts);
+// Makes o and lse of such results, where there are several parts (attention_few_rows.cu).
 template <class T>
 void attention_join(const AttentionArguments& a, const AttentionForward<T>& t,
                     const AttentionShape& shape, const AttentionParts& parts, cudaStream_t stream);
@@ -206,7 +206,8 @@ __device__ void load_output_gradients(Tile& tile, const T* d_o, const HeadGroup&
 template <class F>
 void with_channels(std::int64_t head_dim, const F& f) {
   if (head_dim > 256)
-    fail(Exit::unavailable, "attention on a GPU: heads of ", head_dim, " channels, at most 256");
+    fail(Exit::unavailable, "attention on a GPU: heads of ", head_dim, " channels, at most 256, or ",
+         kWidestHead, " without gradients, dropout, bias and softcap");
   if (head_dim <= 64) return f.template operator()<64>();
   if (head_dim <= 128) return f.template operator()<128>();
   f.template operator()<256>();

@@ -8,13 +8,14 @@
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
+#include "kernels/cached_latents.h"
 #include "kernels/dependent.cuh"
 
 namespace mt::cuda {
 namespace {
 
 constexpr int kWarps = 4, kShare = 144;  // channels of a warp
-static_assert(kWarps * kShare == kWidestHead);
+static_assert(kWarps * kShare == kWidestHead && kWidestHead >= kWidestLatents);
 constexpr int kPart = 256;  // keys
 
 template <class T, Code kOf = kCode>

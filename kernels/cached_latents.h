@@ -25,6 +25,10 @@
 #include "kernels/cuda_types.h"
 
 namespace mt {
+// So wide are, with their turning keys, the widest latents that attention on a GPU reads as one
+// head's keys and values (attention_wide.cu).
+inline constexpr std::int64_t kWidestLatents = 576;
+
 struct CachedLatentsShape {
   std::int64_t tokens = 0, sequences = 0, heads = 0, fixed = 0, turning = 0, rank = 0;
   std::int64_t capacity = 0, runs = 1;

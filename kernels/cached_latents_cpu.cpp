@@ -4,19 +4,10 @@
 #include "kernels/cached_latents.h"
 #include "kernels/gemm.h"
 #include "kernels/loops.h"
+#include "kernels/turn.h"
 
 namespace mt::cpu {
 namespace {
-
-template <class T>
-void turn(T* to, const T* from, const T* angles, std::int64_t channels) {
-  const std::int64_t half = channels / 2;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const T a = from[2 * i], b = from[2 * i + 1], cosine = angles[i], sine = angles[half + i];
-    to[2 * i] = a * cosine - b * sine;
-    to[2 * i + 1] = b * cosine + a * sine;
-  }
-}
 
 // A token of a head.
 template <class T>
@@ -41,12 +32,15 @@ void cached_latents(const CachedLatents<T>& t, const T* angles, const CachedLate
              [&](std::int64_t first, std::int64_t last) {
                for (std::int64_t token = first; token < last; ++token) {
                  const T* const angle = angles + token * s.turning;
+                 const auto turn = [&](T* to, const T* from) {
+                   turn_pairs(to, from, angle, angle + s.turning / 2, s.turning / 2, true);
+                 };
                  for (std::int64_t i = token * s.heads; i < (token + 1) * s.heads; ++i)
-                   turn(t.q + i * s.width(), t.q_rows + i * q_width + s.fixed, angle, s.turning);
+                   turn(t.q + i * s.width(), t.q_rows + i * q_width + s.fixed);
                  const std::int64_t position = t.positions[token], run = position / s.capacity,
                                     slot = t.slots[token / length * s.runs + run];
                  T* const to = t.cache + ((slot - run) * s.capacity + position) * s.width();
-                 turn(to, t.turning + token * s.turning, angle, s.turning);
+                 turn(to, t.turning + token * s.turning);
                  std::copy_n(t.latents + token * s.rank, s.rank, to + s.turning);
                }
              });

@@ -3,6 +3,7 @@
 
 #include "kernels/cached_qkv.h"
 #include "kernels/loops.h"
+#include "kernels/turn.h"
 
 namespace mt::cpu {
 namespace {
@@ -11,12 +12,7 @@ namespace {
 template <class T>
 void turn(T* to, const T* from, const T* angles, const CachedQkvShape& s) {
   const std::int64_t half = s.rotary_dim / 2;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const std::int64_t low = s.interleaved ? 2 * i : i, high = s.interleaved ? low + 1 : i + half;
-    const T a = from[low], b = from[high], cosine = angles[i], sine = angles[half + i];
-    to[low] = a * cosine - b * sine;
-    to[high] = b * cosine + a * sine;
-  }
+  turn_pairs(to, from, angles, angles + half, half, s.interleaved);
   std::copy(from + s.rotary_dim, from + s.qkv.head_dim, to + s.rotary_dim);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/loops.h"
+#include "kernels/turn.h"
 
 namespace mt::cpu {
 namespace {
@@ -26,16 +27,6 @@ std::vector<T> angles(const double* inv_freq, const RopeShape& s, std::int64_t c
   return table;
 }
 
-// Pair i is (a[i stride], b[i stride]).
-template <class T>
-void turn(T* a, T* b, std::int64_t stride, const T* cosine, const T* sine, std::int64_t pairs) {
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const T low = a[i * stride], high = b[i * stride];
-    a[i * stride] = low * cosine[i] - high * sine[i];
-    b[i * stride] = high * cosine[i] + low * sine[i];
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -49,10 +40,7 @@ void rope(T* x, const double* inv_freq, const RopeShape& s, bool inverse) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
         if (s.packed_group > 0 && (h + 1) % s.packed_group == 0) continue;
         T* row = x + (t * s.heads + h) * s.head_dim;
-        if (s.interleaved)
-          turn(row, row + 1, 2, cosine, cosine + half, half);
-        else
-          turn(row, row + half, 1, cosine, cosine + half, half);
+        turn_pairs(row, row, cosine, cosine + half, half, s.interleaved);
       }
     }
   });

@@ -130,11 +130,13 @@ void CachedPass::make(const Room& room) {
   pool_.grow(room.pages);
 }
 
-// For the longest input of one sequence and for a token of each.
+// For the longest input of one sequence and for a token of each, which TokenSteps may queue with as
+// many keys as a sequence's pages have.
 void CachedPass::reserve_pass() {
   const KvCache on_meta(Device::meta, dtype(), cache_layers(1));
-  const CachedPast all{.cache = &on_meta, .longest = room_.tokens, .longest_memory = room_.read};
   const std::int64_t pages = pages_of(room_.tokens);
+  const CachedPast all{
+      .cache = &on_meta, .longest = pages * page_tokens_, .longest_memory = room_.read};
   pass_.reserve([&](Pass& pass) {
     const std::int64_t piece = std::min(page_tokens_, room_.tokens);
     const bool reads_images = pass_.model().config().family == ModelFamily::llava;

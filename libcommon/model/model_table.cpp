@@ -102,19 +102,35 @@ class StepFlops {
       std::ranges::stable_partition(
           order, [](const Param* row) { return llava_part(row->place) != LlavaPart::language; });
     of_element_.resize(order.size());
+    bool learns = false;  // one of the rows so far
+    const Param* words = nullptr;
     for (const Param* const row : order) {
-      of_element_[row->index] = of_element(row->trainable);
-      learns_ = learns_ || row->trainable;
-      if (row->place.layer) layers_learn_[{row->place.stack, *row->place.layer}] = learns_;
+      of_element_[row->index] = of_element(learns, row->trainable);
+      if (row->is_vocabulary() && row->shape.rank() == 2) words = row;
+      learns = learns || row->trainable;
+      if (row->place.layer) layers_learn_[{row->place.stack, *row->place.layer}] = learns;
     }
+    // Words that are embeddings, too, are the first row, but what has the head reads all layers.
+    if (words != nullptr)
+      of_word_ = config.untie_embeddings_and_output_weights ? of_element_[words->index]
+                                                            : of_element(learns, words->trainable);
   }
 
   double of_matrix(const Param& row) const {
     return static_cast<double>(row.shape.numel()) * of_element_[row.index];
   }
 
-  // The layers of a stack that `layers` has, and all matrices of it.  What a branch takes beside
-  // its matrices is gradients to two thirds.
+  // What a layer's branches take beside their matrices, which is gradients to two thirds.
+  double beside_matrices(const std::vector<const BranchKind*>& branches, std::string_view stack,
+                         std::int64_t layer, const ModelConfig& c, double length,
+                         double memory) const {
+    double flops = 0;
+    for (const BranchKind* const kind : branches)
+      if (kind->flops != nullptr) flops += kind->flops(c, length, memory);
+    return flops / (layers_learn_.at({stack, layer}) ? 1 : 3);
+  }
+
+  // The layers of a stack that `layers` has, and all matrices of it.
   double of_stack(std::string_view stack, const ModelConfig& c,
                   const std::vector<LayerPlan>& layers, double length, double memory) const {
     double flops = 0;
@@ -122,9 +138,7 @@ class StepFlops {
     for (const LayerPlan& layer : layers) {
       if (layer.stack != stack) continue;
       numbered[layer.number] = &layer;
-      for (const BranchKind* const kind : layer.branches)
-        if (kind->flops != nullptr)
-          flops += kind->flops(c, length, memory) / (learns(stack, layer.number) ? 1 : 3);
+      flops += beside_matrices(layer.branches, stack, layer.number, c, length, memory);
     }
     for (const Param& row : table_.rows()) {
       if (!row.place.layer || row.shape.rank() != 2 || row.place.stack != stack) continue;
@@ -149,27 +163,21 @@ class StepFlops {
         flops += of_matrix(row);
     }
     for (const LayerPlan& layer : layers_of(tower))
-      for (const BranchKind* const kind : layer.branches)
-        if (layer.number < config_.tower_layers() && kind->flops != nullptr)
-          flops += kind->flops(tower, static_cast<double>(config_.image_tokens()), 0) /
-                   (learns(kTowerLayers, layer.number) ? 1 : 3);
+      if (layer.number < config_.tower_layers())
+        flops += beside_matrices(layer.branches, kTowerLayers, layer.number, tower,
+                                 static_cast<double>(config_.image_tokens()), 0);
     return flops;
   }
 
   // The product with the words, of which the last row that has one for each token is.
   double of_head() const {
-    bool trainable = true;
-    for (const Param& row : table_.rows())
-      if (row.is_vocabulary() && row.shape.rank() == 2) trainable = row.trainable;
-    return static_cast<double>(config_.hidden_size * config_.padded_vocab_size) *
-           of_element(trainable);
+    return static_cast<double>(config_.hidden_size * config_.padded_vocab_size) * of_word_;
   }
 
  private:
-  double of_element(bool trainable) const { return 2 + (learns_ ? 2 : 0) + (trainable ? 2 : 0); }
-  // Whether a row of the layer learns, or one in front of it.
-  bool learns(std::string_view stack, std::int64_t layer) const {
-    return layers_learn_.at({stack, layer});
+  // learns: whether a row in front does.
+  static double of_element(bool learns, bool trainable) {
+    return 2 + (learns ? 2 : 0) + (trainable ? 2 : 0);
   }
   double chosen() const {
     return static_cast<double>(config_.moe_router_topk) / static_cast<double>(config_.num_experts);
@@ -177,8 +185,9 @@ class StepFlops {
 
   const ModelConfig& config_;
   const ParamTable& table_;
-  bool learns_ = false;             // any row
   std::vector<double> of_element_;  // by row
+  double of_word_ = 0;              // of_element() of what the head reads
+  // Whether a row of a stack's layer learns, or one in front of it.
   std::map<std::pair<std::string_view, std::int64_t>, bool> layers_learn_;
 };
 
@@ -199,10 +208,9 @@ double model_flops(const ModelConfig& c, const ParamTable& rows, std::int64_t sa
   double further = 0;
   if (c.mtp_num_layers > 0) {
     further = of_token(kFurtherStack, own);
-    for (const LayerPlan& layer : further_layers_of(c))
-      for (const BranchKind* kind : layer.branches)
-        if (kind->flops != nullptr)
-          further += static_cast<double>(c.mtp_num_layers) * kind->flops(c, own, memory);
+    for (std::int64_t token = 0; token < c.mtp_num_layers; ++token)
+      for (const LayerPlan& layer : further_layers_of(c))
+        further += step.beside_matrices(layer.branches, kFurtherStack, token, c, own, memory);
     further += static_cast<double>(c.mtp_num_layers) * head;
   }
   const bool has_towers = c.family == ModelFamily::biencoder,

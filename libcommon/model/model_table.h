@@ -44,7 +44,7 @@ struct SampleLengths {
 // projector.
 double model_flops(const ModelConfig& config, const ParamTable& rows, std::int64_t samples,
                    const SampleLengths& lengths);
-// Of the rows as model_rows() has them.
+// Model FLOPs of a step that trains all of the model's rows but those that model_rows() freezes.
 double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

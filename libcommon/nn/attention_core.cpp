@@ -88,7 +88,7 @@ bool AttentionCore::takes_packed(const Step& s) const {
   return s.context == nullptr || s.context->comm(options_.layer) == ContextComm::a2a;
 }
 
-// Over the pages of the Step's sequences.
+// Attention of the Step's tokens over what lies in the pages of its sequences.
 AttentionShape AttentionCore::shape_of_past(const Step& s, const Keys& keys,
                                             std::int64_t page_tokens) const {
   AttentionShape attended = shape(s, keys);

@@ -90,25 +90,24 @@ void LatentAttention::make_heads(Step& s, const Qkv& heads, const Saved& made,
   turn(s, heads.q, false);
 }
 
-// values: [tokens, heads values], what the queries find.
-void LatentAttention::find_values(Step& s, Tensor values, Saved& made, ConstTensor x,
-                                  Saved* saved) const {
+// Returns what the queries find with heads of keys and values, which a cache may keep:
+// [tokens, heads, width].
+Tensor LatentAttention::find_by_heads(Step& s, Saved& made, ConstTensor x, Saved* saved) const {
   const LatentHeads of = shape(s);
   const Shape of_heads{of.tokens, of.heads, of.width()};
   Saved* const keeps_heads = options_.recompute_up ? nullptr : saved;
   made.heads = {s.kept(keeps_heads, of_heads), s.kept(keeps_heads, of_heads),
                 s.kept(keeps_heads, of_heads)};
   make_heads(s, made.heads, made, x);
-  const Tensor o = core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
-  split_columns(values.reshape({of.tokens * of.heads, of.values}), {},
-                o.reshape({of.tokens * of.heads, of.width()}), s.stream);
+  return core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
 }
 
-// The same of tokens whose past is in a cache, in which they are put.
-void LatentAttention::find_past_values(Step& s, Tensor values, const Saved& made,
-                                       ConstTensor x) const {
-  const ArenaScope scope(s.layer);
+// Returns what the queries find among the latents of a cache, in which the tokens' own are put:
+// [tokens, heads values].
+Tensor LatentAttention::find_by_latents(Step& s, const Saved& made, ConstTensor x) const {
   const LatentHeads of = shape(s);
+  const Tensor values = s.scratch({of.tokens, of.heads * of.values});
+  const ArenaScope scope(s.layer);
   const std::int64_t width = past_core_.options().head_dim;
   const Tensor q_rows = s.scratch({of.tokens, of.heads * of.q_width()}),
                q = s.scratch({of.tokens, of.heads, width});
@@ -134,6 +133,7 @@ void LatentAttention::find_past_values(Step& s, Tensor values, const Saved& made
   product.first_x = of.turning;
   product.transposed = true;
   kv_up_.multiply_heads(s, values.reshape({of.tokens, of.heads, of.values}), o, product);
+  return values;
 }
 
 void LatentAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
@@ -147,18 +147,24 @@ void LatentAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTens
   }
   Saved made;
   make_latents(s, made, read, saved);
-  const LatentHeads of = shape(s);
-  const Tensor values = s.scratch({of.tokens, of.heads * of.values});
-  if (s.past.cache != nullptr)
-    find_past_values(s, values, made, read);
-  else
-    find_values(s, values, made, read, saved);
+  const bool by_latents =
+      s.past.cache != nullptr && s.past.cache->latents(past_core_.options().layer).numel() > 0;
+  const Tensor found =
+      by_latents ? find_by_latents(s, made, read) : find_by_heads(s, made, read, saved);
   if (saved) *saved = made;
   if (saved && options_.recompute_up)
     saved->heads = {};
   else if (saved)
     saved->turning = {};
-  if (y) proj_.forward_add(s, y, residual, values, hidden_dropout(s), ahead);
+  if (!y) return;
+  Tensor values = found;
+  if (!by_latents) {
+    const LatentHeads of = shape(s);
+    values = s.scratch({of.tokens, of.heads * of.values});
+    split_columns(values.reshape({of.tokens * of.heads, of.values}), {},
+                  found.reshape({of.tokens * of.heads, of.width()}), s.stream);
+  }
+  proj_.forward_add(s, y, residual, values, hidden_dropout(s), ahead);
 }
 
 // The gradient of what a norm read, for the weight gradient of the projection before it.

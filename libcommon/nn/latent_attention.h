@@ -10,8 +10,9 @@
 // The core's heads are as wide as the wider of keys and values, zeros behind the narrower, and what
 // turns comes first in them (kernels/latent_heads.h).
 //
-// With a past in the Step the cache has latents and turning keys, from which no heads are made:
-// W_kv_up is multiplied with queries, and with what they find (kernels/cached_latents.h).
+// With a past in the Step whose cache has latents and turning keys no heads are made of these:
+// W_kv_up is multiplied with queries, and with what they find (kernels/cached_latents.h).  A cache
+// of latents that are too wide for that has the heads' keys and values.
 //
 // Tensor-parallel ranks share W_q, the up projections and W_o by heads; each has all of the down
 // projections, and reads its own rows where they share rows.
@@ -88,8 +89,8 @@ class LatentAttention {
                          const Made& made) const;
   void make_latents(Step& s, Saved& made, ConstTensor x, const Saved* saved) const;
   void make_heads(Step& s, const Qkv& heads, const Saved& made, ConstTensor x) const;
-  void find_values(Step& s, Tensor values, Saved& made, ConstTensor x, Saved* saved) const;
-  void find_past_values(Step& s, Tensor values, const Saved& made, ConstTensor x) const;
+  Tensor find_by_heads(Step& s, Saved& made, ConstTensor x, Saved* saved) const;
+  Tensor find_by_latents(Step& s, const Saved& made, ConstTensor x) const;
   void up_backward(Step& s, Tensor dx, const Qkv& d_heads, ConstTensor x, const Saved& saved) const;
   void kv_backward(Step& s, Tensor dx, Tensor d_rows, Tensor d_turning, ConstTensor x,
                    const Saved& saved) const;

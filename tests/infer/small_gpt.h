@@ -71,7 +71,14 @@ inline ModelConfig small_latent() {
   return config;
 }
 
-// The same between layers that pass states on, and queries that are made of no latent.
+// With latents that are too wide for a cache of them.
+inline ModelConfig small_wide_latent() {
+  ModelConfig config = small_latent();
+  config.kv_lora_rank = 573;
+  return config;
+}
+
+// With latent attention between layers that pass states on, and queries that are made of no latent.
 inline ModelConfig small_latent_hybrid() {
   ModelConfig config = small_latent();
   config.family = ModelFamily::mamba;

@@ -344,6 +344,24 @@ TEST(GptSizes, OfAHybrid) {
   EXPECT_EQ(Gpt(layer).table().count(), 109640064 + 4 * 2 * 1024 * 1024 + 4096);
 }
 
+// Without gradients a third is left, of what predicts further tokens, too; and a head that learns
+// alone has gradients of its own, not of what it reads.
+TEST(GptSizes, OfWhatLearnsInPart) {
+  ModelConfig c = tiny_llama();
+  const auto flops = [&](bool (*is_frozen)(const RowPlace&)) {
+    ParamTable rows = model_rows(c);
+    rows.freeze(is_frozen);
+    return model_flops(c, rows, 3, {8});
+  };
+  const auto all = [](const RowPlace&) { return true; };
+  const auto but_head = [](const RowPlace& place) { return place.stack != "output_layer"; };
+  EXPECT_DOUBLE_EQ(flops(but_head) - flops(all),
+                   3 * 8 * 2 * double(c.hidden_size * c.padded_vocab_size));
+  c.mtp_num_layers = 2;
+  c.complete();
+  EXPECT_DOUBLE_EQ(3 * flops(all), model_flops(c, 3, {8}));
+}
+
 // families.md 16.9's, of experts that are no gates' and a shared one.
 TEST(GptSizes, OfAHybridWithExperts) {
   ModelConfig c = sized(7, 1024, 16, 1024, 32000);

@@ -95,5 +95,33 @@ TEST(Latent, OutputIsThatOfTheFormula) {
   }
 }
 
+// What is found of heads lies where what made these did: no scratch is held beside it.
+TEST(Latent, ScratchIsOfHeadsAndWhatMakesThem) {
+  constexpr std::int64_t kTokens = 32;  // a column of which is 256 bytes
+  ParamTable table;
+  const auto linear = [&](const char* name, std::int64_t rows, std::int64_t cols) {
+    return Linear(table, {.place = {.module = name, .param = "weight"}, .shape = {rows, cols}},
+                  false);
+  };
+  const LatentHeads heads{.heads = 2, .fixed = 4, .turning = 4, .values = 3};
+  const Linear q = linear("linear_q_proj", 2 * heads.q_width(), 6),
+               down = linear("linear_kv_down_proj", 5 + 4, 6),
+               up = linear("linear_kv_up_proj", 2 * heads.kv_width(), 5),
+               proj = linear("linear_proj", 6, 2 * heads.values);
+  table.allocate(Device::cpu, DType::f64, false);
+  const double frequencies[] = {1, 0.1};
+  const LatentAttention attention({{}, q}, {down, {}}, up, proj,
+                                  {.core = {.heads = 2, .kv_heads = 2, .head_dim = heads.width()},
+                                   .heads = heads,
+                                   .inv_freq = ConstTensor(frequencies, DType::f64, {2})});
+  const HostTensor x(DType::f64, {kTokens, 6});
+  Workbench bench({.sequences = 1, .seq_length = kTokens, .training = false});
+  Step s = bench.step();
+  attention.forward(s, {}, {}, x.view(), nullptr);
+  const std::int64_t latents = 5 + 4, made = 3 * 2 * heads.width(),
+                     rows = 2 * (heads.q_width() + heads.kv_width());
+  EXPECT_EQ(bench.layer().peak_bytes(), 256U * static_cast<std::size_t>(latents + made + rows));
+}
+
 }  // namespace
 }  // namespace mt

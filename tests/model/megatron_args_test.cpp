@@ -92,6 +92,27 @@ TEST(GptArgs, ThereAndBackIsTheSameModel) {
   }
 }
 
+// Megatron has add_qkv_bias follow from the other layers' biases, of models without a QKV
+// projection, too.
+TEST(GptArgs, LatentAttentionHasNoQkvBiasBesideOthers) {
+  ModelConfig config = tiny_latent();
+  config.add_bias_linear = true;
+  config.complete();
+  PyValue args = args_of(config);
+  EXPECT_EQ(*args.find("add_qkv_bias"), PyValue(true));
+  const ModelConfig again = model_config_of(args, ModelFamily::gpt, "common.pt");
+  EXPECT_EQ(args_of(again), args);
+  EXPECT_EQ(differing_setting(again, config), nullptr);
+  args.set_item("add_bias_linear", false);
+  try {
+    model_config_of(args, ModelFamily::gpt, "common.pt");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "common.pt: args: --add-qkv-bias: not with --multi-latent-attention");
+  }
+}
+
 // Megatron's --rotary-base is an integer.
 TEST(GptArgs, BasesAreIntegersUnlessTheyHaveAFraction) {
   ModelConfig config = tiny_llama();

@@ -217,6 +217,8 @@ class ArgsReader {
     read_yarn(c);
     // Megatron's args say of every model what latents it would have, and what losses.
     if (!c.multi_latent_attention) static_cast<LatentConfig&>(c) = {};
+    // Nor has it to have a QKV projection for them to say that this has the others' bias.
+    if (c.multi_latent_attention && c.add_bias_linear) c.add_qkv_bias = false;
     if (c.mtp_num_layers == 0) static_cast<MtpConfig&>(c) = {};
     if (c.has_experts()) read_experts(c);
     if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr &&

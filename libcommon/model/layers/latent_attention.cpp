@@ -3,6 +3,7 @@
 // a latent with the projection up that reads it; and linear_proj.
 #include <cmath>
 
+#include "kernels/cached_latents.h"
 #include "model/layers/layer_rows.h"
 #include "nn/kv_cache.h"
 
@@ -107,7 +108,11 @@ extern const BranchKind kLatentAttention{
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-          shape.latents = {room.pages, room.page_tokens, 1, c.qk_pos_emb_head_dim + c.kv_lora_rank};
+          const std::int64_t width = c.qk_pos_emb_head_dim + c.kv_lora_rank;
+          if (width <= kWidestLatents)
+            shape.latents = {room.pages, room.page_tokens, 1, width};
+          else
+            shape.keys = {room.pages, room.page_tokens, c.num_attention_heads, c.head_dim()};
         }};
 
 }  // namespace mt

@@ -128,7 +128,7 @@ static double flops(const ModelConfig& c, double /*length*/, double memory) {
   return memory == 0 ? 0 : 12 * seen * inner(c);
 }
 
-// Also that of the encoder.
+// The cross-attention of a layer that encodes neighbours, too, takes what the encoder takes.
 static double encoding_flops(const ModelConfig& c, double length, double memory) {
   const auto each = static_cast<double>(c.retrieved_length()),
              chunk = static_cast<double>(c.retro_chunk_length),
