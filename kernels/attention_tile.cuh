@@ -206,8 +206,9 @@ __device__ void load_output_gradients(Tile& tile, const T* d_o, const HeadGroup&
 template <class F>
 void with_channels(std::int64_t head_dim, const F& f) {
   if (head_dim > 256)
-    fail(Exit::unavailable, "attention on a GPU: heads of ", head_dim, " channels, at most 256, or ",
-         kWidestHead, " without gradients, dropout, bias and softcap");
+    fail(Exit::unavailable, "attention on a GPU: heads of ", head_dim,
+         " channels, at most 256, or ", kWidestHead,
+         " without gradients, dropout, bias and softcap");
   if (head_dim <= 64) return f.template operator()<64>();
   if (head_dim <= 128) return f.template operator()<128>();
   f.template operator()<256>();
