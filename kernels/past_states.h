@@ -15,7 +15,7 @@ namespace mt {
 struct PastStatesShape {
   std::int64_t tokens = 0, sequences = 0, cols = 0, capacity = 0, runs = 1;
 
-  // Of a token that stands at this position.
+  // Where a token of this position has its state.
   constexpr std::int64_t place(const std::int32_t* slots, std::int64_t token,
                                std::int64_t position) const {
     const std::int64_t run = position / capacity,

@@ -152,6 +152,9 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   const ModelConfig& config = source->config();
   if (std::ranges::find(use.families, config.family) == use.families.end())
     fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);
+  if (options.further && *options.further != config.mtp_num_layers)
+    fail(Exit::bad_config, source->path(), ": has ", config.mtp_num_layers,
+         " layers that predict further tokens, expected ", *options.further);
   if (config.task_head != use.task_head && !config.has_task_head())
     fail(Exit::bad_config, source->path(), ": has no head of a task, ", use.task_head, ": a model ",
          use.others);

@@ -151,7 +151,7 @@ void CachedPass::reserve_pass() {
     const Tensor logits = pass.logits(all);
     sample({.tokens = in.ids, .choices = in.choices, .logits = logits}, pass.stream());
     pass.on_host(logits);
-    if (!guesses_) return;
+    if (guesses_ == 0) return;
     pass.input({.sequences = asked_, .rows = asked_, .pages = pages});
     pass.on_host(pass.guesses(all, 1));
   });
@@ -434,18 +434,17 @@ ConstTensor CachedPass::next_logits(std::span<const std::int64_t> sequences,
 std::vector<std::int32_t> CachedPass::guess(std::span<const std::int64_t> sequences,
                                             std::span<const std::int32_t> ids,
                                             std::int64_t further) {
-  assert(guesses_ && sequences.size() == ids.size() && std::ssize(ids) <= asked_);
+  assert(further <= guesses_ && sequences.size() == ids.size() && std::ssize(ids) <= asked_);
   make_room(sequences, further);
   for (const std::int64_t i : sequences) at(i).length += further - 1;
   const PassInput in = put(sequences, ids, last_of(std::ssize(sequences), 1));
   const CachedPast seen = past(sequences, in.size);
   for (const std::int64_t i : sequences) at(i).length -= further;
-  const std::vector<Choice> likeliest(sequences.size(), {.rule = {.temperature = 0}, .place = {}});
-  std::memcpy(in.choices.data(), likeliest.data(), in.choices.bytes());
-  const auto tokens = pass_.on_host(pass_.guesses(seen, further)).span<std::int32_t>();
-  if (std::ranges::find(tokens, -1) != tokens.end())
-    fail(Exit::bad_data, "the logits of a further token are not numbers");
-  return {tokens.begin(), tokens.end()};
+  const ConstTensor words = pass_.on_host(pass_.guesses(seen, further)).rows(1, 2);
+  return with_float_type(words.dtype(), [&]<class T>() {
+    const auto ids_of = words.span<T>();
+    return std::vector<std::int32_t>(ids_of.begin(), ids_of.end());
+  });
 }
 
 std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64_t> sequences,

@@ -42,7 +42,7 @@ class CachedPass {
     int threads = 0;                // of the CPU; 0: one a core
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
-    bool guesses = false;           // guess() may be called
+    std::int64_t guesses = 0;       // guess() may be called for so many tokens
   };
   CachedPass(const Model& model, const Options& options);
   ~CachedPass();
@@ -109,10 +109,10 @@ class CachedPass {
   std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
                                             std::span<const std::int32_t> ids,
                                             std::span<const Choice> choices);
-  // What the model's layers that predict further tokens say, by the likeliest, behind a token of
-  // each of some sequences that it has not seen yet, and has not seen then either: the further-th,
-  // from 1, behind the further-th token that is not seen.  Those before it have been asked of by
-  // the shallower layers.  Each sequence has seen a token, and has pages for `further` more.
+  // Has the model's `further`-th layer that predicts further tokens, from 1, say the likeliest
+  // token behind `ids`, of each sequence the token that stands `further` places behind the last
+  // that the model has seen, which sees none of them so.  The layers before it have been asked with
+  // the nearer tokens.  Each sequence has seen a token, and has pages for `further` more.
   std::vector<std::int32_t> guess(std::span<const std::int64_t> sequences,
                                   std::span<const std::int32_t> ids, std::int64_t further);
 
@@ -163,7 +163,7 @@ class CachedPass {
   Stream stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
-  bool guesses_;
+  std::int64_t guesses_;
   bool has_states_;            // which pass on from token to token
   std::int64_t rows_, asked_;  // of a step
   bool all_at_once_;           // the cache has all pages from the beginning

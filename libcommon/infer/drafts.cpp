@@ -10,6 +10,26 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
+// Adds a token to the guesses of some of the texts, by their numbers, as many at a time as run
+// together: say(numbers, sequences, last tokens), all as many, returns the tokens.
+template <class Say>
+void guess_one_more(std::span<const Drafts::Text> texts, std::span<const std::size_t> numbers,
+                    std::vector<Ids>& guesses, const Say& say) {
+  constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
+  while (!numbers.empty()) {
+    const auto some = numbers.first(std::min(kTogether, numbers.size()));
+    numbers = numbers.subspan(some.size());
+    std::vector<std::int64_t> sequences;
+    Ids last;
+    for (const std::size_t i : some) {
+      sequences.push_back(texts[i].sequence);
+      last.push_back(guesses[i].empty() ? texts[i].ids.back() : guesses[i].back());
+    }
+    const auto& tokens = say(some, sequences, last);
+    for (std::size_t k = 0; k < some.size(); ++k) guesses[some[k]].push_back(tokens[k]);
+  }
+}
+
 // --- What the text has said before --------------------------------------------------------------
 
 constexpr std::size_t kLongestGram = 4;
@@ -55,9 +75,16 @@ class ModelDrafts : public Drafts {
     for (std::size_t i = 0; i < texts.size(); ++i)
       if (texts[i].most > 0 && catch_up(texts[i])) left.push_back(i);
     for (std::uint32_t place = 0; !left.empty(); ++place) {
-      for (std::size_t first = 0; first < left.size(); first += kTogether)
-        next(texts, std::span(left).subspan(first, std::min(kTogether, left.size() - first)), place,
-             guesses);
+      guess_one_more(texts, left, guesses,
+                     [&](std::span<const std::size_t> numbers,
+                         std::span<const std::int64_t> sequences, const Ids& last) {
+                       for (std::size_t k = 0; k < last.size(); ++k)
+                         remember(texts[numbers[k]], last[k], place == 0);
+                       return pass_.next_tokens(
+                           sequences, last,
+                           std::vector<Choice>(last.size(), {.rule = {.temperature = 0},
+                                                             .place = {.token = place}}));
+                     });
       std::erase_if(left, [&](std::size_t i) { return std::ssize(guesses[i]) == texts[i].most; });
     }
     return guesses;
@@ -69,7 +96,6 @@ class ModelDrafts : public Drafts {
   }
 
  private:
-  static constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
   // What the model has seen of a sequence: so many of a text, and what it guessed behind them.
   struct Seen {
     Ids ids;
@@ -103,21 +129,10 @@ class ModelDrafts : public Drafts {
     return true;
   }
 
-  // A token more of some of the texts.
-  void next(std::span<const Text> texts, std::span<const std::size_t> which, std::uint32_t place,
-            std::vector<Ids>& guesses) {
-    std::vector<std::int64_t> sequences;
-    Ids last;
-    for (const std::size_t i : which) {
-      sequences.push_back(texts[i].sequence);
-      last.push_back(guesses[i].empty() ? texts[i].ids.back() : guesses[i].back());
-      seen(texts[i]).ids.push_back(last.back());
-      if (guesses[i].empty()) ++seen(texts[i]).of_text;
-    }
-    const std::vector<Choice> choices(which.size(),
-                                      {.rule = {.temperature = 0}, .place = {.token = place}});
-    const auto tokens = pass_.next_tokens(sequences, last, choices);
-    for (std::size_t k = 0; k < which.size(); ++k) guesses[which[k]].push_back(tokens[k]);
+  // The model sees a token more, the text's last or one that was guessed.
+  void remember(const Text& text, std::int32_t token, bool of_text) {
+    seen(text).ids.push_back(token);
+    if (of_text) ++seen(text).of_text;
   }
 
   CachedPass pass_;
@@ -139,29 +154,15 @@ class FurtherDrafts : public Drafts {
         left.push_back(i);
     for (std::int64_t layer = 1; layer <= layers_; ++layer) {
       std::erase_if(left, [&](std::size_t i) { return texts[i].most < layer; });
-      for (std::size_t first = 0; first < left.size(); first += kTogether)
-        next(texts, std::span(left).subspan(first, std::min(kTogether, left.size() - first)), layer,
-             guesses);
+      guess_one_more(
+          texts, left, guesses,
+          [&](std::span<const std::size_t> /*numbers*/, std::span<const std::int64_t> sequences,
+              const Ids& last) { return pass_.guess(sequences, last, layer); });
     }
     return guesses;
   }
 
  private:
-  static constexpr auto kTogether = static_cast<std::size_t>(CachedPass::kTogether);
-
-  // A token more of some of the texts.
-  void next(std::span<const Text> texts, std::span<const std::size_t> which, std::int64_t layer,
-            std::vector<Ids>& guesses) {
-    std::vector<std::int64_t> sequences;
-    Ids last;
-    for (const std::size_t i : which) {
-      sequences.push_back(texts[i].sequence);
-      last.push_back(guesses[i].empty() ? texts[i].ids.back() : guesses[i].back());
-    }
-    const Ids said = pass_.guess(sequences, last, layer);
-    for (std::size_t k = 0; k < which.size(); ++k) guesses[which[k]].push_back(said[k]);
-  }
-
   CachedPass& pass_;
   std::int64_t layers_;
 };

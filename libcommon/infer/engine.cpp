@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "infer/image_pass.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 
@@ -28,29 +29,40 @@ void EngineLimits::add_to(CommandLine& cl) {
   cl.option("--draft-layers", &further_layers, "N",
             "the model's layers that predict further tokens guess for --draft-tokens, one each: "
             "those of a DeepSeek-V3 or GLM-4.5 of Hugging Face's, say, all that there are",
-            at_least(0));
+            between(0, kMostFurther));
   cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", at_least(0));
 }
 
-void EngineLimits::check_draft(const std::string& draft_load) const {
+void EngineLimits::check_draft(const std::string& draft_load, bool has_adapters) const {
   const char* const guesses = further_layers > 0    ? "--draft-layers"
                               : !draft_load.empty() ? "--draft-load"
                                                     : nullptr;
   if (guesses != nullptr && draft_tokens == 0) fail(Exit::usage, guesses, ": needs --draft-tokens");
   if (further_layers > 0 && !draft_load.empty())
     fail(Exit::usage, "--draft-load: not with --draft-layers, which guess");
+  if (further_layers > 0 && has_adapters)
+    fail(Exit::usage, "--adapter: not with --draft-layers, to which no adapter adds");
+}
+
+// Layers that predict further tokens guess one each: more layers, or more guesses, are of no use.
+static EngineOptions of_use(EngineOptions options) {
+  EngineLimits& limits = options.limits;
+  if (limits.further_layers > 0)
+    limits.draft_tokens = limits.further_layers =
+        std::min(limits.draft_tokens, limits.further_layers);
+  return options;
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options)
-    : options_(options),
+    : options_(of_use(options)),
       pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.limits.max_requests,
                     .rows = options.limits.max_requests * kFewRows,
-                    .asked = options.limits.max_requests * (1 + options.limits.draft_tokens),
+                    .asked = options.limits.max_requests * (1 + options_.limits.draft_tokens),
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens,
-                    .guesses = options.limits.further_layers > 0}),
+                    .guesses = options_.limits.further_layers}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
   if (options_.limits.prefill_tokens == 0)
     options_.limits.prefill_tokens =
@@ -60,7 +72,7 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     fail(Exit::bad_config,
          "--draft-tokens: this model's layers pass states on, which no guess is taken out of");
   if (options.limits.further_layers > 0)
-    drafts_ = further_drafts(pass_, options.limits.further_layers);
+    drafts_ = further_drafts(pass_, options_.limits.further_layers);
   else
     drafts_ = options.draft == nullptr
                   ? ngram_drafts()

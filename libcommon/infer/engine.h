@@ -33,7 +33,7 @@ struct EngineLimits {
 
   void add_to(CommandLine& cl);
   // Exit::usage where nothing is to be guessed by what guesses, or two are to guess.
-  void check_draft(const std::string& draft_load) const;
+  void check_draft(const std::string& draft_load, bool has_adapters) const;
 };
 
 struct EngineOptions {

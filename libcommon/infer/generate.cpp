@@ -42,11 +42,7 @@ LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& to
   if (has_neighbors) use.families.push_back(ModelFamily::retro);
   ModelSourceOptions source{.adapter = adapter};
   if (further_layers > 0) source.further = further_layers;
-  LoadedModel loaded = load_model(path, tokenizer, compute, use, source);
-  const std::int64_t there = loaded.model->config().mtp_num_layers;
-  if (further_layers > 0 && there != further_layers)
-    fail(Exit::bad_config, "--draft-layers ", further_layers, ": ", loaded.path, " has ", there);
-  return loaded;
+  return load_model(path, tokenizer, compute, use, source);
 }
 
 CompletionModel completion_model(const LoadedModel& loaded) {
@@ -75,7 +71,7 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
 void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.options.logprobs && !o.session.json)
     fail(Exit::usage, "--logprobs: needs --json");
-  o.session.limits.check_draft(o.draft_load);
+  o.session.limits.check_draft(o.draft_load, !o.adapter.empty());
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();

@@ -110,7 +110,7 @@ std::vector<CacheShape> cache_of(const ModelConfig& config, const CacheRoom& roo
   };
   for (const LayerPlan& layer : layers_of(config))
     if (layer.stack.ends_with("decoder")) add(layer);
-  for (std::int64_t depth = 0; room.further && depth < config.mtp_num_layers; ++depth) {
+  for (std::int64_t depth = 0; depth < std::min(room.further, config.mtp_num_layers); ++depth) {
     const std::size_t first = shapes.size();
     for (const LayerPlan& layer : further_layers_of(config)) add(layer);
     shapes[first].before = {room.pages, room.page_tokens, config.hidden_size};

@@ -44,9 +44,8 @@ struct Ends {
   ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
   std::int64_t vocab = 0;  // over so many tokens of the vocabulary, the first: padding is no text
   Tensor logits = {};      // out: [asked, vocab], or a task's scores, [sequences, labels]
-  // Of what the logits are: of the next token, or, from 1, of that which this layer of those that
-  // predict further tokens says, to tokens that the model has not seen yet
-  // (FurtherTokens::guess()).
+  // 0: the logits are of the next token; from 1: this layer, of those that predict further tokens,
+  // says them, to tokens that the model has not seen yet (FurtherTokens::guess()).
   std::int64_t further = 0;
   // out: [asked], -log p of Field::labels, which is [asked] here
   Tensor scores = {};

@@ -7,6 +7,7 @@
 #include "nn/cached_past.h"
 #include "nn/inference.h"
 #include "ops/ops.h"
+#include "ops/top_word.h"
 #include "tensor/device.h"
 
 namespace mt {
@@ -134,9 +135,9 @@ Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
 
 Tensor Pass::guesses(const CachedPast& past, std::int64_t further) {
   const PassInput& in = send();
-  sample({.tokens = in.ids, .choices = in.choices, .logits = logits_of(in, past, further)},
-         stream_);
-  return in.ids;
+  const Tensor tops = layer_.alloc(sum_dtype(model_.table().dtype()), {2, in.size.rows});
+  top_words(tops, logits_of(in, past, further), 0, vocab_size_, stream_);
+  return tops;
 }
 
 Tensor Pass::scores(double temperature) {

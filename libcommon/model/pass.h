@@ -89,8 +89,8 @@ class Pass {
   Tensor logits();
   Tensor logits(const CachedPast& past);
   // Queues the pass over a token of each sequence that the model has not seen yet: what those of
-  // its layers that predict further tokens say behind it, chosen by the input's choices,
-  // [sequences] i32 (Ends::further).
+  // its layers that predict further tokens say behind it (Ends::further), the largest logits and
+  // whose they are, [2, sequences] of the sum_dtype (kernels/top_word.h).
   Tensor guesses(const CachedPast& past, std::int64_t further);
   // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows], where logits are
   // divided by the temperature.

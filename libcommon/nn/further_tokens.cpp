@@ -63,8 +63,12 @@ void FurtherTokens::forward(Step& s, ConstTensor h0, const Asked& asked, Saved* 
   }
 }
 
-bool FurtherTokens::follows(const Step& s) const {
-  return s.past.cache != nullptr && s.past.cache->layers() > depths_.front().first_layer;
+std::size_t FurtherTokens::followed(const Step& s) const {
+  if (s.past.cache == nullptr) return 0;
+  const auto is_kept = [&](const Depth& depth) {
+    return s.past.cache->layers() > depth.first_layer;
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(depths_, is_kept));
 }
 
 // What one depth makes of the Step's tokens and of what the one before it left in the cache.
@@ -77,14 +81,14 @@ Tensor FurtherTokens::go_on(Step& s, std::size_t depth, ConstTensor ids) const {
   states_before(h, first, before(depth), places, static_cast<std::int32_t>(depth + 1), s.stream);
   of_depth.tokens.first_key = first;
   const Tensor made = forward(of_depth, depths_[depth], h, ids, nullptr);
-  if (depth + 1 < depths_.size()) keep_states(before(depth + 1), made, places, s.stream);
+  if (depth + 1 < followed(s)) keep_states(before(depth + 1), made, places, s.stream);
   return made;
 }
 
 void FurtherTokens::follow(Step& s, ConstTensor h0, ConstTensor ids) const {
   keep_states(s.past.cache->before(depths_.front().first_layer), h0,
               {s.tokens.positions, s.past.pages}, s.stream);
-  for (std::size_t i = 0; i < depths_.size(); ++i) {
+  for (std::size_t i = 0; i < followed(s); ++i) {
     const ArenaScope scope(s.layer);
     go_on(s, i, ids);
   }
@@ -94,7 +98,7 @@ void FurtherTokens::follow(Step& s, ConstTensor h0, ConstTensor ids) const {
 Tensor FurtherTokens::guess(Step& s, std::int64_t depth, ConstTensor ids) const {
   const auto first = static_cast<std::size_t>(depth - 1);
   const Tensor said = go_on(s, first, ids);
-  for (std::size_t i = first + 1; i < depths_.size(); ++i) {
+  for (std::size_t i = first + 1; i < followed(s); ++i) {
     const ArenaScope scope(s.layer);
     go_on(s, i, ids);
   }

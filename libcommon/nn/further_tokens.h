@@ -56,12 +56,12 @@ class FurtherTokens {
       : depths_(std::move(depths)), embedding_(&embedding), head_(&head) {}
 
   void forward(Step& s, ConstTensor h0, const Asked& asked, Saved* saved) const;
-  // Whether the Step's past has what follow() keeps.
-  bool follows(const Step& s) const;
+  // How many depths the Step's past has room for.
+  std::size_t followed(const Step& s) const;
   // Keeps what guess() needs of the Step's tokens, of which the model made h0.
   void follow(Step& s, ConstTensor h0, ConstTensor ids) const;
-  // Returns the depth's h for tokens that the model has not seen yet: the `depth` ones behind the
-  // last that it has seen, from 1, but the last of them have been guessed from already.
+  // Returns the depth's h, from 1, for `ids`, of each sequence the token that stands `depth` places
+  // behind the last that the model has seen; the nearer ones have been given to the depths before.
   Tensor guess(Step& s, std::int64_t depth, ConstTensor ids) const;
   // d_h0: what the head says of h0; returns that and what comes of all depths, in `layer`.
   Tensor backward(Step& s, ConstTensor d_h0, const Saved& saved) const;

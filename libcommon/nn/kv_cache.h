@@ -18,7 +18,8 @@ struct CacheRoom {
   std::int64_t pages = 0, page_tokens = 0;  // of keys and values or latents, and the tokens of each
   std::int64_t slots = 0;
   std::int64_t memory = 0;  // tokens of a memory
-  bool further = false;     // of layers, too, that predict further tokens (nn/further_tokens.h)
+  std::int64_t further =
+      0;  // layers, of those that predict further tokens, that keep something, too
 };
 
 // CacheShape: what a layer keeps; what has no elements it does not.

@@ -209,7 +209,7 @@ void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream&
 // ids: [rows] i32; the table holds the words from `first` on, the others' rows are zeros.
 void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
                        bool accumulate, Stream& stream);
-// The same of a table of PackedRows, u8, which has y's columns.
+// Does what embedding_forward() does, of a table of PackedRows, u8, which has y's columns.
 void packed_embedding(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
                       Stream& stream);
 void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,

@@ -278,7 +278,7 @@ EngineLoop::Clock::duration time_of(double seconds) {
 }  // namespace
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
-  options.limits.check_draft(options.draft_load);
+  options.limits.check_draft(options.draft_load, !options.adapters.empty());
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   NamedAdapters adapters = adapters_of(options);

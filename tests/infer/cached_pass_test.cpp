@@ -286,7 +286,8 @@ TEST(CachedPass, GuessesAreWhatFurtherLayersSay) {
     const std::int64_t depths = config.mtp_num_layers;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config);
-    CachedPass pass(*model, {.vocab_size = 30, .sequences = 2, .page_tokens = 8, .guesses = true});
+    CachedPass pass(*model,
+                    {.vocab_size = 30, .sequences = 2, .page_tokens = 8, .guesses = depths});
     std::vector<std::int32_t> all = some_tokens(30), others(8, 7);
     pass.see(1, std::span(all).first(24));
     for (const std::size_t seen : {1U, 3U, 8U, 17U, 18U, 25U}) {

@@ -4,7 +4,9 @@
 // without a cache makes of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "tests/infer/random_requests.h"
 #include "tests/infer/small_gpt.h"
@@ -91,6 +93,20 @@ TEST_P(EngineStress, RandomPrompts) {
   const int count = asked == nullptr ? 40 : std::atoi(asked);
   expect_the_plain_loops(*make_small_model(GetParam()(), DType::f32),
                          static_cast<std::size_t>(count), 1);
+}
+
+// Layers that say no numbers end no text, and change none.
+TEST(Engine, GuessesOfNoNumbersChangeNothing) {
+  const auto model = make_small_model(latent_further(), DType::f32);
+  const std::vector<Request> requests = random_requests(5, 2);
+  const EngineRun plain = in_engine(*model, requests, {.max_requests = 3}, kPage);
+  for (const Param& row : model->table().rows())
+    if (row.place.stack == kFurtherStack && row.place.module == "eh_proj")
+      std::ranges::fill(row.value.span<float>(), std::numeric_limits<float>::max());
+  const EngineRun run = in_engine(
+      *model, requests, {.max_requests = 3, .draft_tokens = 3, .further_layers = 2}, kPage);
+  EXPECT_EQ(run.made, plain.made);
+  EXPECT_GT(run.counts.guessed, 0);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class GgufSource : public HuggingFaceSource {
     std::int64_t row = 0;
     std::optional<BlockType> type = {};
   };
-  // Of all rows; none where one lies in no such blocks.
+  // Has the types of all rows, or none where a row lies in no such blocks.
   std::vector<RowPlaceInFile> places_of(const Param& row) const;
   void take_frequencies(double attention_factor);
 

@@ -39,7 +39,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     if (saved) saved->y = x;
     return;
   }
-  if (further_ && further_->follows(s)) {
+  if (further_ && further_->followed(s) > 0) {
     const ArenaScope scope(s.layer);
     const Tensor normed = s.scratch(x.shape());
     final_norm_->forward(s, normed, x, nullptr);

@@ -1,0 +1,279 @@
+// What blocks of llama.cpp's files (kernels/packed_rows.h) are made of, expanded to whole numbers
+// of 16 bits and their scales, in the ways of several instruction sets; for packed_rows_cpu.cpp,
+// whose functions for each of these all of it becomes a part of.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "kernels/packed_rows.h"
+#include "kernels/vector_math.h"
+
+namespace mt::cpu::blocks {
+
+using simd::Ints;
+
+constexpr std::int64_t kPart = 32;  // numbers
+
+#define INLINE [[gnu::always_inline]] inline  // until the file that includes this undefines it
+
+// Without a branch, unlike base/half.h, of a number that is finite.
+INLINE float half(const std::uint8_t* at) {
+  constexpr std::uint32_t kOne = 1u << 23;  // of an exponent
+  std::uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fff) << 13;
+  // All bits of a denormal: a multiple of 2^-24, beside 2^-14.
+  const auto small = static_cast<std::uint32_t>(static_cast<std::int32_t>(magnitude - kOne) >> 31);
+  const float number = std::bit_cast<float>(magnitude + 112 * kOne + (small & kOne)) -
+                       std::bit_cast<float>(small & std::bit_cast<std::uint32_t>(0x1p-14f));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(number) |
+                              static_cast<std::uint32_t>(bits & 0x8000) << 16);
+}
+
+using Shorts [[gnu::vector_size(2 * kPart)]] = std::int16_t;  // of a part
+using HalfShorts [[gnu::vector_size(kPart)]] = std::int16_t;
+
+template <class Vector>
+INLINE Vector load_as(const auto* at) {
+  Vector v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+INLINE Shorts load(const std::int16_t* x) { return load_as<Shorts>(x); }
+INLINE void store(std::int16_t* to, Shorts v) { std::memcpy(to, &v, sizeof v); }
+
+INLINE Shorts join(HalfShorts a, HalfShorts b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
+                                 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+INLINE Shorts join(int a, int b) {
+  return join(HalfShorts{} + static_cast<std::int16_t>(a),
+              HalfShorts{} + static_cast<std::int16_t>(b));
+}
+
+using Bytes [[gnu::vector_size(kPart)]] = std::uint8_t;
+using SignedBytes [[gnu::vector_size(kPart)]] = std::int8_t;
+
+// What instruction sets do otherwise than the compiler would: bytes of a part as numbers of 16
+// bits, and sums of products of pairs of these.
+struct Plain {
+  INLINE static Shorts wide(const std::uint8_t* at) {
+    return __builtin_convertvector(load_as<Bytes>(at), Shorts);
+  }
+  INLINE static Shorts wide(const std::int8_t* at) {
+    return __builtin_convertvector(load_as<SignedBytes>(at), Shorts);
+  }
+  // The low four bits of 16 bytes, then the high ones.
+  INLINE static Shorts halves(const std::uint8_t* at) {
+    using HalfBytes [[gnu::vector_size(kPart / 2)]] = std::uint8_t;
+    const auto bytes = __builtin_convertvector(load_as<HalfBytes>(at), HalfShorts);
+    return join(bytes & 15, bytes >> 4);
+  }
+  INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
+    for (int i = 0; i < kLanes; ++i) sums[i] += w[2 * i] * p[2 * i] + w[2 * i + 1] * p[2 * i + 1];
+    return sums;
+  }
+};
+
+#if defined(__x86_64__)
+struct Avx2 : Plain {
+  INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
+    HalfShorts halves[2];
+    std::memcpy(halves, &p, sizeof p);
+    for (int i = 0; i < 2; ++i)
+      asm("vpmaddwd %1, %0, %0" : "+x"(halves[i]) : "x"(load_as<HalfShorts>(w + 16 * i)));
+    return sums + load_as<Ints>(halves);
+  }
+};
+
+struct Vnni {
+  INLINE static Shorts wide(const std::uint8_t* at) {
+    Shorts v;
+    asm("vpmovzxbw %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const std::uint8_t(*)[kPart]>(at)));
+    return v;
+  }
+  INLINE static Shorts wide(const std::int8_t* at) {
+    Shorts v;
+    asm("vpmovsxbw %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const std::int8_t(*)[kPart]>(at)));
+    return v;
+  }
+  INLINE static Shorts halves(const std::uint8_t* at) {
+    HalfShorts bytes, high;
+    Shorts v;
+    asm("vpmovzxbw %1, %0"
+        : "=v"(bytes)
+        : "m"(*reinterpret_cast<const std::uint8_t(*)[kPart / 2]>(at)));
+    asm("vpsrlw $4, %1, %0" : "=v"(high) : "v"(bytes));
+    asm("vinserti64x4 $1, %2, %g1, %0" : "=v"(v) : "v"(bytes), "v"(high));
+    return v & 15;
+  }
+  INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {  // without saturation
+    asm("vpdpwssd %1, %2, %0"
+        : "+v"(sums)
+        : "m"(*reinterpret_cast<const std::int16_t(*)[kPart]>(w)), "v"(p));
+    return sums;
+  }
+};
+#endif
+
+// Expanded: what the blocks of a row are made of.
+struct Expanded {
+  std::int16_t* q;  // [k]
+  float* d;         // of each block
+  float* least;     // of each part, where the type has one
+};
+
+// Of q4_0, q4_1, q5_0 and q5_1.
+template <class Machine, bool kFive, bool kLeast>
+INLINE void expand_short(const Expanded& to, const std::uint8_t* block) {
+  constexpr Shorts kBits = {1,    2,    4,    8,     16,     32,   64,   128,  256,   512,   1024,
+                            2048, 4096, 8192, 16384, -32768, 1,    2,    4,    8,     16,    32,
+                            64,   128,  256,  512,   1024,   2048, 4096, 8192, 16384, -32768};
+  constexpr std::int16_t kMiddle = kLeast ? 0 : kFive ? 16 : 8;
+  *to.d = half(block);
+  if constexpr (kLeast) *to.least = -half(block + 2);
+  block += kLeast ? 4 : 2;
+  const std::uint8_t* const low = block + (kFive ? 4 : 0);
+  Shorts q = Machine::halves(low);
+  if constexpr (kFive) {
+    std::int16_t high[2];
+    std::memcpy(high, block, sizeof high);
+    q |= ((join(high[0], high[1]) & kBits) != 0) & 16;
+  }
+  store(to.q, q - kMiddle);
+}
+
+template <class Machine>
+INLINE void expand_q8_0(const Expanded& to, const std::uint8_t* block) {
+  *to.d = half(block);
+  store(to.q, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 2)));
+}
+
+// Six bits each of the scales and then of the leasts of eight parts, from twelve bytes.
+INLINE void unpack_scales(std::uint8_t* scales, const std::uint8_t* bytes) {
+  constexpr std::uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
+  std::uint32_t in[3], out[4];
+  std::memcpy(in, bytes, sizeof in);
+  out[0] = in[0] & kSix;
+  out[1] = (in[2] & kFour) | (in[0] >> 6 & kTwo) << 4;
+  out[2] = in[1] & kSix;
+  out[3] = (in[2] >> 4 & kFour) | (in[1] >> 6 & kTwo) << 4;
+  std::memcpy(scales, out, sizeof out);
+}
+
+template <class Machine, bool kFive>
+INLINE void expand_q4_k_or_q5_k(const Expanded& to, const std::uint8_t* block) {
+  *to.d = half(block);
+  const float m = half(block + 2);
+  std::uint8_t scales[16];
+  unpack_scales(scales, block + 4);
+  for (int j = 0; j < 8; ++j) to.least[j] = m * scales[8 + j];
+  const auto scale = [&](int part) __attribute__((always_inline)) {
+    return static_cast<std::int16_t>(scales[part]);
+  };
+  const std::uint8_t* const low = block + 16 + (kFive ? 32 : 0);
+  const Shorts high = kFive ? Machine::wide(block + 16) : Shorts{};
+  for (int c = 0; c < 4; ++c) {
+    const Shorts bytes = Machine::wide(low + 32 * c);
+    Shorts first = bytes & 15, second = bytes >> 4;
+    if constexpr (kFive) {
+      first |= (high >> 2 * c & 1) << 4;
+      second |= (high >> (2 * c + 1) & 1) << 4;
+    }
+    store(to.q + 64 * c, first * scale(2 * c));
+    store(to.q + 64 * c + 32, second * scale(2 * c + 1));
+  }
+}
+
+template <class Machine>
+INLINE void expand_q6_k(const Expanded& to, const std::uint8_t* block) {
+  *to.d = half(block + 208);
+  const auto* const scales = reinterpret_cast<const std::int8_t*>(block + 192);
+  for (int h = 0; h < 2; ++h) {
+    const Shorts high = Machine::wide(block + 128 + 32 * h);
+    for (int part = 0; part < 4; ++part) {
+      const Shorts bytes = Machine::wide(block + 64 * h + 32 * (part % 2));
+      const Shorts q = (part < 2 ? bytes & 15 : bytes >> 4) | (high >> 2 * part & 3) << 4;
+      const std::int8_t* const scale = scales + 8 * h + 2 * part;
+      store(to.q + 128 * h + 32 * part, (q - 32) * join(scale[0], scale[1]));
+    }
+  }
+}
+
+template <BlockType kType>
+constexpr bool kHasLeast = kType == BlockType::q4_1 || kType == BlockType::q5_1 ||
+                           kType == BlockType::q4_k || kType == BlockType::q5_k;
+
+template <class Machine, BlockType kType>
+INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
+  if constexpr (kType == BlockType::q4_0) expand_short<Machine, false, false>(to, block);
+  if constexpr (kType == BlockType::q4_1) expand_short<Machine, false, true>(to, block);
+  if constexpr (kType == BlockType::q5_0) expand_short<Machine, true, false>(to, block);
+  if constexpr (kType == BlockType::q5_1) expand_short<Machine, true, true>(to, block);
+  if constexpr (kType == BlockType::q8_0) expand_q8_0<Machine>(to, block);
+  if constexpr (kType == BlockType::q4_k) expand_q4_k_or_q5_k<Machine, false>(to, block);
+  if constexpr (kType == BlockType::q5_k) expand_q4_k_or_q5_k<Machine, true>(to, block);
+  if constexpr (kType == BlockType::q6_k) expand_q6_k<Machine>(to, block);
+}
+
+template <class Machine, BlockType kType>
+INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) {
+  constexpr BlockForm kForm = form_of(kType);
+  for (std::int64_t i = 0; i < k; i += kForm.elements) {
+    __builtin_prefetch(blocks + 2048);
+    if (kForm.bytes > 64) __builtin_prefetch(blocks + 2112);
+    if (kForm.bytes > 128) __builtin_prefetch(blocks + 2176);
+    expand_block<Machine, kType>(to, blocks);
+    blocks += kForm.bytes;
+    to.q += kForm.elements;
+    ++to.d;
+    to.least += kForm.elements / kPart;
+  }
+}
+
+// body.operator()<type>() of a run's type.
+template <class Body>
+INLINE void with_type(BlockType type, const Body& body) {
+  switch (type) {
+    case BlockType::q4_0:
+      return body.template operator()<BlockType::q4_0>();
+    case BlockType::q4_1:
+      return body.template operator()<BlockType::q4_1>();
+    case BlockType::q5_0:
+      return body.template operator()<BlockType::q5_0>();
+    case BlockType::q5_1:
+      return body.template operator()<BlockType::q5_1>();
+    case BlockType::q8_0:
+      return body.template operator()<BlockType::q8_0>();
+    case BlockType::q4_k:
+      return body.template operator()<BlockType::q4_k>();
+    case BlockType::q5_k:
+      return body.template operator()<BlockType::q5_k>();
+    case BlockType::q6_k:
+      return body.template operator()<BlockType::q6_k>();
+  }
+}
+
+// Room for the parts of some rows.
+class Room {
+ public:
+  Room(std::int64_t rows, std::int64_t k)
+      : k_(k),
+        q_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(rows * k))),
+        scales_(std::make_unique_for_overwrite<float[]>(
+            static_cast<std::size_t>(2 * rows * (k / kPart)))) {}
+  Expanded row(std::int64_t i) const {
+    float* const scales = scales_.get() + 2 * i * (k_ / kPart);
+    return {q_.get() + i * k_, scales, scales + k_ / kPart};
+  }
+
+ private:
+  std::int64_t k_;
+  std::unique_ptr<std::int16_t[]> q_;
+  std::unique_ptr<float[]> scales_;
+};
+
+}  // namespace mt::cpu::blocks
