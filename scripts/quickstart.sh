@@ -73,7 +73,7 @@ if nvidia-smi -L >/dev/null 2>&1; then
   step 'Build the programs, with kernels for this machine'\''s GPU; on two cores it takes some ten minutes.' \
     "cmake --preset release && cmake --build --preset release --target programs"
 else
-  step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes some six minutes.' \
+  step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes some five minutes.' \
     "cmake --preset release -DMT_GPUS=none && cmake --build --preset release --target programs"
 fi
 built=$SECONDS
