@@ -4,16 +4,47 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <string_view>
 
 #include "base/error.h"
 
-// OpenBLAS asks this when it is loaded, before main().  Threads are ours: the tiles are spread by
-// the caller, and each product stays on its thread.  Its own would only take time to start, and,
-// where a limit leaves none, end the program or wait for ever at its end.
+// What OpenBLAS has where it holds loops for several processors.
+extern "C" [[gnu::weak]] void gotoblas_dynamic_init();
+extern "C" [[gnu::weak]] void gotoblas_dynamic_quit();
+
+// An OpenBLAS that is older than the processor takes the loops of the oldest it knows, with a quarter
+// of the speed.  Then it is told the newest of its processors of which this one can all.
+static void name_processor() {
+#if defined(__x86_64__)
+  constexpr const char* kName = "OPENBLAS_CORETYPE";
+  if (gotoblas_dynamic_init == nullptr || gotoblas_dynamic_quit == nullptr ||
+      std::getenv(kName) != nullptr || std::string_view(openblas_get_corename()) != "Prescott")
+    return;
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+             avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  if (!avx2) return;
+  ::setenv(kName, avx512 ? "SkylakeX" : "Haswell", 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  ::unsetenv(kName);
+#endif
+}
+
+// OpenBLAS asks this when it is loaded, before main(), and has chosen its loops then.  Threads are
+// ours: the tiles are spread by the caller, and each product stays on its thread.  Its own would
+// only take time to start, and, where a limit leaves none, end the program or wait for ever at its
+// end.
 extern "C" [[gnu::visibility("default")]] int openblas_num_threads_env();
-extern "C" int openblas_num_threads_env() { return 1; }
+extern "C" int openblas_num_threads_env() {
+  [[maybe_unused]] static const bool once = (name_processor(), true);
+  return 1;
+}
 
 namespace mt::cpu {
 namespace {

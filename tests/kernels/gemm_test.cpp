@@ -1,5 +1,9 @@
 #include "kernels/gemm.h"
 
+#include <cblas.h>
+
+#include <cstdlib>
+#include <string>
 #include <tuple>
 
 #include "tests/kernels/check.h"
@@ -105,6 +109,15 @@ TYPED_TEST(GemmTest, FewRowsAreIndependent) {
               << m << " rows from " << first << ", n " << n << ", k " << k;
         }
     }
+}
+
+// Also where the library does not know the processor.
+TEST(GemmProcessor, LoopsHaveItsVectors) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || std::getenv("OPENBLAS_CORETYPE") != nullptr)
+    GTEST_SKIP() << "no AVX2, or a processor that was named";
+  EXPECT_NE(std::string(openblas_get_corename()), "Prescott");
+#endif
 }
 
 TYPED_TEST(GemmTest, OverwritesNan) {
