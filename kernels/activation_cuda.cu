@@ -12,11 +12,7 @@ constexpr float kRoot = 0.79788456080286535588f;  // sqrt(2 / pi)
 constexpr float kCubic = 0.044715f;
 constexpr float kInvSqrt2Pi = 0.39894228040143267794f;
 
-// What x is multiplied by, and the derivative of the product, s being the former.
-struct Silu {
-  __device__ static float gate(float x) { return sigmoid(x); }
-  __device__ static float slope(float x, float s) { return s * (1 + x * (1 - s)); }
-};
+// As Silu is.
 // (1 + tanh u) / 2 = sigmoid(2 u)
 struct TanhGelu {
   __device__ static float gate(float x) { return sigmoid(2 * kRoot * (x + kCubic * x * x * x)); }

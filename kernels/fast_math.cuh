@@ -25,4 +25,10 @@ __device__ inline float normal_cdf(float x) {
   return 0.5f + x * __fdividef(p, q);
 }
 
+// x sigmoid(x): what x is multiplied by, and the derivative of the product, s being the former.
+struct Silu {
+  __device__ static float gate(float x) { return sigmoid(x); }
+  __device__ static float slope(float x, float s) { return s * (1 + x * (1 - s)); }
+};
+
 }  // namespace mt::cuda

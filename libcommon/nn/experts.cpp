@@ -17,7 +17,7 @@ void Experts::for_each(const TokenDispatch::Saved& arrived, const Body& body) co
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const std::int64_t end = arrived.ends[e];
-    if (end > begin) body(experts_[e], begin, end);
+    body(experts_[e], begin, end);
     begin = end;
   }
 }
@@ -34,19 +34,6 @@ ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const
               static_cast<std::int64_t>(std::ceil(share * options_.capacity_factor)), s.stream);
   balance_.add_drops(s, kept);
   return kept;
-}
-
-// --- Turns of shared rows -----------------------------------------------------------------------
-
-// Ranks that have copies of these experts gather their values together, also one to which no token
-// came.
-void Experts::take_turn(Step& s) const { s.weight(*experts_.front().fc1); }
-
-// And they sum their gradients together.
-void Experts::take_gradients_turn(Step& s, const TokenDispatch::Saved& arrived, ConstTensor dy,
-                                  ConstTensor x) const {
-  if (arrived.rows() == 0)
-    s.weight_grads.push({.weight = experts_.front().fc2, .dy = dy, .x = x}, s.stream);
 }
 
 // --- Forward and backward -----------------------------------------------------------------------
@@ -70,18 +57,59 @@ void Experts::choose(Step& s, Tensor p, const Saved& v) const {
   choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
 }
 
+// v.h = W_1 x + b_1 of each row's expert, and, where there are biases, v.a = swiglu of that.
+void Experts::multiply_first(Step& s, const Saved& v) const {
+  std::vector<Matmul> products;
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+    if (begin == end && s.rows_alone()) return static_cast<void>(s.weight(*expert.fc1));
+    Matmul& problem = products.emplace_back(Matmul{.out = v.h.rows(begin, end),
+                                                   .a = v.x.rows(begin, end),
+                                                   .bias = value_of(s, expert.fc1_bias),
+                                                   .rows_vary = true,
+                                                   .rows_alone = s.rows_alone()});
+    put_weight(s, problem, *expert.fc1);
+    if (!has_biases() || options_.clamped || options_.squared_relu) return;
+    problem.at = std::exchange(problem.out, v.a.rows(begin, end));
+    problem.then = Matmul::Then::swiglu;
+  });
+  grouped_matmul(products, s.stream);
+  for (const Expert& expert : experts_) s.done(*expert.fc1);
+}
+
 // out = W_2 x + b_2 of each row's expert.
 void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
+  std::vector<Matmul> products;
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    Matmul problem{.out = out.rows(begin, end),
-                   .a = x.rows(begin, end),
-                   .bias = value_of(s, expert.fc2_bias),
-                   .rows_vary = true,
-                   .rows_alone = s.rows_alone()};
+    if (begin == end && s.rows_alone()) return static_cast<void>(s.weight(*expert.fc2));
+    Matmul& problem = products.emplace_back(Matmul{.out = out.rows(begin, end),
+                                                   .a = x.rows(begin, end),
+                                                   .bias = value_of(s, expert.fc2_bias),
+                                                   .rows_vary = true,
+                                                   .rows_alone = s.rows_alone()});
     put_weight(s, problem, *expert.fc2);
-    matmul(problem, s.stream);
-    s.done(*expert.fc2);
   });
+  grouped_matmul(products, s.stream);
+  for (const Expert& expert : experts_) s.done(*expert.fc2);
+}
+
+void Experts::multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
+                            const Param* Expert::*weight, const Param* Expert::*bias) const {
+  std::vector<Matmul> products;
+  std::vector<WeightGrad> gradients;
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+    products.push_back({.out = dx.rows(begin, end),
+                        .a = dy.rows(begin, end),
+                        .b = s.weight(*(expert.*weight)),
+                        .rows_vary = true});
+    gradients.push_back({.weight = expert.*weight,
+                         .bias = expert.*bias,
+                         .dy = dy.rows(begin, end),
+                         .x = x.rows(begin, end),
+                         .rows_vary = true});
+  });
+  grouped_matmul(products, s.stream);
+  for (const Expert& expert : experts_) s.done(*(expert.*weight));
+  s.weight_grads.push(gradients, s.stream);
 }
 
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
@@ -118,29 +146,17 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   v.x = s.kept(saved, {room, width}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
   v.h = s.kept(saved, {room, made()}).rows(0, rows);
-  v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
+  if (!weighs_gates()) v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
   v.weighed = s.kept(saved, {room, has_biases() ? width : ffn()}).rows(0, rows);
   dispatch_.there(s, v.x, x, v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
-  take_turn(s);
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    Matmul problem{.out = v.h.rows(begin, end),
-                   .a = v.x.rows(begin, end),
-                   .bias = value_of(s, expert.fc1_bias),
-                   .rows_vary = true,
-                   .rows_alone = s.rows_alone()};
-    put_weight(s, problem, *expert.fc1);
-    if (!options_.clamped && !options_.squared_relu) {
-      problem.at = std::exchange(problem.out, v.a.rows(begin, end));
-      problem.then = Matmul::Then::swiglu;
-    }
-    matmul(problem, s.stream);
-    s.done(*expert.fc1);
-  });
+  multiply_first(s, v);
   if (options_.clamped) clamped_forward(v.a, v.h, *options_.clamped, s.stream);
   if (options_.squared_relu) squared_relu_forward(v.a, v.h, s.stream);
   if (has_biases())
     multiply_second(s, v.weighed, v.a, v);
+  else if (weighs_gates())
+    weighted_swiglu_forward(v.weighed, v.h, v.weight, s.stream);
   else
     scale_rows(v.weighed, v.a, v.weight, s.stream);
   if (!y) {
@@ -181,45 +197,20 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
     row_dots(d_weight, d_out, v.weighed, s.stream);
     scale_rows(d_out, d_out, v.weight, s.stream);
   }
-  const ConstTensor read = behind ? v.a : v.weighed;
-  take_turn(s);
-  take_gradients_turn(s, v.arrived, d_out, read);
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    const Tensor dy_rows = d_out.rows(begin, end);
-    matmul(
-        {.out = da.rows(begin, end), .a = dy_rows, .b = s.weight(*expert.fc2), .rows_vary = true},
-        s.stream);
-    s.done(*expert.fc2);
-    s.weight_grads.push({.weight = expert.fc2,
-                         .bias = expert.fc2_bias,
-                         .dy = dy_rows,
-                         .x = read.rows(begin, end),
-                         .rows_vary = true},
-                        s.stream);
-  });
-  if (!behind) {
+  multiply_back(s, da, d_out, behind ? v.a : v.weighed, v, &Expert::fc2, &Expert::fc2_bias);
+  if (!behind && !weighs_gates()) {
     row_dots(d_weight, da, v.a, s.stream);
     scale_rows(da, da, v.weight, s.stream);
   }
-  if (options_.clamped)
+  if (weighs_gates())
+    weighted_swiglu_backward(dh, d_weight, da, v.h, v.weight, s.stream);
+  else if (options_.clamped)
     clamped_backward(dh, da, v.h, *options_.clamped, s.stream);
   else if (options_.squared_relu)
     squared_relu_backward(dh, da, v.h, s.stream);
   else
     swiglu_backward(dh, da, v.h, s.stream);
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
-    const Tensor dh_rows = dh.rows(begin, end);
-    matmul(
-        {.out = d_x.rows(begin, end), .a = dh_rows, .b = s.weight(*expert.fc1), .rows_vary = true},
-        s.stream);
-    s.done(*expert.fc1);
-    s.weight_grads.push({.weight = expert.fc1,
-                         .bias = expert.fc1_bias,
-                         .dy = dh_rows,
-                         .x = v.x.rows(begin, end),
-                         .rows_vary = true},
-                        s.stream);
-  });
+  multiply_back(s, d_x, dh, v.x, v, &Expert::fc1, &Expert::fc1_bias);
   dispatch_.back(s, dx, d_x, v.arrived);
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
   choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);

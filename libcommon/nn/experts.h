@@ -26,7 +26,7 @@ class Experts {
     Tensor counts;                 // of experts that were chosen, where there are losses of routers
     TokenDispatch::Saved arrived;  // and what came of all ranks', by experts:
     Tensor x, weight;              // rows, and their p
-    Tensor h, a;                   // W_1 x, and what the activation makes of it
+    Tensor h, a;                   // W_1 x, and, unless weighs_gates(), the activation of it
     Tensor weighed;                // that times p, or, with biases, W_2 a + b_2
     SharedExperts::Saved shared;
   };
@@ -73,17 +73,21 @@ class Experts {
 
  private:
   bool has_biases() const { return experts_[0].fc2_bias != nullptr; }
+  // Whether p multiplies what SwiGLU makes, in one pass over memory.
+  bool weighs_gates() const { return !has_biases() && !options_.clamped && !options_.squared_relu; }
+  void multiply_first(Step& s, const Saved& v) const;
   void multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const;
+  // dx = dy W, and the weights' gradients.
+  void multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
+                     const Param* Expert::*weight, const Param* Expert::*bias) const;
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   std::int64_t made() const { return experts_[0].fc1->local[0]; }  // by the first product
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
   Jitter jitter_of(const Step& s) const;
-  void take_turn(Step& s) const;
-  void take_gradients_turn(Step& s, const TokenDispatch::Saved& arrived, ConstTensor dy,
-                           ConstTensor x) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
-  // body(expert, its first row, its last + 1) of those that have any.
+  // body(expert, its first row, its last + 1), also of those that have none: ranks that have copies
+  // of experts gather their values and sum their gradients together.
   template <class Body>
   void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
 

@@ -1,5 +1,7 @@
 #include "nn/weight_grads.h"
 
+#include <utility>
+
 namespace mt {
 
 Tensor WeightGrads::gradient_of(const Param& row, Stream& stream) const {
@@ -7,28 +9,31 @@ Tensor WeightGrads::gradient_of(const Param& row, Stream& stream) const {
   return row.grad;
 }
 
-void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
-  if (record.weight->trainable) {
+void WeightGrads::accumulate(std::span<const WeightGrad> records, Stream& stream) {
+  std::vector<Matmul> products;
+  for (const WeightGrad& record : records) {
+    if (!record.weight->trainable) continue;
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
     const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
     const bool narrow = static_cast<bool>(record.dy_codes),
                transposed = static_cast<bool>(record.codes);
-    const bool only_turn = record.dy.shape()[0] == 0 && !record.weight->gradient_replaced;
-    if (!only_turn)
-      matmul({.out = record.weight->grad,
-              .a = narrow ? record.dy_codes : record.dy,
-              .b = narrow ? record.x_codes : record.x,
-              .transpose_a = !transposed,
-              .transpose_b = transposed,
-              .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
-              .rows_vary = record.rows_vary,
-              .codes = record.codes},
-             stream);
+    products.push_back({.out = record.weight->grad,
+                        .a = narrow ? record.dy_codes : record.dy,
+                        .b = narrow ? record.x_codes : record.x,
+                        .transpose_a = !transposed,
+                        .transpose_b = transposed,
+                        .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
+                        .rows_vary = record.rows_vary,
+                        .codes = record.codes});
     written_[row] = true;
   }
-  if (record.bias != nullptr && record.bias->trainable)
-    column_sum(gradient_of(*record.bias, stream), record.dy, stream);
+  grouped_matmul(products, stream);
+  for (const WeightGrad& record : records)
+    if (record.bias != nullptr && record.bias->trainable) {
+      const Tensor gradient = gradient_of(*record.bias, stream);
+      if (record.dy.numel() > 0) column_sum(gradient, record.dy, stream);
+    }
 }
 
 WeightGrads::Written WeightGrads::written_by(const std::function<void()>& body) {
@@ -46,13 +51,13 @@ void WeightGrads::add_written(const Written& rows) {
     if (rows[i]) written_[i] = true;
 }
 
-void WeightGrads::push(const WeightGrad& record, Stream& stream) {
-  const bool frozen =
-      !record.weight->trainable && (record.bias == nullptr || !record.bias->trainable);
-  if (!deferring_)
-    accumulate(record, stream);
-  else if (!frozen)
-    queue_.push_back(record);
+void WeightGrads::push(std::span<const WeightGrad> records, Stream& stream) {
+  if (!deferring_) return accumulate(records, stream);
+  std::vector<WeightGrad> learning;
+  for (const WeightGrad& record : records)
+    if (record.weight->trainable || (record.bias != nullptr && record.bias->trainable))
+      learning.push_back(record);
+  if (!learning.empty()) queue_.push_back(std::move(learning));
 }
 
 void WeightGrads::run(std::size_t count, Stream& stream) {

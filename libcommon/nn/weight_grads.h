@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "ops/ops.h"
@@ -43,17 +44,24 @@ class WeightGrads {
   void add_written(const Written& rows);
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
-  void push(const WeightGrad& record, Stream& stream);
-  void accumulate(const WeightGrad& record, Stream& stream);  // at once, even then
-  std::size_t queued() const { return queue_.size(); }
+  void push(const WeightGrad& record, Stream& stream) { push(std::span(&record, 1), stream); }
+  // Of weights that are alike, as those of a layer's experts are, which become one product where
+  // grouped_matmul() can make it one.
+  void push(std::span<const WeightGrad> records, Stream& stream);
+  void accumulate(const WeightGrad& record, Stream& stream) {  // at once, even when deferring
+    accumulate(std::span(&record, 1), stream);
+  }
+  std::size_t queued() const { return queue_.size(); }  // pushes
   void run(std::size_t count, Stream& stream);  // the first so many queued, in order
   void run(Stream& stream) { run(queued(), stream); }
 
  private:
+  void accumulate(std::span<const WeightGrad> records, Stream& stream);
+
   bool deferring_;
   ParamSharing* sharing_ = nullptr;
   Written written_;
-  std::deque<WeightGrad> queue_;
+  std::deque<std::vector<WeightGrad>> queue_;
 };
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "kernels/experts.h"
 
+#include "kernels/weighted_swiglu.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -103,6 +104,38 @@ void row_dots(Tensor dots, ConstTensor a, ConstTensor b, Stream& stream) {
       [&]<class T>() { cpu::row_dots(dots.as<T>(), a.as<T>(), b.as<T>(), rows, cols); },
       [&]<class T>() {
         cuda::row_dots(dots.as<float>(), a.as<T>(), b.as<T>(), rows, cols, stream.handle());
+      });
+}
+
+void weighted_swiglu_forward(Tensor y, ConstTensor x, ConstTensor w, Stream& stream) {
+  const std::int64_t rows = row_count(y), cols = columns(y);
+  check_shape("weighted_swiglu_forward", "x", x, {rows, 2 * cols});
+  check_shape("weighted_swiglu_forward", "w", w, {rows});
+  dispatch(
+      Family::activation, x, moves(x, y), stream,
+      [&]<class T>() { cpu::weighted_swiglu_forward(y.as<T>(), x.as<T>(), w.as<T>(), rows, cols); },
+      [&]<class T>() {
+        cuda::weighted_swiglu_forward(y.as<T>(), x.as<T>(), w.as<float>(), rows, cols,
+                                      stream.handle());
+      });
+}
+
+void weighted_swiglu_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor w,
+                              Stream& stream) {
+  const std::int64_t rows = row_count(dy), cols = columns(dy);
+  check_shape("weighted_swiglu_backward", "x", x, {rows, 2 * cols});
+  check_shape("weighted_swiglu_backward", "dx", dx, x.shape());
+  check_shape("weighted_swiglu_backward", "w", w, {rows});
+  check_shape("weighted_swiglu_backward", "dw", dw, {rows});
+  dispatch(
+      Family::activation, x, moves(x, dy, dx), stream,
+      [&]<class T>() {
+        cpu::weighted_swiglu_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), w.as<T>(),
+                                      rows, cols);
+      },
+      [&]<class T>() {
+        cuda::weighted_swiglu_backward(dx.as<T>(), dw.as<float>(), dy.as<T>(), x.as<T>(),
+                                       w.as<float>(), rows, cols, stream.handle());
       });
 }
 

@@ -76,6 +76,10 @@ struct Matmul {
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);
 void matmul(const Matmul& problem, Stream& stream);
+// The products of problems that are alike but for how many rows their `a` has, which may be none,
+// as those of a layer's experts are.  Where rows lie behind one another and matrices evenly, Hopper
+// makes them in one kernel (kernels/grouped_gemm.h).
+void grouped_matmul(std::span<const Matmul> problems, Stream& stream);
 // From now on a GPU's products of each new shape are made by the fastest of cuBLASLt's algorithms:
 // GemmLibrary::search().  Changes no bit.
 void search_products(Stream& stream);
@@ -124,6 +128,10 @@ void place_rows(Tensor place, Tensor ends, ConstTensor expert, std::int64_t firs
 void spread_rows(Tensor out, ConstTensor x, ConstTensor place, Stream& stream);
 void gather_rows(Tensor y, ConstTensor x, ConstTensor place, Stream& stream);
 void row_dots(Tensor dots, ConstTensor a, ConstTensor b, Stream& stream);
+// SwiGLU of rows x, times w, [rows], of the sum_dtype (kernels/weighted_swiglu.h).
+void weighted_swiglu_forward(Tensor y, ConstTensor x, ConstTensor w, Stream& stream);
+void weighted_swiglu_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor w,
+                              Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
 // stands at position first_position + t % seq_length.

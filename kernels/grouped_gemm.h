@@ -1,0 +1,51 @@
+// kernels/grouped_gemm.h: products of groups of rows, each group with a matrix of its own, as the
+// experts of a layer have (Gale et al.: arXiv:2211.15841, section 3), in one kernel.
+//   GroupedRows      c[r] = a[r] op(b_g)                      for the rows r of each group g
+//   GroupedWeights   c_g = sum over the rows r of g of a[r]^T b[r] + (accumulate ? c_g : 0)
+// Row-major, no padding between rows, sums in f32.  The rows of group g are [ends[g - 1], ends[g]),
+// of the first from 0 on; a group may have none.  The matrices b_g, or c_g, lie `stride` elements
+// from one group's to the next.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda_types.h"
+
+namespace mt {
+
+inline constexpr std::int64_t kMostGroups = 512;
+
+struct GroupedRows {
+  __nv_bfloat16* c = nullptr;        // [rows, n]
+  const __nv_bfloat16* a = nullptr;  // [rows, k]
+  const __nv_bfloat16* b = nullptr;  // of each group [k, n], or, transposed, [n, k]
+  std::int64_t n = 0, k = 0, stride = 0;
+  bool transpose_b = false;
+  std::span<const std::int64_t> ends = {};
+};
+
+// C: float or bf16; what is added to a c of bf16 is rounded before.
+template <class C>
+struct GroupedWeights {
+  C* c = nullptr;                    // of each group [m, n]
+  const __nv_bfloat16* a = nullptr;  // [rows, m]
+  const __nv_bfloat16* b = nullptr;  // [rows, n]
+  std::int64_t m = 0, n = 0, stride = 0;
+  bool accumulate = false;
+  std::span<const std::int64_t> ends = {};
+};
+
+}  // namespace mt
+
+// On Hopper.  Same problem, same bits: sums run over k, or over a group's rows, from the first to
+// the last, 16 at a time.  A number of the first 63 rows behind a group that is none makes c_g one.
+namespace mt::cuda::hopper {
+// Whether there are such kernels, and they take the sizes: multiples of 8, addresses of 16.
+bool takes(const GroupedRows& problem);
+template <class C>
+bool takes(const GroupedWeights<C>& problem);
+void grouped_gemm(const GroupedRows& problem, cudaStream_t stream);
+template <class C>
+void grouped_gemm(const GroupedWeights<C>& problem, cudaStream_t stream);
+}  // namespace mt::cuda::hopper
