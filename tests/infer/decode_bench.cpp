@@ -1,14 +1,17 @@
-// decode_bench: tokens per second of a Llama-style model with made-up weights, on a GPU in bf16 or,
-// with cpu=1, on the CPU in fp32, by the steps that mt-generate takes, and the part of what memory
-// would allow.  Prints one line of JSON: `rate` are the bytes per second of memory in this run, on
-// a GPU of a large copy, read and written, on the CPU of a large array that all threads read, the
-// best of five times before and behind the steps; the bound is that rate over the bytes of the
-// weights (but of an embedding that is no output layer, too, of which a step reads a row) and of
-// the keys and values.
+// decode_bench: tokens per second of a Llama-style model, or a Mamba-2, with made-up weights, on a
+// GPU in bf16 or, with cpu=1, on the CPU in fp32, by the steps that mt-generate takes, and the part
+// of what memory would allow.  Prints one line of JSON: `rate` are the bytes per second of memory
+// in this run, on a GPU of a large copy, read and written, on the CPU of a large array that all
+// threads read, the best of five times before and behind the steps; the bound is that rate over the
+// bytes of the weights (but of an embedding that is no output layer, too, of which a step reads a
+// row) and of the keys and values, or of the mixers' states, in fp32, read and written.
 //
 //   decode_bench [layers=16] [hidden=2048] [heads=32] [kv-heads=8] [ffn=8192] [vocab=128256]
-//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0] [blocks=0]
+//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0] [blocks=0] [mamba-heads=0]
+//                [mamba-groups=1]
 //
+// mamba-heads: not 0: every layer is a Mamba-2's mixer of so many, of 64 channels and states of
+// 128, and nothing else.
 // blocks=1, on the CPU: weights lie in the blocks of a GGUF file of q4_k_s without its exceptions:
 // the output layer in q6_k, the rest in q4_k, or in q8_0 and q5_0 where blocks of 256 do not fit.
 #include <algorithm>
@@ -40,10 +43,10 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
-  std::map<std::string, std::int64_t> sizes = {{"layers", 16},    {"hidden", 2048}, {"heads", 32},
-                                               {"kv-heads", 8},   {"ffn", 8192},    {"ctx", 1024},
-                                               {"vocab", 128256}, {"new", 128},     {"batch", 1},
-                                               {"cpu", 0},        {"tied", 0},      {"blocks", 0}};
+  std::map<std::string, std::int64_t> sizes = {
+      {"layers", 16}, {"hidden", 2048},  {"heads", 32},      {"kv-heads", 8},    {"ffn", 8192},
+      {"ctx", 1024},  {"vocab", 128256}, {"new", 128},       {"batch", 1},       {"cpu", 0},
+      {"tied", 0},    {"blocks", 0},     {"mamba-heads", 0}, {"mamba-groups", 1}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -55,7 +58,7 @@ std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
   return sizes;
 }
 
-ModelConfig llama(std::map<std::string, std::int64_t>& sizes) {
+ModelConfig config_of(std::map<std::string, std::int64_t>& sizes) {
   ModelConfig c;
   c.num_layers = sizes["layers"];
   c.hidden_size = sizes["hidden"];
@@ -71,6 +74,12 @@ ModelConfig llama(std::map<std::string, std::int64_t>& sizes) {
   c.swiglu = true;
   c.add_bias_linear = false;
   c.untie_embeddings_and_output_weights = sizes["tied"] == 0;
+  if (sizes["mamba-heads"] != 0) {
+    c.family = ModelFamily::mamba;
+    c.mamba_num_heads = sizes["mamba-heads"];
+    c.mamba_num_groups = sizes["mamba-groups"];
+    c.position_embedding_type = "none";
+  }
   c.complete();
   return c;
 }
@@ -159,7 +168,7 @@ double read_rate(int threads) {
 
 void run(int argc, char** argv) {
   auto sizes = sizes_of(argc, argv);
-  const ModelConfig config = llama(sizes);
+  const ModelConfig config = config_of(sizes);
   const std::int64_t batch = sizes["batch"], prompt = sizes["ctx"] / 2, count = sizes["new"];
   constexpr std::int64_t kWarmUp = 8;
   if (batch > CachedPass::kTogether || prompt + kWarmUp + count > sizes["ctx"])
@@ -208,8 +217,12 @@ void run(int argc, char** argv) {
   steps(count);
   const double seconds = seconds_since(start) / static_cast<double>(count);
   const auto bytes = static_cast<std::int64_t>(size_of(model.table().dtype()));
-  const double cached = static_cast<double>(2 * bytes * config.num_layers * config.kv_heads() *
-                                            config.head_dim() * (prompt + count / 2) * batch);
+  const std::int64_t of_layer =
+      config.has_layer('M')
+          ? 2 * static_cast<std::int64_t>(sizeof(float)) * config.mamba_inner() *
+                config.mamba_state_dim
+          : 2 * bytes * config.kv_heads() * config.head_dim() * (prompt + count / 2);
+  const auto cached = static_cast<double>(of_layer * config.num_layers * batch);
   const double rate = std::max(before, memory_rate(stream));
   std::printf(
       "{\"layers\": %lld, \"hidden\": %lld, \"batch\": %lld, \"ms\": %.4f, "
