@@ -46,12 +46,16 @@ struct ScanGradients {
 };
 
 // ScanEnds: what a scan begins with, and where it puts what it ends with, which may be the same
-// place: null, or states in the slots of a cache, [slots, heads, head_dim, state_dim].
+// place: null, or states in the slots of a cache, [slots, heads, head_dim, state_dim].  ahead: what
+// is read behind the scan, at a multiple of 16 bytes: on a GPU a scan of one token brings it into
+// the L2 meanwhile; null: nothing.
 template <class Sum>
 struct ScanEnds {
   const Sum* before = nullptr;
   Sum* after = nullptr;
   CacheSlots slots = {};
+  const void* ahead = nullptr;
+  std::size_t ahead_bytes = 0;
 };
 
 }  // namespace mt

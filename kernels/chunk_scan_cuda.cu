@@ -1,6 +1,9 @@
 // The plain form: one thread or one block makes each sum, in order, and all is f32 but for what is
-// read and stored.
+// read and stored.  Sequences of one token, as in generation, are one kernel that goes over states
+// once.
 #include "kernels/chunk_scan_hopper.cuh"
+#include "kernels/dependent.cuh"
+#include "kernels/ptx.cuh"
 
 namespace mt::cuda {
 
@@ -88,6 +91,84 @@ __global__ void output_kernel(T* y, const Scan<T> in) {
         static_cast<T>(read(in, k, head, i, p, factor) + skip * in.x(token, head, p));
 }
 
+// One token: a warp has kStepRows channels of a head, its lanes packs of their states.  Behind
+// these a part of what is read after the scan is on its way to the L2: as much as comes while what
+// is between works, for more would be waited for.
+constexpr int kStepThreads = 128, kStepRows = 4, kOfBlock = kStepThreads / 32 * kStepRows;
+constexpr std::size_t kPiece = 2048, kMostPieces = 4096;  // bytes that a thread brings; of all
+
+// This thread's piece, of those that are spread over all there are.
+__device__ void fetch_ahead(const ScanEnds<float>& ends) {
+  const std::size_t all = ends.ahead_bytes / kPiece, some = all < kMostPieces ? all : kMostPieces,
+                    piece = blockIdx.x * std::size_t{kStepThreads} + threadIdx.x;
+  if (piece < some)
+    fetch_to_l2(static_cast<const char*>(ends.ahead) + all / some * piece * kPiece, int{kPiece});
+}
+
+template <int N, class T>
+__global__ __launch_bounds__(kStepThreads) void token_kernel(T* y, const Scan<T> in,
+                                                             const ScanEnds<float> ends,
+                                                             int blocks_of_head) {
+  let_next_kernel_begin();
+  wait_for_kernel_before();
+  const MambaShape& s = in.s;
+  const std::int64_t of_all = blockIdx.x / blocks_of_head, sequence = of_all / s.heads,
+                     head = of_all % s.heads, group = in.group(head),
+                     first = (blockIdx.x % blocks_of_head * std::int64_t{kStepThreads / 32} +
+                              threadIdx.x / 32) *
+                             kStepRows;
+  const bool had = ends.before && !ends.slots.begins(sequence, 1);
+  const std::int64_t of_state =
+      ((ends.before || ends.after ? ends.slots.of(sequence) : 0) * s.heads + head) * s.state();
+  const float raw = in.raw(sequence, head), dt = fmaxf(raw, 0) + log1pf(expf(-fabsf(raw))),
+              kept = expf(dt * in.decay(head)), skip = to_float(in.weights.d[head]);
+  const T* const row = in.mixed + sequence * s.mixed();
+  const T *const b = row + s.b_of_mixed() + group * s.state_dim, *const c = row + s.c_of_mixed() +
+                                                                            group * s.state_dim;
+  float sums[kStepRows] = {}, x[kStepRows];
+#pragma unroll
+  for (int r = 0; r < kStepRows; ++r)
+    x[r] = first + r < s.head_dim ? in.x(sequence, head, first + r) : 0;
+  for (std::int64_t n = threadIdx.x % 32 * N; n < s.state_dim; n += 32 * N) {
+    Pack<float, N> states[kStepRows] = {};
+#pragma unroll
+    for (int r = 0; r < kStepRows; ++r)
+      if (had && first + r < s.head_dim)
+        states[r] = load<N>(ends.before + of_state + (first + r) * s.state_dim + n);
+    const auto in_b = load<N>(b + n), in_c = load<N>(c + n);
+    if (n == threadIdx.x % 32 * N) fetch_ahead(ends);
+#pragma unroll
+    for (int r = 0; r < kStepRows; ++r) {
+      float state[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        state[i] = kept * states[r][i] + dt * x[r] * in_b[i];
+        sums[r] += state[i] * in_c[i];
+      }
+      if (ends.after && first + r < s.head_dim)
+        store(ends.after + of_state + (first + r) * s.state_dim + n, state);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kStepRows; ++r) {
+    const float sum = over_lanes(sums[r]);
+    if (threadIdx.x % 32 == r && first + r < s.head_dim)
+      y[(sequence * s.heads + head) * s.head_dim + first + r] = static_cast<T>(sum + skip * x[r]);
+  }
+}
+
+template <class T>
+void run_tokens(T* y, const Scan<T>& in, const ScanEnds<float>& ends, cudaStream_t stream) {
+  const MambaShape& s = in.s;
+  const std::int64_t blocks_of_head = ceil_div(s.head_dim, kOfBlock);
+  const bool wide = s.state_dim % 4 == 0 && s.mixed() % 4 == 0 && s.b_of_mixed() % 4 == 0 &&
+                    aligned(in.mixed, ends.before, ends.after);
+  with_width<4>(wide, [&]<int N>() {
+    launch_dependent(token_kernel<N, T>, s.sequences * s.heads * blocks_of_head, kStepThreads, 0,
+                     stream, y, in, ends, static_cast<int>(blocks_of_head));
+  });
+}
+
 }  // namespace
 
 template <class T>
@@ -122,6 +203,7 @@ void chunk_scan_forward(T* y, const T* mixed, const T* projected, const ScanWeig
   if (s.tokens() == 0) return;
   Tables tables(work);
   Scan<T> in{mixed, projected, weights, first_key, s};
+  if (s.length == 1) return run_tokens(y, in, ends, stream);
   if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (hopper::fit(in, y)) return hopper::forward(y, in, ends, work, stream);
   take(in, tables);

@@ -181,6 +181,7 @@ void Mamba::forward(Step& s, Tensor out, ConstTensor residual, ConstTensor x, Sa
   if (s.past.cache != nullptr) {
     of_conv = past_in(s, s.past.cache->convolved(options_.layer));
     of_scan = past_in(s, s.past.cache->states(options_.layer));
+    of_scan.ahead = out_.weight();
   }
   HeadsHere here(s, shape(s));
   const ConstTensor seen = here.projected(made.projected);

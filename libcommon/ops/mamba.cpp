@@ -138,9 +138,12 @@ void chunk_scan_forward(Tensor y, ConstTensor mixed, ConstTensor projected,
       },
       [&]<class T>() {
         float* const cache = cache_of<float>(past);
-        cuda::chunk_scan_forward(y.as<T>(), mixed.as<T>(), projected.as<T>(), weights_of<T>(params),
-                                 or_null<std::int32_t>(first_key),
-                                 ScanEnds<float>{cache, cache, slots}, s, work, stream.handle());
+        cuda::chunk_scan_forward(
+            y.as<T>(), mixed.as<T>(), projected.as<T>(), weights_of<T>(params),
+            or_null<std::int32_t>(first_key),
+            ScanEnds<float>{cache, cache, slots, past.ahead ? past.ahead.data() : nullptr,
+                            past.ahead ? past.ahead.bytes() : 0},
+            s, work, stream.handle());
       });
 }
 

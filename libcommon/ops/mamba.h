@@ -13,12 +13,13 @@ namespace mt {
 
 // SequencePast: what the sequences of a generation had before their tokens, in the slots of a cache
 // that is brought up to date; without a cache they had nothing.  slots: [sequences], or empty: the
-// one sequence's is `slot`.
+// one sequence's is `slot`.  ahead: as in Matmul, behind a scan of one token.
 struct SequencePast {
   Tensor cache;           // of what the operation keeps
   ConstTensor positions;  // [tokens]
   ConstTensor slots = {};
   std::int64_t slot = 0;
+  ConstTensor ahead = {};
 };
 
 // w: [channels, taps] or [channels, 1, taps].
