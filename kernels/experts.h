@@ -14,6 +14,7 @@
 // float or double; on the GPU float, bf16 or fp16.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
@@ -76,8 +77,10 @@ void choose(std::int32_t* expert, float* weight, const T* logits, const float* b
 template <class T>
 void choose_backward(T* d_logits, const float* d_weight, const T* logits,
                      const std::int32_t* expert, const RouterRules& rules, cudaStream_t stream);
+// Blocks have 32 bytes of shared memory for each expert.
+std::size_t place_work(const PlaceShape& shape);  // bytes
 void place(std::int32_t* place, std::int32_t* ends, const std::int32_t* expert,
-           const PlaceShape& shape, cudaStream_t stream);
+           const PlaceShape& shape, void* work, cudaStream_t stream);
 template <class T>
 void spread(T* out, const T* x, const std::int32_t* place, std::int64_t cols,
             const PlaceShape& shape, cudaStream_t stream);

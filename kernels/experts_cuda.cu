@@ -1,4 +1,4 @@
-// One warp chooses a token's experts, a block for each expert gives its rows their places.
+// One warp chooses a token's experts.
 #include <cmath>
 
 #include "kernels/experts.h"
@@ -7,7 +7,7 @@
 namespace mt::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kSlots = 1024;
+constexpr int kThreads = 256, kWarps = kThreads / 32, kSlots = 256;
 
 // A key and the number of what has it; none has number -1.
 struct Candidate {
@@ -152,46 +152,85 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     weight[j] = has_nan ? NAN : static_cast<float>(s.scale) * weight[j];
 }
 
-// ends[i] = how many slots have expert first + i.
-__global__ __launch_bounds__(kSlots) void count_kernel(std::int32_t* ends,
+// Slots are placed a chunk of kSlots at a time: counts[chunk, i] says how many of its slots have
+// expert first + i, then how many of the chunks before it have.
+__global__ __launch_bounds__(kSlots) void count_kernel(std::int32_t* counts,
                                                        const std::int32_t* expert,
-                                                       std::int64_t slots, std::int64_t first) {
-  __shared__ int shared[kSlots / 32];
-  int count = 0;
-  for (std::int64_t i = threadIdx.x; i < slots; i += kSlots)
-    count += expert[i] == first + blockIdx.x;
-  count = over_block(count, shared);
-  if (threadIdx.x == 0) ends[blockIdx.x] = count;
+                                                       std::int64_t slots, std::int32_t first,
+                                                       std::int32_t count) {
+  extern __shared__ std::int32_t of_chunk[];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSlots) of_chunk[i] = 0;
+  __syncthreads();
+  const std::int64_t slot = blockIdx.x * std::int64_t{kSlots} + threadIdx.x;
+  const std::int32_t of = slot < slots ? expert[slot] - first : -1;
+  if (of >= 0 && of < count) atomicAdd(&of_chunk[of], 1);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSlots)
+    counts[blockIdx.x * std::int64_t{count} + i] = of_chunk[i];
 }
 
-// Makes counts the places where what was counted ends.
-__global__ void end_kernel(std::int32_t* ends, std::int64_t count) {
-  for (std::int64_t i = 1; i < count; ++i) ends[i] += ends[i - 1];
-}
-
-// The slots of one expert in their order.
-__global__ __launch_bounds__(kSlots) void place_kernel(std::int32_t* place,
-                                                       const std::int32_t* ends,
-                                                       const std::int32_t* expert,
-                                                       std::int64_t slots, std::int64_t first) {
-  __shared__ int before[kSlots / 32 + 1];  // of each warp's slots
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  int next = blockIdx.x == 0 ? 0 : ends[blockIdx.x - 1];
-  for (std::int64_t begin = 0; begin < slots; begin += kSlots) {
-    const std::int64_t i = begin + threadIdx.x;
-    const bool mine = i < slots && expert[i] == first + blockIdx.x;
-    const unsigned lanes = __ballot_sync(0xffffffff, mine);
-    if (threadIdx.x % 32 == 0) before[warp + 1] = __popc(lanes);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      before[0] = 0;
-      for (int w = 0; w < kSlots / 32; ++w) before[w + 1] += before[w];
-    }
-    __syncthreads();
-    if (mine) place[i] = next + before[warp] + __popc(lanes & ((1u << threadIdx.x % 32) - 1));
-    next += before[kSlots / 32];
-    __syncthreads();
+// A sum of this lane's x and those of the lanes before it.
+__device__ int sum_up_to(int x) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int before = __shfl_up_sync(0xffffffff, x, distance);
+    if (static_cast<int>(threadIdx.x) % 32 >= distance) x += before;
   }
+  return x;
+}
+
+// A warp for each expert: ends[i] = how many slots have expert first + i.
+__global__ __launch_bounds__(kThreads) void chunks_kernel(std::int32_t* counts, std::int32_t* ends,
+                                                          std::int64_t chunks, std::int32_t count) {
+  const int i = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (i >= count) return;
+  int total = 0;
+  for (std::int64_t begin = 0; begin < chunks; begin += 32) {
+    const std::int64_t chunk = begin + threadIdx.x % 32;
+    std::int32_t* const at = counts + chunk * count + i;
+    const int here = chunk < chunks ? *at : 0, up_to = sum_up_to(here);
+    if (chunk < chunks) *at = total + up_to - here;
+    total += __shfl_sync(0xffffffff, up_to, 31);
+  }
+  if (threadIdx.x % 32 == 0) ends[i] = total;
+}
+
+// One warp makes counts the places where what was counted ends.
+__global__ void end_kernel(std::int32_t* ends, std::int32_t count) {
+  int total = 0;
+  for (int begin = 0; begin < count; begin += 32) {
+    const int i = begin + static_cast<int>(threadIdx.x),
+              up_to = total + sum_up_to(i < count ? ends[i] : 0);
+    if (i < count) ends[i] = up_to;
+    total = __shfl_sync(0xffffffff, up_to, 31);
+  }
+}
+
+// Slots of an expert lie in their order: those of chunks before, of warps before, of lanes before.
+__global__ __launch_bounds__(kSlots) void place_kernel(
+    std::int32_t* place, const std::int32_t* counts, const std::int32_t* ends,
+    const std::int32_t* expert, std::int64_t slots, std::int32_t first, std::int32_t count) {
+  extern __shared__ std::int32_t of_warps[];  // [warps, count]
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int i = static_cast<int>(threadIdx.x); i < kSlots / 32 * count; i += kSlots) of_warps[i] = 0;
+  __syncthreads();
+  const std::int64_t slot = blockIdx.x * std::int64_t{kSlots} + threadIdx.x;
+  const std::int32_t of = slot < slots ? expert[slot] - first : -1;
+  const bool is_here = of >= 0 && of < count;
+  const unsigned alike = __match_any_sync(0xffffffff, is_here ? of : -1);
+  const int before = __popc(alike & ((1u << lane) - 1));
+  if (is_here && before == 0) of_warps[warp * count + of] = __popc(alike);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSlots) {
+    int next = (i == 0 ? 0 : ends[i - 1]) + counts[blockIdx.x * std::int64_t{count} + i];
+    for (int w = 0; w < kSlots / 32; ++w) {
+      const int here = of_warps[w * count + i];
+      of_warps[w * count + i] = next;
+      next += here;
+    }
+  }
+  __syncthreads();
+  if (slot < slots) place[slot] = is_here ? of_warps[warp * count + of] + before : -1;
 }
 
 template <class T>
@@ -236,30 +275,52 @@ __global__ __launch_bounds__(kThreads) void backward_kernel(T* d_logits, const f
   }
 }
 
-// A block copies the row of a slot.
-template <class T>
+// A pack of a token's row goes to those of its places.
+template <int N, class T>
 __global__ __launch_bounds__(kThreads) void spread_kernel(T* out, const T* x,
                                                           const std::int32_t* place,
-                                                          std::int64_t cols, std::int64_t chosen) {
-  if (place[blockIdx.x] < 0) return;
-  x += blockIdx.x / chosen * cols;
-  out += place[blockIdx.x] * cols;
-  for (std::int64_t c = threadIdx.x; c < cols; c += kThreads) out[c] = x[c];
+                                                          std::int64_t packs, std::int64_t of_row,
+                                                          std::int64_t chosen) {
+  const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  if (i >= packs) return;
+  const std::int64_t token = i / of_row, c = i % of_row * N;
+  const auto pack = load<N>(x + i * N);
+  place += token * chosen;
+  for (std::int64_t j = 0; j < chosen; ++j)
+    if (place[j] >= 0) store(out + place[j] * of_row * N + c, pack);
 }
 
-// A block adds up the rows of a token.
-template <class T>
+// A pack of a token's row is the sum of those of its places.
+template <int N, class T>
 __global__ __launch_bounds__(kThreads) void gather_kernel(T* y, const T* x,
                                                           const std::int32_t* place,
-                                                          std::int64_t cols, std::int64_t chosen) {
-  y += blockIdx.x * cols;
-  place += blockIdx.x * chosen;
-  for (std::int64_t c = threadIdx.x; c < cols; c += kThreads) {
-    float sum = 0;
-    for (std::int64_t j = 0; j < chosen; ++j)
-      if (place[j] >= 0) sum += to_float(x[place[j] * cols + c]);
-    y[c] = static_cast<T>(sum);
+                                                          std::int64_t packs, std::int64_t of_row,
+                                                          std::int64_t chosen) {
+  const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  if (i >= packs) return;
+  const std::int64_t token = i / of_row, c = i % of_row * N;
+  place += token * chosen;
+  float sum[N] = {};
+#pragma unroll 4
+  for (std::int64_t j = 0; j < chosen; ++j) {
+    if (place[j] < 0) continue;
+    const auto pack = load<N>(x + place[j] * of_row * N + c);
+#pragma unroll
+    for (int n = 0; n < N; ++n) sum[n] += pack[n];
   }
+  store(y + i * N, sum);
+}
+
+// body.operator()<N>(packs, packs of a row, blocks) for rows of two arrays.
+template <class T, class Body>
+void for_packs(std::int64_t rows, std::int64_t cols, bool wide, const Body& body) {
+  if (rows * cols == 0) return;
+  with_width<kWide<T>>(wide && cols % kWide<T> == 0, [&]<int N>() {
+    const std::int64_t packs = rows * cols / N;
+    body.template operator()<N>(packs, cols / N,
+                                static_cast<unsigned>(ceil_div(packs, std::int64_t{kThreads})));
+  });
+  check(cudaGetLastError());
 }
 
 // A block has a row.
@@ -302,36 +363,49 @@ void choose_backward(T* d_logits, const float* d_weight, const T* logits,
   check(cudaGetLastError());
 }
 
+std::size_t place_work(const PlaceShape& s) {
+  return static_cast<std::size_t>(ceil_div(s.tokens * s.chosen, std::int64_t{kSlots}) * s.count) *
+         sizeof(std::int32_t);
+}
+
 void place(std::int32_t* place, std::int32_t* ends, const std::int32_t* expert, const PlaceShape& s,
-           cudaStream_t stream) {
-  const std::int64_t slots = s.tokens * s.chosen;
-  const auto experts = static_cast<unsigned>(s.count);
-  if (slots > 0)
-    check(cudaMemsetAsync(place, 0xff, static_cast<std::size_t>(slots) * sizeof *place, stream));
-  count_kernel<<<experts, kSlots, 0, stream>>>(ends, expert, slots, s.first);
-  check(cudaGetLastError());
-  end_kernel<<<1, 1, 0, stream>>>(ends, s.count);
-  check(cudaGetLastError());
-  place_kernel<<<experts, kSlots, 0, stream>>>(place, ends, expert, slots, s.first);
+           void* work, cudaStream_t stream) {
+  const std::int64_t slots = s.tokens * s.chosen, chunks = ceil_div(slots, std::int64_t{kSlots});
+  const auto count = static_cast<std::int32_t>(s.count), first = static_cast<std::int32_t>(s.first);
+  const auto blocks = static_cast<unsigned>(chunks);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(std::int32_t),
+                    of_warps = kSlots / 32 * bytes;
+  auto* const counts = static_cast<std::int32_t*>(work);
+  if (chunks > 0)
+    count_kernel<<<blocks, kSlots, bytes, stream>>>(counts, expert, slots, first, count);
+  chunks_kernel<<<blocks_of_warps(count), kThreads, 0, stream>>>(counts, ends, chunks, count);
+  end_kernel<<<1, 32, 0, stream>>>(ends, count);
+  check(cudaFuncSetAttribute(place_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(of_warps)));
+  if (chunks > 0)
+    place_kernel<<<blocks, kSlots, of_warps, stream>>>(place, counts, ends, expert, slots, first,
+                                                       count);
   check(cudaGetLastError());
 }
 
 template <class T>
 void spread(T* out, const T* x, const std::int32_t* place, std::int64_t cols, const PlaceShape& s,
             cudaStream_t stream) {
-  if (s.tokens == 0 || cols == 0) return;
-  spread_kernel<<<static_cast<unsigned>(s.tokens * s.chosen), kThreads, 0, stream>>>(
-      out, x, place, cols, s.chosen);
-  check(cudaGetLastError());
+  for_packs<T>(s.tokens, cols, aligned(out, x),
+               [&]<int N>(std::int64_t packs, std::int64_t of_row, unsigned blocks) {
+                 spread_kernel<N>
+                     <<<blocks, kThreads, 0, stream>>>(out, x, place, packs, of_row, s.chosen);
+               });
 }
 
 template <class T>
 void gather(T* y, const T* x, const std::int32_t* place, std::int64_t cols, const PlaceShape& s,
             cudaStream_t stream) {
-  if (s.tokens == 0 || cols == 0) return;
-  gather_kernel<<<static_cast<unsigned>(s.tokens), kThreads, 0, stream>>>(y, x, place, cols,
-                                                                          s.chosen);
-  check(cudaGetLastError());
+  for_packs<T>(s.tokens, cols, aligned(y, x),
+               [&]<int N>(std::int64_t packs, std::int64_t of_row, unsigned blocks) {
+                 gather_kernel<N>
+                     <<<blocks, kThreads, 0, stream>>>(y, x, place, packs, of_row, s.chosen);
+               });
 }
 
 template <class T>

@@ -30,7 +30,7 @@ constexpr int kSharedBytes = kStages * kStageBytes + kStripBytes + 2 * kStages *
 constexpr int kBand = 16;
 // The second group is so far behind the first, and stays so: while one writes, the other
 // multiplies.
-constexpr int kBehind = 2 * kDepth;
+constexpr int kBehind = 3 * kDepth;
 
 template <class C>
 struct Arguments {

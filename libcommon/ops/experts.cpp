@@ -61,13 +61,15 @@ void place_rows(Tensor place, Tensor ends, ConstTensor expert, std::int64_t firs
   s.first = first;
   s.count = ends.numel();
   check_shape("place_rows", "place", place, expert.shape());
+  void* const work = gpu_work(place, stream, [&] { return cuda::place_work(s); });
   if (expert.device() == Device::meta)
     return stream.count(moves(place, expert), Family::elementwise);
   const Stream::Working working(stream, Family::elementwise);
   auto *const to = place.as<std::int32_t>(), *const last = ends.as<std::int32_t>();
   const auto* const chosen = expert.as<std::int32_t>();
   if constexpr (kWithCuda)
-    if (expert.device() == Device::cuda) return cuda::place(to, last, chosen, s, stream.handle());
+    if (expert.device() == Device::cuda)
+      return cuda::place(to, last, chosen, s, work, stream.handle());
   stream.run([&] { cpu::place(to, last, chosen, s); });
 }
 

@@ -12,7 +12,8 @@ Tensor Arena::alloc(DType dtype, const Shape& shape, End end) {
   if (needed > capacity && storage_.device() == Device::meta)
     fail(Exit::out_of_memory, "a step needs more than ", storage_.bytes(), " bytes at once");
   if (needed > capacity)
-    fail(Exit::internal, "an arena of ", storage_.bytes(), " bytes is full: ", needed, " needed");
+    fail(Exit::internal, "an arena of ", storage_.bytes(), " bytes is full: ", needed,
+         " needed with a tensor of ", shape, " ", name_of(dtype));
   const std::size_t begin = end == End::front ? used_[0] : capacity - used_[1] - room;
   const Tensor tensor = storage_.tensor(dtype, shape, begin);
   if (device() == Device::meta) {

@@ -68,7 +68,8 @@ TYPED_TEST(ExpertsCuda, RowsGoThereAndBack) {
       for (std::int64_t i = 0; i < slots; ++i)
         chosen.push_back(static_cast<std::int32_t>(i * i % 7 % 8));
       const DeviceArray<std::int32_t> expert(chosen), place(slots), ends(shape.count);
-      cuda::place(place.data(), ends.data(), expert.data(), shape, nullptr);
+      const DeviceArray<unsigned char> work(cuda::place_work(shape));
+      cuda::place(place.data(), ends.data(), expert.data(), shape, work.data(), nullptr);
       Indices places(static_cast<std::size_t>(slots)), last(static_cast<std::size_t>(shape.count));
       cpu::place(places.data(), last.data(), chosen.data(), shape);
       EXPECT_EQ(place.values(), places);

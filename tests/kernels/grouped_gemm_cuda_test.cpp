@@ -12,18 +12,18 @@ using check::Numbers;
 
 using Ends = std::vector<std::int64_t>;
 
-constexpr double kSumError = 2e-5;  // of f32 sums of some hundred terms near 1
+constexpr double kSumError = 2e-4;  // of f32 sums near 60 that are rounded as often
 
 // Groups without rows at either end and between, of one row, and of more than a tile.
 std::vector<Ends> groups() {
-  return {{0, 5, 305, 305, 369, 498, 499, 499}, {130}, {1, 2, 3}, {64, 128, 1000}};
+  return {{0, 5, 205, 205, 269, 398, 399, 399}, {130}, {1, 2, 3}, {64, 128, 700}};
 }
 
 // n, and what is summed over or lies across; whole tiles, and parts of them.
 struct Sizes {
   std::int64_t n, k;
 };
-constexpr Sizes kSizes[] = {{256, 64}, {264, 200}, {8, 8}, {640, 448}};
+constexpr Sizes kSizes[] = {{256, 64}, {264, 200}, {8, 8}, {520, 192}};
 
 constexpr std::int64_t kGap = 24;  // between one group's matrix and the next's
 
@@ -72,8 +72,8 @@ void expect_weights(bool accumulate) {
                          count = stride * std::ssize(ends);
       const Input<bf16> a(rows * m, 1), b(rows * n, 2);
       const Input<C> before(count, 3);
-      const GroupedWeights<C> problem{before.data(), a.data(),   b.data(), m, n,
-                                      stride,        accumulate, ends};
+      const GroupedWeights<C> problem{before.device.data(), a.data(), b.data(), m, n, stride,
+                                      accumulate,           ends};
       if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
       std::vector<double> expected = before.host;
       for (std::int64_t g = 0, first = 0; g < std::ssize(ends); ++g) {

@@ -24,7 +24,7 @@ void expect_formula() {
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t c = 0; c < kCols; ++c)
       expected.push_back(by_hand(w[r], x[r * 2 * kCols + c], x[(r * 2 + 1) * kCols + c]));
-  EXPECT_TRUE(near(y, expected));
+  EXPECT_TRUE(check::near(y, expected));
 }
 
 TEST(WeightedSwiglu, IsItsFormula) {

@@ -136,6 +136,7 @@ static Branch make_experts(const LayerRows& layer) {
       row.experts = count;
       row.copies = Copies::experts;
       row.reads_blocks = true;
+      row.gradient_replaced = true;
       return &layer.table.add(std::move(row));
     };
     const Param* const fc1 = add("linear_fc1", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
