@@ -63,7 +63,8 @@ std::vector<Case> cases() {
       {{.sequences = 1, .length = 300, .heads = 20, .head_dim = 64, .groups = 2, .state_dim = 128}},
       {{.sequences = 2, .length = 150, .heads = 8, .head_dim = 64, .groups = 2, .state_dim = 128},
        41},
-      {{.sequences = 1, .length = 40, .heads = 80, .head_dim = 64, .groups = 1, .state_dim = 128}},
+      {{.sequences = 1, .length = 300, .heads = 80, .head_dim = 64, .groups = 1, .state_dim = 128},
+       149},
       {{.sequences = 1,
         .length = 300,
         .heads = 8,
@@ -217,6 +218,9 @@ TYPED_TEST(MambaCuda, SequencesGoOnInPieces) {
   check_pieces<TypeParam>(
       {.sequences = 2, .length = 300, .heads = 3, .head_dim = 64, .groups = 1, .state_dim = 128},
       {40, 1, 140, 119});
+  check_pieces<TypeParam>(
+      {.sequences = 2, .length = 400, .heads = 40, .head_dim = 64, .groups = 2, .state_dim = 128},
+      {40, 1, 300, 59});
 }
 
 // Copies, and sums of a few numbers, as the CPU's.
