@@ -199,25 +199,36 @@ KeyPart reformulated(const KeyPart& part, const Param& row) {
 }
 
 std::vector<KeyPart> reformulated_parts(const Param& row, std::int64_t begin, std::int64_t end) {
-  const KeyPart all = key_parts(row, {.of_state = true}).front();
+  const std::vector<KeyPart> all = key_parts(row, {.of_state = true});
+  std::vector<KeyPart> parts;
+  // Of a block, and how many its tensor has; its elements begin at `first` of the rank's.
+  const auto add = [&](const KeyPart& of, std::int64_t first, std::int64_t elements,
+                       std::int64_t block, std::int64_t blocks) {
+    const std::int64_t from = std::max(begin, first), to = std::min(end, first + elements);
+    if (from >= to) return;
+    parts.push_back({.key = of.key,
+                     .whole = grid_shape(row, of, of.whole, blocks, 1, elements),
+                     .offset = grid_shape(row, of, of.offset, block, 0, from - first),
+                     .chunk = grid_shape(row, of, of.chunk, 1, 1, to - from),
+                     .begin = from,
+                     .end = to,
+                     .stacked = of.stacked});
+  };
+  if (row.key_by_segments) {
+    for (const KeyPart& part : all) {
+      const int axis = part.stacked + row.dimension;
+      const std::int64_t extent = part.chunk[axis];
+      add(part, part.begin * (row.local.numel() / row.local[0]), part.chunk.numel(),
+          part.offset[axis] / extent, part.whole[axis] / extent);
+    }
+    return parts;
+  }
   const std::int64_t here = std::ssize(row.segments), extent = row.local[row.dimension] / here,
                      blocks = row.shape[row.dimension] / extent,
                      elements = row.shape.numel() / blocks;
-  std::vector<KeyPart> parts;
-  for (std::int64_t i = 0; i < here; ++i) {
-    const std::int64_t first = i * elements, from = std::max(begin, first),
-                       to = std::min(end, first + elements);
-    if (from >= to) continue;
-    const std::int64_t block =
-        row.is_cut() ? row.cuts[static_cast<std::size_t>(i)].global / extent : i;
-    parts.push_back({.key = all.key,
-                     .whole = grid_shape(row, all, all.whole, blocks, 1, elements),
-                     .offset = grid_shape(row, all, all.offset, block, 0, from - first),
-                     .chunk = grid_shape(row, all, all.chunk, 1, 1, to - from),
-                     .begin = from,
-                     .end = to,
-                     .stacked = all.stacked});
-  }
+  for (std::int64_t i = 0; i < here; ++i)
+    add(all.front(), i * elements, elements,
+        row.is_cut() ? row.cuts[static_cast<std::size_t>(i)].global / extent : i, blocks);
   return parts;
 }
 

@@ -142,5 +142,38 @@ TEST(Keys, StatesAreReformulated) {
   EXPECT_EQ(second[1].chunk, (Shape{1, 1, 1, 6}));
 }
 
+// Each segment with a key has a grid of its own, of the ranks' parts of it.
+TEST(Keys, StatesOfSegmentsWithKeysAreReformulated) {
+  const auto mixer = [] {
+    Param row{
+        .place = {.stack = "decoder", .layer = 0, .module = "mixer.in_proj", .param = "weight"},
+        .shape = {10, 3},
+        .segments = {
+            {"z", 4, 0, ShardAxis::tp}, {"x", 4, 0, ShardAxis::tp}, {"dt", 2, 0, ShardAxis::tp}}};
+    row.key_by_segments = true;
+    return row;
+  };
+  ParamTable whole, half;
+  const std::vector<KeyPart> parts = reformulated_parts(whole.add(mixer()), 5, 26);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].key, "decoder.layers.0.mixer.in_proj.weight.z");
+  EXPECT_EQ(parts[0].whole, (Shape{1, 1, 12}));
+  EXPECT_EQ(parts[0].offset, (Shape{0, 0, 5}));
+  EXPECT_EQ(parts[0].chunk, (Shape{1, 1, 7}));
+  EXPECT_EQ(parts[1].begin, 12);
+  EXPECT_EQ(parts[1].end, 24);
+  EXPECT_EQ(parts[2].key, "decoder.layers.0.mixer.in_proj.weight.dt");
+  EXPECT_EQ(parts[2].whole, (Shape{1, 1, 6}));
+  EXPECT_EQ(parts[2].chunk, (Shape{1, 1, 2}));
+  half.divide(1, 2);
+  const std::vector<KeyPart> second = reformulated_parts(half.add(mixer()), 0, 15);
+  ASSERT_EQ(second.size(), 3U);
+  EXPECT_EQ(second[0].whole, (Shape{2, 1, 6}));
+  EXPECT_EQ(second[0].offset, (Shape{1, 0, 0}));
+  EXPECT_EQ(second[2].whole, (Shape{2, 1, 3}));
+  EXPECT_EQ(second[2].offset, (Shape{1, 0, 0}));
+  EXPECT_EQ(second[2].begin, 12);
+}
+
 }  // namespace
 }  // namespace mt

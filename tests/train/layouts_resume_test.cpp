@@ -52,6 +52,15 @@ std::vector<TrainedLayout> saved_layouts() {
   further.further = 2;
   further.parallel.tensor_model_parallel_size = further.parallel.pipeline_model_parallel_size = 2;
   all.push_back(further);
+  for (const bool distributed : {true, false}) {
+    TrainedLayout hybrid{.style = Style::hybrid, .ranks = 4, .distributed = distributed};
+    hybrid.parallel.tensor_model_parallel_size = hybrid.parallel.context_parallel_size = 2;
+    all.push_back(hybrid);
+  }
+  TrainedLayout mixture{.style = Style::mixture, .tied = false, .ranks = 4};
+  mixture.parallel.expert_model_parallel_size = 2;
+  mixture.sharding = "optim_grads_params";
+  all.push_back(mixture);
   return all;
 }
 

@@ -71,13 +71,14 @@ PyValue make_mcore_data(const Optimizer& optimizer, const ParamTable& table) {
   std::set<std::string> keys;
   for (const Param& row : table.rows()) {
     if (!row.trainable) continue;
-    const KeyPart part = key_parts(row, {.of_state = true}).front();
-    if (!keys.insert(part.key).second) continue;
-    const std::span<const std::int64_t> extents = part.whole.extents();
-    const PyValue original = PyValue::dict(
-        {{std::string(kOriginalShapeField), PyValue::tuple({extents.begin(), extents.end()})}});
-    for (const char* state : {kMaster, "exp_avg", "exp_avg_sq"})
-      data.set_item(state_prefix(state) + part.key, original);
+    for (const KeyPart& part : key_parts(row, {.of_state = true})) {
+      if (!keys.insert(part.key).second) continue;
+      const std::span<const std::int64_t> extents = part.whole.extents();
+      const PyValue original = PyValue::dict(
+          {{std::string(kOriginalShapeField), PyValue::tuple({extents.begin(), extents.end()})}});
+      for (const char* state : {kMaster, "exp_avg", "exp_avg_sq"})
+        data.set_item(state_prefix(state) + part.key, original);
+    }
   }
   return data;
 }
