@@ -58,29 +58,36 @@ __global__ void keep_kernel(T* cache, const ConvRows<T> x) {
   }
 }
 
-// A sequence's one token, which follows what the cache has: a thread for each channel.
+// A sequence's one token, which follows what the cache has: a thread for each channel.  The cache
+// is older than the step's first kernel, which is launched otherwise (dependent.cuh).
 template <class T>
 __global__ __launch_bounds__(kThreads) void token_kernel(T* mixed, T* cache, const Conv<T> conv) {
   let_next_kernel_begin();
   const MambaShape& s = conv.x.s;
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x, channels = s.mixed();
-  wait_for_kernel_before();
-  if (i >= s.sequences * channels) return;
-  const std::int64_t sequence = i / channels, c = i % channels;
-  float u = to_float(conv.b[c]);
-  T rows[kMostTaps];
-#pragma unroll
-  for (int k = 0; k < kMostTaps; ++k) {
-    if (k >= s.taps) break;
-    const T* const row = conv.x(sequence, 0, s.taps - 1 - k);
-    rows[k] = row ? row[c] : T(0.0f);
-    if (row) u += to_float(conv.w[c * s.taps + k]) * to_float(rows[k]);
-  }
-  mixed[i] = static_cast<T>(u / (1 + expf(-u)));
+  const bool there = i < s.sequences * channels;
+  const std::int64_t sequence = there ? i / channels : 0, c = there ? i % channels : 0;
   T* const kept = cache + conv.x.slots.of(sequence) * (s.taps - 1) * channels + c;
+  const bool begins = conv.x.slots.begins(sequence, 1);
+  const T of_own = conv.w[c * s.taps + s.taps - 1];
+  T rows[kMostTaps];
+  float u = to_float(conv.b[c]);
 #pragma unroll
-  for (int k = 1; k < kMostTaps; ++k)
-    if (k < s.taps) kept[(k - 1) * channels] = rows[k];
+  for (int k = 0; k + 1 < kMostTaps; ++k) {
+    if (k + 1 >= s.taps) break;
+    rows[k] = begins ? T(0.0f) : kept[k * channels];
+    u += to_float(conv.w[c * s.taps + k]) * to_float(rows[k]);
+  }
+  wait_for_kernel_before();
+  if (!there) return;
+  const T own = conv.x.projected[sequence * s.projected() + s.mixed_of_projected() + c];
+#pragma unroll
+  for (int k = 0; k + 1 < kMostTaps; ++k) {
+    if (k + 1 >= s.taps) break;
+    kept[k * channels] = k + 2 < s.taps ? rows[k + 1] : own;
+  }
+  u += to_float(of_own) * to_float(own);
+  mixed[i] = static_cast<T>(u / (1 + expf(-u)));
 }
 
 // Run: the tokens of a sequence and the channels that a thread goes through.

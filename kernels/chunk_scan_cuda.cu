@@ -105,12 +105,13 @@ __device__ void fetch_ahead(const ScanEnds<float>& ends) {
     fetch_to_l2(static_cast<const char*>(ends.ahead) + all / some * piece * kPiece, int{kPiece});
 }
 
+// What the cache has is older than the step's first kernel, which is launched otherwise
+// (dependent.cuh).
 template <int N, class T>
 __global__ __launch_bounds__(kStepThreads) void token_kernel(T* y, const Scan<T> in,
                                                              const ScanEnds<float> ends,
                                                              int blocks_of_head) {
   let_next_kernel_begin();
-  wait_for_kernel_before();
   const MambaShape& s = in.s;
   const std::int64_t of_all = blockIdx.x / blocks_of_head, sequence = of_all / s.heads,
                      head = of_all % s.heads, group = in.group(head),
@@ -120,8 +121,20 @@ __global__ __launch_bounds__(kStepThreads) void token_kernel(T* y, const Scan<T>
   const bool had = ends.before && !ends.slots.begins(sequence, 1);
   const std::int64_t of_state =
       ((ends.before || ends.after ? ends.slots.of(sequence) : 0) * s.heads + head) * s.state();
+  const auto load_states = [&](Pack<float, N>(&states)[kStepRows], std::int64_t n) {
+#pragma unroll
+    for (int r = 0; r < kStepRows; ++r) {
+      states[r] = {};
+      if (had && n < s.state_dim && first + r < s.head_dim)
+        states[r] = load<N>(ends.before + of_state + (first + r) * s.state_dim + n);
+    }
+  };
+  const float decay = in.decay(head), skip = to_float(in.weights.d[head]);
+  Pack<float, N> states[kStepRows];
+  load_states(states, threadIdx.x % 32 * N);
+  wait_for_kernel_before();
   const float raw = in.raw(sequence, head), dt = fmaxf(raw, 0) + log1pf(expf(-fabsf(raw))),
-              kept = expf(dt * in.decay(head)), skip = to_float(in.weights.d[head]);
+              kept = expf(dt * decay);
   const T* const row = in.mixed + sequence * s.mixed();
   const T *const b = row + s.b_of_mixed() + group * s.state_dim, *const c = row + s.c_of_mixed() +
                                                                             group * s.state_dim;
@@ -130,13 +143,8 @@ __global__ __launch_bounds__(kStepThreads) void token_kernel(T* y, const Scan<T>
   for (int r = 0; r < kStepRows; ++r)
     x[r] = first + r < s.head_dim ? in.x(sequence, head, first + r) : 0;
   for (std::int64_t n = threadIdx.x % 32 * N; n < s.state_dim; n += 32 * N) {
-    Pack<float, N> states[kStepRows] = {};
-#pragma unroll
-    for (int r = 0; r < kStepRows; ++r)
-      if (had && first + r < s.head_dim)
-        states[r] = load<N>(ends.before + of_state + (first + r) * s.state_dim + n);
+    if (n >= 32 * N) load_states(states, n);
     const auto in_b = load<N>(b + n), in_c = load<N>(c + n);
-    if (n == threadIdx.x % 32 * N) fetch_ahead(ends);
 #pragma unroll
     for (int r = 0; r < kStepRows; ++r) {
       float state[N];
@@ -149,6 +157,7 @@ __global__ __launch_bounds__(kStepThreads) void token_kernel(T* y, const Scan<T>
         store(ends.after + of_state + (first + r) * s.state_dim + n, state);
     }
   }
+  fetch_ahead(ends);
 #pragma unroll
   for (int r = 0; r < kStepRows; ++r) {
     const float sum = over_lanes(sums[r]);

@@ -155,8 +155,10 @@ TYPED_TEST(MambaCuda, Scan) {
     run();
     const auto expected = m.scan_backward(dy.host, 0);
     EXPECT_TRUE(near(d_mixed, expected.mixed, kRounding<T> + 1e-4));
-    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), 1e-3));
-    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), 1e-3));
+    // Sums over all tokens of what mostly cancels.
+    const double of_sums = std::is_same_v<T, float> ? 1e-3 : 1e-2;
+    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), of_sums));
+    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), of_sums));
     EXPECT_TRUE(near(d_d, plus(expected.d, 0.5), 1e-4));
     const Doubles of_projected = d_projected.values();
     for (std::int64_t i = 0; i < s.tokens() * s.projected(); ++i) {

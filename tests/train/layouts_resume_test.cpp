@@ -75,6 +75,7 @@ TEST_P(Resumed, InAnyOtherLayout) {
   other.ranks = 2;
   other.distributed = !GetParam().distributed;
   other.parallel.tensor_model_parallel_size = 2;
+  other.parallel.sequence_parallel = one.style == Style::mixture;  // which its experts need
   train(other, "second", 2, "first");
   train(GetParam(), "third", 3, "second");
   expect_near_tensors("third", "one", 3, kWeights, 1e-9);
