@@ -138,7 +138,8 @@ TEST(Arena, FullIsOurBugAndLeavesItAsItWas) {
     FAIL() << "768 of 512 bytes";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::internal);
-    EXPECT_STREQ(error.what(), "an arena of 512 bytes is full: 768 needed with a tensor of [65] float32");
+    EXPECT_STREQ(error.what(),
+                 "an arena of 512 bytes is full: 768 needed with a tensor of [65] float32");
   }
   EXPECT_EQ(arena.peak_bytes(), 256U);
   EXPECT_TRUE(arena.alloc(DType::f32, {64}));
