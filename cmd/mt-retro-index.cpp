@@ -51,6 +51,8 @@ void run_train(mt::CommandLine& cl, bool with) {
                    : "train an index on vectors, which it does not keep");
   options.add_train_to(cl);
   cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   mt::run_until_signal(
       cl, [&](const mt::RunContext& context) { mt::train_index(options, with, context); });
@@ -61,6 +63,8 @@ void run_add(mt::CommandLine& cl) {
   cl.describe("add vectors to an index");
   options.add_add_to(cl);
   cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   mt::run_until_signal(cl,
                        [&](const mt::RunContext& context) { mt::add_to_index(options, context); });
@@ -80,6 +84,8 @@ void run_query(mt::CommandLine& cl) {
   cl.describe("print the nearest of an index's vectors, a line of JSON for each that is asked");
   options.add_to(cl);
   cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   mt::run_until_signal(
       cl, [&](const mt::RunContext& context) { mt::query_index(options, context, std::cout); });

@@ -96,7 +96,7 @@ class TrainStage : IndexStage {
                 [&](const std::vector<float>& some, std::int64_t) {
                   vectors.insert(vectors.end(), some.begin(), some.end());
                 });
-    Products products(options_.threads, context_.checkpoint);
+    Products products(options_.threads, context_.checkpoint, options_.embedder.compute.device());
     index.train(vectors, products);
     save(index, options_.empty_file(), made_of);
     return finish();
@@ -147,7 +147,7 @@ class AddStage : IndexStage {
                                               .columns = index.code_size(),
                                               .made_of = rows_of});
     blocks.refuse_others();
-    Products products(options_.threads, context_.checkpoint);
+    Products products(options_.threads, context_.checkpoint, options_.embedder.compute.device());
     Progress encoding(context_.log, "encoding", "chunks",
                       static_cast<std::uint64_t>(chunks_.size()));
     blocks.make(options_.share, context_, encoding, summary_.files,

@@ -7,6 +7,7 @@
 #include "retro/chunk_reader.h"
 #include "retro/project_samples.h"
 #include "retro/project_stages.h"
+#include "search/placed_index.h"
 
 namespace mt {
 namespace {
@@ -34,7 +35,9 @@ class QueryStage {
         samples_(with_settings(project_, options, verifies), options.index.threads, context.log,
                  context.checkpoint),
         embedder_(options.index.embedder, project_.bert_tokenizer()),
-        products_(options.index.threads, context.checkpoint),
+        products_(options.index.threads, context.checkpoint,
+                  options.index.embedder.compute.device()),
+        searcher_(index_.vectors(), products_),
         workers_(options.index.threads) {
     index_.check(project_, options.index, embedder_);
     read_documents();
@@ -138,8 +141,8 @@ class QueryStage {
     std::vector<std::string> texts;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk)
       texts.push_back(sample_of(chunk).texts[static_cast<std::size_t>(chunk % each)]);
-    const FoundVectors found = index_.vectors().search(
-        embedder_.embed(texts), {options_.count, options_.lists, options_.ef_search}, products_);
+    const FoundVectors found = searcher_.search(
+        embedder_.embed(texts), {options_.count, options_.lists, options_.ef_search});
     std::vector<std::int64_t> rows;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
       const auto& own = sample_of(chunk).documents;
@@ -165,6 +168,7 @@ class QueryStage {
   ProjectSamples samples_;
   ChunkEmbedder embedder_;
   Products products_;
+  IndexSearcher searcher_;
   Workers workers_;
   std::vector<ProjectSamples::Document> documents_;  // of all chunks that are retrieved from
   std::string made_of_;

@@ -142,7 +142,8 @@ void ProjectQueryOptions::add_search_to(CommandLine& cl) {
   cl.option("--retro-query-nprobe", &lists, "N", "lists of an IVF that are looked through",
             at_least(1));
   cl.option("--retro-query-ef-search", &ef_search, "N",
-            "centres that a graph of them is searched with", at_least(1));
+            "centres that a graph of them is searched with on the CPU; a GPU compares all",
+            at_least(1));
 }
 
 void ProjectQueryOptions::add_to(CommandLine& cl) {

@@ -8,28 +8,31 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "search/index_file.h"
+#include "search/placed_index.h"
 #include "search/vector_reader.h"
 
 namespace mt {
 namespace {
 
-constexpr std::int64_t kAtATime = 4096;  // vectors between two looks at signals
+// Vectors between two looks at signals, at most.
+constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536;
 
 constexpr const char* kInputs =
     "matrices of NumPy's, .npy, of float32, as mt-generate embed makes them; - is stdin";
 constexpr const char* kColumnsHelp = "columns of vectors that come as float32 without a header";
 
-// Calls use(vectors) for those of the inputs, some at a time.  `columns`: those that they have, or
-// are to have.
-template <class Use>
-void for_vectors(const std::vector<std::string>& inputs, std::optional<std::int64_t>& columns,
+// Calls use(vectors) for those of the options' inputs, some at a time.  `columns`: those that they
+// have, or are to have.
+template <class Options, class Use>
+void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
                  const RunContext& context, const Use& use) {
-  for (const std::string& input : inputs) {
+  const std::int64_t most = options.compute.device() == Device::cpu ? kAtATime : kAtATimeOnGpu;
+  for (const std::string& input : options.inputs) {
     VectorReader reader(input, columns);
     columns = reader.columns();
     for (;;) {
       context.checkpoint();
-      const std::vector<float> some = reader.read(kAtATime);
+      const std::vector<float> some = reader.read(most);
       if (some.empty()) break;
       use(some);
     }
@@ -68,6 +71,7 @@ void BuildIndexOptions::add_rest_to(CommandLine& cl) {
   cl.required("--output");
   cl.flag("--force", &force, "overwrite an existing file");
   cl.option("--dim", &columns, "N", kColumnsHelp, between(1, 1 << 20));
+  compute.add_device_to(cl);
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
 }
 
@@ -93,13 +97,14 @@ void train_index(const BuildIndexOptions& options, bool with, const RunContext& 
   AtomicFile file = output_of(options);
   std::optional<std::int64_t> columns = options.columns;
   std::vector<float> vectors;
-  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
+  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
     vectors.insert(vectors.end(), some.begin(), some.end());
   });
   VectorIndex index = make_index("--retro-index-str", options.string, *columns);
-  Products products(options.threads, context.checkpoint);
+  Products products(options.threads, context.checkpoint, options.compute.device());
   index.train(vectors, products);
-  const auto step = static_cast<std::size_t>(kAtATime * *columns);
+  const auto step = static_cast<std::size_t>(
+      (products.device() == Device::cpu ? kAtATime : kAtATimeOnGpu) * *columns);
   std::int64_t next = 0;
   for (std::size_t at = 0; with && at < vectors.size(); at += step) {
     context.checkpoint();
@@ -112,10 +117,10 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   AtomicFile file = output_of(options);
   VectorIndex index = read_index(options.index);
   std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
-  Products products(options.threads, context.checkpoint);
+  Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "adding", "vectors", 0);
   std::int64_t next = index.next_id();
-  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
+  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
     add(index, some, next, products);
     progress.add(some.size() / static_cast<std::size_t>(*columns));
   });
@@ -153,27 +158,30 @@ void QueryIndexOptions::add_to(CommandLine& cl) {
   cl.option("--retro-query-nprobe", &lists, "N", "lists of an IVF that are looked through",
             at_least(1));
   cl.option("--retro-query-ef-search", &ef_search, "N",
-            "centres that a graph of them is searched with", at_least(1));
+            "centres that a graph of them is searched with on the CPU; a GPU compares all",
+            at_least(1));
   cl.option("--refine-factor", &refine, "F",
             "times as many are found as are asked for, before finer codes, as of RFlat, tell which "
             "of them are nearest; default: as the index says, 1",
             between(1, 4096));
   cl.option("--dim", &columns, "N", kColumnsHelp, between(1, 1 << 20));
+  compute.add_device_to(cl);
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
 }
 
 void query_index(const QueryIndexOptions& options, const RunContext& context, std::ostream& out) {
   VectorIndex index = read_index(options.index);
   std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
-  Products products(options.threads, context.checkpoint);
+  Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "searching", "vectors", 0);
   std::int64_t id = 0;
   if (options.refine && !index.refinement)
     fail(Exit::bad_config, "--refine-factor ", *options.refine, ": ", options.index,
          " has no finer codes");
+  IndexSearcher searcher(index, products);
   const IndexSearch search = {options.count, options.lists, options.ef_search, options.refine};
-  for_vectors(options.inputs, columns, context, [&](const std::vector<float>& some) {
-    const FoundVectors found = index.search(some, search, products);
+  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
+    const FoundVectors found = searcher.search(some, search);
     for (std::size_t row = 0; row < found.ids.size();
          row += static_cast<std::size_t>(search.count)) {
       JsonWriter json;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/run_context.h"
+#include "tensor/device_options.h"
 
 namespace mt {
 
@@ -20,6 +21,7 @@ struct BuildIndexOptions {
   std::optional<std::int64_t> columns = {};
   bool force = false;
   int threads = 0;
+  DeviceOptions compute = {};          // completed
   void add_train_to(CommandLine& cl);  // also of build
   void add_add_to(CommandLine& cl);
 
@@ -49,6 +51,7 @@ struct QueryIndexOptions {
   std::int64_t count = 200, lists = 65536, ef_search = 256;
   std::optional<double> refine = {};
   int threads = 0;
+  DeviceOptions compute = {};  // completed
   void add_to(CommandLine& cl);
 };
 

@@ -80,13 +80,20 @@ std::int64_t IvfIndex::code_size() const { return bytes_of_list(*this) + bytes_i
 std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
                                            Products& products) const {
   const std::int64_t size = bytes_in_list(), bytes = bytes_of_list(*this);
-  const std::vector<std::int64_t> of = near(vectors, 1, {}, products).ids;
-  const std::vector<std::uint8_t> codes = codes_of(vectors, of, products);
-  std::vector<std::uint8_t> result;
-  for (std::int64_t i = 0; i < std::ssize(of); ++i) {
+  const Assigned of = assign(vectors, quantizer.index() != 0, products);
+  std::vector<std::uint8_t> codes;
+  if (product())
+    codes = product()->encode(of.residuals, products);
+  else if (scalar())
+    codes = scalar()->encode(products.values<float>(of.residuals));
+  else
+    codes = centres.encode(vectors, products);
+  std::vector<std::uint8_t> result(of.lists.size() * static_cast<std::size_t>(bytes + size));
+  auto to = result.begin();
+  for (std::int64_t i = 0; i < std::ssize(of.lists); ++i) {
     for (std::int64_t byte = 0; byte < bytes; ++byte)
-      result.push_back(static_cast<std::uint8_t>(of[static_cast<std::size_t>(i)] >> (8 * byte)));
-    result.insert(result.end(), codes.begin() + i * size, codes.begin() + (i + 1) * size);
+      *to++ = static_cast<std::uint8_t>(of.lists[static_cast<std::size_t>(i)] >> (8 * byte));
+    to = std::copy_n(codes.begin() + i * size, size, to);
   }
   return result;
 }

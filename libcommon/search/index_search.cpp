@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/nearest.h"
 #include "search/kmeans.h"
 #include "search/vector_index.h"
 
@@ -139,16 +140,6 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
   return found;
 }
 
-static std::vector<float> residuals(const IvfIndex& index, std::span<const float> vectors,
-                                    std::span<const std::int64_t> of) {
-  std::vector<float> result(vectors.begin(), vectors.end());
-  const auto columns = static_cast<std::size_t>(index.centres.columns);
-  for (std::size_t i = 0; i < result.size(); ++i)
-    result[i] -=
-        index.centres.vectors[static_cast<std::size_t>(of[i / columns]) * columns + i % columns];
-  return result;
-}
-
 void IvfIndex::train(std::span<const float> vectors, Products& products) {
   const std::int64_t columns = centres.columns;
   centres.vectors =
@@ -156,8 +147,8 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
               vectors, products);
   if (graph) graph->build(centres.vectors, columns);
   const auto left_of = [&](std::int64_t most) {
-    const std::vector<float> some = drawn_rows(vectors, columns, most, 1234);
-    return residuals(*this, some, near(some, 1, {}, products).ids);
+    return products.values<float>(
+        assign(drawn_rows(vectors, columns, most, 1234), true, products).residuals);
   };
   if (auto* const product = std::get_if<ProductQuantizer>(&quantizer))
     product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres), kCodeIterations,
@@ -165,6 +156,30 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
   if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
     scalar->train(left_of(kRanged));
   trained = true;
+}
+
+IvfIndex::Assigned IvfIndex::assign(std::span<const float> vectors, bool with_residuals,
+                                    Products& products) const {
+  const std::int64_t columns = centres.columns, rows = std::ssize(vectors) / columns;
+  const Products::Rows x = products.rows(vectors, columns),
+                       c = products.rows(centres.vectors, columns);
+  Assigned result;
+  const Buffer memory = products.buffer(static_cast<std::size_t>(rows) * sizeof(std::int32_t));
+  const Tensor found = memory.tensor(DType::i32, {1, rows});
+  if (graph && products.device() == Device::cpu) {
+    const std::vector<std::int64_t> ids = near(vectors, 1, {}, products).ids;
+    result.lists.assign(ids.begin(), ids.end());
+    products.put(found, result.lists.data());
+  } else {
+    products.nearest(found, x.tensor, c.tensor.reshape({1, std::ssize(lists), columns}));
+    result.lists = products.values<std::int32_t>(found);
+  }
+  if (!with_residuals) return result;
+  result.memory = products.buffer(vectors.size_bytes());
+  result.residuals = result.memory.tensor(DType::f32, {rows, columns});
+  row_residuals(result.residuals, x.tensor, c.tensor, found.reshape({rows}), products.stream());
+  products.stream().synchronize();  // what it was made of goes
+  return result;
 }
 
 FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
@@ -179,14 +194,6 @@ FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
         1.0F);
   });
   return found;
-}
-
-std::vector<std::uint8_t> IvfIndex::codes_of(std::span<const float> vectors,
-                                             std::span<const std::int64_t> of,
-                                             Products& products) const {
-  if (product()) return product()->encode(residuals(*this, vectors, of), products);
-  if (scalar()) return scalar()->encode(residuals(*this, vectors, of));
-  return centres.encode(vectors, products);
 }
 
 // A code's distance from a vector x is that of x - c - r, with its list's centre c and the

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "ops/nearest.h"
 
 namespace mt {
 namespace {
@@ -28,8 +29,8 @@ class Draws {
 enum Purpose : std::uint32_t { order = 0x6B6D0001, split };
 
 // Gives each centre without vectors a half of another's.
-void split_others(std::vector<float>& centres, std::vector<std::int64_t>& sizes,
-                  std::int64_t columns, std::int64_t vectors, Draws& draws) {
+void split_others(std::span<float> centres, std::span<std::int32_t> sizes, std::int64_t columns,
+                  std::int64_t vectors, Draws& draws) {
   const std::int64_t count = std::ssize(sizes);
   const auto all = static_cast<double>(vectors - count);
   for (std::int64_t empty = 0; empty < count; ++empty) {
@@ -46,10 +47,22 @@ void split_others(std::vector<float>& centres, std::vector<std::int64_t>& sizes,
       to[i] = from[i] * (1 + apart);
       from[i] *= 1 - apart;
     }
-    std::int64_t& has = sizes[static_cast<std::size_t>(donor)];
+    std::int32_t& has = sizes[static_cast<std::size_t>(donor)];
     sizes[static_cast<std::size_t>(empty)] = has / 2;
     has -= has / 2;
   }
+}
+
+// Rows of columns in parts, [rows, parts, width], as [parts, rows, width].
+std::vector<float> in_parts(std::vector<float> rows, std::int64_t columns, std::int64_t parts) {
+  if (parts == 1) return rows;
+  const std::int64_t width = columns / parts;
+  std::vector<float> result;
+  result.reserve(rows.size());
+  for (std::int64_t part = 0; part < parts; ++part)
+    for (auto row = rows.begin(); row != rows.end(); row += columns)
+      result.insert(result.end(), row + part * width, row + (part + 1) * width);
+  return result;
 }
 
 }  // namespace
@@ -79,30 +92,41 @@ std::vector<float> drawn_rows(std::span<const float> vectors, std::int64_t colum
 }
 
 std::vector<float> k_means(const KMeans& o, std::span<const float> vectors, Products& products) {
-  const std::int64_t columns = o.columns, count = o.centres;
-  const std::vector<float> points = drawn_rows(vectors, columns, count * kPointsPerCentre, o.seed);
+  const std::int64_t columns = o.columns, count = o.centres, width = columns / o.parts;
+  const std::int64_t most = count * kPointsPerCentre;
+  std::vector<float> drawn;
+  if (std::ssize(vectors) > most * columns) drawn = drawn_rows(vectors, columns, most, o.seed);
+  const std::span<const float> points = drawn.empty() ? vectors : drawn;
   const std::int64_t rows = std::ssize(points) / columns;
   // The first centres are drawn by another seed than the points, which are in their order by now.
   std::vector<float> centres =
-      o.begin.empty() ? drawn_rows(points, columns, count, o.seed + 1) : o.begin;
-  Draws draws(o.seed, Purpose::split);
-  for (int i = 0; i < o.iterations && rows > count; ++i) {
-    const std::vector<std::int32_t> of = products.nearest(points, centres, columns);
-    std::vector<double> sums(centres.size());
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(count));
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const auto centre = static_cast<std::size_t>(of[static_cast<std::size_t>(row)]);
-      ++sizes[centre];
-      double* const sum = &sums[centre * static_cast<std::size_t>(columns)];
-      const float* const point = &points[static_cast<std::size_t>(row * columns)];
-      for (std::int64_t j = 0; j < columns; ++j) sum[j] += static_cast<double>(point[j]);
-    }
-    for (std::size_t j = 0; j < centres.size(); ++j) {
-      const std::int64_t size = sizes[j / static_cast<std::size_t>(columns)];
-      if (size > 0) centres[j] = static_cast<float>(sums[j] / static_cast<double>(size));
-    }
-    split_others(centres, sizes, columns, rows, draws);
+      o.begin.empty() ? in_parts(drawn_rows(points, columns, count, o.seed + 1), columns, o.parts)
+                      : o.begin;
+  if (rows <= count) return centres;
+  const Products::Rows x = products.rows(points, columns);
+  const Buffer found_memory = products.buffer(static_cast<std::size_t>(o.parts * rows * 4)),
+               sizes_memory = products.buffer(static_cast<std::size_t>(o.parts * count * 4)),
+               centres_memory = products.buffer(centres.size() * sizeof(float));
+  const Tensor found = found_memory.tensor(DType::i32, {o.parts, rows}),
+               sizes = sizes_memory.tensor(DType::i32, {o.parts, count}),
+               now = centres_memory.tensor(DType::f32, {o.parts, count, width});
+  products.put(now, centres.data());
+  std::vector<Draws> draws(static_cast<std::size_t>(o.parts), Draws(o.seed, Purpose::split));
+  for (int i = 0; i < o.iterations; ++i) {
+    products.nearest(found, x.tensor, now);
+    group_means(now, sizes, found, x.tensor, products.stream());
+    std::vector<std::int32_t> all = products.values<std::int32_t>(sizes);
+    if (std::ranges::find(all, 0) == all.end()) continue;
+    products.get(centres.data(), now);
+    for (std::int64_t part = 0; part < o.parts; ++part)
+      split_others(std::span(centres).subspan(static_cast<std::size_t>(part * count * width),
+                                              static_cast<std::size_t>(count * width)),
+                   std::span(all).subspan(static_cast<std::size_t>(part * count),
+                                          static_cast<std::size_t>(count)),
+                   width, rows, draws[static_cast<std::size_t>(part)]);
+    products.put(now, centres.data());
   }
+  products.get(centres.data(), now);
   return centres;
 }
 

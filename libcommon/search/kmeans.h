@@ -1,7 +1,8 @@
 // K-means: centres of vectors, by Lloyd's algorithm with the constants of faiss's Clustering: at
 // most kPointsPerCentre vectors for each centre, drawn by the seed; the first centres are distinct
 // vectors, drawn too; a centre without vectors becomes one half of another's, which is drawn by how
-// many it has (both move apart by kApart of themselves).
+// many it has (both move apart by kApart of themselves).  Vectors may have parts of as many
+// columns, of which each has centres of its own, as if it were alone.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ std::vector<float> drawn_rows(std::span<const float> vectors, std::int64_t colum
                               std::int64_t most, std::uint64_t seed);
 
 struct KMeans {
-  std::int64_t centres = 0, columns = 0;
+  std::int64_t centres = 0, columns = 0, parts = 1;  // parts divide the columns
   int iterations = 25;
   std::uint64_t seed = 1234;
   std::vector<float> begin = {};  // the first centres; empty: drawn
 };
 
-// [centres, columns]; there are at least as many vectors as centres.
+// [parts, centres, columns / parts]; there are at least as many vectors as centres.
 std::vector<float> k_means(const KMeans& options, std::span<const float> vectors,
                            Products& products);
 

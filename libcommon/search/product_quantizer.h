@@ -19,8 +19,9 @@ struct ProductQuantizer {
   std::int64_t part_columns() const { return columns / parts; }
   // By k-means of each part, which goes on from the centres where it has some.
   void train(std::span<const float> vectors, int iterations, Products& products);
-  std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
-  std::vector<float> decode(std::span<const std::uint8_t> codes) const;
+  // vectors: [n, columns], where products are made; codes: [n, parts].
+  std::vector<std::uint8_t> encode(ConstTensor vectors, Products& products) const;
+  std::vector<float> decode(std::span<const std::uint8_t> codes, Products& products) const;
   // Squared distances of a vector's parts to all centres, [parts, kCentres]; inner products with
   // them for `inner`.
   void fill_table(const float* vector, bool inner, std::span<float> table) const;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/threads.h"
-#include "kernels/isa.h"
+#include "ops/nearest.h"
 #include "ops/ops.h"
+#include "tensor/device.h"
 
 namespace mt {
 namespace {
@@ -28,58 +30,11 @@ float sum_of(std::int64_t columns, const Term& term) {
   return sum;
 }
 
-constexpr std::int64_t kRows = 1024;     // of a, to which all of b is compared at a time
-constexpr std::int64_t kColumns = 4096;  // of b
-
-constexpr std::int64_t kFewColumns = 32, kTile = 256;  // a tile is of rows of b
-
-// A set of vectors of few columns, in tiles, each of which lies column by column: a product of
-// matrices would mostly pack them.  For 4,000 vectors of 4 columns and 256 centres it takes a tenth
-// of the time.
-class Tiles {
- public:
-  Tiles(std::span<const float> vectors, std::int64_t columns)
-      : columns_(columns), count_((std::ssize(vectors) / columns + kTile - 1) / kTile) {
-    // What is behind the last is infinitely far.
-    const auto places = static_cast<std::size_t>(count_ * kTile);
-    begin_.assign(places, -INFINITY);
-    turned_.resize(places * static_cast<std::size_t>(columns));
-    for (std::int64_t j = 0; j < std::ssize(vectors) / columns; ++j) {
-      const float* const row = &vectors[static_cast<std::size_t>(j * columns)];
-      begin_[static_cast<std::size_t>(j)] = -inner_product(row, row, columns) / 2;
-      for (std::int64_t c = 0; c < columns; ++c)
-        turned_[static_cast<std::size_t>((j / kTile * columns + c) * kTile + j % kTile)] = row[c];
-    }
-  }
-
-  std::int32_t nearest(const float* vector) const {
-    std::int64_t found = 0;
-    cpu::run([&] {
-      float best = -INFINITY;
-      for (std::int64_t tile = 0; tile < count_; ++tile) {
-        float close[kTile];  // the product with each, less half its squared length
-        std::copy_n(&begin_[static_cast<std::size_t>(tile * kTile)], kTile, close);
-        const float* column = &turned_[static_cast<std::size_t>(tile * columns_ * kTile)];
-        for (std::int64_t c = 0; c < columns_; ++c, column += kTile)
-          for (std::int64_t j = 0; j < kTile; ++j) close[j] += vector[c] * column[j];
-        float most[kLanes];
-        std::fill_n(most, kLanes, -INFINITY);
-        for (std::int64_t j = 0; j < kTile; j += kLanes)
-          for (std::int64_t lane = 0; lane < kLanes; ++lane)
-            most[lane] = close[j + lane] > most[lane] ? close[j + lane] : most[lane];
-        const float top = *std::max_element(most, most + kLanes);
-        if (!(top > best)) continue;
-        best = top;
-        found = tile * kTile + (std::find(close, close + kTile, top) - close);
-      }
-    });
-    return static_cast<std::int32_t>(found);
-  }
-
- private:
-  std::int64_t columns_, count_;
-  std::vector<float> turned_, begin_;
-};
+constexpr std::int64_t kRows = 1024;               // of a, to which all of b is compared at a time
+constexpr std::int64_t kColumns = 4096;            // of b
+constexpr std::int64_t kMostProducts = 1LL << 27;  // in a GPU's memory, but for one row's
+// Distances in parts of vectors between two calls of `between`.
+constexpr std::int64_t kMostOfParts = 1LL << 27, kMostOfPartsOnGpu = 1LL << 36;
 
 }  // namespace
 
@@ -91,71 +46,125 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
   return sum_of(columns, [&](std::int64_t i) { return a[i] * b[i]; });
 }
 
-Products::Products(int threads, std::function<void()> between)
-    : stream_(Device::cpu, threads), between_(std::move(between)) {}
+Products::Products(int threads, std::function<void()> between, Device device)
+    : workers_(Device::cpu, threads), between_(std::move(between)) {
+  if (device == Device::cuda) gpu_.emplace(device);
+}
 
-std::vector<float> Products::dot(std::span<const float> a, std::span<const float> b,
-                                 std::int64_t columns) {
-  const std::int64_t m = std::ssize(a) / columns, n = std::ssize(b) / columns;
-  std::vector<float> out(static_cast<std::size_t>(m * n));
-  if (out.empty()) return out;
-  matmul({.out = Tensor(out.data(), DType::f32, {m, n}),
-          .a = ConstTensor(a.data(), DType::f32, {m, columns}),
-          .b = ConstTensor(b.data(), DType::f32, {n, columns}),
-          .transpose_b = true},
-         stream_);
+void Products::put(Tensor to, const void* from) {
+  if (to.bytes() == 0) return;
+  if (device() == Device::cpu)
+    std::memcpy(to.data(), from, to.bytes());
+  else
+    device::copy(to.data(), from, to.bytes(), stream().handle());
+}
+
+void Products::get(void* to, ConstTensor from) {
+  if (from.bytes() == 0) return;
+  if (device() == Device::cpu) {
+    std::memcpy(to, from.data(), from.bytes());
+    return;
+  }
+  device::copy(to, from.data(), from.bytes(), stream().handle());
+  stream().synchronize();
+}
+
+Tensor Products::scratch(Use use, DType dtype, const Shape& shape) {
+  Buffer& buffer = scratch_[use];
+  const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+  if (bytes > buffer.bytes()) {
+    stream().synchronize();  // what is queued may still use it
+    buffer = Buffer();
+    buffer = Buffer(device(), bytes);
+  }
+  return buffer.tensor(dtype, shape);
+}
+
+Products::Rows Products::rows(std::span<const float> numbers, std::int64_t columns) {
+  const Shape shape = {std::ssize(numbers) / columns, columns};
+  if (device() == Device::cpu) return {ConstTensor(numbers.data(), DType::f32, shape)};
+  Buffer memory = buffer(numbers.size_bytes());
+  const Tensor tensor = memory.tensor(DType::f32, shape);
+  put(tensor, numbers.data());
+  return {tensor, std::move(memory)};
+}
+
+void Products::dot(Tensor out, ConstTensor a, ConstTensor b) {
+  if (out.numel() == 0) return;
+  matmul({.out = out, .a = a, .b = b, .transpose_b = true}, stream());
+}
+
+std::vector<float> Products::dot(ConstTensor a, ConstTensor b) {
+  const Shape shape = {a.shape()[0], b.shape()[0]};
+  if (device() != Device::cpu) {
+    const Tensor out = scratch(kProducts, DType::f32, shape);
+    dot(out, a, b);
+    return values<float>(out);
+  }
+  std::vector<float> out(static_cast<std::size_t>(shape.numel()));
+  dot(Tensor(out.data(), DType::f32, shape), a, b);
   return out;
 }
 
-std::vector<std::int32_t> Products::nearest(std::span<const float> a, std::span<const float> b,
-                                            std::int64_t columns) {
-  const std::int64_t m = std::ssize(a) / columns, n = std::ssize(b) / columns;
-  std::vector<std::int32_t> found(static_cast<std::size_t>(m));
-  if (columns <= kFewColumns) {
-    const Tiles tiles(b, columns);
-    const std::int64_t some = std::clamp(kRows * kColumns / n, kLanes, kRows * kLanes);
-    for (std::int64_t row = 0; row < m; row += some) {
+std::vector<float> Products::sum_of_outer(ConstTensor a, ConstTensor b) {
+  const Tensor out = scratch(kProducts, DType::f32, {a.shape()[1], b.shape()[1]});
+  matmul({.out = out, .a = a, .b = b, .transpose_a = true}, stream());
+  return values<float>(out);
+}
+
+std::vector<float> Products::dot(std::span<const float> a, std::span<const float> b,
+                                 std::int64_t columns) {
+  return dot(rows(a, columns).tensor, rows(b, columns).tensor);
+}
+
+// By the products of all of one part.
+void Products::nearest_by_products(Tensor found, ConstTensor a, ConstTensor b) {
+  const std::int64_t m = a.shape()[0], n = b.shape()[0];
+  const bool on_cpu = device() == Device::cpu;
+  const std::int64_t columns = on_cpu ? kColumns : std::min(n, kMostProducts),
+                     rows = on_cpu ? kRows : std::max<std::int64_t>(1, kMostProducts / columns);
+  const Tensor half = scratch(kHalves, DType::f32, {n}), best = scratch(kBest, DType::f32, {m});
+  half_squares(half, b, stream());
+  fill(best, -INFINITY, stream());
+  set_zero(found, stream());
+  for (std::int64_t row = 0; row < m; row += rows) {
+    const std::int64_t end = std::min(m, row + rows);
+    for (std::int64_t begin = 0; begin < n; begin += columns) {
       between_();
-      constexpr std::int64_t kTogether = 64;  // rows
-      const std::int64_t end = std::min(m, row + some);
-      each((end - row + kTogether - 1) / kTogether, [&](std::int64_t part) {
-        const std::int64_t first = row + part * kTogether;
-        for (std::int64_t i = first; i < std::min(end, first + kTogether); ++i)
-          found[static_cast<std::size_t>(i)] =
-              tiles.nearest(&a[static_cast<std::size_t>(i * columns)]);
-      });
-    }
-    return found;
-  }
-  std::vector<float> lengths;  // of b, squared and halved
-  for (std::int64_t j = 0; j < n; ++j)
-    lengths.push_back(inner_product(&b[static_cast<std::size_t>(j * columns)],
-                                    &b[static_cast<std::size_t>(j * columns)], columns) /
-                      2);
-  for (std::int64_t row = 0; row < m; row += kRows) {
-    const std::int64_t rows = std::min(kRows, m - row);
-    std::vector<float> best(static_cast<std::size_t>(rows), -INFINITY);
-    for (std::int64_t begin = 0; begin < n; begin += kColumns) {
-      between_();
-      const std::int64_t count = std::min(kColumns, n - begin);
-      const auto part = [&](std::span<const float> of, std::int64_t first, std::int64_t some) {
-        return of.subspan(static_cast<std::size_t>(first * columns),
-                          static_cast<std::size_t>(some * columns));
-      };
-      const std::vector<float> dots = dot(part(a, row, rows), part(b, begin, count), columns);
-      each(rows, [&](std::int64_t i) {
-        const float* const here = &dots[static_cast<std::size_t>(i * count)];
-        float& most = best[static_cast<std::size_t>(i)];
-        for (std::int64_t j = 0; j < count; ++j) {
-          const float close = here[j] - lengths[static_cast<std::size_t>(begin + j)];
-          if (close <= most) continue;
-          most = close;
-          found[static_cast<std::size_t>(row + i)] = static_cast<std::int32_t>(begin + j);
-        }
-      });
+      const std::int64_t some = std::min(n, begin + columns);
+      const Tensor products = scratch(kProducts, DType::f32, {end - row, some - begin});
+      dot(products, a.rows(row, end), b.rows(begin, some));
+      nearest_of_products(found.rows(row, end), best.rows(row, end), products,
+                          half.rows(begin, some), begin, stream());
+      if (!on_cpu) stream().synchronize();  // so that `between` is called while it works
     }
   }
-  return found;
+}
+
+void Products::nearest(Tensor found, ConstTensor a, ConstTensor b) {
+  const std::int64_t m = a.shape()[0], parts = b.shape()[0], n = b.shape()[1], width = b.shape()[2];
+  if (m == 0) return;
+  if (width <= kNearestPartColumns) {
+    const std::int64_t most = device() == Device::cpu ? kMostOfParts : kMostOfPartsOnGpu,
+                       rows = std::max<std::int64_t>(64, most / (n * parts));
+    for (std::int64_t row = 0; row < m; row += rows) {
+      between_();
+      nearest_parts(found, row, a.rows(row, std::min(m, row + rows)), b, stream());
+      stream().synchronize();
+    }
+    return;
+  }
+  for (std::int64_t part = 0; part < parts; ++part) {
+    ConstTensor of_part = a;
+    if (parts > 1) {
+      const Tensor narrow = scratch(kPart, DType::f32, {m, width});
+      set_zero(narrow, stream());
+      collect(narrow, a, {.column = part * width}, 1, stream());
+      of_part = narrow;
+    }
+    nearest_by_products(found.rows(part, part + 1).reshape({m}), of_part,
+                        b.rows(part, part + 1).reshape({n, width}));
+  }
 }
 
 void Products::each(std::int64_t count, const std::function<void(std::int64_t)>& body) {

@@ -158,7 +158,12 @@ std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::
 }  // namespace
 
 std::vector<float> Rotation::apply(std::span<const float> vectors, Products& products) const {
-  std::vector<float> result = products.dot(vectors, matrix, in);
+  return apply(products.rows(vectors, in).tensor, products);
+}
+
+std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) const {
+  const Products::Rows rows = products.rows(matrix, in);
+  std::vector<float> result = products.dot(vectors, rows.tensor);
   for (std::size_t i = 0; !bias.empty() && i < result.size(); ++i)
     result[i] += bias[i % bias.size()];
   return result;
@@ -178,18 +183,18 @@ void Rotation::train(std::span<const float> vectors, Products& products) {
 void Rotation::train_for_parts(std::span<const float> vectors, Products& products) {
   std::vector<float> points = drawn_rows(vectors, in, kMostVectors, kSeed);
   centre(points, in);
-  const std::int64_t count = std::ssize(points) / in;
-  const std::vector<float> columns_of = transposed(points, count, in);  // [in, count]
+  const Products::Rows all = products.rows(points, in);
   Matrix now = drawn_matrix(out, in);
   make_orthonormal(now, out, in, drawn_matrix(out, in));
   ProductQuantizer quantizer{.columns = out, .parts = parts};
   for (int round = 0; round < kRounds; ++round) {
     matrix.assign(now.begin(), now.end());
-    const std::vector<float> rotated = apply(points, products);
+    const std::vector<float> rotated = apply(all.tensor, products);
     quantizer.train(rotated, round == 0 ? kFirstIterations : kIterations, products);
-    const std::vector<float> said = quantizer.decode(quantizer.encode(rotated, products));
-    // Of both as rows: [out, in] = said' points.
-    const std::vector<float> m = products.dot(transposed(said, count, out), columns_of, count);
+    const std::vector<float> said =
+        quantizer.decode(quantizer.encode(products.rows(rotated, out).tensor, products), products);
+    const std::vector<float> m =  // [out, in]
+        products.sum_of_outer(products.rows(said, out).tensor, all.tensor);
     now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now);
   }
   matrix.assign(now.begin(), now.end());

@@ -19,6 +19,7 @@ struct Rotation {
   std::vector<float> matrix = {}, bias = {};  // [out, in]; [out] or empty
 
   std::vector<float> apply(std::span<const float> vectors, Products& products) const;
+  std::vector<float> apply(ConstTensor vectors, Products& products) const;  // where those are made
   std::int64_t fewest_vectors() const;  // that it can be trained on
   // The matrix with orthonormal rows for which a product quantizer of so many parts errs least, as
   // faiss's OPQMatrix: 50 rounds from a drawn matrix on; or components, as its PCAMatrix has them.

@@ -29,12 +29,6 @@ void put(std::uint8_t* code, const Place& place, unsigned value) {
     code[place.byte + 1] = static_cast<std::uint8_t>(code[place.byte + 1] | shifted >> 8);
 }
 
-unsigned get(const std::uint8_t* code, const Place& place) {
-  unsigned word = code[place.byte];
-  if (place.shift + place.bits > 8) word |= static_cast<unsigned>(code[place.byte + 1]) << 8;
-  return word >> place.shift & ((1U << place.bits) - 1);
-}
-
 // faiss rounds ties away from zero, of both kinds.
 std::uint16_t brain_bits(float x) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + 0x8000) >> 16);
@@ -49,18 +43,7 @@ std::uint16_t half_bits(float x) {
   return is_tie ? more.bits : half.bits;
 }
 
-float float_of(std::uint16_t bits, bool brain) {
-  if (brain) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  Fp16 half;
-  half.bits = bits;
-  return static_cast<float>(half);
-}
-
 }  // namespace
-
-std::int64_t ScalarQuantizer::bits() const {
-  return kind == Kind::bits8 ? 8 : kind == Kind::bits6 ? 6 : kind == Kind::bits4 ? 4 : 16;
-}
 
 void ScalarQuantizer::train(std::span<const float> vectors) {
   if (!has_ranges()) return;
@@ -98,21 +81,8 @@ std::vector<std::uint8_t> ScalarQuantizer::encode(std::span<const float> vectors
 }
 
 void ScalarQuantizer::decode(const std::uint8_t* code, float* vector) const {
-  const auto count = static_cast<std::size_t>(columns);
-  if (!has_ranges()) {
-    for (std::size_t i = 0; i < count; ++i) {
-      std::uint16_t half;
-      std::memcpy(&half, code + 2 * i, sizeof half);
-      vector[i] = float_of(half, kind == Kind::bf16);
-    }
-    return;
-  }
-  const std::int64_t each = bits();
-  const auto most = static_cast<float>((1 << each) - 1);
-  for (std::size_t i = 0; i < count; ++i) {
-    const unsigned number = get(code, place_of(static_cast<std::int64_t>(i), each));
-    vector[i] = ranges[i] + ranges[count + i] * ((static_cast<float>(number) + 0.5F) / most);
-  }
+  const NumberCodes codes = {kind, columns, ranges.data()};
+  for (std::int64_t i = 0; i < columns; ++i) vector[i] = codes.number(code, i);
 }
 
 }  // namespace mt

@@ -1,7 +1,7 @@
-// ScalarQuantizer: codes of vectors, some bits for each of their numbers, as faiss's: of 8, 6 or 4
-// bits, those of where a number lies between the smallest and the largest of its column in
-// training,
-//   code = floor(m (x - low) / width),  x' = low + width (code + 1/2) / m,  m = 2^bits - 1,
+// ScalarQuantizer: codes of vectors, some bits for each of their numbers, as faiss's
+// (kernels/number_codes.h says what they stand for): of 8, 6 or 4 bits, those of where a number
+// lies between the smallest and the largest of its column in training,
+//   code = floor(m (x - low) / width),  m = 2^bits - 1,
 // or fp16 or bf16.
 #pragma once
 
@@ -10,11 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/number_codes.h"
+
 namespace mt {
 
 struct ScalarQuantizer {
-  // As faiss's files number them.
-  enum class Kind : std::int32_t { bits8 = 0, bits4 = 1, fp16 = 4, bits6 = 6, bf16 = 7 };
+  using Kind = NumberCodes::Kind;
   struct Name {
     std::string_view name;  // in faiss's index strings
     Kind kind;
@@ -29,7 +30,7 @@ struct ScalarQuantizer {
   std::int64_t columns = 0;
   std::vector<float> ranges = {};  // low [columns], then width [columns]; of 16 bits none
 
-  std::int64_t bits() const;
+  std::int64_t bits() const { return NumberCodes::bits_of(kind); }
   bool has_ranges() const { return bits() < 16; }
   bool trained() const { return !has_ranges() || !ranges.empty(); }
   std::int64_t code_size() const { return (columns * bits() + 7) / 8; }  // bytes of a vector

@@ -10,7 +10,8 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kAtATime = 256;      // vectors that are asked for, at most
+constexpr std::int64_t kAtATime = 256;  // vectors that are asked for, at most
+constexpr std::int64_t kAtATimeOnGpu = 16384;
 constexpr std::int64_t kFound = 1LL << 22;  // neighbours that are found at a time, but for one's
 
 }  // namespace
@@ -42,10 +43,13 @@ std::int64_t VectorIndex::fewest_vectors() const {
   return fewest;
 }
 
-std::vector<float> VectorIndex::rotated(std::span<const float> vectors, Products& products) const {
-  std::vector<float> result(vectors.begin(), vectors.end());
-  for (const Rotation& rotation : rotations) result = rotation.apply(result, products);
-  return result;
+std::span<const float> VectorIndex::rotated(std::span<const float> vectors, std::size_t count,
+                                            std::vector<float>& memory, Products& products) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    memory = rotations[i].apply(vectors, products);
+    vectors = memory;
+  }
+  return vectors;
 }
 
 void VectorIndex::train(std::span<const float> vectors, Products& products) {
@@ -58,11 +62,12 @@ void VectorIndex::train(std::span<const float> vectors, Products& products) {
          " is trained on at least ", fewest, " vectors; there are ", count);
   }
   for (std::size_t i = 0; i < rotations.size(); ++i) {
-    std::vector<float> before(vectors.begin(), vectors.end());
-    for (std::size_t j = 0; j < i; ++j) before = rotations[j].apply(before, products);
-    if (rotations[i].matrix.empty()) rotations[i].train(before, products);
+    std::vector<float> before;
+    if (rotations[i].matrix.empty())
+      rotations[i].train(rotated(vectors, i, before, products), products);
   }
-  const std::vector<float> numbers = rotated(vectors, products);
+  std::vector<float> memory;
+  const std::span<const float> numbers = rotated(vectors, rotations.size(), memory, products);
   std::visit([&](auto& index) { index.train(numbers, products); }, kind);
   if (refinement)
     std::visit([&](auto& index) { index.train(vectors, products); }, refinement->index);
@@ -76,7 +81,8 @@ std::int64_t VectorIndex::code_size() const {
 std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
                                               Products& products) const {
   if (vectors.empty()) return {};
-  const std::vector<float> numbers = rotated(vectors, products);
+  std::vector<float> memory;
+  const std::span<const float> numbers = rotated(vectors, rotations.size(), memory, products);
   std::vector<std::uint8_t> codes =
       std::visit([&](const auto& index) { return index.encode(numbers, products); }, kind);
   if (!refinement) return codes;
@@ -165,6 +171,15 @@ FoundVectors VectorIndex::refined(std::span<const float> of, const FoundVectors&
 
 FoundVectors VectorIndex::search(std::span<const float> of, const IndexSearch& options,
                                  Products& products) {
+  return search_by(of, options, products,
+                   [&](std::span<const float> vectors, const IndexSearch& first) {
+                     return std::visit(
+                         [&](auto& index) { return index.search(vectors, first, products); }, kind);
+                   });
+}
+
+FoundVectors VectorIndex::search_by(std::span<const float> of, const IndexSearch& options,
+                                    Products& products, const KindSearch& search) const {
   FoundVectors found;
   IndexSearch first = options;
   if (refinement) {
@@ -174,15 +189,16 @@ FoundVectors VectorIndex::search(std::span<const float> of, const IndexSearch& o
                                              std::max(1.0, static_cast<double>(size()))));
   }
   const std::int64_t at_a_time =
-      std::clamp<std::int64_t>(kFound / std::max<std::int64_t>(1, first.count), 1, kAtATime);
+      std::clamp<std::int64_t>(kFound / std::max<std::int64_t>(1, first.count), 1,
+                               products.device() == Device::cpu ? kAtATime : kAtATimeOnGpu);
   for (std::int64_t begin = 0; begin < std::ssize(of) / columns(); begin += at_a_time) {
     products.poll();
     const auto rest = of.subspan(static_cast<std::size_t>(begin * columns()));
     const auto some =
         rest.first(std::min(rest.size(), static_cast<std::size_t>(at_a_time * columns())));
-    const std::vector<float> numbers = rotated(some, products);
-    FoundVectors here =
-        std::visit([&](auto& index) { return index.search(numbers, first, products); }, kind);
+    std::vector<float> memory;
+    const std::span<const float> numbers = rotated(some, rotations.size(), memory, products);
+    FoundVectors here = search(numbers, first);
     if (refinement) here = refined(some, here, options.count, products);
     found.ids.insert(found.ids.end(), here.ids.begin(), here.ids.end());
     found.distances.insert(found.distances.end(), here.distances.begin(), here.distances.end());

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -118,8 +119,14 @@ struct IvfIndex {
   FoundVectors search(std::span<const float> of, const IndexSearch& options, Products& products);
 
  private:
-  std::vector<std::uint8_t> codes_of(std::span<const float> vectors,
-                                     std::span<const std::int64_t> of, Products& products) const;
+  // The lists of vectors, and what they differ from the lists' centres by, where products are made.
+  struct Assigned {
+    std::vector<std::int32_t> lists;
+    Tensor residuals = {};
+    Buffer memory = {};
+  };
+  // By the graph, if there is one, on the CPU; a GPU compares all centres.
+  Assigned assign(std::span<const float> vectors, bool with_residuals, Products& products) const;
   void make_terms(Products& products);
 };
 
@@ -154,9 +161,15 @@ class VectorIndex {
   bool merge(const VectorIndex& other);
 
   FoundVectors search(std::span<const float> of, const IndexSearch& options, Products& products);
+  // The same with another search of the kind: of vectors as they are rotated, some at a time.
+  using KindSearch = std::function<FoundVectors(std::span<const float>, const IndexSearch&)>;
+  FoundVectors search_by(std::span<const float> of, const IndexSearch& options, Products& products,
+                         const KindSearch& search) const;
 
  private:
-  std::vector<float> rotated(std::span<const float> vectors, Products& products) const;
+  // By the first so many rotations; what is no copy of them lies in `memory`.
+  std::span<const float> rotated(std::span<const float> vectors, std::size_t count,
+                                 std::vector<float>& memory, Products& products) const;
   FoundVectors refined(std::span<const float> of, const FoundVectors& found, std::int64_t count,
                        Products& products) const;
 };

@@ -12,7 +12,7 @@ namespace mt {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMostColumns = 1 << 20;
-constexpr std::int64_t kMostNumbers = 1 << 22;  // that are read at a time, but for one vector's
+constexpr std::int64_t kMostNumbers = 1 << 24;  // that are read at a time, but for one vector's
 
 VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> columns)
     : file_(File::open(path)) {

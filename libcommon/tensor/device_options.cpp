@@ -6,16 +6,20 @@ namespace mt {
 
 void DeviceOptions::add_to(CommandLine& cl, const std::string& dtype_note,
                            const std::string& fp16_note) {
-  cl.gpu_version(device::version);
-  cl.option("--device", &device_name, "NAME",
-            "cpu, cuda, or auto: cuda where there is a GPU that serves",
-            one_of({"auto", "cpu", "cuda"}));
+  add_device_to(cl);
   cl.option("--dtype", &dtype, "TYPE",
             "what is computed in: fp32; fp64 on the CPU; bf16 (not on Turing) or fp16 on a GPU" +
                 dtype_note,
             one_of({"fp32", "fp64", "bf16", "fp16"}));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16" + fp16_note);
+}
+
+void DeviceOptions::add_device_to(CommandLine& cl) {
+  cl.gpu_version(device::version);
+  cl.option("--device", &device_name, "NAME",
+            "cpu, cuda, or auto: cuda where there is a GPU that serves",
+            one_of({"auto", "cpu", "cuda"}));
 }
 
 void DeviceOptions::add_dequantize_to(CommandLine& cl) {

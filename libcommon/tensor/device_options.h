@@ -21,6 +21,8 @@ struct DeviceOptions {
 
   // The notes stand behind the help of --dtype and of --fp16.
   void add_to(CommandLine& cl, const std::string& dtype_note, const std::string& fp16_note = {});
+  // --device alone, of what computes in f32 whatever it is given.
+  void add_device_to(CommandLine& cl);
   // Where such weights stay as they are unless this says otherwise.
   void add_dequantize_to(CommandLine& cl);
   // Chooses what `auto` leaves open; a GPU is no choice unless it serves.  Exit::bad_config for

@@ -1,0 +1,140 @@
+#include "ops/nearest.h"
+
+#include "kernels/row_groups.h"
+#include "ops/check.h"
+
+namespace mt {
+namespace {
+
+// gpu: of a StreamHandle, but as a template, which is made in the kind with CUDA alone.
+template <class Cpu, class Gpu>
+void dispatch_either(const char* operation, const ConstTensor& like, const Cost& cost,
+                     Stream& stream, const Cpu& cpu, const Gpu& gpu) {
+  if (like.dtype() != DType::f32)
+    fail(Exit::internal, operation, ": of ", name_of(like.dtype()), ", expected float32");
+  dispatch(
+      Family::elementwise, like, cost, stream, [&]<class T>() { cpu(); },
+      [&]<class T>() { gpu(stream.handle()); });
+}
+
+}  // namespace
+
+void half_squares(Tensor half, ConstTensor c, Stream& stream) {
+  const std::int64_t count = c.shape()[0], cols = c.shape()[1];
+  check_shape("half_squares", "half", half, {count});
+  dispatch_either(
+      "half_squares", c, moves(half, c), stream,
+      [&] { cpu::half_squares(half.as<float>(), c.as<float>(), count, cols); },
+      [&](auto handle) {
+        cuda::half_squares(half.as<float>(), c.as<float>(), count, cols, handle);
+      });
+}
+
+void nearest_of_products(Tensor found, Tensor best, ConstTensor products, ConstTensor half,
+                         std::int64_t first, Stream& stream) {
+  const std::int64_t rows = products.shape()[0], count = products.shape()[1];
+  check_shape("nearest_of_products", "found", found, {rows});
+  check_shape("nearest_of_products", "best", best, {rows});
+  check_shape("nearest_of_products", "half", half, {count});
+  const NearestOfProducts problem = {.products = products.as<float>(),
+                                     .half_squares = half.as<float>(),
+                                     .rows = rows,
+                                     .count = count,
+                                     .first = first};
+  dispatch_either(
+      "nearest_of_products", products, moves(products, half, found, best), stream,
+      [&] { cpu::nearest_of_products(found.as<std::int32_t>(), best.as<float>(), problem); },
+      [&](auto handle) {
+        cuda::nearest_of_products(found.as<std::int32_t>(), best.as<float>(), problem, handle);
+      });
+}
+
+void nearest_parts(Tensor found, std::int64_t first, ConstTensor x, ConstTensor centres,
+                   Stream& stream) {
+  const std::int64_t rows = x.shape()[0], parts = centres.shape()[0], width = centres.shape()[2];
+  const std::int64_t all = found.shape()[1];
+  check_shape("nearest_parts", "found", found, {parts, all});
+  if (first + rows > all) fail(Exit::internal, "nearest_parts: ", all, " places");
+  check_shape("nearest_parts", "x", x, {rows, parts * width});
+  if (width > kNearestPartColumns)
+    fail(Exit::internal, "nearest_parts: ", width, " columns of a part");
+  const NearestParts problem = {.x = x.as<float>(),
+                                .centres = centres.as<float>(),
+                                .rows = rows,
+                                .parts = parts,
+                                .width = width,
+                                .count = centres.shape()[1],
+                                .stride = all};
+  std::int32_t* const of_rows = found.as<std::int32_t>() + first;
+  dispatch_either(
+      "nearest_parts", x, moves(x, centres, found), stream,
+      [&] { cpu::nearest_parts(of_rows, problem); },
+      [&](auto handle) { cuda::nearest_parts(of_rows, problem, handle); });
+}
+
+void group_means(Tensor centres, Tensor sizes, ConstTensor found, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = x.shape()[0], parts = centres.shape()[0], groups = centres.shape()[1],
+                     width = centres.shape()[2];
+  check_shape("group_means", "sizes", sizes, {parts, groups});
+  check_shape("group_means", "found", found, {parts, rows});
+  check_shape("group_means", "x", x, {rows, parts * width});
+  const RowGroups problem = {.found = found.as<std::int32_t>(),
+                             .x = x.as<float>(),
+                             .rows = rows,
+                             .parts = parts,
+                             .width = width,
+                             .groups = groups};
+  dispatch_either(
+      "group_means", x, moves(x, found, centres, sizes), stream,
+      [&] { cpu::group_means(centres.as<float>(), sizes.as<std::int32_t>(), problem); },
+      [&](auto handle) {
+        cuda::group_means(centres.as<float>(), sizes.as<std::int32_t>(), problem, handle);
+      });
+}
+
+void row_residuals(Tensor y, ConstTensor x, ConstTensor centres, ConstTensor found,
+                   Stream& stream) {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  check_shape("row_residuals", "y", y, {rows, cols});
+  check_shape("row_residuals", "centres", centres, {centres.shape()[0], cols});
+  check_shape("row_residuals", "found", found, {rows});
+  const RowGroups problem = {.found = found.as<std::int32_t>(),
+                             .x = x.as<float>(),
+                             .rows = rows,
+                             .width = cols,
+                             .groups = centres.shape()[0]};
+  dispatch_either(
+      "row_residuals", x, moves(x, y, found), stream,
+      [&] { cpu::row_residuals(y.as<float>(), centres.as<float>(), problem); },
+      [&](auto handle) {
+        cuda::row_residuals(y.as<float>(), centres.as<float>(), problem, handle);
+      });
+}
+
+void smallest(Tensor numbers, Tensor distances, const SmallestOf& problem, Stream& stream) {
+  check_shape("smallest", "numbers", numbers, {problem.rows, problem.count});
+  check_shape("smallest", "distances", distances, {problem.rows, problem.count});
+  dispatch_either(
+      "smallest", distances, moves(numbers, distances), stream,
+      [&] { cpu::smallest(numbers.as<std::int32_t>(), distances.as<float>(), problem); },
+      [&](auto handle) {
+        cuda::smallest(numbers.as<std::int32_t>(), distances.as<float>(), problem, handle);
+      });
+}
+
+void code_terms(Tensor terms, const CodeLists& lists, Stream& stream) {
+  dispatch_either(
+      "code_terms", terms, moves(terms), stream, [&] { cpu::code_terms(terms.as<float>(), lists); },
+      [&](auto handle) { cuda::code_terms(terms.as<float>(), lists, handle); });
+}
+
+void scan_lists(Tensor distances, Tensor numbers, const ListScan& scan, Stream& stream) {
+  dispatch_either(
+      "scan_lists", distances, moves(distances, numbers), stream,
+      [&] { cpu::scan_lists(distances.as<float>(), numbers.as<std::int32_t>(), scan); },
+      [&](auto handle) {
+        cuda::scan_lists(distances.as<float>(), numbers.as<std::int32_t>(), scan, handle);
+      });
+}
+
+}  // namespace mt

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""How fast mt-retro-index trains, fills and searches indexes, beside faiss-cpu on the same machine.
+
+    python scripts/bench-search.py build/release/cmd [--device cuda] [--threads 0] [--vectors 1000000] [--columns 768]
+        [--queries 10000] [-k 10] [--nprobe 32] [--ef-search 64] [--rounds 1] [INDEX ...]
+
+For each index string, of made vectors around centres: `train`, `add` and `query` as whole commands, from files to files, and
+what faiss takes for the same: its calls alone, and with the reading and writing of the same files.  Prints a line a step,
+the median of the rounds, with both ratios, and recall@k of both against exact search.  Of `Flat` there is no training.
+
+Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import faiss
+import numpy
+
+
+def drawn(rng, centres, count, columns):
+    """Rows around centres that lie near each other."""
+    x = numpy.empty((count, columns), "f")
+    for begin in range(0, count, 65536):
+        some = x[begin:begin + 65536]
+        rng.standard_normal(some.shape, "f", out=some)
+        some *= 0.5
+        some += centres[rng.integers(0, len(centres), len(some))]
+    return x
+
+
+def timed(call):
+    begin = time.perf_counter()
+    result = call()
+    return time.perf_counter() - begin, result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=Path, help="the folder with the programs")
+    parser.add_argument("strings", nargs="*", default=["Flat", "IVF4096,PQ32", "OPQ32_64,IVF4096,PQ32"], metavar="INDEX")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=0, help="of both; 0: one a core")
+    parser.add_argument("--vectors", type=int, default=1000000)
+    parser.add_argument("--columns", type=int, default=768)
+    parser.add_argument("--queries", type=int, default=10000)
+    parser.add_argument("-k", type=int, default=10)
+    parser.add_argument("--nprobe", type=int, default=32)
+    parser.add_argument("--ef-search", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--folder", help="where the files go for a while")
+    options = parser.parse_intermixed_args()
+    program = options.programs.resolve() / "mt-retro-index"
+    threads = options.threads or os.cpu_count()
+    faiss.omp_set_num_threads(threads)
+    rng = numpy.random.default_rng(1)
+    centres = rng.standard_normal((4096, 32), "f") @ rng.standard_normal((32, options.columns), "f") / 6
+    print(f"{options.vectors} x {options.columns}, {options.queries} queries, k {options.k}, nprobe {options.nprobe}, "
+          f"{options.device}, {threads} threads; faiss {faiss.__version__}", flush=True)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        folder = Path(folder)
+        x = drawn(rng, centres, options.vectors, options.columns)
+        queries = drawn(rng, centres, options.queries, options.columns)
+        numpy.save(folder / "x.npy", x)
+        numpy.save(folder / "q.npy", queries)
+        nearest = None
+
+        def run(*words):
+            with open(folder / "out", "wb") as out:
+                subprocess.run([program, *words, "--device", options.device, "-j", str(threads), "--quiet"], check=True,
+                               cwd=folder, stdout=out)
+
+        def searched(index):
+            base = index
+            if isinstance(base, faiss.IndexRefine):
+                base = faiss.downcast_index(base.base_index)
+            if "IVF" in string:
+                text = f"nprobe={options.nprobe}" + (f",quantizer_efSearch={options.ef_search}" if "HNSW" in string else "")
+                faiss.ParameterSpace().set_index_parameters(base, text)
+            return index.search(queries, options.k)[1]
+
+        def recall(ids):
+            return sum(len(set(a) & set(b)) for a, b in zip(ids, nearest)) / nearest.size
+
+        def tell(step, ours, theirs, whole, more=""):
+            ours, theirs, whole = (statistics.median(each) for each in (ours, theirs, whole))
+            print(f"{string:32} {step:6} {ours:8.3f} s; faiss {theirs:8.3f} s, with files {whole:8.3f} s: "
+                  f"{theirs / ours:6.2f} x, {whole / ours:6.2f} x{more}", flush=True)
+
+        for string in options.strings:
+            times = {step: ([], [], []) for step in ("train", "add", "query")}
+
+            def note(step, ours, theirs, files):
+                for to, value in zip(times[step], (ours, theirs, theirs + files)):
+                    to.append(value)
+
+            for _ in range(options.rounds):
+                reads, x = timed(lambda: numpy.load(folder / "x.npy"))
+                index = faiss.index_factory(options.columns, string)
+                took = timed(lambda: run("train", "--index-str", string, "x.npy", "--output", "empty", "--force"))[0]
+                theirs = timed(lambda: index.train(x))[0]
+                writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
+                note("train", took, theirs, reads + writes)
+                took = timed(lambda: run("add", "empty", "x.npy", "--output", "ours", "--force"))[0]
+                reads_empty, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
+                theirs = timed(lambda: index.add(x))[0]
+                writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
+                note("add", took, theirs, reads + reads_empty + writes)
+                took = timed(lambda: run("query", "ours", "q.npy", "-k", str(options.k), "--retro-query-nprobe",
+                                         str(options.nprobe), "--retro-query-ef-search", str(options.ef_search)))[0]
+                ids = [json.loads(line)["neighbors"] for line in open(folder / "out")]
+                reads, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
+                theirs, their_ids = timed(lambda: searched(index))
+                note("query", took, theirs, reads)
+                if nearest is None:
+                    exact = faiss.IndexFlatL2(options.columns)
+                    exact.add(x)
+                    nearest = exact.search(queries, options.k)[1]
+            for step, all_times in times.items():
+                if step != "train" or string != "Flat":
+                    tell(step, *all_times, f"; recall@{options.k} {recall(ids):.4f}, {recall(their_ids):.4f}" if step == "query" else "")
+
+
+if __name__ == "__main__":
+    main()

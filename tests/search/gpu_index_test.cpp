@@ -1,0 +1,61 @@
+// Indexes are trained, filled and searched on a GPU as on the CPU, but for rounding.
+#include "tensor/device.h"
+#include "tests/search/placed_cases.h"
+
+namespace mt {
+namespace {
+
+class GpuIndex : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+TEST_P(GpuIndex, FindsWhatTheCpuFinds) {
+  check::expect_placed_finds_the_same(GetParam(), Device::cuda);
+}
+
+// How far codes are from what they stand for, of 500 vectors.
+double error_of(VectorIndex& index, Products& products) {
+  const std::vector<float> queries = check::made_vectors(0, 500);
+  const FoundVectors found = index.search(queries, {.count = 1, .lists = 16}, products);
+  double sum = 0;
+  for (const float far : found.distances) sum += static_cast<double>(far);
+  return sum;
+}
+
+TEST_P(GpuIndex, IsTrainedAsWell) {
+  Products here(2), there(
+                        2, [] {}, Device::cuda);
+  const std::string string = GetParam();
+  VectorIndex of_cpu = check::made_index(string, here), of_gpu = check::made_index(string, there);
+  EXPECT_EQ(of_gpu.size(), of_cpu.size());
+  const double expected = error_of(of_cpu, here);
+  EXPECT_NEAR(error_of(of_gpu, here), expected, 0.03 * expected + 1e-6);
+}
+
+TEST_P(GpuIndex, KeepsTheCodesOfTheCpu) {
+  Products here(2), there(
+                        2, [] {}, Device::cuda);
+  const std::string string = GetParam();
+  if (string.find("HNSW") != std::string::npos) GTEST_SKIP() << "a GPU compares all centres";
+  const VectorIndex index = check::made_index(string, here);
+  const std::vector<float> more = check::made_vectors(20000, 1000);
+  const std::vector<std::uint8_t> expected = index.encode(more, here),
+                                  got = index.encode(more, there);
+  ASSERT_EQ(got.size(), expected.size());
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) others += got[i] != expected[i];
+  EXPECT_LE(others, got.size() / 500);
+}
+
+INSTANTIATE_TEST_SUITE_P(, GpuIndex, testing::ValuesIn(check::kPlacedStrings), [](const auto& of) {
+  std::string name = of.param;
+  std::ranges::replace_if(
+      name, [](char c) { return c == ',' || c == '_'; }, 'x');
+  return name;
+});
+
+}  // namespace
+}  // namespace mt
