@@ -28,10 +28,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import torch
+from timed_runs import output_of, with_memory
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
 
@@ -198,34 +198,6 @@ def peer(c, texts, steps, tiny, kind):
 
 
 # --- Both ---------------------------------------------------------------------------------------
-
-def output_of(command, stderr=None):
-    run = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
-    if run.returncode:
-        sys.exit(f"exit code {run.returncode}: {' '.join(str(word) for word in command)}\n{run.stderr or ''}")
-    return run.stdout, run.stderr
-
-
-def with_memory(run):
-    """What it gives, and the most MiB that the first GPU has held meanwhile, beside what it held before."""
-    def held():
-        return int(output_of(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"])[0])
-
-    before, most, ended = held(), [0], threading.Event()
-
-    def watch():
-        while not ended.wait(0.2):
-            most[0] = max(most[0], held())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        result = run()
-    finally:
-        ended.set()
-        watcher.join()
-    return result | {"mib": most[0] - before}
-
 
 def time_case(args, name, c, scratch):
     texts = f"{scratch}/{name}.jsonl"

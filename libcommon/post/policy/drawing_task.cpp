@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "base/file.h"
 #include "comm/group.h"
@@ -99,111 +100,6 @@ std::unique_ptr<Task> DrawingTask::changed(const Change& change) const {
   return std::make_unique<PolicyTask>(options);
 }
 
-// A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
-// a row, whatever is validated between them, something must be done about the judge.
-void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
-                         const std::function<bool()>& ends) const {
-  constexpr int kMostFailed = 3;
-  std::vector<Response> responses;
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    const PolicyPrompt& of = asked.of(i);
-    drawn[i].rollout.reward =
-        drawn[i].environment + reward_of(rules_, drawn[i].text, of.answer.value_or(""));
-    for (std::size_t m = 0; m < judging_models_.size(); ++m)
-      drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
-    responses.push_back({.prompt = of.text,
-                         .text = drawn[i].text,
-                         .asked = of.asked,
-                         .answer = of.answer ? &*of.answer : nullptr,
-                         .truncated = drawn[i].rollout.truncated});
-  }
-  bool failed = false;
-  const auto note = [&](const std::string& who, const std::string& wrong, std::int64_t without) {
-    if (wrong.empty()) return;
-    const std::string what =
-        concat(who, ": ", wrong, "; ", without, " of ", drawn.size(), " texts have no reward");
-    failed |= without == std::ssize(drawn);
-    if (asked.learnt && failed && failed_steps_ + 1 == kMostFailed)
-      fail(Exit::peer_failed, what, ", for the third step in a row");
-    log_.warn(what);
-  };
-  const auto is_wrong = [](const DrawnText& one) { return !one.wrong.empty(); };
-  if (const auto one = std::ranges::find_if(drawn, is_wrong); one != drawn.end())
-    note(environment_->name(), one->wrong, std::ranges::count_if(drawn, [](const DrawnText& text) {
-           return std::isnan(text.environment);
-         }));
-  for (const auto& [rule, judge] : judges_) {
-    const Judge::Verdict verdict = judge->judge(responses, ends);
-    if (ends()) return;
-    for (std::size_t i = 0; i < drawn.size(); ++i)
-      drawn[i].rollout.reward += rule.weight * verdict.rewards[i];
-    note(concat("--reward ", rule.name, ":", rule.argument), verdict.wrong,
-         std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); }));
-  }
-  for (DrawnText& one : drawn)
-    if (!std::isfinite(one.rollout.reward)) one.rollout.reward = NAN;
-  if (asked.learnt) failed_steps_ = failed ? failed_steps_ + 1 : 0;
-}
-
-bool DrawingTask::judge(std::span<DrawnText> drawn, const Asked& asked,
-                        const Drawing& drawing) const {
-  std::vector<double> rewards(drawn.size() + 1);  // the last: whether the run is to end
-  if (drawing.ranks.rank() == 0) {
-    reward(drawn, asked, drawing.ends);
-    std::ranges::transform(drawn, rewards.begin(),
-                           [](const DrawnText& one) { return one.rollout.reward; });
-    rewards.back() = drawing.ends() ? 1 : 0;
-  }
-  drawing.ranks.all_reduce({rewards.data(), DType::f64, {std::ssize(rewards)}}).wait();
-  for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].rollout.reward = rewards[i];
-  return rewards.back() == 0;
-}
-
-// What the reference says of them.
-void DrawingTask::refer(std::span<DrawnText> drawn, const Group& ranks) const {
-  if (score_reference_.empty() || drawn.empty()) return;
-  ScorePass& score = *score_reference_[place_here(ranks)];
-  std::vector<std::vector<double>> nll;
-  for (const DrawnText& one : drawn)  // all behind the prompt, of which not all is learnt
-    nll.emplace_back(
-        static_cast<std::size_t>(one.rollout.text.size() - one.rollout.prompt_tokens()));
-  std::vector<std::span<const std::int32_t>> ids;
-  std::vector<std::span<double>> to;
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    ids.emplace_back(drawn[i].rollout.text.ids);
-    to.emplace_back(nll[i]);
-  }
-  score.score(ids, to);
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    Rollout& rollout = drawn[i].rollout;
-    const auto before = static_cast<std::size_t>(rollout.prompt_tokens());
-    rollout.for_each_learnt([&](std::size_t, std::size_t t) {
-      rollout.reference.push_back(static_cast<float>(std::min(0.0, -nll[i][t - before])));
-    });
-  }
-}
-
-// What reward models say of them, each asked at a text's last token.
-void DrawingTask::judge_by_models(std::span<DrawnText> drawn, const Group& ranks) const {
-  std::vector<std::span<const std::int32_t>> ids;
-  for (const DrawnText& one : drawn) ids.emplace_back(one.rollout.text.ids);
-  std::vector<double> said(drawn.size());
-  for (const JudgingModel& model : judging_models_) {
-    model.passes[place_here(ranks)]->judge(ids, said);
-    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].judged.push_back(said[i]);
-  }
-}
-
-// A text that is nearly as long as it may be loses a part of the penalty, as DAPO's do
-// (arXiv:2503.14476, eq. 13).
-void DrawingTask::shape(Rollout& rollout) const {
-  if (options_.overlong_buffer == 0) return;
-  const auto buffer = static_cast<double>(options_.overlong_buffer);
-  const double over =
-      static_cast<double>(rollout.text.targets() - *options_.max_completion_length) + buffer;
-  if (over > 0) rollout.reward -= over / buffer * options_.overlong_penalty;
-}
-
 DrawingTask::Asked DrawingTask::asked(std::int64_t first, std::int64_t prompts,
                                       std::int64_t attempt) const {
   Asked asked{.first = first,
@@ -213,9 +109,34 @@ DrawingTask::Asked DrawingTask::asked(std::int64_t first, std::int64_t prompts,
   return asked;
 }
 
-std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& model,
-                                                                  const Drawing& drawing,
-                                                                  const Asked& asked) const {
+DrawingTask::Seconds& DrawingTask::Seconds::operator+=(const Seconds& other) {
+  refit += other.refit;
+  gen += other.gen;
+  reward += other.reward;
+  log_probs += other.log_probs;
+  return *this;
+}
+
+namespace {
+
+// Adds the seconds since it was last asked.
+class Lap {
+ public:
+  void operator()(double& to) {
+    const Clock::time_point now = Clock::now();
+    to += std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace
+
+std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model,
+                                                              const Drawing& drawing,
+                                                              const Asked& asked) const {
   const std::int64_t prompts = std::ssize(asked.prompts), ranks = drawing.ranks.size(),
                      begin = prompts * drawing.ranks.rank() / ranks,
                      end = prompts * (drawing.ranks.rank() + 1) / ranks;  // of this rank
@@ -225,6 +146,8 @@ std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& m
       .end_tokens = parts_.end_tokens};
   Sampling sampling = options_.sampling;
   sampling.seed = seed_;
+  Drawn judged;
+  Lap lap;
   std::optional<std::vector<DrawnText>> own = draw_texts(
       model, about,
       std::span(asked.prompts)
@@ -241,18 +164,24 @@ std::optional<std::vector<DrawnText>> DrawingTask::draw_and_judge(const Model& m
        .turns = options_.max_turns,
        .threads = options_.run.ranks.threads_of_each(),
        .ends = drawing.ends});
+  lap(judged.seconds.gen);
   if (own) {
     if (asked.learnt) refer(*own, drawing.ranks);
+    lap(judged.seconds.log_probs);
     judge_by_models(*own, drawing.ranks);
+    lap(judged.seconds.reward);
   }
   std::optional<std::vector<DrawnText>> drawn = all_texts(drawing.ranks, std::move(own));
   if (!drawn) return std::nullopt;
+  lap(judged.seconds.gen);
   for (std::size_t i = 0; i < drawn->size(); ++i) {
     (*drawn)[i].rollout.text.file = asked.of(i).file;
     (*drawn)[i].rollout.text.line = asked.of(i).line;
   }
   if (!judge(*drawn, asked, drawing)) return std::nullopt;
-  return drawn;
+  lap(judged.seconds.reward);
+  judged.texts = std::move(*drawn);
+  return judged;
 }
 
 // Whether there is nothing to be learnt from a group, because its texts are all worth the same.
@@ -278,16 +207,17 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
   std::vector<DrawnText> equal;
   for (; all.attempts <= options_.dynamic_sampling && all.texts.size() < wanted; ++all.attempts) {
     prompts = static_cast<std::int64_t>((wanted - all.texts.size()) / group);
-    std::optional<std::vector<DrawnText>> drawn =
+    std::optional<Drawn> drawn =
         draw_and_judge(model, drawing, asked(first, prompts, all.attempts));
     first += prompts;
     if (!drawn) return std::nullopt;
+    all.seconds += drawn->seconds;
     std::vector<double> rewards;
-    for (const DrawnText& one : *drawn) rewards.push_back(one.rollout.reward);
+    for (const DrawnText& one : drawn->texts) rewards.push_back(one.rollout.reward);
     const RewardCount count = count_rewards(rewards);
     if (all.attempts == 0) all.rewards = count;
-    for (std::size_t i = 0; i < drawn->size(); i += group) {
-      const auto texts = std::span(*drawn).subspan(i, group);
+    for (std::size_t i = 0; i < drawn->texts.size(); i += group) {
+      const auto texts = std::span(drawn->texts).subspan(i, group);
       auto& to = options_.dynamic_sampling > 0 && are_equal(texts) ? equal : all.texts;
       std::ranges::move(texts, std::back_inserter(to));
     }
@@ -442,14 +372,16 @@ bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
       queue.push_back(std::move(drawn));
       continue;
     }
-    const auto start = std::chrono::steady_clock::now();
+    Seconds seconds;
+    Lap lap;
+    const Model& model = drawing.model();
+    lap(seconds.refit);
     std::optional<Drawn> now =
-        draw_groups(drawing.model(), drawing, at / options_.num_iterations / group, texts / group);
+        draw_groups(model, drawing, at / options_.num_iterations / group, texts / group);
     if (!now) return false;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    now->seconds += seconds;
     if (options_.max_lag > 0)
       for (DrawnText& one : now->texts) one.rollout.version = drawing.iteration - 1;
-    now->seconds = seconds.count();
     if (options_.max_lag > 0 && drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
     queue.push_back(std::move(*now));
   }
@@ -469,7 +401,9 @@ bool DrawingTask::draw(const Drawing& drawing) const {
   std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
   Drawn drawn = std::move(queue.front());
   queue.pop_front();
+  Lap lap;
   drawn.prev_skipped = take_old(drawn.texts, drawing);
+  lap(drawn.seconds.log_probs);
   if (drawing.ranks.rank() == 0) {
     keep(drawn.texts, kept(iteration));
     if (options_.max_lag > 0 && !options_.save_rollouts.empty())
@@ -489,13 +423,12 @@ std::optional<DrawnReport> DrawingTask::validate(const Drawing& drawing) const {
   constexpr std::int64_t kBehindAll = std::int64_t{1} << 31;  // prompts that are learnt from
   Asked asked{.first = kBehindAll, .group = options_.valid_generations, .learnt = false};
   for (const PolicyPrompt& one : parts_.valid_prompts) asked.prompts.push_back(&one);
-  const std::optional<std::vector<DrawnText>> drawn =
-      draw_and_judge(drawing.model(), drawing, asked);
+  const std::optional<Drawn> drawn = draw_and_judge(drawing.model(), drawing, asked);
   if (!drawn) return std::nullopt;
-  if (drawing.ranks.rank() == 0) keep(*drawn, kept(drawing.iteration, "valid"));
+  if (drawing.ranks.rank() == 0) keep(drawn->texts, kept(drawing.iteration, "valid"));
   return DrawnReport{
       .iteration = drawing.iteration,
-      .numbers = numbers_of(*drawn, options_.valid_generations, options_.pass_reward)};
+      .numbers = numbers_of(drawn->texts, options_.valid_generations, options_.pass_reward)};
 }
 
 void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration) const {
@@ -521,7 +454,11 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration) const {
     members.push_back({"prev_skipped", drawn.prev_skipped ? 1 : 0});
   if (options_.max_lag > 0)
     members.push_back({"lag", iteration - 1 - drawn.texts.front().rollout.version.value_or(0)});
-  members.push_back({"seconds", std::round(drawn.seconds * 1e3) / 1e3});
+  const Seconds& took = drawn.seconds;
+  for (const auto& [name, seconds] :
+       {std::pair("refit_s", took.refit), std::pair("gen_s", took.gen),
+        std::pair("reward_s", took.reward), std::pair("logprob_s", took.log_probs)})
+    members.push_back({name, std::round(seconds * 1e3) / 1e3});
   log_.event("rollouts", members);
   tell_steps(drawn.rewards, tokens, std::ssize(drawn.texts));
 }

@@ -91,16 +91,26 @@ class DrawingTask final : public PackedTask {
   void shape(Rollout& rollout) const;
   // So many of the run's prompts, from that one on.
   Asked asked(std::int64_t first, std::int64_t prompts, std::int64_t attempt) const;
-  std::optional<std::vector<DrawnText>> draw_and_judge(const Model& model, const Drawing& drawing,
-                                                       const Asked& asked) const;
+  // That drawing takes, by what is done.
+  struct Seconds {
+    double refit = 0;      // until each rank has all of the model
+    double gen = 0;        // until all ranks have their texts, with what an environment answers
+    double reward = 0;     // of who judges, with reward models
+    double log_probs = 0;  // of what the reference and training's own pass say
+
+    Seconds& operator+=(const Seconds& other);
+  };
   // What is drawn at once, and what is told of it.
   struct Drawn {
     std::vector<DrawnText> texts = {};
+    Seconds seconds = {};
     RewardCount rewards = {};  // of the first attempt
     std::int64_t attempts = 0, equal = 0;
-    double seconds = 0;         // that it took
     bool prev_skipped = false;  // training's own pass was not asked of them
   };
+  // Texts and seconds alone.
+  std::optional<Drawn> draw_and_judge(const Model& model, const Drawing& drawing,
+                                      const Asked& asked) const;
   std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing, std::int64_t first,
                                    std::int64_t prompts) const;
   void tell(const Drawn& drawn, std::int64_t iteration) const;
