@@ -150,7 +150,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "the reward from which on such a text is right, which pass@k counts");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number, math, format or regex:EXPRESSION, or with --prompts cmd:PROGRAM, what a "
+            "number, math, dapo-math, mc, format or regex:EXPRESSION, or with --prompts "
+            "cmd:PROGRAM, what a "
             "program says, judge:URL, what the model of a server says, or rm:PATH, what a reward "
             "model says; a weight stands in front of a colon; several are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",

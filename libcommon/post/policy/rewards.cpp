@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "post/policy/judging_server.h"
 #include "post/policy/math_answer.h"
+#include "post/policy/stated_answer.h"
 #include "text/python_regex.h"
 
 namespace mt {
@@ -74,6 +75,17 @@ std::optional<double> last_number(std::string_view text) {
   return last;
 }
 
+// What an expression says; NaN where that takes more steps than it has.
+template <class Body>
+double by_regex(const Body& says) {
+  try {
+    return says() ? 1 : 0;
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_data) throw;
+    return NAN;
+  }
+}
+
 double exact(std::string_view text, std::string_view answer) {
   return stripped(text) == stripped(answer) ? 1 : 0;
 }
@@ -86,6 +98,14 @@ double number(std::string_view text, std::string_view answer) {
 double math(std::string_view text, std::string_view answer) {
   if (!is_math(answer)) return NAN;
   return verify_math(text, answer) == MathVerdict::same ? 1 : 0;
+}
+
+double dapo_math(std::string_view text, std::string_view answer) {
+  return by_regex([&] { return states_answer(text, stripped(answer)); });
+}
+
+double mc(std::string_view text, std::string_view answer) {
+  return by_regex([&] { return states_letter(text, stripped(answer)); });
 }
 
 double format(std::string_view text, std::string_view) {
@@ -103,12 +123,7 @@ double format(std::string_view text, std::string_view) {
 }
 
 double matches(std::string_view text, const PythonRegex& regex) {
-  try {
-    return regex.find_all(replace_invalid_utf8(text), 1).empty() ? 0 : 1;
-  } catch (const Error& error) {
-    if (error.code() != Exit::bad_data) throw;
-    return NAN;
-  }
+  return by_regex([&] { return !regex.find_all(replace_invalid_utf8(text), 1).empty(); });
 }
 
 struct Known {
@@ -120,6 +135,8 @@ struct Known {
 constexpr Known kKnown[] = {{"exact", exact, true, nullptr},
                             {"number", number, true, nullptr},
                             {"math", math, true, nullptr},
+                            {"dapo-math", dapo_math, true, nullptr},
+                            {"mc", mc, true, nullptr},
                             {"format", format, false, nullptr},
                             {"regex", nullptr, false, "an expression"},
                             {"cmd", nullptr, false, "a program"},

@@ -71,6 +71,34 @@ TEST(Rewards, Number) {
     EXPECT_EQ(judged("number", c.text, c.answer), c.expected) << c.text << " for " << c.answer;
 }
 
+// As the rules in Python say it.
+TEST(Rewards, StatedAnswers) {
+  struct Case {
+    const char *text, *answer;
+    double expected;
+  };
+  const std::string late = "Answer: 5\n" + std::string(300, '.');
+  for (const Case& c : {Case{"So.\nAnswer: 34", "34", 1},
+                        {"answer : 1,234 dollars", "1234", 1},
+                        {"Answer: 3\nAnswer: $4$.", "4", 1},
+                        {"Answer: $x = \\frac12$", "\\frac{1}{2}", 1},
+                        {"Answer: \\boxed{\\sqrt3}", "\\sqrt{3}", 1},
+                        {"Answer: \\text{yes}", "yes", 1},
+                        {"Answer: 90^\\circ", "90", 1},
+                        {"Answer: 5 ft", "5", 0},
+                        {"The answer is 34", "34", 0},
+                        {"no", "[INVALID]", 1},
+                        {late.c_str(), "5", 0}})
+    EXPECT_EQ(judged("dapo-math", c.text, c.answer), c.expected) << c.text << " for " << c.answer;
+  for (const Case& c : {Case{"Answer: B", "B", 1},
+                        {"**Answer:** $\\boxed{C}$", "C", 1},
+                        {"ANSWER :\tA, not Answer: B", "A", 1},
+                        {"Answer: b", "B", 0},
+                        {"Answer: B", " B\n", 1},
+                        {"It is B", "B", 0}})
+    EXPECT_EQ(judged("mc", c.text, c.answer), c.expected) << c.text << " for " << c.answer;
+}
+
 TEST(Rewards, Format) {
   EXPECT_EQ(judged("format", "<think>a\nb</think>\n<answer>5</answer>", ""), 1);
   EXPECT_EQ(judged("format", "<think></think>\n<answer></answer>", ""), 1);

@@ -1,0 +1,21 @@
+// Answers that a text states behind "Answer:", compared as texts, as NeMo RL's environments do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+// Whether what stands behind the last "Answer:" of the text's last 300 characters, up to the line's
+// end, is the answer, both normalized; DAPO's rule (arXiv:2503.14476).
+bool states_answer(std::string_view text, std::string_view answer);
+
+// Of mathematics: what is behind the last =, without articles, blanks, units and marks of LaTeX,
+// and with braces around what \frac and \sqrt are of (arXiv:2206.14858, appendix D.1, but for ft).
+std::string normalized_answer(std::string_view answer);
+
+// Whether the letter behind the first "Answer:" of the text is the answer, without what Markdown
+// and LaTeX put around it.
+bool states_letter(std::string_view text, std::string_view answer);
+
+}  // namespace mt
