@@ -24,7 +24,9 @@
 //      the losses that depend on it
 //   loss: [kPolicyRows, tokens]: the loss; K; r; 1 where r was clipped below; and above; p; all 0
 //         where the mask is
-//   others: [tokens, 3]: old, reference, generated; kUnknown: none is known, it is p, a constant
+//   others: [rows, 3, tokens of a row]: old, reference, generated; kUnknown: none is known, it is
+//   p,
+//         a constant
 //   advantage, mask: [tokens];  lengths: of texts, as in kernels/text_sums.h
 // All is computed in f64.  T: float or double; on the GPU float.
 #pragma once
@@ -194,13 +196,17 @@ struct PolicyTensors {
   TextRows rows;
 
   constexpr double p(std::int64_t i) const { return -static_cast<double>(x[i]); }
+  constexpr T known(std::int64_t i, int which) const {
+    const std::int64_t row = i / rows.tokens;
+    return others[(3 * row + which) * rows.tokens + i - row * rows.tokens];
+  }
   constexpr double other(std::int64_t i, int which) const {
-    const T other = others[3 * i + which];
+    const T other = known(i, which);
     return other == T(kUnknown) ? p(i) : static_cast<double>(other);
   }
   constexpr double log_ratio(std::int64_t i) const { return p(i) - other(i, 0); }
   constexpr double weight_of(std::int64_t i, const PolicyRules& rules) const {
-    if (rules.correction == Correction::none || others[3 * i + 2] == T(kUnknown)) return 1;
+    if (rules.correction == Correction::none || known(i, 2) == T(kUnknown)) return 1;
     const double w = std::exp(other(i, 0) - other(i, 2));
     if (!(w < 1e30)) return 0;
     const double inside = clamped(w, rules.correction_low, rules.correction_high);

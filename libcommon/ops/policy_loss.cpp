@@ -8,7 +8,7 @@ namespace mt {
 void policy_loss(const PolicyProblem& p, const PolicyRules& rules, Stream& stream) {
   const std::int64_t tokens = p.x.numel();
   check_shape("policy_loss", "loss", p.loss, {kPolicyRows, tokens});
-  check_shape("policy_loss", "others", p.others, {tokens, 3});
+  check_shape("policy_loss", "others", p.others, {3 * tokens});
   for (const ConstTensor* each : {&p.advantage, &p.mask, &p.weight})
     if (*each) check_shape("policy_loss", "each", *each, {tokens});
   const auto tensors = [&]<class T>() {

@@ -25,6 +25,7 @@ std::vector<float> numbers(std::size_t count, float scale, float shift) {
 
 TEST_F(PolicyCuda, LossesAndSlopes) {
   constexpr std::int64_t kRows = 2, kTokens = 1000, kTexts = 4;
+  constexpr std::size_t kRow = kTokens;
   const std::vector<std::int32_t> lengths = {1, 31, 33, 700, 0, 600, 0, 257};
   const std::size_t tokens = kRows * kTokens;
   const std::vector<float> x = numbers(tokens, 1, 1.5F), advantage = numbers(tokens, 2, 0),
@@ -33,7 +34,7 @@ TEST_F(PolicyCuda, LossesAndSlopes) {
   for (std::size_t i = 0; i < tokens; ++i) {
     mask[i] = i % 5 == 0 ? 0.0F : 1.0F;
     for (std::size_t k = 0; k < 3; ++k)
-      others[3 * i + k] =
+      others[(i / kRow * 3 + k) * kRow + i % kRow] =
           i % 7 == 0 ? kUnknown : -x[i] + 0.3F * std::sin(static_cast<float>(3 * i + k));
   }
   for (int loss = 0; loss <= static_cast<int>(PolicyLoss::vespo); ++loss)

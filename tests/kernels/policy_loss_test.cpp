@@ -12,8 +12,8 @@ namespace {
 // Two texts in a row with a token of padding, whose losses are published beside the formulas.
 struct Texts {
   std::vector<double> x = {.5, 1, 2, .3, .8, 9};
-  std::vector<double> others = {-.7, -.6, -.6, -1, -.9,  -1.1, -1.5, -1.8, -1.4,
-                                -.3, -.3, -.4, -1, -1.1, -1,   -1,   -1,   -1};
+  std::vector<double> others = {-.7, -1,   -1.5, -.3, -1,   -1,   -.6, -.9, -1.8,
+                                -.3, -1.1, -1,   -.6, -1.1, -1.4, -.4, -1,  -1};
   std::vector<double> advantage = {1, 1, -1, -1, -1, -1}, mask = {1, 1, 1, 1, 1, 0}, weight;
   std::vector<double> loss = std::vector<double>(kPolicyRows * 6, 7);
   std::vector<std::int32_t> lengths = {2, 3};

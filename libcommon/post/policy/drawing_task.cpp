@@ -72,18 +72,12 @@ void DrawingTask::build(const TrainingLength& length, std::uint64_t seed, const 
                         const Log& log) {
   log_ = log;
   seed_ = seed;
-  const auto set_of = [&](std::int64_t size, DrawnSamples*& made) {
-    auto samples = std::make_unique<DrawnSamples>(size, seq_length());
-    made = samples.get();
-    return std::unique_ptr<SampleSet>(
-        new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
-  };
-  set_ =
-      set_of(target_samples(length)[0].value_or(std::ssize(parts_.prompts) *
-                                                options_.num_generations * options_.num_iterations),
-             samples_);
-  if (options_.asks_old() || scored_as())
-    scored_ = set_of(options_.texts_at_once(), scored_samples_);
+  const std::int64_t size = target_samples(length)[0].value_or(
+      std::ssize(parts_.prompts) * options_.num_generations * options_.num_iterations);
+  auto samples = std::make_unique<DrawnSamples>(size, options_.run.batch.largest(), seq_length(),
+                                                options_.how_learnt());
+  samples_ = samples.get();
+  set_.reset(new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
 }
 
 // Only a run that goes on does not know what it began with.
@@ -258,7 +252,7 @@ std::size_t DrawingTask::place_here(const Group& ranks) const {
 
 void DrawingTask::learn_from(std::vector<Rollout> rollouts, std::int64_t first) const {
   take_advantages(rollouts, options_.num_generations, options_.advantages);
-  samples_->put(first, std::move(rollouts), seq_length(), options_.how_learnt());
+  samples_->put(first, std::move(rollouts));
 }
 
 std::optional<DType> DrawingTask::scored_as() const {
@@ -269,12 +263,16 @@ std::optional<DType> DrawingTask::scored_as() const {
 // What training's own pass says of the texts, before it changes.
 void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (has_samples(drawing.ranks)) {
-    std::vector<Rollout> rollouts;
-    for (const DrawnText& one : drawn) rollouts.push_back(one.rollout);
-    scored_samples_->put(0, std::move(rollouts), seq_length(), {});
+    auto rollouts = std::make_shared<std::vector<Rollout>>();
+    for (const DrawnText& one : drawn) rollouts->push_back(one.rollout);
+    auto samples = samples_to_score(std::move(rollouts), seq_length(), options_.packed());
+    scored_samples_ = samples.get();
+    const std::int64_t size = samples->size();
+    scored_.reset(
+        new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
   }
   drawing.ranks.barrier();
-  const std::vector<double> said = drawing.score(*scored_);
+  const std::vector<double> said = scored_samples_->of_texts(drawing.score(*scored_));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     Rollout& rollout = drawn[i].rollout;
     const auto of_text = std::span(said).subspan(i * static_cast<std::size_t>(seq_length()));

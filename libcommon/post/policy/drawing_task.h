@@ -51,7 +51,13 @@ class DrawingTask final : public PackedTask {
   ~DrawingTask() override;
 
   const Objective& objective() const override { return objective_; }
-  FieldSpecs sample_fields() const override { return policy_fields(seq_length()); }
+  FieldSpecs sample_fields() const override {
+    return policy_fields(seq_length(), options_.packed());
+  }
+  std::optional<DrawnWork> drawn_work() const override { return options_.drawn_work(); }
+  std::int64_t filled(std::int64_t first, std::int64_t samples) const override {
+    return samples_->filled(first, samples);
+  }
   void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
              const Log& log) override;
   const SampleSet& training() const override { return *set_; }
@@ -153,9 +159,9 @@ class DrawingTask final : public PackedTask {
   std::vector<JudgingModel> judging_models_;
   std::vector<std::unique_ptr<ScorePass>> score_reference_;  // likewise
   std::unique_ptr<SampleSet> set_;
-  DrawnSamples* samples_ = nullptr;         // the set's
-  std::unique_ptr<SampleSet> scored_;       // what is drawn at once, each text once
-  DrawnSamples* scored_samples_ = nullptr;  // that set's
+  DrawnSamples* samples_ = nullptr;                        // the set's
+  mutable std::unique_ptr<SampleSet> scored_;              // what was drawn at once, each text once
+  mutable const PolicySamples* scored_samples_ = nullptr;  // that set's
   std::uint64_t seed_ = 0;
   Log log_;
   mutable std::vector<std::deque<Drawn>> drawn_ahead_;  // of each rank of this process

@@ -23,16 +23,15 @@ void DrawnSamples::write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter&
   of_step(k).write(k - first_, tokenizer, json);
 }
 
-void DrawnSamples::put(std::int64_t first, std::vector<Rollout> rollouts, std::int64_t seq_length,
-                       const PolicySamples::How& how) {
+void DrawnSamples::put(std::int64_t first, std::vector<Rollout> rollouts) {
   std::vector<Example> texts;
   for (const Rollout& one : rollouts) texts.push_back(one.text);
-  auto packed =
-      std::make_shared<const Packed>(Packed::of(std::move(texts), Packing::none, seq_length));
+  auto packed = std::make_shared<const Packed>(
+      pack_steps(std::move(texts), how_.packing, step_size_, seq_length_));
   step_ = std::make_unique<PolicySamples>(
       std::make_unique<PackedSamples>(name_, std::move(packed), PackedSamples::Order{}),
       std::make_shared<const std::vector<Rollout>>(std::move(rollouts)),
-      std::make_shared<const std::vector<double>>(), how);
+      std::make_shared<const std::vector<double>>(), how_);
   first_ = first;
 }
 

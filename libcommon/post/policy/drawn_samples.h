@@ -12,8 +12,14 @@ namespace mt {
 
 class DrawnSamples final : public Samples {
  public:
-  DrawnSamples(std::int64_t size, std::int64_t seq_length)
-      : size_(size), fields_(policy_fields(seq_length)) {}
+  // So many, made of that many texts a step.
+  DrawnSamples(std::int64_t size, std::int64_t step, std::int64_t seq_length,
+               const PolicySamples::How& how)
+      : size_(size),
+        step_size_(step),
+        seq_length_(seq_length),
+        how_(how),
+        fields_(policy_fields(seq_length, how.packing)) {}
   ~DrawnSamples() override;
 
   const std::string& name() const override { return name_; }
@@ -26,15 +32,19 @@ class DrawnSamples final : public Samples {
   Indexes indexes() const override { return {}; }
 
   // From now on they are these, from sample `first` on.
-  void put(std::int64_t first, std::vector<Rollout> rollouts, std::int64_t seq_length,
-           const PolicySamples::How& how);
+  void put(std::int64_t first, std::vector<Rollout> rollouts);
   bool has(std::int64_t k) const { return step_ && k >= first_ && k - first_ < step_->size(); }
+  // PolicySamples::filled().
+  std::int64_t filled(std::int64_t first, std::int64_t samples) const {
+    return of_step(first).filled(first - first_, samples);
+  }
 
  private:
   const PolicySamples& of_step(std::int64_t k) const;
 
   std::string name_ = "--prompts";
-  std::int64_t size_, first_ = 0;
+  std::int64_t size_, step_size_, seq_length_, first_ = 0;
+  PolicySamples::How how_;
   FieldSpecs fields_;
   std::unique_ptr<PolicySamples> step_;
 };

@@ -27,48 +27,69 @@ std::span<const Term> PolicyObjective::terms() const {
 
 FieldSpecs PolicyObjective::fields(const FieldSpecs&) const {
   return {{.field = Field::weight, .dtype = DType::f32, .per_sample = seq_length_},
-          {.field = Field::share, .dtype = DType::f32, .per_sample = seq_length_}};
+          {.field = Field::share, .dtype = DType::f32, .per_sample = seq_length_, .ahead = true},
+          {.field = Field::rows, .per_sample = seq_length_, .ahead = true},
+          {.field = Field::targets,
+           .per_sample = rules_.needs_texts() ? texts_ : 1,
+           .of_tokens = false}};
 }
 
-// Calls body(first, tokens that count) for each sample of a micro-batch.
-template <class T, class Body>
-static void for_each_text(const Fields& batch, std::int64_t seq_length, const Body& body) {
-  const auto mask = batch.span<T>(Field::loss_mask);
-  const auto length = static_cast<std::size_t>(seq_length);
-  for (std::size_t first = 0; first < mask.size(); first += length) {
-    const auto text = mask.subspan(first, length);
-    body(first, std::accumulate(text.begin(), text.end(), 0.0));
-  }
+template <class T>
+static double sum_of_all(std::span<const T> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
-// Texts that are padding have no tokens that count, and are none.
-double PolicyObjective::count(std::size_t term, const Fields& batch) const {
-  const bool of_tokens =
-      term > 0 || share_ == PolicyShare::of_tokens || share_ == PolicyShare::of_micro_batch;
-  double total = 0;
-  with_float_type(batch[Field::loss_mask].dtype(), [&]<class T>() {
-    for_each_text<T>(batch, seq_length_, [&](std::size_t, double tokens) {
-      total += of_tokens ? tokens : tokens > 0 ? 1 : 0;
-    });
+void PolicyObjective::look_ahead(const Fields& whole) const {
+  const auto lengths = whole.span<std::int32_t>(Field::lengths),
+             rows = whole.span<std::int32_t>(Field::rows);
+  std::ranges::fill(rows, 0);
+  with_float_type(whole[Field::loss_mask].dtype(), [&]<class T>() {
+    const auto mask = whole.span<T>(Field::loss_mask), share = whole.span<T>(Field::share);
+    const double all = std::max(1.0, sum_of_all<T>(mask));
+    std::ranges::fill(share, T(0));
+    for (std::size_t i = 0, at = 0; i < lengths.size(); ++i) {
+      if (i % static_cast<std::size_t>(texts_) == 0)
+        at = i / static_cast<std::size_t>(texts_) * static_cast<std::size_t>(seq_length_);
+      const std::size_t end = at + static_cast<std::size_t>(lengths[i]);
+      const double tokens = sum_of_all<T>(mask.subspan(at, end - at));
+      const double part = share_ == PolicyShare::of_texts     ? 1 / std::max(1.0, tokens)
+                          : share_ == PolicyShare::of_longest ? 1 / static_cast<double>(longest_)
+                          : share_ == PolicyShare::of_micro_batch ? 1 / all
+                                                                  : 1;
+      for (bool first = true; at < end; ++at) {
+        share[at] = mask[at] * static_cast<T>(part);
+        if (first && mask[at] != 0) {
+          rows[at] = 1;
+          first = false;
+        }
+      }
+    }
   });
-  return total;
+}
+
+// Texts of which no token counts are none.
+double PolicyObjective::count(std::size_t term, const Fields& batch) const {
+  if (term == 0 && share_ != PolicyShare::of_tokens && share_ != PolicyShare::of_micro_batch)
+    return sum_of_all<std::int32_t>(batch.span<std::int32_t>(Field::rows));
+  double tokens = 0;
+  with_float_type(batch[Field::loss_mask].dtype(),
+                  [&]<class T>() { tokens = sum_of_all<T>(batch.span<T>(Field::loss_mask)); });
+  return tokens;
 }
 
 void PolicyObjective::weigh(const Fields& batch, std::span<const double> each) const {
-  const double counted = std::max(1.0, count(0, batch));
+  const auto lengths = batch.span<std::int32_t>(Field::lengths),
+             targets = batch.span<std::int32_t>(Field::targets);
+  const Field counts =
+      share_ == PolicyShare::of_micro_batch ? Field::loss_mask : Field::share;  // with each token
+  if (rules_.needs_texts())
+    std::ranges::copy(lengths, targets.begin());
+  else
+    std::ranges::fill(
+        targets, static_cast<std::int32_t>(batch[Field::labels].numel() / std::ssize(targets)));
   with_float_type(batch[Field::loss_mask].dtype(), [&]<class T>() {
-    const auto mask = batch.span<T>(Field::loss_mask), weight = batch.span<T>(Field::weight),
-               share = batch.span<T>(Field::share);
-    for_each_text<T>(batch, seq_length_, [&](std::size_t first, double tokens) {
-      const double part = share_ == PolicyShare::of_texts     ? 1 / std::max(1.0, tokens)
-                          : share_ == PolicyShare::of_longest ? 1 / static_cast<double>(longest_)
-                                                              : 1;
-      const double in_value = share_ == PolicyShare::of_micro_batch ? part / counted : part;
-      for (std::size_t i = first; i < first + static_cast<std::size_t>(seq_length_); ++i) {
-        weight[i] = mask[i] * static_cast<T>(part * each[0]);
-        share[i] = mask[i] * static_cast<T>(in_value);
-      }
-    });
+    std::ranges::transform(batch.span<T>(counts), batch.span<T>(Field::weight).begin(),
+                           [&](T count) { return count * static_cast<T>(each[0]); });
   });
 }
 
@@ -88,12 +109,12 @@ void PolicyObjective::judge(Tensor loss, Tensor scores, const Fields& batch, Con
   const std::int64_t tokens = scores.numel();
   policy_loss({.loss = loss.reshape({kPolicyRows, tokens}),
                .x = scores,
-               .others = batch[Field::reference].reshape({tokens, 3}),
+               .others = batch[Field::reference].reshape({3 * tokens}),
                .advantage = batch[Field::values],
                .mask = batch[Field::loss_mask],
-               .lengths = batch[Field::lengths],
+               .lengths = batch[Field::targets],
                .weight = weight,
-               .rows = tokens / seq_length_},
+               .rows = batch[Field::lengths].numel() / texts_},
               rules_, stream);
 }
 

@@ -1,7 +1,13 @@
 // PolicyObjective: a mean of losses of tokens that a policy wrote (kernels/policy_loss.h), as
 // PolicyShare says.  Beside it are told, as means over the tokens: the estimate of the divergence,
 // the ratio of probabilities, and the shares of tokens whose ratio was clipped below and above.
-// Samples are single texts (post/policy/policy_samples.h).
+// Samples have some texts each (post/policy/policy_samples.h), of which ranks may share the tokens
+// where no loss is of a whole text.  Its own fields are
+//   share    of each token: what its loss counts for in the value of its term
+//   weight   of each token: what it weighs in the objective
+//   rows     of each token, 1 at the first of a text that counts: by these texts are counted
+//   targets  the lengths of the texts that losses are of; where they are of tokens alone, that of
+//            the row of tokens
 #pragma once
 
 #include <cstdint>
@@ -29,23 +35,26 @@ class PolicyObjective final : public Objective, private Criterion {
     std::int64_t longest = 1;     // tokens that a completion may have
     std::int64_t seq_length = 0;  // of a sample
     double temperature = 1;       // probabilities are of logits that are divided by it
+    std::int64_t texts = 1;       // of a sample, at most
   };
   PolicyObjective(const PolicyRules& rules, const How& how)
       : rules_(rules),
         share_(how.share),
         longest_(how.longest),
         seq_length_(how.seq_length),
-        temperature_(how.temperature) {}
+        temperature_(how.temperature),
+        texts_(how.texts) {}
 
   std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
+  void look_ahead(const Fields& whole) const override;
   double count(std::size_t term, const Fields& batch) const override;
   void weigh(const Fields& batch, std::span<const double> each) const override;
   Ends ends(const Fields& batch, Arena& keep, DType real) const override;
   void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
                   Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
-  // The log-probabilities of a sample's labels; 0 of those that do not count.
+  // The log-probabilities of a sample's labels, token by token; 0 of those that do not count.
   std::int64_t scores() const override { return seq_length_; }
 
  private:
@@ -56,6 +65,7 @@ class PolicyObjective final : public Objective, private Criterion {
   PolicyShare share_;
   std::int64_t longest_, seq_length_;
   double temperature_;
+  std::int64_t texts_;
 };
 
 }  // namespace mt

@@ -45,6 +45,12 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> whole_packings() {
+  std::vector<std::string> names = packing_names();
+  std::erase_if(names, cuts_texts);
+  return names;
+}
+
 bool has_any(const std::vector<std::string>& rewards, bool (RewardRule::*is_so)() const) {
   return std::ranges::any_of(reward_rules(rewards), is_so);
 }
@@ -171,6 +177,11 @@ void PolicyOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.option("--num-iterations", &num_iterations, "N",
             "how often these are learnt from before the next are drawn", at_least(1));
+  cl.option(
+      "--packing", &packing, "HOW",
+      "how texts of a step share samples of --seq-length tokens, which do not see each other, "
+      "so that a step takes as many micro-batches as they need",
+      one_of(whole_packings()));
   cl.option(
       "--max-lag", &max_lag, "N",
       "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
@@ -361,7 +372,8 @@ void PolicyOptions::check_invariant() const {
   };
   if (run.device() != Device::cpu) refuse("on GPUs");
   const ParallelSizes sizes = run.ranks.sizes();
-  if (sizes.tp > 1 || sizes.ep > 1) refuse("with ranks that share matrices or experts");
+  if (sizes.tp > 1 || sizes.ep > 1 || sizes.cp > 1)
+    refuse("with ranks that share matrices, experts or sequences");
   if (sampling.temperature != 1) refuse("with --temperature ", sampling.temperature);
   if (model.multi_latent_attention) refuse("with latent attention");
   if (model.moe_expert_capacity_factor > 0)
@@ -396,25 +408,42 @@ void PolicyOptions::complete_passes() const {
     fail(Exit::usage, "--iterations-to-skip: not with ", option);
 }
 
+// Where nothing says how long completions may be, texts are supposed to be half of them.
+std::optional<DrawnWork> PolicyOptions::drawn_work() const {
+  if (prompts.empty()) return std::nullopt;
+  const std::int64_t completion =
+      std::min(max_completion_length.value_or(seq_length / 2), seq_length - 1);
+  return DrawnWork{.texts = texts_at_once(),
+                   .group = num_generations,
+                   .prompt = seq_length - completion,
+                   .completion = completion,
+                   .steps = steps_per_generation * num_iterations,
+                   .asks = asks_old() && !model.batch_invariant};
+}
+
 PolicySamples::How PolicyOptions::how_learnt() const {
   return {.passes = {.texts = texts_at_once(), .times = num_iterations},
-          .masks_truncated = masks_truncated};
+          .masks_truncated = masks_truncated,
+          .packing = packed()};
 }
 
 PolicyObjective::How PolicyOptions::how_counted() const {
   return {.share = share,
           .longest = max_completion_length.value_or(1),
           .seq_length = seq_length,
-          .temperature = sampling.temperature};
+          .temperature = sampling.temperature,
+          .texts = texts_of_sample(packed())};
 }
 
 void PolicyOptions::complete() {
   if (model_type != "gpt")
     fail(Exit::bad_config, "--model-type ", model_type, ": grpo trains models of type gpt");
   encoder.check_unused("--model-type gpt");
-  if (run.ranks.parallel.context_parallel_size > 1)
+  if (run.ranks.parallel.context_parallel_size > 1 && rules.needs_texts())
     fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
-         ": not with grpo, whose losses are of whole texts");
+         ": not with ",
+         rules.of_texts() ? concat("--importance-sampling-level ", level) : "--loss vespo",
+         ", whose ratios are of whole texts");
   if (model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
@@ -423,6 +452,8 @@ void PolicyOptions::complete() {
   check_invariant();
   if (!is_planned()) complete_drawing();
   complete_passes();
+  if (packing != "none" && run.batch.schedule.changes())
+    fail(Exit::usage, "--packing ", packing, ": not with a batch size that changes");
   if (advantages.scale >= RewardScale::batch && advantages.scale <= RewardScale::tokens &&
       run.batch.schedule.changes())
     fail(Exit::usage, "--scale-rewards ", scale, ": not with a batch size that changes");

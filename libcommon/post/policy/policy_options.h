@@ -29,6 +29,7 @@ struct PolicyOptions : FinetuneOptions {
   std::int64_t valid_generations = 1;
   double pass_reward = 1;
   std::int64_t num_iterations = 1, steps_per_generation = 1;
+  std::string packing = "none";
   std::int64_t max_lag = 0;           // draws that are drawn ahead
   std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
   bool masks_truncated = false;
@@ -63,7 +64,9 @@ struct PolicyOptions : FinetuneOptions {
   }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
-  std::string environment_program() const;  // empty: there is none
+  Packing packed() const { return packing_of(packing); }
+  std::optional<DrawnWork> drawn_work() const;  // nothing where none are drawn
+  std::string environment_program() const;      // empty: there is none
   PolicySamples::How how_learnt() const;
   PolicyObjective::How how_counted() const;
 

@@ -1,9 +1,10 @@
-// PolicySamples: samples of a single text each that a policy wrote: what PackedSamples fill, and
-//   lengths    of the text, in tokens
+// PolicySamples: samples of texts that a policy wrote, one behind the other: what PackedSamples
+// fill, and
+//   lengths    of the texts, in tokens; 0 behind them
 //   values     of each token, by its label: its advantage
-//   reference  of each token, three: the log-probability of its label by the policy as it was when
-//              the text was written, by the model that it is to stay near, and by who generated it;
-//              kUnknown where there is none
+//   reference  of each token, in three rows: the log-probability of its label by the policy as it
+//              was when the text was written, by the model that it is to stay near, and by who
+//              generated it; kUnknown where there is none
 // Thread-safe.
 #pragma once
 
@@ -17,16 +18,29 @@
 
 namespace mt {
 
-FieldSpecs policy_fields(std::int64_t seq_length);
+// Of a sample, at most.
+inline constexpr std::int64_t kMostTextsOfSample = 64;
+constexpr std::int64_t texts_of_sample(Packing packing) {
+  return packing == Packing::none ? 1 : kMostTextsOfSample;
+}
+
+FieldSpecs policy_fields(std::int64_t seq_length, Packing packing);
+
+// Texts share samples with others of their step, which has so many texts; behind the samples of a
+// step come empty ones, so that there are as many as texts.  Of 0, all texts share samples, and
+// none is empty.
+Packed pack_steps(std::vector<Example> texts, Packing packing, std::int64_t step,
+                  std::int64_t seq_length);
 
 class PolicySamples final : public Samples {
  public:
   struct How {
     RolloutPasses passes = {};
     bool masks_truncated = false;  // of texts that were cut no token counts
+    Packing packing = Packing::none;
   };
-  // `rollouts` are those of the bins of `packed`, in their order.  `reference`, unless it is empty:
-  // what the model that the run began with says, seq_length numbers of each.
+  // `rollouts` are the examples of `packed`, in their order.  `reference`, unless it is empty: what
+  // the model that the run began with says, seq_length numbers of each.
   PolicySamples(std::unique_ptr<PackedSamples> packed,
                 std::shared_ptr<const std::vector<Rollout>> rollouts,
                 std::shared_ptr<const std::vector<double>> reference, const How& how)
@@ -34,7 +48,7 @@ class PolicySamples final : public Samples {
         rollouts_(std::move(rollouts)),
         reference_(std::move(reference)),
         how_(how),
-        fields_(policy_fields(packed_->packed().seq_length)) {}
+        fields_(policy_fields(packed_->packed().seq_length, how.packing)) {}
 
   const std::string& name() const override { return packed_->name(); }
   std::int64_t size() const override { return packed_->size() * how_.passes.times; }
@@ -48,12 +62,26 @@ class PolicySamples final : public Samples {
   }
   Indexes indexes() const override { return {}; }
 
+  // How many of these, the first ones, are not empty.
+  std::int64_t filled(std::int64_t first, std::int64_t samples) const;
+  // Of what an evaluation says of the tokens of all samples, seq_length numbers each, as many of
+  // each text.
+  std::vector<double> of_texts(std::span<const double> of_samples) const;
+
  private:
+  const Bin& bin(std::int64_t k) const {
+    return packed_->packed().bins[packed_->bin(how_.passes.text(k))];
+  }
+
   std::unique_ptr<PackedSamples> packed_;
   std::shared_ptr<const std::vector<Rollout>> rollouts_;
   std::shared_ptr<const std::vector<double>> reference_;
   How how_;
   FieldSpecs fields_;
 };
+
+// Samples of all texts, each once, of which nothing is to be learnt.
+std::unique_ptr<PolicySamples> samples_to_score(
+    std::shared_ptr<const std::vector<Rollout>> rollouts, std::int64_t seq_length, Packing packing);
 
 }  // namespace mt

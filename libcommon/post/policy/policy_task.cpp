@@ -19,11 +19,15 @@ PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollout
       rollouts_(std::move(rollouts)),
       reference_(std::make_shared<std::vector<double>>()) {}
 
-FieldSpecs PolicyTask::sample_fields() const { return policy_fields(seq_length()); }
+FieldSpecs PolicyTask::sample_fields() const {
+  return policy_fields(seq_length(), options_.packed());
+}
 
 std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples> packed) const {
-  return std::make_unique<PolicySamples>(std::move(packed), rollouts_, reference_,
-                                         options_.how_learnt());
+  auto samples = std::make_unique<PolicySamples>(std::move(packed), rollouts_, reference_,
+                                                 options_.how_learnt());
+  samples_ = samples.get();
+  return samples;
 }
 
 // Rollouts that bring the reference bring it all.
@@ -36,9 +40,8 @@ void PolicyTask::build(const TrainingLength& length, std::uint64_t seed, const B
                        const Log& log) {
   PackedTask::build(length, seed, batch, log);
   if (!asks_reference()) return;
-  auto samples = std::make_unique<PolicySamples>(
-      std::make_unique<PackedSamples>("reference", data().train, PackedSamples::Order{}), rollouts_,
-      reference_, PolicySamples::How{});
+  auto samples = samples_to_score(rollouts_, seq_length(), options_.packed());
+  referenced_samples_ = samples.get();
   const std::int64_t size = samples->size();
   referenced_ = std::unique_ptr<SampleSet>(
       new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
@@ -55,10 +58,10 @@ static void take_all_advantages(std::span<Rollout> rollouts, const PolicyOptions
 // A run that goes on has it from its folder, because its model is another by now.
 void PolicyTask::begin(std::int64_t iteration, const Scorer& score) const {
   if (!referenced_) return;
-  std::vector<double> said = iteration == 0
-                                 ? score(*referenced_)
-                                 : std::vector<double>(static_cast<std::size_t>(
-                                       referenced_->samples->size() * objective_.scores()));
+  std::vector<double> said =
+      iteration == 0
+          ? referenced_samples_->of_texts(score(*referenced_))
+          : std::vector<double>(rollouts_->size() * static_cast<std::size_t>(objective_.scores()));
   std::call_once(known_, [&] {
     Reference reference{.train = std::move(said), .valid = {}};
     const CheckpointOptions& checkpoint = options_.run.checkpoint;
@@ -155,16 +158,16 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
     fail(Exit::bad_data, "--rollouts: ", referred, " of ", rollouts->size(),
          " texts bring reference_log_probs, expected all or none");
   if (options.run.ranks.process.rank <= 0) tell(*rollouts, options.num_generations, log);
-  std::vector<Example> texts;
-  for (const Rollout& one : *rollouts) texts.push_back(one.text);
-  data.train = std::make_shared<const Packed>(
-      Packed::of(std::move(texts), Packing::none, options.seq_length));
   LengthOptions& length = options.run.length;
   if (length.train_iters == 0 && length.train_samples == 0) {
     data.epochs = 1;
     length.data_samples = std::ssize(*rollouts) * options.num_iterations;
   }
   options.complete();
+  std::vector<Example> texts;
+  for (const Rollout& one : *rollouts) texts.push_back(one.text);
+  data.train = std::make_shared<const Packed>(pack_steps(
+      std::move(texts), options.packed(), options.run.batch.largest(), options.seq_length));
   check_passes(*rollouts, options);
   check_old(*rollouts, options);
   if (options.advantages.beta == 0 || referred > 0) take_all_advantages(*rollouts, options);

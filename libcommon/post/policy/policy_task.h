@@ -21,6 +21,10 @@ class PolicyTask final : public PackedTask {
 
   const Objective& objective() const override { return objective_; }
   FieldSpecs sample_fields() const override;
+  std::optional<DrawnWork> drawn_work() const override { return options_.drawn_work(); }
+  std::int64_t filled(std::int64_t first, std::int64_t samples) const override {
+    return samples_->filled(first, samples);
+  }
   void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
              const Log& log) override;
   // Learns what the model that the run begins with says of all texts, where it is needed.
@@ -36,7 +40,9 @@ class PolicyTask final : public PackedTask {
   PolicyObjective objective_;
   Rollouts rollouts_;
   std::shared_ptr<std::vector<double>> reference_;  // once it is known
+  mutable const PolicySamples* samples_ = nullptr;  // those that are learnt
   std::unique_ptr<SampleSet> referenced_;           // each text once
+  const PolicySamples* referenced_samples_ = nullptr;
   mutable std::once_flag known_;
 };
 

@@ -7,17 +7,26 @@
 namespace mt {
 
 // Appends those of a global batch, of which `own` are those of this rank's micro-batches; only the
-// last stage of a pipeline has some.
+// last stage of a pipeline has some.  Of those of tokens, ranks that share sequences have two
+// chunks of each sample's.
 void Evaluator::share_scores(std::span<const double> own, std::vector<double>& all) const {
-  const std::int64_t each = task_.objective().scores() * options_.batch.micro_batch_size,
+  const std::int64_t of_sample = task_.objective().scores(), size = options_.batch.micro_batch_size,
                      ranks = world_.data().size(), begin = std::ssize(all),
-                     count = task_.objective().scores() * options_.batch.evaluated();
+                     count = of_sample * options_.batch.evaluated();
+  const bool shared = world_.context().size() > 1 && of_sample == task_.seq_length();
+  const std::int64_t chunks = shared ? 2 * world_.context().size() : 1, here = shared ? 2 : 1,
+                     chunk = of_sample / chunks;
   all.resize(static_cast<std::size_t>(begin + count));
-  for (std::int64_t i = 0; i < std::ssize(own); ++i)
-    all[static_cast<std::size_t>(begin + (i / each * ranks + world_.data().rank()) * each +
-                                 i % each)] = own[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < std::ssize(own); ++i) {
+    const std::int64_t piece = i / chunk, sample = piece / here,
+                       number = piece % here == 0 ? world_.context().rank()
+                                                  : chunks - 1 - world_.context().rank(),
+                       at = (sample / size * ranks + world_.data().rank()) * size + sample % size;
+    all[static_cast<std::size_t>(begin + at * of_sample + (shared ? number : 0) * chunk +
+                                 i % chunk)] = own[static_cast<std::size_t>(i)];
+  }
   const Tensor batch(&all[static_cast<std::size_t>(begin)], DType::f64, {count});
-  world_.data().all_reduce(batch).wait();
+  (shared ? world_.data_context() : world_.data()).all_reduce(batch).wait();
   world_.pipeline().all_reduce(batch).wait();
 }
 

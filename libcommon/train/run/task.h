@@ -33,6 +33,14 @@ struct ModelConfig;
 struct SampleSet;
 struct TokenizerOptions;
 
+// DrawnWork: what a plan has to know of texts that the model itself writes for a step.
+struct DrawnWork {
+  std::int64_t texts = 0, group = 1;        // drawn at once, and of each prompt
+  std::int64_t prompt = 0, completion = 0;  // tokens of each
+  std::int64_t steps = 1;                   // that learn from them
+  bool asks = false;  // whether training's own pass says of them how likely they were
+};
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -59,6 +67,11 @@ class Task {
   virtual void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
                      const Log& log) = 0;
   virtual const SampleSet& training() const = 0;
+  // How many of a step's samples, from that one of the run on and the first ones, are not empty: a
+  // step takes no more micro-batches than these need.  Once they are there, after draw().
+  virtual std::int64_t filled(std::int64_t /*first*/, std::int64_t samples) const {
+    return samples;
+  }
   virtual std::span<const std::unique_ptr<SampleSet>> evaluations(Split which) const = 0;
   // Whether each validation takes all of its samples, once.
   virtual bool has_full_validation() const = 0;
@@ -90,6 +103,7 @@ class Task {
     Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }
+  virtual std::optional<DrawnWork> drawn_work() const { return std::nullopt; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Drawing& drawing) const;
   // Whether it validates by itself, by texts that it draws, say, which no step learns from, and

@@ -57,6 +57,7 @@ class Trainer {
   const Model& whole_model();
   Task::Drawing drawing();
   void draw_samples(const BatchOptions::StepSize& size);
+  int micro_batches_of(const BatchOptions::StepSize& size) const;
   void validate_drawn();
   std::vector<double> score_drawn(const SampleSet& set);
   void begin_step(const BatchOptions::StepSize& size);
@@ -206,6 +207,16 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
   reports_.train_progress().doing("training");
 }
 
+// Whole micro-batches of empty samples are left out, but where stages have several chunks, whose
+// memory is of so many.
+int Trainer::micro_batches_of(const BatchOptions::StepSize& size) const {
+  if (options_.ranks.layout.chunks > 1) return size.micro_batches;
+  const std::int64_t each = options_.batch.micro_batch_size * world_.data().size(),
+                     filled = task_.filled(counters_.consumed_train_samples, size.computed);
+  return static_cast<int>(
+      std::clamp<std::int64_t>((filled + each - 1) / each, 1, size.micro_batches));
+}
+
 void Trainer::validate_drawn() {
   if (std::exchange(validated_at_, counters_.iteration) == counters_.iteration) return;
   reports_.train_progress().doing("generating");
@@ -228,12 +239,13 @@ void Trainer::begin_step(const BatchOptions::StepSize& size) {
   if (const auto seconds = std::exchange(warm_step_seconds_, std::nullopt)) search_again(*seconds);
   if (profiler_.is_bound(counters_.iteration)) end_step();
   draw_samples(size);
+  const int micro_batches = micro_batches_of(size);
   profiler_.before_step(counters_.iteration);
   const std::int64_t samples = counters_.scheduled_samples;
   try {
     step_.begin({.iteration = counters_.iteration + 1,
                  .first_sample = counters_.consumed_train_samples,
-                 .micro_batches = size.micro_batches,
+                 .micro_batches = micro_batches,
                  .rates = schedule_.at(samples),
                  .rates_after_skipped =
                      schedule_.at(begun_ ? samples - begun_->global_batch_size : samples)});
@@ -247,13 +259,15 @@ void Trainer::begin_step(const BatchOptions::StepSize& size) {
   counters_.scheduled_samples += size.computed;
   counters_.consumed_train_samples += size.computed;
   counters_.skipped_train_samples += size.asked - size.computed;
-  const double flops = static_cast<double>(size.computed) * flops_of_sample_;
+  const std::int64_t computed =
+      micro_batches * options_.batch.micro_batch_size * world_.data().size();
+  const double flops = static_cast<double>(computed) * flops_of_sample_;
   counters_.floating_point_operations += flops;
   begun_ = {.iteration = counters_.iteration,
             .consumed_samples = counters_.consumed_train_samples,
             .skipped_samples = counters_.skipped_train_samples,
             .global_batch_size = size.computed,
-            .tokens = size.computed * task_.seq_length(),
+            .tokens = computed * task_.seq_length(),
             .flops = flops,
             .learning_rate = learning_rate};
   if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);

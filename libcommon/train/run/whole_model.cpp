@@ -17,13 +17,19 @@ namespace mt {
 bool WholeModel::is_due(const RunOptions& options) {
   const ParallelSizes sizes = options.ranks.sizes();
   return sizes.tp > 1 || sizes.pp > 1 || sizes.ep > 1 ||
-         (sizes.dp > 1 &&
+         (sizes.dp * sizes.cp > 1 &&
           (options.optimizer.shards_values() || options.optimizer.overlap_param_gather));
 }
 
-WholeModel::WholeModel(const RunOptions& options, const Task& task)
+WholeModel::WholeModel(const RunOptions& options, const Task& task, Device device)
     : model_(task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {})) {
-  model_->table().allocate(options.device(), options.compute_dtype(), false);
+  model_->table().allocate(device, options.compute_dtype(), false);
+}
+
+std::size_t WholeModel::bytes() const {
+  std::size_t sum = 0;
+  for (const FlatRows& flat : model_->table().flat_rows()) sum += flat.values.bytes();
+  return sum;
 }
 
 // Of each element one rank has the value, and the others nothing, which their sum leaves as it is.

@@ -541,7 +541,7 @@ class SameDrawing : public DrawingRun {
 };
 
 class DrawingLayouts : public SameDrawing, public testing::WithParamInterface<FinetuneLayout> {};
-INSTANTIATE_TEST_SUITE_P(All, DrawingLayouts, testing::ValuesIn(finetune_layouts(10, 1)),
+INSTANTIATE_TEST_SUITE_P(All, DrawingLayouts, testing::ValuesIn(finetune_layouts(10)),
                          [](const auto& layout) { return layout.param.name(); });
 
 // Ranks that share the model put it together for each step's texts, of which each draws a part.
@@ -605,6 +605,42 @@ TEST_F(ExpertsDrawing, WithBiases) {
   expect_same_run("divided", "alone");
   run("stages", {.pipeline = 2});
   expect_same_run("stages", "alone");
+}
+
+// Texts that share samples are learnt as they are alone, by steps of fewer micro-batches: once, or
+// with the ratios that training's own pass says.
+TEST_F(SameDrawing, OfTextsThatShareSamples) {
+  for (const bool again : {false, true}) {
+    const auto run = [&](const std::string& name, const char* packing, int ranks) {
+      PolicyOptions o = again ? several(name) : drawing(name);
+      o.run.compute.dtype = "fp64";
+      o.run.report.log_interval = 1;
+      o.max_completion_length = 4;
+      o.run.batch.global_batch_size = 8;
+      o.run.ranks.count = ranks;
+      o.packing = packing;
+      o.run.length.train_iters = 4;
+      o.take_losses();
+      train_with(o);
+    };
+    const std::string alone = again ? "alone2" : "alone", packed = again ? "packed2" : "packed",
+                      shared = again ? "shared2" : "shared";
+    run(alone, "none", 1);
+    run(packed, "bfd", 1);
+    run(shared, "mffd", 2);
+    for (const std::string& name : {packed, shared})
+      for (const char* const member : {"loss", "grad_norm"}) {
+        const std::vector<double> got = told(name, member), expected = told(alone, member);
+        ASSERT_EQ(got.size(), 4U);
+        for (std::size_t i = 0; i < 4; ++i)
+          EXPECT_NEAR(got[i], expected[i], 1e-9 * std::max(1.0, std::abs(expected[i])))
+              << name << " " << member << " " << i;
+      }
+    const auto tokens = [&](const std::string& name) {
+      return told(name, "tokens_per_second")[0] * told(name, "step_seconds")[0];
+    };
+    EXPECT_LT(tokens(packed), 0.7 * tokens(alone));
+  }
 }
 
 // So do those of adapters, whose model never changes, with words that two stages have.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -89,6 +90,8 @@ struct Layout {
   int ranks = 1, tensor = 1, pipeline = 1;
   std::int64_t micro = 1;
   bool distributed = false;
+  int context = 1;
+  const char* packing = "none";
 };
 
 class PolicyLayouts : public PolicyRun, public testing::WithParamInterface<Layout> {};
@@ -100,12 +103,22 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{.name = "dp2_sharded", .ranks = 2, .micro = 2, .distributed = true},
         Layout{.name = "tp2", .ranks = 2, .tensor = 2},
         Layout{.name = "pp2", .ranks = 2, .pipeline = 2},
+        Layout{.name = "cp2", .ranks = 2, .context = 2},
+        Layout{.name = "packed", .micro = 2, .packing = "bfd"},
+        Layout{.name = "packed_dp2_tp2", .ranks = 4, .tensor = 2, .packing = "mffd"},
+        Layout{.name = "packed_cp2_pp2",
+               .ranks = 4,
+               .pipeline = 2,
+               .context = 2,
+               .packing = "first_fit_decreasing"},
         Layout{.name = "tp2_pp2_dp2", .ranks = 8, .tensor = 2, .pipeline = 2, .distributed = true}),
     [](const auto& layout) { return layout.param.name; });
 
-// All but bnpo, which is of micro-batches.
+// All but bnpo, which is of micro-batches; where ranks share sequences, but for ratios of texts.
 TEST_P(PolicyLayouts, AsOneRank) {
   for (const char* const loss : {"grpo", "dapo", "dr_grpo", "luspo", "sapo", "vespo"}) {
+    const bool of_texts = loss == std::string("luspo") || loss == std::string("vespo");
+    if (of_texts && GetParam().context > 1) continue;
     const auto with = [&](const Layout& layout) {
       PolicyOptions o = policy(loss);
       o.level = loss == std::string("luspo") ? "sequence" : "token";
@@ -117,6 +130,8 @@ TEST_P(PolicyLayouts, AsOneRank) {
       o.run.ranks.count = layout.ranks;
       o.run.ranks.parallel.tensor_model_parallel_size = layout.tensor;
       o.run.ranks.parallel.pipeline_model_parallel_size = layout.pipeline;
+      o.run.ranks.parallel.context_parallel_size = layout.context;
+      o.packing = layout.packing;
       return run_of(o, 3);
     };
     const LayoutDifference difference = largest_difference(with(GetParam()), with({}));
@@ -211,7 +226,7 @@ TEST_F(PolicyRun, SamplesOfSeveralPasses) {
   const auto samples_of = [&](const PolicySamples::How& how) {
     return PolicySamples(
         std::make_unique<PackedSamples>(
-            "", std::make_shared<const Packed>(Packed::of(texts, Packing::none, 4)),
+            "", std::make_shared<const Packed>(pack_steps(texts, Packing::none, 4, 4)),
             PackedSamples::Order{}),
         rollouts, std::make_shared<const std::vector<double>>(), how);
   };
@@ -228,6 +243,67 @@ TEST_F(PolicyRun, SamplesOfSeveralPasses) {
     EXPECT_EQ(one.span<std::int32_t>(Field::ids)[0], 10 + expected[k]);
     EXPECT_EQ(one.span<float>(Field::loss_mask)[0], expected[k] % 2 == 1 ? 0 : 1);
   }
+}
+
+// Texts of a step share samples, behind which empty ones follow up to the number of its texts.
+TEST_F(PolicyRun, StepsArePacked) {
+  std::vector<Example> texts;
+  auto rollouts = std::make_shared<std::vector<Rollout>>();
+  const std::size_t sizes[] = {3, 2, 4, 5, 2, 2, 2, 2};
+  for (std::int32_t i = 0; i < 8; ++i) {
+    Rollout& one = rollouts->emplace_back();
+    for (std::size_t t = 0; t < sizes[i]; ++t) {
+      one.text.ids.push_back(10 * (i + 1) + static_cast<std::int32_t>(t));
+      one.text.learnt.push_back(t > 0);
+      if (t > 0) one.old.push_back(-static_cast<float>(10 * i + static_cast<std::int32_t>(t)));
+    }
+    one.advantages.assign(one.old.size(), static_cast<float>(i));
+    texts.push_back(one.text);
+  }
+  const PolicySamples samples(
+      std::make_unique<PackedSamples>(
+          "", std::make_shared<const Packed>(pack_steps(texts, Packing::bfd, 4, 6)),
+          PackedSamples::Order{}),
+      rollouts, std::make_shared<const std::vector<double>>(), {.packing = Packing::bfd});
+  ASSERT_EQ(samples.size(), 8);
+  EXPECT_EQ(samples.filled(0, 4), 3);
+  EXPECT_EQ(samples.filled(4, 4), 2);
+  const std::int64_t bytes = fields_bytes(samples.fields(), 1, DType::f32);
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(bytes));
+  const Fields one = fields_in(buffer.tensor(DType::u8, {bytes}), samples.fields(), 1, DType::f32);
+  std::vector<bool> seen(8);
+  std::vector<double> said;
+  for (std::int64_t k = 0; k < 8; ++k) {
+    samples.get(k, one);
+    const auto ids = one.span<std::int32_t>(Field::ids),
+               lengths = one.span<std::int32_t>(Field::lengths);
+    const auto mask = one.span<float>(Field::loss_mask), values = one.span<float>(Field::values),
+               others = one.span<float>(Field::reference);
+    for (const std::int32_t id : ids) said.push_back(id);
+    std::size_t at = 0;
+    for (std::size_t text = 0; text < lengths.size() && lengths[text] > 0; ++text) {
+      const auto i = static_cast<std::size_t>(ids[at] / 10 - 1);
+      EXPECT_EQ(i / 4, static_cast<std::size_t>(k / 4));
+      ASSERT_EQ(static_cast<std::size_t>(lengths[text]), sizes[i]);
+      seen[i] = true;
+      for (std::size_t t = 1; t < sizes[i]; ++t) {
+        EXPECT_EQ(mask[at + t - 1], 1);
+        EXPECT_EQ(values[at + t - 1], static_cast<float>(i));
+        EXPECT_EQ(others[at + t - 1], -static_cast<float>(10 * i + t));
+        EXPECT_EQ(others[6 + at + t - 1], kUnknown);
+      }
+      at += sizes[i];
+      EXPECT_EQ(mask[at - 1], 0);
+    }
+    if (k == 3 || k > 5) {
+      EXPECT_EQ(at, 0U);
+    }
+  }
+  EXPECT_EQ(std::ranges::count(seen, true), 8);
+  const std::vector<double> of_texts = samples.of_texts(said);
+  for (std::size_t i = 0; i < 8; ++i)
+    for (std::size_t t = 0; t < sizes[i]; ++t)
+      EXPECT_EQ(of_texts[6 * i + t], static_cast<double>(10 * (i + 1) + t));
 }
 
 // A text ends by its last token, unless it says that it was cut or that token ends none.
