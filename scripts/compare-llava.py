@@ -2,7 +2,8 @@
 """Compares what mt-generate says of images, and what mt-finetune learns of them, with transformers and torch.
 
 Random LLaVAs of a CLIP and a Llama, of one and a Mistral whose tokens see 700 before them, and of a SigLIP and a Qwen2, with
-images of as many tokens as LLaVA-1.5's (576) or SigLIP's (729), answer texts with none to three images that are drawn in
+images of as many tokens as LLaVA-1.5's (576) or SigLIP's (729), and InternVLs of both kinds of norms, with a Qwen2 and a Qwen3,
+whose images are cut into up to 12 tiles, or 6, answer texts with none to three images that are drawn in
 odd sizes and modes.  Answers are the same tokens, one or several texts at a time, and their log-probabilities lie within 1e-4 in
 fp32; each model comes back from Megatron's format with every tensor as it was.  Images are resized by Pillow.
 
@@ -29,7 +30,7 @@ from safetensors.torch import load_file
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
-from llava_tokens import TEMPLATE, make_tokenizer
+from llava_tokens import TEMPLATE, internvl_processor, make_tokenizer, tiles_tokenizer
 
 warnings.simplefilter("ignore")
 transformers.logging.set_verbosity_error()
@@ -51,16 +52,28 @@ def make(folder, vision, text, processor, strategy, layer):
     config = transformers.LlavaConfig(
         vision_config=vision, text_config=text, image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         vision_feature_select_strategy=strategy, vision_feature_layer=layer, tie_word_embeddings=text.tie_word_embeddings)
-    model = transformers.LlavaForConditionalGeneration(config).eval()
+    joint = transformers.LlavaProcessor(image_processor=processor, tokenizer=tokenizer, patch_size=vision.patch_size,
+                                        vision_feature_select_strategy=strategy, chat_template=TEMPLATE,
+                                        num_additional_image_tokens=1 if vision.model_type.startswith("clip") else 0)
+    return fill(folder, transformers.LlavaForConditionalGeneration(config).eval(), joint)
+
+
+def make_internvl(folder, vision, text, tiles):
+    tokenizer = tiles_tokenizer()
+    config = transformers.InternVLConfig(
+        vision_config=vision, text_config=text, image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        tie_word_embeddings=text.tie_word_embeddings)
+    model = transformers.InternVLForConditionalGeneration(config).eval()
+    return fill(folder, model, internvl_processor(vision, tokenizer, tiles))
+
+
+def fill(folder, model, joint):
     torch.manual_seed(1)
     with torch.no_grad():
         for key, tensor in sorted(model.named_parameters()):
             noise = torch.randn(tensor.shape) * 0.15
             tensor.copy_(1 + noise if "norm" in key and key.endswith("weight") else noise)
-    model.generation_config = transformers.GenerationConfig(eos_token_id=tokenizer.eos_token_id)
-    joint = transformers.LlavaProcessor(image_processor=processor, tokenizer=tokenizer, patch_size=vision.patch_size,
-                                        vision_feature_select_strategy=strategy, chat_template=TEMPLATE,
-                                        num_additional_image_tokens=1 if vision.model_type.startswith("clip") else 0)
+    model.generation_config = transformers.GenerationConfig(eos_token_id=joint.tokenizer.eos_token_id)
     model.save_pretrained(folder)
     joint.save_pretrained(folder)
     return model, joint
@@ -81,8 +94,8 @@ def draw(path, seed):
 def compare(programs, folder, name, model, processor):
     rng, lines, expected = random.Random(7), [], []
     for case in range(CASES):
-        text = TEXTS[case % len(TEXTS)]
-        files = [draw(folder, rng.randint(0, 10**6)) for _ in range(text.count("<image>"))]
+        text = TEXTS[case % len(TEXTS)].replace("<image>", processor.image_token)
+        files = [draw(folder, rng.randint(0, 10**6)) for _ in range(text.count(processor.image_token))]
         pictures = [PIL.Image.open(file).convert("RGB") for file in files]
         batch = processor(text=text, images=pictures or None, return_tensors="pt")
         batch.pop("token_type_ids", None)
@@ -112,7 +125,10 @@ def compare(programs, folder, name, model, processor):
     before, after = (load_file(folder / which / "model.safetensors") for which in (name, "back"))
     if before.keys() != after.keys() or any(not torch.equal(before[key], after[key]) for key in before):
         sys.exit(f"{name}: is another once it is converted back")
-    again = transformers.LlavaForConditionalGeneration.from_pretrained(folder / "back", dtype=torch.float32).eval()
+    again = type(model).from_pretrained(folder / "back", dtype=torch.float32).eval()
+    if type(processor).from_pretrained(folder / "back").image_processor.to_dict().get("max_patches") != \
+            processor.image_processor.to_dict().get("max_patches"):
+        sys.exit(f"{name}: is cut into other tiles once it is converted back")
     with torch.no_grad():
         if not torch.equal(again(**batch).logits, model(**batch).logits):
             sys.exit(f"{name}: transformers makes other logits of what is converted back")
@@ -124,7 +140,7 @@ def learn(programs, folder, name, processor, lines, frozen):
     data = folder / "lines.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     run = subprocess.run([str(c) for c in (
-        programs / "mt-finetune", "sft", "--load", MODELS / name, "--train-data", data, "--valid-split", 0, "--seq-length", 56,
+        programs / "mt-finetune", "sft", "--load", MODELS / name, "--train-data", data, "--valid-split", 0, "--seq-length", 64,
         "--packing", "none", "--no-shuffle", "--micro-batch-size", 2, "--global-batch-size", 2, "--lr", 0.01, "--min-lr", 0.01,
         "--lr-decay-style", "constant", "--lr-warmup-fraction", 0, "--weight-decay", 0, "--clip-grad", 0, "--adam-beta2", 0.999,
         "--adam-eps", 1e-8, "--train-iters", 4, "--dtype", "fp64", "--eval-iters", 0, "--log-interval", 1, "--log-format", "json",
@@ -132,7 +148,7 @@ def learn(programs, folder, name, processor, lines, frozen):
     if run.returncode != 0:
         sys.exit(f"mt-finetune: exit code {run.returncode}: {run.stderr}")
     ours = [json.loads(line) for line in run.stderr.splitlines() if '"event":"step"' in line]
-    model = transformers.LlavaForConditionalGeneration.from_pretrained(MODELS / name, dtype=torch.float32).double()
+    model = transformers.AutoModelForImageTextToText.from_pretrained(MODELS / name, dtype=torch.float32).double()
     for key, tensor in model.named_parameters():
         is_language, is_tower = "language_model" in key or "lm_head" in key, "vision_tower" in key
         tensor.requires_grad = not ("--freeze-LM" in frozen and is_language or "--freeze-ViT" in frozen and is_tower)
@@ -170,13 +186,18 @@ def compare_learning(programs):
              line("Hi", "yes"), line("B<image>", "no", "444.jpg")]
     kinds = {"llava": (CLIPImageProcessorPil(size={"shortest_edge": 15}, crop_size={"height": 12, "width": 12}), 6, "default"),
              "llava-siglip": (SiglipImageProcessorPil(size={"height": 14, "width": 14}), 4, "full")}
-    for name, (images, patch, strategy) in kinds.items():
-        processor = transformers.LlavaProcessor(
-            image_processor=images, tokenizer=transformers.AutoTokenizer.from_pretrained(MODELS / name), patch_size=patch,
-            vision_feature_select_strategy=strategy, num_additional_image_tokens=1 if strategy == "default" else 0)
+    processors = {name: transformers.LlavaProcessor(
+        image_processor=images, tokenizer=transformers.AutoTokenizer.from_pretrained(MODELS / name), patch_size=patch,
+        vision_feature_select_strategy=strategy, num_additional_image_tokens=1 if strategy == "default" else 0)
+                  for name, (images, patch, strategy) in kinds.items()}
+    for name, tiles in (("internvl", 4), ("internvl-rms", 1)):
+        config = transformers.AutoConfig.from_pretrained(MODELS / name)
+        processors[name] = internvl_processor(config.vision_config, transformers.AutoTokenizer.from_pretrained(MODELS / name), tiles)
+    for name, processor in processors.items():
+        of_model = json.loads(json.dumps(lines).replace("<image>", processor.image_token))
         for frozen in ([], ["--freeze-LM"], ["--freeze-ViT"], ["--freeze-LM", "--freeze-ViT"]):
             with tempfile.TemporaryDirectory() as scratch:
-                worst = learn(programs, pathlib.Path(scratch), name, processor, lines, frozen)
+                worst = learn(programs, pathlib.Path(scratch), name, processor, of_model, frozen)
             print(f"{name}: sft {' '.join(frozen)}: losses and norms of gradients within {worst:.1e}")
 
 
@@ -195,10 +216,19 @@ def main():
                          "full", 3),
         "siglip-qwen2": (siglip, transformers.Qwen2Config(num_key_value_heads=4, tie_word_embeddings=True, **words),
                          SiglipImageProcessorPil(size={"height": 384, "width": 384}), "full", -1)}
-    for name, parts in models.items():
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = pathlib.Path(scratch)
-            compare(programs, folder, name, *make(folder / name, *parts))
+    vision = {"image_size": [112, 112], "patch_size": [14, 14], **tower}
+    words["vocab_size"] = 263
+    tiled = {
+        "internvit-qwen2": (transformers.InternVLVisionConfig(attention_bias=True, **vision),
+                            transformers.Qwen2Config(num_key_value_heads=2, **words), 12),
+        "internvit-rms-qwen3": (
+            transformers.InternVLVisionConfig(norm_type="rms_norm", use_qk_norm=True, **vision),
+            transformers.Qwen3Config(num_key_value_heads=2, head_dim=16, tie_word_embeddings=True, **words), 6)}
+    for maker, kinds in ((make, models), (make_internvl, tiled)):
+        for name, parts in kinds.items():
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = pathlib.Path(scratch)
+                compare(programs, folder, name, *maker(folder / name, *parts))
 
 
 main()

@@ -17,6 +17,11 @@
 
 namespace mt {
 
+struct ImageSize {
+  std::int64_t width = 0, height = 0;
+  friend bool operator==(const ImageSize&, const ImageSize&) = default;
+};
+
 struct Image {
   std::int64_t width = 0, height = 0;
   std::vector<std::uint8_t> pixels;  // [height, width, 3]
@@ -45,6 +50,9 @@ struct ImageLimits {
 // moves it is the image that programs show which know of no such files.  Thread-safe;
 // std::bad_alloc where memory ends.
 Image decode_image(Bytes file, const std::string& where, const ImageLimits& limits = {});
+// What the file's header says of it: the picture of decode_image(), which may be damaged further
+// on.
+ImageSize size_of_image(Bytes file, const std::string& where, const ImageLimits& limits = {});
 // Decodes the image in a file, of which at most a GiB is read.
 Image read_image(const std::string& path, const ImageLimits& limits = {});
 

@@ -112,7 +112,7 @@ struct Decoder {
 
 }  // namespace
 
-Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limits) {
+Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limits, Reading what) {
   Decoder decoder;
   const auto check = [&](bool ok) {
     if (!ok && decoder.failure.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
@@ -123,7 +123,9 @@ Image decode_jpeg(Bytes file, const std::string& where, const ImageLimits& limit
   if (components != 1 && components != 3 && components != 4)
     fail(Exit::bad_data, where, ": a JPEG file of ", components,
          " colours, expected 1, 3 or 4 of them");
-  decoder.image = make_image(decoder.info.image_width, decoder.info.image_height, where, limits);
+  decoder.image =
+      make_image(decoder.info.image_width, decoder.info.image_height, where, limits, what);
+  if (what == Reading::header) return std::move(decoder.image);
   decoder.row.resize(static_cast<std::size_t>(decoder.image.width * components));
   check(decoder.read_pixels());
   return std::move(decoder.image);

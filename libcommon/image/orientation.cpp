@@ -351,4 +351,11 @@ Image read_upright(const FilePart& part, const ImageLimits& limits) {
   return decode_upright(image_in(file, part), part.called(), limits);
 }
 
+ImageSize upright_size(const FilePart& part, const ImageLimits& limits) {
+  const MappedFile file(part.path);
+  const Bytes bytes = image_in(file, part);
+  const ImageSize size = size_of_image(bytes, part.called(), limits);
+  return orientation_of(bytes) >= 5 ? ImageSize{size.height, size.width} : size;
+}
+
 }  // namespace mt

@@ -22,5 +22,7 @@ Image upright(Image image, int orientation);
 // does.
 Image decode_upright(Bytes file, const std::string& where, const ImageLimits& limits = {});
 Image read_upright(const FilePart& part, const ImageLimits& limits = {});
+// The size of what read_upright() makes, by the file's header.
+ImageSize upright_size(const FilePart& part, const ImageLimits& limits = {});
 
 }  // namespace mt

@@ -106,7 +106,7 @@ bool Decoder::read_pixels() {
 
 }  // namespace
 
-Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits) {
+Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits, Reading what) {
   Decoder decoder;
   decoder.file = file;
   decoder.ends = &limits.ends;
@@ -117,7 +117,8 @@ Image decode_png(Bytes file, const std::string& where, const ImageLimits& limits
   check(decoder.read_header(limits));
   const bool deep = decoder.is_deep_grey();
   Image image = make_image(png_get_image_width(decoder.png, decoder.info),
-                           png_get_image_height(decoder.png, decoder.info), where, limits);
+                           png_get_image_height(decoder.png, decoder.info), where, limits, what);
+  if (what == Reading::header) return image;
   check(decoder.start());
   const std::size_t width = static_cast<std::size_t>(image.width), each = decoder.row / width;
   const bool in_place = each == 3;

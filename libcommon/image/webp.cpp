@@ -8,7 +8,7 @@
 
 namespace mt {
 
-Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limits) {
+Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limits, Reading what) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(file.data());
   WebPDecoderConfig config;
   const WebPBitstreamFeatures& features = config.input;
@@ -18,7 +18,8 @@ Image decode_webp(Bytes file, const std::string& where, const ImageLimits& limit
   if (features.has_animation != 0)
     fail(Exit::bad_data, where, ": a WebP file that moves, expected a single image");
   Image image = make_image(static_cast<std::uint64_t>(features.width),
-                           static_cast<std::uint64_t>(features.height), where, limits);
+                           static_cast<std::uint64_t>(features.height), where, limits, what);
+  if (what == Reading::header) return image;
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {.rgba = image.pixels.data(),

@@ -7,7 +7,7 @@
 
 #include "infer/image_pass.h"
 #include "model/config/model_config.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 #include "text/put_in_front.h"
 
 namespace mt {
@@ -64,19 +64,25 @@ Completion::Completion(const CompletionModel& model, std::vector<std::int32_t> p
 
 void Completion::place_images() {
   const ModelConfig& c = *model_.llava;
+  const std::vector<std::int64_t> none, &tiles = options_.images ? options_.images->tiles : none;
   const auto token = static_cast<std::int32_t>(c.image_token_index);
-  const std::int64_t images = options_.images ? options_.images->images : 0,
-                     each = tokens_of_image(c), places = std::ranges::count(ids_, token);
-  if (places == images) {
-    std::vector<std::int32_t> all;
-    for (const std::int32_t id : ids_)
-      all.insert(all.end(), static_cast<std::size_t>(id == token ? each : 1), id);
-    ids_ = std::move(all);
-  } else if (places != images * each) {
+  const std::int64_t places = std::ranges::count(ids_, token);
+  std::int64_t all_places = 0;
+  for (const std::int64_t of_image : tiles) all_places += of_image * tokens_of_tile(c);
+  if (places != std::ssize(tiles) && places != all_places)
     fail(Exit::bad_data, "the prompt has ", places, " places for images (token ", token,
-         "), and there are ", images, " images");
+         "), and there are ", tiles.size(), " images");
+  if (tiles.empty()) return;
+  if (places == std::ssize(tiles)) {
+    const ImageWords words(c, model_.tokenizer);
+    auto of_image = tiles.begin();
+    for (const std::int32_t id : std::exchange(ids_, {}))
+      if (id == token)
+        words.add(ids_, *of_image++);
+      else
+        ids_.push_back(id);
   }
-  if (images > 0) image_rows_ = mt::image_rows(c, ids_);
+  image_rows_ = mt::image_rows(c, ids_);
 }
 
 void Completion::begin() {

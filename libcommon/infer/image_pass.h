@@ -1,10 +1,11 @@
 // ImagePass: passes in which a LLaVA's tower and projector make rows of hidden states of images,
-// one image at a time, so that what is made of one depends on no other.  Not thread-safe.
+// one tile at a time, so that what is made of one depends on no other.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "model/pass.h"
 #include "tensor/buffer.h"
@@ -15,9 +16,9 @@ struct Image;
 
 // ImageStates: what was made of some images, or is being made of them.
 struct ImageStates {
-  std::int64_t images = 0;
+  std::vector<std::int64_t> tiles;  // of each image (model/image_tiles.h)
   Buffer storage;
-  Tensor hidden;  // [images image_tokens(), hidden_size] of the sum_dtype, in host memory
+  Tensor hidden;  // [tiles rows_of_tile(), hidden_size] of the sum_dtype, in host memory
 };
 
 class ImagePass {
@@ -25,11 +26,10 @@ class ImagePass {
   ImagePass(const Model& model, int threads);  // of the CPU; 0: one a core
 
   std::shared_ptr<const ImageStates> run(std::span<const Image> images);
-  // Does what run() does, one image after another: begin() makes room for so many, and add() fills
-  // the place of one from its input (model/image_input.h), of input_size() numbers.
-  std::shared_ptr<ImageStates> begin(std::int64_t images) const;
+  // Does what run() does, one tile after another: begin() makes room for images of so many each,
+  // and add() fills the place of one of all these from its input, of tile_input_size() numbers.
+  std::shared_ptr<ImageStates> begin(std::vector<std::int64_t> tiles) const;
   void add(ImageStates& states, std::int64_t number, std::span<const float> input);
-  std::size_t input_size() const;
 
  private:
   PassSize size() const;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "image/resize.h"
-#include "model/config/model_config.h"
+#include "model/config/vision_config.h"
 
 namespace mt {
 
@@ -18,8 +17,12 @@ Normalization normalization_of(const VisionConfig& c) {
           .std = floats(color_numbers("--pixel-std", c.pixel_std))};
 }
 
+Filter filter_of(const VisionConfig& c) {
+  return c.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear;
+}
+
 void make_image_input(const VisionConfig& c, const Image& image, std::span<float> to) {
-  const Filter filter = c.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear;
+  const Filter filter = filter_of(c);
   const Image made =
       c.image_short_side == 0
           ? resize(image, c.img_w, c.img_h, filter)
@@ -29,22 +32,6 @@ void make_image_input(const VisionConfig& c, const Image& image, std::span<float
   const std::int64_t p = c.patch_dim;
   const Box whole{.width = c.img_w / p * p, .height = c.img_h / p * p};
   make_patches(crop(made, whole), p, normalization_of(c), to.subspan(of_classes));
-}
-
-std::int64_t tokens_of_image(const ModelConfig& c) { return c.image_tokens() - c.first_feature(); }
-
-std::vector<std::int32_t> image_rows(const ModelConfig& c, std::span<const std::int32_t> ids) {
-  std::vector<std::int32_t> rows;
-  std::int64_t seen = 0;
-  const std::int64_t each = tokens_of_image(c);
-  for (const std::int32_t id : ids) {
-    const bool is_image = id == c.image_token_index;
-    rows.push_back(is_image ? static_cast<std::int32_t>(seen / each * c.image_tokens() +
-                                                        c.first_feature() + seen % each)
-                            : -1);
-    seen += is_image;
-  }
-  return rows;
 }
 
 }  // namespace mt

@@ -14,6 +14,7 @@
 #include "model/families/retro.h"
 #include "model/families/t5.h"
 #include "model/families/vit.h"
+#include "model/image_tiles.h"
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
@@ -154,13 +155,16 @@ class StepFlops {
   // The layers of a LLaVA's tower that run, for a token of an image, and the projector.
   double of_image() const {
     const ModelConfig tower = tower_config(config_);
+    const double projected =
+        static_cast<double>(rows_of_tile(config_)) / static_cast<double>(config_.image_tokens());
     double flops = 0;
     for (const Param& row : table_.rows()) {
       const LlavaPart part = llava_part(row.place);
       const bool is_layer =
           part == LlavaPart::tower && row.place.layer && !is_idle(config_, row.place);
-      if (row.shape.rank() == 2 && (is_layer || part == LlavaPart::projector))
-        flops += of_matrix(row);
+      if (row.shape.rank() != 2) continue;
+      if (is_layer) flops += of_matrix(row);
+      if (part == LlavaPart::projector) flops += of_matrix(row) * projected;
     }
     for (const LayerPlan& layer : layers_of(tower))
       if (layer.number < config_.tower_layers())

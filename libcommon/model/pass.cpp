@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/config/model_config.h"
+#include "model/image_tiles.h"
 #include "model/model_table.h"
 #include "nn/cached_past.h"
 #include "nn/inference.h"
@@ -157,7 +158,8 @@ Tensor Pass::vectors(bool of_contexts) { return of_rows(&Ends::pooled, {}, of_co
 Tensor Pass::image_rows() {
   const PassInput& in = send();
   const DType dtype = model_.table().dtype();
-  const Shape shape{in.size.tokens(), model_.config().hidden_size};
+  const ModelConfig& c = model_.config();
+  const Shape shape{in.size.tokens() / c.image_tokens() * rows_of_tile(c), c.hidden_size};
   const Tensor sums = layer_.alloc(sum_dtype(dtype), shape);
   const Tensor said = dtype == sums.dtype() ? sums : layer_.alloc(dtype, shape);
   Ends ends;

@@ -101,7 +101,7 @@ class Pass {
   Tensor pooled();
   // Queues the pass: the vectors that a tower of a model of two makes, [rows, embedding_width].
   Tensor vectors(bool of_contexts);
-  // Queues the pass: the rows that a LLaVA makes of images' tokens, [tokens, hidden_size] of the
+  // Queues the pass: the rows that a LLaVA makes of tiles' tokens, [rows, hidden_size] of the
   // sum_dtype.
   Tensor image_rows();
   // Queues the pass, of which nothing is asked but what it leaves in the cache.

@@ -1,5 +1,7 @@
 #include "nn/embedding.h"
 
+#include <algorithm>
+
 #include "base/half.h"
 #include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
@@ -40,16 +42,17 @@ static void add_noise(Step& s, Tensor y, TextNoise noise) {
   }
 }
 
-// Calls body(tokens, rows) for each sequence, of whose inserted rows there are so many in all.
-template <class Body>
-static void for_sequences(const Step& s, std::int64_t all_rows, const Body& body) {
-  const auto length = static_cast<std::size_t>(s.tokens.length),
-             rows = static_cast<std::size_t>(all_rows / s.tokens.sequences);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(s.tokens.sequences); ++i)
-    body(RowRange{i * length, (i + 1) * length}, RowRange{i * rows, (i + 1) * rows});
-}
-static auto part(const auto& tensor, RowRange range) {
-  return tensor.rows(static_cast<std::int64_t>(range.begin), static_cast<std::int64_t>(range.end));
+// Calls body(hidden states, their tokens' row_of, inserted rows) for each sequence that has some of
+// this rank's rows, `own`; `inserted`: those of all sequences.
+static void for_sequences(const Step& s, Tensor own, const auto& inserted, const auto& body) {
+  const std::int64_t length = s.tokens.length, rows = inserted.shape()[0] / s.tokens.sequences,
+                     first = s.first_row(), last = first + s.rows();
+  for (std::int64_t i = 0; i < s.tokens.sequences; ++i) {
+    const std::int64_t begin = std::max(first, i * length), end = std::min(last, (i + 1) * length);
+    if (begin < end)
+      body(own.rows(begin - first, end - first), s.inserted.row_of.rows(begin, end),
+           inserted.rows(i * rows, (i + 1) * rows));
+  }
 }
 
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
@@ -74,9 +77,8 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
                .record = s.record});
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   if (s.inserted.row_of)
-    for_sequences(s, s.inserted.hidden.shape()[0], [&](RowRange tokens, RowRange rows) {
-      embedding_forward(part(y, tokens), part(s.inserted.row_of, tokens),
-                        part(s.inserted.hidden, rows), 0, true, s.stream);
+    for_sequences(s, y, s.inserted.hidden, [&](auto own, auto row_of, auto rows) {
+      embedding_forward(own, row_of, rows, 0, true, s.stream);
     });
   s.show(*tables_.words, "output", y);
   if (saved) *saved = read;
@@ -86,9 +88,8 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   const Param& words = *tables_.words;
   const ArenaScope scope(s.layer);
   if (s.inserted.gradient)
-    for_sequences(s, s.inserted.gradient.shape()[0], [&](RowRange tokens, RowRange rows) {
-      embedding_backward(part(s.inserted.gradient, rows), part(s.inserted.row_of, tokens),
-                         part(dy, tokens), 0, s.stream);
+    for_sequences(s, dy, s.inserted.gradient, [&](auto own, auto row_of, auto rows) {
+      embedding_backward(rows, row_of, own, 0, s.stream);
     });
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "image/orientation.h"
 #include "model/config/model_config.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 #include "serve/request_fields.h"
 #include "serve/serving.h"
 #include "text/bpe/base64.h"
@@ -45,6 +45,14 @@ std::string file_of(const ChatValue& part, std::size_t number) {
   return *std::move(bytes);
 }
 
+void check_tokens(const Serving& serving, std::int64_t of_images) {
+  if (of_images > serving.loop.max_tokens())
+    throw ApiError{.message = concat("the images have ", of_images, " tokens, and the model takes ",
+                                     serving.loop.max_tokens()),
+                   .param = "messages",
+                   .code = "context_length_exceeded"};
+}
+
 }  // namespace
 
 std::vector<std::string> chat_images(const Serving& serving, const ChatValue& request) {
@@ -54,36 +62,38 @@ std::vector<std::string> chat_images(const Serving& serving, const ChatValue& re
     if (const ChatValue* const content = message.find("content"); content && content->is_list())
       for (const ChatValue& part : *content->items())
         if (is_image_part(part)) parts.push_back(part);
-  const std::int64_t tokens = std::ssize(parts) * tokens_of_image(*serving.model.llava);
-  if (tokens > serving.loop.max_tokens())
-    throw ApiError{.message = concat("the images have ", tokens, " tokens, and the model takes ",
-                                     serving.loop.max_tokens()),
-                   .param = "messages",
-                   .code = "context_length_exceeded"};
+  if (parts.empty()) return {};
+  const ImageWords words(*serving.model.llava, serving.model.tokenizer);
+  check_tokens(serving, std::ssize(parts) * words.count(1));  // or more
   std::vector<std::string> files;
   for (const ChatValue& part : parts) files.push_back(file_of(part, files.size() + 1));
   return files;
 }
 
-std::vector<std::vector<float>> image_inputs(const Serving& serving,
-                                             const std::vector<std::string>& files,
-                                             const std::function<bool()>& ends) {
+ImageInputs image_inputs(const Serving& serving, const std::vector<std::string>& files,
+                         const std::function<bool()>& ends) {
   constexpr std::int64_t kMostPixels = 1 << 25;
   const ModelConfig& c = *serving.model.llava;
-  std::int64_t left = kMostPixels;
-  std::vector<std::vector<float>> inputs;
+  const ImageWords words(c, serving.model.tokenizer);
+  const auto each = static_cast<std::size_t>(tile_input_size(c));
+  std::int64_t left = kMostPixels, tokens = 0;
+  ImageInputs made;
   for (const std::string& file : files) try {
-      const std::string where = concat("image ", inputs.size() + 1);
+      const std::string where = concat("image ", made.tiles.size() + 1);
       const Image image = decode_upright(as_bytes(file), where,
                                          {.pixels = left, .aspect = kMostAspect, .ends = ends});
       left -= image.width * image.height;
-      auto& input =
-          inputs.emplace_back(static_cast<std::size_t>(c.image_tokens() * c.patch_width()));
-      make_image_input(c, image, input);
+      const std::int64_t tiles = grid_of(c, {image.width, image.height}).tiles();
+      check_tokens(serving, tokens += words.count(tiles));
+      std::vector<float> inputs(static_cast<std::size_t>(tiles) * each);
+      make_tile_inputs(c, image, inputs);
+      for (auto at = inputs.begin(); at != inputs.end(); at += static_cast<std::ptrdiff_t>(each))
+        made.inputs.emplace_back(at, at + static_cast<std::ptrdiff_t>(each));
+      made.tiles.push_back(tiles);
     } catch (const Error& error) {
       wrong(error.what());
     }
-  return inputs;
+  return made;
 }
 
 }  // namespace mt

@@ -65,9 +65,9 @@ struct ChatWithImages {
   CompletionRequest request;
   std::vector<std::string> files;
   EngineLoop::Ticket ticket = 0;
-  std::vector<std::vector<float>> inputs = {};
+  ImageInputs images = {};
   std::shared_ptr<ImageStates> states = {};
-  std::int64_t read = 0;  // of the images
+  std::int64_t read = 0;  // of the tiles
   // Of each input, until the tower has read it.
   std::vector<WorkQueue::Held> held = {};
 
@@ -76,9 +76,9 @@ struct ChatWithImages {
     if (ends()) return;
     ApiError why{.status = 500, .message = {}};
     try {
-      inputs = image_inputs(serving, files, ends);
+      images = image_inputs(serving, files, ends);
       files.clear();
-      for (const std::vector<float>& input : inputs)
+      for (const std::vector<float>& input : images.inputs)
         held.push_back(serving.decoding.hold(input.size() * sizeof(float)));
       return serving.loop.ready(ticket);
     } catch (const ApiError& error) {
@@ -93,12 +93,12 @@ struct ChatWithImages {
   bool turn(EngineLoop& loop) {
     try {
       ImagePass& tower = loop.images();
-      if (!states) states = tower.begin(std::ssize(inputs));
+      if (!states) states = tower.begin(images.tiles);
       const auto number = static_cast<std::size_t>(read);
-      tower.add(*states, read, inputs[number]);
-      inputs[number] = {};
+      tower.add(*states, read, images.inputs[number]);
+      images.inputs[number] = {};
       held[number].reset();
-      if (++read < states->images) return true;
+      if (++read < std::ssize(images.inputs)) return true;
       request.options.images = std::move(states);
       request.of_task = true;
       answer_completions(serving, exchange, std::move(request), true);

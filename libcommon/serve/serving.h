@@ -75,12 +75,17 @@ std::string chat_text(const Serving& serving, const ChatValue& request, RequestF
 // the model reads none.
 std::vector<std::string> chat_images(const Serving& serving, const ChatValue& request);
 
-// The inputs of the model (model/image_input.h) that the images of one request are.  ApiError for
-// what is no image, for more pixels than a request may have, for one that is too long for its
-// width, and once ends() says that nobody waits for them.
-std::vector<std::vector<float>> image_inputs(const Serving& serving,
-                                             const std::vector<std::string>& files,
-                                             const std::function<bool()>& ends);
+// ImageInputs: what the images of one request are to the model: tiles (model/image_tiles.h), and of
+// how many each image is.
+struct ImageInputs {
+  std::vector<std::vector<float>> inputs;
+  std::vector<std::int64_t> tiles;
+};
+// ApiError for what is no image, for more pixels than a request may have, for one that is too long
+// for its width, for more tokens than the model takes, and once ends() says that nobody waits for
+// them.
+ImageInputs image_inputs(const Serving& serving, const std::vector<std::string>& files,
+                         const std::function<bool()>& ends);
 
 // What becomes of fields that no route knows: they are named in the log, or refused.
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);

@@ -512,10 +512,10 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
        "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
-       "siglip_vision_model, internvl_vision or llava"},
-      {R"({"model_type":"internvl"})",
-       "model_type \"internvl\" reads texts, too: of its parts the tower of images is read, "
-       "internvl_vision"},
+       "siglip_vision_model, internvl_vision, llava or internvl"},
+      {R"({"model_type":"internvl_chat"})",
+       "model_type \"internvl_chat\" is InternVL in the form of its makers; transformers' own is "
+       "read, internvl"},
       {R"({"model_type":"intern_vit_6b"})",
        "model_type \"intern_vit_6b\" is InternViT in the form of its makers; transformers' own is "
        "read, internvl_vision"},

@@ -8,7 +8,7 @@
 
 #include "base/json_object.h"
 #include "base/sha256.h"
-#include "formats/hugging_face/vision_families.h"
+#include "formats/hugging_face/image_processor.h"
 #include "image/image.h"
 #include "model/families/vit.h"
 #include "model/image_input.h"

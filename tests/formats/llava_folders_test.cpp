@@ -1,5 +1,5 @@
-// LLaVAs as transformers saved them (scripts/make-llava-goldens.py): what they make of texts with
-// images, their gradients, and the folder that is written of them.
+// LLaVAs and InternVLs as transformers saved them (scripts/make-llava-goldens.py): what they make
+// of texts with images, their gradients, and the folder that is written of them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "formats/names/hugging_face.h"
 #include "image/image.h"
 #include "model/families/llava.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 #include "model/model.h"
 #include "model/model_table.h"
 #include "tests/formats/convert_support.h"
@@ -46,13 +46,16 @@ struct Case {
         rows(list<std::int32_t>(line, "rows")),
         image_rows(mt::image_rows(source->config(), ids)) {
     const ModelConfig& c = source->config();
-    const auto each = static_cast<std::size_t>(c.image_tokens() * c.patch_width());
     for (const simdjson::dom::element image : line.member("images").get_array()) {
       const std::string path = concat(MT_TESTDATA, "/images/", image.get_string().value());
-      pixels.resize(pixels.size() + each);
-      make_image_input(c, read_image(path), std::span(pixels).last(each));
-      for (std::int32_t i = 0; i < c.image_tokens(); ++i) places.push_back(i);
+      const Image read = read_image(path);
+      const std::int64_t tiles = grid_of(c, {read.width, read.height}).tiles();
+      const auto numbers = static_cast<std::size_t>(tiles * tile_input_size(c));
+      pixels.resize(pixels.size() + numbers);
+      make_tile_inputs(c, read, std::span(pixels).last(numbers));
+      places.resize(places.size() + static_cast<std::size_t>(tiles * c.image_tokens()));
     }
+    fill_places(c, places);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const bool last = i + 1 == ids.size(), learnt = !last && image_rows[i + 1] < 0;
       labels.push_back(last ? 0 : ids[i + 1]);
@@ -99,7 +102,7 @@ void for_each_case(const std::function<void(const JsonObject&, Case&)>& body) {
     body(line, one);
     ++cases;
   }
-  EXPECT_EQ(cases, 6);
+  EXPECT_EQ(cases, 12);
 }
 
 TEST(LlavaFolders, SayWhatTransformersDoes) {
@@ -197,10 +200,12 @@ TEST(LlavaFolders, HaveTheGradientsOfTransformers) {
 // --- Conversion ---------------------------------------------------------------------------------
 
 class LlavaFolder : public Convert, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, LlavaFolder, testing::Values("llava", "llava-siglip"),
+INSTANTIATE_TEST_SUITE_P(Of, LlavaFolder,
+                         testing::Values("llava", "llava-siglip", "internvl", "internvl-rms"),
                          [](const auto& param) {
-                           return std::string(param.param == std::string_view("llava") ? "Clip"
-                                                                                       : "Siglip");
+                           std::string name = param.param;
+                           std::erase(name, '-');
+                           return name;
                          });
 
 // All tensors with their types, under the names of transformers 5, and all settings.
@@ -262,10 +267,10 @@ TEST_F(Convert, ALlavaIsReadUnderOtherNames) {
     EXPECT_EQ(content(concat(same, "/model.safetensors")), content("of_hf/model.safetensors"));
 }
 
-TEST_F(Convert, WhatALlavaHasNotIsRefusedByName) {
-  fs::copy(kModels + "llava", scratch_.path("hf"));
-  const auto changed = [&](const std::string& file, const std::string& from,
-                           const std::string& to) {
+class ChangedFolder : public Convert {
+ protected:
+  // What is said of the folder "hf" with other text in one of its files.
+  std::string changed(const std::string& file, const std::string& from, const std::string& to) {
     const std::string path = scratch_.path("hf/" + file), before = read_file(path);
     std::string text = before;
     const std::size_t at = text.find(from);
@@ -278,7 +283,11 @@ TEST_F(Convert, WhatALlavaHasNotIsRefusedByName) {
     if (const std::size_t start = line.find(place); start != line.npos)
       line.erase(start, place.size());
     return line;
-  };
+  }
+};
+
+TEST_F(ChangedFolder, OfALlavaRefusesByNameWhatItHasNot) {
+  fs::copy(kModels + "llava", scratch_.path("hf"));
   const std::string settings = "config.json", images = "processor_config.json";
   EXPECT_EQ(changed(settings, "clip_vision_model", "pixtral"),
             "65 config.json: vision_config: model_type \"pixtral\" is not supported in a llava; "
@@ -310,6 +319,34 @@ TEST_F(Convert, WhatALlavaHasNotIsRefusedByName) {
             "\"PixtralImageProcessor\", expected \"CLIPImageProcessor\"");
   fs::remove(scratch_.path("hf/" + images));
   EXPECT_EQ(error("hf", "out", "core").substr(0, 2), "66");
+}
+
+TEST_F(ChangedFolder, OfAnInternVlRefusesByNameWhatItHasNot) {
+  fs::copy(kModels + "internvl", scratch_.path("hf"));
+  const std::string settings = "config.json", images = "processor_config.json";
+  EXPECT_EQ(changed(settings, "\"downsample_ratio\": 0.5", "\"downsample_ratio\": 0.25"),
+            "65 config.json: \"downsample_ratio\" is not 0.5, which is not supported");
+  EXPECT_EQ(changed(settings, "internvl_vision", "clip_vision_model"),
+            "65 config.json: vision_config: model_type \"clip_vision_model\" is not supported in a "
+            "internvl; expected internvl_vision");
+  EXPECT_EQ(changed(images, "\"min_patches\": 1", "\"min_patches\": 2"),
+            "65 processor_config.json: image_processor: \"min_patches\" is not 1, which is not "
+            "supported");
+  EXPECT_EQ(changed(images, "\"image_seq_length\": 4", "\"image_seq_length\": 256"),
+            "65 processor_config.json: \"image_seq_length\" is 256, expected the 4 tokens of a "
+            "tile");
+  EXPECT_EQ(changed("tokenizer_config.json", "\"start_image_token\": \"<img>\"",
+                    "\"start_image_token\": \"<s>\""),
+            "65 tokenizer_config.json: \"start_image_token\" is \"<s>\", expected <img>");
+}
+
+// Four of a tile's seventeen tokens become rows.
+TEST(LlavaFolders, FlopsCountTheRowsThatAreProjected) {
+  const auto source = open_model(kModels + "internvl");
+  const ModelConfig& c = source->config();
+  const double layers = 6 * 1792 + 6 * 17 * 16, of_row = 6 * (16 * 64 + 16 * 16);
+  EXPECT_DOUBLE_EQ(model_flops(c, 1, {.tokens = 0, .encoder = 34}),
+                   34 * (3 * layers) + 2 * 4 * of_row);
 }
 
 // Two layers of 1920 weights over seven tokens, and a head; over two images of five tokens two of

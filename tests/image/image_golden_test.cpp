@@ -10,6 +10,7 @@
 #include "image/blur.h"
 #include "image/color.h"
 #include "image/orientation.h"
+#include "tests/base/scratch.h"
 #include "tests/data/fnv.h"
 
 namespace mt {
@@ -89,6 +90,7 @@ TEST(ImageGolden, PicturesAreUprightAsByPillow) {
   const char* const other = std::getenv("MT_TURNED_GOLDEN");
   std::istringstream lines(
       read_file(other != nullptr ? other : std::string(MT_TESTDATA) + "/images/turned.golden"));
+  const Scratch scratch;
   std::int64_t turned = 0, compared = 0;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with('#')) continue;
@@ -96,7 +98,12 @@ TEST(ImageGolden, PicturesAreUprightAsByPillow) {
     std::string name, hex, expected;
     words >> name >> hex >> expected;
     const std::string file = bytes_of_hex(hex);
-    EXPECT_EQ(hash(decode_upright(as_bytes(file), name)), expected) << name;
+    const Image picture = decode_upright(as_bytes(file), name);
+    EXPECT_EQ(hash(picture), expected) << name;
+    write_file_atomically(scratch.path("turned"), file, false);
+    EXPECT_EQ(upright_size({.path = scratch.path("turned")}),
+              (ImageSize{picture.width, picture.height}))
+        << name;
     turned += hash(decode_image(as_bytes(file), name)) != expected;
     ++compared;
   }

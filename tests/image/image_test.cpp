@@ -36,6 +36,15 @@ std::string error_of(std::string_view file, const ImageLimits& limits = {.pixels
   return "";
 }
 
+TEST(Image, AHeaderSaysTheSizeOfThePicture) {
+  for (const std::string& path : files_of_every_kind()) {
+    const Image whole = read_image(path);
+    const std::string file = read_file(path);
+    EXPECT_EQ(size_of_image(as_bytes(file), path), (ImageSize{whole.width, whole.height})) << path;
+    EXPECT_THROW(size_of_image(as_bytes(file), path, {.pixels = 20}), Error) << path;
+  }
+}
+
 TEST(Image, AFileThatIsCutOffIsAnError) {
   for (const std::string& path : files_of_every_kind()) {
     const std::string file = read_file(path);

@@ -11,7 +11,7 @@
 #include "infer/image_pass.h"
 #include "infer/score_pass.h"
 #include "model/config/model_config.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 
 namespace mt {
 namespace {
@@ -55,17 +55,16 @@ class TaskModel {
   TaskModel(const TaskModel&) = delete;
 
   EvalModel functions() {
-    return {.tokenizer = *loaded_.tokenizer,
-            .vocab_size = loaded_.vocab_size(),
-            .max_length = length_of(options_, loaded_),
-            .image_tokens = about_.llava == nullptr ? 0 : tokens_of_image(*about_.llava),
-            .image_token = about_.llava == nullptr ? -1 : about_.llava->image_token_index,
-            .score = [this](auto ids, auto nll, auto likeliest) { score(ids, nll, likeliest); },
-            .generate =
-                [this](auto prompts, auto images, const EvalGeneration& generation,
-                       std::int64_t repeats) {
-                  return generate(prompts, images, generation, repeats);
-                }};
+    return {
+        .tokenizer = *loaded_.tokenizer,
+        .vocab_size = loaded_.vocab_size(),
+        .max_length = length_of(options_, loaded_),
+        .image_token = about_.llava == nullptr ? -1 : about_.llava->image_token_index,
+        .score = [this](auto ids, auto nll, auto likeliest) { score(ids, nll, likeliest); },
+        .generate =
+            [this](auto prompts, auto images, const EvalGeneration& generation,
+                   std::int64_t repeats) { return generate(prompts, images, generation, repeats); },
+        .tokens_of_image = [this](const std::string& file) { return tokens_of_image(file); }};
   }
 
  private:
@@ -101,6 +100,11 @@ class TaskModel {
     if (about_.llava != nullptr)
       for (const std::vector<std::string>& files : images) made.push_back(states_of(files));
     return continue_texts(*engine_, about_, prompts, asked, repeats, first, made);
+  }
+
+  std::int64_t tokens_of_image(const std::string& file) const {
+    const ModelConfig& c = *about_.llava;
+    return ImageWords(c, about_.tokenizer).count(tiles_in(c, {.path = file}));
   }
 
   // What the tower makes of images; null of none.

@@ -47,11 +47,10 @@ class Group {
     EvalAnswer answer{.item = std::move(item)};
     if (task_.is_about_texts()) {
       images_.push_back(files_of(answer.item, place, folder));
-      prompts_.push_back(
-          prompt_of(answer.item.requests.front().context, images_.back().size(), place));
+      prompts_.push_back(prompt_of(answer.item.requests.front().context, images_.back(), place));
       check(prompts_.back(), place);
       if (const auto places = std::ranges::count(prompts_.back(), model_.image_token);
-          model_.image_tokens > 0 && places != std::ssize(images_.back()))
+          model_.reads_images() && places != std::ssize(images_.back()))
         fail(Exit::bad_data, place, ": the text has ", places, " places for images, and there are ",
              images_.back().size());
     } else {
@@ -102,7 +101,7 @@ class Group {
   // The files, which are named as they are found from the documents.
   std::vector<std::string> files_of(const EvalItem& item, const std::string& place,
                                     const std::string& folder) const {
-    if (!item.images.empty() && model_.image_tokens == 0)
+    if (!item.images.empty() && !model_.reads_images())
       fail(Exit::bad_config, place, ": has images, and the model reads none");
     std::vector<std::string> files;
     for (const std::string& image : item.images) {
@@ -114,14 +113,15 @@ class Group {
 
   // Each image is one token of it, and takes the room of many.  A text that is too long loses its
   // beginning, unless there are images, whose places might be in it.
-  std::vector<std::int32_t> prompt_of(const std::string& context, std::size_t images,
+  std::vector<std::int32_t> prompt_of(const std::string& context,
+                                      const std::vector<std::string>& images,
                                       const std::string& place) const {
     std::vector<std::int32_t> ids = encoded(model_.tokenizer, context);
     if (ids.empty()) ids.push_back(first_token(model_.tokenizer));
-    const std::int64_t of_images =
-        static_cast<std::int64_t>(images) * std::max<std::int64_t>(0, model_.image_tokens - 1);
+    std::int64_t of_images = 0;
+    for (const std::string& image : images) of_images += model_.tokens_of_image(image) - 1;
     const std::int64_t most = model_.max_length - task_.generation.max_gen_toks;
-    if (images > 0 && std::ssize(ids) + of_images > most)
+    if (!images.empty() && std::ssize(ids) + of_images > most)
       fail(Exit::bad_data, place, ": ", std::ssize(ids) + of_images,
            " tokens with its images; the model takes ", most, " beside max_gen_toks");
     keep_last(ids, std::max<std::int64_t>(1, most - of_images));

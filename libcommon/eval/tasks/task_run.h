@@ -19,8 +19,7 @@ struct EvalModel {
   const Tokenizer& tokenizer;
   std::int64_t vocab_size = 0;    // tokens that the model knows
   std::int64_t max_length = 0;    // inputs of a sequence at most
-  std::int64_t image_tokens = 0;  // that an image takes; 0: it reads none
-  std::int64_t image_token = -1;  // in whose place one stands
+  std::int64_t image_token = -1;  // in whose place an image stands; -1: it reads none
   // As ScorePass::score() (infer/score_pass.h).
   std::function<void(std::span<const std::span<const std::int32_t>> ids,
                      std::span<const std::span<double>> nll,
@@ -32,6 +31,10 @@ struct EvalModel {
       std::span<const std::vector<std::string>> images, const EvalGeneration& generation,
       std::int64_t repeats)>
       generate = {};
+  // How many tokens an image takes, by its file.
+  std::function<std::int64_t(const std::string& file)> tokens_of_image = {};
+
+  bool reads_images() const { return image_token >= 0; }
 };
 
 // ScoredTokens: the tokens of a request, the last of which are scored.

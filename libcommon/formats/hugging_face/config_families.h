@@ -30,6 +30,7 @@ void read_vit(const ConfigJson& json, HuggingFaceConfig& config);
 void read_tower(const ConfigJson& json, HuggingFaceConfig& config);
 void read_internvit(const ConfigJson& json, HuggingFaceConfig& config);
 void read_llava(const ConfigJson& json, HuggingFaceConfig& config);
+void read_internvl(const ConfigJson& json, HuggingFaceConfig& config);
 
 void write_gpt2(JsonWriter& json, const ModelConfig& model);
 void write_bert(JsonWriter& json, const ModelConfig& model);
@@ -41,7 +42,8 @@ void write_t5(JsonWriter& json, const ModelConfig& model);
 void write_vit(JsonWriter& json, const ModelConfig& model);
 void write_tower(JsonWriter& json, const ModelConfig& model);
 void write_internvit(JsonWriter& json, const ModelConfig& model);
-void write_llava(JsonWriter& json, const ModelConfig& model);  // but for its parts
+void write_llava(JsonWriter& json, const ModelConfig& model);     // but for its parts
+void write_internvl(JsonWriter& json, const ModelConfig& model);  // likewise
 
 struct ConfigFamily {
   std::string_view type, architecture;
@@ -60,7 +62,8 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"clip_vision_model", "CLIPVisionModel", read_tower, write_tower},
     {"siglip_vision_model", "SiglipVisionModel", read_tower, write_tower},
     {"internvl_vision", "InternVLVisionModel", read_internvit, write_internvit},
-    {"llava", "LlavaForConditionalGeneration", read_llava, write_llava}};
+    {"llava", "LlavaForConditionalGeneration", read_llava, write_llava},
+    {"internvl", "InternVLForConditionalGeneration", read_internvl, write_internvl}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 
 // Throws Exit::bad_config where a model of the family is none of transformers'.
@@ -69,7 +72,8 @@ void check_bert(const ModelConfig& model);
 void check_mamba(const ModelConfig& model);
 void check_t5(const ModelConfig& model);
 void check_vit(const ModelConfig& model);
-std::string_view vit_type(const ModelConfig& model);  // its model_type
+std::string_view vit_type(const ModelConfig& model);    // its model_type
+std::string_view llava_type(const ModelConfig& model);  // likewise; it checks, too
 
 // --- Decoders like Llama ------------------------------------------------------------------------
 

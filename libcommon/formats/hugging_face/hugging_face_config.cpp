@@ -101,13 +101,11 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " reads texts, too: of its parts the tower of images is read, ", json.model_type(),
                 "_vision_model");
-  if (json.is("internvl"))
-    json.refuse("model_type ", json_quoted(json.model_type()),
-                " reads texts, too: of its parts the tower of images is read, internvl_vision");
-  if (json.is("intern_vit_6b"))
-    json.refuse("model_type ", json_quoted(json.model_type()),
-                " is InternViT in the form of its makers; transformers' own is read, "
-                "internvl_vision");
+  if (json.is("intern_vit_6b") || json.is("internvl_chat"))
+    json.refuse("model_type ", json_quoted(json.model_type()), " is InternV",
+                json.is("internvl_chat") ? "L" : "iT",
+                " in the form of its makers; transformers' own is read, internvl",
+                json.is("internvl_chat") ? "" : "_vision");
   if (json.is("llava_next") || json.is("llava_onevision") || json.is("llava_next_video"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " cuts an image into several by its sides, which is not supported; llava is");

@@ -55,7 +55,7 @@ std::string_view type_of(const ModelConfig& c) {
     check_vit(c);
     return vit_type(c);
   }
-  if (c.family == ModelFamily::llava) return "llava";
+  if (c.family == ModelFamily::llava) return llava_type(c);
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
     return mamba_type(c);
@@ -214,6 +214,7 @@ bool is_ours(std::string_view name) {
                                                "image_token_index",
                                                "image_token_id",
                                                "image_seq_length",
+                                               "downsample_ratio",
                                                "vision_feature_layer",
                                                "vision_feature_select_strategy",
                                                "projector_hidden_act",

@@ -8,8 +8,8 @@
 #include "ckpt/safetensors.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/hugging_face/image_processor.h"
 #include "formats/hugging_face/tokenizer_files.h"
-#include "formats/hugging_face/vision_families.h"
 #include "formats/model_sink.h"
 #include "model/config/model_config.h"
 

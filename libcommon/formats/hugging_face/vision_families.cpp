@@ -1,17 +1,11 @@
-#include "formats/hugging_face/vision_families.h"
-
+// config.json of a ViT, of towers, and of what has one beside a language model.
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <initializer_list>
 #include <tuple>
 
-#include "base/allowance.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/json_parse.h"
-#include "base/json_place.h"
 #include "formats/hugging_face/config_families.h"
+#include "model/image_tiles.h"
 #include "nn/mlp.h"
 
 namespace mt {
@@ -150,14 +144,10 @@ static HuggingFaceConfig read_part(const ConfigJson& json, const char* name,
   return config;
 }
 
-void read_llava(const ConfigJson& json, HuggingFaceConfig& config) {
-  const ModelConfig tower =
-      read_part(json, "vision_config", {"clip_vision_model", "siglip_vision_model"}, read_tower)
-          .model;
+// A language model with what a tower of this kind makes in front.
+static void join_tower(const ConfigJson& json, const ModelConfig& tower, ModelConfig& c) {
   if (tower.attention_dropout != 0)
     json.object("vision_config").refuse("\"attention_dropout\" is not 0, which is not supported");
-  config = read_part(json, "text_config", {"llama", "mistral", "qwen2"}, read_decoder);
-  ModelConfig& c = config.model;
   c.family = ModelFamily::llava;
   static_cast<VisionConfig&>(c) = tower;
   c.vision_num_layers = tower.num_layers;
@@ -174,10 +164,44 @@ void read_llava(const ConfigJson& json, HuggingFaceConfig& config) {
   c.vision_feature_layer = layer;
   c.vision_feature_select_strategy = json.text_or("vision_feature_select_strategy", "default");
   json.expect_text("projector_hidden_act", "gelu");
-  c.projector_bias = json.flag_or("multimodal_projector_bias", true);
-  c.image_token_index =
-      json.size_or(json.has("image_token_id") ? "image_token_id" : "image_token_index", 32000);
   if (json.flag_or("tie_word_embeddings", false)) c.untie_embeddings_and_output_weights = false;
+}
+
+static std::int64_t image_token(const ConfigJson& json, std::int64_t usual) {
+  return json.size_or(json.has("image_token_id") ? "image_token_id" : "image_token_index", usual);
+}
+
+void read_llava(const ConfigJson& json, HuggingFaceConfig& config) {
+  const ModelConfig tower =
+      read_part(json, "vision_config", {"clip_vision_model", "siglip_vision_model"}, read_tower)
+          .model;
+  config = read_part(json, "text_config", {"llama", "mistral", "qwen2"}, read_decoder);
+  join_tower(json, tower, config.model);
+  config.model.projector_bias = json.flag_or("multimodal_projector_bias", true);
+  config.model.image_token_index = image_token(json, 32000);
+}
+
+// torch's own.
+constexpr double kProjectorEpsilon = 1e-5;
+
+// How images are cut the processor says.
+void read_internvl(const ConfigJson& json, HuggingFaceConfig& config) {
+  const ModelConfig tower =
+      read_part(json, "vision_config", {"internvl_vision"}, read_internvit).model;
+  config = read_part(json, "text_config", {"llama", "mistral", "qwen2", "qwen3"}, read_decoder);
+  ModelConfig& c = config.model;
+  join_tower(json, tower, c);
+  if (!json.has("vision_feature_layer")) c.vision_feature_layer = -1;
+  c.vision_normalization = tower.normalization;
+  c.vision_qk_layernorm = tower.qk_layernorm;
+  c.vision_qkv_bias = tower.add_qkv_bias;
+  if (json.real_or("downsample_ratio", 0.5) != 0.5)
+    json.refuse("\"downsample_ratio\" is not 0.5, which is not supported");
+  c.pixel_shuffle = true;
+  c.projector_normalization = "LayerNorm";
+  c.projector_norm_epsilon = kProjectorEpsilon;
+  c.image_tag_type = "internvl";
+  c.image_token_index = image_token(json, 151667);
 }
 
 void write_tower(JsonWriter& json, const ModelConfig& c) {
@@ -204,13 +228,44 @@ void write_internvit(JsonWriter& json, const ModelConfig& c) {
   json.member("num_channels", c.num_channels).member("use_mean_pooling", true);
 }
 
-void write_llava(JsonWriter& json, const ModelConfig& c) {
-  json.member("image_token_index", c.image_token_index);
-  json.member("image_seq_length", c.image_tokens() - c.first_feature());
+static void write_joint(JsonWriter& json, const ModelConfig& c) {
+  json.member("image_seq_length", tokens_of_tile(c));
   json.member("vision_feature_layer", c.vision_feature_layer);
   json.member("vision_feature_select_strategy", c.vision_feature_select_strategy);
   json.member("projector_hidden_act", "gelu");
+}
+
+void write_llava(JsonWriter& json, const ModelConfig& c) {
+  json.member("image_token_index", c.image_token_index);
+  write_joint(json, c);
   json.member("multimodal_projector_bias", c.projector_bias);
+}
+
+void write_internvl(JsonWriter& json, const ModelConfig& c) {
+  json.member("image_token_id", c.image_token_index);
+  write_joint(json, c);
+  json.member("downsample_ratio", 0.5);
+}
+
+std::string_view llava_type(const ModelConfig& c) {
+  const auto refuse = [&](bool is_so, const char* what) {
+    if (is_so) refuse_setting(what);
+  };
+  const bool internvl = c.vision_model_type == "internvit";
+  refuse(c.pixel_shuffle != internvl,
+         internvl ? "an InternVL without --pixel-shuffle" : "--pixel-shuffle without an InternViT");
+  refuse(internvl ? c.projector_normalization != "LayerNorm" ||
+                        c.projector_norm_epsilon != kProjectorEpsilon
+                  : c.projector_normalization != "none",
+         internvl ? "an InternVL but with --projector-normalization LayerNorm and an epsilon of "
+                    "1e-05"
+                  : "--projector-normalization without an InternViT");
+  refuse(internvl && !c.projector_bias, "an InternVL without --projector-bias");
+  refuse(c.image_tag_type != (internvl ? "internvl" : "none"), "another --image-tag-type");
+  refuse(c.use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio");
+  refuse(!internvl && c.cuts_images(), "--use-tiling without an InternViT");
+  refuse(c.cuts_images() && !c.use_thumbnail, "--use-tiling without --use-thumbnail");
+  return internvl ? "internvl" : "llava";
 }
 
 std::string_view vit_type(const ModelConfig& c) {
@@ -266,213 +321,6 @@ void write_vit(JsonWriter& json, const ModelConfig& c) {
     json.key("image_size").begin_array().value(c.img_h).value(c.img_w).end_array();
   json.member("patch_size", c.patch_dim).member("num_channels", c.num_channels);
   json.member("qkv_bias", true);
-}
-
-// --- preprocessor_config.json -------------------------------------------------------------------
-
-// As Pillow counts them.
-constexpr std::int64_t kBilinear = 2, kBicubic = 3;
-
-static std::string shortest(double number) {
-  char text[32];
-  return {text, std::to_chars(std::begin(text), std::end(text), number).ptr};
-}
-
-// Three numbers, as a setting has them; or one for all.
-static std::string colors(const JsonObject& json, const char* name, const char* other) {
-  if (!json.has(name)) return other;
-  simdjson::dom::array list;
-  double number = 0;
-  if (!json.member(name).get(number))
-    return concat(shortest(number), ',', shortest(number), ',', shortest(number));
-  std::string text;
-  std::size_t count = 0;
-  if (!json.member(name).get(list))
-    for (const simdjson::dom::element element : list) {
-      if (element.get(number)) break;
-      text += (count++ == 0 ? "" : ",") + shortest(number);
-    }
-  if (count != 3) json.refuse(json_quoted(name), ": expected three numbers");
-  return text;
-}
-
-// What image processors of transformers do where their file does not say; the side is that of the
-// square which an image becomes.
-struct ProcessorKind {
-  std::string_view name;
-  std::int64_t filter;
-  bool crops;
-  const char *mean, *std;
-  std::int64_t side = 224;
-  bool can_crop = true;
-};
-constexpr const char *kHalves = "0.5,0.5,0.5", *kClipMean = "0.48145466,0.4578275,0.40821073",
-                     *kClipStd = "0.26862954,0.26130258,0.27577711";
-constexpr ProcessorKind kVitKind{"ViTImageProcessor", kBilinear, false, kHalves, kHalves},
-    kClipKind{"CLIPImageProcessor", kBicubic, true, kClipMean, kClipStd},
-    kSiglipKind{"SiglipImageProcessor", kBicubic, false, kHalves, kHalves},
-    kInternVitKind{"GotOcr2ImageProcessor", kBicubic, false, kClipMean, kClipStd, 384, false},
-    kLlavaKind{"LlavaImageProcessor", kBicubic, true, kClipMean, kClipStd};
-constexpr const ProcessorKind* kKinds[] = {&kVitKind, &kClipKind, &kSiglipKind, &kInternVitKind,
-                                           &kLlavaKind};
-
-static const ProcessorKind& usual_kind(const ModelConfig& c) {
-  return !c.is_tower()      ? kVitKind
-         : c.is_clip()      ? kClipKind
-         : c.is_internvit() ? kInternVitKind
-                            : kSiglipKind;
-}
-
-// Under any of the names that generations of transformers gave it; that of the model's kind where
-// none is said.
-static const ProcessorKind& kind_of(const JsonObject& json, const ModelConfig& c) {
-  const ProcessorKind& usual = usual_kind(c);
-  for (const char* const member : {"image_processor_type", "feature_extractor_type"}) {
-    if (!json.has(member)) continue;
-    const std::string_view given = json.text(member);
-    for (const ProcessorKind* const kind : kKinds) {
-      const bool fits = c.is_tower() || kind == &usual;
-      const std::string_view name = kind->name, stem = name.substr(0, name.find("ImageProcessor"));
-      if (fits && (given == name || given == concat(name, "Fast") || given == concat(name, "Pil") ||
-                   given == concat(stem, "FeatureExtractor")))
-        return *kind;
-    }
-    json.refuse(json_quoted(member), " is ", json_quoted(given), ", expected ",
-                json_quoted(usual.name));
-  }
-  return usual;
-}
-
-struct Sides {
-  std::int64_t height = 0, width = 0, shortest = 0;  // shortest: alone
-};
-
-// As a number, or as {"height": ..., "width": ...}, or, where images are cut, as
-// {"shortest_edge": ...}.
-static Sides sides_of(const JsonObject& json, const char* name, bool cuts, std::int64_t usual) {
-  simdjson::dom::object sides;
-  if (!json.has(name)) return cuts ? Sides{.shortest = usual} : Sides{usual, usual};
-  if (json.member(name).get(sides)) {
-    const std::int64_t side = json.number(name, kMostSize);
-    return cuts ? Sides{.shortest = side} : Sides{side, side};
-  }
-  const JsonObject size = json.object(name);
-  if (cuts && size.names().size() == 1 && size.has("shortest_edge"))
-    return {.shortest = size.number("shortest_edge", kMostSize)};
-  if (!size.has("height") || !size.has("width"))
-    json.refuse(json_quoted(name), " is ", size.json(), ", expected a height and a width",
-                cuts ? ", or a shortest edge" : ": images are not cut to a square");
-  return {size.number("height", kMostSize), size.number("width", kMostSize)};
-}
-
-static void check_sides(const JsonObject& json, const char* name, const Sides& sides,
-                        const ModelConfig& c) {
-  if (sides.height != c.img_h || sides.width != c.img_w)
-    json.refuse(json_quoted(name), " is ", sides.height, " x ", sides.width,
-                ", but \"image_size\" is ", c.img_h, " x ", c.img_w);
-}
-
-static void read_sides(const JsonObject& json, bool cuts, std::int64_t usual, ModelConfig& c) {
-  const Sides sides = sides_of(json, "size", cuts, usual);
-  if (cuts) {
-    Sides kept = sides_of(json, "crop_size", true, usual);
-    if (kept.shortest > 0) kept = {kept.shortest, kept.shortest};
-    check_sides(json, "crop_size", kept, c);
-  }
-  c.image_short_side = sides.shortest;
-  if (sides.shortest == 0) return check_sides(json, "size", sides, c);
-  if (sides.shortest < std::max(c.img_h, c.img_w))
-    json.refuse("\"size\" is of a shortest edge of ", sides.shortest,
-                ", less than \"crop_size\": what would be lacking is not added");
-}
-
-static void expect(const JsonObject& json, const char* name, bool expected) {
-  if (json.flag_or(name, expected) != expected)
-    json.refuse(json_quoted(name), " is ", expected ? "false" : "true", ", which is not supported");
-}
-
-static void read_processor(const JsonObject& json, ModelConfig& c) {
-  const ProcessorKind& kind = kind_of(json, c);
-  if (json.has("crop_pct")) json.refuse("\"crop_pct\" is not supported");
-  for (const char* const more :
-       {"do_flip_channel_order", "do_grayscale", "rescale_offset", "do_pad", "crop_to_patches"})
-    expect(json, more, false);
-  expect(json, "do_resize", true);
-  expect(json, "do_rescale", true);
-  if (!c.is_tower() || !kind.can_crop) expect(json, "do_center_crop", false);
-  if (json.has("rescale_factor") && json.real("rescale_factor") != 1 / 255.)
-    json.refuse("\"rescale_factor\" is ", json.real("rescale_factor"), ", expected 1/255");
-  const std::int64_t filter = json.has("resample") ? json.number("resample", 5) : kind.filter;
-  if (filter != kBilinear && filter != kBicubic)
-    json.refuse("\"resample\" is ", filter, ", expected 2, bilinear, or 3, bicubic");
-  read_sides(json, json.flag_or("do_center_crop", kind.crops), kind.side, c);
-  c.image_filter = filter == kBicubic ? "bicubic" : "bilinear";
-  const bool normalizes = json.flag_or("do_normalize", true);
-  c.pixel_mean = normalizes ? colors(json, "image_mean", kind.mean) : "0,0,0";
-  c.pixel_std = normalizes ? colors(json, "image_std", kind.std) : "1,1,1";
-}
-
-bool reads_images(const ModelConfig& c) {
-  return c.family == ModelFamily::vit || c.family == ModelFamily::llava;
-}
-
-void read_image_processor(const std::string& folder, ModelConfig& c) {
-  std::string path = concat(folder, "/", kImageProcessor);
-  const std::string joint = concat(folder, "/", kProcessor);
-  const bool is_joint = !std::filesystem::exists(path) && std::filesystem::exists(joint);
-  if (is_joint) path = joint;
-  const std::string text = read_regular_file(path);
-  Allowance(text.size()).take_json(text, path);
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
-  const JsonObject json(root, path);
-  read_processor(is_joint ? json.object("image_processor") : json, c);
-}
-
-static void write_processor(JsonWriter& json, const ModelConfig& c) {
-  // Whatever tower follows, CLIP's is the processor that cuts.
-  const ProcessorKind& kind = c.image_short_side > 0 ? kClipKind : usual_kind(c);
-  json.begin_object().member("image_processor_type", kind.name);
-  json.member("do_resize", true).key("size").begin_object();
-  if (c.image_short_side > 0)
-    json.member("shortest_edge", c.image_short_side).end_object();
-  else
-    json.member("height", c.img_h).member("width", c.img_w).end_object();
-  if (c.is_tower()) json.member("do_center_crop", c.image_short_side > 0);
-  if (c.image_short_side > 0)
-    json.key("crop_size")
-        .begin_object()
-        .member("height", c.img_h)
-        .member("width", c.img_w)
-        .end_object();
-  json.member("resample", c.image_filter == "bicubic" ? kBicubic : kBilinear);
-  json.member("do_rescale", true).member("rescale_factor", 1 / 255.);
-  json.member("do_normalize", true);
-  for (const auto& [name, flag, list] : {std::tuple("image_mean", "--pixel-mean", c.pixel_mean),
-                                         {"image_std", "--pixel-std", c.pixel_std}}) {
-    json.key(name).begin_array();
-    for (const double number : color_numbers(flag, list)) json.value(number);
-    json.end_array();
-  }
-  json.member("do_convert_rgb", true).end_object();
-}
-
-std::string image_processor(const ModelConfig& c) {
-  JsonWriter json;
-  write_processor(json, c);
-  return json.text() + "\n";
-}
-
-std::string joint_processor(const ModelConfig& c, std::string_view image_token) {
-  JsonWriter json;
-  json.begin_object().key("image_processor");
-  write_processor(json, c);
-  json.member("image_token", image_token).member("num_additional_image_tokens", c.class_tokens());
-  json.member("patch_size", c.patch_dim).member("processor_class", "LlavaProcessor");
-  json.member("vision_feature_select_strategy", c.vision_feature_select_strategy);
-  return json.end_object().text() + "\n";
 }
 
 }  // namespace mt

@@ -9,7 +9,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
-#include "formats/hugging_face/vision_families.h"
+#include "formats/hugging_face/image_processor.h"
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"

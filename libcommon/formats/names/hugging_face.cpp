@@ -432,9 +432,13 @@ Names llava_names(const ModelConfig& c, const Param& row) {
   Param own = row;
   own.place = place_in_part(row.place);
   const LlavaPart part = llava_part(row.place);
-  if (part == LlavaPart::projector)
-    return {{concat("multi_modal_projector.linear_", own.place.module == "linear_fc1" ? 1 : 2, ".",
+  if (part == LlavaPart::projector) {
+    constexpr std::string_view kProjector = "multi_modal_projector.";
+    if (own.place.param == "layer_norm_weight") return {{concat(kProjector, "layer_norm.weight")}};
+    if (own.place.param == "layer_norm_bias") return {{concat(kProjector, "layer_norm.bias")}};
+    return {{concat(kProjector, "linear_", own.place.module == "linear_fc1" ? 1 : 2, ".",
                     own.place.param)}};
+  }
   const bool language = part == LlavaPart::language;
   Names names = names_of(language ? language_config(c) : tower_config(c), own);
   for (ForeignName& name : names)

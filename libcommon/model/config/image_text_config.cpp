@@ -16,6 +16,9 @@ ModelConfig tower_config(const ModelConfig& joint) {
   c.norm_epsilon = joint.vision_norm_epsilon;
   c.quick_gelu = joint.vision_activation == "quick_gelu";
   c.bias_gelu_fusion = joint.vision_activation == "gelu_tanh";
+  c.normalization = joint.vision_normalization;
+  c.qk_layernorm = c.qk_layernorm_whole = joint.vision_qk_layernorm;
+  c.add_qkv_bias = joint.vision_qkv_bias;
   c.init_method_std = joint.init_method_std;
   c.attention_dropout = c.hidden_dropout = 0;
   c.vocab_size = c.padded_vocab_size = c.num_classes;

@@ -237,9 +237,9 @@ void complete_vit(ModelConfig& c) {
 
 // Its tower and its language model are complete by themselves.
 void complete_llava(const ModelConfig& c, int tensor_ranks) {
-  if (!c.is_tower() || c.is_internvit())
+  if (!c.is_tower())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
-         ": a LLaVA's tower is clip or siglip");
+         ": a LLaVA's tower is clip, siglip or internvit");
   if (!c.has_rope())
     fail(Exit::bad_config, "--position-embedding-type ", c.position_embedding_type,
          ": a LLaVA's is rope");
@@ -258,7 +258,17 @@ void complete_llava(const ModelConfig& c, int tensor_ranks) {
   if (c.image_tokens() <= c.first_feature())
     fail(Exit::bad_config, "--vision-feature-select-strategy ", c.vision_feature_select_strategy,
          ": leaves none of the ", c.image_tokens(), " tokens of an image");
+  const bool even = c.img_h / c.patch_dim % 2 == 0 && c.img_w / c.patch_dim % 2 == 0;
+  if (c.pixel_shuffle && (!even || c.image_tokens() - c.first_feature() != c.patches()))
+    fail(Exit::bad_config, "--pixel-shuffle: of ", c.img_h / c.patch_dim, " x ",
+         c.img_w / c.patch_dim, " patches and ", c.class_tokens() - c.first_feature(),
+         " tokens of classes, expected even numbers of patches alone");
+  if (c.cuts_images() && c.image_short_side > 0)
+    fail(Exit::bad_config,
+         "--use-tiling: tiles are parts of whole images, of which "
+         "--image-short-side would leave the middle");
   check_shares(tower, tensor_ranks);
+  check_norms(tower, tensor_ranks);
 }
 
 // A task's head is one that the family has, with what it reads.

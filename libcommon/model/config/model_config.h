@@ -133,6 +133,8 @@ struct ModelConfig : Sizes,
   std::int64_t embedding_width() const {
     return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }
+  // A joint model's own settings are its language model's.
+  bool is_internvit() const { return family == ModelFamily::vit && VisionConfig::is_internvit(); }
   bool has_qkv_bias() const { return (add_bias_linear && !is_internvit()) || add_qkv_bias; }
 };
 

@@ -233,8 +233,23 @@ void visit_family_settings(Config& c, const Visit& visit) {
           stored("--vision-feature-layer", kModel, as_given({}, between(-kMany, kMany))));
     visit(c.vision_feature_select_strategy,
           stored("--vision-feature-select-strategy", kModel, choice({"default", "full"})));
+    visit(c.vision_normalization,
+          rare(stored("--vision-normalization", kModel, choice({"LayerNorm", "RMSNorm"}))));
+    visit(c.vision_qk_layernorm, rare(stored("--vision-qk-layernorm", kModel)));
+    visit(c.vision_qkv_bias, rare(stored("--vision-qkv-bias", kModel)));
+    visit(c.pixel_shuffle, rare(stored("--pixel-shuffle", kModel)));
+    visit(c.projector_normalization, rare(stored("--projector-normalization", kModel,
+                                                 choice({"none", "LayerNorm", "RMSNorm"}))));
+    visit(c.projector_norm_epsilon, rare(stored("--projector-norm-epsilon", kModel, positive())));
     visit(c.projector_bias, stored("--projector-bias", kModel));
     visit(c.image_token_index, stored("--image-token-index", kModel, part_to(kIds)));
+    visit(c.use_tiling, rare(stored("--use-tiling", kReach)));
+    visit(c.max_num_tiles, rare(stored("--max-num-tiles", kReach, count_to(kMostTiles))));
+    visit(c.use_thumbnail, rare(stored("--use-thumbnail", kReach)));
+    visit(c.use_area_weighted_aspect_ratio,
+          rare(stored("--use-area-weighted-aspect-ratio", kReach)));
+    visit(c.image_tag_type,
+          rare(stored("--image-tag-type", kReach, choice({"none", "internvl", "nvlm"}))));
   }
   if (c.family == ModelFamily::biencoder) {
     visit(c.biencoder_projection_dim, stored("--biencoder-projection-dim", kModel, part_to(kWide)));

@@ -2,9 +2,13 @@
 // LlavaForConditionalGeneration and Megatron-Core's LLaVAModel: a tower, a ViT without a head,
 // makes hidden states of an image's patches, a projector of two linear layers makes rows of the
 // language model's width of these, and each stands in the place of a token of the text.
-//   rows = W_2 gelu(W_1 hidden + b_1) + b_2
-// Tower and projector lie on the stage that has the embedding.  What of the tower is behind the
-// layer whose hidden states are taken is there for checkpoints alone, and frozen.
+//   rows = W_2 gelu(W_1 norm(hidden) + b_1) + b_2
+// An InternVL's hidden states are those of four neighbours of a tile, side by side; a LLaVA's are
+// one patch's, and there is no norm.
+// Tower and projector lie on the stage that has the embedding.  Where ranks share rows of hidden
+// states, each has all of an image's, whose tokens no number of ranks need divide.  What of the
+// tower is behind the layer whose hidden states are taken is there for checkpoints alone, and
+// frozen.
 #pragma once
 
 #include <memory>
@@ -13,6 +17,7 @@
 #include "model/families/gpt.h"
 #include "model/families/vit.h"
 #include "nn/linear.h"
+#include "nn/norm.h"
 
 namespace mt {
 
@@ -26,16 +31,18 @@ RowPlace place_in_part(const RowPlace& place);
 // Whether nothing reads a row: it is of the tower, behind the layer whose hidden states are taken.
 bool is_idle(const ModelConfig& llava, const RowPlace& place);
 
-// Reads a GPT's fields and, where there are images, pixels of all their tokens, encoder_positions,
-// the place of each of these in its image, and image_rows; or image_hidden, which then are not
-// made. Where pixels come without image_rows it makes the rows alone, Ends::hidden, of the Step's
-// tokens, whose ids are their places.
+// Reads a GPT's fields and, where there are images, pixels of all tokens of their tiles
+// (model/image_tiles.h), encoder_positions, the place of each of these in its tile, and image_rows;
+// or image_hidden, which then are not made. Where pixels come without image_rows it makes the rows
+// alone, Ends::hidden, of the Step's tokens, whose ids are their places.
 class Llava final : public Model {
  public:
   struct Saved : Model::Saved {
     Tokens images;
     Vit::Saved tower;
-    Tensor hidden, h, a;  // of the tower; W_1 hidden + b_1, gelu(h)
+    Tensor hidden, features, normed;  // of the tower; as the projector reads them; norm(features)
+    Norm::Saved norm;
+    Tensor h, a;  // W_1 normed + b_1, gelu(h)
     ConstTensor row_of;
     Gpt::Saved language;
   };
@@ -51,10 +58,13 @@ class Llava final : public Model {
 
  private:
   struct Projector {
+    std::optional<Norm> norm;
     Linear fc1, fc2;
   };
-  void add_tower(const TensorPart& part);
+  void add_tower(TensorPart part);
   Tensor make_rows(Step& s, const Tensor& pixels, const Tensor& places, Saved* saved) const;
+  Tensor make_features(Step& s, const Tensor& hidden, const Saved* saved) const;
+  void features_backward(Step& s, Tensor d_hidden, ConstTensor d_features) const;
   bool tower_learns() const;
   void make_rows_backward(Step& s, ConstTensor d_rows, const Saved& saved) const;
 

@@ -22,6 +22,7 @@ struct Example {
   // So many of the tokens, in front, are for an encoder to read; those behind are learnt, all.
   std::int64_t source = 0;
   std::vector<FilePart> images = {};         // that the tokens have places for, in their order
+  std::int64_t tiles = 0;                    // that these are cut into (model/image_tiles.h)
   std::vector<std::int32_t> neighbors = {};  // of a Retro's text, as neighbor_input() has them
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }

@@ -1,12 +1,13 @@
 #include "post/data/example_maker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/command.h"
 #include "base/json_object.h"
 #include "data/images/line_images.h"
 #include "model/config/model_config.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 #include "model/neighbor_input.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/put_in_front.h"
@@ -129,32 +130,36 @@ Example ExampleMaker::of_line(const TrainingLine& line, std::string_view place, 
     fail(Exit::bad_data, place,
          ": is a pair of a source and a target, which --model-type t5 learns");
   Example example = line.messages.is_none() ? of_text(line) : of_conversation(line, place, checks);
-  if (options_.llava != nullptr) place_images(example, line.images, place);
+  for (const std::string& image : line.images) example.images.push_back({.path = image});
   return example;
 }
 
-void ExampleMaker::place_images(Example& example, const std::vector<std::string>& images,
-                                std::string_view place) const {
-  const auto token = static_cast<std::int32_t>(options_.llava->image_token_index);
-  const auto each = static_cast<std::size_t>(tokens_of_image(*options_.llava));
-  const std::int64_t places = std::ranges::count(example.ids, token);
-  if (places != std::ssize(images))
-    fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ", token,
-         "), and there are ", images.size(), " images");
-  Example all = example;
-  all.ids.clear();
-  all.learnt.clear();
+// Where tags stand around images, what is behind one is no text yet.
+void ExampleMaker::place_images(Example& example, std::string_view place) const {
+  const ModelConfig& c = *options_.llava;
+  const ImageWords words(c, tokenizer_);
+  const std::int64_t places = std::ranges::count(example.ids, words.token());
+  if (places != std::ssize(example.images))
+    fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ",
+         words.token(), "), and there are ", example.images.size(), " images");
+  const std::vector<std::int32_t> ids = std::exchange(example.ids, {});
+  const std::vector<bool> learnt = std::exchange(example.learnt, {});
+  auto image = example.images.begin();
   bool behind_image = false;
-  for (std::size_t i = 0; i < example.ids.size(); ++i) {
-    const bool is_image = example.ids[i] == token;
-    const bool is_learnt =
-        example.learnt[i] && !is_image && (!behind_image || options_.trains_after_image);
-    all.ids.insert(all.ids.end(), is_image ? each : 1, example.ids[i]);
-    all.learnt.insert(all.learnt.end(), is_image ? each : 1, is_learnt);
-    behind_image = is_image;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool is_image = ids[i] == words.token();
+    if (is_image) {
+      const std::int64_t tiles = tiles_in(c, *image++);
+      words.add(example.ids, tiles);
+      example.tiles += tiles;
+    } else {
+      example.ids.push_back(ids[i]);
+    }
+    example.learnt.resize(example.ids.size(), false);
+    if (!is_image)
+      example.learnt.back() = learnt[i] && (!behind_image || options_.trains_after_image);
+    behind_image = is_image && c.image_tag_type == "none";
   }
-  for (const std::string& image : images) all.images.push_back({.path = image});
-  example = std::move(all);
 }
 
 void ExampleMaker::add_neighbors(Example& example, const ChatValue& line,

@@ -38,8 +38,7 @@ struct ExampleOptions {
   // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
   bool paired = false;
   std::string source_prefix = {};
-  // Of a model that reads images: the images of a line stand in the places of its text's, each of
-  // as many tokens as an image takes, of which none is learnt.
+  // Of a model that reads images: the names of a line's come along, for place_images().
   const ModelConfig* llava = nullptr;
   bool trains_after_image = true;  // nor is, unless so, the first token of the text behind one
   // Of a Retro that retrieves: each line brings the neighbours of its text.
@@ -65,6 +64,11 @@ class ExampleMaker {
   // finds out if the prompt differs.
   std::vector<Example> make(std::string_view line, std::optional<LineKind> kind,
                             std::string_view place, bool checks = false) const;
+  // Whether its examples have images, which stand in the places of their texts' once they were
+  // found: place_images() puts as many tokens there as an image takes, of which none is learnt.
+  // Throws Exit::bad_data, beginning with `place`, where there are more images or fewer.
+  bool reads_images() const { return options_.llava != nullptr; }
+  void place_images(Example& example, std::string_view place) const;
   // The text of a token, as it stands in texts.
   std::string text_of(std::int32_t id) const;
 
@@ -74,8 +78,6 @@ class ExampleMaker {
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& given, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
-  void place_images(Example& example, const std::vector<std::string>& images,
-                    std::string_view place) const;
   void add_neighbors(Example& example, const ChatValue& line, std::string_view place) const;
   Example of_pair(const TrainingLine& line, std::string_view place) const;
   ChatInput input_of(const TrainingLine& line) const;

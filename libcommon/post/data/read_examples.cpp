@@ -169,11 +169,13 @@ class Reader {
     const std::string place = concat(file, ":", made.number);
     try {
       made.examples = maker_.make(made.line, kind, place, made.number <= kChecked);
-      for (Example& example : made.examples)
+      for (Example& example : made.examples) {
         if (sample == nullptr)
           find_images(example, file, place);
         else if (!example.images.empty())
           example.images = sample->images;
+        if (maker_.reads_images()) maker_.place_images(example, place);
+      }
     } catch (const Error& error) {
       if (error.code() != Exit::bad_data) throw;
       made.examples.clear();

@@ -5,13 +5,13 @@
 #include "base/error.h"
 #include "data/samples/gpt_dataset.h"
 #include "image/orientation.h"
-#include "model/image_input.h"
+#include "model/image_tiles.h"
 
 namespace mt {
 
 FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length,
-                             std::int64_t images) {
-  const std::int64_t tokens = images * llava.image_tokens();
+                             std::int64_t tiles) {
+  const std::int64_t tokens = tiles * llava.image_tokens();
   FieldSpecs fields = gpt_fields(seq_length, true);
   fields.push_back({.field = Field::image_rows, .per_sample = seq_length});
   fields.push_back({.field = Field::encoder_positions, .per_sample = tokens, .of_tokens = false});
@@ -22,21 +22,21 @@ FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length,
   return fields;
 }
 
-std::int64_t most_images(const Packed& packed) {
+std::int64_t most_tiles(const Packed& packed) {
   std::int64_t most = 1;
   for (const Bin& bin : packed.bins) {
-    std::int64_t images = 0;
-    for (const Piece& piece : bin) images += std::ssize(packed.examples[piece.text].images);
-    most = std::max(most, images);
+    std::int64_t tiles = 0;
+    for (const Piece& piece : bin) tiles += packed.examples[piece.text].tiles;
+    most = std::max(most, tiles);
   }
   return most;
 }
 
 ImageTextSamples::ImageTextSamples(std::unique_ptr<PackedSamples> texts, const ModelConfig& llava,
-                                   std::int64_t images)
+                                   std::int64_t tiles)
     : texts_(std::move(texts)),
       llava_(llava),
-      fields_(image_text_fields(llava, texts_->packed().seq_length, images)) {}
+      fields_(image_text_fields(llava, texts_->packed().seq_length, tiles)) {}
 
 void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
   texts_->get(k, sample);
@@ -46,23 +46,28 @@ void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
   std::ranges::copy(image_rows(llava_, ids), rows.begin());
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (rows[i] >= 0) ids[i] = -1;
-  for (std::size_t i = 0; i < places.size(); ++i)
-    places[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(llava_.image_tokens()));
+  fill_places(llava_, places);
   const std::span pixels = sample.span<float>(Field::pixels);
   std::ranges::fill(pixels, 0.0F);
   const Packed& packed = texts_->packed();
-  const auto each = static_cast<std::size_t>(llava_.image_tokens() * llava_.patch_width());
-  std::size_t at = 0;
+  std::int64_t at = 0;
   for (const Piece& piece : packed.bins[texts_->bin(k)]) {
     const Example& example = packed.examples[piece.text];
-    for (const FilePart& image : example.images) {
-      try {
-        make_image_input(llava_, read_upright(image), pixels.subspan(at, each));
+    std::int64_t left = example.tiles;
+    for (const FilePart& file : example.images) try {
+        const Image image = read_upright(file);
+        const std::int64_t tiles = grid_of(llava_, {image.width, image.height}).tiles();
+        left -= tiles;
+        if (left < 0)
+          fail(Exit::bad_data, file.called(), ": has other sides than when it was read");
+        const auto each = static_cast<std::size_t>(tile_input_size(llava_));
+        make_tile_inputs(llava_, image,
+                         pixels.subspan(static_cast<std::size_t>(at) * each,
+                                        static_cast<std::size_t>(tiles) * each));
+        at += tiles;
       } catch (const Error& error) {
         fail(error.code(), example.file, ":", example.line, ": ", error.what());
       }
-      at += each;
-    }
   }
 }
 

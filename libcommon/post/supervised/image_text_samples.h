@@ -2,8 +2,9 @@
 // have, and
 //   ids                -1 where a row of an image stands
 //   image_rows         which row that is, of those of the sample's images; else -1
-//   pixels             of all tokens of as many images as any sample has; zeroes of those it lacks
-//   encoder_positions  the place of each of these tokens in its image
+//   pixels             of all tokens of as many tiles as any sample's images have
+//                      (model/image_tiles.h); zeroes of those it lacks
+//   encoder_positions  the place of each of these tokens in its tile
 // Images are read and decoded whenever a sample is made.  Thread-safe.
 #pragma once
 
@@ -17,17 +18,16 @@
 
 namespace mt {
 
-// Of a LLaVA's samples, which have at most so many images.
-FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length,
-                             std::int64_t images);
+// Of a LLaVA's samples, which have at most so many tiles.
+FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length, std::int64_t tiles);
 
-// The most images that a sample has; at least 1, so that all of a model is always asked.
-std::int64_t most_images(const Packed& packed);
+// The most tiles that a sample has; at least 1, so that all of a model is always asked.
+std::int64_t most_tiles(const Packed& packed);
 
 class ImageTextSamples final : public Samples {
  public:
   ImageTextSamples(std::unique_ptr<PackedSamples> texts, const ModelConfig& llava,
-                   std::int64_t images);
+                   std::int64_t tiles);
 
   const std::string& name() const override { return texts_->name(); }
   std::int64_t size() const override { return texts_->size(); }

@@ -40,6 +40,7 @@ void take_run(const PretrainOptions& options, SftOptions& sft) {
   sft.data.on_error = own.on_error;
   sft.freeze_lm = own.freeze_lm;
   sft.freeze_vit = own.freeze_vit;
+  sft.tiles = own.tiles;
   sft.packing = own.packing;
   sft.examples.chat_template = own.chat_template;
   sft.examples.trains_after_image = own.train_after_image;

@@ -29,6 +29,7 @@ void SftOptions::add_to(CommandLine& cl) {
   cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
   cl.flag("--freeze-ViT", &freeze_vit,
           "multimodal: the tower of images stays as it is; the projector learns in any case");
+  tiles.add_to(cl);
   cl.option("--retro-attention-gate", &retro_attention_gate, "0|1",
             "a Retro: 1: each line brings the \"neighbors\" of its text; 0: it learns without, as "
             "Megatron-LM's tools/retro/sft, and keeps what attends to them as it is; default: 1",
@@ -57,7 +58,7 @@ static void check_pairs(const SftOptions& o) {
   if (o.overlong == "split") refuse("--overlong split: not");
 }
 
-// Images stand in whole texts, whose rows no ranks share.
+// Images stand in whole texts.
 static void check_images(const SftOptions& o) {
   const auto refuse = [](const auto&... parts) {
     fail(Exit::bad_config, parts..., " with --model-type multimodal");
@@ -67,7 +68,6 @@ static void check_images(const SftOptions& o) {
   if (o.cuts_texts()) refuse("--packing ", o.packing, ": not");
   if (o.overlong != "drop") refuse("--overlong ", o.overlong, ": not");
   if (o.model.has_adapters()) refuse("--lora-rank: not");
-  if (o.run.ranks.parallel.shares_rows()) refuse("--sequence-parallel: not");
   if (o.run.checkpoint.format == "torch") refuse("--ckpt-format torch: not");
 }
 
@@ -102,9 +102,12 @@ void SftOptions::choose_type() {
   if (reads_images()) {
     check_images(*this);
     model.family = ModelFamily::llava;
+    tiles.apply(model);
     examples.llava = &model;
-  } else if (freeze_lm || freeze_vit) {
-    fail(Exit::usage, freeze_lm ? "--freeze-LM" : "--freeze-ViT", ": has no effect with ", type);
+  } else {
+    if (freeze_lm || freeze_vit)
+      fail(Exit::usage, freeze_lm ? "--freeze-LM" : "--freeze-ViT", ": has no effect with ", type);
+    tiles.check_unused(type);
   }
   if (model_type == "mamba")
     mamba.make_mamba(model, run.ranks.pipeline);

@@ -8,6 +8,7 @@
 #include "post/data/example_maker.h"
 #include "post/data/packing.h"
 #include "post/finetune_options.h"
+#include "train/options/tile_options.h"
 
 namespace mt {
 
@@ -16,6 +17,7 @@ struct SftOptions : FinetuneOptions {
   std::string loss = "nll", packing = "mffd", overlong = "drop";
   std::optional<std::int64_t> decoder_seq_length;    // of a T5
   bool freeze_lm = false, freeze_vit = false;        // of a LLaVA
+  TileOptions tiles;                                 // likewise
   std::optional<std::int64_t> retro_attention_gate;  // of a Retro; 0: it learns without neighbours
 
   SftOptions() { takes_further = true; }

@@ -22,7 +22,7 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
       freezes_vit_(options.freeze_vit),
       objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
   for (const auto& packed : {this->data().train, this->data().valid})
-    if (packed) images_ = std::max(images_, most_images(*packed));
+    if (packed) tiles_ = std::max(tiles_, most_tiles(*packed));
   if (model().mtp_num_layers > 0)
     objective_ =
         std::make_unique<FurtherObjective>(std::move(objective_), model().mtp_num_layers,
@@ -44,8 +44,7 @@ std::unique_ptr<Model> SupervisedFinetuning::make_model(const StageRanges& stage
 }
 
 FieldSpecs SupervisedFinetuning::sample_fields() const {
-  if (model().family == ModelFamily::llava)
-    return image_text_fields(model(), seq_length(), images_);
+  if (model().family == ModelFamily::llava) return image_text_fields(model(), seq_length(), tiles_);
   if (model().family == ModelFamily::retro)
     return retro_text_fields(model(), seq_length(), retrieves_);
   return model().family == ModelFamily::t5 ? pair_fields(seq_length(), decoder_seq_length_)
@@ -55,7 +54,7 @@ FieldSpecs SupervisedFinetuning::sample_fields() const {
 std::unique_ptr<Samples> SupervisedFinetuning::make_samples(
     std::unique_ptr<PackedSamples> packed) const {
   if (model().family == ModelFamily::llava)
-    return std::make_unique<ImageTextSamples>(std::move(packed), model(), images_);
+    return std::make_unique<ImageTextSamples>(std::move(packed), model(), tiles_);
   if (model().family == ModelFamily::retro)
     return std::make_unique<RetroTextSamples>(std::move(packed), model(), retrieves_);
   if (model().family != ModelFamily::t5) return packed;
@@ -80,7 +79,7 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
   options.freeze_vit = freezes_vit_;
   mt::change(options.model, options.seq_length, change);
   auto other = std::make_unique<SupervisedFinetuning>(options);
-  other->images_ = images_;
+  other->tiles_ = tiles_;
   return other;
 }
 

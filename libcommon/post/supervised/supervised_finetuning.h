@@ -31,8 +31,8 @@ class SupervisedFinetuning final : public PackedTask {
   std::string loss_;
   std::int64_t decoder_seq_length_;  // of a T5
   bool retrieves_;                   // of a Retro
-  bool freezes_lm_, freezes_vit_;    // of a LLaVA, and the most images of its samples
-  std::int64_t images_ = 1;
+  bool freezes_lm_, freezes_vit_;    // of a LLaVA, and the most tiles of its samples
+  std::int64_t tiles_ = 1;
   std::unique_ptr<const Objective> objective_;
 };
 

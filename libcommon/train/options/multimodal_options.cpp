@@ -14,6 +14,7 @@ void MultimodalOptions::add_to(CommandLine& cl, std::vector<std::string> packing
   cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
   cl.flag("--freeze-ViT", &freeze_vit,
           "multimodal: the tower of images stays as it is; the projector learns in any case");
+  tiles.add_to(cl);
   cl.option("--prompt-path", &prompt_path, "FILE",
             "multimodal: JSON with a list CaptioningPretraining.raw, of which each caption has one "
             "between its image and itself");
@@ -52,6 +53,7 @@ void MultimodalOptions::take_length(DataOptions& data) const {
 }
 
 void MultimodalOptions::check_unused(const std::string& run) const {
+  tiles.check_unused(run);
   const MultimodalOptions defaults;
   for (const auto& [says, name] :
        {std::pair{freeze_lm, "--freeze-LM"}, std::pair{freeze_vit, "--freeze-ViT"},

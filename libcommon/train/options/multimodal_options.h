@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "train/options/tile_options.h"
+
 namespace mt {
 
 class CommandLine;
@@ -12,6 +14,7 @@ struct DataOptions;
 
 struct MultimodalOptions {
   bool freeze_lm = false, freeze_vit = false;
+  TileOptions tiles;
   bool train_after_image = false;
   std::string prompt_path, chat_template;
   std::string packing = "none", on_error = "stop";

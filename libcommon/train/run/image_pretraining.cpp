@@ -54,12 +54,11 @@ std::unique_ptr<Samples> ImagePretraining::samples(std::size_t tree,
                                                    std::int64_t size, std::uint64_t seed) const {
   return std::make_unique<ImageSamples>(
       trees_[tree], shape(), std::move(order), size,
-      ImageSamples::Making{
-          .seed = seed,
-          .changing = tree == 0 && !mask_,
-          .mask = mask_,
-          .normalization = normalization_of(model_),
-          .filter = model_.image_filter == "bicubic" ? Filter::bicubic : Filter::bilinear});
+      ImageSamples::Making{.seed = seed,
+                           .changing = tree == 0 && !mask_,
+                           .mask = mask_,
+                           .normalization = normalization_of(model_),
+                           .filter = filter_of(model_)});
 }
 
 // Images to learn from come in the order of the run's epochs, those to validate with by their
