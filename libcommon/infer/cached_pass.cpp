@@ -140,10 +140,13 @@ void CachedPass::reserve_pass() {
   pass_.reserve([&](Pass& pass) {
     const std::int64_t piece = std::min(page_tokens_, room_.tokens);
     const bool reads_images = pass_.model().config().family == ModelFamily::llava;
-    pass.input(with_images({.length = piece, .read = room_.read, .pages = pages},
-                           reads_images ? piece : 0));
+    const PassSize of_piece = with_images({.length = piece, .read = room_.read, .pages = pages},
+                                          reads_images ? piece : 0);
     CachedPast alone = all;
     alone.slot = 0;
+    pass.input(of_piece);
+    pass.see(alone);
+    pass.input(of_piece);
     pass.on_host(pass.logits(alone));
     pass.input({.sequences = rows_, .rows = asked_, .pages = pages});
     pass.on_host(pass.logits(all));
