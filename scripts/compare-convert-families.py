@@ -8,8 +8,9 @@ For each model below (of transformers, in float32 and, in several files, in bflo
     them, and find the logits of the original, to 1e-5.  Its own attention takes no relative positions without
     Transformer Engine; here they are added to its scores, where Transformer Engine adds them;
   - of a Megatron-BERT Megatron-Core's BertModel must find the logits of words and of sentences, to 1e-5;
-  - of a hybrid of Mamba layers Megatron-Core's MambaModel must ask for just what is there, and load it.  It cannot compute
-    without a GPU; the kernels that it imports, and Transformer Engine's layers, are classes with the same parameters.
+  - of a hybrid of Mamba layers Megatron-Core's MambaModel must ask for just what is there, and load it; and, with its distributed
+    optimizer, what two ranks of mt-pretrain save of theirs, to moments of the same sums.  It cannot compute without a GPU; the
+    kernels that it imports, and Transformer Engine's layers, are classes with the same parameters.
 
 And of plain distributed checkpoints, of a Llama, a GPT-2 and a Megatron-BERT:
   - what torch.distributed.checkpoint.save() makes of the model's state_dict(), bare or below "model", with config.json
@@ -18,7 +19,7 @@ And of plain distributed checkpoints, of a Llama, a GPT-2 and a Megatron-BERT:
     and what that saves must be read as the same; torch's own dcp_to_torch_save() must find the nested state.
 
 Needs what compare-convert.py needs, and megatron-core 0.12.1.
-Run:  scripts/compare-convert-families.py BIN [MODEL ...]        BIN holds mt-convert
+Run:  scripts/compare-convert-families.py BIN [MODEL ...]        BIN holds mt-convert and mt-pretrain
       scripts/compare-convert-families.py --keys FOLDER          remakes testdata/model/*.keys
 """
 import argparse
@@ -243,6 +244,46 @@ def load_mamba(rank, folder, work):
     torch.distributed.destroy_process_group()
 
 
+def load_trained_mamba(rank, folder, work):
+    """Weights and the distributed optimizer's states, and the sum of the latter."""
+    core = start(work, rank)
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.optimizer import OptimizerConfig, distrib_optimizer, get_megatron_optimizer
+
+    of_training = importlib.import_module("compare-megatron")
+    of_training.FIRST = 2
+    distrib_optimizer.quantize_param_shard = lambda *_: None  # asks for Transformer Engine even without FP8
+    torch.cuda.current_device = lambda: torch.device("cpu")
+    torch.cuda.current_stream = lambda *_: None
+    model = mamba_model(core, core.dist_checkpointing.load_common_state_dict(folder)["args"])
+    model.model_type = core.enums.ModelType.encoder_or_decoder
+    wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(use_distributed_optimizer=True), model)
+    optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=0.01, params_dtype=torch.float32,
+                                                       use_distributed_optimizer=True), [wrapped])
+    of_training.make_state(optimizer)
+    wanted = {"model": model.sharded_state_dict()}
+    wanted["optimizer"] = optimizer.sharded_state_dict(wanted["model"], is_loading=True,
+                                                       sharding_type="fully_sharded_model_space")
+    found = core.dist_checkpointing.load(wanted, folder)
+    model.load_state_dict(found["model"])
+    optimizer.load_state_dict(found["optimizer"])
+    states = [state for chained in optimizer.chained_optimizers for state in chained.optimizer.state.values()]
+    torch.save([sum(state[name].double().abs().sum() for state in states) for name in ("exp_avg", "exp_avg_sq")],
+               f"{work}/moments.pt")
+    torch.distributed.destroy_process_group()
+
+
+def stored_moments(folder):
+    metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+    sums = []
+    for name in ("exp_avg", "exp_avg_sq"):
+        state = {key: torch.empty(entry.size) for key, entry in metadata.items()
+                 if key.startswith(f"optimizer.state.{name}.") and hasattr(entry, "size")}
+        dcp.load(state, checkpoint_id=folder)
+        sums.append(sum(tensor.double().abs().sum() for tensor in state.values()))
+    return sums
+
+
 def bert_logits(rank, folder, work):
     core = start(work, rank)
     model = load(core, folder, bert_model)
@@ -253,7 +294,7 @@ def bert_logits(rank, folder, work):
     torch.distributed.destroy_process_group()
 
 
-def check_bert(model, core, scratch):
+def check_bert(_, model, core, scratch):
     ids = torch.arange(1, 41)[None] * 7 % ours.VOCAB
     os.mkdir(f"{scratch}/megatron")
     torch.save(ids, f"{scratch}/megatron/texts.pt")
@@ -283,7 +324,7 @@ def t5_logits(rank, folder, work):
     torch.distributed.destroy_process_group()
 
 
-def check_t5(model, core, scratch):
+def check_t5(_, model, core, scratch):
     """Logits of two texts, long enough for all buckets of positions."""
     texts = [torch.arange(1, 41)[None] * 7 % ours.VOCAB, torch.arange(1, 31)[None] * 11 % ours.VOCAB]
     os.mkdir(f"{scratch}/megatron")
@@ -294,14 +335,22 @@ def check_t5(model, core, scratch):
     return compare_logits([torch.load(f"{scratch}/megatron/logits.pt")], [expected])
 
 
-def check_mamba(model, core, scratch):
+def check_mamba(options, model, core, scratch):
     c = model.config
     if c.mamba_num_heads * c.mamba_head_dim != 2 * c.hidden_size:
         return ""  # which core_v0.12 has not
     os.mkdir(f"{scratch}/megatron")
     torch.multiprocessing.spawn(load_mamba, (f"{core}/release", f"{scratch}/megatron"), nprocs=1)
     loaded = torch.load(f"{scratch}/megatron/loaded.pt")
-    return f", Megatron-Core loads {sum(torch.is_tensor(value) for value in loaded.values())}"
+    trained = f"{scratch}/trained"
+    ours.run(f"{options.bin}/mt-pretrain", "--quiet", "--load", core, "--finetune", "--save", trained, "--mock-data", "--device", "cpu",
+             "--tokenizer-type", "NullTokenizer", "--vocab-size", str(ours.VOCAB - 1), "--seq-length", "16", "--micro-batch-size", "1", "--global-batch-size", "4", "--train-iters", "2", "--eval-iters", "0",
+             "--lr", "0.01", "--ranks", "2", "--use-distributed-optimizer")
+    torch.multiprocessing.spawn(load_trained_mamba, (f"{trained}/iter_0000002", f"{scratch}/megatron"), nprocs=1)
+    moments = torch.load(f"{scratch}/megatron/moments.pt")
+    if not torch.allclose(torch.stack(moments), torch.stack(stored_moments(f"{trained}/iter_0000002")), rtol=1e-6):
+        ours.fail("moments that Megatron-Core loads", moments)
+    return f", Megatron-Core loads {sum(torch.is_tensor(value) for value in loaded.values())}, and what is trained with its moments"
 
 
 def load_and_save(rank, folder, work, saved):
@@ -369,7 +418,7 @@ def check(options, name, config, dtype, shards):
         result = ""
         if dtype == torch.float32:
             of_type = {"t5": check_t5, "megatron-bert": check_bert, "nemotron_h": check_mamba}
-            result = of_type[config.model_type](model, core, scratch)
+            result = of_type[config.model_type](options, model, core, scratch)
         print(f"{name}, {str(dtype)[6:]}: {count} tensors{result}", flush=True)
 
 
