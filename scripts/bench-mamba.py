@@ -226,7 +226,7 @@ class PeerStack:
         modules = (self.words, *self.layers, self.head)
         self.weights = [weight for module in modules for weight in module.parameters()]
         for module in modules:
-            for name, weight in module.named_parameters():
+            for weight in module.parameters():
                 if weight.dim() == 2:
                     nn.init.normal_(weight, std=0.02)
         self.masters = [weight.detach().float().requires_grad_() for weight in self.weights]
