@@ -1,5 +1,8 @@
 #include "search/index_commands.h"
 
+#include <algorithm>
+#include <cstring>
+#include <future>
 #include <ostream>
 
 #include "base/command.h"
@@ -7,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "base/threads.h"
 #include "search/index_file.h"
 #include "search/placed_index.h"
 #include "search/vector_reader.h"
@@ -14,29 +18,81 @@
 namespace mt {
 namespace {
 
-// Vectors between two looks at signals, at most.
-constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536;
+// Vectors between two looks at signals, and numbers of several of them, at most.
+constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536, kMostNumbers = 1 << 24;
 
 constexpr const char* kInputs =
     "matrices of NumPy's, .npy, of float32, as mt-generate embed makes them; - is stdin";
 constexpr const char* kColumnsHelp = "columns of vectors that come as float32 without a header";
 
-// Calls use(vectors) for those of the options' inputs, some at a time.  `columns`: those that they
-// have, or are to have.
+std::int64_t rows_at_a_time(const DeviceOptions& compute, std::int64_t columns) {
+  return std::clamp<std::int64_t>(kMostNumbers / columns, 1,
+                                  compute.device() == Device::cpu ? kAtATime : kAtATimeOnGpu);
+}
+
+// Calls use(vectors) for those of the options' inputs, some at a time; the next of a file are read
+// meanwhile.  `columns`: those that they have, or are to have.
 template <class Options, class Use>
 void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
                  const RunContext& context, const Use& use) {
-  const std::int64_t most = options.compute.device() == Device::cpu ? kAtATime : kAtATimeOnGpu;
+  Workers workers(options.threads);
   for (const std::string& input : options.inputs) {
     VectorReader reader(input, columns);
     columns = reader.columns();
-    for (;;) {
+    const Shape shape = {rows_at_a_time(options.compute, *columns), *columns};
+    const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * sizeof(float);
+    const Buffer memory[] = {{Device::cpu, bytes}, {Device::cpu, bytes}};
+    const auto read = [&](int turn) {
+      const std::span<float> into = memory[turn].tensor(DType::f32, shape).span<float>();
+      std::int64_t rows = 0;
+      workers.run([&] { rows = reader.read(into); });
+      return into.first(static_cast<std::size_t>(rows * *columns));
+    };
+    std::span<const float> now = read(0);
+    for (int turn = 1; !now.empty(); turn ^= 1) {
       context.checkpoint();
-      const std::vector<float> some = reader.read(most);
-      if (some.empty()) break;
-      use(some);
+      const auto kind = reader.is_there() ? std::launch::async : std::launch::deferred;
+      std::future<std::span<float>> next = std::async(kind, read, turn);
+      use(now);
+      now = next.get();
     }
   }
+}
+
+// All of them in `memory`; returns how many numbers these are.
+std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64_t>& columns,
+                      const RunContext& context, Buffer& memory) {
+  std::vector<VectorReader> readers;
+  std::int64_t expected = 0;
+  for (const std::string& input : options.inputs) {
+    readers.emplace_back(input, columns);
+    columns = readers.back().columns();
+    expected += readers.back().rows_left().value_or(0);
+  }
+  Workers workers(options.threads);
+  const std::int64_t most = std::max<std::int64_t>(1, kMostNumbers / *columns);
+  std::int64_t rows = 0;
+  const auto with_room = [&](std::int64_t more) {  // for so many rows behind those there are
+    const auto row = static_cast<std::size_t>(*columns) * sizeof(float),
+               used = static_cast<std::size_t>(rows) * row,
+               needed = used + static_cast<std::size_t>(more) * row;
+    if (needed > memory.bytes()) {
+      Buffer larger(Device::cpu,
+                    std::max({needed, 2 * used, static_cast<std::size_t>(expected + 1) * row}));
+      std::memcpy(larger.data(), memory.data(), used);
+      memory = std::move(larger);
+    }
+    return std::span(static_cast<float*>(memory.data()) + rows * *columns,
+                     static_cast<std::size_t>(more * *columns));
+  };
+  for (VectorReader& reader : readers)
+    for (std::int64_t got = 1; got > 0; rows += got) {
+      context.checkpoint();
+      const std::int64_t left = reader.rows_left().value_or(most);
+      const std::span<float> into = with_room(std::clamp<std::int64_t>(left, 1, most));
+      workers.run([&] { got = reader.read(into); });
+    }
+  return rows * *columns;
 }
 
 std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::string& path,
@@ -96,19 +152,18 @@ void train_index(const BuildIndexOptions& options, bool with, const RunContext& 
   make_index("--retro-index-str", options.string, 0);  // refuses what is none
   AtomicFile file = output_of(options);
   std::optional<std::int64_t> columns = options.columns;
-  std::vector<float> vectors;
-  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
-    vectors.insert(vectors.end(), some.begin(), some.end());
-  });
+  Buffer memory;
+  const std::int64_t count = read_all(options, columns, context, memory);
+  const std::span<const float> vectors(static_cast<const float*>(memory.data()),
+                                       static_cast<std::size_t>(count));
   VectorIndex index = make_index("--retro-index-str", options.string, *columns);
   Products products(options.threads, context.checkpoint, options.compute.device());
   index.train(vectors, products);
-  const auto step = static_cast<std::size_t>(
-      (products.device() == Device::cpu ? kAtATime : kAtATimeOnGpu) * *columns);
+  const auto step = static_cast<std::size_t>(rows_at_a_time(options.compute, *columns) * *columns);
   std::int64_t next = 0;
   for (std::size_t at = 0; with && at < vectors.size(); at += step) {
     context.checkpoint();
-    add(index, std::span(vectors).subspan(at, std::min(step, vectors.size() - at)), next, products);
+    add(index, vectors.subspan(at, std::min(step, vectors.size() - at)), next, products);
   }
   save(index, file);
 }
@@ -120,7 +175,7 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "adding", "vectors", 0);
   std::int64_t next = index.next_id();
-  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
+  for_vectors(options, columns, context, [&](std::span<const float> some) {
     add(index, some, next, products);
     progress.add(some.size() / static_cast<std::size_t>(*columns));
   });
@@ -169,6 +224,20 @@ void QueryIndexOptions::add_to(CommandLine& cl) {
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
 }
 
+// What was found for a row, with its number.
+static std::string line_of(const FoundVectors& found, std::int64_t row, std::int64_t count,
+                           std::int64_t id) {
+  const auto begin = static_cast<std::size_t>(row * count);
+  std::size_t end = begin;
+  while (end < begin + static_cast<std::size_t>(count) && found.ids[end] >= 0) ++end;
+  JsonWriter json;
+  json.begin_object().member("id", id).key("neighbors").begin_array();
+  for (std::size_t at = begin; at < end; ++at) json.value(found.ids[at]);
+  json.end_array().key("distances").begin_array();
+  for (std::size_t at = begin; at < end; ++at) json.value(found.distances[at]);
+  return json.end_array().end_object().text() + "\n";
+}
+
 void query_index(const QueryIndexOptions& options, const RunContext& context, std::ostream& out) {
   VectorIndex index = read_index(options.index);
   std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
@@ -180,20 +249,14 @@ void query_index(const QueryIndexOptions& options, const RunContext& context, st
          " has no finer codes");
   IndexSearcher searcher(index, products);
   const IndexSearch search = {options.count, options.lists, options.ef_search, options.refine};
-  for_vectors(options, columns, context, [&](const std::vector<float>& some) {
+  for_vectors(options, columns, context, [&](std::span<const float> some) {
     const FoundVectors found = searcher.search(some, search);
-    for (std::size_t row = 0; row < found.ids.size();
-         row += static_cast<std::size_t>(search.count)) {
-      JsonWriter json;
-      json.begin_object().member("id", id++).key("neighbors").begin_array();
-      std::size_t end = row;
-      for (; end < row + static_cast<std::size_t>(search.count) && found.ids[end] >= 0; ++end)
-        json.value(found.ids[end]);
-      json.end_array().key("distances").begin_array();
-      for (std::size_t at = row; at < end; ++at) json.value(found.distances[at]);
-      json.end_array().end_object();
-      out << json.text() << '\n';
-    }
+    std::vector<std::string> lines(some.size() / static_cast<std::size_t>(*columns));
+    products.each(std::ssize(lines), [&](std::int64_t row) {
+      lines[static_cast<std::size_t>(row)] = line_of(found, row, search.count, id + row);
+    });
+    for (const std::string& line : lines) out << line;
+    id += std::ssize(lines);
     out.flush();
     progress.add(some.size() / static_cast<std::size_t>(*columns));
   });

@@ -1,21 +1,53 @@
 #include "search/vector_reader.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 namespace mt {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMostColumns = 1 << 20;
-constexpr std::int64_t kMostNumbers = 1 << 24;  // that are read at a time, but for one vector's
+constexpr std::size_t kPart = std::size_t{4} << 20;  // bytes of a thread
+
+namespace {
+
+// body(begin, count) for parts of so many bytes, several at a time.
+template <class Body>
+void for_parts(std::size_t bytes, const Body& body) {
+  parallel_for(static_cast<std::int64_t>((bytes + kPart - 1) / kPart), [&](std::int64_t part) {
+    const std::size_t begin = static_cast<std::size_t>(part) * kPart;
+    body(begin, std::min(kPart, bytes - begin));
+  });
+}
+
+bool is_finite(float number) { return std::isfinite(number); }
+
+std::optional<std::int64_t> first_not_finite(std::span<const float> numbers) {
+  std::atomic<bool> all = true;
+  for_parts(numbers.size_bytes(), [&](std::size_t begin, std::size_t count) {
+    std::uint32_t largest = 0;  // bits but for the sign: those of infinity and above are no numbers
+    for (const float number : numbers.subspan(begin / sizeof(float), count / sizeof(float)))
+      largest = std::max(largest, std::bit_cast<std::uint32_t>(number) & 0x7fffffff);
+    if (largest >= 0x7f800000) all = false;
+  });
+  if (all) return std::nullopt;
+  return std::ranges::find_if_not(numbers, is_finite) - numbers.begin();
+}
+
+}  // namespace
 
 VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> columns)
-    : file_(File::open(path)) {
+    : file_(File::open(path)), is_regular_(file_.is_regular()) {
   begin_.resize(kMagic.size());
   begin_.resize(fill(std::as_writable_bytes(std::span(begin_))));
   if (begin_ == kMagic) {
@@ -30,6 +62,9 @@ VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> 
     fail(Exit::bad_data, file_.name(),
          ": is no matrix of NumPy's; numbers without a header need --dim");
   }
+  if (!is_regular_) return;
+  offset_ = static_cast<std::uint64_t>(::lseek(file_.descriptor(), 0, SEEK_CUR));
+  size_ = std::max(offset_, file_.size());
 }
 
 std::size_t VectorReader::fill(std::span<std::byte> into) {
@@ -75,32 +110,52 @@ void VectorReader::read_header() {
   rows_ = rows;
 }
 
-std::vector<float> VectorReader::read(std::int64_t most) {
-  most = std::min(most, std::max<std::int64_t>(1, kMostNumbers / columns_));
+std::optional<std::int64_t> VectorReader::rows_left() const {
+  if (!is_regular_ || !rows_) return std::nullopt;
+  const auto bytes = static_cast<std::uint64_t>(columns_) * sizeof(float);
+  return std::min(*rows_ - at_, static_cast<std::int64_t>((size_ - offset_) / bytes));
+}
+
+// fill() of what is there, with several threads.
+std::size_t VectorReader::fill_at_once(std::span<std::byte> into) {
+  into = into.first(std::min(into.size(), static_cast<std::size_t>(size_ - offset_)));
+  for_parts(into.size(), [&](std::size_t begin, std::size_t count) {
+    file_.read_at(offset_ + begin, into.subspan(begin, count));
+  });
+  offset_ += into.size();
+  return into.size();
+}
+
+void VectorReader::check_end() {
+  std::byte more;
+  if (is_regular_ ? offset_ < size_ : fill({&more, 1}) > 0)
+    fail(Exit::bad_data, file_.name(), ": goes on behind its ", *rows_, " vectors");
+}
+
+std::int64_t VectorReader::read(std::span<float> into) {
+  std::int64_t most = std::ssize(into) / columns_;
   if (rows_) most = std::min(most, *rows_ - at_);
   if (most == 0) {
-    std::byte more;
-    if (fill({&more, 1}) > 0)
-      fail(Exit::bad_data, file_.name(), ": goes on behind its ", *rows_, " vectors");
-    return {};
+    check_end();
+    return 0;
   }
-  std::vector<float> numbers(static_cast<std::size_t>(most * columns_));
-  const auto into = std::as_writable_bytes(std::span(numbers));
-  const std::size_t before = std::min(begin_.size(), into.size());
-  std::memcpy(into.data(), begin_.data(), before);
+  const std::span<float> numbers = into.first(static_cast<std::size_t>(most * columns_));
+  const auto bytes = std::as_writable_bytes(numbers);
+  const std::size_t before = std::min(begin_.size(), bytes.size());
+  std::memcpy(bytes.data(), begin_.data(), before);
   begin_.erase(0, before);
-  const std::size_t got = before + fill(into.subspan(before));
+  const std::span<std::byte> rest = bytes.subspan(before);
+  const std::size_t got = before + (rows_ && is_regular_ ? fill_at_once(rest) : fill(rest));
   const std::size_t row = static_cast<std::size_t>(columns_) * sizeof(float);
-  if (got % row != 0 || (rows_ && got < into.size()))
+  if (got % row != 0 || (rows_ && got < bytes.size()))
     fail(Exit::bad_data, file_.name(), ": ends in vector ",
          at_ + static_cast<std::int64_t>(got / row), " of ", columns_, " columns");
-  numbers.resize(got / sizeof(float));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!std::isfinite(numbers[i]))
-      fail(Exit::bad_data, file_.name(), ": vector ", at_ + static_cast<std::int64_t>(i) / columns_,
-           ": column ", static_cast<std::int64_t>(i) % columns_, " is no finite number");
-  at_ += std::ssize(numbers) / columns_;
-  return numbers;
+  if (const auto bad = first_not_finite(numbers.first(got / sizeof(float))))
+    fail(Exit::bad_data, file_.name(), ": vector ", at_ + *bad / columns_, ": column ",
+         *bad % columns_, " is no finite number");
+  const auto rows = static_cast<std::int64_t>(got / row);
+  at_ += rows;
+  return rows;
 }
 
 }  // namespace mt

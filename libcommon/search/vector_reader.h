@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/file.h"
 
@@ -17,15 +17,24 @@ class VectorReader {
   VectorReader(const std::string& path, std::optional<std::int64_t> columns);
 
   std::int64_t columns() const { return columns_; }
-  // The next rows, at most so many; empty at the end.  Exit::bad_data where a row or the file ends
-  // early, and for what is no finite number.
-  std::vector<float> read(std::int64_t most);
+  // Whether rows can be read before they are asked for: nobody has to write them first.
+  bool is_there() const { return is_regular_; }
+  // How many are left, of a matrix that is there.
+  std::optional<std::int64_t> rows_left() const;
+  // Reads the next rows into `into`, which has room for one at least; returns how many, 0 at the
+  // end.  Exit::bad_data where a row or the file ends early, and for what is no finite number.  By
+  // several threads: those of the arena that calls.
+  std::int64_t read(std::span<float> into);
 
  private:
   void read_header();
   std::size_t fill(std::span<std::byte> into);  // as much as there is
+  std::size_t fill_at_once(std::span<std::byte> into);
+  void check_end();
 
   File file_;
+  bool is_regular_ = false;
+  std::uint64_t offset_ = 0, size_ = 0;  // of a matrix that is there: of the next row, of the file
   std::int64_t columns_ = 0, at_ = 0;
   std::optional<std::int64_t> rows_ = {};  // that a header tells of
   std::string begin_ = {};                 // read while a header was looked for, and not yet used
