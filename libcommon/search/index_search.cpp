@@ -199,18 +199,18 @@ FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
 // A code's distance from a vector x is that of x - c - r, with its list's centre c and the
 // quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on neither vector
 // nor code: [lists, parts, 256] of them are made once, where they are not too many.
-void IvfIndex::make_terms(Products& products) {
+void IvfIndex::make_terms(std::span<const float> turned, Products& products) {
   const ProductQuantizer& quantizer_of = *product();
   const auto table = static_cast<std::size_t>(quantizer_of.parts * ProductQuantizer::kCentres);
   if (!terms.empty() || lists.size() * table > kMostTerms / sizeof(float)) return;
   terms.resize(lists.size() * table);
   const std::vector<float> zeros(static_cast<std::size_t>(quantizer_of.columns));
   std::vector<float> lengths(table);
-  quantizer_of.fill_table(zeros.data(), false, lengths);
+  quantizer_of.fill_table(zeros.data(), false, turned, lengths);
   products.each(std::ssize(lists), [&](std::int64_t list) {
     const auto here = std::span(terms).subspan(static_cast<std::size_t>(list) * table, table);
     quantizer_of.fill_table(&centres.vectors[static_cast<std::size_t>(list * centres.columns)],
-                            true, here);
+                            true, turned, here);
     for (std::size_t i = 0; i < table; ++i) here[i] = lengths[i] + 2 * here[i];
   });
 }
@@ -220,8 +220,11 @@ namespace {
 // One vector's way through an index's lists.
 class Visit {
  public:
-  Visit(const IvfIndex& index, const float* vector, std::int64_t count)
+  // turned: ProductQuantizer::turned(), if there is one.
+  Visit(const IvfIndex& index, std::span<const float> turned, const float* vector,
+        std::int64_t count)
       : index_(index),
+        turned_(turned),
         vector_(vector),
         columns_(index.centres.columns),
         bytes_(static_cast<std::size_t>(index.bytes_in_list())),
@@ -231,7 +234,7 @@ class Visit {
     if (!index.product()) return;
     products_with_.resize(bytes_ * ProductQuantizer::kCentres);
     table_.resize(products_with_.size());
-    index.product()->fill_table(vector, true, products_with_);
+    index.product()->fill_table(vector, true, turned, products_with_);
   }
 
   // `far`: its centre's distance.
@@ -264,7 +267,7 @@ class Visit {
   // Of distances of codes' parts; returns what all codes of the list have besides.
   float fill_table(std::size_t number, float far) {
     if (index_.terms.empty()) {
-      index_.product()->fill_table(residual(number), false, table_);
+      index_.product()->fill_table(residual(number), false, turned_, table_);
       return 0;
     }
     const float* const term = &index_.terms[number * table_.size()];
@@ -281,6 +284,7 @@ class Visit {
   }
 
   const IvfIndex& index_;
+  std::span<const float> turned_;
   const float* vector_;
   std::int64_t columns_;
   std::size_t bytes_;
@@ -296,9 +300,13 @@ FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& opti
   const std::int64_t visited = std::min(options.lists.value_or(default_lists), std::ssize(lists));
   const FoundVectors coarse = near(of, visited, options.ef_search, products);
   FoundVectors found = none(rows, options.count);
-  if (product()) make_terms(products);
+  std::vector<float> turned;
+  if (product()) {
+    turned = product()->turned();
+    make_terms(turned, products);
+  }
   products.each(rows, [&](std::int64_t row) {
-    Visit visit(*this, &of[static_cast<std::size_t>(row * columns)], options.count);
+    Visit visit(*this, turned, &of[static_cast<std::size_t>(row * columns)], options.count);
     for (std::int64_t i = 0; i < visited; ++i) {
       const auto at = static_cast<std::size_t>(row * visited + i);
       if (coarse.ids[at] < 0) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/isa.h"
 #include "search/kmeans.h"
 
 namespace mt {
@@ -47,14 +48,33 @@ std::vector<float> ProductQuantizer::decode(std::span<const std::uint8_t> codes,
   return vectors;
 }
 
-void ProductQuantizer::fill_table(const float* vector, bool inner, std::span<float> table) const {
+std::vector<float> ProductQuantizer::turned() const {
   const std::int64_t width = part_columns();
-  for (std::int64_t i = 0; i < std::ssize(table); ++i) {
-    const float* const part = vector + i / kCentres * width;
-    const float* const centre = &centres[static_cast<std::size_t>(i * width)];
-    table[static_cast<std::size_t>(i)] =
-        inner ? inner_product(part, centre, width) : squared_distance(part, centre, width);
-  }
+  std::vector<float> result(centres.size());
+  for (std::int64_t i = 0; i < parts * kCentres; ++i)
+    for (std::int64_t c = 0; c < width; ++c)
+      result[static_cast<std::size_t>((i / kCentres * width + c) * kCentres + i % kCentres)] =
+          centres[static_cast<std::size_t>(i * width + c)];
+  return result;
+}
+
+void ProductQuantizer::fill_table(const float* vector, bool inner, std::span<const float> turned,
+                                  std::span<float> table) const {
+  const std::int64_t width = part_columns();
+  cpu::run([&] {
+    for (std::int64_t part = 0; part < parts; ++part) {
+      float* const row = &table[static_cast<std::size_t>(part * kCentres)];
+      std::fill_n(row, kCentres, 0.0F);
+      for (std::int64_t c = part * width; c < (part + 1) * width; ++c) {
+        const float* const column = &turned[static_cast<std::size_t>(c * kCentres)];
+        const float x = vector[c];
+        if (inner)
+          for (std::int64_t j = 0; j < kCentres; ++j) row[j] += x * column[j];
+        else
+          for (std::int64_t j = 0; j < kCentres; ++j) row[j] += (x - column[j]) * (x - column[j]);
+      }
+    }
+  });
 }
 
 }  // namespace mt

@@ -24,7 +24,10 @@ struct ProductQuantizer {
   std::vector<float> decode(std::span<const std::uint8_t> codes, Products& products) const;
   // Squared distances of a vector's parts to all centres, [parts, kCentres]; inner products with
   // them for `inner`.
-  void fill_table(const float* vector, bool inner, std::span<float> table) const;
+  void fill_table(const float* vector, bool inner, std::span<const float> turned,
+                  std::span<float> table) const;
+  // The centres column by column, [parts, columns / parts, kCentres], as fill_table() reads them.
+  std::vector<float> turned() const;
 };
 
 }  // namespace mt

@@ -127,7 +127,7 @@ struct IvfIndex {
   };
   // By the graph, if there is one, on the CPU; a GPU compares all centres.
   Assigned assign(std::span<const float> vectors, bool with_residuals, Products& products) const;
-  void make_terms(Products& products);
+  void make_terms(std::span<const float> turned, Products& products);
 };
 
 // Finer codes of an index's vectors, by which the nearest of those that it finds are told.
