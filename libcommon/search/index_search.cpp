@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/isa.h"
 #include "ops/nearest.h"
 #include "search/kmeans.h"
 #include "search/vector_index.h"
@@ -271,12 +272,25 @@ class Visit {
       return 0;
     }
     const float* const term = &index_.terms[number * table_.size()];
-    for (std::size_t t = 0; t < table_.size(); ++t) table_[t] = term[t] - 2 * products_with_[t];
+    cpu::run([&] {
+      for (std::size_t t = 0; t < table_.size(); ++t) table_[t] = term[t] - 2 * products_with_[t];
+    });
     return far;
   }
   void look_up(const IvfIndex::List& list, float begin) {
+    constexpr std::size_t kTogether = 8;  // sums that do not wait for each other
+    const std::size_t count = list.ids.size();
     const std::uint8_t* code = list.codes.data();
-    for (std::size_t j = 0; j < list.ids.size(); ++j, code += bytes_) {
+    std::size_t j = 0;
+    for (; j + kTogether <= count; j += kTogether, code += kTogether * bytes_) {
+      float far[kTogether];
+      std::fill_n(far, kTogether, begin);
+      const float* part = table_.data();
+      for (std::size_t p = 0; p < bytes_; ++p, part += ProductQuantizer::kCentres)
+        for (std::size_t k = 0; k < kTogether; ++k) far[k] += part[code[k * bytes_ + p]];
+      for (std::size_t k = 0; k < kTogether; ++k) add(far[k], list.ids[j + k]);
+    }
+    for (; j < count; ++j, code += bytes_) {
       float far = begin;
       for (std::size_t p = 0; p < bytes_; ++p) far += table_[p * 256 + code[p]];
       add(far, list.ids[j]);
