@@ -79,7 +79,7 @@ std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64
     if (needed > memory.bytes()) {
       Buffer larger(Device::cpu,
                     std::max({needed, 2 * used, static_cast<std::size_t>(expected + 1) * row}));
-      std::memcpy(larger.data(), memory.data(), used);
+      if (used > 0) std::memcpy(larger.data(), memory.data(), used);
       memory = std::move(larger);
     }
     return std::span(static_cast<float*>(memory.data()) + rows * *columns,
