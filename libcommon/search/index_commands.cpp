@@ -31,7 +31,8 @@ std::int64_t rows_at_a_time(const DeviceOptions& compute, std::int64_t columns) 
 }
 
 // Calls use(vectors) for those of the options' inputs, some at a time; the next of a file are read
-// meanwhile.  `columns`: those that they have, or are to have.
+// meanwhile.  `columns`: those that they have, or are to have.  What use() queues on a GPU is done
+// when it returns.
 template <class Options, class Use>
 void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
                  const RunContext& context, const Use& use) {
@@ -39,11 +40,16 @@ void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
   for (const std::string& input : options.inputs) {
     VectorReader reader(input, columns);
     columns = reader.columns();
-    const Shape shape = {rows_at_a_time(options.compute, *columns), *columns};
-    const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * sizeof(float);
-    const Buffer memory[] = {{Device::cpu, bytes}, {Device::cpu, bytes}};
+    const auto numbers =
+        static_cast<std::size_t>(rows_at_a_time(options.compute, *columns) * *columns);
+    const std::size_t bytes = numbers * sizeof(float);
+    const auto room = [&] {
+      return options.compute.device() == Device::cpu ? Buffer(Device::cpu, bytes)
+                                                     : Buffer::pinned(bytes);
+    };
+    const Buffer memory[] = {room(), room()};
     const auto read = [&](int turn) {
-      const std::span<float> into = memory[turn].tensor(DType::f32, shape).span<float>();
+      const std::span<float> into(static_cast<float*>(memory[turn].data()), numbers);
       std::int64_t rows = 0;
       workers.run([&] { rows = reader.read(into); });
       return into.first(static_cast<std::size_t>(rows * *columns));
