@@ -131,9 +131,10 @@ class Lap {
 std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model,
                                                               const Drawing& drawing,
                                                               const Asked& asked) const {
-  const std::int64_t prompts = std::ssize(asked.prompts), ranks = drawing.ranks.size(),
-                     begin = prompts * drawing.ranks.rank() / ranks,
-                     end = prompts * (drawing.ranks.rank() + 1) / ranks;  // of this rank
+  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank();
+  std::vector<AskedText> of_rank;
+  for (std::int64_t i = asked.texts() * rank / ranks; i < asked.texts() * (rank + 1) / ranks; ++i)
+    of_rank.push_back(asked.text(i));
   const CompletionModel about{
       .tokenizer = tokenizer(),
       .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
@@ -142,22 +143,17 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model
   sampling.seed = seed_;
   Drawn judged;
   Lap lap;
-  std::optional<std::vector<DrawnText>> own = draw_texts(
-      model, about,
-      std::span(asked.prompts)
-          .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-      asked.first + begin,
-      {.group = asked.group,
-       .first_text = asked.first_text,
-       .seq_length = seq_length(),
-       .most_tokens = options_.max_completion_length.value_or(0),
-       .sampling = sampling,
-       .scored = scored_as(),
-       .environment = environment_ ? &*environment_ : nullptr,
-       .chat = parts_.chat.get(),
-       .turns = options_.max_turns,
-       .threads = options_.run.ranks.threads_of_each(),
-       .ends = drawing.ends});
+  std::optional<std::vector<DrawnText>> own =
+      draw_texts(model, about, of_rank,
+                 {.seq_length = seq_length(),
+                  .most_tokens = options_.max_completion_length.value_or(0),
+                  .sampling = sampling,
+                  .scored = scored_as(),
+                  .environment = environment_ ? &*environment_ : nullptr,
+                  .chat = parts_.chat.get(),
+                  .turns = options_.max_turns,
+                  .threads = options_.run.ranks.threads_of_each(),
+                  .ends = drawing.ends});
   lap(judged.seconds.gen);
   if (own) {
     if (asked.learnt) refer(*own, drawing.ranks);

@@ -84,8 +84,14 @@ class DrawingTask final : public PackedTask {
     std::int64_t group = 0, first_text = 0;
     bool learnt = true;  // by a step, which may ask what the reference says
 
+    std::int64_t texts() const { return std::ssize(prompts) * group; }
     const PolicyPrompt& of(std::size_t text) const {
       return *prompts[text / static_cast<std::size_t>(group)];
+    }
+    AskedText text(std::int64_t number) const {
+      return {.prompt = &of(static_cast<std::size_t>(number)),
+              .group = first + number / group,
+              .member = first_text + number % group};
     }
   };
   void reward(std::span<DrawnText> drawn, const Asked& asked,

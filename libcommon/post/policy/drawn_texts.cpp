@@ -161,20 +161,18 @@ void take_answers(std::span<TextOfTurns* const> texts, const CompletionModel& ab
 }  // namespace
 
 std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
-                                                 std::span<const PolicyPrompt* const> prompts,
-                                                 std::int64_t first, const DrawOptions& options) {
-  if (prompts.empty()) return std::vector<DrawnText>();
+                                                 std::span<const AskedText> asked,
+                                                 const DrawOptions& options) {
+  if (asked.empty()) return std::vector<DrawnText>();
   std::vector<TextOfTurns> texts;
-  for (std::size_t i = 0; i < prompts.size(); ++i)
-    for (std::int64_t member = options.first_text; member < options.first_text + options.group;
-         ++member) {
-      TextOfTurns& one = texts.emplace_back();
-      one.prompt = static_cast<std::uint32_t>(first + static_cast<std::int64_t>(i));
-      one.member = static_cast<std::uint32_t>(member);
-      one.dialogue.prompt = prompts[i];
-      one.text().ids = prompts[i]->ids;
-      one.text().learnt.assign(prompts[i]->ids.size(), false);
-    }
+  for (const AskedText& text : asked) {
+    TextOfTurns& one = texts.emplace_back();
+    one.prompt = static_cast<std::uint32_t>(text.group);
+    one.member = static_cast<std::uint32_t>(text.member);
+    one.dialogue.prompt = text.prompt;
+    one.text().ids = text.prompt->ids;
+    one.text().learnt.assign(text.prompt->ids.size(), false);
+  }
   // A new one each time: what an engine keeps of texts is of the weights that have seen them.
   Engine engine(model,
                 {.vocab_size = about.vocab_size,

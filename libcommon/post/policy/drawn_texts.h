@@ -29,9 +29,13 @@ class Group;
 // no more.
 inline constexpr std::int64_t kMostTexts = 1 << 20, kMostTurns = (1 << 12) - 1;
 
+// A text that is to be drawn: the member of a group, by its number in the run.
+struct AskedText {
+  const PolicyPrompt* prompt = nullptr;
+  std::int64_t group = 0, member = 0;
+};
+
 struct DrawOptions {
-  std::int64_t group = 0;        // texts of each prompt
-  std::int64_t first_text = 0;   // the number of the first of each
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
@@ -54,11 +58,10 @@ struct DrawnText {
   std::string wrong = {};  // with the environment, when it was asked of this text and others
 };
 
-// Of prompts `first` and those behind it of the run, group by group.  The model's values must not
-// change meanwhile.
+// In their order.  The model's values must not change meanwhile.
 std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
-                                                 std::span<const PolicyPrompt* const> prompts,
-                                                 std::int64_t first, const DrawOptions& options);
+                                                 std::span<const AskedText> asked,
+                                                 const DrawOptions& options);
 
 // The texts of all ranks, one rank's behind the other's; nothing where some rank has ended with
 // nothing.  Called by each.
