@@ -7,8 +7,9 @@
 
 namespace mt {
 
-// loss: [kPolicyRows, tokens]; x, advantage, mask, weight: [tokens]; others: [3 tokens], of each row
-// by itself; lengths: [rows texts] i32 of so many rows of tokens.  x becomes its gradient unless weight is empty.
+// loss: [kPolicyRows, tokens]; x, advantage, mask, weight: [tokens]; others: [3 tokens], of each
+// row by itself; lengths: [rows texts] i32 of so many rows of tokens.  x becomes its gradient
+// unless weight is empty.
 struct PolicyProblem {
   Tensor loss, x;
   ConstTensor others, advantage, mask, lengths, weight = {};

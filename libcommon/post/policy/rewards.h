@@ -4,8 +4,8 @@
 //           1,234.5 and 3/4 are numbers, a full stop behind one is not of it
 //   math    1 where the text's answer is the same as mathematics (post/policy/math_answer.h), NaN
 //           where what was wanted is none: there is no reward
-//   dapo-math  1 where what the text states behind its last "Answer:" is the answer, both normalized
-//           (post/policy/stated_answer.h)
+//   dapo-math  1 where what the text states behind its last "Answer:" is the answer, both
+//           normalized (post/policy/stated_answer.h)
 //   mc      1 where the letter that it states behind its first "Answer:" is the answer
 //   format  1 where the text is <think>…</think>, a line's end, and <answer>…</answer>, each once
 //   regex   1 where its expression, one of Python's, matches somewhere in the text; NaN where that

@@ -122,8 +122,9 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   Optimizer optimizer(model->table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
   const Schedule training = layout.training(stage, options.batch.micro_batches());
-  const bool evaluates =
-      options.evaluation.eval_iters > 0 || task.has_full_validation() || task.steps_of_epoch() > 0;
+  const bool asks = task.drawn_work() && task.drawn_work()->asks;
+  const bool evaluates = asks || options.evaluation.eval_iters > 0 || task.has_full_validation() ||
+                         task.steps_of_epoch() > 0;
   const Schedule evaluation =
       evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
 
@@ -131,6 +132,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.parameters = optimizer.value_bytes();
   plan.memory.gradients = optimizer.gradient_bytes();
   plan.memory.optimizer = optimizer.bytes();
+  plan.memory.copy = copy_bytes(options, task);
   const StepShape shape = step_shape(options, task);
   plan.memory.step =
       measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);
@@ -162,6 +164,13 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.step = counting.cost() - before;
   for (std::size_t i = 0; i < kFamilies; ++i)
     plan.families[i] = counting.family_costs()[i] - families_before[i];
+  if (asks) {
+    clock.begin_step();
+    executor.run(evaluation, {}, false);
+    for (const RankClock::Part& part : clock.end()) plan.evaluation += part.seconds();
+    const int micro_batches = options.batch.micro_batches();
+    plan.evaluation *= micro_batches / layout.evaluated_at_once(micro_batches);
+  }
   if (options.device() == Device::cuda) {
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
     plan.memory.cuda = kCudaMemory;
@@ -196,6 +205,7 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
     std::vector<const RankParts*> parts;
     for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);
     plan.times = step_times(options.ranks.layout, options.batch.micro_batches(), parts);
+    if (task.drawn_work()) plan.drawing = plan_drawing(options, task, plan);
   }
   return plan;
 }

@@ -5,6 +5,7 @@
 #include "comm/world.h"
 #include "data/samples/split.h"
 #include "model/tensor_part.h"
+#include "train/plan/drawing_plan.h"
 #include "train/plan/largest_tensors.h"
 #include "train/plan/rank_memory.h"
 #include "train/plan/step_times.h"
@@ -24,6 +25,8 @@ struct RankPlan {
   std::vector<LargeTensor> largest;     // of what lies in it, ten
   std::vector<GroupMessages> messages;  // that leave it in a step
   RankParts parts;                      // of the step
+  // Seconds that it evaluates as many samples as a step has, where texts are asked about.
+  double evaluation = 0;
 };
 
 struct Plan {
@@ -40,6 +43,7 @@ struct Plan {
   // asked for, on this CPU.
   std::optional<Machine> machine;
   std::optional<StepTimes> times;
+  std::optional<DrawingPlan> drawing;  // where it has times and the model writes texts
   const RankPlan& of(const World& world) const {
     return pipeline[static_cast<std::size_t>(world.position().pp)];
   }

@@ -20,6 +20,7 @@ void RankMemory::write(JsonWriter& json) const {
       .member("layer", step.layer)
       .member("deferred", step.deferred());
   if (work > 0) json.member("scratch", work);
+  if (copy > 0) json.member("copy", copy);
   if (cuda > 0) json.member("cuda", cuda);
   if (nccl > 0) json.member("nccl", nccl);
   if (copies > 0) json.member("copies", copies);
@@ -146,6 +147,10 @@ std::string plan_json(const Plan& plan) {
   if (plan.machine) {
     write_machine(json, *plan.machine);
     write_times(json, plan);
+  }
+  if (plan.drawing) {
+    json.key("drawing");
+    plan.drawing->write(json);
   }
   json.key("run");
   write_length(json, plan.length);
@@ -295,6 +300,7 @@ std::string plan_text(const Plan& plan, int columns) {
          memory_line("parameters", m.parameters) + memory_line("gradients", m.gradients) +
          memory_line("optimizer", m.optimizer) +
          (m.work > 0 ? memory_line("scratch", m.work) : "") +
+         (m.copy > 0 ? memory_line("all of the model, to write texts", m.copy) : "") +
          (m.cuda > 0 ? memory_line("CUDA's own", m.cuda) : "") +
          (m.nccl > 0 ? memory_line("NCCL's", m.nccl, measured.c_str()) : "") +
          (m.copies > 0 ? memory_line("copies by ranks", m.copies) : "") +
@@ -305,7 +311,7 @@ std::string plan_text(const Plan& plan, int columns) {
          pipeline_text(plan) + messages_text(plan, fullest.messages) +
          line(plan.device == Device::cpu ? "ranks on this machine" : "ranks, a GPU each",
               plan.ranks, "") +
-         times_text(plan, columns);
+         times_text(plan, columns) + (plan.drawing ? plan.drawing->text() : "");
 }
 
 void write_plan_svg(const Plan& plan, const std::string& path, bool overwrite) {

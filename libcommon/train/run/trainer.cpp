@@ -435,6 +435,7 @@ RankMemory Trainer::memory() const {
           .gradients = optimizer_.gradient_bytes(),
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
+          .copy = whole_ ? whole_->bytes() : 0,
           .step = executor_.peak()};
 }
 

@@ -1,0 +1,93 @@
+// What a plan says of a step whose texts the model itself writes.
+#include <gtest/gtest.h>
+
+#include "post/policy/policy_task.h"
+#include "train/plan/plan.h"
+
+namespace mt {
+namespace {
+
+PolicyOptions llama(std::int64_t layers, std::int64_t hidden, std::int64_t ffn) {
+  PolicyOptions o;
+  o.model.num_layers = layers;
+  o.model.hidden_size = hidden;
+  o.model.ffn_hidden_size = ffn;
+  o.model.num_attention_heads = 32;
+  o.model.group_query_attention = true;
+  o.model.num_query_groups = 8;
+  o.model.kv_channels = hidden / 32;
+  o.model.position_embedding_type = "rope";
+  o.model.normalization = "RMSNorm";
+  o.model.swiglu = o.model.untie_embeddings_and_output_weights = true;
+  o.model.add_bias_linear = false;
+  o.model.attention_dropout = o.model.hidden_dropout = 0;
+  o.model.vocab_size = 128256;
+  o.model.max_position_embeddings = 4096;
+  o.run.batch.micro_batch_size = 1;
+  o.run.compute.bf16 = true;
+  o.plan.wanted = true;
+  o.plan.machine.name = "h200";
+  o.prompts = {"prompts.jsonl"};
+  return o;
+}
+
+Plan plan_of(PolicyOptions o) {
+  o.take_losses();
+  o.complete();
+  return make_plan(o.run, PolicyTask(o), o.plan, PlanDetail::without_largest);
+}
+
+// Of an 8B on an H200, whose time a token was measured for 256 texts behind 128 tokens, and behind
+// 1,536 (train/plan/drawing_plan.h).
+TEST(DrawingPlan, GivesBackWhatWasMeasured) {
+  for (const auto& [before, milliseconds] : {std::pair(128, 14.3), std::pair(1536, 26.0)}) {
+    PolicyOptions o = llama(32, 4096, 14336);
+    o.num_generations = 256;
+    o.run.batch.global_batch_size = 256;
+    o.max_completion_length = 100;
+    o.seq_length = before + 50;  // half of which a token has behind it, in the mean
+    o.plan.machine.memory = 1000;
+    const Plan plan = plan_of(o);
+    ASSERT_TRUE(plan.drawing);
+    EXPECT_EQ(plan.drawing->together, 256);
+    EXPECT_NEAR(1e3 * plan.drawing->generation / 100, milliseconds, 0.03 * milliseconds) << before;
+  }
+}
+
+// Ranks that share the model have a copy of all of it, which is put together anew for each draw;
+// those that have it whole have none.
+TEST(DrawingPlan, CountsCopiesAndPhases) {
+  PolicyOptions o = llama(2, 512, 1024);
+  o.num_generations = 4;
+  o.run.batch.global_batch_size = 16;
+  o.steps_per_generation = 2;
+  o.seq_length = 64;
+  o.max_completion_length = 48;
+  const Plan alone = plan_of(o);
+  ASSERT_TRUE(alone.drawing);
+  EXPECT_EQ(alone.fullest().memory.copy, 0U);
+  EXPECT_EQ(alone.drawing->refit, 0);
+  EXPECT_EQ(alone.drawing->texts, 32);
+  EXPECT_EQ(alone.drawing->work.prompt, 16);
+  EXPECT_DOUBLE_EQ(alone.drawing->training, 2 * alone.times->seconds);
+  EXPECT_GT(alone.drawing->log_probs, 0.1 * alone.drawing->training);
+  EXPECT_LT(alone.drawing->log_probs, 0.5 * alone.drawing->training);
+  // 2 layers, 8 heads of keys and as many of values, of 16 channels and two bytes.
+  EXPECT_EQ(alone.drawing->bytes_of_text, 64U * 2 * 2 * 8 * 16 * 2);
+
+  o.run.ranks.count = 4;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  const Plan shared = plan_of(o);
+  const double parameters = static_cast<double>(alone.parameters);
+  EXPECT_NEAR(static_cast<double>(shared.fullest().memory.copy), 2 * parameters, 0.01 * parameters);
+  EXPECT_EQ(shared.drawing->texts, 8);
+  EXPECT_GT(shared.drawing->refit, 0);
+  EXPECT_LT(shared.drawing->generation, alone.drawing->generation);
+
+  o.prompts.clear();
+  EXPECT_FALSE(plan_of(o).drawing);
+  EXPECT_EQ(plan_of(o).fullest().memory.copy, 0U);
+}
+
+}  // namespace
+}  // namespace mt
