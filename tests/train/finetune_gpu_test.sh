@@ -74,4 +74,9 @@ done
 grpo --device cpu --dtype fp32 --rollouts kept-fp32/*.jsonl > first
 grpo --device cuda --dtype fp32 --rollouts kept-fp32/*.jsonl > second
 near grpo 4 1e-4 1e-4
+# Texts that share samples, with ratios of whole texts.
+packed=(--packing bfd --importance-sampling-level sequence)
+grpo --device cpu --dtype fp32 --rollouts kept-fp32/*.jsonl "${packed[@]}" > first
+grpo --device cuda --dtype fp32 --rollouts kept-fp32/*.jsonl "${packed[@]}" > second
+near 'grpo, packed' 4 1e-4 1e-4
 exit $failed
