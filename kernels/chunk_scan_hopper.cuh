@@ -97,20 +97,23 @@ struct HopperScan : Scan<bf16> {
   __device__ HeadTokens& of(const Chunk& k, std::int64_t head) const {
     return tokens[k.number * s.heads + head];
   }
+  // e^a_last, as far as the last token sees what was before.
+  __device__ float kept(std::int64_t chunk, std::int64_t head, bool is_last) const {
+    const auto behind = static_cast<int>((s.length - 1) % kRows);
+    return tokens[chunk * s.heads + head].from_before[is_last ? behind : kRows - 1];
+  }
 };
-
-// There after copies_wait() and a barrier.
-__device__ inline void load_tokens(HeadTokens& to, const HopperScan& in, const Chunk& k,
-                                   std::int64_t head) {
-  if (const int unit = static_cast<int>(threadIdx.x);
-      unit * 16 < static_cast<int>(sizeof(HeadTokens)))
-    copy_16_bytes(&to.a[unit * 4], &in.of(k, head).a[unit * 4]);
-}
 
 // The tokens that a block works on.
 struct OfTokens : HeadTokens {
   int first[kRows];
 
+  // There after copies_wait() and a barrier.
+  __device__ void load(const HopperScan& in, const Chunk& k, std::int64_t head) {
+    if (const int unit = static_cast<int>(threadIdx.x);
+        unit * 16 < static_cast<int>(sizeof(HeadTokens)))
+      copy_16_bytes(&a[unit * 4], &in.of(k, head).a[unit * 4]);
+  }
   __device__ void load_first(const Chunk& k) {
     for (int i = static_cast<int>(threadIdx.x); i < kRows; i += kThreads)
       first[i] = i < k.size ? static_cast<int>(k.first(i)) : kRows;
@@ -165,14 +168,6 @@ __device__ void load_rows(std::uint32_t (&a)[kDepth / 16][4], const bf16* rows) 
     load_matrices(a[k], rows + lane() % 16 * kStride + lane() / 16 * 8 + k * 16);
 }
 
-// Which 16 of a chunk's tokens a warp has: of those four apart, which share a scheduler, one has
-// few tokens before its own and one has many.
-__device__ inline int tile_of_warp() {
-  static_assert(kWarps == 8);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  return warp < 4 ? warp : 11 - warp;
-}
-
 // The sum over the four threads that have a row's elements.
 __device__ inline float over_row(float x) { return over_lanes(x, 4); }
 
@@ -202,60 +197,35 @@ struct WarpSums {
 
 // --- From chunk to chunk ------------------------------------------------------------------------
 
-// A thread's elements of a state, of which a warp has 16 channels and N elements: those at `from`
-// and to `to`, in f32.
-template <int N>
-__device__ void read_state(float (&state)[N / 2], const float* from, int channel, int element) {
-  for_elements<N>(channel, element, [&](int i, int p, int n) {
-    if (i % 2 != 0) return;
-    const float2 two = *reinterpret_cast<const float2*>(from + p * kStates + n);
-    state[i] = two.x;
-    state[i + 1] = two.y;
-  });
-}
-template <int N>
-__device__ void write_state(float* to, const float (&state)[N / 2], int channel, int element) {
-  for_elements<N>(channel, element, [&](int i, int p, int n) {
-    if (i % 2 == 0)
-      *reinterpret_cast<float2*>(to + p * kStates + n) = make_float2(state[i], state[i + 1]);
-  });
-}
-
-// sums += x^T B over a chunk's tokens, for 16 channels of x and N elements of B, with the factors
-// of tokens j and j + 1 that factor(j) returns in x, split.
-template <int N, int kStride, class Factor>
-__device__ void add_tokens(float (&sums)[N / 2], const ChannelTile& x, int channel,
-                           const bf16 (&b)[kRows][kStride], int element, const Factor& factor) {
-  const bf16* const x_row = &x[lane() / 16 * 8 + lane() % 8][channel + lane() / 8 % 2 * 8];
-  const bf16* const b_row = &b[lane() % 16][element + lane() / 16 * 8];
-#pragma unroll 2
-  for (int j = 0; j < kRows; j += 16) {
-    std::uint32_t pairs[4], high[4], low[4];
-    load_transposed(pairs, x_row + j * kOfChannels);
+// What chunks add becomes what comes into them, from the first on, or in the backward from the
+// last; for the four elements `at` of a sequence's.  Returns what goes out behind them.
+__device__ inline float4 pass(float4* states, float4 state, const HopperScan& in,
+                              std::int64_t of_sequence, std::int64_t at, std::int64_t sequence,
+                              std::int64_t head, bool backward) {
+  constexpr int kAhead = 8;  // chunks that are on their way at once
+  const auto chunks = static_cast<int>(in.s.chunks());
+  for (int begin = 0; begin < chunks; begin += kAhead) {
+    float4 added[kAhead];
+    float kept[kAhead];
+    float4* place[kAhead];
 #pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      const float2 of = factor(j + m / 2 * 8 + lane() % 4 * 2);
-      const float scaled[2] = {__uint_as_float(pairs[m] << 16) * of.x,
-                               __uint_as_float(pairs[m] & 0xffff0000u) * of.y};
-      const Residue<2> rest(scaled);
-      high[m] = pack_pair<bf16>(scaled[0], scaled[1]);
-      low[m] = pack_pair<bf16>(rest.left[0], rest.left[1]);
+    for (int n = 0; n < kAhead; ++n) {
+      if (begin + n >= chunks) break;
+      const int of = backward ? chunks - 1 - begin - n : begin + n;
+      const std::int64_t chunk = sequence * chunks + of;
+      place[n] = states + chunk * of_sequence + at;
+      added[n] = *place[n];
+      kept[n] = in.kept(chunk, head, of == chunks - 1);
     }
 #pragma unroll
-    for (int n = 0; n < N; n += 16) {
-      std::uint32_t right[4];
-      load_transposed(right, b_row + j * kStride + n);
-      mma<bf16>(sums + n / 2, high, right[0], right[1]);
-      mma<bf16>(sums + n / 2 + 4, high, right[2], right[3]);
-      mma<bf16>(sums + n / 2, low, right[0], right[1]);
-      mma<bf16>(sums + n / 2 + 4, low, right[2], right[3]);
+    for (int n = 0; n < kAhead; ++n) {
+      if (begin + n >= chunks) break;
+      *place[n] = state;
+      state = make_float4(kept[n] * state.x + added[n].x, kept[n] * state.y + added[n].y,
+                          kept[n] * state.z + added[n].z, kept[n] * state.w + added[n].w);
     }
   }
-}
-
-// What a chunk writes into the state behind it, of its tokens j and j + 1.
-__device__ inline float2 written(const HeadTokens& tokens, int j) {
-  return make_float2(tokens.to_end[j] * tokens.dt[j], tokens.to_end[j + 1] * tokens.dt[j + 1]);
+  return state;
 }
 
 // --- Launching ----------------------------------------------------------------------------------
@@ -289,18 +259,16 @@ inline void take(HopperScan& in, Tables& tables) {
   in.states = tables.take(all_chunks(s) * s.heads * s.state());
 }
 
-// Carried: states from chunk to chunk, what comes into each being written to `states`, as Scan's. A
-// chunk adds the sum over its tokens of factor rows[t]^T B[t] for each of its heads.  rows:
-// [tokens] of a head's channels, `row` elements apart, and B the elements of `mixed` from `column`
-// on.  The factor is to_end dt; or, in the backward, which begins with the last chunk, from_before.
-struct Carried {
+// StateSums: sum over a chunk's tokens of factor rows[t]^T B[t] for each of its heads, in `sums`,
+// as Scan's states.  rows: [tokens] of a head's channels, `row` elements apart, and B the elements
+// of `mixed` from `column` on.  The factor is to_end dt, or in the backward from_before.
+struct StateSums {
   const bf16* rows;
   std::int64_t row, column;
-  float* states;
+  float* sums;
   bool backward = false;
 };
-void carry_states(const HopperScan& in, const Carried& of, const ScanEnds<float>& ends,
-                  cudaStream_t stream);
+void sum_states(const HopperScan& in, const StateSums& of, cudaStream_t stream);
 // Fills the tables of `in`, as scan::find_states().
 void find_states(const HopperScan& in, const ScanEnds<float>& ends, cudaStream_t stream);
 

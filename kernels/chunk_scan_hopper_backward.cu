@@ -28,18 +28,14 @@ struct Part {
         k(g.in.chunk(blockIdx.x / g.slices / g.in.s.groups)) {}
 };
 
-struct OfHead {
-  ChannelTile x, dy;
-  OfTokens tokens;
-};
-
 struct Memory {
-  StateTile own;    // C of tokens that read, B of tokens that wrote
-  OfHead heads[2];  // the one that is worked on, and the next, by turns
+  StateTile own;  // C of tokens that read, B of tokens that wrote
+  ChannelTile x, dy;
   union {
     SplitState state;
     StateTile other;  // B, or C
   };
+  OfTokens tokens;
   float pairs[kRows][kOfPairs];  // C B^T
   float of_warp[kWarps];
 };
@@ -57,32 +53,28 @@ __device__ void load_states(StateTile& to, const Backward& g, const Part& part,
 __device__ void load_group(Memory& shared, const Backward& g, const Part& part,
                            std::int64_t column) {
   load_states(shared.own, g, part, column);
-  for (OfHead& head : shared.heads) head.tokens.load_first(part.k);
+  shared.tokens.load_first(part.k);
   const float* const pairs = g.scan.pair_row(part.k, part.group, 0);
   for (int i = static_cast<int>(threadIdx.x) * 4; i < kRows * kRows; i += kThreads * 4)
     copy_16_bytes(&shared.pairs[i / kRows][i % kRows], pairs + i);
 }
 
-// Sends for what a head has, and brings the state that it will load near; behind the block's last
-// head, for nothing.
-__device__ void fetch_head(Memory& shared, const Backward& g, const Part& part, std::int64_t head,
+// All that a head has, once what the head before had has been read; as load_state().
+__device__ float load_head(Memory& shared, const Backward& g, const Part& part, std::int64_t head,
                            const float* state, const float* beside = nullptr) {
-  if (head < part.end_head) {
-    const MambaShape& s = g.in.s;
-    const std::int64_t token = part.k.token(0, s);
-    OfHead& to = shared.heads[(head - part.first_head) % 2];
-    load_tile<kChannels>(to.x, g.in.mixed + token * s.mixed() + head * kChannels, s.mixed(),
-                         static_cast<int>(part.k.size));
-    load_tile<kChannels>(to.dy, g.dy + token * s.inner() + head * kChannels, s.inner(),
-                         static_cast<int>(part.k.size));
-    load_tokens(to.tokens, g.scan, part.k, head);
-    constexpr int kPiece = 2048, kPieces = kChannels * kStates * int(sizeof(float)) / kPiece;
-    if (const int piece = static_cast<int>(threadIdx.x); piece < kPieces) {
-      fetch_to_l2(state + piece * kPiece / int(sizeof(float)), kPiece);
-      if (beside) fetch_to_l2(beside + piece * kPiece / int(sizeof(float)), kPiece);
-    }
-  }
+  const MambaShape& s = g.in.s;
+  const std::int64_t token = part.k.token(0, s);
+  __syncthreads();
+  load_tile<kChannels>(shared.x, g.in.mixed + token * s.mixed() + head * kChannels, s.mixed(),
+                       static_cast<int>(part.k.size));
+  load_tile<kChannels>(shared.dy, g.dy + token * s.inner() + head * kChannels, s.inner(),
+                       static_cast<int>(part.k.size));
+  shared.tokens.load(g.scan, part.k, head);
   copies_commit();
+  const float product = load_state(shared.state, state, beside);
+  copies_wait();
+  __syncthreads();
+  return product;
 }
 
 // Adds what pairs of tokens give, and writes the gradients of the block's tokens.
@@ -90,17 +82,17 @@ template <bool kReads>
 __device__ void finish(float* to, float (&sums)[kStates / 2], const float (&products)[kWarps][8],
                        Memory& shared, const Backward& g, const Part& part) {
   const MambaShape& s = g.in.s;
-  const int own = tile_of_warp();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   __syncthreads();
   load_states(shared.other, g, part, kReads ? s.b_of_mixed() : s.c_of_mixed());
   copies_wait();
   __syncthreads();
 #pragma unroll
   for (int tile = 0; tile < kWarps; ++tile)
-    if (kReads ? tile <= own : tile >= own)
+    if (kReads ? tile <= warp : tile >= warp)
       multiply_split<kOfStates, kStates>(sums, products[tile], shared.other[tile * 16]);
   to += (part.slice * s.tokens() + part.k.token(0, s)) * s.states() + part.group * kStates;
-  for_elements<kStates>(own * 16, 0, [&](int n, int i, int column) {
+  for_elements<kStates>(warp * 16, 0, [&](int n, int i, int column) {
     if (n % 2 == 0 && i < part.k.size)
       *reinterpret_cast<float2*>(to + i * s.states() + column) = make_float2(sums[n], sums[n + 1]);
   });
@@ -112,26 +104,18 @@ __global__ __launch_bounds__(kThreads, 1) void readers_kernel(const Backward g) 
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
   const MambaShape& s = g.in.s;
   const Part part(g);
-  const int own = tile_of_warp(), begin = own * 16;
+  const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
+  const OfTokens& tokens = shared.tokens;
   load_group(shared, g, part, s.c_of_mixed());
-  const auto fetch = [&](std::int64_t head) {
-    fetch_head(shared, g, part, head, g.scan.state(part.k, head), g.d_state(part.k, head));
-  };
-  fetch(part.first_head);
   float dc[kStates / 2] = {}, products[kWarps][8] = {};
   for (std::int64_t head = part.first_head; head < part.end_head; ++head) {
-    __syncthreads();  // what the head before had has been read
-    fetch(head + 1);
-    float carried = load_state(shared.state, g.scan.state(part.k, head), g.d_state(part.k, head));
-    copies_wait<1>();
-    __syncthreads();
-    const OfHead& of_head = shared.heads[(head - part.first_head) % 2];
-    const OfTokens& tokens = of_head.tokens;
+    float carried =
+        load_head(shared, g, part, head, g.scan.state(part.k, head), g.d_state(part.k, head));
     carried = over_block(carried, shared.of_warp);
     if (threadIdx.x == 0)
       g.carried[part.k.number * s.heads + head] = tokens.from_before[part.k.size - 1] * carried;
     std::uint32_t dy[kChannels / 16][4];
-    load_rows<kOfChannels, kChannels>(dy, of_head.dy[begin]);
+    load_rows<kOfChannels, kChannels>(dy, shared.dy[begin]);
     float dy_v[2] = {};
 #pragma unroll
     for (int n = 0; n < kStates; n += 16) {
@@ -146,9 +130,9 @@ __global__ __launch_bounds__(kThreads, 1) void readers_kernel(const Backward g) 
     }
 #pragma unroll
     for (int tile = 0; tile < kWarps; ++tile) {
-      if (tile > own) break;
+      if (tile > warp) break;
       float dy_x[8] = {};
-      multiply_tile<kOfChannels, kChannels>(dy_x, dy, of_head.x[tile * 16]);
+      multiply_tile<kOfChannels, kChannels>(dy_x, dy, shared.x[tile * 16]);
       for_elements<16>(begin, tile * 16, [&](int e, int i, int j) {
         const float passed = dy_x[e] * (tokens.passed(i, j) * tokens.dt[j]);
         products[tile][e] += passed;
@@ -170,30 +154,21 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
   const MambaShape& s = g.in.s;
   const Part part(g);
-  const int own = tile_of_warp(), begin = own * 16;
+  const int warp = static_cast<int>(threadIdx.x) / 32, begin = warp * 16;
+  const OfTokens& tokens = shared.tokens;
   load_group(shared, g, part, s.b_of_mixed());
-  const auto fetch = [&](std::int64_t head) {
-    fetch_head(shared, g, part, head, g.d_state(part.k, head));
-  };
-  fetch(part.first_head);
   float db[kStates / 2] = {}, products[kWarps][8] = {};
   for (std::int64_t head = part.first_head; head < part.end_head; ++head) {
-    __syncthreads();  // what the head before had has been read
-    fetch(head + 1);
-    load_state(shared.state, g.d_state(part.k, head));
-    copies_wait<1>();
-    __syncthreads();
-    const OfHead& of_head = shared.heads[(head - part.first_head) % 2];
-    const OfTokens& tokens = of_head.tokens;
+    load_head(shared, g, part, head, g.d_state(part.k, head));
     std::uint32_t x[kChannels / 16][4];
-    load_rows<kOfChannels, kChannels>(x, of_head.x[begin]);
+    load_rows<kOfChannels, kChannels>(x, shared.x[begin]);
     // G, first what comes of the state that goes out.
     float sums[kChannels / 2] = {}, x_out[2] = {}, x_g[2] = {}, dy_x[2] = {};
     multiply_rows<kStates, kChannels>(sums, shared.own[begin], shared.state.high[0]);
     multiply_rows<kStates, kChannels>(sums, shared.own[begin], shared.state.low[0]);
     for_elements<kChannels>(begin, 0, [&](int e, int j, int p) {
       sums[e] *= tokens.to_end[j];
-      x_out[e / 2 % 2] += sums[e] * to_float(of_head.x[j][p]);
+      x_out[e / 2 % 2] += sums[e] * to_float(shared.x[j][p]);
     });
 #pragma unroll
     for (int n = 0; n < kStates; n += 16) {
@@ -206,9 +181,9 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
     }
 #pragma unroll
     for (int tile = 0; tile < kWarps; ++tile) {
-      if (tile < own) continue;
+      if (tile < warp) continue;
       float of_pairs[8] = {}, factors[8];
-      multiply_tile<kOfChannels, kChannels>(of_pairs, x, of_head.dy[tile * 16]);
+      multiply_tile<kOfChannels, kChannels>(of_pairs, x, shared.dy[tile * 16]);
       for_elements<16>(begin, tile * 16, [&](int e, int j, int i) {
         const float passed = tokens.passed(i, j);
         products[tile][e] += of_pairs[e] * passed * tokens.dt[j];
@@ -216,12 +191,12 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
         x_g[e / 2 % 2] +=
             factors[e] * of_pairs[e];  // what dy V has, to f32, as they are subtracted
       });
-      multiply_split<kOfChannels, kChannels>(sums, factors, of_head.dy[tile * 16]);
+      multiply_split<kOfChannels, kChannels>(sums, factors, shared.dy[tile * 16]);
     }
     const float skip = to_float(g.in.weights.d[head]);
     bf16* const dx = g.d_mixed + part.k.token(0, s) * s.mixed() + head * kChannels;
     for_elements<kChannels>(begin, 0, [&](int e, int j, int p) {
-      const float of_x = to_float(of_head.x[j][p]), of_dy = to_float(of_head.dy[j][p]);
+      const float of_x = to_float(shared.x[j][p]), of_dy = to_float(shared.dy[j][p]);
       dy_x[e / 2 % 2] += of_dy * of_x;
       sums[e] = tokens.dt[j] * sums[e] + skip * of_dy;
       if (e % 2 == 1 && j < part.k.size)
@@ -240,6 +215,16 @@ __global__ __launch_bounds__(kThreads, 1) void writers_kernel(const Backward g) 
     }
   }
   finish<false>(g.b, db, products, shared, g, part);
+}
+
+// As pass_kernel, from the last chunk on.
+__global__ __launch_bounds__(kThreads) void pass_backward_kernel(const Backward g) {
+  const MambaShape& s = g.in.s;
+  const std::int64_t of_sequence = s.heads * s.state() / 4, at = thread_number() % of_sequence,
+                     sequence = thread_number() / of_sequence;
+  if (sequence < s.sequences)
+    pass(reinterpret_cast<float4*>(g.d_states), {}, g.scan, of_sequence, at, sequence,
+         at * 4 / s.state(), true);
 }
 
 // As steps_backward_kernel; the blocks are steps_kernel's.
@@ -337,13 +322,15 @@ void backward(const ScanBackward<bf16>& of, const ScanGradients<G>& gradients, v
   take_all(g, tables);
   const MambaShape& s = g.in.s;
   find_states(g.scan, {}, stream);
-  carry_states(g.scan,
-               {.rows = g.dy,
-                .row = s.inner(),
-                .column = s.c_of_mixed(),
-                .states = g.d_states,
-                .backward = true},
-               {}, stream);
+  sum_states(g.scan,
+             {.rows = g.dy,
+              .row = s.inner(),
+              .column = s.c_of_mixed(),
+              .sums = g.d_states,
+              .backward = true},
+             stream);
+  pass_backward_kernel<<<blocks_for(s.sequences * s.heads * s.state() / 4), kThreads, 0, stream>>>(
+      g);
   const std::int64_t parts = all_chunks(s) * s.groups * g.slices;
   launch<Memory>(readers_kernel, parts, stream, g);
   launch<Memory>(writers_kernel, parts, stream, g);

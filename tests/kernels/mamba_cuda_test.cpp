@@ -1,4 +1,6 @@
 // The kernels of a Mamba-2's mixer on the GPU against the CPU's in double.
+#include <algorithm>
+
 #include "kernels/gated_norm.h"
 #include "kernels/head_shares.h"
 #include "tests/kernels/device_numbers.h"
@@ -88,6 +90,13 @@ Doubles plus(Doubles x, double value) {
   return x;
 }
 
+// The tolerance of heads' sums over all tokens, in some of which nearly everything cancels.
+double beside_largest(const Doubles& sums) {
+  double largest = 0;
+  for (const double sum : sums) largest = std::max(largest, std::abs(sum));
+  return 1e-3 * std::max(1.0, largest);
+}
+
 TYPED_TEST(MambaCuda, Convolution) {
   using T = TypeParam;
   for (const Case& c : cases()) {
@@ -155,10 +164,8 @@ TYPED_TEST(MambaCuda, Scan) {
     run();
     const auto expected = m.scan_backward(dy.host, 0);
     EXPECT_TRUE(near(d_mixed, expected.mixed, kRounding<T> + 1e-4));
-    // Sums over all tokens of what mostly cancels.
-    const double of_sums = std::is_same_v<T, float> ? 1e-3 : 1e-2;
-    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), of_sums));
-    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), of_sums));
+    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), beside_largest(expected.dt_bias)));
+    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), beside_largest(expected.a_log)));
     EXPECT_TRUE(near(d_d, plus(expected.d, 0.5), 1e-4));
     const Doubles of_projected = d_projected.values();
     for (std::int64_t i = 0; i < s.tokens() * s.projected(); ++i) {
