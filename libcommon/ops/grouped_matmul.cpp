@@ -25,7 +25,6 @@ bool follow(Problems problems, const Rows& rows) {
 template <class Matrix>
 std::int64_t stride_of(Problems problems, const Matrix& matrix) {
   const ConstTensor first = matrix(problems[0]);
-  if (problems.size() == 1) return first.numel();
   const std::ptrdiff_t stride = address(matrix(problems[1])) - address(first),
                        element = static_cast<std::ptrdiff_t>(size_of(first.dtype()));
   for (std::size_t i = 1; i < problems.size(); ++i)
@@ -108,11 +107,11 @@ bool add_up_rows(Problems problems, Stream& stream) {
                                          : multiply.template operator()<__nv_bfloat16>();
 }
 
-// Makes them in one kernel, if there is one for them.
+// Makes several in one kernel, if there is one for them.
 bool multiply_together([[maybe_unused]] Problems problems, [[maybe_unused]] Stream& stream) {
   if constexpr (kWithCuda && cuda::kHopper) {
     const Matmul& first = problems[0];
-    if (first.a.device() != Device::cuda) return false;
+    if (problems.size() == 1 || first.a.device() != Device::cuda) return false;
     for (const Matmul& p : problems)
       if (!is_alike(p, first)) return false;
     if (!first.transpose_a) return multiply_rows(problems, stream);
