@@ -17,7 +17,8 @@ convolution, scan, gated norm and last product in one autograd function where ca
 conv1d ("conv" says which).  FOLDER has the packages mamba_ssm and, if so, causal_conv1d (github.com/state-spaces/mamba,
 Dao-AILab/causal-conv1d); of mamba_ssm its Python files do, with an __init__.py that imports nothing.
 
-Prints a line for each round, then one JSON: medians of milliseconds and the ratios peer / mt.
+Prints a line for each way in each round, then one JSON: medians of milliseconds and the ratios peer / mt.  Triton takes a minute or
+two for each shape and size of chunks to find its fastest kernels.
 
 Needs from PyPI: torch, triton, einops, huggingface_hub (tried with torch 2.11, triton 3.6).
 Run:  scripts/bench-mamba.py build/release --mamba-ssm FOLDER [--cases scan,layer,nemotron-h,decode] [--rounds 3]
@@ -315,8 +316,10 @@ def by_turns(name, rounds, ways):
     """Medians of each number of each way."""
     found = []
     for _ in range(rounds):
-        found.append({way: run() for way, run in ways.items()})
-        print(name, json.dumps(found[-1]), flush=True)
+        found.append({})
+        for way, run in ways.items():
+            found[-1][way] = run()
+            print(f"{name}, {way}: {json.dumps(found[-1][way])}", flush=True)
     return {way: {key: statistics.median(of[way][key] for of in found) for key in found[0][way]} for way in ways}
 
 
@@ -332,12 +335,14 @@ def run_case(args, name):
     if name in ("scan", "layer"):
         ours, theirs = {"scan": (mt_scan, peer_scan), "layer": (mt_layer, peer_layer)}[name]
         return {shape: beside(by_turns(f"{name} {shape}", args.rounds, {"mt": lambda: ours(build, shape)} | {
-            f"mamba_ssm {chunk}": lambda chunk=chunk: theirs(shape, chunk) for chunk in CHUNKS})) for shape in SHAPES}
+            f"mamba_ssm {chunk}": lambda chunk=chunk: theirs(shape, chunk) for chunk in args.chunks}))
+            for shape in args.shapes.split(",")}
     if name == "nemotron-h":
         lines_of([*stack_command(build, 5), "--train-iters", 100000, "--exit-interval", 12])  # which searches products
-        peer = PeerStack(args.chunk)
+        chunk = args.chunks[-1]
+        peer = PeerStack(chunk)
         return STACK | beside(by_turns(name, args.rounds, {
-            "mt": lambda: mt_stack(build, args.steps), f"mamba_ssm {args.chunk}": lambda: peer.time(args.steps)}))
+            "mt": lambda: mt_stack(build, args.steps), f"mamba_ssm {chunk}": lambda: peer.time(args.steps)}))
     peer = PeerDecode()
     return beside(by_turns(name, args.rounds, {"mt": lambda: mt_decode(build), "mamba_ssm": peer.time}))
 
@@ -349,7 +354,8 @@ def main():
     parser.add_argument("--cases", default="scan,layer,nemotron-h,decode")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="of nemotron-h, in each round")
-    parser.add_argument("--chunk", type=int, default=256, help="tokens of the peer's chunks in nemotron-h")
+    parser.add_argument("--shapes", default=",".join(SHAPES), help="of scan and layer: heads x groups")
+    parser.add_argument("--chunks", type=int, nargs="+", default=CHUNKS, help="tokens of the peers' chunks; the last in nemotron-h")
     args = parser.parse_args()
     if args.mamba_ssm:
         sys.path.insert(0, args.mamba_ssm)
