@@ -100,7 +100,7 @@ TEST(ImageGolden, PicturesAreUprightAsByPillow) {
     const std::string file = bytes_of_hex(hex);
     const Image picture = decode_upright(as_bytes(file), name);
     EXPECT_EQ(hash(picture), expected) << name;
-    write_file_atomically(scratch.path("turned"), file, false);
+    write_file_atomically(scratch.path("turned"), file, true);
     EXPECT_EQ(upright_size({.path = scratch.path("turned")}),
               (ImageSize{picture.width, picture.height}))
         << name;
