@@ -1,6 +1,7 @@
 #include "post/data/example_maker.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/command.h"
@@ -61,7 +62,11 @@ ExampleMaker::ExampleMaker(const Tokenizer& tokenizer, const ExampleOptions& opt
       files_(std::move(files)),
       folder_(std::move(folder)),
       special_tokens_(chat_special_tokens(files_, folder_, &tokenizer)) {
-  options_.lines.reads_images = options_.llava != nullptr;
+  options_.lines.reads_images = reads_images();
+  if (!reads_images()) return;
+  if (const std::int64_t token = options_.llava->image_token_index; token < tokenizer.vocab_size())
+    if (std::string word = text_of(static_cast<std::int32_t>(token)); !word.empty())
+      options_.lines.image_word = std::move(word);
 }
 
 std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
@@ -142,24 +147,47 @@ void ExampleMaker::place_images(Example& example, std::string_view place) const 
   if (places != std::ssize(example.images))
     fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ",
          words.token(), "), and there are ", example.images.size(), " images");
+  const std::vector<std::int64_t> tiles = tiles_of(example, words);
   const std::vector<std::int32_t> ids = std::exchange(example.ids, {});
   const std::vector<bool> learnt = std::exchange(example.learnt, {});
-  auto image = example.images.begin();
+  auto of_image = tiles.begin();
   bool behind_image = false;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const bool is_image = ids[i] == words.token();
-    if (is_image) {
-      const std::int64_t tiles = tiles_in(c, *image++);
-      words.add(example.ids, tiles);
-      example.tiles += tiles;
-    } else {
+    if (is_image)
+      words.add(example.ids, *of_image++);
+    else
       example.ids.push_back(ids[i]);
-    }
     example.learnt.resize(example.ids.size(), false);
     if (!is_image)
       example.learnt.back() = learnt[i] && (!behind_image || options_.trains_after_image);
     behind_image = is_image && c.image_tag_type == "none";
   }
+}
+
+// The numbers of tiles that are tried, one after another, until a text has room.
+constexpr std::int64_t kFewerTiles[] = {12, 8, 6, 4, 2, 1};
+
+std::vector<std::int64_t> ExampleMaker::tiles_of(Example& example, const ImageWords& words) const {
+  ModelConfig c = *options_.llava;
+  std::vector<std::int64_t> tiles;
+  const auto cut = [&] {
+    tiles.clear();
+    for (const FilePart& image : example.images) tiles.push_back(tiles_in(c, image));
+    example.tiles = std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
+    std::int64_t tokens = example.size() - std::ssize(tiles);
+    for (const std::int64_t of_image : tiles) tokens += words.count(of_image);
+    return tokens;
+  };
+  const std::int64_t most = options_.longest_with_images;
+  const auto* fewer = std::begin(kFewerTiles);
+  while (cut() > most - 4 && most > 0 && c.cuts_images()) {
+    fewer = std::find_if(fewer, std::end(kFewerTiles),
+                         [&](std::int64_t tried) { return tried < c.max_num_tiles; });
+    c.max_num_tiles = *fewer;
+  }
+  example.most_tiles = c.max_num_tiles;
+  return tiles;
 }
 
 void ExampleMaker::add_neighbors(Example& example, const ChatValue& line,

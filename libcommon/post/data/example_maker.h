@@ -24,6 +24,7 @@ namespace mt {
 
 class CommandLine;
 class Error;
+class ImageWords;
 class Tokenizer;
 struct ModelConfig;
 
@@ -40,6 +41,9 @@ struct ExampleOptions {
   std::string source_prefix = {};
   // Of a model that reads images: the names of a line's come along, for place_images().
   const ModelConfig* llava = nullptr;
+  // Of a text that would have more tokens than this with its images, less four, images are cut into
+  // fewer tiles (Megatron-LM core_v0.12.1, examples/multimodal/dataset_helpers.py); 0: of none.
+  std::int64_t longest_with_images = 0;
   bool trains_after_image = true;  // nor is, unless so, the first token of the text behind one
   // Of a Retro that retrieves: each line brings the neighbours of its text.
   const ModelConfig* retro = nullptr;
@@ -78,6 +82,8 @@ class ExampleMaker {
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& given, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
+  // How many tiles each of an example's images becomes; it is told how many these are.
+  std::vector<std::int64_t> tiles_of(Example& example, const ImageWords& words) const;
   void add_neighbors(Example& example, const ChatValue& line, std::string_view place) const;
   Example of_pair(const TrainingLine& line, std::string_view place) const;
   ChatInput input_of(const TrainingLine& line) const;

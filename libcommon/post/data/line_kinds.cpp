@@ -302,15 +302,41 @@ std::vector<std::string> neighbors_of(const ChatValue& line, std::string_view pl
   return texts;
 }
 
+// The text in which another word stands where an image is.
+static std::string with_word(std::string text, const std::string& word) {
+  const std::string_view lines_own = kImage;
+  for (std::size_t at = 0; (at = text.find(lines_own, at)) != text.npos; at += word.size())
+    text.replace(at, lines_own.size(), word);
+  return text;
+}
+
+static ChatValue with_word(const ChatValue& value, const std::string& word) {
+  if (value.text() != nullptr) return with_word(*value.text(), word);
+  if (value.items() != nullptr) {
+    std::vector<ChatValue> items;
+    for (const ChatValue& item : *value.items()) items.push_back(with_word(item, word));
+    return ChatValue::list(std::move(items));
+  }
+  if (value.pairs() == nullptr) return value;
+  ChatValue::Pairs pairs;
+  for (const auto& [key, member] : *value.pairs()) pairs.emplace_back(key, with_word(member, word));
+  return ChatValue::dict(std::move(pairs));
+}
+
 TrainingLine read_line(const ChatValue& line, LineKind kind, const LineOptions& options,
                        std::string_view place) {
   if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
   if ((kind == LineKind::caption || kind == LineKind::question) && !options.reads_images)
     fail(Exit::bad_data, place, ": is of an image, of which only --model-type multimodal learns");
   TrainingLine read = in_one_form(line, kind, options, place);
-  if (options.reads_images) read.images = images_of(line, place);
+  if (options.reads_images) {
+    read.images = images_of(line, place);
+    read.prompt = with_word(std::move(read.prompt), options.image_word);
+    read.completion = with_word(std::move(read.completion), options.image_word);
+  }
   if (read.messages.is_none()) return read;
   read.messages = chat_messages(read.messages, place, options.reads_images);
+  if (options.reads_images) read.messages = with_word(read.messages, options.image_word);
   read.tools = member_or_none(line, "tools");
   read.kwargs = member_or_none(line, "chat_template_kwargs");
   return read;

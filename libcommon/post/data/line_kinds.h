@@ -56,6 +56,8 @@ struct LineOptions {
   bool train_on_history = false;  // of Alpaca's lines
   std::string source_language = {}, target_language = {};  // of translations
   bool reads_images = false;                               // then messages may have images
+  std::string image_word =
+      "<image>";  // what stands in a text's places of images, which lines call so
   // What stands behind the image of a caption, one of these, that the line's hash draws; none:
   // nothing.
   std::vector<std::string> caption_prompts = {};

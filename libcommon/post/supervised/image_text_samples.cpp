@@ -53,15 +53,17 @@ void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
   std::int64_t at = 0;
   for (const Piece& piece : packed.bins[texts_->bin(k)]) {
     const Example& example = packed.examples[piece.text];
+    ModelConfig cutting = llava_;
+    cutting.max_num_tiles = example.most_tiles;
     std::int64_t left = example.tiles;
     for (const FilePart& file : example.images) try {
         const Image image = read_upright(file);
-        const std::int64_t tiles = grid_of(llava_, {image.width, image.height}).tiles();
+        const std::int64_t tiles = grid_of(cutting, {image.width, image.height}).tiles();
         left -= tiles;
         if (left < 0)
           fail(Exit::bad_data, file.called(), ": has other sides than when it was read");
         const auto each = static_cast<std::size_t>(tile_input_size(llava_));
-        make_tile_inputs(llava_, image,
+        make_tile_inputs(cutting, image,
                          pixels.subspan(static_cast<std::size_t>(at) * each,
                                         static_cast<std::size_t>(tiles) * each));
         at += tiles;

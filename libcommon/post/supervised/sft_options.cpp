@@ -104,6 +104,7 @@ void SftOptions::choose_type() {
     model.family = ModelFamily::llava;
     tiles.apply(model);
     examples.llava = &model;
+    examples.longest_with_images = longest_text();
   } else {
     if (freeze_lm || freeze_vit)
       fail(Exit::usage, freeze_lm ? "--freeze-LM" : "--freeze-ViT", ": has no effect with ", type);
