@@ -22,6 +22,10 @@ FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length,
   return fields;
 }
 
+std::int64_t most_tiles(const ModelConfig& llava) {
+  return llava.cuts_images() ? llava.max_num_tiles + (llava.use_thumbnail ? 1 : 0) : 1;
+}
+
 std::int64_t most_tiles(const Packed& packed) {
   std::int64_t most = 1;
   for (const Bin& bin : packed.bins) {

@@ -21,6 +21,8 @@ namespace mt {
 // Of a LLaVA's samples, which have at most so many tiles.
 FieldSpecs image_text_fields(const ModelConfig& llava, std::int64_t seq_length, std::int64_t tiles);
 
+// The most tiles that an image may become.
+std::int64_t most_tiles(const ModelConfig& llava);
 // The most tiles that a sample has; at least 1, so that all of a model is always asked.
 std::int64_t most_tiles(const Packed& packed);
 

@@ -21,6 +21,8 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
       freezes_lm_(options.freeze_lm),
       freezes_vit_(options.freeze_vit),
       objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
+  if (model().family == ModelFamily::llava && !this->data().train)  // to be planned
+    tiles_ = most_tiles(model());
   for (const auto& packed : {this->data().train, this->data().valid})
     if (packed) tiles_ = std::max(tiles_, most_tiles(*packed));
   if (model().mtp_num_layers > 0)
