@@ -26,14 +26,15 @@ void SftOptions::add_to(CommandLine& cl) {
   cl.option("--decoder-seq-length", &decoder_seq_length, "N",
             "t5: tokens of a target; default --seq-length, which is the source's", at_least(1));
   examples.add_pairs_to(cl);
-  cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
-  cl.flag("--freeze-ViT", &freeze_vit,
-          "multimodal: the tower of images stays as it is; the projector learns in any case");
-  tiles.add_to(cl);
   cl.option("--retro-attention-gate", &retro_attention_gate, "0|1",
             "a Retro: 1: each line brings the \"neighbors\" of its text; 0: it learns without, as "
             "Megatron-LM's tools/retro/sft, and keeps what attends to them as it is; default: 1",
             between(0, 1));
+  cl.section("Images and text (LLaVA)");
+  cl.flag("--freeze-LM", &freeze_lm, "multimodal: the language model stays as it is");
+  cl.flag("--freeze-ViT", &freeze_vit,
+          "multimodal: the tower of images stays as it is; the projector learns in any case");
+  tiles.add_to(cl);
   cl.section("Objective");
   cl.option("--loss", &loss, "KIND",
             "what becomes less: nll, or dft, in which what the model holds for unlikely counts for "
