@@ -5,8 +5,9 @@
         [--queries 10000] [-k 10] [--nprobe 32] [--ef-search 64] [--rounds 1] [--same-index] [INDEX ...]
 
 For each index string, of made vectors around centres: `train`, `add` and `query` as whole commands, from files to files, and
-what faiss takes for the same: its calls alone, and with the reading and writing of the same files.  Prints a line a step,
-the median of the rounds, with both ratios, and recall@k of both, of the first 10,000 queries, against exact search.  With
+without what the same command takes with one vector, which is its start and that of a GPU; and what faiss takes for the same:
+with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round, with the ratios of
+both wholes and of both rests, and at last recall@k of both, of the first 10,000 queries, against exact search.  With
 --same-index faiss trains none, which may take it an hour, but adds to the one that `train` made.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
@@ -14,7 +15,6 @@ Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import tempfile
 import time
@@ -89,49 +89,44 @@ def main():
         def recall(ids):
             return sum(len(set(a) & set(b)) for a, b in zip(ids, nearest)) / nearest.size  # as many as there are of these
 
-        def tell(step, ours, theirs, whole, more=""):
-            ours, theirs, whole = (statistics.median(each) for each in (ours, theirs, whole))
-            if numpy.isnan(theirs):
-                return print(f"{string:32} {step:6} {ours:8.3f} s", flush=True)
-            print(f"{string:32} {step:6} {ours:8.3f} s; faiss {theirs:8.3f} s, with files {whole:8.3f} s: "
-                  f"{theirs / ours:6.2f} x, {whole / ours:6.2f} x{more}", flush=True)
+        def tell(step, ours, start, theirs, files):
+            line = f"{string:28} {step:6} {ours:7.3f} s, start {start:6.3f} s"
+            if theirs is not None:
+                line += (f"; faiss {theirs + files:8.3f} s, its calls {theirs:8.3f} s: {(theirs + files) / ours:6.2f} x, "
+                         f"{theirs / max(ours - start, 1e-3):6.2f} x")
+            print(line, flush=True)
 
-        for string in options.strings:
-            times = {step: ([], [], []) for step in ("train", "add", "query")}
-
-            def note(step, ours, theirs, files):
-                for to, value in zip(times[step], (ours, theirs, theirs + files)):
-                    to.append(value)
-
-            for _ in range(options.rounds):
-                reads, x = timed(lambda: numpy.load(folder / "x.npy"))
-                took = timed(lambda: run("train", "--index-str", string, "x.npy", "--output", "empty", "--force"))[0]
-                if options.same_index:
-                    index = faiss.read_index(str(folder / "empty"))
-                    theirs = float("nan")
-                else:
-                    index = faiss.index_factory(options.columns, string)
-                    theirs = timed(lambda: index.train(x))[0]
+        numpy.save(folder / "one.npy", x[:1])
+        searching = ["-k", str(options.k), "--retro-query-nprobe", str(options.nprobe), "--retro-query-ef-search", str(options.ef_search)]
+        for string in [string for string in options.strings for _ in range(options.rounds)]:
+            reads = timed(lambda: numpy.load(folder / "x.npy"))[0]
+            start = timed(lambda: run("train", "--index-str", "IVF1,Flat", "one.npy", "--output", "empty", "--force"))[0]
+            took = timed(lambda: run("train", "--index-str", string, "x.npy", "--output", "empty", "--force"))[0]
+            if options.same_index:
+                tell("train", took, start, None, 0)
+                reads_empty, index = timed(lambda: faiss.read_index(str(folder / "empty")))
+            else:
+                index = faiss.index_factory(options.columns, string)
+                theirs = timed(lambda: index.train(x))[0]
                 writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
-                note("train", took, theirs, reads + writes)
-                took = timed(lambda: run("add", "empty", "x.npy", "--output", "ours", "--force"))[0]
+                tell("train", took, start, theirs, reads + writes)
                 reads_empty, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
-                theirs = timed(lambda: index.add(x))[0]
-                writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
-                note("add", took, theirs, reads + reads_empty + writes)
-                took = timed(lambda: run("query", "ours", "q.npy", "-k", str(options.k), "--retro-query-nprobe",
-                                         str(options.nprobe), "--retro-query-ef-search", str(options.ef_search)))[0]
-                ids = [json.loads(line)["neighbors"] for line in open(folder / "out")]
-                reads, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
-                theirs, their_ids = timed(lambda: searched(index))
-                note("query", took, theirs, reads)
-                if nearest is None:
-                    exact = faiss.IndexFlatL2(options.columns)
-                    exact.add(x)
-                    nearest = exact.search(queries[:10000], options.k)[1]
-            for step, all_times in times.items():
-                if step != "train" or string != "Flat":
-                    tell(step, *all_times, f"; recall@{options.k} {recall(ids):.4f}, {recall(their_ids):.4f}" if step == "query" else "")
+            start = timed(lambda: run("add", "empty", "one.npy", "--output", "ours", "--force"))[0]
+            took = timed(lambda: run("add", "empty", "x.npy", "--output", "ours", "--force"))[0]
+            theirs = timed(lambda: index.add(x))[0]
+            writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
+            tell("add", took, start, theirs, reads + reads_empty + writes)
+            start = timed(lambda: run("query", "ours", "one.npy", *searching))[0]
+            took = timed(lambda: run("query", "ours", "q.npy", *searching))[0]
+            ids = [json.loads(line)["neighbors"] for line in open(folder / "out")]
+            reads, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
+            theirs, their_ids = timed(lambda: searched(index))
+            tell("query", took, start, theirs, reads)
+            if nearest is None:
+                exact = faiss.IndexFlatL2(options.columns)
+                exact.add(x)
+                nearest = exact.search(queries[:10000], options.k)[1]
+            print(f"{string:28} recall@{options.k} {recall(ids):.4f}, faiss {recall(their_ids):.4f}", flush=True)
 
 
 if __name__ == "__main__":
