@@ -15,8 +15,9 @@
 extern "C" [[gnu::weak]] void gotoblas_dynamic_init();
 extern "C" [[gnu::weak]] void gotoblas_dynamic_quit();
 
-// An OpenBLAS that is older than the processor takes the loops of the oldest it knows, with a quarter
-// of the speed.  Then it is told the newest of its processors of which this one can all.
+// An OpenBLAS that is older than the processor takes the loops of the oldest it knows, at a quarter of
+// the speed.  Then it is told a processor that it knows and this one can do all of: Skylake with
+// AVX-512, or Haswell; without AVX2 it is left alone.
 static void name_processor() {
 #if defined(__x86_64__)
   constexpr const char* kName = "OPENBLAS_CORETYPE";

@@ -11,9 +11,10 @@
 // written;  mixed, d_mixed: [tokens, channels];  w, dw: [channels, taps];  b, db: [channels];
 // first_key: [tokens] i32, where each token's document begins in its sequence, or null.
 // T: float or double.  On the GPU float, bf16 or fp16, sums in f32; dw and db are f32, or bf16 if T
-// is, and are added up over parts of the tokens that depend on the shape alone.  With one token a
-// sequence the kernel reads w, b, slots and the cache before the one queued ahead of it has ended
-// (dependent.cuh), which must not be what writes them.
+// is, and are added up over parts of the tokens that depend on the shape, and on whether addresses
+// are multiples of 16.  With one token a sequence the kernel reads w, b, slots, positions and the
+// cache before the one queued ahead of it has ended (dependent.cuh), which must not be what writes
+// them.
 #pragma once
 
 #include <cstddef>

@@ -242,7 +242,7 @@ dim3 grid_of_runs(const MambaShape& s, std::int64_t tokens, std::int64_t pack) {
           static_cast<unsigned>(runs(s, tokens))};
 }
 // Of a grid's second dimension.
-bool few_runs(const MambaShape& s) { return runs(s, kForwardRun) <= 65535; }
+bool few_runs(const MambaShape& s, std::int64_t tokens) { return runs(s, tokens) <= 65535; }
 
 template <class T>
 __global__ void sums_backward_kernel(float* du, const T* d_mixed, const Conv<T> conv) {
@@ -308,7 +308,7 @@ void causal_conv_forward(T* mixed, T* cache, const T* projected, const T* w, con
     return launch_dependent(token_kernel<T>, blocks_for(s.tokens() * s.mixed()), kThreads, 0,
                             stream, mixed, cache, Conv<T>{x, w, b});
   if (constexpr int N = kWide<T>;
-      cache == nullptr && fit(s, N) && few_runs(s) && aligned(mixed, projected, w)) {
+      cache == nullptr && fit(s, N) && few_runs(s, kForwardRun) && aligned(mixed, projected, w)) {
     run_forward_kernel<N, T>
         <<<grid_of_runs(s, kForwardRun, N), kRunThreads, 0, stream>>>(mixed, {x, w, b});
     return check(cudaGetLastError());
@@ -332,7 +332,7 @@ void causal_conv_backward(T* d_projected, G* dw, G* db, const T* d_mixed, const 
                           const MambaShape& s, void* work, cudaStream_t stream) {
   if (s.tokens() == 0) return;
   const Conv<T> conv{{nullptr, projected, first_key, {}, s}, w, b};
-  if (fit(s, kBackwardPack) && few_runs(s) && aligned(d_projected, d_mixed, projected, w)) {
+  if (fit(s, kBackwardPack) && few_runs(s, kBackwardRun) && aligned(d_projected, d_mixed, projected, w)) {
     const std::int64_t count = runs(s, kBackwardRun);
     auto* const of_w = static_cast<float*>(work);
     float* const of_b = of_w + count * s.mixed() * s.taps;

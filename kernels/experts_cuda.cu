@@ -1,4 +1,5 @@
-// One warp chooses a token's experts.
+// One warp chooses a token's experts; slots find their places a chunk at a time, and rows travel in
+// packs.
 #include <cmath>
 
 #include "kernels/experts.h"

@@ -8,7 +8,8 @@
 // y, out, dy, d_out: [tokens, inner];  z, dz: the first columns of projected and d_projected
 // (kernels/mamba_shape.h), of which the others are not written;  w, dw: [inner];  rstd: [tokens,
 // groups].  T: float or double.  On the GPU float, bf16 or fp16; sums and rstd are f32, dw is f32,
-// or bf16 if T is, and is added up over parts of the tokens that depend on the shape alone.
+// or bf16 if T is, and is added up over parts of the tokens that depend on the shape, and on
+// whether addresses are multiples of 16.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 //   GroupedWeights   c_g = sum over the rows r of g of a[r]^T b[r] + (accumulate ? c_g : 0)
 // Row-major, no padding between rows, sums in f32.  The rows of group g are [ends[g - 1], ends[g]),
 // of the first from 0 on; a group may have none.  The matrices b_g, or c_g, lie `stride` elements
-// from one group's to the next.
+// from one group's to the next, which may come before it.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ inline constexpr std::int64_t kMostGroups = 512;
 struct GroupedRows {
   __nv_bfloat16* c = nullptr;        // [rows, n]
   const __nv_bfloat16* a = nullptr;  // [rows, k]
-  const __nv_bfloat16* b = nullptr;  // of each group [k, n], or, transposed, [n, k]
+  const __nv_bfloat16* b = nullptr;  // of the first group [k, n], or, transposed, [n, k]
   std::int64_t n = 0, k = 0, stride = 0;
   bool transpose_b = false;
   std::span<const std::int64_t> ends = {};
 };
 
-// C: float or bf16; what is added to a c of bf16 is rounded before.
+// C: float or bf16, to which a sum and what is there are rounded together.
 template <class C>
 struct GroupedWeights {
-  C* c = nullptr;                    // of each group [m, n]
+  C* c = nullptr;                    // of the first group [m, n]
   const __nv_bfloat16* a = nullptr;  // [rows, m]
   const __nv_bfloat16* b = nullptr;  // [rows, n]
   std::int64_t m = 0, n = 0, stride = 0;

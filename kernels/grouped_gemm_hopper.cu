@@ -4,6 +4,8 @@
 // write what they have while the next tile's first operands come
 // and the other group still multiplies.
 #include <algorithm>
+#include <cstdlib>
+#include <type_traits>
 
 #include "kernels/cuda_check.h"
 #include "kernels/gpu.h"
@@ -31,6 +33,7 @@ constexpr int kBand = 16;
 // The second group is so far behind the first, and stays so: while one writes, the other
 // multiplies.
 constexpr int kBehind = 3 * kDepth;
+static_assert(kBehind / kDepth < kStages);  // as many are not free before the second has read them
 
 template <class C>
 struct Arguments {
@@ -38,8 +41,15 @@ struct Arguments {
   std::int64_t stride = 0;  // from one group's c to the next, where it has one of its own
   int m = 0, n = 0, k = 0;  // m: of sums over rows; k: of the others
   int groups = 0;
-  bool accumulate = false;
+  bool accumulate = false, reversed = false;  // reversed: the last group's b comes first
   int ends[kMostGroups] = {};
+
+  // Rows that a group's tiles cover.
+  template <bool kSumRows>
+  __host__ __device__ int covered(int first, int end) const {
+    if constexpr (!kSumRows) return end - first;
+    return accumulate && end == first ? 0 : m;
+  }
 };
 struct Maps {
   CUtensorMap a, b;
@@ -59,8 +69,8 @@ class Tiles {
   // Whether there is a next tile of this block, and where.
   __device__ bool next(Place& place) {
     for (; group_ < p_.groups; ++group_) {
-      const int end = p_.ends[group_], rows = kSumRows ? p_.m : end - first_;
-      const int high = (rows + kRows - 1) / kRows;
+      const int end = p_.ends[group_];
+      const int high = (p_.template covered<kSumRows>(first_, end) + kRows - 1) / kRows;
       if (tile_ < high * wide_) {
         const int band = tile_ / (kBand * wide_), in_band = tile_ % (kBand * wide_),
                   of_band = min(kBand, high - band * kBand);
@@ -101,7 +111,10 @@ __device__ void produce(const Memory& memory, const Maps& maps, const Arguments<
   Ring<kStages> ring{.parity = 1};
   Place tile;
   for (Tiles<kSumRows, C> tiles(p); tiles.next(tile);) {
-    const int begin = kSumRows ? tile.first : 0, end = kSumRows ? tile.end : p.k;
+    const int begin = kSumRows ? tile.first : 0, end = kSumRows ? tile.end : p.k,
+              matrix = kSumRows     ? 0
+                       : p.reversed ? p.groups - 1 - tile.group
+                                    : tile.group;
     for (int at = begin; at < end; at += kDepth, ring.advance()) {
       Barrier& full = memory.full[ring.stage];
       memory.free[ring.stage].wait(ring.parity);
@@ -115,22 +128,20 @@ __device__ void produce(const Memory& memory, const Maps& maps, const Arguments<
         load_tile(a, maps.a, full, at, tile.row, 0, 0, 0);
       }
       if constexpr (kTransposeB) {
-        load_tile(b, maps.b, full, at, tile.column, tile.group, 0, 0);
+        load_tile(b, maps.b, full, at, tile.column, matrix, 0, 0);
       } else {
 #pragma unroll
         for (int i = 0; i < kColumns / 64; ++i)
-          load_tile(b + i * 64 * kLine, maps.b, full, tile.column + i * 64, at,
-                    kSumRows ? 0 : tile.group, 0, 0);
+          load_tile(b + i * 64 * kLine, maps.b, full, tile.column + i * 64, at, matrix, 0, 0);
       }
     }
   }
 }
 
-// A warp's 16 rows of sums, rounded, to rows of c from `row` on, of which those before `end` are
-// written.
-template <bool kAccumulate>
-__device__ void write(bf16* c, const float (&sums)[kColumns / 2], bf16* strip, int row, int end,
-                      int column, int n) {
+// A warp's 16 rows of sums go to rows of c from `row` on, of which those before `end` are written:
+// rounded, by way of the strip, eight columns at a time.
+__device__ inline void write(bf16* c, const float (&sums)[kColumns / 2], bf16* strip, int row,
+                             int end, int column, int n) {
   const int matrix = lane() / 8;
 #pragma unroll
   for (int j = 0; j < kColumns; j += kDepth) {
@@ -146,42 +157,35 @@ __device__ void write(bf16* c, const float (&sums)[kColumns / 2], bf16* strip, i
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int r = i * 4 + lane() / 8, unit = lane() % 8, at = column + j + unit * 8;
-      if (row + r >= end || at >= n) continue;
-      auto pack = load<8>(strip + swizzled(r, unit));
-      bf16* const to = c + std::int64_t{row + r} * n + at;
-      if constexpr (kAccumulate) {
-        const auto before = load<8>(to);
-        float x[8];
-#pragma unroll
-        for (int e = 0; e < 8; ++e) x[e] = before[e] + pack[e];
-        pack = Pack<bf16, 8>::of(x);
-      }
-      store(to, pack);
+      if (row + r < end && at < n)
+        store(c + std::int64_t{row + r} * n + at, load<8>(strip + swizzled(r, unit)));
     }
   }
 }
-template <bool kAccumulate>
-__device__ void write(float* c, const float (&sums)[kColumns / 2], bf16*, int row, int end,
-                      int column, int n) {
+// ... or as they lie, two columns at a time.
+template <bool kAccumulate, class C>
+__device__ void write_pairs(C* c, const float (&sums)[kColumns / 2], int row, int end, int column,
+                            int n) {
   constexpr int kTogether = 8;  // on their way
 #pragma unroll
   for (int first = 0; first < kColumns / 8; first += kTogether) {
-    float2 before[kTogether][2] = {};
+    Pack<C, 2> before[kTogether][2] = {};
     const auto for_pairs = [&](const auto& body) {
 #pragma unroll
       for (int j = 0; j < kTogether; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int r = row + lane() / 4 + half * 8, at = column + (first + j) * 8 + lane() % 4 * 2;
-          if (r < end && at < n)
-            body(j, half, reinterpret_cast<float2*>(c + std::int64_t{r} * n + at));
+          if (r < end && at < n) body(j, half, c + std::int64_t{r} * n + at);
         }
     };
     if constexpr (kAccumulate)
-      for_pairs([&](int j, int half, const float2* from) { before[j][half] = *from; });
-    for_pairs([&](int j, int half, float2* to) {
+      for_pairs([&](int j, int half, const C* from) { before[j][half] = load<2>(from); });
+    for_pairs([&](int j, int half, C* to) {
       const float* const s = sums + (first + j) * 4 + half * 2;
-      *to = make_float2(before[j][half].x + s[0], before[j][half].y + s[1]);
+      const auto& there = before[j][half];
+      const float all[] = {there[0] + s[0], there[1] + s[1]};
+      store(to, Pack<C, 2>::of(all));
     });
   }
 }
@@ -240,9 +244,11 @@ __device__ void multiply(const Memory& memory, const Arguments<C>& p) {
     C* const c = p.c + (kSumRows ? tile.group * p.stride : 0);
     const int last = kSumRows ? p.m : tile.end;
     if (kSumRows && p.accumulate)
-      write<true>(c, sums, strip, row, last, tile.column, p.n);
+      write_pairs<true>(c, sums, row, last, tile.column, p.n);
+    else if constexpr (std::is_same_v<C, bf16>)
+      write(c, sums, strip, row, last, tile.column, p.n);
     else
-      write<false>(c, sums, strip, row, last, tile.column, p.n);
+      write_pairs<false>(c, sums, row, last, tile.column, p.n);
   }
 }
 
@@ -286,7 +292,7 @@ void launch(const Maps& maps, Arguments<C>& p, std::span<const std::int64_t> end
   for (int g = 0; g < p.groups; ++g) {
     const std::int64_t end = ends[static_cast<std::size_t>(g)];
     p.ends[g] = static_cast<int>(end);
-    tiles += (kSumRows ? ceil_div(p.m, kRows) : ceil_div(end - first, kRows));
+    tiles += ceil_div(p.template covered<kSumRows>(static_cast<int>(first), p.ends[g]), kRows);
     first = end;
   }
   tiles *= ceil_div(p.n, kColumns);
@@ -300,7 +306,7 @@ void launch(const Maps& maps, Arguments<C>& p, std::span<const std::int64_t> end
 
 bool fits(std::span<const std::int64_t> ends, std::initializer_list<std::int64_t> sizes) {
   return hopper_kernels() && !ends.empty() && std::ssize(ends) <= kMostGroups &&
-         std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0 && size % 8 == 0; });
+         std::ranges::all_of(sizes, [](std::int64_t size) { return size != 0 && size % 8 == 0; });
 }
 
 }  // namespace
@@ -318,13 +324,15 @@ void hopper::grouped_gemm(const GroupedRows& p, cudaStream_t stream) {
   const std::int64_t rows = p.ends.back();
   if (rows == 0) return;
   Arguments<bf16> arguments{.c = p.c, .n = static_cast<int>(p.n), .k = static_cast<int>(p.k)};
+  arguments.reversed = p.stride < 0;
   const CUtensorMap a = map_of(p.a, rows, p.k, kRows);
-  const std::int64_t groups = std::ssize(p.ends);
+  const std::int64_t groups = std::ssize(p.ends), stride = std::abs(p.stride);
+  const bf16* const b = arguments.reversed ? p.b + (groups - 1) * p.stride : p.b;
   if (p.transpose_b)
-    launch<false, true>({a, map_of(p.b, p.n, p.k, kColumns, groups, p.stride)}, arguments, p.ends,
+    launch<false, true>({a, map_of(b, p.n, p.k, kColumns, groups, stride)}, arguments, p.ends,
                         stream);
   else
-    launch<false, false>({a, map_of(p.b, p.k, p.n, kDepth, groups, p.stride)}, arguments, p.ends,
+    launch<false, false>({a, map_of(b, p.k, p.n, kDepth, groups, stride)}, arguments, p.ends,
                          stream);
 }
 

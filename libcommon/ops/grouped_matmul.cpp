@@ -1,3 +1,7 @@
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "kernels/gpu.h"
 #include "kernels/grouped_gemm.h"
 #include "ops/check.h"
@@ -7,115 +11,90 @@ namespace mt {
 namespace {
 
 using Problems = std::span<const Matmul>;
-using Then = Matmul::Then;
 
 const char* address(const ConstTensor& tensor) { return static_cast<const char*>(tensor.data()); }
 
-// Whether each one's rows lie behind those of the one before.
-template <class Rows>
-bool follow(Problems problems, const Rows& rows) {
-  for (std::size_t i = 1; i < problems.size(); ++i) {
-    const ConstTensor before = rows(problems[i - 1]);
-    if (address(rows(problems[i])) != address(before) + before.bytes()) return false;
-  }
-  return true;
+// What lies a matrix a problem, where the other two lie row behind row.
+bool sums_rows(const Matmul& p) { return p.transpose_a; }
+ConstTensor matrix_of(const Matmul& p) { return sums_rows(p) ? p.out : p.b; }
+
+std::ptrdiff_t bytes_between(const Matmul& p, const Matmul& next) {
+  return address(matrix_of(next)) - address(matrix_of(p));
 }
 
-// Elements from each one's matrix to the next one's; 0 where they do not lie evenly.
-template <class Matrix>
-std::int64_t stride_of(Problems problems, const Matrix& matrix) {
-  const ConstTensor first = matrix(problems[0]);
-  const std::ptrdiff_t stride = address(matrix(problems[1])) - address(first),
-                       element = static_cast<std::ptrdiff_t>(size_of(first.dtype()));
-  for (std::size_t i = 1; i < problems.size(); ++i)
-    if (address(matrix(problems[i])) - address(matrix(problems[i - 1])) != stride) return 0;
-  return stride > 0 && stride % element == 0 ? stride / element : 0;
+// Whether it is a product of bf16 alone, of its right form.
+bool is_plain(const Matmul& p) {
+  const bool has_form =
+      sums_rows(p) ? !p.transpose_b : !p.accumulate && p.out.dtype() == DType::bf16;
+  return has_form && p.a.dtype() == DType::bf16 && p.b.dtype() == DType::bf16 &&
+         p.then == Matmul::Then::store && !p.bias && !p.residual && !p.norm.weight && !p.packed &&
+         !p.codes && !p.rows_alone;
 }
 
-std::vector<std::int64_t> ends_of(Problems problems) {
-  std::vector<std::int64_t> ends;
-  for (const Matmul& p : problems)
-    ends.push_back((ends.empty() ? 0 : ends.back()) + p.a.shape()[0]);
-  return ends;
-}
-
-// Whether it is a product alone, of the same form as `first`.
-bool is_alike(const Matmul& p, const Matmul& first) {
-  return p.a.dtype() == DType::bf16 && p.b.dtype() == DType::bf16 && !p.bias && !p.residual &&
-         !p.norm.weight && !p.packed && !p.codes && !p.rows_alone &&
-         p.transpose_a == first.transpose_a && p.transpose_b == first.transpose_b &&
-         p.accumulate == first.accumulate && p.then == first.then &&
-         p.out.dtype() == first.out.dtype() && p.out.shape()[1] == first.out.shape()[1] &&
-         p.a.shape()[1] == first.a.shape()[1];
-}
-
-ConstTensor a_of(const Matmul& p) { return p.a; }
-ConstTensor b_of(const Matmul& p) { return p.b; }
-ConstTensor out_of(const Matmul& p) { return p.out; }
-Tensor product_of(const Matmul& p) { return p.then == Then::swiglu ? p.at : p.out; }
-
-// So many rows from the first one's on.
-Tensor rows_of(const Tensor& first, std::int64_t rows) {
-  return {first.data(), first.dtype(), {rows, first.shape()[1]}, first.device()};
-}
-
-bool multiply_rows(Problems problems, Stream& stream) {
-  const Matmul& first = problems[0];
-  const bool gated = first.then == Then::swiglu && first.at;
-  if (first.accumulate || first.out.dtype() != DType::bf16 ||
-      !(first.then == Then::store || gated) || !follow(problems, a_of) ||
-      !follow(problems, out_of) || !follow(problems, product_of))
-    return false;
-  const std::vector<std::int64_t> ends = ends_of(problems);
-  const GroupedRows grouped{.c = product_of(first).as<__nv_bfloat16>(),
-                            .a = first.a.as<__nv_bfloat16>(),
-                            .b = first.b.as<__nv_bfloat16>(),
-                            .n = product_of(first).shape()[1],
-                            .k = first.a.shape()[1],
-                            .stride = stride_of(problems, b_of),
-                            .transpose_b = first.transpose_b,
-                            .ends = ends};
-  if (!cuda::hopper::takes(grouped)) return false;
-  {
-    const Stream::Working working(stream, Family::product);
-    cuda::hopper::grouped_gemm(grouped, stream.handle());
-  }
-  if (gated && ends.back() > 0)
-    swiglu_forward(rows_of(first.out, ends.back()), rows_of(first.at, ends.back()), stream);
-  return true;
-}
-
-bool add_up_rows(Problems problems, Stream& stream) {
-  const Matmul& first = problems[0];
-  if (first.then != Then::store || !follow(problems, a_of) || !follow(problems, b_of)) return false;
-  const std::vector<std::int64_t> ends = ends_of(problems);
-  const auto multiply = [&]<class C>() {
-    const GroupedWeights<C> grouped{.c = first.out.as<C>(),
-                                    .a = first.a.as<__nv_bfloat16>(),
-                                    .b = first.b.as<__nv_bfloat16>(),
-                                    .m = first.a.shape()[1],
-                                    .n = first.b.shape()[1],
-                                    .stride = stride_of(problems, out_of),
-                                    .accumulate = first.accumulate,
-                                    .ends = ends};
-    if (!cuda::hopper::takes(grouped)) return false;
-    const Stream::Working working(stream, Family::product);
-    cuda::hopper::grouped_gemm(grouped, stream.handle());
-    return true;
+// Whether the next one is alike, and its rows lie behind those of p.
+bool follows(const Matmul& next, const Matmul& p) {
+  const auto behind = [](const ConstTensor& rows, const ConstTensor& before) {
+    return address(rows) == address(before) + before.bytes();
   };
-  return first.out.dtype() == DType::f32 ? multiply.template operator()<float>()
-                                         : multiply.template operator()<__nv_bfloat16>();
+  return is_plain(next) && next.transpose_a == p.transpose_a && next.transpose_b == p.transpose_b &&
+         next.accumulate == p.accumulate && next.out.dtype() == p.out.dtype() &&
+         next.a.shape()[1] == p.a.shape()[1] && next.b.shape()[1] == p.b.shape()[1] &&
+         next.out.shape()[1] == p.out.shape()[1] && behind(next.a, p.a) &&
+         (sums_rows(p) ? behind(next.b, p.b) : behind(next.out, p.out));
 }
 
-// Makes several in one kernel, if there is one for them.
-bool multiply_together([[maybe_unused]] Problems problems, [[maybe_unused]] Stream& stream) {
+// How many of the first are alike, and have matrices that lie evenly.
+std::size_t even_run(Problems problems) {
+  std::size_t count = 1;
+  if (!is_plain(problems[0])) return count;
+  while (count < problems.size() && follows(problems[count], problems[count - 1]) &&
+         (count == 1 || bytes_between(problems[count - 1], problems[count]) ==
+                            bytes_between(problems[0], problems[1])))
+    ++count;
+  return count;
+}
+
+void check_shapes(const Matmul& p) {
+  const std::int64_t rows = p.a.shape()[0], k = p.a.shape()[1], n = p.out.shape()[1];
+  check_shape("grouped_matmul", "b", p.b,
+              sums_rows(p)    ? Shape{rows, n}
+              : p.transpose_b ? Shape{n, k}
+                              : Shape{k, n});
+  check_shape("grouped_matmul", "out", p.out, {sums_rows(p) ? k : rows, n});
+}
+
+// Makes a run in one kernel, if there is one for it.
+template <class Grouped>
+bool multiply_run(const Grouped& grouped, Stream& stream) {
+  if (!cuda::hopper::takes(grouped)) return false;
+  const Stream::Working working(stream, Family::product);
+  cuda::hopper::grouped_gemm(grouped, stream.handle());
+  return true;
+}
+
+bool multiply_together([[maybe_unused]] Problems run, [[maybe_unused]] Stream& stream) {
   if constexpr (kWithCuda && cuda::kHopper) {
-    const Matmul& first = problems[0];
-    if (problems.size() == 1 || first.a.device() != Device::cuda) return false;
-    for (const Matmul& p : problems)
-      if (!is_alike(p, first)) return false;
-    if (!first.transpose_a) return multiply_rows(problems, stream);
-    if (!first.transpose_b) return add_up_rows(problems, stream);
+    const Matmul& p = run[0];
+    if (run.size() == 1 || p.a.device() != Device::cuda) return false;
+    std::vector<std::int64_t> ends;
+    for (const Matmul& one : run) {
+      check_shapes(one);
+      ends.push_back((ends.empty() ? 0 : ends.back()) + one.a.shape()[0]);
+    }
+    const std::int64_t stride =
+        bytes_between(p, run[1]) / static_cast<std::ptrdiff_t>(size_of(matrix_of(p).dtype()));
+    const auto* const a = p.a.as<__nv_bfloat16>();
+    const auto* const b = p.b.as<__nv_bfloat16>();
+    const std::int64_t n = p.out.shape()[1], k = p.a.shape()[1];
+    if (!sums_rows(p))
+      return multiply_run(
+          GroupedRows{p.out.as<__nv_bfloat16>(), a, b, n, k, stride, p.transpose_b, ends}, stream);
+    const auto weights = [&]<class C>() {
+      return multiply_run(GroupedWeights<C>{p.out.as<C>(), a, b, k, n, stride, p.accumulate, ends},
+                          stream);
+    };
+    return p.out.dtype() == DType::f32 ? weights.template operator()<float>()
+                                       : weights.template operator()<__nv_bfloat16>();
   }
   return false;
 }
@@ -123,13 +102,17 @@ bool multiply_together([[maybe_unused]] Problems problems, [[maybe_unused]] Stre
 }  // namespace
 
 void grouped_matmul(Problems problems, Stream& stream) {
-  if (problems.empty() || multiply_together(problems, stream)) return;
-  for (const Matmul& p : problems) {
-    if (p.out.numel() == 0) continue;
-    if (p.a.numel() > 0)
-      matmul(p, stream);
-    else if (!p.accumulate)
-      fill(p.out, 0, stream);
+  while (!problems.empty()) {
+    const Problems run = problems.first(even_run(problems));
+    problems = problems.subspan(run.size());
+    if (multiply_together(run, stream)) continue;
+    for (const Matmul& p : run) {
+      if (p.out.numel() == 0) continue;
+      if (p.a.numel() > 0)
+        matmul(p, stream);
+      else if (!p.accumulate)
+        fill(p.out, 0, stream);
+    }
   }
 }
 

@@ -77,8 +77,9 @@ struct Matmul {
 bool takes_norm(const Matmul& problem);
 void matmul(const Matmul& problem, Stream& stream);
 // The products of problems that are alike but for how many rows their `a` has, which may be none,
-// as those of a layer's experts are.  Where rows lie behind one another and matrices evenly, Hopper
-// makes them in one kernel (kernels/grouped_gemm.h).
+// as those of a layer's experts are.  Of bf16, without more than the product, Hopper makes those
+// whose rows lie behind one another and whose matrices lie evenly in one kernel
+// (kernels/grouped_gemm.h).
 void grouped_matmul(std::span<const Matmul> problems, Stream& stream);
 // From now on a GPU's products of each new shape are made by the fastest of cuBLASLt's algorithms:
 // GemmLibrary::search().  Changes no bit.

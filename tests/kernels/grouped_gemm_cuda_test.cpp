@@ -12,94 +12,153 @@ using check::Numbers;
 
 using Ends = std::vector<std::int64_t>;
 
-constexpr double kSumError = 2e-4;  // of f32 sums near 60 that are rounded as often
+constexpr double kSumError = 2e-4;   // of f32 sums near 60 that are rounded as often
+constexpr std::int64_t kGap = 24;    // between one group's matrix and the next's
+constexpr std::int64_t kAcross = 8;  // rows and columns of those sums that are compared, of many
 
-// Groups without rows at either end and between, of one row, and of more than a tile.
-std::vector<Ends> groups() {
-  return {{0, 5, 205, 205, 269, 398, 399, 399}, {130}, {1, 2, 3}, {64, 128, 700}};
-}
-
-// n, and what is summed over or lies across; whole tiles, and parts of them.
-struct Sizes {
-  std::int64_t n, k;
+struct GroupCase {
+  Ends ends;
+  std::int64_t n, k;  // k: what is summed over, or lies across
+  bool reversed = false, sampled = false;
 };
-constexpr Sizes kSizes[] = {{256, 64}, {264, 200}, {8, 8}, {520, 192}};
 
-constexpr std::int64_t kGap = 24;  // between one group's matrix and the next's
-
-std::int64_t row_group(const Ends& ends, std::int64_t row) {
-  std::int64_t group = 0;
-  while (ends[static_cast<std::size_t>(group)] <= row) ++group;
-  return group;
+std::ostream& operator<<(std::ostream& out, const GroupCase& c) {
+  return out << c.ends.back() << " rows, " << c.n << " x " << c.k
+             << (c.reversed ? ", reversed" : "");
 }
+
+// Groups without rows at either end, between and alone, of one row, and of more than a tile; whole
+// tiles and parts of them.
+std::vector<GroupCase> group_cases() {
+  std::vector<GroupCase> all;
+  for (const Ends& ends :
+       std::vector<Ends>{{0, 5, 205, 205, 269, 398, 399, 399}, {1, 2, 3}, {64, 128, 700}, {0, 0}})
+    for (const auto& [n, k] : {std::pair{256, 64}, {264, 200}, {8, 8}})
+      for (const bool reversed : {false, true}) all.push_back({ends, n, k, reversed});
+  return all;
+}
+
+// The matrices of the groups in memory, of so many numbers each.
+struct Places {
+  std::int64_t groups, stride;
+  bool reversed;
+
+  Places(const GroupCase& c, std::int64_t size)
+      : groups(std::ssize(c.ends)), stride(size + kGap), reversed(c.reversed) {}
+  std::int64_t count() const { return groups * stride; }
+  std::int64_t of(std::int64_t group) const {
+    return (reversed ? groups - 1 - group : group) * stride;
+  }
+  std::int64_t step() const { return reversed ? -stride : stride; }
+};
 
 double at(const std::vector<double>& x, std::int64_t i) { return x[static_cast<std::size_t>(i)]; }
 
+// body(group, its first row, its last + 1)
+template <class Body>
+void for_groups(const Ends& ends, const Body& body) {
+  for (std::int64_t g = 0, first = 0; g < std::ssize(ends); ++g) {
+    const std::int64_t end = ends[static_cast<std::size_t>(g)];
+    body(g, first, end);
+    first = end;
+  }
+}
+
+// Compares each element, or some, with what expected(i, j) says of it.
+template <class T, class Expected>
+void expect_near(const std::vector<T>& got, std::int64_t from, std::int64_t rows, std::int64_t cols,
+                 bool sampled, double tolerance, const Expected& expected) {
+  const std::int64_t step = sampled ? kAcross + 3 : 1;
+  std::vector<double> some, wanted;
+  for (std::int64_t i = 0; i < rows; i += step)
+    for (std::int64_t j = i % step; j < cols; j += step) {
+      some.push_back(at(got, from + i * cols + j));
+      wanted.push_back(expected(i, j));
+    }
+  EXPECT_TRUE(check::near(some, wanted, tolerance));
+}
+
 class GroupedGemmCuda : public check::CudaTest<bf16> {};
 
+void expect_rows(const GroupCase& c, bool transpose) {
+  SCOPED_TRACE(testing::Message() << c << (transpose ? " ^T" : ""));
+  const auto& [ends, n, k, reversed, sampled] = c;
+  const std::int64_t rows = ends.back();
+  const Places places(c, n * k);
+  const Input<bf16> a(rows * k, 1), b(places.count(), 2);
+  const Numbers<bf16> out(rows * n);
+  const GroupedRows problem{out.data(), a.data(), b.data() + places.of(0), n, k, places.step(),
+                            transpose,  ends};
+  if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
+  check::expect_same_bits(out, 3, [&] { cuda::hopper::grouped_gemm(problem, nullptr); });
+  const std::vector<double> got = out.values();
+  for_groups(ends, [&](std::int64_t g, std::int64_t first, std::int64_t end) {
+    expect_near(got, first * n, end - first, n, sampled, check::kRounding<bf16> + kSumError,
+                [&](std::int64_t i, std::int64_t j) {
+                  double sum = 0;
+                  for (std::int64_t x = 0; x < k; ++x)
+                    sum += at(a.host, (first + i) * k + x) *
+                           at(b.host, places.of(g) + (transpose ? j * k + x : x * n + j));
+                  return sum;
+                });
+  });
+}
+
 TEST_F(GroupedGemmCuda, RowsMeetTheirGroupsMatrix) {
-  for (const Ends& ends : groups())
-    for (const auto& [n, k] : kSizes)
-      for (const bool transpose : {false, true}) {
-        SCOPED_TRACE(testing::Message()
-                     << ends.back() << " rows, " << n << " x " << k << (transpose ? " ^T" : ""));
-        const std::int64_t rows = ends.back(), stride = n * k + kGap;
-        const Input<bf16> a(rows * k, 1), b(stride * std::ssize(ends), 2);
-        const Numbers<bf16> c(rows * n);
-        const GroupedRows problem{c.data(), a.data(), b.data(), n, k, stride, transpose, ends};
-        if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
-        std::vector<double> expected;
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t j = 0; j < n; ++j) {
-            const std::int64_t first = row_group(ends, r) * stride;
-            double sum = 0;
-            for (std::int64_t x = 0; x < k; ++x)
-              sum +=
-                  at(a.host, r * k + x) * at(b.host, first + (transpose ? j * k + x : x * n + j));
-            expected.push_back(sum);
-          }
-        check::expect_same_bits(c, 3, [&] { cuda::hopper::grouped_gemm(problem, nullptr); });
-        EXPECT_TRUE(near(c, expected, check::kRounding<bf16> + kSumError));
-      }
+  for (const GroupCase& c : group_cases())
+    for (const bool transpose : {false, true}) expect_rows(c, transpose);
 }
 
 template <class C>
-void expect_weights(bool accumulate) {
-  for (const Ends& ends : groups())
-    for (const auto& [n, m] : kSizes) {
-      SCOPED_TRACE(testing::Message() << ends.back() << " rows, " << m << " x " << n);
-      const std::int64_t rows = ends.back(), stride = m * n + kGap,
-                         count = stride * std::ssize(ends);
-      const Input<bf16> a(rows * m, 1), b(rows * n, 2);
-      const Input<C> before(count, 3);
-      const GroupedWeights<C> problem{before.device.data(), a.data(), b.data(), m, n, stride,
-                                      accumulate,           ends};
-      if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
-      std::vector<double> expected = before.host;
-      for (std::int64_t g = 0, first = 0; g < std::ssize(ends); ++g) {
-        const std::int64_t end = ends[static_cast<std::size_t>(g)];
-        for (std::int64_t i = 0; i < m; ++i)
-          for (std::int64_t j = 0; j < n; ++j) {
-            double& sum = expected[static_cast<std::size_t>(g * stride + i * n + j)];
-            if (!accumulate) sum = 0;
-            for (std::int64_t r = first; r < end; ++r)
-              sum += at(a.host, r * m + i) * at(b.host, r * n + j);
-          }
-        first = end;
-      }
-      cuda::hopper::grouped_gemm(problem, nullptr);
-      const double twice = accumulate ? 2 : 1;
-      EXPECT_TRUE(near(before.device, expected, twice * check::kRounding<C> + kSumError));
-    }
+void expect_weights(const GroupCase& c, bool accumulate) {
+  SCOPED_TRACE(testing::Message() << c << (accumulate ? ", added" : ""));
+  const auto& [ends, n, m, reversed, sampled] = c;
+  const std::int64_t rows = ends.back();
+  const Places places(c, m * n);
+  const Input<bf16> a(rows * m, 1), b(rows * n, 2);
+  const Input<C> before(places.count(), 3);
+  const GroupedWeights<C> problem{before.device.data() + places.of(0),
+                                  a.data(),
+                                  b.data(),
+                                  m,
+                                  n,
+                                  places.step(),
+                                  accumulate,
+                                  ends};
+  if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
+  cuda::hopper::grouped_gemm(problem, nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  const std::vector<double> got = before.device.values();
+  for_groups(ends, [&](std::int64_t g, std::int64_t first, std::int64_t end) {
+    expect_near(got, places.of(g), m, n, sampled, check::kRounding<C> + kSumError,
+                [&](std::int64_t i, std::int64_t j) {
+                  double sum = accumulate ? at(before.host, places.of(g) + i * n + j) : 0;
+                  for (std::int64_t r = first; r < end; ++r)
+                    sum += at(a.host, r * m + i) * at(b.host, r * n + j);
+                  return sum;
+                });
+    for (std::int64_t i = 0; i < kGap; ++i)  // what lies between is left alone
+      EXPECT_EQ(at(got, places.of(g) + m * n + i), at(before.host, places.of(g) + m * n + i));
+  });
 }
 
 TEST_F(GroupedGemmCuda, WeightsAreSumsOverTheirGroupsRows) {
-  expect_weights<float>(false);
-  expect_weights<bf16>(false);
+  for (const GroupCase& c : group_cases())
+    for (const bool accumulate : {false, true}) {
+      expect_weights<float>(c, accumulate);
+      expect_weights<bf16>(c, accumulate);
+    }
 }
-TEST_F(GroupedGemmCuda, WeightsAreAddedTo) {
-  expect_weights<float>(true);
-  expect_weights<bf16>(true);
+
+// More tiles than a GPU has multiprocessors, and more below one another than are taken at a time.
+TEST_F(GroupedGemmCuda, BlocksGoFromTileToTile) {
+  const GroupCase rows{.ends = {2600, 2600, 7100, 7101}, .n = 1032, .k = 200, .sampled = true};
+  for (const bool transpose : {false, true}) expect_rows(rows, transpose);
+  const GroupCase weights{.ends = {300, 300, 301, 800}, .n = 1032, .k = 4400, .sampled = true};
+  for (const bool accumulate : {false, true}) {
+    expect_weights<float>(weights, accumulate);
+    expect_weights<bf16>(weights, accumulate);
+  }
 }
 
 }  // namespace

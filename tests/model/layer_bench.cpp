@@ -114,8 +114,8 @@ class Bench {
   // Seconds of the forward and of the backward.
   std::array<double, 2> round() {
     for (Arena* const arena : {&keep_, &layer_, &deferred_}) arena->rewind(0);
-    weight_grads_
-        .begin();  // gradients of matrices are replaced, as those of a step of one micro-batch
+    // Gradients of matrices are replaced, as in a step of one micro-batch.
+    weight_grads_.begin();
     Step s{.stream = stream_,
            .keep = keep_,
            .layer = layer_,
