@@ -15,8 +15,8 @@
 extern "C" [[gnu::weak]] void gotoblas_dynamic_init();
 extern "C" [[gnu::weak]] void gotoblas_dynamic_quit();
 
-// An OpenBLAS that is older than the processor takes the loops of the oldest it knows, at a quarter of
-// the speed.  Then it is told a processor that it knows and this one can do all of: Skylake with
+// An OpenBLAS that is older than the processor takes the loops of the oldest it knows, at a quarter
+// of the speed.  Then it is told a processor that it knows and this one can do all of: Skylake with
 // AVX-512, or Haswell; without AVX2 it is left alone.
 static void name_processor() {
 #if defined(__x86_64__)

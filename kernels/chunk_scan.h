@@ -24,8 +24,8 @@
 // each token's document begins in its sequence, or null.  T: float or double.  On the GPU float,
 // bf16 or fp16, sums and states in f32; gradients of what heads have are f32, or bf16 if T is, and
 // are added up over chunks in order.  The CPU adds them up in f64.  On the GPU a scan of one token
-// a sequence reads what heads have, slots, positions and states before the kernel queued ahead of it has ended
-// (dependent.cuh), which must not be what writes them.
+// a sequence reads what heads have, slots, positions and states before the kernel queued ahead of
+// it has ended (dependent.cuh), which must not be what writes them.
 #pragma once
 
 #include <cstddef>
