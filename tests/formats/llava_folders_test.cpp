@@ -221,6 +221,12 @@ TEST_P(LlavaFolder, IsWrittenAsItWasRead) {
   const auto theirs = open_model(scratch_.path("hf")), ours = open_model(scratch_.path("back"));
   EXPECT_EQ(differing_setting(ours->config(), theirs->config()), nullptr);
   EXPECT_EQ(ours->config().image_short_side, theirs->config().image_short_side);
+  const auto processor = [&](const char* file) {
+    simdjson::dom::parser parser;
+    const JsonObject json(parser.parse(content(file)), file);
+    return std::string(json.object("image_processor").text("image_processor_type"));
+  };
+  EXPECT_EQ(processor("back/processor_config.json"), processor("hf/processor_config.json"));
   const SafetensorsReader before(scratch_.path("hf/model.safetensors")),
       after(scratch_.path("back/model.safetensors"));
   EXPECT_EQ(before.tensors().size(), after.tensors().size());
@@ -232,6 +238,21 @@ TEST_P(LlavaFolder, IsWrittenAsItWasRead) {
     after.read_original(key, origin_of(tensor.shape.rank()), b);
     EXPECT_SAME_BITS(a.view(), b.view()) << key;
   }
+}
+
+// GotOcr2ImageProcessor's means and its side of 384, of which the model's is another.
+TEST_F(Convert, AnInternVlWhoseProcessorSaysNothingHasTheMeansOfItsKind) {
+  fs::copy(kModels + "internvl", scratch_.path("hf"));
+  const std::string path = scratch_.path("hf/processor_config.json");
+  const auto say = [&](const char* processor) {
+    write_file_atomically(path, concat("{\"image_processor\":", processor, "}\n"), true);
+  };
+  say(R"({"size": {"height": 12, "width": 12}})");
+  const auto source = open_model(scratch_.path("hf"));
+  EXPECT_EQ(source->config().pixel_mean, "0.48145466,0.4578275,0.40821073");
+  EXPECT_EQ(source->config().pixel_std, "0.26862954,0.26130258,0.27577711");
+  say("{}");
+  EXPECT_NE(error("hf", "out", "core").find("\"size\" is 384 x 384"), std::string::npos);
 }
 
 // As transformers 4 called them, and as 5 calls them in memory.

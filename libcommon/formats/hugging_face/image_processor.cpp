@@ -61,11 +61,12 @@ constexpr ProcessorKind kVitKind{"ViTImageProcessor", kBilinear, false, kHalves,
 constexpr const ProcessorKind* kKinds[] = {&kVitKind, &kClipKind, &kSiglipKind, &kInternVitKind,
                                            &kLlavaKind};
 
-static const ProcessorKind& usual_kind(const ModelConfig& c) {
-  return !c.is_tower()      ? kVitKind
-         : c.is_clip()      ? kClipKind
-         : c.is_internvit() ? kInternVitKind
-                            : kSiglipKind;
+// By the tower, which a joint model's own settings do not ask for.
+static const ProcessorKind& usual_kind(const VisionConfig& tower) {
+  return !tower.is_tower()      ? kVitKind
+         : tower.is_clip()      ? kClipKind
+         : tower.is_internvit() ? kInternVitKind
+                                : kSiglipKind;
 }
 
 // Under any of the names that generations of transformers gave it; that of the model's kind where
