@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "text/chat/chat_strings.h"
 #include "text/python_regex.h"
 
 namespace mt {
@@ -78,7 +79,7 @@ std::string normalized_answer(std::string_view answer) {
   replace(text, {"$", ""});
   std::string digits = text;
   replace(digits, {",", ""});
-  return is_number(digits) ? digits : text;
+  return is_number(digits) ? digits : std::string(strip_text(text, Side::both));
 }
 
 bool states_answer(std::string_view text, std::string_view answer) {

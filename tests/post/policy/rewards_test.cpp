@@ -86,6 +86,10 @@ TEST(Rewards, StatedAnswers) {
                         {"Answer: \\text{yes}", "yes", 1},
                         {"Answer: 90^\\circ", "90", 1},
                         {"Answer: 5 ft", "5", 0},
+                        {"Answer: 5\r\nso", "5", 1},
+                        {"Answer: 5\t", "5", 1},
+                        {"Answer: 5\u00A0", "5", 1},
+                        {"Answer: 1,234\r\n", "1234", 0},
                         {"The answer is 34", "34", 0},
                         {"no", "[INVALID]", 1},
                         {late.c_str(), "5", 0}})
