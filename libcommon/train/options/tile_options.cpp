@@ -28,12 +28,16 @@ void TileOptions::apply(ImageTextConfig& model) const {
   model.use_thumbnail |= use_thumbnail;
   model.use_area_weighted_aspect_ratio |= use_area_weighted_aspect_ratio;
   if (max_num_tiles) model.max_num_tiles = *max_num_tiles;
-  if (model.use_tiling) return;
+  if (model.cuts_images() || (model.use_tiling && max_num_tiles)) return;
+  const char* const lacking =
+      model.use_tiling ? "--max-num-tiles: the model that is loaded makes one tile of an image"
+                       : "--use-tiling";
   for (const auto& [says, flag] :
-       {std::pair{max_num_tiles.value_or(1) > 1, "--max-num-tiles"},
+       {std::pair{use_tiling, "--use-tiling"},
+        {max_num_tiles.value_or(1) > 1, "--max-num-tiles"},
         {use_thumbnail, "--use-thumbnail"},
         {use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio"}})
-    if (says) fail(Exit::usage, flag, ": has no effect without --use-tiling");
+    if (says) fail(Exit::usage, flag, ": has no effect without ", lacking);
 }
 
 void TileOptions::check_unused(const std::string& run) const {
