@@ -46,6 +46,9 @@ void take_run(const PretrainOptions& options, SftOptions& sft) {
   sft.examples.trains_after_image = own.train_after_image;
   sft.examples.lines.caption_prompts = own.caption_prompts();
   sft.choose_type();
+  if (own.train_after_image && sft.model.image_tag_type != "none")
+    fail(Exit::usage, "--train-after-image: has no effect with --image-tag-type ",
+         sft.model.image_tag_type, ": what is behind an image is a tag");
 }
 
 }  // namespace
