@@ -21,10 +21,9 @@ struct Example {
   double value = 0;  // what its line says of it beside: JudgedText's
   // So many of the tokens, in front, are for an encoder to read; those behind are learnt, all.
   std::int64_t source = 0;
-  std::vector<FilePart> images = {};  // that the tokens have places for, in their order
-  // That these are cut into (model/image_tiles.h), and into how many one of them at most, which may
-  // be fewer than the model's.
-  std::int64_t tiles = 0, most_tiles = 0;
+  std::vector<FilePart> images = {};     // that the tokens have places for, in their order
+  std::vector<std::int64_t> tiles = {};  // of each of these (model/image_tiles.h)
+  std::int64_t most_tiles = 0;  // that one of them may have, which may be fewer than the model's
   std::vector<std::int32_t> neighbors = {};  // of a Retro's text, as neighbor_input() has them
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }

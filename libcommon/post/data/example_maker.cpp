@@ -1,7 +1,6 @@
 #include "post/data/example_maker.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/command.h"
@@ -147,10 +146,10 @@ void ExampleMaker::place_images(Example& example, std::string_view place) const 
   if (places != std::ssize(example.images))
     fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ",
          words.token(), "), and there are ", example.images.size(), " images");
-  const std::vector<std::int64_t> tiles = tiles_of(example, words);
+  example.tiles = tiles_of(example, words);
   const std::vector<std::int32_t> ids = std::exchange(example.ids, {});
   const std::vector<bool> learnt = std::exchange(example.learnt, {});
-  auto of_image = tiles.begin();
+  auto of_image = example.tiles.begin();
   bool behind_image = false;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const bool is_image = ids[i] == words.token();
@@ -174,7 +173,6 @@ std::vector<std::int64_t> ExampleMaker::tiles_of(Example& example, const ImageWo
   const auto cut = [&] {
     tiles.clear();
     for (const FilePart& image : example.images) tiles.push_back(tiles_in(c, image));
-    example.tiles = std::accumulate(tiles.begin(), tiles.end(), std::int64_t{0});
     std::int64_t tokens = example.size() - std::ssize(tiles);
     for (const std::int64_t of_image : tiles) tokens += words.count(of_image);
     return tokens;

@@ -82,7 +82,7 @@ class ExampleMaker {
   Example of_line(const TrainingLine& line, std::string_view place, bool checks) const;
   Example of_conversation(const TrainingLine& given, std::string_view place, bool checks) const;
   Example of_text(const TrainingLine& line) const;
-  // How many tiles each of an example's images becomes; it is told how many these are.
+  // How many tiles each of an example's images becomes; it is told how many one may have.
   std::vector<std::int64_t> tiles_of(Example& example, const ImageWords& words) const;
   void add_neighbors(Example& example, const ChatValue& line, std::string_view place) const;
   Example of_pair(const TrainingLine& line, std::string_view place) const;

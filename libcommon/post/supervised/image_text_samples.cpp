@@ -30,7 +30,8 @@ std::int64_t most_tiles(const Packed& packed) {
   std::int64_t most = 1;
   for (const Bin& bin : packed.bins) {
     std::int64_t tiles = 0;
-    for (const Piece& piece : bin) tiles += packed.examples[piece.text].tiles;
+    for (const Piece& piece : bin)
+      for (const std::int64_t of_image : packed.examples[piece.text].tiles) tiles += of_image;
     most = std::max(most, tiles);
   }
   return most;
@@ -59,12 +60,11 @@ void ImageTextSamples::get(std::int64_t k, const Fields& sample) const {
     const Example& example = packed.examples[piece.text];
     ModelConfig cutting = llava_;
     cutting.max_num_tiles = example.most_tiles;
-    std::int64_t left = example.tiles;
-    for (const FilePart& file : example.images) try {
+    for (std::size_t i = 0; i < example.images.size(); ++i) try {
+        const FilePart& file = example.images[i];
         const Image image = read_upright(file);
         const std::int64_t tiles = grid_of(cutting, {image.width, image.height}).tiles();
-        left -= tiles;
-        if (left < 0)
+        if (tiles != example.tiles[i])
           fail(Exit::bad_data, file.called(), ": has other sides than when it was read");
         const auto each = static_cast<std::size_t>(tile_input_size(llava_));
         make_tile_inputs(cutting, image,
