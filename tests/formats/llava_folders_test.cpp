@@ -353,6 +353,8 @@ TEST_F(ChangedFolder, OfAnInternVlRefusesByNameWhatItHasNot) {
   EXPECT_EQ(changed(images, "\"min_patches\": 1", "\"min_patches\": 2"),
             "65 processor_config.json: image_processor: \"min_patches\" is not 1, which is not "
             "supported");
+  EXPECT_EQ(changed(images, "\"max_patches\": 4", "\"max_patches\": 0"),
+            "65 processor_config.json: image_processor: \"max_patches\" is 0, expected 1 to 128");
   EXPECT_EQ(changed(images, "\"image_seq_length\": 4", "\"image_seq_length\": 256"),
             "65 processor_config.json: \"image_seq_length\" is 256, expected the 4 tokens of a "
             "tile");

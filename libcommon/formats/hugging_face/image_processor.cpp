@@ -167,6 +167,7 @@ static void read_tiles(const JsonObject& json, ModelConfig& c) {
   if (json.has("min_patches") && json.number("min_patches", kMostTiles) != 1)
     json.refuse("\"min_patches\" is not 1, which is not supported");
   c.max_num_tiles = json.has("max_patches") ? json.number("max_patches", kMostTiles) : 12;
+  if (c.max_num_tiles == 0) json.refuse("\"max_patches\" is 0, expected 1 to ", kMostTiles);
   c.use_tiling = c.use_thumbnail = c.max_num_tiles > 1;
 }
 
