@@ -119,7 +119,11 @@ class Group {
     std::vector<std::int32_t> ids = encoded(model_.tokenizer, context);
     if (ids.empty()) ids.push_back(first_token(model_.tokenizer));
     std::int64_t of_images = 0;
-    for (const std::string& image : images) of_images += model_.tokens_of_image(image) - 1;
+    for (const std::string& image : images) try {
+        of_images += model_.tokens_of_image(image) - 1;
+      } catch (const Error& error) {
+        fail(error.code(), place, ": ", error.what());
+      }
     const std::int64_t most = model_.max_length - task_.generation.max_gen_toks;
     if (!images.empty() && std::ssize(ids) + of_images > most)
       fail(Exit::bad_data, place, ": ", std::ssize(ids) + of_images,
