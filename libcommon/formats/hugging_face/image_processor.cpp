@@ -266,11 +266,7 @@ std::string joint_processor(const ModelConfig& c, std::string_view image_token) 
   write_processor(json, c);
   if (is_internvl(c)) {
     json.member("image_seq_length", tokens_of_tile(c));
-    json.member("processor_class", "InternVLProcessor").key("video_processor").begin_object();
-    json.member("video_processor_type", "InternVLVideoProcessor").member("do_resize", true);
-    json.key("size").begin_object().member("height", c.img_h).member("width", c.img_w).end_object();
-    write_colors(json, c);
-    return json.end_object().end_object().text() + "\n";
+    return json.member("processor_class", "InternVLProcessor").end_object().text() + "\n";
   }
   json.member("image_token", image_token).member("num_additional_image_tokens", c.class_tokens());
   json.member("patch_size", c.patch_dim).member("processor_class", "LlavaProcessor");
