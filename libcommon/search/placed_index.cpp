@@ -76,6 +76,13 @@ void PlacedIndex::place_codes(std::span<const IvfIndex::List* const> lists) {
     for (auto i = static_cast<std::size_t>(block) * 4096; i < end; ++i)
       numbers[i] = static_cast<std::int32_t>(std::ranges::lower_bound(ids_, ids[i]) - ids_.begin());
   });
+  if (std::ranges::adjacent_find(ids_) != ids_.end()) {  // equal ones stand in places of their own
+    std::vector<std::int32_t> before(ids.size());
+    for (std::int32_t& number : numbers) {
+      const auto first = static_cast<std::size_t>(number);
+      number += before[first]++;
+    }
+  }
   lists_.codes = keep(std::span(std::as_const(codes)), {std::ssize(codes)}).as<std::uint8_t>();
   lists_.begins = keep(std::span(std::as_const(begins_)), {std::ssize(begins_)}).as<std::int64_t>();
   numbers_ = keep(std::span(std::as_const(numbers)), {std::ssize(numbers)}).as<std::int32_t>();

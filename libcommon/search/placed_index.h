@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,8 +40,8 @@ class PlacedIndex {
   std::vector<Buffer> memory_;
   Tensor centres_ = {}, halves_ = {};  // of the lists, or of a flat index the vectors
   CodeLists lists_ = {};
-  const std::int32_t* numbers_ = nullptr;  // of codes: places in ids_
-  std::vector<std::int64_t> ids_ = {};     // of all vectors, sorted; empty: the numbers
+  const std::int32_t* numbers_ = nullptr;  // of codes: places in ids_, each of one code
+  std::vector<std::int64_t> ids_ = {};     // of all vectors, sorted; an index may repeat some
   std::vector<std::int64_t> begins_ = {};  // of lists
 };
 

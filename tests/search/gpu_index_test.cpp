@@ -16,6 +16,12 @@ TEST_P(GpuIndex, FindsWhatTheCpuFinds) {
   check::expect_placed_finds_the_same(GetParam(), Device::cuda);
 }
 
+TEST(PlacedOnGpu, FindsNumbersThatRepeat) {
+  if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  for (const char* string : check::kListStrings)
+    check::expect_placed_finds_repeated_ids(string, Device::cuda);
+}
+
 // How far codes are from what they stand for, of 500 vectors.
 double error_of(VectorIndex& index, Products& products) {
   const std::vector<float> queries = check::made_vectors(0, 500);

@@ -43,6 +43,8 @@ constexpr const char* kPlacedStrings[] = {"Flat",
                                           "PCA16,IVF16,PQ4,RFlat",
                                           "IVF16_HNSW4,PQ8"};
 
+constexpr const char* kListStrings[] = {"IVF16,Flat", "IVF16,SQ8", "IVF16,PQ8"};
+
 inline VectorIndex made_index(const std::string& string, Products& products) {
   VectorIndex index = make_index("--index-str", string, kPlacedColumns);
   const std::vector<float> all = made_vectors(0, 3000);
@@ -80,6 +82,27 @@ inline void expect_placed_finds_the_same(const std::string& string, Device devic
       expect_as_found(placed.search(queries, options), index.search(queries, options, here),
                       concat(string, ", ", lists, " lists, ", count));
     }
+}
+
+// Vectors that have number and code in common with others, as in faiss's files of shards that count
+// from 0, are as many neighbours.
+inline void expect_placed_finds_repeated_ids(const std::string& string, Device device) {
+  Products here(2), there(
+                        2, [] {}, device);
+  VectorIndex index = make_index("--index-str", string, kPlacedColumns);
+  const std::vector<float> all = made_vectors(0, 3000);
+  index.train(all, here);
+  const std::vector<std::uint8_t> codes = index.encode(all, here);
+  for (int i = 0; i < 3; ++i) index.add_codes(codes, 0);
+  PlacedIndex placed(index, there);
+  const std::vector<float> queries = made_vectors(9000, 70);
+  for (const std::int64_t count : {1, 2, 4}) {
+    const IndexSearch options = {.count = count, .lists = 16};
+    const FoundVectors found = placed.search(queries, options);
+    expect_as_found(found, index.search(queries, options, here), concat(string, ", ", count));
+    for (std::size_t i = 0; count == 2 && i < found.ids.size(); i += 2)
+      EXPECT_EQ(found.ids[i], found.ids[i + 1]) << string;
+  }
 }
 
 }  // namespace mt::check

@@ -18,6 +18,11 @@ INSTANTIATE_TEST_SUITE_P(, Placed, testing::ValuesIn(check::kPlacedStrings), [](
   return name;
 });
 
+TEST(PlacedIndex, FindsNumbersThatRepeat) {
+  for (const char* string : check::kListStrings)
+    check::expect_placed_finds_repeated_ids(string, Device::cpu);
+}
+
 TEST(PlacedIndex, FindsNothingInAnEmptyOne) {
   Products products(1);
   for (const char* string : {"Flat", "IVF4,Flat", "SQfp16"}) {
