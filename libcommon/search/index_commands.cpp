@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <ostream>
+#include <system_error>
 
 #include "base/command.h"
 #include "base/error.h"
@@ -68,16 +70,15 @@ void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
 // All of them in `memory`; returns how many numbers these are.
 std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64_t>& columns,
                       const RunContext& context, Buffer& memory) {
-  std::vector<VectorReader> readers;
-  std::int64_t expected = 0;
+  std::int64_t rows = 0, expected = 0;
   for (const std::string& input : options.inputs) {
-    readers.emplace_back(input, columns);
-    columns = readers.back().columns();
-    expected += readers.back().rows_left().value_or(0);
+    std::error_code unknown;  // which opening it tells of
+    if (input == "-" || !std::filesystem::is_regular_file(input, unknown)) continue;
+    const VectorReader reader(input, columns);
+    columns = reader.columns();
+    expected += reader.rows_left().value_or(0);
   }
   Workers workers(options.threads);
-  const std::int64_t most = std::max<std::int64_t>(1, kMostNumbers / *columns);
-  std::int64_t rows = 0;
   const auto with_room = [&](std::int64_t more) {  // for so many rows behind those there are
     const auto row = static_cast<std::size_t>(*columns) * sizeof(float),
                used = static_cast<std::size_t>(rows) * row,
@@ -91,13 +92,18 @@ std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64
     return std::span(static_cast<float*>(memory.data()) + rows * *columns,
                      static_cast<std::size_t>(more * *columns));
   };
-  for (VectorReader& reader : readers)
+  for (const std::string& input : options.inputs) {
+    VectorReader reader(input, columns);
+    columns = reader.columns();
+    expected = std::max(expected, rows + reader.rows_left().value_or(0));
+    const std::int64_t most = std::max<std::int64_t>(1, kMostNumbers / *columns);
     for (std::int64_t got = 1; got > 0; rows += got) {
       context.checkpoint();
       const std::int64_t left = reader.rows_left().value_or(most);
       const std::span<float> into = with_room(std::clamp<std::int64_t>(left, 1, most));
       workers.run([&] { got = reader.read(into); });
     }
+  }
   return rows * *columns;
 }
 
