@@ -141,6 +141,11 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
   return found;
 }
 
+std::int64_t IvfIndex::training_numbers(std::int64_t vectors) const {
+  const std::int64_t count = std::ssize(lists);
+  return (std::min(vectors, kPointsPerCentre * count) + count) * centres.columns;
+}
+
 void IvfIndex::train(std::span<const float> vectors, Products& products) {
   const std::int64_t columns = centres.columns;
   centres.vectors =

@@ -49,7 +49,13 @@ PlacedIndex::PlacedIndex(const VectorIndex& index, Products& products)
   if (index.size() > kMost)
     fail(Exit::bad_config, "an index of ", index.size(), " vectors: on a GPU at most ", kMost,
          " are searched; see --device cpu");
-  std::visit([&](const auto& kind) { place(kind); }, index.kind);
+  std::visit(
+      [&](const auto& kind) {
+        products.expect_room(static_cast<std::size_t>(index.size() * kind.code_size()),
+                             concat("searching ", index.size(), " vectors"));
+        place(kind);
+      },
+      index.kind);
 }
 
 void PlacedIndex::place(const FlatIndex& index) {

@@ -16,7 +16,7 @@ namespace mt {
 
 class PlacedIndex {
  public:
-  // Exit::bad_config where there are too many vectors.
+  // Exit::bad_config where there are too many vectors, Exit::out_of_memory where a GPU has no room.
   PlacedIndex(const VectorIndex& index, Products& products);
   FoundVectors search(std::span<const float> of, const IndexSearch& options);
 

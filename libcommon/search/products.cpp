@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "base/threads.h"
 #include "ops/nearest.h"
 #include "ops/ops.h"
@@ -49,6 +50,13 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
 Products::Products(int threads, std::function<void()> between, Device device)
     : workers_(Device::cpu, threads), between_(std::move(between)) {
   if (device == Device::cuda) gpu_.emplace(device);
+}
+
+void Products::expect_room(std::size_t bytes, const std::string& what) const {
+  if (device() == Device::cpu) return;
+  if (const std::size_t free = device::free_memory(); bytes > free)
+    fail(Exit::out_of_memory, what, " needs at least ", bytes,
+         " bytes of a GPU's memory, of which ", free, " are free; see --device cpu");
 }
 
 void Products::put(Tensor to, const void* from) {

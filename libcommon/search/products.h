@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tensor/stream.h"
@@ -53,6 +54,8 @@ class Products {
   Stream& stream() { return gpu_ ? *gpu_ : workers_; }
   const Stream& stream() const { return gpu_ ? *gpu_ : workers_; }
   Buffer buffer(std::size_t bytes) const { return {device(), bytes}; }
+  // Exit::out_of_memory where a GPU has fewer bytes left than `what` needs.
+  void expect_room(std::size_t bytes, const std::string& what) const;
   void put(Tensor to, const void* from);
   void get(void* to, ConstTensor from);
   // Values there, in memory of their own.

@@ -14,8 +14,9 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kMostVectors = 65536;   // for a product quantizer
-constexpr std::int64_t kMostOfAColumn = 1000;  // for components, as many for each column
+constexpr std::int64_t kMostVectors = 65536;    // for a product quantizer
+constexpr std::int64_t kMostOfAColumn = 1000;   // for components, as many for each column
+constexpr std::int64_t kMostNumbers = 1 << 24;  // that are rotated at a time
 constexpr int kRounds = 50, kFirstIterations = 40, kIterations = 4;
 constexpr std::uint64_t kSeed = 12345;
 constexpr std::uint32_t kPurpose = 0x6F7071;
@@ -158,7 +159,18 @@ std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::
 }  // namespace
 
 std::vector<float> Rotation::apply(std::span<const float> vectors, Products& products) const {
-  return apply(products.rows(vectors, in).tensor, products);
+  const std::int64_t rows = std::ssize(vectors) / in,
+                     most = std::max<std::int64_t>(1, kMostNumbers / std::max(in, out));
+  std::vector<float> result;
+  result.reserve(static_cast<std::size_t>(rows * out));
+  for (std::int64_t begin = 0; begin < rows; begin += most) {
+    products.poll();
+    const auto some = vectors.subspan(static_cast<std::size_t>(begin * in),
+                                      static_cast<std::size_t>(std::min(most, rows - begin) * in));
+    const std::vector<float> rotated = apply(products.rows(some, in).tensor, products);
+    result.insert(result.end(), rotated.begin(), rotated.end());
+  }
+  return result;
 }
 
 std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) const {
@@ -171,6 +183,11 @@ std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) cons
 
 std::int64_t Rotation::fewest_vectors() const {
   return parts > 0 ? ProductQuantizer::kCentres : out + 1;
+}
+
+std::int64_t Rotation::training_numbers(std::int64_t vectors) const {
+  return parts > 0 ? std::min(vectors, kMostVectors) * (in + out)
+                   : 2 * std::min(vectors, kMostOfAColumn * in) * in;
 }
 
 void Rotation::train(std::span<const float> vectors, Products& products) {

@@ -20,7 +20,8 @@ struct Rotation {
 
   std::vector<float> apply(std::span<const float> vectors, Products& products) const;
   std::vector<float> apply(ConstTensor vectors, Products& products) const;  // where those are made
-  std::int64_t fewest_vectors() const;  // that it can be trained on
+  std::int64_t fewest_vectors() const;                        // that it can be trained on
+  std::int64_t training_numbers(std::int64_t vectors) const;  // f32 where products are made
   // The matrix with orthonormal rows for which a product quantizer of so many parts errs least, as
   // faiss's OPQMatrix: 50 rounds from a drawn matrix on; or components, as its PCAMatrix has them.
   void train(std::span<const float> vectors, Products& products);

@@ -43,6 +43,14 @@ std::int64_t VectorIndex::fewest_vectors() const {
   return fewest;
 }
 
+std::size_t VectorIndex::training_bytes(std::int64_t vectors) const {
+  const auto* const ivf = std::get_if<IvfIndex>(&kind);
+  std::int64_t most = ivf ? ivf->training_numbers(vectors) : 0;
+  for (const Rotation& rotation : rotations)
+    most = std::max(most, rotation.training_numbers(vectors));
+  return static_cast<std::size_t>(most) * sizeof(float);
+}
+
 std::span<const float> VectorIndex::rotated(std::span<const float> vectors, std::size_t count,
                                             std::vector<float>& memory, Products& products) const {
   for (std::size_t i = 0; i < count; ++i) {
@@ -61,6 +69,7 @@ void VectorIndex::train(std::span<const float> vectors, Products& products) {
          ivf ? concat(" of ", ivf->lists.size(), " lists") : std::string(),
          " is trained on at least ", fewest, " vectors; there are ", count);
   }
+  products.expect_room(training_bytes(count), concat("training on ", count, " vectors"));
   for (std::size_t i = 0; i < rotations.size(); ++i) {
     std::vector<float> before;
     if (rotations[i].matrix.empty())

@@ -108,6 +108,7 @@ struct IvfIndex {
   std::int64_t bytes_in_list() const;  // of a vector
   bool is_trained() const { return trained; }
   std::int64_t fewest_vectors() const;
+  std::int64_t training_numbers(std::int64_t vectors) const;  // f32 where products are made
   void train(std::span<const float> vectors, Products& products);
   std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
   // Exit::bad_data for a code of a list that there is not.
@@ -148,7 +149,10 @@ class VectorIndex {
   bool trained() const;
   bool has_gaps() const;                // vectors may have any numbers, not only their places
   std::int64_t fewest_vectors() const;  // that it can be trained on
-  // Exit::bad_config where there are fewer.  One that needs no training is as it was.
+  // Bytes that training on so many needs where products are made, but for smaller things.
+  std::size_t training_bytes(std::int64_t vectors) const;
+  // Exit::bad_config where there are fewer, Exit::out_of_memory, before any work, where a GPU has
+  // no room.  One that needs no training is as it was.
   void train(std::span<const float> vectors, Products& products);
 
   // What a vector is kept as, faiss's sa_encode(): its kind's code, and that of its refinement.

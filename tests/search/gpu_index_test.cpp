@@ -22,6 +22,23 @@ TEST(PlacedOnGpu, FindsNumbersThatRepeat) {
     check::expect_placed_finds_repeated_ids(string, Device::cuda);
 }
 
+TEST(PlacedOnGpu, TellsWhatHasNoRoom) {
+  if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  Products products(
+      1, [] {}, Device::cuda);
+  products.expect_room(1 << 20, "little");
+  try {
+    products.expect_room(std::size_t{1} << 50, "training on 7 vectors");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::out_of_memory);
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("training on 7 vectors needs at least 1125899906842624 bytes of a "
+                                 "GPU's memory, of which "))
+        << error.what();
+  }
+}
+
 // How far codes are from what they stand for, of 500 vectors.
 double error_of(VectorIndex& index, Products& products) {
   const std::vector<float> queries = check::made_vectors(0, 500);

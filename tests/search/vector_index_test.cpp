@@ -176,6 +176,35 @@ VectorIndex trained(const std::string& string, Products& products) {
   return index;
 }
 
+// The bytes are those of what is drawn from the vectors, whatever is left of them.
+TEST(VectorIndex, TellsWhatTrainingNeeds) {
+  const auto bytes = [](const char* string, std::int64_t vectors) {
+    return make_index("--index-str", string, 1024).training_bytes(vectors);
+  };
+  EXPECT_EQ(bytes("Flat", 1000), 0U);
+  EXPECT_EQ(bytes("IVF4,Flat", 1000), (1000U + 4) * 1024 * 4);
+  EXPECT_EQ(bytes("IVF65536,PQ64", 66000000), (std::size_t{65536} * 256 + 65536) * 1024 * 4);
+  EXPECT_EQ(bytes("OPQ64_512,IVF4,PQ64", 66000000), std::size_t{65536} * (1024 + 512) * 4);
+  EXPECT_EQ(bytes("PCA64,Flat", 66000000), std::size_t{2} * 1000 * 1024 * 1024 * 4);
+  Products(1).expect_room(std::numeric_limits<std::size_t>::max(), "what the CPU does");
+}
+
+TEST(Rotation, IsOfManyVectorsInPieces) {
+  constexpr std::int64_t kIn = 4096, kRows = 2 * 4096 + 3;
+  Rotation rotation = {.in = kIn, .out = 2, .parts = 1};
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < kRows * kIn; ++i) all.push_back(static_cast<float>(i / kIn));
+  rotation.matrix.assign(2 * kIn, 1.0F / kIn);
+  for (std::int64_t i = 0; i < kIn; ++i) rotation.matrix[static_cast<std::size_t>(i)] *= -1;
+  Products products(2);
+  const std::vector<float> rotated = rotation.apply(all, products);
+  ASSERT_EQ(rotated.size(), static_cast<std::size_t>(2 * kRows));
+  for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
+    ASSERT_NEAR(rotated[2 * row], -static_cast<double>(row), 1e-3 * static_cast<double>(row));
+    ASSERT_NEAR(rotated[2 * row + 1], static_cast<double>(row), 1e-3 * static_cast<double>(row));
+  }
+}
+
 TEST(VectorIndex, FindsWhatIsNear) {
   Products products(2);
   const auto of = [&](const std::string& string, std::int64_t lists) {
