@@ -39,17 +39,19 @@ template <class Options, class Use>
 void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
                  const RunContext& context, const Use& use) {
   Workers workers(options.threads);
+  Buffer memory[2];  // of the largest input so far, as pinning takes long
   for (const std::string& input : options.inputs) {
     VectorReader reader(input, columns);
     columns = reader.columns();
-    const auto numbers =
-        static_cast<std::size_t>(rows_at_a_time(options.compute, *columns) * *columns);
+    const std::int64_t most = rows_at_a_time(options.compute, *columns),
+                       rows_of =
+                           std::clamp<std::int64_t>(reader.rows_left().value_or(most), 1, most);
+    const auto numbers = static_cast<std::size_t>(rows_of * *columns);
     const std::size_t bytes = numbers * sizeof(float);
-    const auto room = [&] {
-      return options.compute.device() == Device::cpu ? Buffer(Device::cpu, bytes)
-                                                     : Buffer::pinned(bytes);
-    };
-    const Buffer memory[] = {room(), room()};
+    for (Buffer& room : memory)
+      if (room.bytes() < bytes)
+        room = options.compute.device() == Device::cpu ? Buffer(Device::cpu, bytes)
+                                                       : Buffer::pinned(bytes);
     const auto read = [&](int turn) {
       const std::span<float> into(static_cast<float*>(memory[turn].data()), numbers);
       std::int64_t rows = 0;
