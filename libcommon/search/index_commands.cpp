@@ -22,6 +22,7 @@ namespace {
 
 // Vectors between two looks at signals, and numbers of several of them, at most.
 constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536, kMostNumbers = 1 << 24;
+constexpr std::int64_t kMostFound = 1 << 22;  // neighbours between two writes
 
 constexpr const char* kInputs =
     "matrices of NumPy's, .npy, of float32, as mt-generate embed makes them; - is stdin";
@@ -32,18 +33,18 @@ std::int64_t rows_at_a_time(const DeviceOptions& compute, std::int64_t columns) 
                                   compute.device() == Device::cpu ? kAtATime : kAtATimeOnGpu);
 }
 
-// Calls use(vectors) for those of the options' inputs, some at a time; the next of a file are read
-// meanwhile.  `columns`: those that they have, or are to have.  What use() queues on a GPU is done
-// when it returns.
+// Calls use(vectors) for those of the options' inputs, at most `at_once` at a time; the next of a
+// file are read meanwhile.  `columns`: those that they have, or are to have.  What use() queues on
+// a GPU is done when it returns.
 template <class Options, class Use>
-void for_vectors(const Options& options, std::optional<std::int64_t>& columns,
+void for_vectors(const Options& options, std::optional<std::int64_t>& columns, std::int64_t at_once,
                  const RunContext& context, const Use& use) {
   Workers workers(options.threads);
   Buffer memory[2];  // of the largest input so far, as pinning takes long
   for (const std::string& input : options.inputs) {
     VectorReader reader(input, columns);
     columns = reader.columns();
-    const std::int64_t most = rows_at_a_time(options.compute, *columns),
+    const std::int64_t most = std::min(at_once, rows_at_a_time(options.compute, *columns)),
                        rows_of =
                            std::clamp<std::int64_t>(reader.rows_left().value_or(most), 1, most);
     const auto numbers = static_cast<std::size_t>(rows_of * *columns);
@@ -189,7 +190,7 @@ void add_to_index(const BuildIndexOptions& options, const RunContext& context) {
   Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "adding", "vectors", 0);
   std::int64_t next = index.next_id();
-  for_vectors(options, columns, context, [&](std::span<const float> some) {
+  for_vectors(options, columns, kAtATimeOnGpu, context, [&](std::span<const float> some) {
     add(index, some, next, products);
     progress.add(some.size() / static_cast<std::size_t>(*columns));
   });
@@ -263,7 +264,8 @@ void query_index(const QueryIndexOptions& options, const RunContext& context, st
          " has no finer codes");
   IndexSearcher searcher(index, products);
   const IndexSearch search = {options.count, options.lists, options.ef_search, options.refine};
-  for_vectors(options, columns, context, [&](std::span<const float> some) {
+  const std::int64_t at_once = kMostFound / options.count;
+  for_vectors(options, columns, at_once, context, [&](std::span<const float> some) {
     const FoundVectors found = searcher.search(some, search);
     std::vector<std::string> lines(some.size() / static_cast<std::size_t>(*columns));
     products.each(std::ssize(lines), [&](std::int64_t row) {
