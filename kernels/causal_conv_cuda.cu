@@ -332,7 +332,8 @@ void causal_conv_backward(T* d_projected, G* dw, G* db, const T* d_mixed, const 
                           const MambaShape& s, void* work, cudaStream_t stream) {
   if (s.tokens() == 0) return;
   const Conv<T> conv{{nullptr, projected, first_key, {}, s}, w, b};
-  if (fit(s, kBackwardPack) && few_runs(s, kBackwardRun) && aligned(d_projected, d_mixed, projected, w)) {
+  if (fit(s, kBackwardPack) && few_runs(s, kBackwardRun) &&
+      aligned(d_projected, d_mixed, projected, w)) {
     const std::int64_t count = runs(s, kBackwardRun);
     auto* const of_w = static_cast<float*>(work);
     float* const of_b = of_w + count * s.mixed() * s.taps;

@@ -52,7 +52,7 @@ class WeightGrads {
     accumulate(std::span(&record, 1), stream);
   }
   std::size_t queued() const { return queue_.size(); }  // pushes
-  void run(std::size_t count, Stream& stream);  // the first so many queued, in order
+  void run(std::size_t count, Stream& stream);          // the first so many queued, in order
   void run(Stream& stream) { run(queued(), stream); }
 
  private:
