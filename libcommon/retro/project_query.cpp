@@ -1,5 +1,6 @@
 // The stage of a project that finds its training's neighbours (project_stages.h).
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -37,7 +38,6 @@ class QueryStage {
         embedder_(options.index.embedder, project_.bert_tokenizer()),
         products_(options.index.threads, context.checkpoint,
                   options.index.embedder.compute.device()),
-        searcher_(index_.vectors(), products_),
         workers_(options.index.threads) {
     index_.check(project_, options.index, embedder_);
     read_documents();
@@ -141,7 +141,8 @@ class QueryStage {
     std::vector<std::string> texts;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk)
       texts.push_back(sample_of(chunk).texts[static_cast<std::size_t>(chunk % each)]);
-    const FoundVectors found = searcher_.search(
+    if (!searcher_) searcher_.emplace(index_.vectors(), products_);
+    const FoundVectors found = searcher_->search(
         embedder_.embed(texts), {options_.count, options_.lists, options_.ef_search});
     std::vector<std::int64_t> rows;
     for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
@@ -168,7 +169,7 @@ class QueryStage {
   ProjectSamples samples_;
   ChunkEmbedder embedder_;
   Products products_;
-  IndexSearcher searcher_;
+  std::optional<IndexSearcher> searcher_;  // once asked, as it takes the index to a GPU
   Workers workers_;
   std::vector<ProjectSamples::Document> documents_;  // of all chunks that are retrieved from
   std::string made_of_;
