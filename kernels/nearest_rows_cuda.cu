@@ -53,14 +53,17 @@ __global__ __launch_bounds__(kThreads) void of_products_kernel(std::int32_t* fou
 
 constexpr int kTile = 256;    // centres in shared memory
 constexpr int kRowsEach = 2;  // of a thread
+constexpr int kRowsOfBlock = kThreads * kRowsEach;
 
-// kWidth: the columns of a part, and zeros behind, so that they are read four at a time.
+// One block a part and kRowsOfBlock rows.  kWidth: the columns of a part, and zeros behind, so
+// that they are read four at a time.
 template <int kWidth>
 __global__ __launch_bounds__(kThreads) void parts_kernel(std::int32_t* found, NearestParts p) {
   __shared__ float4 tile[kTile][kWidth / 4];
   __shared__ float half[kTile];
-  const std::int64_t part = blockIdx.y, columns = p.parts * p.width,
-                     first = std::int64_t{blockIdx.x} * kThreads * kRowsEach + threadIdx.x;
+  const std::int64_t blocks_of_part = ceil_div(p.rows, std::int64_t{kRowsOfBlock}),
+                     part = blockIdx.x / blocks_of_part, columns = p.parts * p.width,
+                     first = blockIdx.x % blocks_of_part * kRowsOfBlock + threadIdx.x;
   float x[kRowsEach][kWidth], best[kRowsEach];
   std::int32_t nearest[kRowsEach];
 #pragma unroll
@@ -115,9 +118,8 @@ __global__ __launch_bounds__(kThreads) void parts_kernel(std::int32_t* found, Ne
 
 template <int kWidth>
 void parts(std::int32_t* found, const NearestParts& p, cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(ceil_div(p.rows, std::int64_t{kThreads * kRowsEach})),
-                    static_cast<unsigned>(p.parts));
-  parts_kernel<kWidth><<<blocks, kThreads, 0, stream>>>(found, p);
+  const std::int64_t blocks = ceil_div(p.rows, std::int64_t{kRowsOfBlock}) * p.parts;
+  parts_kernel<kWidth><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(found, p);
   check(cudaGetLastError());
 }
 

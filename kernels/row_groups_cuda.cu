@@ -16,9 +16,9 @@ __global__ __launch_bounds__(kThreads) void means_kernel(float* centres, std::in
                                                          RowGroups p) {
   __shared__ double of_warp[kWarps][kColumns];
   __shared__ int members_of_warp[kWarps];
-  const std::int64_t part = blockIdx.y, first = std::int64_t{blockIdx.z} * kColumns;
-  const int group = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32,
+  const std::int64_t part = blockIdx.x / p.groups, first = std::int64_t{blockIdx.y} * kColumns;
+  const int group = static_cast<int>(blockIdx.x % p.groups),
+            lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32,
             columns = static_cast<int>(min(std::int64_t{kColumns}, p.width - first));
   const std::int32_t* const found = p.found + part * p.rows;
   const float* const x = p.x + part * p.width + first;
@@ -50,7 +50,7 @@ __global__ __launch_bounds__(kThreads) void means_kernel(float* centres, std::in
   __syncthreads();
   members = 0;
   for (int w = 0; w < kWarps; ++w) members += members_of_warp[w];
-  if (threadIdx.x == 0 && blockIdx.z == 0) sizes[part * p.groups + group] = members;
+  if (threadIdx.x == 0 && blockIdx.y == 0) sizes[part * p.groups + group] = members;
   const int column = static_cast<int>(threadIdx.x);
   if (members == 0 || column >= columns) return;
   double all = 0;
@@ -74,7 +74,7 @@ __global__ __launch_bounds__(kThreads) void residuals_kernel(float* y, const flo
 
 void group_means(float* centres, std::int32_t* sizes, const RowGroups& p, cudaStream_t stream) {
   if (p.groups == 0) return;
-  const dim3 blocks(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.parts),
+  const dim3 blocks(static_cast<unsigned>(p.parts * p.groups),
                     static_cast<unsigned>(ceil_div(p.width, std::int64_t{kColumns})));
   means_kernel<<<blocks, kThreads, 0, stream>>>(centres, sizes, p);
   check(cudaGetLastError());

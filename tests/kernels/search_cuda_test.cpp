@@ -53,6 +53,40 @@ TEST_F(SearchCuda, NearestParts) {
       }
 }
 
+// A grid has at most 65535 blocks in its second and third dimension.
+TEST_F(SearchCuda, FindsInManyParts) {
+  const std::int64_t parts = 70000, rows = 5, groups = 2;
+  const std::vector<float> x = whole(rows * parts, 1), centres = whole(parts * groups, 2);
+  Ints found(static_cast<std::size_t>(parts * rows)),
+      sizes(static_cast<std::size_t>(parts * groups));
+  std::vector<float> means = centres;
+  cpu::nearest_parts(found.data(), {.x = x.data(),
+                                    .centres = centres.data(),
+                                    .rows = rows,
+                                    .parts = parts,
+                                    .width = 1,
+                                    .count = groups,
+                                    .stride = rows});
+  cpu::group_means(means.data(), sizes.data(), {found.data(), x.data(), rows, parts, 1, groups});
+  const DeviceArray<float> d_x(x), d_centres(centres);
+  const DeviceArray<std::int32_t> d_found(found.size()), d_sizes(sizes.size());
+  cuda::nearest_parts(d_found.data(),
+                      {.x = d_x.data(),
+                       .centres = d_centres.data(),
+                       .rows = rows,
+                       .parts = parts,
+                       .width = 1,
+                       .count = groups,
+                       .stride = rows},
+                      nullptr);
+  cuda::group_means(d_centres.data(), d_sizes.data(),
+                    {d_found.data(), d_x.data(), rows, parts, 1, groups}, nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  EXPECT_EQ(d_found.values(), found);
+  EXPECT_EQ(d_sizes.values(), sizes);
+  EXPECT_EQ(d_centres.values(), means);  // of whole numbers, so that sums are exact
+}
+
 TEST_F(SearchCuda, NearestOfProducts) {
   for (const std::int64_t rows : {1, 31, 300})
     for (const std::int64_t count : {1, 33, 1000}) {
