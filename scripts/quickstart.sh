@@ -4,7 +4,7 @@
 #   scripts/quickstart.sh [--output-dir DIR] [--train-iters N]
 #
 # It installs what is missing, builds, and then goes once through the main job: make a corpus, train
-# a vocabulary, turn text into token files, train a GPT on the CPU, evaluate it and let it write.
+# a vocabulary, turn text into token files, train a Llama on the CPU, evaluate it and let it write.
 # Every command is printed before it runs, so that it can be copied.  All files go to DIR
 # (./quickstart); a second run removes and remakes DIR if the first one made it.
 # Exit codes: 64 usage; 73 DIR holds other files; else the code of the command that failed.
