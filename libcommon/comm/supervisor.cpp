@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,9 +153,11 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
   }
   ::execve(command[0], command, environment);
   const char* const why = ::strerrordesc_np(errno);
-  for (const std::string_view part :
-       {std::string_view(cannot), std::string_view(why ? why : "?"), std::string_view("\n")})
-    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, part.data(), part.size());
+  const auto part = [](std::string_view text) {
+    return iovec{const_cast<char*>(text.data()), text.size()};
+  };
+  const iovec line[] = {part(cannot), part(why ? why : "?"), part("\n")};  // others write there too
+  [[maybe_unused]] const ssize_t ignored = ::writev(STDERR_FILENO, line, std::size(line));
   ::_exit(static_cast<int>(Exit::no_input));
 }
 
