@@ -241,7 +241,7 @@ dim3 grid_of_runs(const MambaShape& s, std::int64_t tokens, std::int64_t pack) {
   return {static_cast<unsigned>(ceil_div(s.mixed(), pack * kRunThreads)),
           static_cast<unsigned>(runs(s, tokens))};
 }
-// Of a grid's second dimension.
+// Whether a grid's second dimension can count the runs.
 bool few_runs(const MambaShape& s, std::int64_t tokens) { return runs(s, tokens) <= 65535; }
 
 template <class T>

@@ -275,7 +275,7 @@ __global__ __launch_bounds__(kThreads,
   }
 }
 
-// Of a matrix [rows, columns], or of several, boxes of 64 columns.
+// Returns a map of a matrix [rows, columns], or of several, whose boxes have 64 columns.
 CUtensorMap map_of(const bf16* data, std::int64_t rows, std::int64_t columns, int box,
                    std::int64_t matrices = 1, std::int64_t stride = 8) {
   return tile_map({.data = data,

@@ -126,7 +126,7 @@ struct Expanded {
   float* least;     // of each part, where the type has one
 };
 
-// Of q4_0, q4_1, q5_0 and q5_1.
+// Expands a block of q4_0, q4_1, q5_0 or q5_1.
 template <class Machine, bool kFive, bool kLeast>
 INLINE void expand_short(const Expanded& to, const std::uint8_t* block) {
   constexpr Shorts kBits = {1,    2,    4,    8,     16,     32,   64,   128,  256,   512,   1024,

@@ -24,7 +24,7 @@ struct TileGrid {
   std::int64_t tiles() const { return columns * rows + (thumbnail ? 1 : 0); }
 };
 
-// Of all grids of at most max_num_tiles, those of fewer tiles first, the one whose columns over
+// Returns, of all grids of at most max_num_tiles, those of fewer first, the one whose columns over
 // rows are nearest to width over height; of equally near ones a later one where the image has more
 // than half as many pixels as its tiles (InternVL's dynamic_preprocess; Megatron-LM core_v0.12.1,
 // examples/multimodal/image_processing.py).  With use_area_weighted_aspect_ratio the first one with
@@ -45,7 +45,7 @@ std::int64_t tile_input_size(const ModelConfig& llava);
 // come by fours, so that what becomes one row stands together.
 void make_tile_inputs(const ModelConfig& llava, const Image& image, std::span<float> to);
 
-// Of each token of some tiles its place in the image of a tower.
+// Writes for each token of some tiles which place it has in the image of a tower.
 void fill_places(const ModelConfig& llava, std::span<std::int32_t> places);
 
 // The rows of the language model's width that are made of a tile, and how many of them stand in a

@@ -201,7 +201,8 @@ KeyPart reformulated(const KeyPart& part, const Param& row) {
 std::vector<KeyPart> reformulated_parts(const Param& row, std::int64_t begin, std::int64_t end) {
   const std::vector<KeyPart> all = key_parts(row, {.of_state = true});
   std::vector<KeyPart> parts;
-  // Of a block, and how many its tensor has; its elements begin at `first` of the rank's.
+  // Adds a block's part, if the rank has some of it: its elements begin at `first` of the
+  // rank's, and its tensor has so many blocks.
   const auto add = [&](const KeyPart& of, std::int64_t first, std::int64_t elements,
                        std::int64_t block, std::int64_t blocks) {
     const std::int64_t from = std::max(begin, first), to = std::min(end, first + elements);

@@ -45,8 +45,8 @@ class WeightGrads {
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
   void push(const WeightGrad& record, Stream& stream) { push(std::span(&record, 1), stream); }
-  // Of weights that are alike, as those of a layer's experts are, which become one product where
-  // grouped_matmul() can make it one.
+  // Takes the records of weights that are alike, as those of a layer's experts are, which become
+  // one product where grouped_matmul() can make it one.
   void push(std::span<const WeightGrad> records, Stream& stream);
   void accumulate(const WeightGrad& record, Stream& stream) {  // at once, even when deferring
     accumulate(std::span(&record, 1), stream);

@@ -78,7 +78,13 @@ void expect_near(const std::vector<T>& got, std::int64_t from, std::int64_t rows
   EXPECT_TRUE(check::near(some, wanted, tolerance));
 }
 
-class GroupedGemmCuda : public check::CudaTest<bf16> {};
+class GroupedGemmCuda : public check::CudaTest<bf16> {
+ protected:
+  void SetUp() override {
+    check::CudaTest<bf16>::SetUp();
+    if (!IsSkipped() && !cuda::hopper_kernels()) GTEST_SKIP() << "not on Hopper";
+  }
+};
 
 void expect_rows(const GroupCase& c, bool transpose) {
   SCOPED_TRACE(testing::Message() << c << (transpose ? " ^T" : ""));
@@ -89,7 +95,7 @@ void expect_rows(const GroupCase& c, bool transpose) {
   const Numbers<bf16> out(rows * n);
   const GroupedRows problem{out.data(), a.data(), b.data() + places.of(0), n, k, places.step(),
                             transpose,  ends};
-  if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
+  ASSERT_TRUE(cuda::hopper::takes(problem));
   check::expect_same_bits(out, 3, [&] { cuda::hopper::grouped_gemm(problem, nullptr); });
   const std::vector<double> got = out.values();
   for_groups(ends, [&](std::int64_t g, std::int64_t first, std::int64_t end) {
@@ -125,7 +131,7 @@ void expect_weights(const GroupCase& c, bool accumulate) {
                                   places.step(),
                                   accumulate,
                                   ends};
-  if (!cuda::hopper::takes(problem)) GTEST_SKIP() << "not on Hopper";
+  ASSERT_TRUE(cuda::hopper::takes(problem));
   cuda::hopper::grouped_gemm(problem, nullptr);
   check::check_cuda(cudaDeviceSynchronize());
   const std::vector<double> got = before.device.values();

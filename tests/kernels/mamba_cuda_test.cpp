@@ -48,6 +48,7 @@ struct OnDevice {
 struct Case {
   MambaShape shape;
   std::int64_t document = 0;
+  bool cancels = false;  // nearly everything does in some of the heads' sums over all tokens
 };
 
 std::vector<Case> cases() {
@@ -64,9 +65,11 @@ std::vector<Case> cases() {
        63},
       {{.sequences = 1, .length = 300, .heads = 20, .head_dim = 64, .groups = 2, .state_dim = 128}},
       {{.sequences = 2, .length = 150, .heads = 8, .head_dim = 64, .groups = 2, .state_dim = 128},
-       41},
+       41,
+       true},
       {{.sequences = 1, .length = 300, .heads = 80, .head_dim = 64, .groups = 1, .state_dim = 128},
-       149},
+       149,
+       true},
       {{.sequences = 1,
         .length = 300,
         .heads = 8,
@@ -90,11 +93,11 @@ Doubles plus(Doubles x, double value) {
   return x;
 }
 
-// The tolerance of heads' sums over all tokens, in some of which nearly everything cancels.
-double beside_largest(const Doubles& sums) {
-  double largest = 0;
+// The tolerance of heads' sums, which, where they cancel, are measured by the largest of them.
+double of_sums(const Case& c, const Doubles& sums) {
+  double largest = 1;
   for (const double sum : sums) largest = std::max(largest, std::abs(sum));
-  return 1e-3 * std::max(1.0, largest);
+  return c.cancels ? 1e-3 * largest : 1e-3;
 }
 
 TYPED_TEST(MambaCuda, Convolution) {
@@ -164,8 +167,8 @@ TYPED_TEST(MambaCuda, Scan) {
     run();
     const auto expected = m.scan_backward(dy.host, 0);
     EXPECT_TRUE(near(d_mixed, expected.mixed, kRounding<T> + 1e-4));
-    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), beside_largest(expected.dt_bias)));
-    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), beside_largest(expected.a_log)));
+    EXPECT_TRUE(near(d_bias, plus(expected.dt_bias, 0.5), of_sums(c, expected.dt_bias)));
+    EXPECT_TRUE(near(d_a_log, plus(expected.a_log, 0.5), of_sums(c, expected.a_log)));
     EXPECT_TRUE(near(d_d, plus(expected.d, 0.5), 1e-4));
     const Doubles of_projected = d_projected.values();
     for (std::int64_t i = 0; i < s.tokens() * s.projected(); ++i) {

@@ -39,7 +39,7 @@ struct ExampleOptions {
   // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
   bool paired = false;
   std::string source_prefix = {};
-  // Of a model that reads images: the names of a line's come along, for place_images().
+  // The model, if it reads images: then the names of a line's come along, for place_images().
   const ModelConfig* llava = nullptr;
   // Of a text that would have more tokens than this with its images, less four, images are cut into
   // fewer tiles (Megatron-LM core_v0.12.1, examples/multimodal/dataset_helpers.py); 0: of none.
