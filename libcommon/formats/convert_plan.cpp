@@ -243,7 +243,8 @@ void ConvertPlan::check_tensor_ranks() const {
     fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
          ": in files of ranks not with --multi-latent-attention, of whose projections down each "
          "would have a part");
-  if (target.config.is_internvit() && target.config.qk_layernorm && target.tensor_parallel > 1)
+  if (target.config.is_internvit_tower() && target.config.qk_layernorm &&
+      target.tensor_parallel > 1)
     fail(Exit::bad_config, "--target-tensor-parallel-size ", target.tensor_parallel,
          ": in files of ranks not of an InternViT with --qk-layernorm, of whose norms each would "
          "have a part");

@@ -269,10 +269,10 @@ std::string_view llava_type(const ModelConfig& c) {
 }
 
 std::string_view vit_type(const ModelConfig& c) {
-  return !c.is_tower()      ? "vit"
-         : c.is_internvit() ? "internvl_vision"
-         : c.is_clip()      ? "clip_vision_model"
-                            : "siglip_vision_model";
+  return !c.is_tower()            ? "vit"
+         : c.is_internvit_tower() ? "internvl_vision"
+         : c.is_clip()            ? "clip_vision_model"
+                                  : "siglip_vision_model";
 }
 
 // --- Which models have one ----------------------------------------------------------------------
@@ -299,7 +299,7 @@ void check_vit(const ModelConfig& c) {
   if (c.activation() != Activation::gelu_tanh && c.activation() != Activation::gelu_erf &&
       !(c.quick_gelu && c.is_tower()))
     refuse_setting("a ViT without GeLU");
-  if (c.is_internvit())
+  if (c.is_internvit_tower())
     check_internvit(c);
   else if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
     refuse_setting("a ViT with norms that are not LayerNorm");

@@ -408,7 +408,7 @@ Names vit_names(const ModelConfig& c, const Param& row) {
   const RowPlace& place = row.place;
   const std::string model = c.has_task_head() ? "vit." : "", embeddings = model + "embeddings.";
   const std::int64_t h = c.hidden_size;
-  if (c.is_tower() && !c.is_internvit()) return tower_names(c, row);
+  if (c.is_tower() && !c.is_internvit_tower()) return tower_names(c, row);
   if (place.stack == kImageClassifier) return {{concat(kImageClassifier, ".", place.param)}};
   if (place.module == "class_tokens")
     return {{embeddings + "cls_token", {reshape({1, row.shape[0], h})}}};
@@ -422,7 +422,8 @@ Names vit_names(const ModelConfig& c, const Param& row) {
       place.layer ? concat(model, "encoder.layer.", *place.layer, ".") : model;
   if (place.param == "ls1" || place.param == "ls2")
     return {{concat(layer, "lambda_", place.param == "ls1" ? 1 : 2)}};
-  return c.is_internvit() ? names_in(kInternVit, c, row, layer) : names_in(kVit, c, row, layer);
+  return c.is_internvit_tower() ? names_in(kInternVit, c, row, layer)
+                                : names_in(kVit, c, row, layer);
 }
 
 Names names_of(const ModelConfig& c, const Param& row);

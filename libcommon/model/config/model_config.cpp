@@ -181,7 +181,8 @@ void check_tower(const ModelConfig& c) {
   }
   if (c.class_token_len != c.tower_class_tokens())
     fail(Exit::bad_config, "--class-token-len ", c.class_token_len, ": ",
-         c.is_internvit() ? "an " : "a ", c.vision_model_type, " has ", c.tower_class_tokens());
+         c.is_internvit_tower() ? "an " : "a ", c.vision_model_type, " has ",
+         c.tower_class_tokens());
   if (c.vision_head != "none" || c.inpaints())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
          ": has no head, and learns nothing by itself");
@@ -401,7 +402,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, "--recompute-modules mla_up_proj: needs --multi-latent-attention");
   bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
                              : family == ModelFamily::mamba ? &Setting::with_mamba
-                             : is_internvit()               ? &Setting::with_towers
+                             : is_internvit_tower()         ? &Setting::with_towers
                                                             : nullptr;
   if (const char* const flag = later_setting(but); flag != nullptr && family != ModelFamily::gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");

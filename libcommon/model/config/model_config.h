@@ -134,8 +134,9 @@ struct ModelConfig : Sizes,
     return biencoder_projection_dim > 0 ? biencoder_projection_dim : hidden_size;
   }
   // A joint model's own settings are its language model's.
-  bool is_internvit() const { return family == ModelFamily::vit && VisionConfig::is_internvit(); }
-  bool has_qkv_bias() const { return (add_bias_linear && !is_internvit()) || add_qkv_bias; }
+  // Whether it is an InternViT by itself, and not a LLaVA that has one.
+  bool is_internvit_tower() const { return family == ModelFamily::vit && is_internvit(); }
+  bool has_qkv_bias() const { return (add_bias_linear && !is_internvit_tower()) || add_qkv_bias; }
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else

@@ -54,7 +54,7 @@ Norm LayerRows::make_branch_norm(std::string module, std::string_view param) con
 
 std::optional<Norm> LayerRows::make_pre_norm(std::string module, std::string_view param) const {
   if (!config.pre_layernorm) return {};
-  if (!config.is_internvit()) return make_branch_norm(std::move(module), param);
+  if (!config.is_internvit_tower()) return make_branch_norm(std::move(module), param);
   // Megatron's examples/multimodal/nvlm/internvit.py fuses none.
   const RowPlace own = local_spec_place({.module = std::move(module), .param = param});
   return make_branch_norm(own.module, own.param);
@@ -65,7 +65,7 @@ Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout
   if (config.is_dino() && layers > 1)
     behind.drop_path =
         config.dino_drop_path * static_cast<double>(layer) / static_cast<double>(layers - 1);
-  if (config.is_internvit()) {
+  if (config.is_internvit_tower()) {
     Param lambda = norm_row(place("", dropout == Purpose::hidden_dropout1 ? "ls1" : "ls2"));
     lambda.init = {Initializer::Kind::constant, 0.1};
     lambda.layers = stacked ? layers : 0;
