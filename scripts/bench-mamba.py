@@ -17,14 +17,17 @@ convolution, scan, gated norm and last product in one autograd function where ca
 conv1d ("conv" says which).  FOLDER has the packages mamba_ssm and, if so, causal_conv1d (github.com/state-spaces/mamba,
 Dao-AILab/causal-conv1d); of mamba_ssm its Python files do, with an __init__.py that imports nothing.
 
-Prints a line for each way in each round, then one JSON: medians of milliseconds and the ratios peer / mt.  Triton takes a minute or
-two for each shape and size of chunks to find its fastest kernels.
+Triton's kernels are compiled first, by a process a core, each some of the configurations that mamba_ssm tries; then each kernel is
+tuned by all of them, timed for 25 ms each in place of 100.  Prints a line for each way in each round, then one JSON: medians of
+milliseconds and the ratios peer / mt.
 
 Needs from PyPI: torch, triton, einops, huggingface_hub (tried with torch 2.11, triton 3.6).
 Run:  scripts/bench-mamba.py build/release --mamba-ssm FOLDER [--cases scan,layer,nemotron-h,decode] [--rounds 3]
 """
 import argparse
 import json
+import multiprocessing
+import os
 import pathlib
 import statistics
 import subprocess
@@ -119,7 +122,8 @@ def has_causal_conv():
     return mamba2.causal_conv1d_fn is not None
 
 
-def peer_scan(name, chunk):
+def scan_steps(name, chunk):
+    """The forward alone, and both."""
     from mamba_ssm.ops.triton.ssd_combined import mamba_chunk_scan_combined
 
     heads, groups = SHAPES[name]["heads"], SHAPES[name]["groups"]
@@ -131,11 +135,8 @@ def peer_scan(name, chunk):
     def forward():
         return mamba_chunk_scan_combined(x, dt, decay, b, c, chunk, D=d, dt_bias=bias, dt_softplus=True)
 
-    dy = torch.randn_like(forward())
-    with torch.no_grad():
-        alone = milliseconds(forward)
-    return {"forward": alone,
-            "both": milliseconds(lambda: torch.autograd.grad(forward(), (x, dt, decay, b, c, d, bias), dy))}
+    dy = random(1, TOKENS, heads, CHANNELS)
+    return forward, lambda: torch.autograd.grad(forward(), (x, dt, decay, b, c, d, bias), dy)
 
 
 def mamba_block(name, chunk, index=0):
@@ -153,19 +154,88 @@ def mamba_block(name, chunk, index=0):
     return block
 
 
-def peer_layer(name, chunk):
+def layer_steps(name, chunk):
+    """Likewise."""
     block = mamba_block(name, chunk)
     shape = 1, TOKENS, SHAPES[name]["hidden"]
     x, residual = (random(*shape).requires_grad_() for _ in range(2))
     inputs = (x, residual, *block.parameters())
     gradients = tuple(1e-3 * random(*shape) for _ in range(2))
 
-    def both():
-        return torch.autograd.grad(block(x, residual), inputs, gradients)
+    def forward():
+        return block(x, residual)
 
+    return forward, lambda: torch.autograd.grad(forward(), inputs, gradients)
+
+
+def peer(steps):
+    forward, both = steps
     with torch.no_grad():
-        alone = milliseconds(lambda: block(x, residual))
+        alone = milliseconds(forward)
     return {"forward": alone, "both": milliseconds(both)}
+
+
+# --- Triton's kernels ----------------------------------------------------------------------------
+
+
+def tuners():
+    """The kernels of mamba_ssm that Triton tunes."""
+    from mamba_ssm.modules import block, mamba2
+    from triton.runtime.autotuner import Autotuner
+
+    assert block and mamba2
+    found = {id(value): value for name, module in list(sys.modules.items()) if name.startswith("mamba_ssm")
+             for value in vars(module).values() if isinstance(value, Autotuner)}
+    return list(found.values())
+
+
+def once(call, quantiles):
+    """In place of timing a configuration."""
+    call()
+    return [1.0] * len(quantiles)
+
+
+def compile_part(folder, part, parts, layers):
+    """Compiles one of so many parts of each kernel's configurations, by steps of these layers, into Triton's cache."""
+    if folder:
+        sys.path.insert(0, folder)
+    for tuner in tuners():
+        tuner.configs = tuner.configs[part::parts] or [tuner.configs[part % len(tuner.configs)]]
+        tuner.do_bench = once
+    for name, chunk in layers:
+        try:
+            layer_steps(name, chunk)[1]()
+            scan_steps(name, chunk)[1]()
+        except Exception as error:  # not all fit on every GPU, which then is found when they are tuned
+            print(f"part {part}, {name}, chunks of {chunk}: {error}", file=sys.stderr)
+    torch.cuda.synchronize()
+
+
+def compile_all(args, cases):
+    layers = [(name, chunk) for name in args.shapes.split(",") for chunk in args.chunks] if {"scan", "layer"} & set(cases) else []
+    if "nemotron-h" in cases:
+        layers.append((STACK["mixer"], args.chunks[-1]))
+    if not layers:
+        return
+    begin, parts = time.perf_counter(), min(11, os.cpu_count())
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=compile_part, args=(args.mamba_ssm, part, parts, list(dict.fromkeys(layers))))
+               for part in range(parts)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    print(f"compiled by {parts} processes in {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+def tune_sooner():
+    from triton.testing import do_bench
+
+    for tuner in tuners():
+        tuner.do_bench = lambda call, quantiles: do_bench(call, warmup=5, rep=25, quantiles=quantiles)
+
+
+# --- Stacks and texts ----------------------------------------------------------------------------
 
 
 class Added(nn.Module):
@@ -333,18 +403,18 @@ def beside(ms):
 def run_case(args, name):
     build = args.build
     if name in ("scan", "layer"):
-        ours, theirs = {"scan": (mt_scan, peer_scan), "layer": (mt_layer, peer_layer)}[name]
+        ours, theirs = {"scan": (mt_scan, scan_steps), "layer": (mt_layer, layer_steps)}[name]
         return {shape: beside(by_turns(f"{name} {shape}", args.rounds, {"mt": lambda: ours(build, shape)} | {
-            f"mamba_ssm {chunk}": lambda chunk=chunk: theirs(shape, chunk) for chunk in args.chunks}))
+            f"mamba_ssm {chunk}": lambda chunk=chunk: peer(theirs(shape, chunk)) for chunk in args.chunks}))
             for shape in args.shapes.split(",")}
     if name == "nemotron-h":
         lines_of([*stack_command(build, 5), "--train-iters", 100000, "--exit-interval", 12])  # which searches products
         chunk = args.chunks[-1]
-        peer = PeerStack(chunk)
+        stack = PeerStack(chunk)
         return STACK | beside(by_turns(name, args.rounds, {
-            "mt": lambda: mt_stack(build, args.steps), f"mamba_ssm {chunk}": lambda: peer.time(args.steps)}))
-    peer = PeerDecode()
-    return beside(by_turns(name, args.rounds, {"mt": lambda: mt_decode(build), "mamba_ssm": peer.time}))
+            "mt": lambda: mt_stack(build, args.steps), f"mamba_ssm {chunk}": lambda: stack.time(args.steps)}))
+    texts = PeerDecode()
+    return beside(by_turns(name, args.rounds, {"mt": lambda: mt_decode(build), "mamba_ssm": texts.time}))
 
 
 def main():
@@ -361,9 +431,13 @@ def main():
         sys.path.insert(0, args.mamba_ssm)
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
               "conv": "causal_conv1d" if has_causal_conv() else "torch"}
-    for name in args.cases.split(","):
+    cases = args.cases.split(",")
+    for name in cases:
         if name not in ("scan", "layer", "nemotron-h", "decode"):
             parser.error(f"--cases {name}: expected scan, layer, nemotron-h or decode")
+    compile_all(args, cases)
+    tune_sooner()
+    for name in cases:
         result[name] = run_case(args, name)
         torch.cuda.empty_cache()
     print(json.dumps(result, indent=1))
