@@ -258,7 +258,7 @@ void CachedPass::start(std::int64_t number, std::int64_t adapter, bool alone) {
   sequence = {};
   sequence.adapter = adapter;
   sequence.alone = alone;
-  if (steps_) steps_->forget();
+  if (steps_) steps_->forget(number);
 }
 
 void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
@@ -267,7 +267,7 @@ void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
   assert(keeps_tokens_apart() && tokens <= sequence.length);
   sequence.length -= tokens;
   assert(!pool_.has_name(sequence.pages[static_cast<std::size_t>(sequence.length / page_tokens_)]));
-  if (steps_) steps_->forget();
+  if (steps_) steps_->forget(number);
 }
 
 std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids,
@@ -330,7 +330,8 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
   const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
                      pages = pages_of(room_.tokens);
   const std::int64_t rows = std::ranges::count_if(images.row_of, [](auto row) { return row >= 0; });
-  if (steps_) steps_->forget();
+  if (steps_)
+    for (const std::int64_t i : sequences) steps_->forget(i);
   AdaptedRuns adapted;
   if (pass_.model().adapters() != nullptr)
     for (const std::int64_t i : sequences) add_sequence(adapted, at(i).adapter);

@@ -31,7 +31,7 @@ TokenSteps::TokenSteps(Pass& pass, const Options& options) : pass_(pass), option
 }
 
 void TokenSteps::reserve(std::int64_t pages) {
-  forget();
+  running_ahead_ = false;
   if (pages == pages_) return;
   pass_.stream().synchronize();
   const std::size_t bytes = input_bytes(pages);
@@ -90,13 +90,19 @@ void TokenSteps::send_pages(std::span<const Row> rows) {
   device::copy(to.data(), table.data(), to.bytes(), pass_.stream().handle());
 }
 
-void TokenSteps::queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
-                       std::int64_t longest) {
+// A step more of each row, behind what it has by now.
+void TokenSteps::queue(std::span<const Row> rows, const KvCache& cache) {
   constexpr std::int64_t kFewest = 256;  // keys of a graph
-  const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
+  std::int64_t longest = kFewest;
+  AdaptedRuns adapted;
+  for (const Row& row : rows) {
+    longest = std::max(longest, *row.length + 1);
+    if (pass_.model().adapters() != nullptr) add_sequence(adapted, row.adapter);
+  }
+  const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(longest));
   const std::int64_t keys =
       std::min(pages_ * options_.page_tokens, static_cast<std::int64_t>(rounded));
-  PassInput in = input_in(input_, sequences);
+  PassInput in = input_in(input_, std::ssize(rows));
   in.size.adapted = adapted;
   const Shape& memory = cache.memory(cache.layers() - 1).shape();  // the last one grows last
   const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
@@ -112,39 +118,103 @@ void TokenSteps::queue(std::int64_t sequences, const AdaptedRuns& adapted, const
   device::record(done_[queued_++ % 2], pass_.stream().handle());
 }
 
-std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
-                                               std::span<const Row> rows) {
-  const auto count = static_cast<std::int64_t>(turn.sequences.size());
-  const bool runs = running_ahead_ && turn == ahead_;
-  if (!runs) send(turn, rows);
-  std::int64_t longest = 0;
-  AdaptedRuns adapted;
-  bool places = options_.runs_ahead;  // for the tokens of the step ahead
-  std::size_t pages = 0;
-  for (const Row& row : rows) {
-    pages += row.pages.size();
-    longest = std::max(longest, ++*row.length);
-    places &= *row.length < std::ssize(row.pages) * options_.page_tokens;
-    if (pass_.model().adapters() != nullptr) add_sequence(adapted, row.adapter);
+// Whether the token behind the next of each has a place.
+bool TokenSteps::has_places(std::span<const Row> rows) const {
+  return options_.runs_ahead && std::ranges::all_of(rows, [&](const Row& row) {
+           return *row.length < std::ssize(row.pages) * options_.page_tokens;
+         });
+}
+
+std::int32_t TokenSteps::shown(std::size_t row, const Choice& choice) const {
+  return shown_.as<std::int32_t>()[2 * row + choice.place.token % 2];
+}
+
+// Takes the tokens of the turn that run ahead; returns the numbers of the others.
+std::vector<std::size_t> TokenSteps::take_ahead(const Turn& turn) {
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < turn.ids.size(); ++i) {
+    const auto found = std::ranges::find(ahead_.sequences, turn.sequences[i]);
+    const auto row = static_cast<std::size_t>(found - ahead_.sequences.begin());
+    if (running_ahead_ && row < ahead_.ids.size() && ahead_.ids[row] == turn.ids[i] &&
+        ahead_.choices[row] == turn.choices[i]) {
+      device::wait(done_[(queued_ - 1) % 2]);
+      tokens_[i] = shown(row, turn.choices[i]);
+    } else {
+      others.push_back(i);
+    }
   }
-  if (!runs) queue(count, adapted, cache, longest);
-  const EventHandle done = done_[(queued_ - 1) % 2];
-  running_ahead_ = places;
-  if (running_ahead_) {
-    if (pages != pages_there_) send_pages(rows);
-    queue(count, adapted, cache, longest + 1);
+  return others;
+}
+
+// A step of some of the turn, whose tokens it waits for.
+void TokenSteps::step_of(std::span<const std::size_t> some, const Turn& turn, const KvCache& cache,
+                         std::span<const Row> rows) {
+  Turn part;
+  std::vector<Row> part_rows;
+  for (const std::size_t i : some) {
+    part.sequences.push_back(turn.sequences[i]);
+    part.ids.push_back(turn.ids[i]);
+    part.choices.push_back(turn.choices[i]);
+    part_rows.push_back(rows[i]);
   }
-  device::wait(done);
-  const auto* const shown = shown_.as<std::int32_t>();
-  tokens_.resize(turn.choices.size());
-  for (std::size_t i = 0; i < tokens_.size(); ++i)
-    tokens_[i] = shown[2 * i + turn.choices[i].place.token % 2];
-  if (std::ranges::find(tokens_, -1) != tokens_.end())
+  send(part, part_rows);
+  queue(part_rows, cache);
+  device::wait(done_[(queued_ - 1) % 2]);
+  for (std::size_t n = 0; n < some.size(); ++n) tokens_[some[n]] = shown(n, part.choices[n]);
+}
+
+// The turn behind this one, whose tokens are known.
+void TokenSteps::look_ahead(const Turn& turn) {
+  if (std::ranges::find(tokens_, -1) != tokens_.end()) {
+    running_ahead_ = false;
     fail(Exit::bad_data, "the model's logits are not numbers");
-  if (!running_ahead_) return tokens_;
+  }
   ahead_ = turn;
   ahead_.ids = tokens_;
   for (Choice& choice : ahead_.choices) ++choice.place.token;
+}
+
+// The turn's step is queued; behind it goes the next, with the GPU's own tokens.
+void TokenSteps::go_on(const Turn& turn, const KvCache& cache, std::span<const Row> rows) {
+  const EventHandle done = done_[(queued_ - 1) % 2];
+  std::size_t pages = 0;
+  for (const Row& row : rows) {
+    ++*row.length;
+    pages += row.pages.size();
+  }
+  running_ahead_ = has_places(rows);
+  if (running_ahead_) {
+    if (pages != pages_there_) send_pages(rows);
+    queue(rows, cache);
+  }
+  device::wait(done);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = shown(i, turn.choices[i]);
+  look_ahead(turn);
+}
+
+std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
+                                               std::span<const Row> rows) {
+  tokens_.resize(turn.ids.size());
+  if (running_ahead_ && turn == ahead_) {
+    go_on(turn, cache, rows);
+    return tokens_;
+  }
+  const std::vector<std::size_t> others = take_ahead(turn);
+  running_ahead_ = false;
+  if (others.size() == turn.ids.size()) {
+    send(turn, rows);
+    queue(rows, cache);
+    go_on(turn, cache, rows);
+    return tokens_;
+  }
+  if (!others.empty()) step_of(others, turn, cache, rows);
+  for (const Row& row : rows) ++*row.length;
+  look_ahead(turn);
+  if (has_places(rows)) {
+    send(ahead_, rows);
+    queue(rows, cache);
+    running_ahead_ = true;
+  }
   return tokens_;
 }
 

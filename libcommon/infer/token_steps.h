@@ -1,11 +1,14 @@
 // TokenSteps: the steps of a generation on a GPU, a token more of each of some sequences.  The GPU
 // takes the tokens that it chooses itself and counts on, so that a step needs nothing from the
-// host: while the host looks at the tokens of one step the next one runs, and is thrown away if the
-// host wants another; it only runs where the sequences' pages have places for its tokens, and is
-// told of pages that came since.  Each number of sequences and of keys, rounded up, is a captured
-// graph from its second step on; the first loads what it needs.  Not thread-safe.
+// host: while the host looks at the tokens of one step the next one runs, of the same sequences.
+// Of its tokens those count that the host then asks for, though some sequences have ended; what
+// others it wants come from a step of their own.  It only runs where the sequences' pages have
+// places for its tokens, and is told of pages that came since.  Each number of sequences and of
+// keys, rounded up, is a captured graph from its second step on; the first loads what it needs.
+// Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -49,9 +52,11 @@ class TokenSteps {
   std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
                                      std::span<const Row> rows);
 
-  // The sequences or the cache have changed, in more than by pages behind those that a sequence
-  // has: what runs ahead does not count.
-  void forget() { running_ahead_ = false; }
+  // The sequence has changed, in more than by pages behind those that it has: its token that runs
+  // ahead does not count.
+  void forget(std::int64_t sequence) {
+    std::ranges::replace(ahead_.sequences, sequence, std::int64_t{-1});
+  }
 
  private:
   static PassSize size_of_step(std::int64_t sequences, std::int64_t pages);
@@ -60,8 +65,14 @@ class TokenSteps {
   void send(const Turn& turn, std::span<const Row> rows);
   void put_pages(std::int32_t* table, std::span<const Row> rows);
   void send_pages(std::span<const Row> rows);
-  void queue(std::int64_t sequences, const AdaptedRuns& adapted, const KvCache& cache,
-             std::int64_t longest);
+  void queue(std::span<const Row> rows, const KvCache& cache);
+  bool has_places(std::span<const Row> rows) const;
+  std::int32_t shown(std::size_t row, const Choice& choice) const;
+  std::vector<std::size_t> take_ahead(const Turn& turn);
+  void step_of(std::span<const std::size_t> some, const Turn& turn, const KvCache& cache,
+               std::span<const Row> rows);
+  void look_ahead(const Turn& turn);
+  void go_on(const Turn& turn, const KvCache& cache, std::span<const Row> rows);
 
   Pass& pass_;
   Options options_;

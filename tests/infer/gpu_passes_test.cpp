@@ -230,8 +230,9 @@ TEST_P(GpuPasses, TokensOfASequenceSeeEachOther) {
   }
 }
 
-// Tokens are those that the logits give, whatever runs ahead: sequences go on, one ends, another
-// begins, a choice changes; captured steps and the first ones; until the positions are used up.
+// Tokens are those that the logits give, whatever runs ahead: sequences go on, some end, others
+// begin beside them, also in the place of one that has ended, a choice changes; captured steps and
+// the first ones; until the positions are used up.
 TEST_P(GpuPasses, TokensAsTheLogits) {
   CachedPass fast = on_gpu(4, 64), slow = on_gpu(4, 64);
   const auto ids = some_tokens(600, kVocabulary);
@@ -273,6 +274,16 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
   step({0, 1});
   choices[1].rule.temperature = 0;
   for (int i = 0; i < 3; ++i) step({1, 0});
+  begin(3, 190);
+  begin(2, 20);
+  step({1, 0, 2, 3});
+  step({1, 2, 3});
+  begin(0, 60);
+  last[0] = last[1];
+  choices[0] = choices[1];
+  step({1, 2, 0, 3});
+  step({3, 0, 2});
+  step({1, 0});
   begin(2, 594);
   for (int i = 0; i < 6; ++i) step({2});
   EXPECT_EQ(fast.length(2), fast.max_tokens());
