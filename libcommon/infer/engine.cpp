@@ -8,7 +8,7 @@
 
 namespace mt {
 
-static constexpr std::int64_t kPiecesOfGpu = 4;  // of prompts, that a step reads
+static constexpr std::int64_t kPiecesOfGpu = 16;  // of prompts, that a step reads
 
 void EngineLimits::add_to(CommandLine& cl) {
   cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
@@ -20,7 +20,7 @@ void EngineLimits::add_to(CommandLine& cl) {
       at_least(0));
   cl.option("--prefill-tokens", &prefill_tokens, "N",
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
-            "piece, on a GPU four; changes no result",
+            "piece, on a GPU sixteen; changes no result",
             at_least(0));
   cl.option("--draft-tokens", &draft_tokens, "N",
             "tokens of each completion to guess, which the model then sees at once; "
