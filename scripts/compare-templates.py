@@ -11,11 +11,14 @@ llama-cpp-python (its source archive has those of llama.cpp) and unsloth bring m
 Each template is rendered for conversations with and without tools, with empty turns, odd characters,
 reasoning, parts, and with what templates ask of their caller; --random N renders N templates that a
 generator makes.  Texts and the places of `generation` blocks must be equal, and an error where
-jinja2 has one.  Needs jinja2 3.1.6 and transformers 5.
+jinja2 has one.  Contents come in the form that a template shows: a text is a list of one part where
+a template shows parts alone, and an image is an error where it shows no parts, instead of a list
+printed as Python prints it.  Needs jinja2 3.1.6 and transformers 5.
 
 Exit codes: 0 all equal; 1 some differ, which are shown; 64 usage.
 """
 import argparse
+import functools
 import importlib.util
 import itertools
 import json
@@ -154,11 +157,41 @@ class FixedClock(datetime):
 chat_template_utils.datetime = FixedClock
 
 
+def part(text):
+    return [{"type": "text", "text": text}]
+
+
+@functools.lru_cache
+def shows(source, as_part, behind_system):
+    """Whether a user's text, or part, is found in what the template makes of it; None: it fails."""
+    form = part if as_part else str
+    messages = [{"role": "system", "content": form("SYSTEM")}] * behind_system + [user(form("CONTENT"))]
+    try:
+        [text], _ = chat_template_utils.render_jinja_template([messages], chat_template=source, **dict.fromkeys(TOKENS, ""))
+    except Exception:
+        return None
+    return "CONTENT" in text and "'type'" not in text
+
+
+def in_its_form(source, content):
+    shown = next((both for both in ([shows(source, kind, behind) for kind in (False, True)] for behind in (0, 1))
+                  if both != [None, None]), [None, None])
+    if isinstance(content, str) and not shown[0] and shown[1]:
+        return part(content)
+    reads_parts = not shown[0] if shown[1] is None else shown[1]
+    if isinstance(content, list) and not reads_parts and any(one["type"] == "image" for one in content):
+        raise ValueError("the template has no place for images")
+    return content
+
+
 def theirs(source, given):
     """What transformers makes of it, in the form of render_chat's answer."""
     kwargs = dict(TOKENS, **given.get("kwargs", {}))
     try:
         messages = [json.loads(json.dumps(given["messages"]))]
+        for message in messages[0]:
+            if "content" in message:
+                message["content"] = in_its_form(source, message["content"])
         more = dict(tools=given.get("tools"), documents=given.get("documents"),
                     chat_template=source,
                     continue_final_message=given.get("continue_final_message", False),

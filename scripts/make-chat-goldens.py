@@ -121,6 +121,14 @@ STATEMENTS = [
     M + "{% generation %}{% set q = 1 %}{{ m.role | upper }}é{% endgeneration %}{{ q }}\n{% endfor %}",
     "{{ '}}' }}{{ \"{%\" }}{{ {'a': {'b': 1}}['a']['b'] }}",
     "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}ok",
+    "{% if nothing %}{{ 'x' | from_json }}{% elif 'y' is from_json %}{% endif %}ok", "{% if nothing %}{{ 'x' | from_json }}{% endif %}ok",
+    "{% if true %}{{ 'x' | from_json }}{% endif %}ok", "{{ 'x' | from_json if nothing else 'ok' }}{{ 'ok' if true else 'y' is from_json }}",
+    "{% if nothing %}{% for x in [1] %}{{ x | from_json }}{% endfor %}{% endif %}ok",
+    "{% if nothing %}{% set x %}{{ 1 | from_json }}{% endset %}{% endif %}ok",
+    "{% if nothing %}{% macro f() %}{{ 1 | from_json }}{% endmacro %}{% endif %}ok",
+    "{% if nothing %}{% for x in [1] %}{% if x %}{{ x | from_json }}{% endif %}{% endfor %}{% endif %}ok",
+    "{% if nothing %}{% for x in 1 | from_json %}{% endfor %}{% endif %}ok", "{{ 'x' | from_json }}",
+    "{% for x in [1, 2] if x | from_json %}{% endfor %}",
 ]
 
 GIVEN = dict(messages=[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}],

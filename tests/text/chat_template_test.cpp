@@ -82,7 +82,7 @@ TEST(ChatTemplate, RendersWhatJinja2Renders) {
     EXPECT_EQ(made.text, *text->text()) << source;
     EXPECT_EQ(spans_of(made), spans_of(*golden.find("generated"))) << source;
   }
-  EXPECT_EQ(count, 102);
+  EXPECT_EQ(count, 113);
 }
 
 TEST(ChatTemplate, NamesWhatIsOutsideOfTheSubsetAndWhere) {
@@ -124,6 +124,10 @@ TEST(ChatTemplate, NamesTheMistakeAndItsPlace) {
 TEST(ChatTemplate, SaysWhereRenderingFails) {
   EXPECT_EQ(error("a\n {{ none.x.y }}"), "t:2:11: 'NoneType object' has no attribute 'x'");
   EXPECT_EQ(error("{{ f(1) }}"), "t:1:5: 'f' is undefined");
+  EXPECT_EQ(error("{% if 1 %}{{ 1 | from_json }}{% endif %}"),
+            "t:1:18: the filter \"from_json\" is not supported");
+  EXPECT_EQ(error("{% if 1 is from_json %}{% endif %}"),
+            "t:1:12: the test \"from_json\" is not supported");
   EXPECT_EQ(error("{{ 1 + 'a' }}"), "t:1:6: unsupported operand type(s) for +: 'int' and 'str'");
   EXPECT_EQ(error("{{ 9223372036854775807 + 1 }}"), "t:1:24: an integer beyond 64 bits");
   EXPECT_EQ(error("{{ raise_exception('Only\n\"two\" roles') }}"), "Only\n\"two\" roles");

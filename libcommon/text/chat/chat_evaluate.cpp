@@ -69,6 +69,8 @@ ChatValue ChatRenderer::concatenated(const ChatExpression& e) {
 ChatValue ChatRenderer::filtered(const ChatExpression& e, ChatValue subject) {
   const ChatArguments arguments = arguments_of(e);
   place_ = e.at;
+  if (e.filter == nullptr)
+    throw ChatFailure{concat("the filter \"", e.name, "\" is not supported")};
   if (subject.is_text()) run_.charge(std::ssize(*subject.text()) / 64);
   return run_.charged(e.filter->apply(run_, subject, arguments));
 }
@@ -77,6 +79,7 @@ bool ChatRenderer::test(const ChatExpression& e) {
   const ChatValue subject = evaluate(*e.parts[0]);
   const ChatArguments arguments = arguments_of(e);
   place_ = e.at;
+  if (e.test == nullptr) throw ChatFailure{concat("the test \"", e.name, "\" is not supported")};
   return e.test->holds(subject, arguments);
 }
 

@@ -86,11 +86,13 @@ Made ChatParser::make(Expression kind, std::size_t at, Made first, Made second, 
 
 Made ChatParser::expression(bool conditional) {
   const Nested nested(*this);
+  const std::size_t unknown = unknown_.size();
   Made value = logical_or();
   while (conditional && is_name("if")) {
     const std::size_t at = next().at;
     Made condition = logical_or(), otherwise;
     if (skip_name("else")) otherwise = expression();
+    unknown_.resize(unknown);
     Made made = make(Expression::conditional, at, std::move(value), std::move(condition));
     add(*made, std::move(otherwise));
     value = std::move(made);
@@ -349,14 +351,19 @@ Made ChatParser::filters(Made subject) {
   }
 }
 
+void ChatParser::note_unknown(std::string_view kind, const ChatExpression& of) {
+  if (!soft_)
+    unknown_.push_back({of.at, concat("the ", kind, " \"", of.name, "\" is not supported")});
+}
+
 Made ChatParser::filter(Made subject) {
   next();
   const std::size_t at = token().at;
-  const std::string name = expect_name();
   Made made = make(Expression::filter, at);
+  made->name = expect_name();
   add(*made, std::move(subject));
-  made->filter = find_chat_filter(name, dialect_);
-  if (made->filter == nullptr) refuse(at, concat("the filter \"", name, "\" is not supported"));
+  made->filter = find_chat_filter(made->name, dialect_);
+  if (made->filter == nullptr) note_unknown("filter", *made);
   if (is_sign("(")) arguments(*made);
   return made;
 }
@@ -366,10 +373,10 @@ Made ChatParser::test(Made subject) {
   const bool negated = skip_name("not");
   const std::size_t at = token().at;
   if (token().kind != Kind::name) refuse_token();
-  const std::string name = next().text;
   Made made = make(Expression::test, at, std::move(subject));
-  made->test = find_chat_test(name);
-  if (made->test == nullptr) refuse(at, concat("the test \"", name, "\" is not supported"));
+  made->name = next().text;
+  made->test = find_chat_test(made->name);
+  if (made->test == nullptr) note_unknown("test", *made);
   const bool is_keyword =
       token().kind == Kind::name && std::ranges::find(kKeywords, token().text) != kKeywords.end();
   if (is_name("is")) refuse(token().at, "tests cannot be chained with \"is\"");

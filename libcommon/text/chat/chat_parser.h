@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/chat/chat_lexer.h"
@@ -41,6 +42,23 @@ class ChatParser {
   ChatTarget one_target(bool with_attributes);
   Made filters(Made subject);  // "|" and what follows
 
+  // An unknown filter or test is refused where it is read, but in what an "if" chooses: as in
+  // jinja2 it then fails where it is reached.  `soft`: whether an "if" chooses what follows.
+  class Chosen {
+   public:
+    Chosen(ChatParser& parser, bool soft)
+        : parser_(parser), before_(std::exchange(parser.soft_, soft)) {}
+    Chosen(const Chosen&) = delete;
+    ~Chosen() { parser_.soft_ = before_; }
+
+   private:
+    ChatParser& parser_;
+    const bool before_;
+  };
+  void refuse_unknown_names() const {  // behind a tag
+    if (!unknown_.empty()) refuse(unknown_.front().at, unknown_.front().what);
+  }
+
   // Counts what is open around the place that is read.
   class Nested {
    public:
@@ -75,6 +93,7 @@ class ChatParser {
   Made filter(Made subject);
   Made test(Made subject);
   Made items(ChatExpression::Kind kind, std::string_view close);
+  void note_unknown(std::string_view kind, const ChatExpression& of);
   void arguments(ChatExpression& to);  // from "(" to ")"
 
   std::vector<ChatToken> tokens_;
@@ -82,6 +101,8 @@ class ChatParser {
   ChatDialect dialect_;
   std::size_t at_ = 0;
   int nested_ = 0;
+  bool soft_ = false;
+  std::vector<ChatSyntaxError> unknown_;  // names of the tag, but of what is chosen
 };
 
 }  // namespace mt

@@ -56,6 +56,7 @@ class StatementParser {
 
   void end_tag(Kind kind) {
     if (parser_.token().kind != kind) parser_.refuse_token();
+    parser_.refuse_unknown_names();
     parser_.next();
   }
 
@@ -98,6 +99,7 @@ class StatementParser {
   }
 
   void branches(ChatStatement& made) {
+    const ChatParser::Chosen chosen(parser_, true);
     made.kind = Statement::branches;
     for (bool more = true; more;) {
       ChatBranch branch;
@@ -119,6 +121,7 @@ class StatementParser {
     made.target = parser_.target(false);
     if (!parser_.skip_name("in")) parser_.refuse_token();
     made.expression = parser_.expressions(false);
+    const ChatParser::Chosen whole(parser_, false);
     if (parser_.skip_name("if")) made.filter = parser_.expression();
     if (parser_.is_name("recursive"))
       parser_.refuse(parser_.token().at, "the loop \"recursive\" is not supported");
@@ -135,6 +138,7 @@ class StatementParser {
 
   // Within what runs by itself, where the loop around it cannot be left.
   ChatBody body_apart(std::string_view end) {
+    const ChatParser::Chosen whole(parser_, false);
     const int loops = std::exchange(loops_, 0);
     ChatBody all = body_to(end);
     loops_ = loops;
@@ -149,6 +153,7 @@ class StatementParser {
       return;
     }
     made.kind = Statement::set_block;
+    const ChatParser::Chosen whole(parser_, false);
     if (parser_.is_sign("|")) made.filter = parser_.filters({});
     made.body = body_to("endset");
   }
