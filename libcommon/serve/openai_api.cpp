@@ -18,11 +18,12 @@ static void put_in_middle(const Serving& serving, CompletionRequest& request) {
   for (PromptInput& prompt : request.prompts) {
     const auto* const before = std::get_if<std::string>(&prompt);
     if (before == nullptr) RequestFields::wrong("suffix", "nothing, behind token numbers");
-    auto ids = infill(serving.model.tokenizer, *before, *request.suffix);
-    if (!ids)
+    auto made = infill(serving.model.tokenizer, *before, *request.suffix);
+    if (!made)
       throw ApiError{.message = "suffix: the tokenizer has no tokens to fill in the middle with",
                      .param = "suffix"};
-    prompt = *std::move(ids);
+    prompt = std::move(made->ids);
+    if (made->end && !request.options.ignore_eod) request.options.stop_tokens.push_back(*made->end);
   }
 }
 

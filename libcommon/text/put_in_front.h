@@ -16,5 +16,9 @@ std::vector<std::int32_t> put_in_front(const Tokenizer& tokenizer);
 // have its own, as what a chat template makes has.
 void encode_alone(const Tokenizer& tokenizer, std::string_view text,
                   std::vector<std::int32_t>& ids);
+// encode_alone() of what goes on with a text: without the space that a tokenizer of SentencePiece's
+// puts in front of one.
+void encode_inside(const Tokenizer& tokenizer, std::string_view text,
+                   std::vector<std::int32_t>& ids);
 
 }  // namespace mt
