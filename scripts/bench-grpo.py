@@ -10,7 +10,7 @@ run is a process of its own, and its first cycle is not counted.
 
 Prints one JSON: the machine, and for each case the shape, and of either the median seconds of each phase and of a cycle of two
 steps, the mean of the tokens that are drawn, and these a second of generation and a second of the cycle, the most memory that
-the GPU has held, and the ratios mt / peer.
+the GPU has held, and the ratios mt / peer.  What each run came to is told as it ends.
 
 --tiny runs cases of two small layers on the CPU: a check of this script.
 
@@ -173,7 +173,10 @@ def time_case(args, name, c):
         if args.peer != "none":
             again = [sys.executable, __file__, *sys.argv[1:], "--as-peer", name]
             ways["peer"] = lambda: json.loads(output_of(again)[0].splitlines()[-1])
-        results = {way: run() if args.tiny else with_memory(run) for way, run in ways.items()}
+        results = {}
+        for way, run in ways.items():
+            results[way] = run() if args.tiny else with_memory(run)
+            print(f"{name}, {way}: {json.dumps(results[way])}", file=sys.stderr, flush=True)
     for result in results.values():
         result["gen_tokens_per_second"] = result["tokens"] / result["gen_s"]
         result["tokens_per_second"] = result["tokens"] / result["cycle_s"]
@@ -199,7 +202,6 @@ def main():
     results = {"machine": machine, "cycles": args.cycles}
     for name in (args.cases or ",".join(cases)).split(","):
         results[name] = time_case(args, name, cases[name])
-        print(f"{name}: {json.dumps(results[name])}", file=sys.stderr, flush=True)
     return print(json.dumps(results, indent=1))
 
 
