@@ -2,8 +2,9 @@
 """Time steps of a LLaVA's finetuning on a GPU, by mt-finetune sft and by transformers, compiled, in turn, on the same GPU.
 
 Both begin from random weights of LLaVA 1.5's 7B, and do what its second stage does: the tower of images stays as it is, the projector and the
-language model learn, from texts of 1,024 tokens, 576 of which are an image's.  mt reads the images from PNG files, and keeps weights,
-gradients and moments in fp32 beside weights in bf16.  The peer has the same random pixels and tokens on the GPU all the time, and is
+language model learn, from texts of 1,024 tokens, 576 of which are an image's, --samples of them a step: 16, what each of eight GPUs has of
+that stage's 128, or those 128.  mt reads the images from PNG files, and keeps weights and gradients in fp32 beside weights in bf16, and
+moments in fp32, or with --moments bf16 in bf16.  The peer has the same random pixels and tokens on the GPU all the time, and is
 what one would write instead: transformers' model, compiled, in bf16, with PyTorch's attention and its fused AdamW, and clipping;
 weights, gradients and moments are all in bf16, which is less.  --compile layers compiles each layer alone, which is ready sooner.
 Every run is a process of its own.
@@ -14,7 +15,7 @@ peer / mt of the seconds.
 --tiny runs two small layers on the CPU, where nothing is compiled: a check of this script.
 
 Needs from PyPI: torch, transformers (tried with 2.15.0, 5.24.0).
-Run:  scripts/bench-llava.py build/release/cmd [--steps 20] [--micro 4] [--compile model|layers|none] [--only mt|peer]
+Run:  scripts/bench-llava.py build/release/cmd [--steps 20] [--samples 16] [--micro 4] [--moments bf16] [--compile model|layers|none] [--only mt|peer]
       scripts/bench-llava.py build/release/cmd --tiny
 """
 import argparse
@@ -31,9 +32,8 @@ import zlib
 
 from timed_runs import output_of, with_memory
 
-WARM = 5
-SAMPLES = 16  # of a step
 WORDS = pathlib.Path(__file__).resolve().parent.parent / "testdata/models/llava"
+BF16_MOMENTS = ["--use-distributed-optimizer", "--use-precision-aware-optimizer", "--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16"]
 IMAGE = 259  # the token of an image in that tokenizer
 TOWER = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096, "image_size": 336,
          "patch_size": 14, "projection_dim": 768}
@@ -75,11 +75,11 @@ def write_model(folder, c):
         "vision_config": {"model_type": "clip_vision_model"} | c["tower"]}))
 
 
-def write_texts(folder, c):
+def write_texts(folder, c, samples):
     choose = random.Random(1)
     answer = c["seq"] - tokens_of_image(c) - 32  # bytes, each a token; the turns' own beside them
     with (folder / "texts.jsonl").open("w", encoding="ascii") as out:
-        for i in range(4 * SAMPLES):
+        for i in range(samples):
             write_image(folder / f"{i}.png", c["tower"]["image_size"], choose)
             said = "".join(choose.choice("etaoinshrdlu ") for _ in range(answer))
             out.write(json.dumps({"messages": [{"role": "user", "content": "<image>A?"}, {"role": "assistant", "content": said}],
@@ -90,15 +90,15 @@ def mt(args, c):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_model(folder / "model", c)
-        write_texts(folder, c)
+        write_texts(folder, c, max(64, args.samples))
         output_of([args.programs / "mt-convert", "--quiet", "--dtype", "bf16", "--mock", folder / "model", folder / "start"])
         output_of([args.programs / "mt-finetune", "sft", "--load", folder / "start", "--train-data", folder / "texts.jsonl",
                    "--valid-split", "0", "--packing", "none", "--seq-length", c["seq"], "--freeze-ViT", "--micro-batch-size", args.micro,
-                   "--global-batch-size", SAMPLES, "--train-iters", args.steps, "--eval-iters", "0", "--lr", "1e-5", "--log-interval", "1",
-                   "--quiet", "--run-log", folder / "run.jsonl",
+                   "--global-batch-size", args.samples, "--train-iters", args.steps, "--eval-iters", "0", "--lr", "1e-5", "--log-interval", "1",
+                   "--quiet", "--run-log", folder / "run.jsonl", *(BF16_MOMENTS if args.moments == "bf16" else []),
                    *(["--device", "cpu", "--dtype", "fp32"] if args.tiny else ["--device", "cuda", "--bf16"])])
         events = [json.loads(line) for line in (folder / "run.jsonl").open(encoding="utf-8")]
-    return {"seconds": statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][WARM:])}
+    return {"seconds": statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][args.warm:])}
 
 
 # --- The peer -----------------------------------------------------------------------------------
@@ -136,15 +136,15 @@ def peer(args, c):
     times = []
     for _ in range(args.steps):
         begin = time.perf_counter()
-        for _ in range(SAMPLES // args.micro):
-            (run(**batch).loss * args.micro / SAMPLES).backward()
+        for _ in range(args.samples // args.micro):
+            (run(**batch).loss * args.micro / args.samples).backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if not args.tiny:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
-    return {"seconds": statistics.median(times[WARM:]), "torch": torch.__version__, "transformers": transformers.__version__}
+    return {"seconds": statistics.median(times[args.warm:]), "torch": torch.__version__, "transformers": transformers.__version__}
 
 
 # --- Both ---------------------------------------------------------------------------------------
@@ -153,16 +153,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path, help="the folder of mt's programs")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warm", type=int, default=5, help="steps that are not counted, of these")
+    parser.add_argument("--samples", type=int, default=16, help="of a step")
     parser.add_argument("--micro", type=int, default=4, help="samples of a micro-batch")
+    parser.add_argument("--moments", choices=("fp32", "bf16"), default="fp32", help="of mt")
     parser.add_argument("--compile", choices=("model", "layers", "none"), default="model")
     parser.add_argument("--only", choices=("mt", "peer"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--as-peer", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.steps <= WARM:
-        parser.error(f"--steps: expected more than the {WARM} that are not counted")
-    if SAMPLES % args.micro:
-        parser.error(f"--micro: expected a divisor of {SAMPLES}")
+    if args.steps <= args.warm:
+        parser.error(f"--steps: expected more than the {args.warm} that are not counted")
+    if args.samples % args.micro:
+        parser.error(f"--micro: expected a divisor of {args.samples}")
     c = TINY if args.tiny else WHOLE
     if args.as_peer:
         return print(json.dumps(peer(args, c)))
@@ -175,7 +178,8 @@ def main():
             print(f"{way}: {json.dumps(results[way])}", file=sys.stderr, flush=True)
     machine = "CPU" if args.tiny else output_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "-i", "0"])[0].strip()
     ratio = {"ratio": results["peer"]["seconds"] / results["mt"]["seconds"]} if len(results) == 2 else {}
-    return print(json.dumps({"machine": machine, "steps": args.steps, "micro": args.micro, "samples": SAMPLES, "compile": args.compile} | c |
+    return print(json.dumps({"machine": machine, "steps": args.steps, "micro": args.micro, "samples": args.samples, "moments": args.moments,
+                             "compile": args.compile} | c |
                             results | ratio, indent=1))
 
 
