@@ -26,6 +26,10 @@ fail() {
  filled/rows/000003.png filled/rows/000007.png" ]] || fail "other files: $(find filled -type f)"
 [[ $(cat filled/*/*.png | cksum) == '1282564268 976' ]] || fail "other bytes: $(cat filled/*/*.png | cksum)"
 
+"$shapes" --images 8 --side 12 --many many
+[[ $(find many -type f | wc -l) == 8 ]] || fail "other files: $(find many -type f)"
+[[ $(cat many/*/*.png | cksum) == '1967307838 976' ]] || fail "other bytes: $(cat many/*/*.png | cksum)"
+
 "$shapes" a
 "$shapes" --seed 1 --images 400 --side 32 again
 "$shapes" --seed 2 other
@@ -41,7 +45,7 @@ for shape in circle cross square triangle; do
   done
 done
 
-for mistake in '' '--seed' '--seed x f' '--images -1 f' '--side 7 f' '--side 257 f' '--nothing f' 'f g'; do
+for mistake in '' '--seed' '--seed x f' '--images -1 f' '--side 7 f' '--side 257 f' '--nothing f' 'f g' '--many --patterns f'; do
   code=0
   # shellcheck disable=SC2086  # options, on purpose
   "$shapes" $mistake >out 2>err </dev/null || code=$?
