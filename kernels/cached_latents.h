@@ -22,6 +22,7 @@
 
 #include <cstdint>
 
+#include "kernels/cache_place.h"
 #include "kernels/cuda_types.h"
 
 namespace mt {

@@ -37,9 +37,9 @@ void cached_latents(const CachedLatents<T>& t, const T* angles, const CachedLate
                  };
                  for (std::int64_t i = token * s.heads; i < (token + 1) * s.heads; ++i)
                    turn(t.q + i * s.width(), t.q_rows + i * q_width + s.fixed);
-                 const std::int64_t position = t.positions[token], run = position / s.capacity,
-                                    slot = t.slots[token / length * s.runs + run];
-                 T* const to = t.cache + ((slot - run) * s.capacity + position) * s.width();
+                 const std::int64_t row =
+                     row_in_cache(t.slots, s.runs, s.capacity, token / length, t.positions[token]);
+                 T* const to = t.cache + row * s.width();
                  turn(to, t.turning + token * s.turning);
                  std::copy_n(t.latents + token * s.rank, s.rank, to + s.turning);
                }

@@ -16,15 +16,15 @@ __global__ __launch_bounds__(kThreads) void latents_kernel(const CachedLatents<T
                                                            const Turn turn,
                                                            const CachedLatentsShape s) {
   const std::int64_t token = blockIdx.x, length = s.tokens / s.sequences,
-                     position = t.positions[token], run = position / s.capacity;
-  const std::int64_t slot = t.slots[token / length * s.runs + run];
-  T* const place = t.cache + ((slot - run) * s.capacity + position) * s.width();
+                     row = row_in_cache(t.slots, s.runs, s.capacity, token / length,
+                                        t.positions[token]);
+  T* const place = t.cache + row * s.width();
   for (std::int64_t i = threadIdx.x; i < (s.heads + 1) * turn.half; i += kThreads) {
-    const std::int64_t head = i / turn.half, row = token * s.heads + head;
+    const std::int64_t head = i / turn.half, query = token * s.heads + head;
     const bool is_key = head == s.heads;
     turn.operator()<1>(
-        is_key ? place : t.q + row * s.width(),
-        is_key ? t.turning + token * s.turning : t.q_rows + row * (s.fixed + s.turning) + s.fixed,
+        is_key ? place : t.q + query * s.width(),
+        is_key ? t.turning + token * s.turning : t.q_rows + query * (s.fixed + s.turning) + s.fixed,
         static_cast<int>(s.turning), token, static_cast<int>(i % turn.half));
   }
   for (std::int64_t c = threadIdx.x; c < s.rank; c += kThreads)

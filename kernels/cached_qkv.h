@@ -12,6 +12,7 @@
 // T: float or double; on the GPU float, bf16 or fp16, and angles in float.
 #pragma once
 
+#include "kernels/cache_place.h"
 #include "kernels/qkv.h"
 
 namespace mt {

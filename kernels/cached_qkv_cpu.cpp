@@ -41,9 +41,8 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
   const std::int64_t row = (heads + 2 * groups) * head_dim;
   for_blocks(tokens, rows_per_block(row), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
-      const std::int64_t sequence = t / length, run = slots ? positions[t] / s.capacity : 0;
-      const std::int64_t slot = slots ? slots[sequence * s.runs + run] : sequence;
-      const std::int64_t place = ((slot - run) * s.capacity + positions[t]) * groups;
+      const std::int64_t place =
+          row_in_cache(slots, s.runs, s.capacity, t / length, positions[t]) * groups;
       const T* from = qkv + t * row;
       for (std::int64_t g = 0; g < groups; ++g) {
         for (std::int64_t n = 0; n < per_group; ++n, from += head_dim)

@@ -48,10 +48,9 @@ __global__ __launch_bounds__(kThreads) void rows_kernel(const Rows<T> rows, cons
   let_next_kernel_begin();
   wait_for_kernel_before();
   const std::int64_t token = blockIdx.x, sequence = token / length;
-  const int position = rows.positions[token];
-  const int run = runs > 1 ? position / static_cast<int>(capacity) : 0;
-  const std::int64_t slot = rows.slots ? rows.slots[sequence * runs + run] : sequence;
-  const std::int64_t place = ((slot - run) * capacity + position) * groups * head_dim;
+  const std::int64_t row =
+                         row_in_cache(rows.slots, runs, capacity, sequence, rows.positions[token]),
+                     place = row * groups * head_dim;
   const int per_group = heads / groups, of_head = turn.units<N>(head_dim);
   const int turned = (heads + groups) * of_head, of_value = Turn{}.units<N>(head_dim);
   const T* const from = rows.qkv + token * (heads + 2 * groups) * head_dim;

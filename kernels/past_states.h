@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/cache_place.h"
 #include "kernels/cuda_types.h"
 
 namespace mt {
@@ -18,9 +19,7 @@ struct PastStatesShape {
   // Where a token of this position has its state.
   constexpr std::int64_t place(const std::int32_t* slots, std::int64_t token,
                                std::int64_t position) const {
-    const std::int64_t run = position / capacity,
-                       slot = slots[token / (tokens / sequences) * runs + run];
-    return (slot - run) * capacity + position;
+    return row_in_cache(slots, runs, capacity, token / (tokens / sequences), position);
   }
 };
 }  // namespace mt
