@@ -34,14 +34,13 @@ void GenerateOptions::add_to(CommandLine& cl) {
 }
 
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute, const std::string& adapter,
-                             bool has_neighbors, std::int64_t further_layers) {
+                             const DeviceOptions& compute, const ContinuedWith& with) {
   ModelUse use = {{ModelFamily::gpt, ModelFamily::mixtral, ModelFamily::mamba, ModelFamily::t5,
                    ModelFamily::llava},
                   "with which no text is continued here"};
-  if (has_neighbors) use.families.push_back(ModelFamily::retro);
-  ModelSourceOptions source{.adapter = adapter};
-  if (further_layers > 0) source.further = further_layers;
+  if (with.neighbors) use.families.push_back(ModelFamily::retro);
+  ModelSourceOptions source{.adapter = with.adapter};
+  if (with.further_layers > 0) source.further = with.further_layers;
   return load_model(path, tokenizer, compute, use, source);
 }
 
@@ -80,8 +79,9 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded = load_to_continue(o.load, o.tokenizer, o.compute, o.adapter, true,
-                                              o.session.limits.further_layers);
+  const LoadedModel loaded = load_to_continue(
+      o.load, o.tokenizer, o.compute,
+      {.adapter = o.adapter, .neighbors = true, .further_layers = o.session.limits.further_layers});
   loaded.tell(o.warn);
   if (loaded.model->config().family == ModelFamily::retro)
     for (const auto& [says, name] :

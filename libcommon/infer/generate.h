@@ -33,11 +33,15 @@ struct GenerateOptions {
 };
 
 // The model at a path, which continues texts: a GPT, or a T5, which answers them, or, where texts
-// have neighbours, a Retro; and what its completions know of it.  further_layers: EngineLimits';
-// Exit::bad_config if the model has others, or none.
+// have neighbours, a Retro; and what its completions know of it.
+struct ContinuedWith {
+  std::string adapter = {};  // a folder; empty: none
+  bool neighbors = false;    // whether texts have some
+  // EngineLimits'; Exit::bad_config if the model has others, or none.
+  std::int64_t further_layers = 0;
+};
 LoadedModel load_to_continue(const std::string& path, const TokenizerOptions& tokenizer,
-                             const DeviceOptions& compute, const std::string& adapter = {},
-                             bool has_neighbors = false, std::int64_t further_layers = 0);
+                             const DeviceOptions& compute, const ContinuedWith& with = {});
 CompletionModel completion_model(const LoadedModel& loaded);
 
 // --draft-load: the model that guesses what `loaded` says; none where the path is empty.

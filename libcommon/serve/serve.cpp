@@ -282,8 +282,8 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   NamedAdapters adapters = adapters_of(options);
-  const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute, {},
-                                              false, options.limits.further_layers);
+  const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute,
+                                              {.further_layers = options.limits.further_layers});
   loaded.tell([&](const std::string& note) { log.warn(note); });
   options.launch.check(loaded.model->config(), options.load);
   load_side_adapters(*loaded.model, options.load, adapters.folders);
