@@ -375,6 +375,41 @@ TEST_P(GpuPasses, ScoresAsTheCpus) {
           << i << ", " << j;
 }
 
+// Layers that predict further tokens guess; each text becomes what it becomes alone without them.
+class GpuGuesses : public GpuPasses {};
+
+ModelConfig further_llama() { return further(llama(), 2); }
+ModelConfig further_latent() { return further(latent(), 2); }
+
+INSTANTIATE_TEST_SUITE_P(Of, GpuGuesses,
+                         testing::Values(Case{"LlamaInFp32", further_llama, DType::f32, 0},
+                                         Case{"LlamaInBf16", further_llama, DType::bf16, 0},
+                                         Case{"LatentInFp32", further_latent, DType::f32, 0},
+                                         Case{"LatentInBf16", further_latent, DType::bf16, 0}),
+                         [](const auto& which) { return std::string(which.param.name); });
+
+TEST_P(GpuGuesses, ChangeNoText) {
+  const std::vector<Request> requests = random_requests(20, 3);
+  std::vector<Ids> alone;
+  for (Request request : requests) {
+    request.cancelled = -1;
+    alone.push_back(in_engine(*pair_->gpu, {request}, {.max_requests = 1}, 64).made[0]);
+  }
+  for (const EngineLimits& limits :
+       {EngineLimits{
+            .max_requests = 6, .cache_tokens = 600, .draft_tokens = 4, .further_layers = 2},
+        EngineLimits{.max_requests = 20, .draft_tokens = 1, .further_layers = 2}}) {
+    const EngineRun run = in_engine(*pair_->gpu, requests, limits, 64);
+    EXPECT_GT(run.counts.guessed, 0);
+    EXPECT_EQ(run.counts.held_pages, 0);
+    for (std::size_t n = 0; n < requests.size(); ++n) {
+      Ids expected = alone[n];
+      expected.resize(run.made[n].size());
+      EXPECT_EQ(run.made[n], expected) << n;
+    }
+  }
+}
+
 ModelConfig learned() { return widened(learned_t5()); }
 ModelConfig rope() { return widened(rope_t5()); }
 ModelConfig relative() { return widened(relative_t5()); }
