@@ -8,11 +8,9 @@
 // A delayed scale comes from the largest numbers of steps before, of which it remembers some:
 //   a = the newest, or the largest      s = largest / a / 2^margin, where the above does not say 1,
 //                                           and there s stays what it was
-// A block's numbers may have a scale of their own, whose inverse is a power of two, too:
-//   s = the largest power of two that is not above largest / a
+// Scales of a matrix's blocks: fp8_blocks.h.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -37,16 +35,6 @@ constexpr float fp8_delayed_scale(float before, float amax, float margin, Fp8For
   if (!(amax > 0 && amax <= std::numeric_limits<float>::max())) return before;
   const float scale = fp8_largest(format) / amax * margin;
   return scale <= std::numeric_limits<float>::max() ? scale : std::numeric_limits<float>::max();
-}
-
-// Blocks of a matrix, the last of which may be smaller: 128 numbers of a row, 128 of a column, or a
-// square of 128 x 128.
-enum class Fp8Blocks : std::uint8_t { of_rows, of_columns, squares };
-inline constexpr std::int64_t kFp8Block = 128;
-
-constexpr float fp8_block_scale(float amax) {  // of E4M3
-  const auto bits = std::bit_cast<std::uint32_t>(fp8_scale_of(amax, Fp8Format::e4m3));
-  return std::bit_cast<float>(bits & 0xff800000U);
 }
 
 // So many scales, and the histories of a step's largest numbers, the newest first: [count, length].
@@ -90,9 +78,6 @@ float fp8_amax(const T* x, std::int64_t count);  // rounded to f32; NaN if an x 
 template <class T>
 void fp8_cast(std::uint8_t* codes, std::uint8_t* transposed, const T* x, float scale,
               std::int64_t rows, std::int64_t cols, Fp8Format format);
-// y: what the codes of x, [rows, cols], stand for, of E4M3 with a scale for each block.
-template <class T>
-void fp8_round(T* y, const T* x, std::int64_t rows, std::int64_t cols, Fp8Blocks blocks);
 // Sums in T.
 template <class T>
 void fp8_gemm(const Fp8Gemm<T>& problem);
@@ -112,8 +97,4 @@ template <class T>
 void fp8_cast(std::uint8_t* codes, std::uint8_t* transposed, float* amax, const T* x,
               const float* scale, std::int64_t rows, std::int64_t cols, Fp8Format format,
               cudaStream_t stream);
-// T: float or bf16, which hold what any code stands for.
-template <class T>
-void fp8_round(T* y, const T* x, std::int64_t rows, std::int64_t cols, Fp8Blocks blocks,
-               cudaStream_t stream);
 }  // namespace mt::cuda

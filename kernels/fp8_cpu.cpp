@@ -92,28 +92,6 @@ void fp8_cast(std::uint8_t* codes, std::uint8_t* transposed, const T* x, float s
 }
 
 template <class T>
-void fp8_round(T* y, const T* x, std::int64_t rows, std::int64_t cols, Fp8Blocks blocks) {
-  const std::int64_t height = blocks == Fp8Blocks::of_rows ? 1 : kFp8Block,
-                     width = blocks == Fp8Blocks::of_columns ? 1 : kFp8Block;
-  for_blocks(rows, kFp8Block, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; r += height)
-      for (std::int64_t c = 0; c < cols; c += width) {
-        const std::int64_t bottom = std::min(end, r + height), right = std::min(cols, c + width);
-        std::uint32_t largest = 0;
-        for (std::int64_t i = r; i < bottom; ++i)
-          for (std::int64_t j = c; j < right; ++j)
-            largest = std::max(largest, size_of(x[i * cols + j]));
-        const float scale = fp8_block_scale(std::bit_cast<float>(largest)), inverse = 1 / scale;
-        for (std::int64_t i = r; i < bottom; ++i)
-          for (std::int64_t j = c; j < right; ++j) {
-            const Fp8 code(static_cast<float>(x[i * cols + j]) * scale);
-            y[i * cols + j] = static_cast<T>(static_cast<float>(code) * inverse);
-          }
-      }
-  });
-}
-
-template <class T>
 void fp8_gemm(const Fp8Gemm<T>& p) {
   const std::unique_ptr<T[]> a = decoded<T>(p.a, p.m * p.k, p.a_format),
                              b = decoded<T>(p.b, p.n * p.k, p.b_format);
@@ -140,7 +118,6 @@ void fp8_gemm(const Fp8Gemm<T>& p) {
   template float fp8_amax(const T*, std::int64_t);                                    \
   template void fp8_cast(std::uint8_t*, std::uint8_t*, const T*, float, std::int64_t, \
                          std::int64_t, Fp8Format);                                    \
-  template void fp8_round(T*, const T*, std::int64_t, std::int64_t, Fp8Blocks);       \
   template void fp8_gemm(const Fp8Gemm<T>&)
 INSTANTIATE(float);
 INSTANTIATE(double);

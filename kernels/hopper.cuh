@@ -78,6 +78,11 @@ __device__ inline std::uint32_t in_block(const void* p, int rank) {
                : "r"(shared_address(p)), "r"(rank));
   return place;
 }
+// An arrival at a barrier of a block of the cluster, where in_block() says it is.
+__device__ inline void arrive_at(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
 // Numbers into another block's shared memory, counted by a barrier there as copies are.
 __device__ inline void send(std::uint32_t to, float x, std::uint32_t barrier) {
   asm volatile(
@@ -114,6 +119,17 @@ __device__ inline void load_tile(void* to, const CUtensorMap& map, Barrier& barr
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+// ... to the same place in each block of the cluster whose bit is set, and its barrier there.
+__device__ inline void load_tile_to_blocks(unsigned blocks, void* to, const CUtensorMap& map,
+                                           Barrier& barrier, int c0, int c1, int c2, int c3,
+                                           int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4),
+      "h"(static_cast<unsigned short>(blocks))
       : "memory");
 }
 __device__ inline void store_tile(const CUtensorMap& map, const void* from, int c0, int c1, int c2,

@@ -85,6 +85,30 @@ MT_WGMMA(192, MT_NAMES_96, "%96", "%97", "%98", "%99", "%100", "%101", MT_SUMS_3
 MT_WGMMA(256, MT_NAMES_128, "%128", "%129", "%130", "%131", "%132", "%133", MT_SUMS_32(0),
          MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96));
 
+// The same of codes of E4M3: d[64, N] (+)= a[64, 32] b[32, N], neither transposed.  Beside the
+// largest of what one adds up, its sums have some 13 bits.
+template <int N>
+struct WgmmaOfCodes;
+
+#define MT_WGMMA_OF_CODES(N, names, n0, n1, n2, ...)                                           \
+  template <>                                                                                  \
+  struct WgmmaOfCodes<N> {                                                                     \
+    static __device__ void multiply(float (&d)[N / 2], std::uint64_t a, std::uint64_t b,       \
+                                    bool add) {                                                \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, " n2                                         \
+                   ", 0;\n"                                                                    \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" names "}, " n0 \
+                   ", " n1 ", p, 1, 1;}"                                                       \
+                   : __VA_ARGS__                                                               \
+                   : "l"(a), "l"(b), "r"(int(add)));                                           \
+    }                                                                                          \
+  }
+
+MT_WGMMA_OF_CODES(128, MT_NAMES_64, "%64", "%65", "%66", MT_SUMS_32(0), MT_SUMS_32(32));
+MT_WGMMA_OF_CODES(192, MT_NAMES_96, "%96", "%97", "%98", MT_SUMS_32(0), MT_SUMS_32(32),
+                  MT_SUMS_32(64));
+
+#undef MT_WGMMA_OF_CODES
 #undef MT_WGMMA
 #undef MT_NAMES_128
 #undef MT_NAMES_96

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "comm/group.h"
-#include "kernels/fp8.h"
+#include "kernels/fp8_blocks.h"
 #include "nn/context_parallel.h"
 #include "ops/fp8.h"
 
@@ -48,13 +48,18 @@ Fp8Layers::Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& str
       place(history_, DType::f32, {count, rules.delayed->length});
     }
     for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const std::int64_t out = shapes[i][0], in = shapes[i][1];
+      Codes& kept = kept_[i];
+      place(kept.codes, DType::u8, {out, in});
+      place(kept.transposed, DType::u8, {in, out});
       if (rules.blockwise) {
-        place(kept_[i].codes, table.dtype(), shapes[i]);
-        continue;
+        place(kept.inverse, DType::f32, {fp8_blocks(in), out});
+        place(kept.transposed_inverse, DType::f32, {fp8_blocks(out), in});
+        kept.blocks = kept.squares = true;
+      } else {
+        place(kept.inverse, DType::f32, {1});
+        kept.transposed_inverse = kept.inverse;
       }
-      place(kept_[i].codes, DType::u8, shapes[i]);
-      place(kept_[i].transposed, DType::u8, {shapes[i][1], shapes[i][0]});
-      place(kept_[i].inverse, DType::f32, {1});
     }
   };
   if (rules.keeps_weights) kept_.resize(shapes.size());
@@ -88,6 +93,11 @@ Fp8Layers::Codes Fp8Layers::cast(Step& s, const Param& weight, Operand operand, 
   return to;
 }
 
+static void cast_blocks(const Fp8Layers::Codes& to, ConstTensor x, Stream& stream) {
+  fp8_block_cast({to.codes, to.inverse, to.transposed, to.transposed_inverse}, x, to.squares,
+                 stream);
+}
+
 // x: a micro-batch's rows.  is_part: tensor-parallel ranks have other columns each.
 Fp8Layers::Codes Fp8Layers::cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x,
                                       Wanted wanted, bool is_part) const {
@@ -99,21 +109,25 @@ Fp8Layers::Codes Fp8Layers::cast_rows(Step& s, const Param& weight, Operand oper
     fail(Exit::bad_config, weight.name(), ": reads ", multiplied, " rows of a micro-batch ",
          by_parts ? "at a time" : "on each rank", ", of which fp8 needs a multiple of ",
          kFp8Multiple);
-  Codes to{.codes = {}, .transposed = {}, .inverse = {}, .format = format_of(operand)};
+  Codes to{.codes = {},
+           .inverse = {},
+           .transposed = {},
+           .transposed_inverse = {},
+           .format = format_of(operand),
+           .blocks = rules_.blockwise};
   const bool outlives = wanted != Wanted::codes && s.weight_grads.deferring();
   Arena& arena = outlives ? s.deferred : s.layer;
-  if (rules_.blockwise) {
-    if (wanted != Wanted::transposed)
-      fp8_round(to.codes = s.scratch(x.shape()), x, Fp8Blocks::of_rows, s.stream);
-    if (wanted != Wanted::codes)
-      fp8_round(to.transposed = arena.alloc(s.dtype, x.shape()), x, Fp8Blocks::of_columns,
-                s.stream);
-    return to;
-  }
   if (wanted != Wanted::transposed) to.codes = s.layer.alloc(DType::u8, {rows, cols});
   if (wanted != Wanted::codes) to.transposed = arena.alloc(DType::u8, {cols, rows});
+  if (rules_.blockwise) {
+    if (to.codes) to.inverse = s.layer.alloc(DType::f32, {fp8_blocks(cols), rows});
+    if (to.transposed) to.transposed_inverse = arena.alloc(DType::f32, {fp8_blocks(rows), cols});
+    cast_blocks(to, x, s.stream);
+    return to;
+  }
   const std::int64_t place = place_of(weight, operand);
-  to.inverse = rules_.delayed ? inverse_of(place) : arena.alloc(DType::f32, {1});
+  to.inverse = to.transposed_inverse =
+      rules_.delayed ? inverse_of(place) : arena.alloc(DType::f32, {1});
   std::vector<Group*> ranks;
   if (s.tensor_ranks() > 1 && (is_part || rows != s.tokens.count())) ranks.push_back(s.tensor);
   if (s.context != nullptr && s.context->size() > 1) ranks.push_back(&s.context->ranks());
@@ -130,18 +144,30 @@ Fp8Layers::Codes Fp8Layers::gradient(Step& s, const Param& weight, ConstTensor d
   return cast_rows(s, weight, of_dy, dy, wanted, weight.is_cut() && weight.dimension == 0);
 }
 
-// They are the same for the weight and its transpose.
-Fp8Layers::Codes Fp8Layers::weight_blocks(Step& s, const Param& weight) const {
+// They are the same for the weight and its transpose, which are cast together where they are kept.
+Fp8Layers::Codes Fp8Layers::weight_blocks(Step& s, const Param& weight, Wanted wanted) const {
   const ConstTensor value = s.weight(weight);
+  if (rules_.keeps_weights) {
+    const Codes& kept = kept_[static_cast<std::size_t>(numbers_[weight.index])];
+    if (s.new_weights) cast_blocks(kept, value, s.stream);
+    return kept;
+  }
+  const std::int64_t out = weight.local[0], in = weight.local[1];
   Codes to;
-  if (rules_.keeps_weights) to = kept_[static_cast<std::size_t>(numbers_[weight.index])];
-  if (rules_.keeps_weights && !s.new_weights) return to;
-  if (!rules_.keeps_weights) to.codes = s.scratch(weight.local);
-  fp8_round(to.codes, value, Fp8Blocks::squares, s.stream);
+  to.blocks = to.squares = true;
+  if (wanted == Wanted::codes) {
+    to.codes = s.layer.alloc(DType::u8, {out, in});
+    to.inverse = s.layer.alloc(DType::f32, {fp8_blocks(in), out});
+  } else {
+    to.transposed = s.layer.alloc(DType::u8, {in, out});
+    to.transposed_inverse = s.layer.alloc(DType::f32, {fp8_blocks(out), in});
+  }
+  cast_blocks(to, value, s.stream);
   return to;
 }
 
 Fp8Layers::Codes Fp8Layers::weight_codes(Step& s, const Param& weight, Wanted wanted) const {
+  if (rules_.blockwise) return weight_blocks(s, weight, wanted);
   const ConstTensor value = s.weight(weight);
   std::vector<Group*> ranks;
   if (weight.is_cut()) ranks.push_back(s.tensor);
@@ -149,11 +175,12 @@ Fp8Layers::Codes Fp8Layers::weight_codes(Step& s, const Param& weight, Wanted wa
   const std::int64_t place = place_of(weight, of_weight);
   if (rules_.keeps_weights) {
     Codes kept = kept_[number];
-    if (rules_.delayed) kept.inverse = inverse_of(place);
+    if (rules_.delayed) kept.inverse = kept.transposed_inverse = inverse_of(place);
     return s.new_weights ? cast(s, weight, of_weight, value, kept, ranks) : kept;
   }
   Codes to;
-  to.inverse = rules_.delayed ? inverse_of(place) : s.layer.alloc(DType::f32, {1});
+  to.inverse = to.transposed_inverse =
+      rules_.delayed ? inverse_of(place) : s.layer.alloc(DType::f32, {1});
   const std::int64_t rows = weight.local[0], cols = weight.local[1];
   if (wanted == Wanted::codes)
     to.codes = s.layer.alloc(DType::u8, {rows, cols});
@@ -162,45 +189,39 @@ Fp8Layers::Codes Fp8Layers::weight_codes(Step& s, const Param& weight, Wanted wa
   return cast(s, weight, of_weight, value, to, ranks);
 }
 
-static Matmul::Codes meaning(const Fp8Layers::Codes& a, const Fp8Layers::Codes& b) {
-  return {.a_inverse = a.inverse, .b_inverse = b.inverse, .a = a.format, .b = b.format};
-}
-
-static void put_operands(Matmul& problem, const Fp8Layers::Codes& a, const Fp8Layers::Codes& b,
-                         ConstTensor codes) {
-  problem.a = a.codes;
-  problem.b = codes;
-  problem.transpose_b = true;
-  problem.codes = meaning(a, b);
+// What is said of a product of these, or of what has these inverses.
+static Matmul::Codes meaning(const Fp8Layers::Codes& a, ConstTensor a_inverse,
+                             const Fp8Layers::Codes& b, ConstTensor b_inverse) {
+  return {.a_inverse = a_inverse,
+          .b_inverse = b_inverse,
+          .a = a.format,
+          .b = b.format,
+          .blocks = b.blocks,
+          .squares = b.squares};
 }
 
 void Fp8Layers::put_weight(Step& s, Matmul& problem, const Param& weight, const Codes& a) const {
-  if (rules_.blockwise) {
-    problem.a = a.codes;
-    problem.b = weight_blocks(s, weight).codes;
-    problem.transpose_b = true;
-    return;
-  }
   const Codes w = weight_codes(s, weight, Wanted::codes);
-  put_operands(problem, a, w, w.codes);
+  problem.a = a.codes;
+  problem.b = w.codes;
+  problem.transpose_b = true;
+  problem.codes = meaning(a, a.inverse, w, w.inverse);
   problem.codes.fast = true;
 }
 
 void Fp8Layers::put_transposed_weight(Step& s, Matmul& problem, const Param& weight,
                                       const Codes& a) const {
-  if (rules_.blockwise) {
-    problem.a = a.codes;
-    problem.b = weight_blocks(s, weight).codes;
-    return;
-  }
   const Codes w = weight_codes(s, weight, Wanted::transposed);
-  put_operands(problem, a, w, w.transposed);
+  problem.a = a.codes;
+  problem.b = w.transposed;
+  problem.transpose_b = true;
+  problem.codes = meaning(a, a.inverse, w, w.transposed_inverse);
 }
 
 void Fp8Layers::put(WeightGrad& record, const Codes& dy, const Codes& x) {
   record.dy_codes = dy.transposed;
   record.x_codes = x.transposed;
-  if (dy.inverse) record.codes = meaning(dy, x);
+  record.codes = meaning(dy, dy.transposed_inverse, x, x.transposed_inverse);
 }
 
 // --- Delayed scales. ---

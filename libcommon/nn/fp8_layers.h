@@ -11,9 +11,9 @@
 // So every layout has the same codes.
 //
 // Blockwise scales, powers of two, are of 128 numbers of x and dy along the sum that a product is,
-// and of squares of a weight (DeepSeek-V3: arXiv:2412.19437, 3.3.2); all is E4M3.  What codes stand
-// for is a number of 16 bits, too, and there such numbers are multiplied.  Of ranks' parts blocks
-// are those of the whole where the parts are multiples of 128.
+// and of squares of a weight (kernels/fp8_blocks.h); all is E4M3.  Of ranks' parts blocks are those
+// of the whole where the parts are multiples of 128.  Elsewhere than on Hopper GPUs multiply the
+// numbers of 16 bits that codes stand for.
 //
 // A weight is cast once a step, where its codes are kept, and else for each product.
 #pragma once
@@ -54,11 +54,13 @@ class Fp8Layers {
   }
   bool weight_gradients() const { return rules_.weight_gradients; }
 
-  // Codes of x, [rows, cols], and of its transpose; either may be empty.  Of blocks: rounded
-  // numbers, [rows, cols] both, in blocks of rows and of columns; there is no inverse.
+  bool is_blockwise() const { return rules_.blockwise; }
+
+  // Codes of x, [rows, cols], and of its transpose, with their inverses; either may be empty.
   struct Codes {
-    Tensor codes, transposed, inverse;
+    Tensor codes, inverse, transposed, transposed_inverse;
     Fp8Format format = Fp8Format::e4m3;
+    bool blocks = false, squares = false;
   };
   // These give the codes of what a layer reads, and of the gradient of what it makes.  Codes lie in
   // `layer`; their transposes, for a weight's gradient to read, where Step::gradient() would be.
@@ -104,7 +106,7 @@ class Fp8Layers {
   Codes cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x, Wanted wanted,
                   bool is_part) const;
   Codes weight_codes(Step& s, const Param& weight, Wanted wanted) const;
-  Codes weight_blocks(Step& s, const Param& weight) const;
+  Codes weight_blocks(Step& s, const Param& weight, Wanted wanted) const;
   Fp8Format format_of(Operand operand) const {
     return operand == of_dy && rules_.hybrid ? Fp8Format::e5m2 : Fp8Format::e4m3;
   }

@@ -58,10 +58,15 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
     directions = adapter_->directions(s, problem.b);
     problem.b = adapter_->scaled(s, problem.b, directions);
   }
-  const bool gathers = cut_by_outputs() && s.shares_rows();
+  bool gathers = cut_by_outputs() && s.shares_rows();
   if (norm != nullptr)
     norm->put_before(s, problem, !gathers && !narrow && !is_adapted(s) && s.probe == nullptr);
   const ConstTensor read = problem.a;
+  if (narrow && gathers && s.fp8->is_blockwise()) {  // before they are cast: blocks lie by columns
+    const Tensor all = s.scratch({s.tokens.count(), x.shape()[1]});
+    gather_rows(s, all, std::exchange(problem.a, all)).wait();
+    gathers = false;
+  }
   if (narrow)
     s.fp8->put_weight(s, problem, *weight_,
                       s.fp8->input(s, *weight_, problem.a, Fp8Layers::Wanted::codes));

@@ -18,6 +18,7 @@ static void multiply_rows(Step& s, const Matmul& whole, int ahead) {
   Matmul some = whole;
   some.out = whole.out.rows(begin, end);
   some.a = whole.a.rows(begin, end);
+  if (whole.codes.blocks) some.codes.first_row += begin;
   if (whole.at) some.at = whole.at.rows(begin, end);
   if (whole.residual) some.residual = whole.residual.rows(begin, end);
   matmul(some, s.stream);

@@ -16,13 +16,12 @@ void WeightGrads::accumulate(std::span<const WeightGrad> records, Stream& stream
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
     const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
-    const bool narrow = static_cast<bool>(record.dy_codes),
-               transposed = static_cast<bool>(record.codes);
+    const bool narrow = static_cast<bool>(record.codes);
     products.push_back({.out = record.weight->grad,
                         .a = narrow ? record.dy_codes : record.dy,
                         .b = narrow ? record.x_codes : record.x,
-                        .transpose_a = !transposed,
-                        .transpose_b = transposed,
+                        .transpose_a = !narrow,
+                        .transpose_b = narrow,
                         .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
                         .rows_vary = record.rows_vary,
                         .codes = record.codes});

@@ -22,7 +22,7 @@ struct WeightGrad {
   ConstTensor dy, x;            // [tokens, out], [tokens, in]
   bool rows_vary = false;       // as Matmul's
   // Where the weight's gradient is a product of codes: dy^T and x^T, [out, tokens] and [in,
-  // tokens], and what Matmul::codes says of them.  Of rounded numbers: dy and x.
+  // tokens], and what Matmul::codes says of them.
   ConstTensor dy_codes = {}, x_codes = {};
   Matmul::Codes codes = {};
 };

@@ -1,7 +1,9 @@
 #include "ops/fp8.h"
 
 #include <cmath>
+#include <type_traits>
 
+#include "kernels/fp8_blocks.h"
 #include "ops/check.h"
 
 namespace mt {
@@ -59,17 +61,40 @@ void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, Const
       });
 }
 
-void fp8_round(Tensor y, ConstTensor x, Fp8Blocks blocks, Stream& stream) {
-  check_shape("fp8_round", "y", y, x.shape());
+template <class T>
+static Fp8BlockCast<T> cast_of(const Fp8BlockCodes& to, ConstTensor x, bool squares) {
+  const auto codes = [](const Tensor& place) { return place ? place.as<std::uint8_t>() : nullptr; };
+  const auto numbers = [](const Tensor& place) { return place ? place.as<float>() : nullptr; };
+  return {.x = x.as<T>(),
+          .codes = codes(to.codes),
+          .inverse = numbers(to.inverse),
+          .transposed = codes(to.transposed),
+          .transposed_inverse = numbers(to.transposed_inverse),
+          .rows = x.shape()[0],
+          .cols = x.shape()[1],
+          .squares = squares};
+}
+
+void fp8_block_cast(const Fp8BlockCodes& to, ConstTensor x, bool squares, Stream& stream) {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  Cost cost = moves(x);
+  const auto check = [&](const Tensor& codes, const Tensor& inverse, std::int64_t high,
+                         std::int64_t wide) {
+    if (!codes) return;
+    check_shape("fp8_block_cast", "codes", codes, {high, wide});
+    check_shape("fp8_block_cast", "inverses", inverse, {fp8_blocks(wide), high});
+    cost += moves(codes, inverse);
+  };
+  check(to.codes, to.inverse, rows, cols);
+  check(to.transposed, to.transposed_inverse, cols, rows);
   dispatch(
-      Family::elementwise, x, moves(y, x), stream,
-      [&]<class T>() { cpu::fp8_round(y.as<T>(), x.as<T>(), rows, cols, blocks); },
+      Family::elementwise, x, cost, stream,
+      [&]<class T>() { cpu::fp8_block_cast(cast_of<T>(to, x, squares)); },
       [&]<class T>() {
         if constexpr (std::is_same_v<T, __half>)
-          fail(Exit::internal, "fp8_round: of float16");
+          fail(Exit::internal, "fp8_block_cast: of float16");
         else
-          cuda::fp8_round(y.as<T>(), x.as<T>(), rows, cols, blocks, stream.handle());
+          cuda::fp8_block_cast(cast_of<T>(to, x, squares), stream.handle());
       });
 }
 

@@ -15,8 +15,12 @@ void fp8_scale(Tensor scale, Tensor inverse, ConstTensor amax, Fp8Format format,
 void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, ConstTensor scale,
               Fp8Format format, Stream& stream);
 
-// y, x: [rows, cols] of f32, f64 or, on a GPU, bf16.
-void fp8_round(Tensor y, ConstTensor x, Fp8Blocks blocks, Stream& stream);
+// Codes of blocks (kernels/fp8_blocks.h) of x, [rows, cols] of f32, f64 or, on a GPU, f32 or bf16.
+// codes, transposed: as above, each with its inverses, [blocks, rows] and [blocks, cols] f32.
+struct Fp8BlockCodes {
+  Tensor codes, inverse, transposed, transposed_inverse;
+};
+void fp8_block_cast(const Fp8BlockCodes& to, ConstTensor x, bool squares, Stream& stream);
 // As Fp8Delayed; the tensors f32: scale and amax [count], inverse [count, kFp8InverseStride],
 // history [count, length].
 void fp8_update(Tensor scale, Tensor inverse, Tensor history, Tensor amax, bool most_recent,

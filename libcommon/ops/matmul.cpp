@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "kernels/few_rows.h"
+#include "kernels/fp8_blocks.h"
 #include "kernels/gemm.h"
+#include "kernels/gpu.h"
 #include "kernels/packed_rows.h"
 #include "ops/check.h"
 #include "ops/gpu_library.h"
@@ -76,6 +78,60 @@ static Fp8Gemm<C> codes_problem_of(const Matmul& p, const Tensor& out, std::int6
           .accumulate = p.accumulate,
           .bias = p.residual ? nullptr : or_null<C>(p.bias),
           .fast = p.codes.fast};
+}
+
+template <class C>
+static Fp8BlockGemm<C> blocks_problem_of(const Matmul& p, const Tensor& out, std::int64_t k) {
+  return {.c = out.as<C>(),
+          .a = p.a.as<std::uint8_t>(),
+          .b = p.b.as<std::uint8_t>(),
+          .a_inverse = p.codes.a_inverse.as<float>() + p.codes.first_row,
+          .b_inverse = p.codes.b_inverse.as<float>(),
+          .m = out.shape()[0],
+          .n = out.shape()[1],
+          .k = k,
+          .a_rows = p.codes.a_inverse.shape()[1],
+          .squares = p.codes.squares,
+          .accumulate = p.accumulate,
+          .bias = p.residual ? nullptr : or_null<C>(p.bias)};
+}
+
+// Whether codes of blocks are multiplied as they are: on Hopper, which a GPU that is planned for is
+// taken to be where there are kernels for it.
+static bool multiplies_codes(Device device) {
+  if constexpr (cuda::kHopper) return device != Device::cuda || cuda::hopper_kernels();
+  return false;
+}
+
+// Bytes of what so many codes stand for, at a multiple of 256.
+static std::size_t bytes_of_numbers(std::int64_t count) {
+  return (static_cast<std::size_t>(count) * sizeof(std::uint16_t) + 255) / 256 * 256;
+}
+
+// Multiplies codes of blocks; elsewhere than on Hopper, what they stand for, which bf16 holds, from
+// behind kGemmWork bytes of `work` on.
+template <class C>
+static void multiply_blocks(const Fp8BlockGemm<C>& p, void* work, Stream& stream) {
+  if constexpr (cuda::kHopper)
+    if (multiplies_codes(Device::cuda)) return cuda::hopper::fp8_block_gemm(p, stream.handle());
+  if (std::is_same_v<C, float> && p.bias)
+    fail(Exit::internal, "matmul: blocks of codes and a bias of float32");
+  using T = __nv_bfloat16;
+  std::byte* const numbers = static_cast<std::byte*>(work) + cuda::kGemmWork;
+  auto *const a = reinterpret_cast<T*>(numbers), *const b = reinterpret_cast<T*>(
+                                                     numbers + bytes_of_numbers(p.m * p.k));
+  cuda::fp8_block_numbers(a, p.a, p.a_inverse, p.m, p.k, p.a_rows, stream.handle());
+  cuda::fp8_block_numbers(b, p.b, p.b_inverse, p.n, p.k, p.n, stream.handle());
+  Gemm<T, C> problem{.c = p.c,
+                     .a = a,
+                     .b = b,
+                     .m = p.m,
+                     .n = p.n,
+                     .k = p.k,
+                     .transpose_b = true,
+                     .accumulate = p.accumulate};
+  if constexpr (std::is_same_v<C, T>) problem.bias = p.bias;
+  gpu_library(stream).gemm.gemm(problem, work, stream.handle());
 }
 
 // Whether it is a product of few rows, or of rows by themselves, which have a kernel of their own
@@ -173,8 +229,11 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
   if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu && !p.packed)
     return in_groups(p, stream);
-  void* const work = gpu_work(
-      p.out, stream, [&] { return std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0); });
+  void* const work = gpu_work(p.out, stream, [&] {
+    if (p.codes.blocks && !multiplies_codes(p.out.device()))
+      return cuda::kGemmWork + bytes_of_numbers(m * k) + bytes_of_numbers(n * k);
+    return std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0);
+  });
   if constexpr (kWithCuda)
     if (is_few_rows(p))
       return with_few_rows(p, work, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
@@ -184,6 +243,19 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.packed) {
     dispatch_floats(Family::product, "matmul of packed rows", p.a, cost, stream,
                     [&] { cpu::packed_product(packed_problem_of(p, out, k)); });
+    return finish(p, stream);
+  }
+  if (p.codes.blocks) {
+    check_shape("matmul", "inverses", p.codes.b_inverse, {fp8_blocks(k), n});
+    dispatch(
+        Family::product, p.out, cost, stream,
+        [&]<class T>() { cpu::fp8_block_gemm(blocks_problem_of<T>(p, out, k)); },
+        [&]<class T>() {
+          if constexpr (std::is_same_v<T, __half>)
+            fail(Exit::internal, "matmul: blocks of codes to float16");
+          else
+            multiply_blocks(blocks_problem_of<T>(p, out, k), work, stream);
+        });
     return finish(p, stream);
   }
   if (p.codes) {

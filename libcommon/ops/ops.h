@@ -65,11 +65,15 @@ struct Matmul {
   // gets alone.
   bool packed = false;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
-  // what they stand for, as of Fp8Gemm.
+  // what they stand for, as of Fp8Gemm; or, of E4M3 in blocks, as of Fp8BlockGemm.
   struct Codes {
-    ConstTensor a_inverse = {}, b_inverse = {};  // [1] f32; empty: a and b are numbers
+    // [1] f32; empty: a and b are numbers.  Of blocks: [blocks, n] and as many rows of a, of which
+    // those from first_row on are multiplied.
+    ConstTensor a_inverse = {}, b_inverse = {};
     Fp8Format a = Fp8Format::e4m3, b = Fp8Format::e4m3;
     bool fast = false;
+    bool blocks = false, squares = false;
+    std::int64_t first_row = 0;
     explicit operator bool() const { return static_cast<bool>(a_inverse); }
   } codes = {};
 };

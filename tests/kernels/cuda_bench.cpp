@@ -19,6 +19,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/fill_random.h"
+#include "kernels/fp8_blocks.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qkv.h"
 #include "kernels/rms_norm.h"
@@ -311,6 +312,37 @@ void optimizers(Bench& bench) {
   });
 }
 
+void casts(Bench& bench) {
+  const Data<bf16> x(kTokens * kHidden);
+  const DeviceArray<std::uint8_t> codes(kTokens * kHidden), transposed(kTokens * kHidden);
+  const DeviceArray<float> inverse(kTokens * kHidden / kFp8Block),
+      transposed_inverse(kTokens * kHidden / kFp8Block);
+  const DeviceArray<float> scale(std::vector<float>{100}), amax(std::vector<float>{0});
+  const auto array = static_cast<double>(kTokens * kHidden);  // bytes of codes
+  bench("fp8_amax bf16", 2 * array,
+        [&] { cuda::fp8_amax(amax.data(), x.data(), kTokens * kHidden, nullptr); });
+  for (const int form : {1, 2, 3}) {
+    const std::string what = form == 1 ? "codes" : form == 2 ? "transposed" : "both";
+    const double bytes = (form == 3 ? 4 : 3) * array;
+    auto* const to = form & 1 ? codes.data() : nullptr;
+    auto* const transposed_to = form & 2 ? transposed.data() : nullptr;
+    bench("fp8_cast bf16 " + what, bytes, [&] {
+      cuda::fp8_cast(to, transposed_to, nullptr, x.data(), scale.data(), kTokens, kHidden,
+                     Fp8Format::e4m3, nullptr);
+    });
+    bench("fp8_block_cast bf16 " + what, bytes, [&] {
+      cuda::fp8_block_cast(Fp8BlockCast<bf16>{.x = x.data(),
+                                              .codes = to,
+                                              .inverse = inverse.data(),
+                                              .transposed = transposed_to,
+                                              .transposed_inverse = transposed_inverse.data(),
+                                              .rows = kTokens,
+                                              .cols = kHidden},
+                           nullptr);
+    });
+  }
+}
+
 void scans(Bench& bench) {
   for (const auto& [heads, groups] : {std::pair(128, 8), std::pair(80, 1)}) {
     const std::string suffix = " bf16 " + std::to_string(heads) + "x" + std::to_string(groups);
@@ -358,5 +390,6 @@ int main(int argc, char** argv) {
   mt::vocabulary(bench);
   mt::elementwise(bench);
   mt::optimizers(bench);
+  mt::casts(bench);
   mt::scans(bench);
 }

@@ -82,25 +82,6 @@ TYPED_TEST(Fp8Cuda, FindsTheLargestAsTheCpu) {
   }
 }
 
-TYPED_TEST(Fp8Cuda, RoundsBlocksAsTheCpu) {
-  if constexpr (!std::is_same_v<TypeParam, fp16>) {
-    for (const auto& [rows, cols] :
-         {std::pair<std::int64_t, std::int64_t>(1, 16), {48, 208}, {128, 128}, {300, 4112}})
-      for (const Fp8Blocks blocks :
-           {Fp8Blocks::of_rows, Fp8Blocks::of_columns, Fp8Blocks::squares}) {
-        SCOPED_TRACE(testing::Message()
-                     << rows << " rows of " << cols << ", blocks " << static_cast<int>(blocks));
-        const Wide<TypeParam> x(rows * cols, 5);
-        const Numbers<TypeParam> y(rows * cols);
-        cuda::fp8_round(y.data(), x.device.data(), rows, cols, blocks, nullptr);
-        std::vector<float> expected(x.host.size());
-        cpu::fp8_round(expected.data(), x.host.data(), rows, cols, blocks);
-        check::check_cuda(cudaDeviceSynchronize());
-        EXPECT_EQ(y.values(), (std::vector<double>(expected.begin(), expected.end())));
-      }
-  }
-}
-
 class Fp8Scales : public check::CudaTest<float> {};
 
 TEST_F(Fp8Scales, AreTheCpus) {

@@ -123,38 +123,6 @@ TEST(Fp8Amax, IsTheLargestOnAnyThreads) {
   EXPECT_TRUE(std::isnan(cpu::fp8_amax(x.data(), std::ssize(x))));
 }
 
-TEST(Fp8Round, IsThatOfPyTorch) {
-  std::vector<float> x(200 * 144);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::uint32_t bits = (static_cast<std::uint32_t>(i) + 7 * 1000003U) * 374761393U;
-    x[i] = std::ldexp(static_cast<float>(bits / 2147483648.0 - 1), static_cast<int>(i % 41) - 20);
-  }
-  std::ifstream golden(std::string(MT_TESTDATA) + "/fp8/torch.golden");
-  int compared = 0;
-  for (std::string line; std::getline(golden, line);) {
-    std::istringstream words(line);
-    std::string what, blocks, hash;
-    words >> what >> blocks >> hash;
-    if (what != "round") continue;
-    const Fp8Blocks of = blocks == "of_rows"      ? Fp8Blocks::of_rows
-                         : blocks == "of_columns" ? Fp8Blocks::of_columns
-                                                  : Fp8Blocks::squares;
-    std::vector<float> y(x.size());
-    cpu::fp8_round(y.data(), x.data(), 200, 144, of);
-    EXPECT_EQ(hash_of(y), hash) << blocks;
-    ++compared;
-  }
-  EXPECT_EQ(compared, 3);
-}
-
-TEST(Fp8Round, IsThatOfTheSpecification) {
-  const std::vector<float> x = {.013F, -.5F, .271F, 3.1F, .0007F, -2.2F};
-  std::vector<float> y(x.size());
-  cpu::fp8_round(y.data(), x.data(), 1, 6, Fp8Blocks::of_rows);
-  EXPECT_EQ(fp8_block_scale(3.1F), 128);
-  EXPECT_EQ(y, (std::vector<float>{.0126953125F, -.5F, .28125F, 3, .00067138671875F, -2.25F}));
-}
-
 // Against sums in double of what the codes stand for.
 TEST(Fp8Gemm, MultipliesWhatCodesStandFor) {
   constexpr std::int64_t kM = 32, kN = 48, kK = 80;

@@ -18,8 +18,8 @@ void Fp8Options::add_to(CommandLine& cl) {
   cl.option("--fp8-recipe", &recipe, "RECIPE",
             "where scales come from: tensorwise, each tensor's own largest number; delayed, the "
             "largest that it had in steps before; blockwise, that of 128 numbers, or of squares of "
-            "weights, in e4m3, where what codes stand for is multiplied in 16 bits, which is no "
-            "faster; mxfp8 is for Blackwell",
+            "weights, in e4m3, which GPUs other than Hopper multiply in 16 bits; mxfp8 is for "
+            "Blackwell",
             one_of({"delayed", "tensorwise", "blockwise", "mxfp8"}));
   cl.option("--fp8-margin", &margin, "N", "delayed: scales are smaller by 2^N", between(-64, 64));
   cl.option("--fp8-amax-history-len", &history, "N", "delayed: how many steps are remembered",
