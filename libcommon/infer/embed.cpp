@@ -1,12 +1,17 @@
 #include "infer/embed.h"
 
+#include <algorithm>
+#include <exception>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/input/line_reader.h"
 #include "base/input/text_lines.h"
 #include "base/json.h"
 #include "base/npy.h"
+#include "base/threads.h"
 #include "data/corpus/json_lines.h"
 #include "formats/load_model.h"
 #include "infer/text_embedder.h"
@@ -27,27 +32,41 @@ class Embedding {
         done_(std::move(done)),
         embedder_(loaded, {.pooled = options.pooled,
                            .batch = options.micro_batch_size,
-                           .threads = options.threads}) {
+                           .threads = options.threads}),
+        workers_(options.threads) {
     if (options.output != "-") file_.emplace(options.output, options.force);
   }
 
-  void add(std::string_view text, const std::string& place) {
-    std::vector<std::int32_t> ids = embedder_.ids(text, place);
-    if (std::ssize(ids) > embedder_.max_tokens())
-      fail(Exit::bad_data, place, ": ", ids.size(), " tokens; the model takes at most ",
-           embedder_.max_tokens());
-    texts_.push_back(std::move(ids));
+  void add(std::string_view text, std::string place) {
+    texts_.push_back({std::string(text), std::move(place)});
     if (texts_.size() == kAtATime) flush();
   }
 
+  // Embeds what stands before the first text that cannot be, and tells of that one.
   void flush() {
-    const std::vector<float> found = embedder_.embed(texts_);
+    const std::vector<Text> texts = std::exchange(texts_, {});
+    std::vector<std::vector<std::int32_t>> ids(texts.size());
+    std::vector<std::exception_ptr> errors(texts.size());
+    workers_.run([&] {
+      parallel_for(std::ssize(texts), [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        try {
+          ids[at] = ids_of(texts[at]);
+        } catch (const Error&) {
+          errors[at] = std::current_exception();
+        }
+      });
+    });
+    const auto wrong =
+        std::ranges::find_if(errors, [](const auto& error) { return error != nullptr; });
+    ids.resize(static_cast<std::size_t>(wrong - errors.begin()));
+    const std::vector<float> found = embedder_.embed(ids);
     const auto columns = static_cast<std::size_t>(embedder_.columns());
-    for (std::size_t i = 0; i < texts_.size(); ++i) {
-      put(std::span(found).subspan(i * columns, columns), texts_[i].size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      put(std::span(found).subspan(i * columns, columns), ids[i].size());
       done_();
     }
-    texts_.clear();
+    if (wrong != errors.end()) std::rethrow_exception(*wrong);
   }
 
   void finish() {
@@ -61,6 +80,17 @@ class Embedding {
   }
 
  private:
+  struct Text {
+    std::string text, place;
+  };
+
+  std::vector<std::int32_t> ids_of(const Text& text) const {
+    std::vector<std::int32_t> ids = embedder_.ids(text.text, text.place);
+    if (std::ssize(ids) > embedder_.max_tokens())
+      fail(Exit::bad_data, text.place, ": ", ids.size(), " tokens; the model takes at most ",
+           embedder_.max_tokens());
+    return ids;
+  }
   bool is_matrix() const { return options_.output.ends_with(".npy"); }
 
   void put(std::span<const float> embedding, std::size_t tokens) {
@@ -84,8 +114,9 @@ class Embedding {
   Print print_;
   std::function<void()> done_;
   TextEmbedder embedder_;
+  Workers workers_;
   std::optional<AtomicFile> file_;
-  std::vector<std::vector<std::int32_t>> texts_;  // not yet embedded
+  std::vector<Text> texts_;  // not yet embedded
   std::vector<float> matrix_;
   std::int64_t items_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "infer/text_embedder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/config/model_config.h"
 
@@ -21,7 +23,8 @@ TextEmbedder::TextEmbedder(const LoadedModel& loaded, const Options& options)
             {.wanted = pooled_ ? EncoderPass::Wanted::pooled : EncoderPass::Wanted::hidden,
              .vocab_size = vocab_size_,
              .batch = options.batch,
-             .threads = options.threads}) {}
+             .threads = options.threads}),
+      workers_(options.threads) {}
 
 ModelUse TextEmbedder::use() { return {{ModelFamily::bert}, "of which no embeddings are made"}; }
 
@@ -51,15 +54,26 @@ std::vector<std::int32_t> TextEmbedder::asked_of(const std::vector<std::int32_t>
   return asked;
 }
 
-void TextEmbedder::put_mean(ConstTensor said, std::span<float> mean) const {
-  const std::size_t columns = mean.size(), rows = static_cast<std::size_t>(said.shape()[0]);
-  std::vector<double> sum(columns);
-  with_float_type(said.dtype(), [&]<class T>() {
-    for (std::size_t i = 0; i < rows * columns; ++i)
-      sum[i % columns] += static_cast<double>(said.as<T>()[i]);
+void TextEmbedder::put_mean(ConstTensor said, std::span<float> mean) {
+  constexpr std::int64_t kColumns = 64;  // of a task
+  const std::int64_t columns = std::ssize(mean), rows = said.shape()[0];
+  const auto put = [&]<class T>(std::int64_t first) {
+    const std::int64_t count = std::min(kColumns, columns - first);
+    double sum[kColumns] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* const x = said.as<T>() + row * columns + first;
+      for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<double>(x[c]);
+    }
+    for (std::int64_t c = 0; c < count; ++c)
+      mean[static_cast<std::size_t>(first + c)] =
+          rows == 0 ? 0 : static_cast<float>(sum[c] / static_cast<double>(rows));
+  };
+  workers_.run([&] {
+    parallel_for((columns + kColumns - 1) / kColumns, [&](std::int64_t task) {
+      with_float_type(said.dtype(),
+                      [&]<class T>() { put.template operator()<T>(task * kColumns); });
+    });
   });
-  for (std::size_t c = 0; c < columns; ++c)
-    mean[c] = rows == 0 ? 0 : static_cast<float>(sum[c] / static_cast<double>(rows));
 }
 
 }  // namespace mt
