@@ -1,13 +1,17 @@
 // kernels/row_groups.h: vectors in groups, each around a centre: what a round of Lloyd's algorithm
 // does behind the search of the nearest centres, and what vectors differ from them by.
-//   sizes[p, g] = how many i have found[p, i] = g
-//   centres[p, g] = mean over these i of x[i, p]; as it was where there are none
+//   sizes[p, g]   += how many i have found[p, i] = g
+//   sums[p, g]    += sum over these i of x[i, p]
+//   centres[p, g]  = sums[p, g] / sizes[p, g]; as it was where there are none
 //   residuals     y[i] = x[i] - centres[found[i]]
 // x: [rows, parts, width];  found: i32 [parts, rows], each below groups;  centres: [parts, groups,
-// width];  sizes: i32 [parts, groups].  Numbers are f32, sums f64, in the order of rows on the CPU,
-// on a GPU in another that is always the same.
+// width];  sums: f64 [parts, groups, width];  sizes: i32 [parts, groups].  Numbers are f32.  On the
+// CPU they are added up in the order of rows, so that several calls with some rows each give what
+// one gives with all; on a GPU, which sorts rows by their groups, in another that is always the
+// same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
@@ -22,12 +26,17 @@ struct RowGroups {
 
 // row_residuals(): of one part; y may be x.
 namespace mt::cpu {
-void group_means(float* centres, std::int32_t* sizes, const RowGroups& problem);
+void add_to_groups(double* sums, std::int32_t* sizes, const RowGroups& problem);
+void group_means(float* centres, const double* sums, const std::int32_t* sizes, std::int64_t groups,
+                 std::int64_t width);  // groups: of all parts
 void row_residuals(float* y, const float* centres, const RowGroups& problem);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
-void group_means(float* centres, std::int32_t* sizes, const RowGroups& problem,
-                 cudaStream_t stream);
+std::size_t add_to_groups_work(const RowGroups& problem);  // bytes beside the arguments
+void add_to_groups(double* sums, std::int32_t* sizes, const RowGroups& problem, void* work,
+                   cudaStream_t stream);
+void group_means(float* centres, const double* sums, const std::int32_t* sizes, std::int64_t groups,
+                 std::int64_t width, cudaStream_t stream);
 void row_residuals(float* y, const float* centres, const RowGroups& problem, cudaStream_t stream);
 }  // namespace mt::cuda

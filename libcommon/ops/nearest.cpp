@@ -72,23 +72,41 @@ void nearest_parts(Tensor found, std::int64_t first, ConstTensor x, ConstTensor 
       [&](auto handle) { cuda::nearest_parts(of_rows, problem, handle); });
 }
 
-void group_means(Tensor centres, Tensor sizes, ConstTensor found, ConstTensor x, Stream& stream) {
-  const std::int64_t rows = x.shape()[0], parts = centres.shape()[0], groups = centres.shape()[1],
-                     width = centres.shape()[2];
-  check_shape("group_means", "sizes", sizes, {parts, groups});
-  check_shape("group_means", "found", found, {parts, rows});
-  check_shape("group_means", "x", x, {rows, parts * width});
+void add_to_groups(Tensor sums, Tensor sizes, ConstTensor found, ConstTensor x, Stream& stream) {
+  constexpr const char* kName = "add_to_groups";
+  const std::int64_t rows = x.shape()[0], parts = sums.shape()[0], groups = sums.shape()[1],
+                     width = sums.shape()[2];
+  check_shape(kName, "sizes", sizes, {parts, groups});
+  check_shape(kName, "found", found, {parts, rows});
+  check_shape(kName, "x", x, {rows, parts * width});
   const RowGroups problem = {.found = found.as<std::int32_t>(),
                              .x = x.as<float>(),
                              .rows = rows,
                              .parts = parts,
                              .width = width,
                              .groups = groups};
+  void* const work = gpu_work(x, stream, [&] { return cuda::add_to_groups_work(problem); });
   dispatch_either(
-      "group_means", x, moves(x, found, centres, sizes), stream,
-      [&] { cpu::group_means(centres.as<float>(), sizes.as<std::int32_t>(), problem); },
+      kName, x, moves(x, found, sums, sizes), stream,
+      [&] { cpu::add_to_groups(sums.as<double>(), sizes.as<std::int32_t>(), problem); },
       [&](auto handle) {
-        cuda::group_means(centres.as<float>(), sizes.as<std::int32_t>(), problem, handle);
+        cuda::add_to_groups(sums.as<double>(), sizes.as<std::int32_t>(), problem, work, handle);
+      });
+}
+
+void group_means(Tensor centres, ConstTensor sums, ConstTensor sizes, Stream& stream) {
+  const std::int64_t groups = sizes.numel(), width = centres.shape()[2];
+  check_shape("group_means", "sums", sums, centres.shape());
+  check_shape("group_means", "sizes", sizes, {centres.shape()[0], centres.shape()[1]});
+  dispatch_either(
+      "group_means", centres, moves(centres, sums), stream,
+      [&] {
+        cpu::group_means(centres.as<float>(), sums.as<double>(), sizes.as<std::int32_t>(), groups,
+                         width);
+      },
+      [&](auto handle) {
+        cuda::group_means(centres.as<float>(), sums.as<double>(), sizes.as<std::int32_t>(), groups,
+                          width, handle);
       });
 }
 

@@ -22,9 +22,10 @@ void nearest_of_products(Tensor found, Tensor best, ConstTensor products, ConstT
 void nearest_parts(Tensor found, std::int64_t first, ConstTensor x, ConstTensor centres,
                    Stream& stream);
 
-// centres: [parts, groups, width];  sizes: i32 [parts, groups];  found: i32 [parts, rows];
-// x: [rows, parts width].
-void group_means(Tensor centres, Tensor sizes, ConstTensor found, ConstTensor x, Stream& stream);
+// centres, f64 sums: [parts, groups, width];  sizes: i32 [parts, groups];  found: i32 [parts,
+// rows];  x: [rows, parts width].
+void add_to_groups(Tensor sums, Tensor sizes, ConstTensor found, ConstTensor x, Stream& stream);
+void group_means(Tensor centres, ConstTensor sums, ConstTensor sizes, Stream& stream);
 // y, x: [rows, columns];  centres: [groups, columns];  found: i32 [rows].
 void row_residuals(Tensor y, ConstTensor x, ConstTensor centres, ConstTensor found, Stream& stream);
 

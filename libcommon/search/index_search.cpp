@@ -143,7 +143,9 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
 
 std::int64_t IvfIndex::training_numbers(std::int64_t vectors) const {
   const std::int64_t count = std::ssize(lists);
-  return (std::min(vectors, kPointsPerCentre * count) + count) * centres.columns;
+  constexpr std::int64_t kOfCentre = 1 + sizeof(double) / sizeof(float);  // itself and its sums
+  return std::min(std::min(vectors, kPointsPerCentre * count) * centres.columns, kPieceNumbers) +
+         kOfCentre * count * centres.columns;
 }
 
 void IvfIndex::train(std::span<const float> vectors, Products& products) {

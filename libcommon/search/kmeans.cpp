@@ -1,10 +1,12 @@
 #include "search/kmeans.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/random.h"
 #include "ops/nearest.h"
+#include "ops/ops.h"
 
 namespace mt {
 namespace {
@@ -27,6 +29,42 @@ class Draws {
 };
 
 enum Purpose : std::uint32_t { order = 0x6B6D0001, split };
+
+// Points: vectors where products are made, some at a time, which stay there if there is room.
+class Points {
+ public:
+  Points(std::span<const float> all, std::int64_t columns, std::int64_t rows, Products& products)
+      : all_(all), columns_(columns), rows_(rows), products_(products) {
+    if (!products.has_room(all.size_bytes() + kRest)) return;
+    for (std::int64_t at = 0; at < count(); at += rows_) here_.push_back(piece(at));
+  }
+  std::int64_t rows_of_piece() const { return rows_; }
+
+  void for_each(const std::function<void(ConstTensor)>& body) {
+    for (const Products::Rows& x : here_) body(x.tensor);
+    for (std::int64_t at = 0; here_.empty() && at < count(); at += rows_) {
+      const Products::Rows x = piece(at);
+      body(x.tensor);
+      products_.stream().synchronize();  // before its memory goes
+    }
+  }
+
+ private:
+  static constexpr std::size_t kRest = std::size_t{4} << 30;  // that is needed beside all of them
+
+  std::int64_t count() const { return std::ssize(all_) / columns_; }
+  Products::Rows piece(std::int64_t at) {
+    const std::int64_t rows = std::min(rows_, count() - at);
+    return products_.rows(all_.subspan(static_cast<std::size_t>(at * columns_),
+                                       static_cast<std::size_t>(rows * columns_)),
+                          columns_);
+  }
+
+  std::span<const float> all_;
+  std::int64_t columns_, rows_;
+  Products& products_;
+  std::vector<Products::Rows> here_ = {};
+};
 
 // Gives each centre without vectors a half of another's.
 void split_others(std::span<float> centres, std::span<std::int32_t> sizes, std::int64_t columns,
@@ -103,18 +141,26 @@ std::vector<float> k_means(const KMeans& o, std::span<const float> vectors, Prod
       o.begin.empty() ? in_parts(drawn_rows(points, columns, count, o.seed + 1), columns, o.parts)
                       : o.begin;
   if (rows <= count) return centres;
-  const Products::Rows x = products.rows(points, columns);
-  const Buffer found_memory = products.buffer(static_cast<std::size_t>(o.parts * rows * 4)),
+  Points pieces(points, columns, std::max<std::int64_t>(1, o.piece_numbers / columns), products);
+  const std::int64_t at_once = std::min(rows, pieces.rows_of_piece());
+  const Buffer found_memory = products.buffer(static_cast<std::size_t>(o.parts * at_once * 4)),
                sizes_memory = products.buffer(static_cast<std::size_t>(o.parts * count * 4)),
+               sums_memory = products.buffer(centres.size() * sizeof(double)),
                centres_memory = products.buffer(centres.size() * sizeof(float));
-  const Tensor found = found_memory.tensor(DType::i32, {o.parts, rows}),
-               sizes = sizes_memory.tensor(DType::i32, {o.parts, count}),
+  const Tensor sizes = sizes_memory.tensor(DType::i32, {o.parts, count}),
+               sums = sums_memory.tensor(DType::f64, {o.parts, count, width}),
                now = centres_memory.tensor(DType::f32, {o.parts, count, width});
   products.put(now, centres.data());
   std::vector<Draws> draws(static_cast<std::size_t>(o.parts), Draws(o.seed, Purpose::split));
   for (int i = 0; i < o.iterations; ++i) {
-    products.nearest(found, x.tensor, now);
-    group_means(now, sizes, found, x.tensor, products.stream());
+    set_zero(sums, products.stream());
+    set_zero(sizes, products.stream());
+    pieces.for_each([&](ConstTensor x) {
+      const Tensor found = found_memory.tensor(DType::i32, {o.parts, x.shape()[0]});
+      products.nearest(found, x, now);
+      add_to_groups(sums, sizes, found, x, products.stream());
+    });
+    group_means(now, sums, sizes, products.stream());
     std::vector<std::int32_t> all = products.values<std::int32_t>(sizes);
     if (std::ranges::find(all, 0) == all.end()) continue;
     products.get(centres.data(), now);

@@ -2,7 +2,8 @@
 // most kPointsPerCentre vectors for each centre, drawn by the seed; the first centres are distinct
 // vectors, drawn too; a centre without vectors becomes one half of another's, which is drawn by how
 // many it has (both move apart by kApart of themselves).  Vectors may have parts of as many
-// columns, of which each has centres of its own, as if it were alone.
+// columns, of which each has centres of its own, as if it were alone.  A GPU sees kPieceNumbers of
+// the vectors at a time; where it has no room for all of them, they come anew in each round.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 namespace mt {
 
 constexpr std::int64_t kPointsPerCentre = 256;
+constexpr std::int64_t kPieceNumbers = 1LL << 30;
 
 // The numbers 0 to count - 1 in an order that the seed draws.
 std::vector<std::int64_t> drawn_order(std::int64_t count, std::uint64_t seed);
@@ -27,6 +29,7 @@ struct KMeans {
   int iterations = 25;
   std::uint64_t seed = 1234;
   std::vector<float> begin = {};  // the first centres; empty: drawn
+  std::int64_t piece_numbers = kPieceNumbers;
 };
 
 // [parts, centres, columns / parts]; there are at least as many vectors as centres.

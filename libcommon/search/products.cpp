@@ -52,6 +52,10 @@ Products::Products(int threads, std::function<void()> between, Device device)
   if (device == Device::cuda) gpu_.emplace(device);
 }
 
+bool Products::has_room(std::size_t bytes) const {
+  return device() == Device::cpu || bytes <= device::free_memory();
+}
+
 void Products::expect_room(std::size_t bytes, const std::string& what) const {
   if (device() == Device::cpu) return;
   if (const std::size_t free = device::free_memory(); bytes > free)

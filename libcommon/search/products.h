@@ -54,6 +54,7 @@ class Products {
   Stream& stream() { return gpu_ ? *gpu_ : workers_; }
   const Stream& stream() const { return gpu_ ? *gpu_ : workers_; }
   Buffer buffer(std::size_t bytes) const { return {device(), bytes}; }
+  bool has_room(std::size_t bytes) const;  // for so many more, as far as a GPU tells
   // Exit::out_of_memory where a GPU has fewer bytes left than `what` needs.
   void expect_room(std::size_t bytes, const std::string& what) const;
   void put(Tensor to, const void* from);

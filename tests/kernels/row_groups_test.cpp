@@ -1,5 +1,7 @@
 #include "kernels/row_groups.h"
 
+#include <algorithm>
+
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -14,16 +16,19 @@ TEST(RowGroups, MeansAreOfTheRowsOfAGroup) {
       found.push_back(static_cast<std::int32_t>((i * i + part) % (groups - 1)));
   const std::vector<float> before = check::random<float>(parts * groups * width, 2);
   std::vector<float> centres = before;
-  std::vector<std::int32_t> sizes(static_cast<std::size_t>(parts * groups), -1);
+  std::vector<std::int32_t> sizes(static_cast<std::size_t>(parts * groups));
   check::expect_same_on_any_threads([&] {
     centres = before;
-    cpu::group_means(centres.data(), sizes.data(),
-                     {.found = found.data(),
-                      .x = x.data(),
-                      .rows = rows,
-                      .parts = parts,
-                      .width = width,
-                      .groups = groups});
+    std::vector<double> sums(centres.size());
+    std::ranges::fill(sizes, 0);
+    cpu::add_to_groups(sums.data(), sizes.data(),
+                       {.found = found.data(),
+                        .x = x.data(),
+                        .rows = rows,
+                        .parts = parts,
+                        .width = width,
+                        .groups = groups});
+    cpu::group_means(centres.data(), sums.data(), sizes.data(), parts * groups, width);
     return centres;
   });
   for (std::int64_t part = 0; part < parts; ++part)

@@ -53,6 +53,17 @@ TEST_F(SearchCuda, NearestParts) {
       }
 }
 
+// Centres and sizes of all rows.
+void means_there(const DeviceArray<float>& centres, const DeviceArray<std::int32_t>& sizes,
+                 RowGroups all) {
+  const std::int64_t groups = all.parts * all.groups;
+  const DeviceArray<double> sums(std::vector<double>(static_cast<std::size_t>(groups * all.width)));
+  check::check_cuda(cudaMemset(sizes.data(), 0, static_cast<std::size_t>(groups) * 4));
+  const DeviceArray<std::byte> work(cuda::add_to_groups_work(all));
+  cuda::add_to_groups(sums.data(), sizes.data(), all, work.data(), nullptr);
+  cuda::group_means(centres.data(), sums.data(), sizes.data(), groups, all.width, nullptr);
+}
+
 // A grid has at most 65535 blocks in its second and third dimension.
 TEST_F(SearchCuda, FindsInManyParts) {
   const std::int64_t parts = 70000, rows = 5, groups = 2;
@@ -67,7 +78,9 @@ TEST_F(SearchCuda, FindsInManyParts) {
                                     .width = 1,
                                     .count = groups,
                                     .stride = rows});
-  cpu::group_means(means.data(), sizes.data(), {found.data(), x.data(), rows, parts, 1, groups});
+  std::vector<double> sums(means.size());
+  cpu::add_to_groups(sums.data(), sizes.data(), {found.data(), x.data(), rows, parts, 1, groups});
+  cpu::group_means(means.data(), sums.data(), sizes.data(), parts * groups, 1);
   const DeviceArray<float> d_x(x), d_centres(centres);
   const DeviceArray<std::int32_t> d_found(found.size()), d_sizes(sizes.size());
   cuda::nearest_parts(d_found.data(),
@@ -79,8 +92,7 @@ TEST_F(SearchCuda, FindsInManyParts) {
                        .count = groups,
                        .stride = rows},
                       nullptr);
-  cuda::group_means(d_centres.data(), d_sizes.data(),
-                    {d_found.data(), d_x.data(), rows, parts, 1, groups}, nullptr);
+  means_there(d_centres, d_sizes, {d_found.data(), d_x.data(), rows, parts, 1, groups});
   check::check_cuda(cudaDeviceSynchronize());
   EXPECT_EQ(d_found.values(), found);
   EXPECT_EQ(d_sizes.values(), sizes);
@@ -127,8 +139,10 @@ TEST_F(SearchCuda, GroupMeansAndResiduals) {
       const DeviceArray<std::int32_t> d_found(found), d_sizes(sizes.size());
       const RowGroups of_host = {found.data(), x.data(), rows, parts, width, groups},
                       of_device = {d_found.data(), d_x.data(), rows, parts, width, groups};
-      cpu::group_means(centres.data(), sizes.data(), of_host);
-      cuda::group_means(d_centres.data(), d_sizes.data(), of_device, nullptr);
+      std::vector<double> sums(centres.size());
+      cpu::add_to_groups(sums.data(), sizes.data(), of_host);
+      cpu::group_means(centres.data(), sums.data(), sizes.data(), parts * groups, width);
+      means_there(d_centres, d_sizes, of_device);
       check::check_cuda(cudaDeviceSynchronize());
       EXPECT_EQ(d_sizes.values(), sizes);
       const std::vector<float> got = d_centres.values();

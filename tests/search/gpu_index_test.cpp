@@ -1,4 +1,5 @@
 // Indexes are trained, filled and searched on a GPU as on the CPU, but for rounding.
+#include "search/kmeans.h"
 #include "tensor/device.h"
 #include "tests/search/placed_cases.h"
 
@@ -36,6 +37,21 @@ TEST(PlacedOnGpu, TellsWhatHasNoRoom) {
                     .starts_with("training on 7 vectors needs at least 1125899906842624 bytes of a "
                                  "GPU's memory, of which "))
         << error.what();
+  }
+}
+
+TEST(KMeansOnGpu, InPiecesIsAsOnTheCpu) {
+  if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  Products here(2), there(
+                        2, [] {}, Device::cuda);
+  const std::vector<float> points = check::made_vectors(0, 3000);
+  const KMeans options = {.centres = 20, .columns = check::kPlacedColumns, .iterations = 3};
+  const std::vector<float> expected = k_means(options, points, here);
+  for (const std::int64_t rows : {700, 3000}) {
+    KMeans in_pieces = options;
+    in_pieces.piece_numbers = rows * check::kPlacedColumns;
+    const std::vector<float> got = k_means(in_pieces, points, there);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << i;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "search/kmeans.h"
 
 namespace mt {
 namespace {
@@ -44,6 +45,24 @@ TEST(Products, TheNearestIsTheFirstOfThoseThatAreAsNear) {
         EXPECT_EQ(found, expected) << columns << " columns, " << centres << " centres";
       }
     }
+}
+
+TEST(KMeans, InPiecesIsTheSame) {
+  const std::int64_t columns = 12, rows = 1000;
+  const std::vector<float> points = whole_numbers(rows * columns, 3);
+  Products products(2);
+  for (const std::int64_t parts : {1, 3}) {
+    const auto centres = [&](std::int64_t rows_of_piece) {
+      return k_means({.centres = 20,
+                      .columns = columns,
+                      .parts = parts,
+                      .iterations = 5,
+                      .piece_numbers = rows_of_piece * columns},
+                     points, products);
+    };
+    const std::vector<float> whole = centres(rows);
+    for (const std::int64_t rows_of_piece : {1, 333, 999}) EXPECT_EQ(centres(rows_of_piece), whole);
+  }
 }
 
 }  // namespace
