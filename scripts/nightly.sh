@@ -96,6 +96,7 @@ long scripts/check-tidy scripts/check-tidy
 long scripts/fail-calls scripts/fail-calls
 long scripts/convert-chain scripts/convert-chain
 long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
+long scripts/damaged-images.py python3 scripts/damaged-images.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
