@@ -3,7 +3,8 @@
 
 Lines with captions, questions and conversations about pictures of odd sizes, in JPEG, PNG and WebP, become folders of several
 shards; Energon opens each of their parts, gives every sample with the texts and the bytes of pictures that the line names, and its
-`energon prepare` indexes the shards as they are indexed.  Folders that Energon has prepared, of shards that Python's tarfile writes
+`energon prepare` indexes the shards as they are indexed, and finds the same samples and files for index.sqlite; through ours Energon finds
+files by their names, and it opens a Metadataset of two of ours.  Folders that Energon has prepared, of shards that Python's tarfile writes
 in the formats of ustar, GNU and pax with long names, are as their .nv-meta says, and have the lines that were put in.
 
 Needs from PyPI: megatron-energon, pillow, torch (made with 7.4.1, 13.0.0, 2.15.0).
@@ -14,6 +15,7 @@ import json
 import pathlib
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -21,9 +23,12 @@ import tempfile
 
 import PIL.Image
 from megatron.energon import WorkerConfig
+from megatron.energon.cache.file_store import WebdatasetFileStore
 from megatron.energon.dataset_config import get_dataset_from_config
+from megatron.energon.epathlib import EPath
 from megatron.energon.flavors.webdataset.config import MAIN_FOLDER_NAME
 from megatron.energon.flavors.webdataset.sample_decoder import SampleDecoder
+from megatron.energon.metadataset.loader import load_dataset
 
 WORDS = "a cat and two red dogs \u00e9t\u00e9 \u732b \"quoted\" \\ \n \t <image> , . ? [0]".split(" ")
 
@@ -85,6 +90,41 @@ def is_crude(folder):
     return "Crude" in (folder / MAIN_FOLDER_NAME / "dataset.yaml").read_text()
 
 
+def indexed(folder):
+    """What index.sqlite has of each shard, by the shard's name."""
+    shards = list(json.loads((folder / MAIN_FOLDER_NAME / ".info.json").read_text())["shard_counts"])
+    index = sqlite3.connect(f"file:{folder / MAIN_FOLDER_NAME / 'index.sqlite'}?mode=ro", uri=True)
+    if index.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        sys.exit(f"{folder}: index.sqlite is damaged")
+    tables = {"samples": "tar_file_id, sample_key, sample_index, byte_offset, byte_size",
+              "sample_parts": "tar_file_id, sample_index, part_name, content_byte_offset, content_byte_size"}
+    return {name: sorted((shards[shard], *rest) for shard, *rest in index.execute(f"SELECT {columns} FROM {name}"))
+            for name, columns in tables.items()}
+
+
+def check_names(folder):
+    """Files of it by their names, as Energon finds them, are those that tarfile finds."""
+    store = WebdatasetFileStore(EPath(str(folder)))
+    for shard in folder.glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            for member in tar:
+                if store[member.name][0] != tar.extractfile(member).read():
+                    sys.exit(f"{shard}: {member.name}: Energon finds another by its name")
+
+
+def check_metadataset(folder, count):
+    """Two of it, of which Energon gives all samples once each."""
+    blend = folder.parent / "blend.yaml"
+    blend.write_text("__module__: megatron.energon\n__class__: MetadatasetV2\nsplits:\n  val:\n    blend:\n"
+                     f"    - {{weight: 2, path: {folder.name}, split_part: train}}\n    - {{path: {folder.name}, split_part: train}}\n")
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0)
+    loaded = load_dataset(blend).get_datasets(training=False, split_part="val", worker_config=config,
+                                              decoder=SampleDecoder(image_decode="pilrgb"))
+    found = sum(len(one.dataset) for one in loaded.datasets)
+    if found != 2 * count:
+        sys.exit(f"{blend}: Energon gives {found} of {2 * count} samples")
+
+
 def compare_ours(programs, scratch, kind, seed):
     rng = random.Random(seed)
     data = scratch / "data"
@@ -133,7 +173,14 @@ def compare_ours(programs, scratch, kind, seed):
     counts = [json.loads((f / MAIN_FOLDER_NAME / ".info.json").read_text())["shard_counts"] for f in (folder, theirs)]
     if counts[0] != counts[1]:
         sys.exit(f"{kind}: counts {counts[0]}, Energon's {counts[1]}")
-    # Energon adds what it needs for access by names.
+    ours, others = indexed(folder), indexed(theirs)
+    for table, rows in ours.items():
+        if rows != others[table]:
+            sys.exit(f"{kind}: index.sqlite: {table}: {next((a, b) for a, b in zip(rows, others[table]) if a != b)}")
+    check_names(folder)
+    if summary["train"]:
+        check_metadataset(folder, summary["train"])
+    # Energon indexes what has an index.
     call(pathlib.Path(sys.executable).parent / "energon", "prepare", "--non-interactive", "--no-progress", "--num-workers", "1",
          "--tar-index-only", folder)
     call(programs / "mt-preprocess", "verify", folder)

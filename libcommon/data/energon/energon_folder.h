@@ -8,7 +8,8 @@
 //                          answers: json[answers]}; or __class__: CrudeWebdataset
 //   shard_0.tar            of a sample some files, one behind the other: KEY.jpg, KEY.json
 //   shard_0.tar.idx        u64, little-endian: where each sample begins, and where the last ends
-// What is not in .nv-meta (index.sqlite, by which Energon joins folders) is not needed to read it.
+// What else is there (.nv-meta/index.sqlite, by which Energon joins folders) is not needed to read
+// it.
 #pragma once
 
 #include <cstdint>

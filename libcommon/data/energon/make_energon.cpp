@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "data/corpus/bad_lines.h"
 #include "data/corpus/line_pipeline.h"
+#include "data/energon/index_sqlite.h"
 #include "data/energon/tar.h"
 #include "data/images/line_images.h"
 #include "data/samples/split.h"
@@ -161,22 +162,28 @@ class ShardWriter {
   void add(const std::string& key, const MadeSample& sample) {
     if (!tar_) open();
     offsets_.push_back(tar_->offset());
+    IndexedSample row{.key = key, .begin = tar_->offset()};
+    const auto add = [&](const std::string& part, std::string_view content) {
+      row.parts.push_back({part, tar_->add(concat(key, ".", part), content), content.size()});
+    };
     ChatValue names = ChatValue::list({});
     for (const auto& [part, image] : sample.images) {
       const MappedFile file(image.path);
       names.push_back(concat(key, ".", part));
-      tar_->add(concat(key, ".", part), as_text(image_in(file, image)));
+      add(part, as_text(image_in(file, image)));
     }
     if (sample.type == EnergonType::captioning) {
-      tar_->add(key + ".txt", sample.caption);
+      add("txt", sample.caption);
     } else {
       ChatValue json = sample.json;
       if (sample.type == EnergonType::crude && !sample.images.empty()) {
         json.erase("image");
         json.set("images", names);
       }
-      tar_->add(key + ".json", chat_value_json(json));
+      add("json", chat_value_json(json));
     }
+    row.end = tar_->offset();
+    rows_.back().push_back(std::move(row));
     if (++counts_.back() == most_) close();
   }
 
@@ -205,6 +212,7 @@ class ShardWriter {
     return concat(part_, "_", padded(static_cast<std::int64_t>(shard), 6), ".tar");
   }
   const std::vector<std::int64_t>& counts() const { return counts_; }  // of each shard
+  std::vector<IndexedShard>& rows() { return rows_; }
 
  private:
   void open() {
@@ -212,6 +220,7 @@ class ShardWriter {
         std::make_unique<AtomicFile>(concat(folder_, "/", name(counts_.size())), false));
     tar_.emplace(*files_.back());
     counts_.push_back(0);
+    rows_.emplace_back();
   }
 
   std::string folder_, part_;
@@ -220,6 +229,7 @@ class ShardWriter {
   std::optional<TarWriter> tar_;
   std::vector<std::uint64_t> offsets_;
   std::vector<std::int64_t> counts_;
+  std::vector<IndexedShard> rows_;
 };
 
 std::string dataset_yaml(EnergonType type, const std::set<std::string>& endings) {
@@ -267,6 +277,7 @@ class FolderWriter {
     JsonWriter info;
     info.begin_object().key("shard_counts").begin_object();
     std::string yaml = "shard_counts:\n", splits = "split_parts:\n";
+    std::vector<IndexedShard> rows;
     for (ShardWriter& part : parts_) {
       part.close();
       const auto& counts = part.counts();
@@ -278,6 +289,7 @@ class FolderWriter {
         splits += concat("  - ", part.name(i), "\n");
       }
       summary_.shards += std::ssize(counts);
+      std::ranges::move(part.rows(), std::back_inserter(rows));
     }
     info.end_object().end_object();
     for (ShardWriter& part : parts_) part.commit();
@@ -290,6 +302,9 @@ class FolderWriter {
     write("split.yaml", splits + "exclude: []\n");
     write(".info.yaml", yaml);
     write(".info.json", info.text() + "\n");
+    const std::string index = index_sqlite(rows);
+    write("index.sqlite", index);
+    write("index.uuid", uuid_of(index));
     return summary_;
   }
 

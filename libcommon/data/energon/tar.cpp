@@ -142,7 +142,7 @@ void TarWriter::write(std::string_view bytes) {
   at_ += bytes.size();
 }
 
-void TarWriter::add(const std::string& name, std::string_view content) {
+std::uint64_t TarWriter::add(const std::string& name, std::string_view content) {
   if (name.size() > 100) fail(Exit::internal, name, ": a member's name of ", name.size(), " bytes");
   std::string header(kBlock, '\0');
   const auto put = [&](std::size_t at, std::string_view text) {
@@ -169,8 +169,10 @@ void TarWriter::add(const std::string& name, std::string_view content) {
   octal(kChecksum, 6, checksum_of(header));
   header[kChecksum + 7] = ' ';
   write(header);
+  const std::uint64_t begin = at_;
   write(content);
   write(std::string(whole_blocks(content.size()) - content.size(), '\0'));
+  return begin;
 }
 
 void TarWriter::finish() { file_.write(std::string(2 * kBlock, '\0')); }

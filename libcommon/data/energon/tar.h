@@ -49,7 +49,8 @@ class TarReader {
 class TarWriter {
  public:
   explicit TarWriter(AtomicFile& file) : file_(file) {}
-  void add(const std::string& name, std::string_view content);
+  // Returns where its content begins.
+  std::uint64_t add(const std::string& name, std::string_view content);
   void finish();  // writes the end
   std::uint64_t offset() const { return at_; }
 
