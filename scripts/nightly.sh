@@ -119,6 +119,7 @@ done
 for seed in 1 2 3; do long scripts/examples/grpo_sums scripts/examples/grpo_sums --at-least 95 --seed "$seed"; done
 long scripts/check-generated scripts/check-generated build/release/cmd
 long scripts/examples/llava_shapes scripts/examples/llava_shapes
+long scripts/examples/dino_shapes scripts/examples/dino_shapes
 long scripts/soak-serve.py python3 scripts/soak-serve.py
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
