@@ -1,6 +1,7 @@
 #include "post/data/read_examples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/threads.h"
 #include "data/corpus/bad_lines.h"
 #include "data/energon/energon_reader.h"
+#include "data/energon/metadataset.h"
 #include "data/images/line_images.h"
 #include "post/data/example_maker.h"
 
@@ -51,9 +53,11 @@ class Reader {
     const std::int64_t before = bad.count();
     std::vector<std::string> files;
     for (const std::string& file : options_.files)
-      if (EnergonFolder::is(file)) {
+      if (names_energon(file)) {
         read_lines(std::exchange(files, {}), bad);
-        read_folder(file, bad);
+        for (const EnergonSource& source : energon_sources(file, options_.energon_part))
+          for (double left = source.repetitions; left > 0; --left)
+            read_folder(source, std::min(left, 1.0), bad);
       } else {
         files.push_back(file);
       }
@@ -75,17 +79,23 @@ class Reader {
     });
   }
 
-  void read_folder(const std::string& path, BadLines& bad) {
-    const EnergonFolder folder(path);
-    EnergonReader reader(folder, folder.part(options_.energon_part));
+  // The first samples of a part, a share of them all.
+  void read_folder(const EnergonSource& source, double share, BadLines& bad) {
+    const EnergonFolder folder(source.folder);
+    const std::vector<EnergonFolder::Shard> shards = folder.part(source.part);
+    double all = 0;
+    for (const EnergonFolder::Shard& shard : shards) all += static_cast<double>(shard.samples);
+    std::int64_t left = std::llround(share * all);
+    EnergonReader reader(folder, shards);
     EnergonSample ahead;
-    bool more = reader.next(ahead);
+    const auto next = [&] { return (share == 1 || left-- > 0) && reader.next(ahead); };
+    bool more = next();
     take_all(bad, [&](Part& part) {
       if (!more) return false;
       part.file = ahead.shard;
       while (more && ahead.shard == part.file && part.samples.size() < kSamplesAtOnce) {
         part.samples.push_back(std::move(ahead));
-        more = reader.next(ahead);
+        more = next();
       }
       return true;
     });

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/energon/energon_folder.h"
+#include "data/energon/metadataset.h"
 #include "post/supervised/supervised_finetuning.h"
 #include "train/options/pretrain_options.h"
 
@@ -11,7 +11,7 @@ namespace mt {
 namespace {
 
 // Where a run learns from and is validated: --train-data-path and --valid-data-path, or
-// --data-path, of which folders with a part for validation have it.
+// --data-path, of which folders and Metadatasets with a part for validation have it.
 void take_sources(const DataSourceOptions& sources, TaskData& data) {
   const auto& [train, valid, test] = sources.split_paths;
   if (!sources.data_path.empty() && !train.empty())
@@ -22,7 +22,7 @@ void take_sources(const DataSourceOptions& sources, TaskData& data) {
     fail(Exit::usage, "--data-path: required: Energon folders, or lines of JSON with images");
   if (!sources.data_path.empty() && valid.empty())
     for (const std::string& path : sources.data_path)
-      if (EnergonFolder::is(path) && EnergonFolder(path).has("val")) data.valid.push_back(path);
+      if (names_energon(path) && has_energon_part(path, "val")) data.valid.push_back(path);
 }
 
 // The run as a finetune has it; `sft` stays where it is.
