@@ -32,7 +32,8 @@ struct EngineLimits {
   std::int64_t further_layers = 0;
 
   void add_to(CommandLine& cl);
-  // Exit::usage where nothing is to be guessed by what guesses, or two are to guess.
+  // Exit::usage where nothing is to be guessed by what guesses, or two are to guess, or layers that
+  // predict further tokens beside adapters that are not merged.
   void check_draft(const std::string& draft_load, bool has_adapters) const;
 };
 

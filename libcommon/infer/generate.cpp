@@ -70,7 +70,7 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
 void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.options.logprobs && !o.session.json)
     fail(Exit::usage, "--logprobs: needs --json");
-  o.session.limits.check_draft(o.draft_load, !o.adapter.empty());
+  o.session.limits.check_draft(o.draft_load, false);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();

@@ -52,8 +52,12 @@ void AdaptedSource::read(const Param& row, const std::string& state, Tensor out)
 }
 
 bool AdaptedSource::is_merged(const Param& row) const {
-  return !config_->has_adapters() && row.place.layer && row.place.param == "weight" &&
-         !adapted_->adapted_parts(row.place.module).empty();
+  if (config_->has_adapters() || !row.place.layer || row.place.param != "weight") return false;
+  const std::vector<std::string> parts = adapted_->adapted_parts(row.place.module);
+  if (parts.empty()) return false;
+  // An adapter may have been learnt without the layers that predict further tokens.
+  return row.place.stack != kFurtherStack ||
+         folder_.has(names_, row_at(rows_, adapter_place(row.place, parts.front(), Adapter::kA)));
 }
 
 // A tensor on the host, with what it lies in.
@@ -171,7 +175,7 @@ std::string base_hash(const ModelSource& source) {
         place.layer ? *place.layer == 0 && (place.module == "self_attention.linear_proj" ||
                                             place.module == "mixer.out_proj")
                     : place.module == "final_layernorm" || place.module == "final_norm";
-    if (place.param != "weight" || !is_hashed) continue;
+    if (place.param != "weight" || place.stack == kFurtherStack || !is_hashed) continue;
     const Buffer rounded(Device::cpu,
                          static_cast<std::size_t>(row.shape.numel()) * size_of(DType::bf16));
     const Tensor numbers = rounded.tensor(DType::bf16, row.shape);

@@ -158,18 +158,25 @@ static std::string name_in_files(const std::string& name) {
   return concat(kPrefix, "backbone.layers.", name.substr(in_class.size()));
 }
 
+static std::string name_there(const TensorSource& tensors, const ForeignName& name) {
+  if (const std::string in_files = name_in_files(name.name); tensors.find(in_files) != nullptr)
+    return in_files;
+  // An older magnitude.
+  return tensors.find(name.name + ".weight") != nullptr ? name.name + ".weight" : name.name;
+}
+
 static const DistTensor& stored(const TensorSource& tensors, const ForeignName& name,
                                 const Param& row) {
-  std::string found = name.name;
-  if (tensors.find(found + ".weight") != nullptr) found += ".weight";  // an older magnitude
-  if (const std::string in_files = name_in_files(name.name); tensors.find(in_files) != nullptr)
-    found = in_files;
-  const DistTensor& tensor = tensors.at(found);
+  const DistTensor& tensor = tensors.at(name_there(tensors, name));
   const Shape expected = transformed_shape(name.transform, row.shape);
   if (!(tensor.shape == expected))
     fail(Exit::bad_config, tensors.path(), ": tensor ", name.name, " is ", tensor.shape,
          ", expected ", expected, ": it is an adapter of another base model");
   return tensor;
+}
+
+bool PeftFolder::has(const PeftNames& names, const Param& row) const {
+  return names.has(row) && tensors_->find(name_there(*tensors_, names.of(row))) != nullptr;
 }
 
 DType PeftFolder::dtype_of(const PeftNames& names, const Param& row) const {
@@ -189,9 +196,11 @@ void PeftFolder::read(const PeftNames& names, const Param& row, Tensor out) cons
 
 void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table) const {
   std::set<std::string> used;
-  for (const Param& row : table.rows())
-    if (is_adapter(row.place) || (labels() > 0 && names.has(row)))
-      used.insert(stored(*tensors_, names.of(row), row).key);
+  for (const Param& row : table.rows()) {
+    if (!is_adapter(row.place) && (labels() == 0 || !names.has(row))) continue;
+    if (row.place.stack == kFurtherStack && !has(names, row)) continue;
+    used.insert(stored(*tensors_, names.of(row), row).key);
+  }
   for (const auto& [key, tensor] : tensors_->tensors())
     if (!used.contains(key))
       fail(Exit::bad_data, tensors_->path(), ": tensor ", key,

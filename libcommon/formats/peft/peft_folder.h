@@ -46,10 +46,13 @@ class PeftFolder {
   // Exit::bad_config for a LLaVA, whose tower and language model would share their targets.
   ModelConfig adapted(const ModelConfig& base) const;
   std::int64_t labels() const;  // of that head; 0: there is none
+  // Whether it has a row of an adapter.
+  bool has(const PeftNames& names, const Param& row) const;
   // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
   void read(const PeftNames& names, const Param& row, Tensor out) const;
   DType dtype_of(const PeftNames& names, const Param& row) const;
-  // Exit::bad_data for a tensor that belongs to none of the rows.
+  // Exit::bad_data for a tensor that belongs to none of the rows, and for rows without one, but of
+  // layers that predict further tokens, without which it may have been learnt.
   void check_all_used(const PeftNames& names, const ParamTable& table) const;
 
  private:
