@@ -48,6 +48,7 @@ void cached_latents(const CachedLatents<T>& t, const T* angles, const CachedLate
 
 template <class T>
 void head_product(T* out, const T* x, const T* w, const HeadProductShape& s) {
+  if (s.tokens == 0) return;  // of which there is no memory
   const std::int64_t x_row = s.heads * s.x_width, out_row = s.heads * s.out_width;
   const bool alone = s.rows_alone || s.tokens <= kFewRows;
   for_blocks(s.heads, 1, [&](std::int64_t head, std::int64_t) {

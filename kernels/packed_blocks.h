@@ -78,7 +78,9 @@ struct Plain {
   }
 };
 
-#if defined(__x86_64__)
+// GCC alone lets instructions of a set stand where only the callers that they are inlined into have it.
+#if defined(__x86_64__) && !defined(__clang__)
+#define MT_PACKED_ASM
 struct Avx2 : Plain {
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
     HalfShorts halves[2];

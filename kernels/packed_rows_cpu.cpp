@@ -210,7 +210,7 @@ INLINE void multiply(const Columns& columns) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(MT_PACKED_ASM)
 [[gnu::flatten, gnu::target("avx2")]] void multiply_avx2(const Columns& columns) {
   multiply<Avx2>(columns);
 }
@@ -221,7 +221,7 @@ INLINE void multiply(const Columns& columns) {
 #endif
 
 void multiply_here(const Columns& columns) {
-#if defined(__x86_64__)
+#if defined(MT_PACKED_ASM)
   if (isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni")) return multiply_vnni(columns);
   if (isa() != Isa::base) return multiply_avx2(columns);
 #endif

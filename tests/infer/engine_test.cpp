@@ -17,7 +17,7 @@ const Letters kTokens;
 const CompletionModel kLetters{.tokenizer = kTokens, .vocab_size = kVocabulary};
 
 CompletionOptions options_of(std::int64_t count, const Sampling& sampling) {
-  return {.num_tokens = count, .ignore_eod = true, .begin_document = true, .sampling = sampling};
+  return {.num_tokens = count, .ignore_eod = true, .begin_document = true, .sampling = {sampling}};
 }
 CompletionOptions greedy(std::int64_t count) { return options_of(count, {.temperature = 0}); }
 

@@ -50,7 +50,7 @@ ModelConfig tiny_llama_retro() {
 }
 
 // A model or a stage of one, its memory, and two sequences of eight tokens with their neighbours.
-class Bench : public ModelBench<Retro> {
+class Bench final : public ModelBench<Retro> {
  public:
   static constexpr std::int64_t kSequences = 2, kLength = 8, kTokens = kSequences * kLength;
 

@@ -43,7 +43,7 @@ std::int64_t all_layers(const ModelConfig& c) { return c.encoder_num_layers + c.
 
 // A model or a stage of one, its memory, and the micro-batch of families.md 16.4: two sequences of
 // eight tokens for the encoder and of six for the decoder, of which the first have six and four.
-class Bench : public ModelBench<T5> {
+class Bench final : public ModelBench<T5> {
  public:
   Bench(const ModelConfig& config, const StageRange& range, bool deferring = false)
       : ModelBench(config, range, {.sequences = 2, .seq_length = 6, .deferring = deferring}) {

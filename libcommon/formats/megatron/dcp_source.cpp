@@ -127,7 +127,7 @@ static PyValue value_of(const ItemTree& tree, const std::string& name) {
     if (number)
       numbered[std::stoll(part)] = value_of(below, part);
     else
-      named[below.number] = {part, value_of(below, part)};
+      named.try_emplace(below.number, part, value_of(below, part));
   }
   PyValue dict = PyValue::dict(), list = PyValue::list();
   for (const auto& [number, entry] : named) dict.set_item(entry.first, entry.second);

@@ -42,9 +42,11 @@ FurtherTokens::Depth make_depth(const ModelRows& rows, const Rotary& rotary, std
       return rows.make_norm(
           rows.norm_row({.stack = kStack, .layer = number, .module = module, .param = "weight"}));
     };
+    // One after the other: rows stand in the order in which they are made.
     const Norm of_embedding = norm("enorm"), of_hidden = norm("hnorm");
-    depth.emplace(of_embedding, of_hidden, make_join(rows, number), Stack({}, {}),
-                  norm("final_layernorm"));
+    Linear join = make_join(rows, number);
+    const Norm final_norm = norm("final_layernorm");
+    depth.emplace(of_embedding, of_hidden, std::move(join), Stack({}, {}), final_norm);
   });
   depth->rows = own;
   depth->first_layer = rows.config.num_layers + number * rows.config.further_layers();

@@ -60,9 +60,11 @@ BpeMerges make_merges(const JsonObject& model, const std::vector<Merge>& merges,
       model.refuse("\"merges\": ", json_quoted(token), " is no token of the vocabulary");
     return static_cast<BpeMerges::Symbol>(found->second);
   };
-  for (const auto& [left, right] : merges)
-    result.add(symbol(left), symbol(right),
+  for (const auto& [left, right] : merges) {
+    const BpeMerges::Symbol first = symbol(left), second = symbol(right);
+    result.add(first, second,
                symbol(concat(left, right.substr(std::min(prefix.size(), right.size())))));
+  }
   return result;
 }
 

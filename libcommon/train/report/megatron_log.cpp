@@ -91,15 +91,18 @@ void MegatronLog::step_event(const StepReport& r) const {
   for (TermValue& loss : losses) loss.value /= sums_.advanced;
   const std::vector<std::string> names = add_losses(losses, fields);
   if (losses.empty()) fields.emplace_back("loss", NAN);  // all steps were skipped
-  if (!r.experts.empty())
-    fields.insert(fields.end(), {{"expert_load", most(r.experts, &ExpertReport::load)},
-                                 {"expert_drop", most(r.experts, &ExpertReport::dropped)}});
+  if (!r.experts.empty()) {
+    fields.emplace_back("expert_load", most(r.experts, &ExpertReport::load));
+    fields.emplace_back("expert_drop", most(r.experts, &ExpertReport::dropped));
+  }
   if (options_.log_throughput) fields.emplace_back("tflops", tflops);
   if (options_.peak_tflops) fields.emplace_back("mfu", tflops / *options_.peak_tflops);
-  fields.insert(fields.end(), {{"grad_norm", r.grad_norm}, {"loss_scale", r.loss_scale}});
+  fields.emplace_back("grad_norm", r.grad_norm);
+  fields.emplace_back("loss_scale", r.loss_scale);
   if (r.num_zeros) fields.emplace_back("num_zeros", *r.num_zeros);
   if (r.params_norm) fields.emplace_back("params_norm", *r.params_norm);
-  fields.insert(fields.end(), {{"skipped", sums_.skipped}, {"nan", sums_.nan}});
+  fields.emplace_back("skipped", sums_.skipped);
+  fields.emplace_back("nan", sums_.nan);
   log_.event("step", fields);
 }
 
