@@ -78,7 +78,8 @@ struct Plain {
   }
 };
 
-// GCC alone lets instructions of a set stand where only the callers that they are inlined into have it.
+// GCC alone lets instructions of a set stand where only the callers that they are inlined into have
+// it.
 #if defined(__x86_64__) && !defined(__clang__)
 #define MT_PACKED_ASM
 struct Avx2 : Plain {
