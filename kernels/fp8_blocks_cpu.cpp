@@ -89,7 +89,8 @@ void fp8_block_gemm(const Fp8BlockGemm<T>& p) {
   const auto array = [](std::int64_t count) {
     return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
   };
-  const auto a = array(p.m * kFp8Block), b = array(p.n * kFp8Block), sums = array(p.m * p.n);
+  const auto a = array(p.m * kFp8Block), b = array(p.n * kFp8Block);
+  const auto sums = std::make_unique<T[]>(static_cast<std::size_t>(p.m * p.n));
   for (std::int64_t l = 0; l < fp8_blocks(p.k); ++l) {
     const std::int64_t at = l * kFp8Block, of_block = std::min(kFp8Block, p.k - at);
     decode_block(a.get(), p.a + at, p.a_inverse + l * p.a_rows, p.m, p.k, of_block);

@@ -19,7 +19,8 @@
 namespace mt {
 namespace {
 
-constexpr std::size_t kAtATime = 4096;  // texts that are put together by their lengths
+constexpr std::size_t kAtATime = 4096;        // texts that are put together by their lengths
+constexpr std::size_t kMostBytes = 16 << 20;  // of texts that wait
 
 class Embedding {
  public:
@@ -39,12 +40,14 @@ class Embedding {
 
   void add(std::string_view text, std::string place) {
     texts_.push_back({std::string(text), std::move(place)});
-    if (texts_.size() == kAtATime) flush();
+    bytes_ += text.size();
+    if (texts_.size() == kAtATime || bytes_ >= kMostBytes) flush();
   }
 
   // Embeds what stands before the first text that cannot be, and tells of that one.
   void flush() {
     const std::vector<Text> texts = std::exchange(texts_, {});
+    bytes_ = 0;
     std::vector<std::vector<std::int32_t>> ids(texts.size());
     std::vector<std::exception_ptr> errors(texts.size());
     workers_.run([&] {
@@ -117,6 +120,7 @@ class Embedding {
   Workers workers_;
   std::optional<AtomicFile> file_;
   std::vector<Text> texts_;  // not yet embedded
+  std::size_t bytes_ = 0;    // of these
   std::vector<float> matrix_;
   std::int64_t items_ = 0;
 };

@@ -196,6 +196,7 @@ static void in_groups(const Matmul& p, Stream& stream) {
     some.a = p.a.rows(begin, end);
     if (p.at) some.at = p.at.rows(begin, end);
     if (p.residual) some.residual = p.residual.rows(begin, end);
+    if (p.codes.blocks) some.codes.first_row += begin;
     matmul(some, stream);
   }
 }
@@ -225,7 +226,8 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
   Cost cost = moves(p.out, p.a, p.b);
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  if (p.codes) cost.code_flops = cost.flops;
+  if (p.codes && (!p.codes.blocks || multiplies_codes(p.out.device())))
+    cost.code_flops = cost.flops;
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
   if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu && !p.packed)
     return in_groups(p, stream);

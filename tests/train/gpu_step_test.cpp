@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/half.h"
+#include "kernels/gpu.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
@@ -170,7 +171,8 @@ TEST_F(GpuStep, MultipliesEightBitsAsTheCpu) {
 
 // With one layer's codes few others follow.  Hopper's forward products keep some 13 bits; where a
 // gradient read after them is off by so much, its code is another, a quarter away in E5M2, once in
-// 2^11 numbers: that is 2^-7.5 in the root of the mean square.
+// 2^11 numbers: that is 2^-7.5 in the root of the mean square; and half of it in E4M3, which blocks
+// have.  Elsewhere blocks are multiplied by what their codes stand for, exactly.
 TEST_F(GpuStep, MultipliesEightBitsOfOneLayerAsTheCpu) {
   if (!device::without_fp8().empty()) GTEST_SKIP() << device::without_fp8();
   for (const std::string recipe : {"tensorwise", "delayed", "blockwise"})
@@ -187,7 +189,7 @@ TEST_F(GpuStep, MultipliesEightBitsOfOneLayerAsTheCpu) {
         most = std::max(most, relative_error(got.gradients.at(name), gradient));
       std::printf("%s in %s: gradients are %.2g from the CPU's\n", recipe.c_str(), module.c_str(),
                   most);
-      EXPECT_LT(most, 0.01);
+      EXPECT_LT(most, recipe != "blockwise" ? 0.01 : cuda::hopper_kernels() ? 0.005 : 1e-3);
     }
 }
 

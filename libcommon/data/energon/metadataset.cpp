@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepest = 16;        // of files that name each other
 constexpr double kMostOften = 1e4;  // that a sample comes in an epoch
+constexpr std::size_t kMostFolders = 10000;
 
 struct Leaf {
   EnergonSource source;
@@ -94,6 +95,12 @@ class Metadataset {
     return *list.items();
   }
 
+  static void add(std::vector<Leaf>& all, Leaf leaf, const std::string& place) {
+    if (all.size() == kMostFolders)
+      fail(Exit::bad_data, place, ": more than ", kMostFolders, " folders");
+    all.push_back(std::move(leaf));
+  }
+
   std::vector<Leaf> blend(const ChatValue& node, const char* name, const std::string& part,
                           const std::string& place) const {
     const std::vector<ChatValue>& list = list_in(node, name, place);
@@ -107,7 +114,7 @@ class Metadataset {
           fail(Exit::bad_data, place, ": ", name, ": ", leaf.source.folder,
                ": comes by repetitions, and here by weights");
         leaf.weight = leaf.weight.value_or(1) * number_in(one, "weight", place) / sum;
-        all.push_back(std::move(leaf));
+        add(all, std::move(leaf), place);
       }
     return all;
   }
@@ -122,7 +129,7 @@ class Metadataset {
                ": comes by weights, and here by repetitions");
         leaf.is_repeated = true;
         leaf.source.repetitions *= number_in(one, "repetitions", place);
-        all.push_back(std::move(leaf));
+        add(all, std::move(leaf), place);
       }
     return all;
   }
@@ -162,7 +169,7 @@ double samples_of(const EnergonSource& source) {
 }
 
 // Weights become repetitions.
-void weigh(std::vector<Leaf>& leaves, const std::string& path) {
+void weigh(std::vector<Leaf>& leaves) {
   std::vector<double> often;
   for (const Leaf& leaf : leaves) {
     const double samples = samples_of(leaf.source);
@@ -173,11 +180,14 @@ void weigh(std::vector<Leaf>& leaves, const std::string& path) {
     if (one > 0) least = std::min(least, one);
   for (std::size_t i = 0; i < leaves.size(); ++i)
     leaves[i].source.repetitions = often[i] > 0 ? often[i] / least : 0;
-  for (const Leaf& leaf : leaves)
-    if (leaf.source.repetitions > kMostOften)
-      fail(Exit::bad_data, path, ": ", leaf.source.folder, ": its samples would come ",
-           std::llround(leaf.source.repetitions), " times before others have come once, at most ",
-           std::llround(kMostOften));
+}
+
+void check_repetitions(const std::vector<Leaf>& leaves, const std::string& path) {
+  for (const auto& [source, weight, is_repeated] : leaves)
+    if (source.repetitions > kMostOften)
+      fail(Exit::bad_data, path, ": ", source.folder, ": its samples would come ",
+           source.repetitions, " times", is_repeated ? "" : " before others have come once",
+           ", at most ", std::llround(kMostOften));
 }
 
 }  // namespace
@@ -189,7 +199,8 @@ bool names_energon(const std::string& path) {
 std::vector<EnergonSource> energon_sources(const std::string& path, const std::string& part) {
   if (EnergonFolder::is(path)) return {{.folder = path, .part = part}};
   std::vector<Leaf> leaves = Metadataset(path, 1).leaves(part);
-  if (part == "train" && leaves.front().weight) weigh(leaves, path);
+  if (part == "train" && leaves.front().weight) weigh(leaves);
+  if (part == "train") check_repetitions(leaves, path);
   std::vector<EnergonSource> sources;
   for (Leaf& leaf : leaves) {
     if (part != "train") leaf.source.repetitions = 1;

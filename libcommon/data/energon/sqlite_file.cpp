@@ -10,6 +10,8 @@ namespace mt {
 namespace {
 
 constexpr std::size_t kPage = 4096, kFileHeader = 100, kMostRecord = 1002;
+// Where SQLite locks files: the page that begins there is never used.
+constexpr std::size_t kLocked = std::size_t{1} << 30;
 
 void put(std::string& to, std::uint64_t number, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) to += static_cast<char>(number >> 8 * i & 0xff);
@@ -97,6 +99,7 @@ std::string SqliteRecord::bytes() const {
 
 std::uint32_t SqliteFile::add_page(PageKind kind, const std::vector<std::string>& cells,
                                    std::uint32_t last_child) {
+  if (pages_.size() == kLocked) pages_.append(kPage, '\0');
   pages_ += page_of(static_cast<std::uint8_t>(kind), cells, last_child, 0);
   return static_cast<std::uint32_t>(pages_.size() / kPage);
 }

@@ -1,5 +1,6 @@
 #include "formats/peft/peft_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -196,9 +197,15 @@ void PeftFolder::read(const PeftNames& names, const Param& row, Tensor out) cons
 
 void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table) const {
   std::set<std::string> used;
+  const auto is_further = [](const Param& row) {
+    return is_adapter(row.place) && row.place.stack == kFurtherStack;
+  };
+  // Layers that predict further tokens have adapters, all of them, or none.
+  const bool has_further = std::ranges::any_of(
+      table.rows(), [&](const Param& row) { return is_further(row) && has(names, row); });
   for (const Param& row : table.rows()) {
     if (!is_adapter(row.place) && (labels() == 0 || !names.has(row))) continue;
-    if (row.place.stack == kFurtherStack && !has(names, row)) continue;
+    if (is_further(row) && !has_further) continue;
     used.insert(stored(*tensors_, names.of(row), row).key);
   }
   for (const auto& [key, tensor] : tensors_->tensors())

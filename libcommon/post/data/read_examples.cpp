@@ -56,7 +56,7 @@ class Reader {
       if (names_energon(file)) {
         read_lines(std::exchange(files, {}), bad);
         for (const EnergonSource& source : energon_sources(file, options_.energon_part))
-          for (double left = source.repetitions; left > 0; --left)
+          for (double left = source.repetitions; left > 0 && !is_full(); --left)
             read_folder(source, std::min(left, 1.0), bad);
       } else {
         files.push_back(file);

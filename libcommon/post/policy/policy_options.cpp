@@ -375,6 +375,7 @@ void PolicyOptions::check_invariant() const {
   if (sizes.tp > 1 || sizes.ep > 1 || sizes.cp > 1)
     refuse("with ranks that share matrices, experts or sequences");
   if (sampling.temperature != 1) refuse("with --temperature ", sampling.temperature);
+  if (!run.fp8.format.empty()) refuse("with --fp8-format ", run.fp8.format);
   if (model.multi_latent_attention) refuse("with latent attention");
   if (model.moe_expert_capacity_factor > 0)
     refuse("with --moe-expert-capacity-factor ", model.moe_expert_capacity_factor);
