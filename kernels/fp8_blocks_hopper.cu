@@ -13,6 +13,7 @@
 #include "kernels/pack.cuh"
 #include "kernels/tile_map.h"
 #include "kernels/wgmma.cuh"
+#include "kernels/write_sums.cuh"
 
 namespace mt::cuda {
 namespace {
@@ -21,7 +22,6 @@ constexpr int kRows = 128;        // of a tile
 constexpr int kPair = 2;          // blocks of a cluster
 constexpr int kLine = kFp8Block;  // bytes
 constexpr int kGroups = 2, kMultiply = kGroups * kWarpGroup, kThreads = kMultiply + kWarpGroup;
-constexpr int kStripColumns = 64, kStrip = 16 * kStripColumns;  // bf16: a warp's way out
 constexpr int kStripBytes = kMultiply / 32 * kStrip * 2;
 // Pairs of tiles one below another that are taken before those beside them, so that few operands
 // are read at a time.
@@ -121,60 +121,6 @@ __device__ void produce(const Memory<T>& memory, const Maps& maps, const Argumen
   }
 }
 
-// A warp's 16 rows of sums go to rows of c from `row` on: rounded, by way of the strip, eight
-// columns at a time.
-template <int kColumns, class C>
-__device__ void write(const Arguments<C>& p, const float (&sums)[kColumns / 2], bf16* strip,
-                      int row, int column) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8;
-#pragma unroll
-  for (int j = 0; j < kColumns; j += kStripColumns) {
-    __syncwarp();  // what was in the strip has been read
-#pragma unroll
-    for (int unit = 0; unit < kStripColumns / 8; unit += 2) {
-      const float* const s = sums + (j / 8 + unit) * 4;
-      store_matrices(strip + swizzled(matrix % 2 * 8 + lane % 8, unit + matrix / 2),
-                     pack_pair<bf16>(s[0], s[1]), pack_pair<bf16>(s[2], s[3]),
-                     pack_pair<bf16>(s[4], s[5]), pack_pair<bf16>(s[6], s[7]));
-    }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int r = i * 4 + lane / 8, unit = lane % 8, at = column + j + unit * 8;
-      if (row + r < p.m && at < p.n)
-        store(p.c + std::int64_t{row + r} * p.n + at, load<8>(strip + swizzled(r, unit)));
-    }
-  }
-}
-// ... or as they lie, two columns at a time.
-template <bool kAccumulate, int kColumns, class C>
-__device__ void write_pairs(const Arguments<C>& p, const float (&sums)[kColumns / 2], int row,
-                            int column) {
-  constexpr int kTogether = 8;  // on their way
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int first = 0; first < kColumns / 8; first += kTogether) {
-    Pack<C, 2> before[kTogether][2] = {};
-    const auto for_pairs = [&](const auto& body) {
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int r = row + lane / 4 + half * 8, at = column + (first + j) * 8 + lane % 4 * 2;
-          if (r < p.m && at < p.n) body(j, half, p.c + std::int64_t{r} * p.n + at);
-        }
-    };
-    if constexpr (kAccumulate)
-      for_pairs([&](int j, int half, const C* from) { before[j][half] = load<2>(from); });
-    for_pairs([&](int j, int half, C* to) {
-      const float* const s = sums + (first + j) * 4 + half * 2;
-      const auto& there = before[j][half];
-      const float all[] = {there[0] + s[0], there[1] + s[1]};
-      store(to, Pack<C, 2>::of(all));
-    });
-  }
-}
-
 template <int kColumns, class C>
 __device__ void add_bias(const Arguments<C>& p, float (&sums)[kColumns / 2], int column) {
 #pragma unroll
@@ -251,11 +197,11 @@ __device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
     if (p.bias) add_bias<kColumns>(p, sums, column);
     const int first = row + warp * 16;
     if (p.accumulate)
-      write_pairs<true, kColumns>(p, sums, first, column);
+      write_pairs<true>(p.c, sums, first, p.m, column, p.n);
     else if constexpr (std::is_same_v<C, bf16>)
-      write<kColumns>(p, sums, strip, first, column);
+      write_rounded(p.c, sums, strip, first, p.m, column, p.n);
     else
-      write_pairs<false, kColumns>(p, sums, first, column);
+      write_pairs<false>(p.c, sums, first, p.m, column, p.n);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/tile_map.h"
 #include "kernels/warp_product.cuh"
 #include "kernels/wgmma.cuh"
+#include "kernels/write_sums.cuh"
 
 namespace mt::cuda {
 namespace {
@@ -24,7 +25,6 @@ constexpr int kGroups = 2, kMultiply = kGroups * kWarpGroup, kThreads = kMultipl
 constexpr int kLine = 2 * kDepth;  // bytes
 constexpr int kABytes = kRows * kLine, kBBytes = kColumns * kLine, kStageBytes = kABytes + kBBytes;
 constexpr int kStages = 4;
-constexpr int kStrip = 16 * kDepth;  // elements: 16 rows of 64 columns, a warp's way out
 constexpr int kStripBytes = kMultiply / 32 * kStrip * 2;
 constexpr int kSharedBytes = kStages * kStageBytes + kStripBytes + 2 * kStages * sizeof(Barrier);
 // Tiles one below another that are taken before those beside them, so that few operands are read at
@@ -138,58 +138,6 @@ __device__ void produce(const Memory& memory, const Maps& maps, const Arguments<
   }
 }
 
-// A warp's 16 rows of sums go to rows of c from `row` on, of which those before `end` are written:
-// rounded, by way of the strip, eight columns at a time.
-__device__ inline void write(bf16* c, const float (&sums)[kColumns / 2], bf16* strip, int row,
-                             int end, int column, int n) {
-  const int matrix = lane() / 8;
-#pragma unroll
-  for (int j = 0; j < kColumns; j += kDepth) {
-    __syncwarp();  // what was in the strip has been read
-#pragma unroll
-    for (int unit = 0; unit < kDepth / 8; unit += 2) {
-      const float* const s = sums + (j / 8 + unit) * 4;
-      store_matrices(strip + swizzled(matrix % 2 * 8 + lane() % 8, unit + matrix / 2),
-                     pack_pair<bf16>(s[0], s[1]), pack_pair<bf16>(s[2], s[3]),
-                     pack_pair<bf16>(s[4], s[5]), pack_pair<bf16>(s[6], s[7]));
-    }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int r = i * 4 + lane() / 8, unit = lane() % 8, at = column + j + unit * 8;
-      if (row + r < end && at < n)
-        store(c + std::int64_t{row + r} * n + at, load<8>(strip + swizzled(r, unit)));
-    }
-  }
-}
-// ... or as they lie, two columns at a time.
-template <bool kAccumulate, class C>
-__device__ void write_pairs(C* c, const float (&sums)[kColumns / 2], int row, int end, int column,
-                            int n) {
-  constexpr int kTogether = 8;  // on their way
-#pragma unroll
-  for (int first = 0; first < kColumns / 8; first += kTogether) {
-    Pack<C, 2> before[kTogether][2] = {};
-    const auto for_pairs = [&](const auto& body) {
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int r = row + lane() / 4 + half * 8, at = column + (first + j) * 8 + lane() % 4 * 2;
-          if (r < end && at < n) body(j, half, c + std::int64_t{r} * n + at);
-        }
-    };
-    if constexpr (kAccumulate)
-      for_pairs([&](int j, int half, const C* from) { before[j][half] = load<2>(from); });
-    for_pairs([&](int j, int half, C* to) {
-      const float* const s = sums + (first + j) * 4 + half * 2;
-      const auto& there = before[j][half];
-      const float all[] = {there[0] + s[0], there[1] + s[1]};
-      store(to, Pack<C, 2>::of(all));
-    });
-  }
-}
-
 // The rows of a that are behind a group's last count nothing.
 __device__ inline void clear(unsigned char* a, int group, int rows) {
   auto* const tile = reinterpret_cast<uint4*>(a + group * 64 * kLine);
@@ -246,7 +194,7 @@ __device__ void multiply(const Memory& memory, const Arguments<C>& p) {
     if (kSumRows && p.accumulate)
       write_pairs<true>(c, sums, row, last, tile.column, p.n);
     else if constexpr (std::is_same_v<C, bf16>)
-      write(c, sums, strip, row, last, tile.column, p.n);
+      write_rounded(c, sums, strip, row, last, tile.column, p.n);
     else
       write_pairs<false>(c, sums, row, last, tile.column, p.n);
   }

@@ -71,10 +71,11 @@ template <class F, class... In>
   p = p * r + 1.66666658e-1f;
   p = p * r + 5.00000007e-1f;
   const Floats e = 1.0f + (r + r * r * p);
-  const Ints exponent = std::bit_cast<Ints>(shifted) - std::bit_cast<std::int32_t>(kToInteger);
+  // Not std::bit_cast, which would be a function that a Floats is passed to.
+  const Ints exponent = __builtin_bit_cast(Ints, shifted) - std::bit_cast<std::int32_t>(kToInteger);
   const Ints half = exponent >> 1;
-  return e * std::bit_cast<Floats>((half + 127) << 23) *
-         std::bit_cast<Floats>((exponent - half + 127) << 23);
+  return e * __builtin_bit_cast(Floats, (half + 127) << 23) *
+         __builtin_bit_cast(Floats, (exponent - half + 127) << 23);
 }
 
 // The normal distribution function by normal_cdf.h.  Passes NaN on.

@@ -85,8 +85,8 @@ MT_WGMMA(192, MT_NAMES_96, "%96", "%97", "%98", "%99", "%100", "%101", MT_SUMS_3
 MT_WGMMA(256, MT_NAMES_128, "%128", "%129", "%130", "%131", "%132", "%133", MT_SUMS_32(0),
          MT_SUMS_32(32), MT_SUMS_32(64), MT_SUMS_32(96));
 
-// The same of codes of E4M3: d[64, N] (+)= a[64, 32] b[32, N], neither transposed.  Beside the
-// largest of what one adds up, its sums have some 13 bits.
+// WgmmaOfCodes multiplies codes of E4M3 in the same way, d[64, N] (+)= a[64, 32] b[32, N], neither
+// transposed.  Its sums have some 13 bits beside the largest number that one of them adds up.
 template <int N>
 struct WgmmaOfCodes;
 

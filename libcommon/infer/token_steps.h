@@ -1,11 +1,11 @@
 // TokenSteps: the steps of a generation on a GPU, a token more of each of some sequences.  The GPU
 // takes the tokens that it chooses itself and counts on, so that a step needs nothing from the
 // host: while the host looks at the tokens of one step the next one runs, of the same sequences.
-// Of its tokens those count that the host then asks for, though some sequences have ended; what
-// others it wants come from a step of their own.  It only runs where the sequences' pages have
-// places for its tokens, and is told of pages that came since.  Each number of sequences and of
-// keys, rounded up, is a captured graph from its second step on; the first loads what it needs.
-// Not thread-safe.
+// The host takes those of its tokens that it then asks for, and leaves those of sequences that have
+// ended; the tokens of sequences that began meanwhile come from a step of their own.  It only runs
+// where the sequences' pages have places for its tokens, and is told of pages that came since. Each
+// number of sequences and of keys, rounded up, is a captured graph from its second step on; the
+// first loads what it needs. Not thread-safe.
 #pragma once
 
 #include <algorithm>

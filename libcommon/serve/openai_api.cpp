@@ -1,6 +1,7 @@
 // POST /v1/completions and /v1/chat/completions, and /apply-template, which shows the text that a
 // chat becomes.
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,6 +16,7 @@ static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 // The prompts become those of texts that stand in front of the request's suffix.
 static void put_in_middle(const Serving& serving, CompletionRequest& request) {
+  std::optional<std::int32_t> end;
   for (PromptInput& prompt : request.prompts) {
     const auto* const before = std::get_if<std::string>(&prompt);
     if (before == nullptr) RequestFields::wrong("suffix", "nothing, behind token numbers");
@@ -23,8 +25,9 @@ static void put_in_middle(const Serving& serving, CompletionRequest& request) {
       throw ApiError{.message = "suffix: the tokenizer has no tokens to fill in the middle with",
                      .param = "suffix"};
     prompt = std::move(made->ids);
-    if (made->end && !request.options.ignore_eod) request.options.stop_tokens.push_back(*made->end);
+    end = made->end;
   }
+  if (end && !request.options.ignore_eod) request.options.stop_tokens.push_back(*end);
 }
 
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {

@@ -131,6 +131,25 @@ TEST(Metadataset, RefusesByName) {
   EXPECT_EQ(wrong_of("    blend:\n    - {weight: 1}\n"), "65 : train: path: expected a text");
   EXPECT_EQ(wrong_of("    path: w.yaml\n"), "65 : more than 16 files that name each other");
   EXPECT_NE(wrong_of("    path: none.yaml\n").find("none.yaml"), std::string::npos);
+  EXPECT_EQ(wrong_of("    blend_epochized:\n    - {repetitions: 1.0e+18, path: FOLDERS/crude}\n"),
+            concat("65 : ", kFolders, "/crude: its samples would come 1e+18 times, at most 10000"));
+  EXPECT_EQ(wrong_of("    blend:\n    - {weight: 1000000, path: FOLDERS/crude}\n"
+                     "    - {weight: 1, path: FOLDERS/questions}\n"),
+            concat("65 : ", kFolders,
+                   "/crude: its samples would come 1e+06 times before others have come once, at "
+                   "most 10000"));
+  // Each of 16 files names the next ten times: 10^15 folders.
+  std::string ten = "    blend:\n";
+  for (int i = 0; i < 10; ++i) ten += "    - path: NEXT.yaml\n";
+  for (int i = 1; i < 16; ++i) {
+    std::string list = ten;
+    for (std::size_t at = 0; (at = list.find("NEXT", at)) != list.npos;)
+      list.replace(at, 4, concat("w", i + 1));
+    made(scratch, concat("w", i, ".yaml"), list);
+  }
+  made(scratch, "w16.yaml", "    path: FOLDERS/crude\n");
+  EXPECT_NE(wrong(scratch.path("w1.yaml")).find(": train: more than 10000 folders"),
+            std::string::npos);
   write_file_atomically(path, "a: 1\n", true);
   EXPECT_EQ(wrong(path),
             concat("65 ", path, ": expected a __class__, MetadatasetV2 or Metadataset"));

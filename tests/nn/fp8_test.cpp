@@ -218,5 +218,41 @@ TEST(Fp8Linear, IsOfMultiplesOfSixteen) {
   }
 }
 
+// Rows from one on are multiplied by their own inverses, as are those that are by themselves, of
+// which sixteen are multiplied at a time: rows are of sizes 2, 4, 8 and so on.
+TEST(Fp8Matmul, RowsOfBlocksHaveTheirOwnInverses) {
+  constexpr std::int64_t kRows = 40, kColumns = 256, kMade = 16;
+  Stream stream(Device::cpu);
+  HostTensor x = numbers(DType::f32, {kRows, kColumns}, 1, 1);
+  const HostTensor w = numbers(DType::f32, {kMade, kColumns}, 2, 1);
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i)
+    x.view().as<float>()[i] *= std::ldexp(1.0F, static_cast<int>(i / kColumns));
+  const auto cast = [&](const HostTensor& from, HostTensor& codes, HostTensor& inverse) {
+    fp8_block_cast({codes.view(), inverse.view(), {}, {}}, from.view(), false, stream);
+  };
+  HostTensor a(DType::u8, {kRows, kColumns}), b(DType::u8, {kMade, kColumns}),
+      of_a(DType::f32, {2, kRows}), of_b(DType::f32, {2, kMade});
+  cast(x, a, of_a);
+  cast(w, b, of_b);
+  const auto product = [&](std::int64_t begin, std::int64_t end, bool alone) {
+    HostTensor y(DType::f32, {end - begin, kMade});
+    matmul({.out = y.view(),
+            .a = a.view().rows(begin, end),
+            .b = b.view(),
+            .transpose_b = true,
+            .rows_alone = alone,
+            .codes = {.a_inverse = of_a.view(),
+                      .b_inverse = of_b.view(),
+                      .blocks = true,
+                      .first_row = begin}},
+           stream);
+    const auto* const from = y.view().as<float>();
+    return std::vector<float>(from, from + (end - begin) * kMade);
+  };
+  const std::vector<float> whole = product(0, kRows, false);
+  EXPECT_EQ(product(0, kRows, true), whole);
+  EXPECT_EQ(product(24, kRows, false), std::vector<float>(whole.begin() + 24 * kMade, whole.end()));
+}
+
 }  // namespace
 }  // namespace mt

@@ -24,7 +24,7 @@ struct IndexedSample {
 };
 using IndexedShard = std::vector<IndexedSample>;
 
-// Of samples whose keys differ.
+// Returns the database's bytes.  The keys of all samples must differ.
 std::string index_sqlite(const std::vector<IndexedShard>& shards);
 
 // index.uuid: a UUID that is the same for the same index alone (RFC 9562: version 8).

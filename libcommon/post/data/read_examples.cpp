@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -56,8 +57,7 @@ class Reader {
       if (names_energon(file)) {
         read_lines(std::exchange(files, {}), bad);
         for (const EnergonSource& source : energon_sources(file, options_.energon_part))
-          for (double left = source.repetitions; left > 0 && !is_full(); --left)
-            read_folder(source, std::min(left, 1.0), bad);
+          read_folder(source, bad);
       } else {
         files.push_back(file);
       }
@@ -79,16 +79,29 @@ class Reader {
     });
   }
 
-  // The first samples of a part, a share of them all.
-  void read_folder(const EnergonSource& source, double share, BadLines& bad) {
+  // The samples of a part, each read once.  What is learnt of them comes as often as the source
+  // says; of a fraction the first samples do.
+  void read_folder(const EnergonSource& source, BadLines& bad) {
     const EnergonFolder folder(source.folder);
     const std::vector<EnergonFolder::Shard> shards = folder.part(source.part);
     double all = 0;
     for (const EnergonFolder::Shard& shard : shards) all += static_cast<double>(shard.samples);
-    std::int64_t left = std::llround(share * all);
+    const double whole = std::floor(source.repetitions);
     EnergonReader reader(folder, shards);
+    const std::size_t begin = set_.train.size();
+    read_samples(reader, std::llround((source.repetitions - whole) * all), bad);
+    const std::size_t of_fraction = set_.train.size();
+    if (whole == 0) return;
+    read_samples(reader, std::numeric_limits<std::int64_t>::max(), bad);
+    const std::size_t end = set_.train.size();
+    for (double i = 1; i < whole && !is_full(); ++i) repeat(begin, end);
+    repeat(begin, of_fraction);
+  }
+
+  // The next samples, `left` at most.
+  void read_samples(EnergonReader& reader, std::int64_t left, BadLines& bad) {
     EnergonSample ahead;
-    const auto next = [&] { return (share == 1 || left-- > 0) && reader.next(ahead); };
+    const auto next = [&] { return left-- > 0 && reader.next(ahead); };
     bool more = next();
     take_all(bad, [&](Part& part) {
       if (!more) return false;
@@ -99,6 +112,13 @@ class Reader {
       }
       return true;
     });
+  }
+
+  void repeat(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end && !is_full(); ++i) {
+      Example again = set_.train[i];
+      set_.train.push_back(std::move(again));
+    }
   }
 
   // next(part) reads one, and is false at the end.
