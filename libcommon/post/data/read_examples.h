@@ -1,5 +1,6 @@
 // read_examples: the examples of training files, and of Energon folders (data/energon/), made by
-// several threads, in the order of their lines, or samples.
+// several threads, in the order of their lines, or samples.  What is learnt of a Metadataset's
+// folder comes as often as that says (data/energon/metadataset.h); what is held out comes once.
 #pragma once
 
 #include <cstdint>
