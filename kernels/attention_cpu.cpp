@@ -136,14 +136,16 @@ void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i
 template <class T>
 void backward_head(const Backward<T>& g, const AttentionPlace& at, AttentionSoFar so_far,
                    Row<T>& row) {
-  for (std::int64_t j = 0; !so_far.of_keys && j < at.shape.kv_length; ++j) {
-    std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, T(0));
-    std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, T(0));
-  }
-  for (std::int64_t i = 0; i < at.shape.q_length; ++i) {
-    if (!so_far.of_queries) std::fill_n(g.dq + at.q_row(i), at.shape.head_dim, T(0));
-    backward_row(g, at, i, row);
-  }
+  run([&] {
+    for (std::int64_t j = 0; !so_far.of_keys && j < at.shape.kv_length; ++j) {
+      std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, T(0));
+      std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, T(0));
+    }
+    for (std::int64_t i = 0; i < at.shape.q_length; ++i) {
+      if (!so_far.of_queries) std::fill_n(g.dq + at.q_row(i), at.shape.head_dim, T(0));
+      backward_row(g, at, i, row);
+    }
+  });
 }
 
 }  // namespace
@@ -183,7 +185,7 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
       const std::int64_t head = task % shape.kv_heads * shape.group() + n;
       const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       const AttentionSoFar so_far{.of_queries = false, .of_keys = n > 0};
-      run([&] { backward_head(g, at, so_far, row); });
+      backward_head(g, at, so_far, row);
     }
   });
 }
@@ -237,7 +239,7 @@ void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, cons
       const AttentionPlace at{shape, dropout, first_key, 0, kv_head * shape.group() + n, &range};
       const AttentionSoFar before{.of_queries = so_far.of_queries,
                                   .of_keys = so_far.of_keys || n > 0};
-      run([&] { backward_head(g, at, before, row); });
+      backward_head(g, at, before, row);
     }
   });
 }

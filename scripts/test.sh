@@ -8,8 +8,8 @@
 #
 # Sets up missing packages; checks the floors and, where clang-format is installed, the format;
 # builds the release preset and runs its tests, the one that compares the man pages with the programs
-# among them.  Then it builds the asan preset (address and undefined behaviour) and runs what works on
-# memory, and the tsan preset (data races) with the tests in which threads of ours meet.  Which tests
+# among them.  Then, by another compiler, it builds the asan preset (address and undefined behaviour) and
+# runs what works on memory, and the tsan preset (data races) with the tests in which threads of ours meet.  Which tests
 # these are is said beside them, by CTest's labels `threads`, `long` and `nightly` (CMakeLists.txt);
 # what is not run here is run by scripts/nightly.sh.
 # Prints the time of every stage.  Stops at the first stage that fails, with its exit code.  A stage
@@ -84,7 +84,9 @@ run_tests() { # run_tests PRESET [CTEST OPTION...]
   ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel $((jobs + 1)) "$@"
 }
 
-stage 'set-up' 120 scripts/setup
+packages=()
+if ((quick == 0)); then packages=(clang-19 libclang-rt-19-dev); fi
+stage 'set-up' 120 scripts/setup "${packages[@]}"
 measure_pace
 stage 'floors' 5 scripts/check-floors
 if command -v clang-format >/dev/null; then stage 'format' 30 scripts/check-format; fi

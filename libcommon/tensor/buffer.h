@@ -11,7 +11,7 @@ namespace mt {
 
 // A size for buffers on meta that stand for ones whose size is to be measured.  ThreadSanitizer
 // leaves a program few addresses.
-#ifdef __SANITIZE_THREAD__
+#ifdef MT_SANITIZE_THREADS
 inline constexpr std::size_t kMeasuring = std::size_t{1} << 34;
 #else
 inline constexpr std::size_t kMeasuring = std::size_t{1} << 43;

@@ -43,7 +43,7 @@ TEST(Threads, AreNoMoreThanStart) {
 }
 
 TEST(Threads, AreNoMoreThanTheAddressSpaceHasRoomFor) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MT_SANITIZE_ADDRESSES) || defined(MT_SANITIZE_THREADS)
   GTEST_SKIP() << "a sanitizer's shadow takes all addresses";
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -39,7 +39,7 @@ inline std::string error_of(const std::function<void()>& body, Exit expected = E
 // Most memory that this process ever had, in bytes.  Sanitizers keep what was freed, so there it
 // says nothing and is 0.
 inline std::size_t peak_memory() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MT_SANITIZE_ADDRESSES
   return 0;
 #endif
   rusage usage;

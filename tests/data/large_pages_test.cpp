@@ -24,7 +24,7 @@ static std::string flags_of_heap() {
 TEST(LargePages, AreTheHeaps) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
     GTEST_SKIP() << "the system has none";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MT_SANITIZE_ADDRESSES) || defined(MT_SANITIZE_THREADS)
   GTEST_SKIP() << "the sanitizer has a heap of its own";
 #endif
   const auto is_large = [] { return flags_of_heap().find(" hg") != std::string::npos; };

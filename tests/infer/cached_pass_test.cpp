@@ -181,7 +181,7 @@ class LittleMemory {
 
 // Where memory ends the cache stays as large as it could become, and goes on with what it has.
 TEST(CachedPass, TakesTheMemoryThatThereIs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MT_SANITIZE_ADDRESSES) || defined(MT_SANITIZE_THREADS)
   GTEST_SKIP() << "sanitizers need address space of their own";
 #endif
   ModelConfig config = small_llama();
