@@ -83,7 +83,7 @@ class TaskModel {
   }
 
   std::vector<std::vector<std::string>> generate(std::span<const std::vector<std::int32_t>> prompts,
-                                                 std::span<const std::vector<std::string>> images,
+                                                 std::span<const EvalImages> images,
                                                  const EvalGeneration& generation,
                                                  std::int64_t repeats) {
     if (!engine_)
@@ -98,7 +98,7 @@ class TaskModel {
         std::exchange(prompts_, prompts_ + static_cast<std::uint32_t>(std::ssize(prompts)));
     std::vector<std::shared_ptr<const ImageStates>> made;
     if (about_.llava != nullptr)
-      for (const std::vector<std::string>& files : images) made.push_back(states_of(files));
+      for (const EvalImages& of_document : images) made.push_back(states_of(of_document));
     return continue_texts(*engine_, about_, prompts, asked, repeats, first, made);
   }
 
@@ -108,11 +108,15 @@ class TaskModel {
   }
 
   // What the tower makes of images; null of none.
-  std::shared_ptr<const ImageStates> states_of(const std::vector<std::string>& files) {
-    if (files.empty()) return nullptr;
+  std::shared_ptr<const ImageStates> states_of(const EvalImages& of_document) {
+    if (of_document.files.empty()) return nullptr;
     if (!tower_) tower_.emplace(*loaded_.model, options_.threads);
     std::vector<Image> images;
-    for (const std::string& file : files) images.push_back(read_upright({.path = file}));
+    for (const std::string& file : of_document.files) try {
+        images.push_back(read_upright({.path = file}));
+      } catch (const Error& error) {
+        fail(error.code(), of_document.place, ": ", error.what());
+      }
     return tower_->run(images);
   }
 

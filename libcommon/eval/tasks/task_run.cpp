@@ -46,13 +46,14 @@ class Group {
   void add(EvalItem item, std::string place, const std::string& folder) {
     EvalAnswer answer{.item = std::move(item)};
     if (task_.is_about_texts()) {
-      images_.push_back(files_of(answer.item, place, folder));
-      prompts_.push_back(prompt_of(answer.item.requests.front().context, images_.back(), place));
+      images_.push_back({files_of(answer.item, place, folder), place});
+      const std::vector<std::string>& files = images_.back().files;
+      prompts_.push_back(prompt_of(answer.item.requests.front().context, files, place));
       check(prompts_.back(), place);
       if (const auto places = std::ranges::count(prompts_.back(), model_.image_token);
-          model_.reads_images() && places != std::ssize(images_.back()))
+          model_.reads_images() && places != std::ssize(files))
         fail(Exit::bad_data, place, ": the text has ", places, " places for images, and there are ",
-             images_.back().size());
+             files.size());
     } else {
       for (const EvalRequest& request : answer.item.requests) {
         answer.tokens.push_back(
@@ -178,7 +179,7 @@ class Group {
   std::vector<EvalAnswer> answers_;
   std::vector<std::string> places_;
   std::vector<std::vector<std::int32_t>> prompts_;
-  std::vector<std::vector<std::string>> images_;  // of each
+  std::vector<EvalImages> images_;  // of each
   std::size_t tokens_ = 0;
 };
 

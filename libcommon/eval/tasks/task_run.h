@@ -14,6 +14,12 @@
 
 namespace mt {
 
+// EvalImages: the files of a document's images, and the place that it is told by, FILE:LINE.
+struct EvalImages {
+  std::vector<std::string> files;
+  std::string place;
+};
+
 // EvalModel: what a task needs of a model.
 struct EvalModel {
   const Tokenizer& tokenizer;
@@ -25,11 +31,10 @@ struct EvalModel {
                      std::span<const std::span<double>> nll,
                      std::span<const std::span<std::uint8_t>> likeliest)>
       score = {};
-  // The texts that continue each prompt, so many of each; with the files of its images.
+  // The texts that continue each prompt, so many of each; with its images.
   std::function<std::vector<std::vector<std::string>>(
-      std::span<const std::vector<std::int32_t>> prompts,
-      std::span<const std::vector<std::string>> images, const EvalGeneration& generation,
-      std::int64_t repeats)>
+      std::span<const std::vector<std::int32_t>> prompts, std::span<const EvalImages> images,
+      const EvalGeneration& generation, std::int64_t repeats)>
       generate = {};
   // How many tokens an image takes, by its file.
   std::function<std::int64_t(const std::string& file)> tokens_of_image = {};
