@@ -255,6 +255,57 @@ TEST_F(Convert, AnInternVlWhoseProcessorSaysNothingHasTheMeansOfItsKind) {
   EXPECT_NE(error("hf", "out", "core").find("\"size\" is 384 x 384"), std::string::npos);
 }
 
+// By the settings alone: of each a model is drawn, and goes there and back.
+TEST_F(Convert, ALlavaHasOneOfSeveralLanguageModels) {
+  for (const std::string type :
+       {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "smollm3"}) {
+    const std::string folder = "of_" + type;
+    fs::copy(kModels + "llava", scratch_.path(folder));
+    const std::string path = scratch_.path(folder + "/config.json");
+    std::string text = read_file(path);
+    const std::string was = "\"model_type\": \"llama\"";
+    text.replace(text.find(was), was.size(), concat("\"model_type\": \"", type, "\""));
+    if (type == "gemma") text.replace(text.find("silu"), 4, "gelu");
+    write_file_atomically(path, text, true);
+    ConvertOptions options;
+    options.mock = true;
+    convert(folder, "core_" + type, "core", options);
+    convert("core_" + type, "hf_" + type, "hf");
+    const auto drawn = open_model(scratch_.path("core_" + type)),
+               back = open_model(scratch_.path("hf_" + type));
+    EXPECT_EQ(differing_setting(drawn->config(), back->config()), nullptr) << type;
+    back->check_all_used(model_rows(back->config()));
+    EXPECT_NE(content("hf_" + type + "/config.json").find(concat("\"model_type\":\"", type, "\"")),
+              std::string::npos);
+  }
+}
+
+// A part that does not say what it is is what transformers' LlavaConfig takes it for.
+TEST_F(Convert, PartsOfALlavaNeedNotSayWhatTheyAre) {
+  fs::copy(kModels + "llava", scratch_.path("hf"));
+  const ModelConfig before = open_model(scratch_.path("hf"))->config();
+  std::string text = content("hf/config.json");
+  for (const std::string was :
+       {"\"model_type\": \"llama\",", "\"model_type\": \"clip_vision_model\","})
+    text.erase(text.find(was), was.size());
+  write_file_atomically(scratch_.path("hf/config.json"), text, true);
+  EXPECT_EQ(differing_setting(open_model(scratch_.path("hf"))->config(), before), nullptr);
+}
+
+// As in transformers 5; one that says nothing of images leaves them to the other file.
+TEST_F(Convert, WhatAProcessorSaysOfImagesGoesBeforeTheirOwnFile) {
+  fs::copy(kModels + "llava-siglip", scratch_.path("hf"));
+  const auto mean = [&](const char* joint, const char* alone) {
+    for (const auto& [file, said] :
+         {std::pair("processor_config.json", joint), {"preprocessor_config.json", alone}})
+      write_file_atomically(scratch_.path(concat("hf/", file)), said, true);
+    return open_model(scratch_.path("hf"))->config().pixel_mean;
+  };
+  const char* const said = R"({"image_mean":[0.25,0.5,0.75],"size":{"height":14,"width":14}})";
+  EXPECT_EQ(mean(R"({"image_processor":{"image_mean":[0,0,1],"size":14}})", said), "0,0,1");
+  EXPECT_EQ(mean(R"({"patch_size":4})", said), "0.25,0.5,0.75");
+}
+
 // As transformers 4 called them, and as 5 calls them in memory.
 TEST_F(Convert, ALlavaIsReadUnderOtherNames) {
   const SafetensorsReader stored(kModels + "llava/model.safetensors");
@@ -314,9 +365,17 @@ TEST_F(ChangedFolder, OfALlavaRefusesByNameWhatItHasNot) {
             "65 config.json: vision_config: model_type \"pixtral\" is not supported in a llava; "
             "expected clip_vision_model or siglip_vision_model");
   EXPECT_EQ(
-      changed(settings, "\"model_type\": \"llama\"", "\"model_type\": \"gemma\""),
-      "65 config.json: text_config: model_type \"gemma\" is not supported in a llava; expected "
-      "llama, mistral or qwen2");
+      changed(settings, "\"model_type\": \"llama\"", "\"model_type\": \"granite\""),
+      "65 config.json: text_config: model_type \"granite\" is not supported in a llava; expected "
+      "llama, mistral, qwen2, qwen3, phi3, gemma, olmo2 or smollm3");
+  EXPECT_EQ(
+      changed(settings, "\"model_type\": \"llava\"",
+              "\"mm_vision_tower\": \"openai/clip\", \"model_type\": \"llava\""),
+      "65 config.json: model_type \"llava\" with an \"mm_vision_tower\" is a LLaVA in the form "
+      "of its makers; transformers' own is read, llava with a \"vision_config\"");
+  EXPECT_EQ(changed(settings, "\"model_type\": \"llava\"", "\"model_type\": \"vipllava\""),
+            "65 config.json: model_type \"vipllava\" reads hidden states of several layers of its "
+            "tower, which is not supported; llava is");
   EXPECT_EQ(changed(settings, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": [-2, 1]"),
             "65 config.json: \"vision_feature_layer\": one layer is supported, not several");
   EXPECT_EQ(changed(settings, "\"vision_feature_layer\": -2", "\"vision_feature_layer\": -5"),

@@ -20,6 +20,9 @@ inline constexpr std::int64_t kMostSize = std::numeric_limits<int>::max();
 class ConfigJson : public JsonObject {
  public:
   explicit ConfigJson(const JsonObject& object) : JsonObject(object), type_(text("model_type")) {}
+  // Of a part of a model, which need not say its type where it is this one.
+  ConfigJson(const JsonObject& object, std::string_view usual_type)
+      : JsonObject(object), type_(text_or("model_type", usual_type)) {}
 
   std::string_view model_type() const { return type_; }
   bool is(std::string_view type) const { return type_ == type; }

@@ -92,6 +92,13 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   }
 }
 
+[[noreturn]] static void refuse_makers_llava(const ConfigJson& json) {
+  json.refuse(
+      "model_type ", json_quoted(json.model_type()),
+      " with an \"mm_vision_tower\" is a LLaVA in the form of its makers; transformers' own "
+      "is read, llava with a \"vision_config\"");
+}
+
 [[noreturn]] static void refuse_type(const ConfigJson& json) {
   if (json.is("bert") || json.is("roberta") || json.is("xlm-roberta"))
     json.refuse("model_type ", json_quoted(json.model_type()),
@@ -109,6 +116,12 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   if (json.is("llava_next") || json.is("llava_onevision") || json.is("llava_next_video"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " cuts an image into several by its sides, which is not supported; llava is");
+  if (json.is("vipllava"))
+    json.refuse(
+        "model_type ", json_quoted(json.model_type()),
+        " reads hidden states of several layers of its tower, which is not supported; llava "
+        "is");
+  if (json.has("mm_vision_tower")) refuse_makers_llava(json);
   if (json.is("zamba") || json.is("zamba2") || json.is("falcon_h1"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has layers of a kind that Megatron's hybrids have not");
@@ -128,6 +141,7 @@ const ConfigFamily* find_config_family(std::string_view type) {
 
 static HuggingFaceConfig read_config(const ConfigJson& json) {
   HuggingFaceConfig config;
+  if (json.is("llava") && json.has("mm_vision_tower")) refuse_makers_llava(json);
   if (const ConfigFamily* const family = find_config_family(json.model_type()))
     family->read(json, config);
   else if (!decoder_architecture(json.model_type()).empty())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <tuple>
 
 #include "base/allowance.h"
@@ -200,20 +201,36 @@ bool reads_images(const ModelConfig& c) {
   return c.family == ModelFamily::vit || c.family == ModelFamily::llava;
 }
 
+// JsonFile: the object of a file, which lies in memory as long as this does.
+class JsonFile {
+ public:
+  explicit JsonFile(const std::string& path) : text_(read_regular_file(path)) {
+    Allowance(text_.size()).take_json(text_, path);
+    simdjson::dom::element root;
+    if (const auto error = parse_json(parser_, text_).get(root))
+      fail(Exit::bad_data, path, ": ", json_place(text_), simdjson::error_message(error));
+    object_.emplace(root, path);
+  }
+  const JsonObject& operator*() const { return *object_; }
+
+ private:
+  std::string text_;
+  simdjson::dom::parser parser_;
+  std::optional<JsonObject> object_;
+};
+
 void read_image_processor(const std::string& folder, ModelConfig& c) {
-  std::string path = concat(folder, "/", kImageProcessor);
-  const std::string joint = concat(folder, "/", kProcessor);
-  const bool is_joint = !std::filesystem::exists(path) && std::filesystem::exists(joint);
-  if (is_joint) path = joint;
-  const std::string text = read_regular_file(path);
-  Allowance(text.size()).take_json(text, path);
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
-  const JsonObject json(root, path);
-  read_processor(is_joint ? json.object("image_processor") : json, c);
-  if (is_internvl(c)) check_words(folder, json, c);
+  constexpr const char* kImages = "image_processor";
+  std::optional<JsonFile> joint, alone;
+  if (const std::string path = concat(folder, "/", kProcessor); std::filesystem::exists(path))
+    joint.emplace(path);
+  if (joint && (**joint).has(kImages)) {
+    read_processor((**joint).object(kImages), c);
+  } else {
+    alone.emplace(concat(folder, "/", kImageProcessor));
+    read_processor(**alone, c);
+  }
+  if (is_internvl(c)) check_words(folder, joint ? **joint : **alone, c);
 }
 
 // How pixels are weighed where an image becomes larger or smaller, and what becomes of them.

@@ -17,7 +17,8 @@ inline constexpr const char *kImageProcessor = "preprocessor_config.json",
 // Whether a model has such a file; one that is a ViT has no words.
 bool reads_images(const ModelConfig& model);
 
-// Sets them by the file in a folder, of which one is to be there (Exit::no_input).
+// Sets them by the file in a folder, of which one is to be there (Exit::no_input): where both are,
+// what processor_config.json says of images goes before the other, as in transformers 5.
 void read_image_processor(const std::string& folder, ModelConfig& model);
 
 // The file that says them; and that which says how a LLaVA's images become tokens, too, which a

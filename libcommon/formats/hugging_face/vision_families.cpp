@@ -125,11 +125,11 @@ void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
   c.max_position_embeddings = c.image_tokens();
 }
 
-// The model of a member, which is of one of these types.
+// The model of a member, which is of one of these types: of the first where it does not say.
 static HuggingFaceConfig read_part(const ConfigJson& json, const char* name,
                                    std::initializer_list<std::string_view> types,
                                    void (*read)(const ConfigJson&, HuggingFaceConfig&)) {
-  const ConfigJson part(json.object(name));
+  const ConfigJson part(json.object(name), *types.begin());
   std::string known;
   for (const std::string_view type : types)
     known += concat(known.empty() ? "" : type == *(types.end() - 1) ? " or " : ", ", type);
@@ -175,7 +175,9 @@ void read_llava(const ConfigJson& json, HuggingFaceConfig& config) {
   const ModelConfig tower =
       read_part(json, "vision_config", {"clip_vision_model", "siglip_vision_model"}, read_tower)
           .model;
-  config = read_part(json, "text_config", {"llama", "mistral", "qwen2"}, read_decoder);
+  config = read_part(json, "text_config",
+                     {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "smollm3"},
+                     read_decoder);
   join_tower(json, tower, config.model);
   config.model.projector_bias = json.flag_or("multimodal_projector_bias", true);
   config.model.image_token_index = image_token(json, 32000);
@@ -188,7 +190,7 @@ constexpr double kProjectorEpsilon = 1e-5;
 void read_internvl(const ConfigJson& json, HuggingFaceConfig& config) {
   const ModelConfig tower =
       read_part(json, "vision_config", {"internvl_vision"}, read_internvit).model;
-  config = read_part(json, "text_config", {"llama", "mistral", "qwen2", "qwen3"}, read_decoder);
+  config = read_part(json, "text_config", {"qwen2", "llama", "mistral", "qwen3"}, read_decoder);
   ModelConfig& c = config.model;
   join_tower(json, tower, c);
   if (!json.has("vision_feature_layer")) c.vision_feature_layer = -1;

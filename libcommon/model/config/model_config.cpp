@@ -404,7 +404,8 @@ void ModelConfig::complete(int tensor_ranks) {
                              : family == ModelFamily::mamba ? &Setting::with_mamba
                              : is_internvit_tower()         ? &Setting::with_towers
                                                             : nullptr;
-  if (const char* const flag = later_setting(but); flag != nullptr && family != ModelFamily::gpt)
+  const bool is_gpt = family == ModelFamily::gpt || family == ModelFamily::llava;  // or has one
+  if (const char* const flag = later_setting(but); flag != nullptr && !is_gpt)
     fail(Exit::bad_config, flag, ": of a GPT alone");
   check_mtp(*this);
   if (family == ModelFamily::bert) check_bert(*this);
