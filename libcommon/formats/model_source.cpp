@@ -9,6 +9,7 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_source.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/hugging_face/image_processor.h"
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/dcp_source.h"
 #include "formats/megatron/rank_files.h"
@@ -81,7 +82,7 @@ std::unique_ptr<Tokenizer> readable_tokenizer(const ModelSource& source) {
 std::vector<Companion> companions_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const TokenizerFile& file : kTokenizerFiles) names.push_back(file.name);
-  names.insert(names.end(), {"generation_config.json", "config.json"});
+  names.insert(names.end(), {"generation_config.json", "config.json", kVideoProcessor});
   std::vector<Companion> found;
   for (const std::string& name : names)
     if (const std::string path = folder + "/" + name; fs::exists(path))

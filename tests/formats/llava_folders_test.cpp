@@ -306,6 +306,27 @@ TEST_F(Convert, WhatAProcessorSaysOfImagesGoesBeforeTheirOwnFile) {
   EXPECT_EQ(mean(R"({"patch_size":4})", said), "0.25,0.5,0.75");
 }
 
+// Of videos both forms of transformers travel, by way of Megatron's format.
+TEST_F(Convert, WhatAnInternVlsProcessorSaysOfVideosTravels) {
+  fs::copy(kModels + "internvl", scratch_.path("hf"));
+  const auto travelled = [&](const std::string& core, const std::string& back) {
+    convert("hf", core, "core");
+    convert(core, back, "hf");
+    simdjson::dom::parser parser;
+    const JsonObject json(parser.parse(content(back + "/video_preprocessor_config.json")), "video");
+    return std::string(json.text("video_processor_type"));
+  };
+  EXPECT_EQ(travelled("core", "back"),
+            "InternVLVideoProcessor");  // a part of processor_config.json
+  std::string joint = content("hf/processor_config.json");
+  const std::string was = "\"video_processor\"";
+  joint.replace(joint.find(was), was.size(), "\"other\"");
+  write_file_atomically(scratch_.path("hf/processor_config.json"), joint, true);
+  write_file_atomically(scratch_.path("hf/video_preprocessor_config.json"),
+                        R"({"video_processor_type":"Another"})", true);
+  EXPECT_EQ(travelled("core2", "back2"), "Another");
+}
+
 // As transformers 4 called them, and as 5 calls them in memory.
 TEST_F(Convert, ALlavaIsReadUnderOtherNames) {
   const SafetensorsReader stored(kModels + "llava/model.safetensors");

@@ -186,7 +186,9 @@ FolderFiles hugging_face_files(const ModelSource& source) {
   const bool tokenizer = brings_tokenizer(source);
   const bool of_images = reads_images(source.config());
   const OwnFile own = [tokenizer, of_images](const std::string& name) {
-    return name == kConfig || (of_images && (name == kImageProcessor || name == kProcessor)) ||
+    return name == kConfig ||
+           (of_images &&
+            (name == kImageProcessor || name == kProcessor || name == kVideoProcessor)) ||
            name == "generation_config.json" || name == kModelopt || name == "model.safetensors" ||
            name == kIndex || has_form(name, "model-#####-of-#####.safetensors") ||
            (tokenizer && is_tokenizer_file(name));

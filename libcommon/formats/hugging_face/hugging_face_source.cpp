@@ -107,7 +107,16 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t fur
     fail(Exit::bad_data, path, ": ", error.what());
   }
   companions_ = companions_in(folder);
+  if (config_->family == ModelFamily::llava) take_video_processor(folder);
   take_tokenizer(read_tokenizer_in(folder));
+}
+
+// Written, it is a file of its own, which older releases of transformers read, too.
+void HuggingFaceSource::take_video_processor(const std::string& folder) {
+  const std::string content = video_processor_in(folder);
+  if (content.empty()) return;
+  std::erase_if(companions_, [](const Companion& file) { return file.name == kVideoProcessor; });
+  companions_.push_back({.name = kVideoProcessor, .content = content});
 }
 
 // Layers that predict further tokens are the model's where they are asked for.

@@ -47,6 +47,7 @@ class HuggingFaceSource : public ModelSource {
   const DistTensor* words_alone() const;
   const DistTensor* original_of(const std::string& name, const ParamTable& table) const;
   void take_further(const HuggingFaceConfig& stored, std::int64_t layers);
+  void take_video_processor(const std::string& folder);
   void note_passed_over();
   void check_same(const DistTensor& a, const DistTensor& b) const;
 };

@@ -233,6 +233,14 @@ void read_image_processor(const std::string& folder, ModelConfig& c) {
   if (is_internvl(c)) check_words(folder, joint ? **joint : **alone, c);
 }
 
+std::string video_processor_in(const std::string& folder) {
+  const std::string path = concat(folder, "/", kProcessor);
+  if (!std::filesystem::exists(path)) return {};
+  const JsonFile joint(path);
+  const bool says = (*joint).has("video_processor");
+  return says ? (*joint).object("video_processor").json() + "\n" : std::string();
+}
+
 // How pixels are weighed where an image becomes larger or smaller, and what becomes of them.
 static void write_colors(JsonWriter& json, const ModelConfig& c) {
   json.member("resample", c.image_filter == "bicubic" ? kBicubic : kBilinear);

@@ -13,6 +13,8 @@ struct ModelConfig;
 
 inline constexpr const char *kImageProcessor = "preprocessor_config.json",
                             *kProcessor = "processor_config.json";
+// How transformers cuts videos for an InternVL, which no program here reads: it travels along.
+inline constexpr const char* kVideoProcessor = "video_preprocessor_config.json";
 
 // Whether a model has such a file; one that is a ViT has no words.
 bool reads_images(const ModelConfig& model);
@@ -20,6 +22,9 @@ bool reads_images(const ModelConfig& model);
 // Sets them by the file in a folder, of which one is to be there (Exit::no_input): where both are,
 // what processor_config.json says of images goes before the other, as in transformers 5.
 void read_image_processor(const std::string& folder, ModelConfig& model);
+
+// What processor_config.json in a folder says of videos; empty: nothing.
+std::string video_processor_in(const std::string& folder);
 
 // The file that says them; and that which says how a LLaVA's images become tokens, too, which a
 // tokenizer calls so.
