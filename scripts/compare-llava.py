@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares what mt-generate says of images, and what mt-finetune learns of them, with transformers and torch.
 
-Random LLaVAs of a CLIP and a Llama, of one and a Mistral whose tokens see 700 before them, and of a SigLIP and a Qwen2, with
-images of as many tokens as LLaVA-1.5's (576) or SigLIP's (729), and InternVLs of both kinds of norms, with a Qwen2 and a Qwen3,
-whose images are cut into up to 12 tiles, or 6, answer texts with none to three images that are drawn in
-odd sizes and modes.  Answers are the same tokens, one or several texts at a time, and their log-probabilities lie within 1e-4 in
+Random LLaVAs of a CLIP and a Llama, of one and a Mistral whose tokens see 700 before them, of a SigLIP and a Qwen2, and of a small
+CLIP and a Qwen3, a Phi-3, a Gemma, an OLMo 2 and a SmolLM3, the former with images of as many tokens as LLaVA-1.5's (576) or
+SigLIP's (729), and InternVLs of both kinds of norms, with a Qwen2 and a Qwen3, whose images are cut into up to 12 tiles, or 6, answer
+texts with none to three images that are drawn in odd sizes and modes.  Answers are the same tokens, one or several texts at a time, and their log-probabilities lie within 1e-4 in
 fp32; each model comes back from Megatron's format with every tensor as it was.  Images are resized by Pillow.
 
 Tiny ones of testdata/models learn conversations with none to two images in four steps of AdamW, all of them, or without the
@@ -13,7 +13,7 @@ rotary positions are of float32.
 
 Needs from PyPI: torch, torchvision, transformers, tokenizers, pillow, safetensors (made with 2.15.0, 0.29.2, 5.24.0, 0.23.3,
 13.0.0, 0.6).
-Run:  scripts/compare-llava.py build/release/cmd
+Run:  scripts/compare-llava.py build/release/cmd [KIND...]     KIND: clip-gemma, say; of these alone, which learn nothing
 """
 import json
 import pathlib
@@ -208,7 +208,9 @@ def compare_learning(programs):
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    compare_learning(programs)
+    asked = sys.argv[2:]
+    if not asked:
+        compare_learning(programs)
     tower = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96}
     words = {"vocab_size": 260, "max_position_embeddings": 4096, "hidden_size": 64, "num_hidden_layers": 3,
              "num_attention_heads": 4, "intermediate_size": 96, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
@@ -221,6 +223,11 @@ def main():
                          "full", 3),
         "siglip-qwen2": (siglip, transformers.Qwen2Config(num_key_value_heads=4, tie_word_embeddings=True, **words),
                          SiglipImageProcessorPil(size={"height": 384, "width": 384}), "full", -1)}
+    small = transformers.CLIPVisionConfig(image_size=112, patch_size=14, **tower)
+    cutting = CLIPImageProcessorPil(size={"shortest_edge": 120}, crop_size={"height": 112, "width": 112})
+    for language in ("Qwen3", "Phi3", "Gemma", "Olmo2", "SmolLM3"):
+        text = getattr(transformers, f"{language}Config")(num_key_value_heads=2, head_dim=16, **words)
+        models[f"clip-{language.lower()}"] = (small, text, cutting, "default", -2)
     vision = {"image_size": [112, 112], "patch_size": [14, 14], **tower}
     words["vocab_size"] = 263
     tiled = {
@@ -231,6 +238,8 @@ def main():
             transformers.Qwen3Config(num_key_value_heads=2, head_dim=16, tie_word_embeddings=True, **words), 6)}
     for maker, kinds in ((make, models), (make_internvl, tiled)):
         for name, parts in kinds.items():
+            if asked and name not in asked:
+                continue
             with tempfile.TemporaryDirectory() as scratch:
                 folder = pathlib.Path(scratch)
                 compare(programs, folder, name, *maker(folder / name, *parts))
