@@ -154,8 +154,8 @@ std::vector<std::int32_t> image_rows(const ModelConfig& c, std::span<const std::
 }
 
 // Around images they are one token each, as their processor has it.
-static std::vector<std::int32_t> tag_of(const Tokenizer& tokenizer, const ModelConfig& c,
-                                        const char* text) {
+static std::vector<std::int32_t> image_tag(const Tokenizer& tokenizer, const ModelConfig& c,
+                                           const char* text) {
   std::vector<std::int32_t> ids;
   encode_alone(tokenizer, text, ids);
   if (ids.size() != 1)
@@ -164,21 +164,47 @@ static std::vector<std::int32_t> tag_of(const Tokenizer& tokenizer, const ModelC
   return ids;
 }
 
+// By how many tiles there may be, so that all have as many tokens where a digit is one.
+static std::vector<std::vector<std::int32_t>> tile_tags(const ModelConfig& c,
+                                                        const Tokenizer& tokenizer) {
+  const bool two_digits = c.max_num_tiles >= 10;
+  std::vector<std::vector<std::int32_t>> tags;
+  const auto add = [&](const std::string& which) {
+    encode_alone(tokenizer, concat("<tile_", which, ">"), tags.emplace_back());
+  };
+  for (std::int64_t tile = 1; tile <= c.max_num_tiles; ++tile)
+    add(concat(two_digits && tile < 10 ? "0" : "", tile));
+  add(two_digits ? "global_thumbnail0" : "global_thumbnail");
+  return tags;
+}
+
 ImageWords::ImageWords(const ModelConfig& c, const Tokenizer& tokenizer)
     : token_(static_cast<std::int32_t>(c.image_token_index)), of_tile_(tokens_of_tile(c)) {
+  if (c.use_tile_tags) tile_tags_ = tile_tags(c, tokenizer);
   if (c.image_tag_type == "none") return;
   const bool internvl = c.image_tag_type == "internvl";
-  before_ = tag_of(tokenizer, c, internvl ? "<img>" : "<Image>");
-  behind_ = tag_of(tokenizer, c, internvl ? "</img>" : "</Image>");
+  before_ = image_tag(tokenizer, c, internvl ? "<img>" : "<Image>");
+  behind_ = image_tag(tokenizer, c, internvl ? "</img>" : "</Image>");
+}
+
+std::span<const std::int32_t> ImageWords::tile_tag(std::int64_t tile, std::int64_t tiles) const {
+  if (tile_tags_.empty()) return {};
+  return tile + 1 == tiles ? tile_tags_.back() : tile_tags_.at(static_cast<std::size_t>(tile));
 }
 
 std::int64_t ImageWords::count(std::int64_t tiles) const {
-  return tiles * of_tile_ + std::ssize(before_) + std::ssize(behind_);
+  std::int64_t count = tiles * of_tile_ + std::ssize(before_) + std::ssize(behind_);
+  for (std::int64_t tile = 0; tile < tiles; ++tile) count += std::ssize(tile_tag(tile, tiles));
+  return count;
 }
 
 void ImageWords::add(std::vector<std::int32_t>& ids, std::int64_t tiles) const {
   ids.insert(ids.end(), before_.begin(), before_.end());
-  ids.insert(ids.end(), static_cast<std::size_t>(tiles * of_tile_), token_);
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const std::span<const std::int32_t> tag = tile_tag(tile, tiles);
+    ids.insert(ids.end(), tag.begin(), tag.end());
+    ids.insert(ids.end(), static_cast<std::size_t>(of_tile_), token_);
+  }
   ids.insert(ids.end(), behind_.begin(), behind_.end());
 }
 

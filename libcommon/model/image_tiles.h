@@ -58,7 +58,10 @@ std::int64_t tokens_of_tile(const ModelConfig& llava);
 std::vector<std::int32_t> image_rows(const ModelConfig& llava, std::span<const std::int32_t> ids);
 
 // ImageWords: the tokens of a text that an image takes: its own token as often as rows of it stand
-// there, between the two of image_tag_type.
+// there, between the two of image_tag_type.  With use_tile_tags those of a tile follow its word's:
+// the last tile's is <tile_global_thumbnail>, the others' are <tile_1>, <tile_2>, ..., and of ten
+// tiles and more at most <tile_global_thumbnail0>, <tile_01>, ... (Megatron-LM core_v0.12.1,
+// examples/multimodal/model.py; NVLM, Dai et al.: arXiv:2409.11402).
 class ImageWords {
  public:
   // Exit::bad_config where the tags are no tokens of the tokenizer's.
@@ -69,9 +72,12 @@ class ImageWords {
   void add(std::vector<std::int32_t>& ids, std::int64_t tiles) const;
 
  private:
+  std::span<const std::int32_t> tile_tag(std::int64_t tile, std::int64_t tiles) const;
+
   std::int32_t token_;
   std::int64_t of_tile_;
   std::vector<std::int32_t> before_, behind_;
+  std::vector<std::vector<std::int32_t>> tile_tags_;  // the last is a thumbnail's; or none
 };
 
 }  // namespace mt

@@ -125,5 +125,39 @@ TEST(ImageTiles, StandInTheTextBetweenTags) {
   }
 }
 
+// The last of an image's tiles has the thumbnail's word, also where it is the only one.
+TEST(ImageTiles, StandBehindTheirWords) {
+  ModelConfig c = cutting(3, 8);
+  const auto tokenizer =
+      make_tokenizer({.type = "HuggingFaceTokenizer", .model = MT_TESTDATA "/models/internvl"});
+  c.image_token_index = 259;
+  c.use_tile_tags = true;
+  const auto text = [&](std::int64_t most, std::int64_t tiles) {
+    c.max_num_tiles = most;
+    const ImageWords words(c, *tokenizer);
+    std::vector<std::int32_t> ids;
+    words.add(ids, tiles);
+    EXPECT_EQ(words.count(tiles), std::ssize(ids));
+    std::string shown;
+    std::int64_t rows = 0;
+    for (const std::int32_t id : ids) {
+      if (id != 259) {
+        shown += tokenizer->decode({&id, 1});
+        continue;
+      }
+      if (++rows % 4 == 0) shown += "=";
+    }
+    EXPECT_EQ(rows, 4 * tiles);
+    return shown;
+  };
+  EXPECT_EQ(text(3, 1), "<tile_global_thumbnail>=");
+  EXPECT_EQ(text(3, 4), "<tile_1>=<tile_2>=<tile_3>=<tile_global_thumbnail>=");
+  EXPECT_EQ(text(9, 2), "<tile_1>=<tile_global_thumbnail>=");
+  EXPECT_EQ(text(10, 2), "<tile_01>=<tile_global_thumbnail0>=");
+  EXPECT_EQ(text(12, 13),
+            "<tile_01>=<tile_02>=<tile_03>=<tile_04>=<tile_05>=<tile_06>=<tile_07>=<tile_08>="
+            "<tile_09>=<tile_10>=<tile_11>=<tile_12>=<tile_global_thumbnail0>=");
+}
+
 }  // namespace
 }  // namespace mt

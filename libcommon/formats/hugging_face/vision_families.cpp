@@ -265,6 +265,7 @@ std::string_view llava_type(const ModelConfig& c) {
   refuse(internvl && !c.projector_bias, "an InternVL without --projector-bias");
   refuse(c.image_tag_type != (internvl ? "internvl" : "none"), "another --image-tag-type");
   refuse(c.use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio");
+  refuse(c.use_tile_tags, "--use-tile-tags");
   refuse(!internvl && c.cuts_images(), "--use-tiling without an InternViT");
   refuse(c.cuts_images() && !c.use_thumbnail, "--use-tiling without --use-thumbnail");
   return internvl ? "internvl" : "llava";

@@ -13,6 +13,7 @@ namespace mt {
 struct ModelConfig;
 
 inline constexpr std::int64_t kMostTiles = 128;  // that an image may become, beside a thumbnail
+inline constexpr std::int64_t kMostTaggedTiles = 12;  // likewise, where each has a word
 
 struct ImageTextConfig {
   std::int64_t vision_num_layers = 24, vision_hidden_size = 1024, vision_ffn_hidden_size = 4096;
@@ -40,6 +41,8 @@ struct ImageTextConfig {
   // than one, the whole of it (model/image_tiles.h).
   bool use_tiling = false, use_thumbnail = false, use_area_weighted_aspect_ratio = false;
   std::int64_t max_num_tiles = 1;
+  // In front of each tile's tokens stand those of a word that says which it is (ImageWords).
+  bool use_tile_tags = false;
   // What stands around an image's tokens in a text: none, internvl: <img> and </img>, or nvlm:
   // <Image> and </Image>.
   std::string image_tag_type = "none";

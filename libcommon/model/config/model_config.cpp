@@ -255,6 +255,9 @@ void complete_llava(const ModelConfig& c, int tensor_ranks) {
                             : c.label_smoothing > 0 ? "--label-smoothing"
                                                     : nullptr;
   if (other != nullptr) fail(Exit::bad_config, other, ": not of a LLaVA");
+  if (c.use_tile_tags && c.max_num_tiles > kMostTaggedTiles)
+    fail(Exit::bad_config, "--use-tile-tags: there are words for ", kMostTaggedTiles,
+         " tiles, not for --max-num-tiles ", c.max_num_tiles);
   const ModelConfig tower = tower_config(c);
   if (c.image_tokens() <= c.first_feature())
     fail(Exit::bad_config, "--vision-feature-select-strategy ", c.vision_feature_select_strategy,

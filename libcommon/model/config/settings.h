@@ -248,6 +248,7 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.use_thumbnail, rare(stored("--use-thumbnail", kReach)));
     visit(c.use_area_weighted_aspect_ratio,
           rare(stored("--use-area-weighted-aspect-ratio", kReach)));
+    visit(c.use_tile_tags, rare(stored("--use-tile-tags", kReach)));
     visit(c.image_tag_type,
           rare(stored("--image-tag-type", kReach, choice({"none", "internvl", "nvlm"}))));
   }

@@ -18,6 +18,9 @@ void TileOptions::add_to(CommandLine& cl) {
           "multimodal: an image of several tiles is there as a whole, too");
   cl.flag("--use-area-weighted-aspect-ratio", &use_area_weighted_aspect_ratio,
           "multimodal: how many pixels the tiles have counts beside their sides' ratio");
+  cl.flag("--use-tile-tags", &use_tile_tags,
+          "multimodal: in front of each tile stands which it is, <tile_1> to "
+          "<tile_global_thumbnail>");
 }
 
 void TileOptions::apply(ImageTextConfig& model) const {
@@ -27,6 +30,7 @@ void TileOptions::apply(ImageTextConfig& model) const {
   model.use_tiling |= use_tiling;
   model.use_thumbnail |= use_thumbnail;
   model.use_area_weighted_aspect_ratio |= use_area_weighted_aspect_ratio;
+  model.use_tile_tags |= use_tile_tags;
   if (max_num_tiles) model.max_num_tiles = *max_num_tiles;
   if (model.cuts_images() || (model.use_tiling && max_num_tiles)) return;
   const char* const lacking =
@@ -36,7 +40,8 @@ void TileOptions::apply(ImageTextConfig& model) const {
        {std::pair{use_tiling, "--use-tiling"},
         {max_num_tiles.value_or(1) > 1, "--max-num-tiles"},
         {use_thumbnail, "--use-thumbnail"},
-        {use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio"}})
+        {use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio"},
+        {use_tile_tags, "--use-tile-tags"}})
     if (says) fail(Exit::usage, flag, ": has no effect without ", lacking);
 }
 
@@ -46,7 +51,8 @@ void TileOptions::check_unused(const std::string& run) const {
         {use_tiling, "--use-tiling"},
         {max_num_tiles.has_value(), "--max-num-tiles"},
         {use_thumbnail, "--use-thumbnail"},
-        {use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio"}})
+        {use_area_weighted_aspect_ratio, "--use-area-weighted-aspect-ratio"},
+        {use_tile_tags, "--use-tile-tags"}})
     if (says) fail(Exit::usage, flag, ": has no effect with ", run);
 }
 

@@ -13,7 +13,7 @@ struct ImageTextConfig;
 
 struct TileOptions {
   bool pixel_shuffle = false, use_tiling = false, use_thumbnail = false;
-  bool use_area_weighted_aspect_ratio = false;
+  bool use_area_weighted_aspect_ratio = false, use_tile_tags = false;
   std::optional<std::int64_t> max_num_tiles;
 
   void add_to(CommandLine& cl);
