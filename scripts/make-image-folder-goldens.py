@@ -11,7 +11,9 @@
   FOLDER/siglip/        a SiglipVisionModel, with its head, whose patches do not divide the image
   FOLDER/internvit/     an InternVLVisionModel with LayerNorm and biases of queries, keys and values, as InternViT-300M is
   FOLDER/internvit-rms/ one with RMSNorm, also of whole queries and keys, as InternViT-6B is
-  FOLDER/towers.jsonl   the same of these four, with the last hidden states, and with those of the layer before it ("before")
+  FOLDER/radio/         a RadioModel whose positions are those of its images
+  FOLDER/radio-swiglu/  one with gated MLPs, which knows positions of images twice as large
+  FOLDER/towers.jsonl   the same of these six, with the last hidden states, and with those of the layer before it ("before")
 
 Processors are those of Pillow.  Needs from PyPI: torch, torchvision, transformers, pillow (made with the versions that
 stand in the first line of the .jsonl file).
@@ -46,6 +48,8 @@ def make(model, processor, name):
     torch.manual_seed(len(name))
     with torch.no_grad():
         for key, tensor in sorted(model.named_parameters()):
+            if not tensor.requires_grad:
+                continue
             noise = torch.randn(tensor.shape) * 0.4
             scale = "norm" in key and key.endswith("weight") or "lambda" in key
             tensor.copy_((1 + noise / 2 if scale else noise).bfloat16())
@@ -102,12 +106,24 @@ for name, settings in {"internvit": {"attention_bias": True},
                        "internvit-rms": {"norm_type": "rms_norm", "use_qk_norm": True}}.items():
     intern = transformers.InternVLVisionModel(transformers.InternVLVisionConfig(image_size=12, patch_size=3, **settings, **tower))
     towers[name] = make(intern, seen, name), seen, 3
+bare = CLIPImageProcessorPil(size={"height": 12, "width": 12}, do_center_crop=False, do_normalize=False)
+del tower["intermediate_size"]  # which comes of the MLP's ratio
+for name, settings in {"radio": {"max_img_size": 12, "num_registers": 2, "mlp_ratio": 1.5},
+                       "radio-swiglu": {"max_img_size": 24, "use_swiglu_ffn": True, "norm_mean": [0.4, 0.5, 0.6],
+                                        "norm_std": [0.25, 0.5, 0.75]}}.items():
+    radio = transformers.RadioModel(transformers.RadioConfig(image_size=12, patch_size=3, **settings, **tower))
+    for layer in radio.encoder.layer:  # which C-RADIO has not
+        for scale in (layer.layer_scale1, layer.layer_scale2):
+            scale.lambda1.requires_grad = False
+    towers[name] = make(radio, bare, name), bare, 3
 lines = [versions]
 with torch.no_grad():
     for name, (model, processor, patch) in towers.items():
         for _, image in CLASSES.values():
             pixels = pixels_of(processor, image)
             said = model(pixels, output_hidden_states=True)
+            if name.startswith("radio"):
+                pixels = model.input_conditioner(pixels)
             lines.append({"folder": name, "image": image, "pixels": digest(pixels, patch),
                           "numbers": said.last_hidden_state.flatten().tolist(),
                           "before": said.hidden_states[-2].flatten().tolist()})

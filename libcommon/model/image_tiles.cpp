@@ -134,7 +134,7 @@ std::int64_t rows_of_tile(const ModelConfig& c) {
 }
 
 static std::int64_t first_row(const ModelConfig& c) {
-  return c.pixel_shuffle ? 0 : c.first_feature();
+  return c.pixel_shuffle ? 0 : first_feature(c);
 }
 
 std::int64_t tokens_of_tile(const ModelConfig& c) { return rows_of_tile(c) - first_row(c); }

@@ -9,6 +9,10 @@ std::int64_t PatchEmbedding::class_tokens() const {
   return rows_.classes != nullptr ? rows_.classes->shape[0] : 0;
 }
 
+std::int64_t PatchEmbedding::first_position() const {
+  return rows_.classes_have_positions ? class_tokens() : 0;
+}
+
 // What all images add to W pixels is one table, which is made anew: it has a row for each token of
 // one.
 void PatchEmbedding::embed(Step& s, Tensor y, ConstTensor pixels, ConstTensor places) const {
@@ -16,18 +20,24 @@ void PatchEmbedding::embed(Step& s, Tensor y, ConstTensor pixels, ConstTensor pl
   {
     const ArenaScope scope(s.layer);
     const ConstTensor positions = s.weight(*rows_.positions);
-    const std::int64_t length = positions.shape()[0], first = class_tokens();
-    const Tensor table = s.scratch(positions.shape());
+    const std::int64_t first = class_tokens();
+    const ConstTensor of_patches = positions.rows(first_position(), positions.shape()[0]);
+    const std::int64_t length = first + of_patches.shape()[0];
+    const Tensor table = s.scratch({length, positions.shape()[1]});
     if (first > 0) {
-      add(table.rows(0, first), positions.rows(0, first), s.weight(*rows_.classes), s.stream);
+      const ConstTensor classes = s.weight(*rows_.classes);
+      if (rows_.classes_have_positions)
+        add(table.rows(0, first), positions.rows(0, first), classes, s.stream);
+      else
+        copy(table.rows(0, first), classes, s.stream);
       s.done(*rows_.classes);
     }
     if (rows_.bias != nullptr) {
-      bias_dropout_add(table.rows(first, length), {}, positions.rows(first, length),
-                       s.weight(*rows_.bias), {}, s.stream);
+      bias_dropout_add(table.rows(first, length), {}, of_patches, s.weight(*rows_.bias), {},
+                       s.stream);
       s.done(*rows_.bias);
     } else {
-      copy(table.rows(first, length), positions.rows(first, length), s.stream);
+      copy(table.rows(first, length), of_patches, s.stream);
     }
     embedding_forward(y, places, table, 0, true, s.stream);
     s.done(*rows_.positions);
@@ -63,12 +73,12 @@ void PatchEmbedding::backward(Step& s, ConstTensor dy, const Saved& v) const {
   else
     copy(d_rows, dy, s.stream);
   const Tensor of_positions = s.gradient_of(*rows_.positions);
-  const std::int64_t length = of_positions.shape()[0], width = of_positions.shape()[1],
-                     first = class_tokens();
+  const std::int64_t first = class_tokens(), without = first - first_position(),
+                     length = of_positions.shape()[0] + without, width = of_positions.shape()[1];
   const Tensor d_table = s.scratch_sums({length, width});
   set_zero(d_table, s.stream);
   embedding_backward(d_table, v.places, d_rows, 0, s.stream);
-  add(of_positions, of_positions, d_table, s.stream);
+  add(of_positions, of_positions, d_table.rows(without, length), s.stream);
   if (first > 0) {
     const Tensor of_classes = s.gradient_of(*rows_.classes);
     add(of_classes, of_classes, d_table.rows(0, first), s.stream);

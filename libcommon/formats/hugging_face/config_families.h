@@ -29,6 +29,7 @@ void read_t5(const ConfigJson& json, HuggingFaceConfig& config);
 void read_vit(const ConfigJson& json, HuggingFaceConfig& config);
 void read_tower(const ConfigJson& json, HuggingFaceConfig& config);
 void read_internvit(const ConfigJson& json, HuggingFaceConfig& config);
+void read_radio(const ConfigJson& json, HuggingFaceConfig& config);
 void read_llava(const ConfigJson& json, HuggingFaceConfig& config);
 void read_internvl(const ConfigJson& json, HuggingFaceConfig& config);
 
@@ -42,6 +43,7 @@ void write_t5(JsonWriter& json, const ModelConfig& model);
 void write_vit(JsonWriter& json, const ModelConfig& model);
 void write_tower(JsonWriter& json, const ModelConfig& model);
 void write_internvit(JsonWriter& json, const ModelConfig& model);
+void write_radio(JsonWriter& json, const ModelConfig& model);
 void write_llava(JsonWriter& json, const ModelConfig& model);     // but for its parts
 void write_internvl(JsonWriter& json, const ModelConfig& model);  // likewise
 
@@ -62,6 +64,7 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"clip_vision_model", "CLIPVisionModel", read_tower, write_tower},
     {"siglip_vision_model", "SiglipVisionModel", read_tower, write_tower},
     {"internvl_vision", "InternVLVisionModel", read_internvit, write_internvit},
+    {"radio", "RadioModel", read_radio, write_radio},
     {"llava", "LlavaForConditionalGeneration", read_llava, write_llava},
     {"internvl", "InternVLForConditionalGeneration", read_internvl, write_internvl}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these

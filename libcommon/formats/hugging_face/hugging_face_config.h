@@ -2,8 +2,8 @@
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, gemma2, gemma3_text, olmo2, phi3,
 // granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, glm4_moe, olmoe,
 // gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, megatron-bert, mamba2, nemotron_h, bamba,
-// granitemoehybrid, t5, vit, clip_vision_model, siglip_vision_model, internvl_vision, llava and
-// internvl.  A setting that ours has not is refused by name.
+// granitemoehybrid, t5, vit, clip_vision_model, siglip_vision_model, internvl_vision, radio, llava
+// and internvl.  A setting that ours has not is refused by name.
 //
 // What config.json does not say is as the class of transformers has it by default.
 //

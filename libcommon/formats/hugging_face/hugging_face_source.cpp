@@ -1,6 +1,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -158,6 +159,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   const Param& words = rows.rows().front();
   find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
+  if (config_->is_radio()) take_normalization();
   if (output_if_stored_)
     config_->untie_embeddings_and_output_weights =
         tensors_->find(prefix_ + "lm_head.weight") != nullptr;
@@ -401,6 +403,47 @@ void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) con
          ", though config.json says that they are one");
 }
 
+std::vector<float> HuggingFaceSource::all_of(const DistTensor& tensor) const {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.numel()));
+  tensors_->read_original(tensor.key, origin_of(tensor.shape.rank()),
+                          {values.data(), DType::f32, tensor.shape});
+  return values;
+}
+
+// transformers' RadioModel normalizes images by numbers that lie among its weights, in their type,
+// and go before those of config.json.
+void HuggingFaceSource::take_normalization() {
+  for (const auto& [name, list] :
+       {std::pair("radio_model.input_conditioner.norm_mean", &config_->pixel_mean),
+        {"radio_model.input_conditioner.norm_std", &config_->pixel_std}}) {
+    const DistTensor* const tensor = tensors_->find(prefix_ + name);
+    if (tensor == nullptr) continue;
+    if (tensor->shape.numel() != 3)
+      fail(Exit::bad_data, path_, ": tensor ", tensor->key, " is ", tensor->shape,
+           ", expected three numbers");
+    list->clear();
+    for (const float value : all_of(*tensor)) {
+      char text[32];
+      char* const end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+      *list += concat(list->empty() ? "" : ",", std::string_view(text, end));
+    }
+    color_numbers(name, *list);
+  }
+}
+
+// Tensors of a RADIO that are no rows: a scale of its branches is to be 1.
+bool HuggingFaceSource::is_constant_of_radio(const std::string& name,
+                                             const DistTensor& tensor) const {
+  if (!config_->is_radio() || config_->family != ModelFamily::vit) return false;
+  if (!name.ends_with(".lambda1"))
+    return name.starts_with("radio_model.input_conditioner.") || name == "radio_model.summary_idxs";
+  const std::vector<float> values = all_of(tensor);
+  if (std::ranges::any_of(values, [](float x) { return x != 1; }))
+    fail(Exit::bad_data, path_, ": tensor ", tensor.key,
+         " is not 1, and no RADIO whose branches are multiplied is supported");
+  return true;
+}
+
 void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
@@ -409,7 +452,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (used.contains(key)) continue;
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
-    if (is_computed(name, format_)) continue;
+    if (is_computed(name, format_) || is_constant_of_radio(name, tensor)) continue;
     if (config_->family == ModelFamily::vit && name.starts_with(kImagePooler)) continue;
     if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {
           return bare_name(name).starts_with(layer);

@@ -50,6 +50,9 @@ class HuggingFaceSource : public ModelSource {
   void take_video_processor(const std::string& folder);
   void note_passed_over();
   void check_same(const DistTensor& a, const DistTensor& b) const;
+  std::vector<float> all_of(const DistTensor& tensor) const;
+  void take_normalization();
+  bool is_constant_of_radio(const std::string& name, const DistTensor& tensor) const;
 };
 
 // A model that has a config.json there, with initial weights instead of its own.

@@ -66,6 +66,7 @@ constexpr const ProcessorKind* kKinds[] = {&kVitKind, &kClipKind, &kSiglipKind, 
 static const ProcessorKind& usual_kind(const VisionConfig& tower) {
   return !tower.is_tower()      ? kVitKind
          : tower.is_clip()      ? kClipKind
+         : tower.is_radio()     ? kClipKind
          : tower.is_internvit() ? kInternVitKind
                                 : kSiglipKind;
 }
@@ -193,6 +194,11 @@ static void read_processor(const JsonObject& json, ModelConfig& c) {
   read_sides(json, json.flag_or("do_center_crop", kind.crops), kind.side, c);
   c.image_filter = filter == kBicubic ? "bicubic" : "bilinear";
   const bool normalizes = json.flag_or("do_normalize", true);
+  if (c.is_radio()) {
+    if (normalizes)
+      json.refuse("\"do_normalize\" is not false, as it must be of a RADIO, which does it itself");
+    return;
+  }
   c.pixel_mean = normalizes ? colors(json, "image_mean", kind.mean) : "0,0,0";
   c.pixel_std = normalizes ? colors(json, "image_std", kind.std) : "1,1,1";
 }
@@ -241,17 +247,21 @@ std::string video_processor_in(const std::string& folder) {
   return says ? (*joint).object("video_processor").json() + "\n" : std::string();
 }
 
-// How pixels are weighed where an image becomes larger or smaller, and what becomes of them.
-static void write_colors(JsonWriter& json, const ModelConfig& c) {
-  json.member("resample", c.image_filter == "bicubic" ? kBicubic : kBilinear);
-  json.member("do_rescale", true).member("rescale_factor", 1 / 255.);
-  json.member("do_normalize", true);
+static void write_normalization(JsonWriter& json, const ModelConfig& c) {
   for (const auto& [name, flag, list] : {std::tuple("image_mean", "--pixel-mean", c.pixel_mean),
                                          {"image_std", "--pixel-std", c.pixel_std}}) {
     json.key(name).begin_array();
     for (const double number : color_numbers(flag, list)) json.value(number);
     json.end_array();
   }
+}
+
+// How pixels are weighed where an image becomes larger or smaller, and what becomes of them.
+static void write_colors(JsonWriter& json, const ModelConfig& c) {
+  json.member("resample", c.image_filter == "bicubic" ? kBicubic : kBilinear);
+  json.member("do_rescale", true).member("rescale_factor", 1 / 255.);
+  json.member("do_normalize", !c.is_radio());
+  if (!c.is_radio()) write_normalization(json, c);
   json.member("do_convert_rgb", true);
 }
 

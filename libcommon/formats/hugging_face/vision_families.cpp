@@ -125,6 +125,63 @@ void read_internvit(const ConfigJson& json, HuggingFaceConfig& config) {
   c.max_position_embeddings = c.image_tokens();
 }
 
+// Three numbers, as a setting has them.
+static std::string channels_of(const char* name, const ConfigJson& json, const char* usual) {
+  simdjson::dom::array list;
+  if (!json.has(name)) return usual;
+  if (json.member(name).get(list) || list.size() != 3)
+    json.refuse(json_quoted(name), ": expected three numbers");
+  std::string text;
+  for (const simdjson::dom::element element : list)
+    text += concat(text.empty() ? "" : ",", simdjson::minify(element));
+  color_numbers(name, text);
+  return text;
+}
+
+// What int() makes of a product, as transformers' RadioMLP and RadioSwiGLUFFN have it.
+static std::int64_t radio_ffn(std::int64_t hidden_size, double ratio, bool gated) {
+  const auto whole = static_cast<std::int64_t>(static_cast<double>(hidden_size) * ratio);
+  return gated ? (static_cast<std::int64_t>(static_cast<double>(whole * 2) / 3) + 7) / 8 * 8
+               : whole;
+}
+
+void read_radio(const ConfigJson& json, HuggingFaceConfig& config) {
+  ModelConfig& c = config.model;
+  c.family = ModelFamily::vit;
+  c.vision_model_type = "radio";
+  c.num_layers = json.size_or("num_hidden_layers", 32);
+  c.hidden_size = json.count_or("hidden_size", 1280);
+  c.num_attention_heads = json.size_or("num_attention_heads", 16);
+  c.norm_epsilon = json.real_or("layer_norm_eps", 1e-6);
+  c.swiglu = json.flag_or("use_swiglu_ffn", false);
+  const double ratio = json.positive_or("mlp_ratio", 4);
+  if (ratio * static_cast<double>(c.hidden_size) > static_cast<double>(kMostSize))
+    json.refuse("\"mlp_ratio\" is ", ratio, ", which makes an MLP too wide");
+  c.ffn_hidden_size = radio_ffn(c.hidden_size, ratio, c.swiglu);
+  c.attention_dropout = json.real_or("attention_probs_dropout_prob", 0);
+  c.hidden_dropout = 0;
+  const std::string_view activation = json.text_or("hidden_act", "gelu");
+  c.bias_gelu_fusion = is_tanh_gelu(activation);
+  if (!c.bias_gelu_fusion && !is_erf_gelu(activation)) json.expect_text("hidden_act", "gelu");
+  for (const char* const part : {"hidden_dropout_prob", "drop_path_rate"})
+    if (json.real_or(part, 0) != 0)
+      json.refuse(json_quoted(part), " is not 0, which is not supported");
+  if (json.real_or("layerscale_value", 1) != 1)
+    json.refuse("\"layerscale_value\" is not 1, which is not supported");
+  if (json.has("video_temporal_patch_size"))
+    json.refuse("\"video_temporal_patch_size\": patches of videos are not supported");
+  json.expect_flag("qkv_bias", true);
+  json.expect_number("num_channels", 3);
+  c.img_h = c.img_w = json.count_or("image_size", 224);
+  c.patch_dim = json.count_or("patch_size", 16);
+  c.max_img_size = json.count_or("max_img_size", 2048);
+  c.num_registers = json.size_or("num_registers", 7);
+  c.class_token_len = json.count_or("num_cls_tokens", 3) + c.num_registers;
+  c.pixel_mean = channels_of("norm_mean", json, "0.48145466,0.4578275,0.40821073");
+  c.pixel_std = channels_of("norm_std", json, "0.26862954,0.26130258,0.27577711");
+  c.max_position_embeddings = c.learnt_positions();
+}
+
 // The model of a member, which is of one of these types: of the first where it does not say.
 static HuggingFaceConfig read_part(const ConfigJson& json, const char* name,
                                    std::initializer_list<std::string_view> types,
@@ -148,16 +205,7 @@ static HuggingFaceConfig read_part(const ConfigJson& json, const char* name,
 static void join_tower(const ConfigJson& json, const ModelConfig& tower, ModelConfig& c) {
   if (tower.attention_dropout != 0)
     json.object("vision_config").refuse("\"attention_dropout\" is not 0, which is not supported");
-  c.family = ModelFamily::llava;
-  static_cast<VisionConfig&>(c) = tower;
-  c.vision_num_layers = tower.num_layers;
-  c.vision_hidden_size = tower.hidden_size;
-  c.vision_ffn_hidden_size = tower.ffn();
-  c.vision_num_attention_heads = tower.num_attention_heads;
-  c.vision_norm_epsilon = tower.norm_epsilon;
-  c.vision_activation = tower.quick_gelu         ? "quick_gelu"
-                        : tower.bias_gelu_fusion ? "gelu_tanh"
-                                                 : "gelu";
+  take_tower(c, tower);
   std::int64_t layer = -2;
   if (json.has("vision_feature_layer") && json.member("vision_feature_layer").get(layer))
     json.refuse("\"vision_feature_layer\": one layer is supported, not several");
@@ -183,9 +231,6 @@ void read_llava(const ConfigJson& json, HuggingFaceConfig& config) {
   config.model.image_token_index = image_token(json, 32000);
 }
 
-// torch's own.
-constexpr double kProjectorEpsilon = 1e-5;
-
 // How images are cut the processor says.
 void read_internvl(const ConfigJson& json, HuggingFaceConfig& config) {
   const ModelConfig tower =
@@ -194,15 +239,9 @@ void read_internvl(const ConfigJson& json, HuggingFaceConfig& config) {
   ModelConfig& c = config.model;
   join_tower(json, tower, c);
   if (!json.has("vision_feature_layer")) c.vision_feature_layer = -1;
-  c.vision_normalization = tower.normalization;
-  c.vision_qk_layernorm = tower.qk_layernorm;
-  c.vision_qkv_bias = tower.add_qkv_bias;
   if (json.real_or("downsample_ratio", 0.5) != 0.5)
     json.refuse("\"downsample_ratio\" is not 0.5, which is not supported");
-  c.pixel_shuffle = true;
-  c.projector_normalization = "LayerNorm";
-  c.projector_norm_epsilon = kProjectorEpsilon;
-  c.image_tag_type = "internvl";
+  make_internvl(c);
   c.image_token_index = image_token(json, 151667);
 }
 
@@ -230,6 +269,30 @@ void write_internvit(JsonWriter& json, const ModelConfig& c) {
   json.member("num_channels", c.num_channels).member("use_mean_pooling", true);
 }
 
+static double radio_ratio(const ModelConfig& c) {
+  const double ratio = static_cast<double>(c.ffn()) / static_cast<double>(c.hidden_size);
+  return c.swiglu ? ratio * 1.5 : ratio;
+}
+
+void write_radio(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads).member("mlp_ratio", radio_ratio(c));
+  json.member("use_swiglu_ffn", c.swiglu).member("layer_norm_eps", c.norm_epsilon);
+  json.member("attention_probs_dropout_prob", c.attention_dropout);
+  json.member("hidden_act", c.bias_gelu_fusion ? "gelu_pytorch_tanh" : "gelu");
+  json.member("image_size", c.img_h).member("patch_size", c.patch_dim);
+  json.member("max_img_size", c.max_img_size == 0 ? c.img_h : c.max_img_size);
+  json.member("num_channels", c.num_channels);
+  json.member("num_cls_tokens", c.class_token_len - c.num_registers);
+  json.member("num_registers", c.num_registers);
+  for (const auto& [name, list] :
+       {std::pair("norm_mean", c.pixel_mean), {"norm_std", c.pixel_std}}) {
+    json.key(name).begin_array();
+    for (const double number : color_numbers(name, list)) json.value(number);
+    json.end_array();
+  }
+}
+
 static void write_joint(JsonWriter& json, const ModelConfig& c) {
   json.member("image_seq_length", tokens_of_tile(c));
   json.member("vision_feature_layer", c.vision_feature_layer);
@@ -253,7 +316,8 @@ std::string_view llava_type(const ModelConfig& c) {
   const auto refuse = [&](bool is_so, const char* what) {
     if (is_so) refuse_setting(what);
   };
-  const bool internvl = c.vision_model_type == "internvit";
+  const bool internvl = c.is_internvit();
+  refuse(c.is_radio(), "a LLaVA with a RADIO");
   refuse(c.pixel_shuffle != internvl,
          internvl ? "an InternVL without --pixel-shuffle" : "--pixel-shuffle without an InternViT");
   refuse(internvl ? c.projector_normalization != "LayerNorm" ||
@@ -273,6 +337,7 @@ std::string_view llava_type(const ModelConfig& c) {
 
 std::string_view vit_type(const ModelConfig& c) {
   return !c.is_tower()            ? "vit"
+         : c.is_radio()           ? "radio"
          : c.is_internvit_tower() ? "internvl_vision"
          : c.is_clip()            ? "clip_vision_model"
                                   : "siglip_vision_model";
@@ -289,6 +354,13 @@ static void check_internvit(const ModelConfig& c) {
     refuse_setting("an InternViT with --qk-layernorm and another --norm-epsilon than 1e-06");
 }
 
+static void check_radio(const ModelConfig& c) {
+  if (c.apply_layernorm_1p || c.normalization != "LayerNorm" || c.qk_layernorm)
+    refuse_setting("a RADIO with norms that are not LayerNorm");
+  if (radio_ffn(c.hidden_size, radio_ratio(c), c.swiglu) != c.ffn())
+    refuse_setting(concat("a RADIO with --ffn-hidden-size ", c.ffn()).c_str());
+}
+
 void check_vit(const ModelConfig& c) {
   if (c.is_tower()) {
     if (c.img_h != c.img_w) refuse_setting("a tower of images that are no squares");
@@ -300,9 +372,11 @@ void check_vit(const ModelConfig& c) {
     refuse_setting(concat("--class-token-len ", c.class_token_len).c_str());
   if (c.vision_head == "mlp") refuse_setting("--vision-head mlp");
   if (c.activation() != Activation::gelu_tanh && c.activation() != Activation::gelu_erf &&
-      !(c.quick_gelu && c.is_tower()))
+      !(c.quick_gelu && c.is_tower() && !c.is_radio()) && !(c.swiglu && c.is_radio()))
     refuse_setting("a ViT without GeLU");
-  if (c.is_internvit_tower())
+  if (c.is_radio())
+    check_radio(c);
+  else if (c.is_internvit_tower())
     check_internvit(c);
   else if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
     refuse_setting("a ViT with norms that are not LayerNorm");

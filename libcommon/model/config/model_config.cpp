@@ -179,10 +179,14 @@ void check_tower(const ModelConfig& c) {
     if (c.class_token_len < 1) fail(Exit::bad_config, "--class-token-len 0: a ViT has at least 1");
     return;
   }
-  if (c.class_token_len != c.tower_class_tokens())
+  const std::int64_t classes = c.vision_model_type == "siglip" ? 0 : 1;
+  if (c.is_radio() ? c.class_token_len < 1 : c.class_token_len != classes)
     fail(Exit::bad_config, "--class-token-len ", c.class_token_len, ": ",
          c.is_internvit_tower() ? "an " : "a ", c.vision_model_type, " has ",
-         c.tower_class_tokens());
+         c.is_radio() ? "at least " : "", classes);
+  if (c.max_img_size != 0 && (!c.is_radio() || c.max_img_size < c.patch_dim))
+    fail(Exit::bad_config, "--max-img-size ", c.max_img_size,
+         c.is_radio() ? ": less than a patch" : ": is of a radio");
   if (c.vision_head != "none" || c.inpaints())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
          ": has no head, and learns nothing by itself");
@@ -240,7 +244,10 @@ void complete_vit(ModelConfig& c) {
 void complete_llava(const ModelConfig& c, int tensor_ranks) {
   if (!c.is_tower())
     fail(Exit::bad_config, "--vision-model-type ", c.vision_model_type,
-         ": a LLaVA's tower is clip, siglip or internvit");
+         ": a LLaVA's tower is clip, siglip, internvit or radio");
+  if (!c.knows_own_positions())
+    fail(Exit::bad_config, "--max-img-size ", c.max_img_size, ": a LLaVA's tower knows images of ",
+         c.img_h);
   if (!c.has_rope())
     fail(Exit::bad_config, "--position-embedding-type ", c.position_embedding_type,
          ": a LLaVA's is rope");
@@ -259,13 +266,13 @@ void complete_llava(const ModelConfig& c, int tensor_ranks) {
     fail(Exit::bad_config, "--use-tile-tags: there are words for ", kMostTaggedTiles,
          " tiles, not for --max-num-tiles ", c.max_num_tiles);
   const ModelConfig tower = tower_config(c);
-  if (c.image_tokens() <= c.first_feature())
+  if (c.image_tokens() <= first_feature(c))
     fail(Exit::bad_config, "--vision-feature-select-strategy ", c.vision_feature_select_strategy,
          ": leaves none of the ", c.image_tokens(), " tokens of an image");
   const bool even = c.img_h / c.patch_dim % 2 == 0 && c.img_w / c.patch_dim % 2 == 0;
-  if (c.pixel_shuffle && (!even || c.image_tokens() - c.first_feature() != c.patches()))
+  if (c.pixel_shuffle && (!even || c.image_tokens() - first_feature(c) != c.patches()))
     fail(Exit::bad_config, "--pixel-shuffle: of ", c.img_h / c.patch_dim, " x ",
-         c.img_w / c.patch_dim, " patches and ", c.class_tokens() - c.first_feature(),
+         c.img_w / c.patch_dim, " patches and ", c.class_tokens() - first_feature(c),
          " tokens of classes, expected even numbers of patches alone");
   if (c.cuts_images() && c.image_short_side > 0)
     fail(Exit::bad_config,

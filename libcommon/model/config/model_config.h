@@ -37,7 +37,7 @@ namespace mt {
 
 class CommandLine;
 
-struct Setting;  // model/config/settings.h
+struct Setting;  // model/config/setting.h
 
 enum class ModelFamily : std::uint8_t {
   gpt,

@@ -19,15 +19,21 @@ struct VisionConfig {
   // tokens of classes;  dino: to say of parts of an image what a teacher says of others
   std::string vision_pretraining_type = "classify";
   std::int64_t class_token_len = kClassTokens;
+  std::int64_t num_registers = 0;  // a radio's tokens of classes that nothing but layers read
   // What tells classes by the first token: mlp, Megatron's;  linear, transformers';  none: there is
   // no head, and the model makes hidden states.
   std::string vision_head = "mlp";
   // clip: a norm behind the embedding of patches, which has no bias, and none behind the layers;
   // siglip: no token of classes;  internvit: none behind the layers, what each branch adds is
   // multiplied by a number for each channel that is learnt, and queries, keys and values have no
-  // bias unless --add-qkv-bias says so.  Towers of these kinds make hidden states.
+  // bias unless --add-qkv-bias says so;  radio: none behind the layers, no bias of patches, and any
+  // number of tokens of classes, which have no positions.  Towers of these kinds make hidden
+  // states.
   std::string vision_model_type = "vit";
   bool vision_use_head = false;  // a siglip carries transformers' pooling head, which nothing reads
+  // The side of the square image whose patches a radio knows positions of, which are resized to
+  // another image's (model/image_positions.h); 0: the model's own.
+  std::int64_t max_img_size = 0;
   // A model that tells classes reads red, green and blue, from 0 to 1, less pixel_mean and divided
   // by pixel_std; image_filter says how pixels are weighed where an image becomes larger or
   // smaller, bilinear or bicubic.
@@ -52,8 +58,14 @@ struct VisionConfig {
   bool is_tower() const { return vision_model_type != "vit"; }
   bool is_clip() const { return vision_model_type == "clip"; }
   bool is_internvit() const { return vision_model_type == "internvit"; }
-  bool ends_in_norm() const { return !is_internvit(); }  // there is one behind the layers
-  std::int64_t tower_class_tokens() const { return vision_model_type == "siglip" ? 0 : 1; }
+  bool is_radio() const { return vision_model_type == "radio"; }
+  bool ends_in_norm() const { return !is_internvit() && !is_radio(); }  // behind the layers
+  bool knows_own_positions() const { return max_img_size == 0 || max_img_size == img_h; }
+  // How many positions there are to learn.
+  std::int64_t learnt_positions() const {
+    const std::int64_t side = max_img_size / patch_dim;
+    return !is_radio() ? image_tokens() : max_img_size == 0 ? patches() : side * side;
+  }
   std::int64_t class_tokens() const { return inpaints() ? 0 : class_token_len; }
   std::int64_t image_tokens() const { return class_tokens() + patches(); }
 };

@@ -42,10 +42,13 @@ PatchEmbedding make_patch_embedding(const ModelRows& rows) {
   const Linear product(
       rows.table, row("patch_embeddings", "weight", {c.hidden_size, c.patch_width()}, init), false);
   const Param* const bias =
-      c.is_clip() ? nullptr
-                  : &rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
-  const PatchEmbedding::Rows of_tokens{
-      .classes = classes, .positions = &declare_positions(rows), .bias = bias};
+      c.is_clip() || c.is_radio()
+          ? nullptr
+          : &rows.table.add(row("patch_embeddings", "bias", {c.hidden_size}, init));
+  const PatchEmbedding::Rows of_tokens{.classes = classes,
+                                       .positions = &declare_positions(rows),
+                                       .bias = bias,
+                                       .classes_have_positions = !c.is_radio()};
   std::optional<Norm> norm;
   if (c.is_clip())
     norm = rows.make_norm(
