@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/command.h"
+#include "formats/joined_source.h"
 #include "formats/model_source.h"
 #include "formats/quantization_cost.h"
 #include "formats/text_reader.h"
@@ -33,6 +34,8 @@ struct ConvertOptions {
   std::string hybrid_layer_pattern;               // of a GPT that becomes a hybrid
   MambaConfig mixers = {};                        // of that
   bool hybrid_to_gpt = false;
+  std::string vision_tower;  // of a GPT that becomes a LLaVA; a path
+  JoinOptions join = {};     // of that
   PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;     // of the weights; empty: as stored; q8_0 for GGUF

@@ -107,6 +107,19 @@ void ConvertOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.flag("--hybrid-to-gpt", &hybrid_to_gpt,
           "make a hybrid a GPT, whose every attention has an MLP or experts behind it");
+  cl.option("--vision-tower", &vision_tower, "DIR",
+            "make a GPT such as Llama the language model of a LLaVA, whose tower of images lies in "
+            "DIR (a CLIP, a SigLIP or a RADIO, or an InternViT, which makes it an InternVL), and "
+            "whose projector is drawn by --seed");
+  cl.option("--image-token", &join.image_token, "WORD",
+            "with --vision-tower, the token of INPUT's tokenizer that stands for an image; default "
+            "<image>, and <IMG_CONTEXT> of an InternViT");
+  cl.option("--vision-feature-layer", &join.feature_layer, "N",
+            "with --vision-tower, the layer whose hidden states are taken: so many run, or, below "
+            "0, all but so many less one; default -2, and -1 of an InternViT or a RADIO");
+  cl.flag("--pixel-shuffle", &join.pixel_shuffle,
+          "with --vision-tower, four neighbouring patches become one token, as those of an "
+          "InternViT do in any case");
   cl.option("--tokenizer-model", &tokenizer_model, "FILE",
             "of INPUT, whose tokenizer goes along without being named");
   std::vector<std::string> types = gguf_mixtures();
@@ -151,7 +164,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.section("How it is done");
   cl.flag("--mock", &mock,
           "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
-  cl.option("--seed", &seed, "N", "of --mock, --upcycle and --hybrid-layer-pattern");
+  cl.option("--seed", &seed, "N",
+            "of --mock, --upcycle, --hybrid-layer-pattern and --vision-tower");
   cl.flag("--verify", &verify,
           "read OUTPUT back and compare every element, before it has its name");
   cl.flag("--force", &force, "replace the files of a model in OUTPUT; others stay");
@@ -266,6 +280,20 @@ static void check_translation(const ConvertOptions& o) {
          ": expected layers alone; see --target-pipeline-parallel-size");
 }
 
+static void check_join(const ConvertOptions& o) {
+  for (const auto& [says, flag] : {std::pair(!o.join.image_token.empty(), "--image-token"),
+                                   {o.join.feature_layer.has_value(), "--vision-feature-layer"},
+                                   {o.join.pixel_shuffle, "--pixel-shuffle"}})
+    if (says && o.vision_tower.empty()) fail(Exit::usage, flag, ": is of --vision-tower");
+  if (o.vision_tower.empty()) return;
+  for (const auto& [says, flag] : {std::pair(o.mock, "--mock"),
+                                   {o.upcycle > 0, "--upcycle"},
+                                   {o.hybrid_to_gpt, "--hybrid-to-gpt"},
+                                   {!o.hybrid_layer_pattern.empty(), "--hybrid-layer-pattern"},
+                                   {o.with_optimizer, "--with-optimizer"}})
+    if (says) fail(Exit::usage, "--vision-tower: not with ", flag);
+}
+
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
@@ -281,9 +309,11 @@ void ConvertOptions::complete() {
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;
-  if (!mock && upcycle == 0 && hybrid_layer_pattern.empty() && seed != ConvertOptions().seed)
-    fail(Exit::usage, "--seed: is of --mock, --upcycle and --hybrid-layer-pattern");
+  const bool draws = mock || upcycle > 0 || !hybrid_layer_pattern.empty() || !vision_tower.empty();
+  if (!draws && seed != ConvertOptions().seed)
+    fail(Exit::usage, "--seed: is of --mock, --upcycle, --hybrid-layer-pattern and --vision-tower");
   check_translation(*this);
+  check_join(*this);
   check_calibration(*this);
   if (upcycle == 0 && moe_router_topk != ConvertOptions().moe_router_topk)
     fail(Exit::usage, "--moe-router-topk: is of --upcycle");

@@ -8,6 +8,7 @@
 #include "formats/awq.h"
 #include "formats/gguf/gguf_mixture.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/joined_source.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/megatron/legacy_classes.h"
 #include "formats/megatron/rank_files.h"
@@ -39,6 +40,12 @@ std::unique_ptr<ModelSource> open_source(const ConvertOptions& o) {
     return std::make_unique<TranslatedSource>(
         std::move(source),
         TranslateOptions{.pattern = o.hybrid_layer_pattern, .mixers = o.mixers, .seed = o.seed});
+  if (!o.vision_tower.empty()) {
+    JoinOptions join = o.join;
+    join.seed = o.seed;
+    return std::make_unique<JoinedSource>(
+        std::move(source), open_model(o.vision_tower, {.check_while_reading = true}), join);
+  }
   if (o.upcycle == 0) return source;
   return std::make_unique<UpcycledSource>(
       std::move(source),

@@ -455,7 +455,7 @@ TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
   options.input.clear();
   options.seed = 5;
   EXPECT_EQ(error("hf", "out", "core", options),
-            "64 --seed: is of --mock, --upcycle and --hybrid-layer-pattern");
+            "64 --seed: is of --mock, --upcycle, --hybrid-layer-pattern and --vision-tower");
   options.mock = true;
   options.source.vocab_size = 5;
   EXPECT_EQ(error("hf", "out", "core", options),

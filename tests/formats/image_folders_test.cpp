@@ -77,7 +77,7 @@ TEST_P(ImageFolders, MakeWhatTransformersDoes) {
     const std::string image(line.text("image"));
     const auto source = open_model(concat(kModels, line.text("folder")));
     const ModelConfig& c = source->config();
-    if (!c.knows_own_positions()) continue;  // which a joint model has of it
+    if (!c.knows_own_positions()) continue;  // which a joint model has of it (joined_source_test)
     std::vector<float> pixels = pixels_of(image, c);
     const auto of_patches =
         std::span(pixels).subspan(static_cast<std::size_t>(c.class_tokens() * c.patch_width()));
