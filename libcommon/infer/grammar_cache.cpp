@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json_parse.h"
 #include "text/grammar/json_schema.h"
+#include "text/grammar/pattern.h"
 
 namespace mt {
 
@@ -29,6 +30,16 @@ std::shared_ptr<const TokenGrammar> GrammarCache::of_schema(const std::string& j
       fail(Exit::bad_data, "malformed JSON");
     return grammar_of_schema(schema);
   });
+}
+
+std::shared_ptr<const TokenGrammar> GrammarCache::of_pattern(const std::string& pattern) {
+  return find(concat("pattern ", pattern), [&] { return grammar_of_pattern(pattern); });
+}
+
+std::shared_ptr<const TokenGrammar> GrammarCache::of_texts(const std::set<std::string>& texts) {
+  std::string key = "texts";
+  for (const std::string& text : texts) key += concat(" ", text.size(), " ", text);
+  return find(key, [&] { return grammar_of_texts(texts); });
 }
 
 }  // namespace mt

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,10 @@ class GrammarCache {
   // (text/grammar/json_schema.h).  Throws Exit::bad_data for what is no JSON, and for a schema that
   // is not understood.
   std::shared_ptr<const TokenGrammar> of_schema(const std::string& json);
+  // Returns the grammar of what a regular expression matches as a whole (text/grammar/pattern.h).
+  std::shared_ptr<const TokenGrammar> of_pattern(const std::string& pattern);
+  // One of some texts.
+  std::shared_ptr<const TokenGrammar> of_texts(const std::set<std::string>& texts);
 
  private:
   static constexpr std::size_t kMost = 32;  // kept

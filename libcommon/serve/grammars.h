@@ -2,7 +2,11 @@
 // For the server's thread.
 #pragma once
 
+#include <simdjson.h>
+
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "infer/grammar_cache.h"
 
@@ -16,14 +20,21 @@ class Grammars {
  public:
   explicit Grammars(const CompletionModel& model) : cache_(model) {}
 
-  // What the field response_format of a request asks for; null: any text.  ApiError, 400, for one
-  // that is not as it should be.
-  std::shared_ptr<const TokenGrammar> of_response_format(RequestFields& fields);
+  // What a request asks for, by one of OpenAI's response_format, vLLM's structured_outputs,
+  // guided_json, guided_regex and guided_choice, and llama.cpp's json_schema; null: any text.
+  // ApiError, 400, for one that is not as it should be, and for two.
+  std::shared_ptr<const TokenGrammar> of_request(RequestFields& fields);
 
   // Of calls of the tools that must be called, if there are such; null else.
   std::shared_ptr<const TokenGrammar> of_calls(const Tools& tools, ToolForm form);
 
  private:
+  using Element = simdjson::dom::element;
+  std::shared_ptr<const TokenGrammar> of_response_format(Element format);
+  std::shared_ptr<const TokenGrammar> of_structured_outputs(RequestFields& fields, Element asked);
+  std::shared_ptr<const TokenGrammar> of_kind(const std::string& field, std::string_view kind,
+                                              Element value);
+
   GrammarCache cache_;
 };
 

@@ -33,6 +33,7 @@ static void put_in_middle(const Serving& serving, CompletionRequest& request) {
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   CompletionRequest request = read_completion_request(fields, drawn_seed());
+  request.options.grammar = serving.grammars.of_request(fields);
   check_unknown(serving, fields.unknown());
   if (request.suffix) put_in_middle(serving, request);
   answer_completions(serving, exchange, std::move(request), false);
@@ -173,7 +174,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   if (log_probs) request.logprobs = o.logprobs = top.value_or(0);
   request.stream = read_stream_options(fields);
   request.prompt_logprobs = read_prompt_logprobs(fields, request.stream.stream);
-  o.grammar = serving.grammars.of_response_format(fields);
+  o.grammar = serving.grammars.of_request(fields);
   fields.refuse("modalities", "only text is answered", R"(["text"])");
   read_calls(serving, fields, request);
   fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");

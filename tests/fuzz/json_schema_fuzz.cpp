@@ -1,8 +1,11 @@
-// Any bytes up to a line "---" as a JSON schema, and those behind it as choices among the bytes
-// that may come next: refused with a word, or a grammar that leads to no dead end.
+// Any bytes up to a line "---" as a JSON schema, or behind "/" as a regular expression, and those
+// behind it as choices among the bytes that may come next: refused with a word, or a grammar that
+// leads to no dead end.
 //
 // Parser: libcommon/text/grammar/json_schema.cpp
 // Parser: libcommon/text/grammar/json_text.cpp
+// Parser: libcommon/text/grammar/json_values.cpp
+// Parser: libcommon/text/grammar/pattern.cpp
 // Parser: libcommon/text/grammar/byte_grammar.cpp
 #include "text/grammar/json_schema.h"
 
@@ -13,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/json_parse.h"
+#include "text/grammar/pattern.h"
 
 static void follow(const mt::ByteGrammar& grammar, std::string_view choices) {
   mt::GrammarText text(grammar);
@@ -31,14 +35,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string_view all(reinterpret_cast<const char*>(bytes), size);
   constexpr std::string_view kEnd = "\n---\n";
   const std::size_t end = std::min(all.find(kEnd), size);
+  const std::string_view asked = all.substr(0, end),
+                         choices =
+                             end == size ? all : all.substr(std::min(size, end + kEnd.size()));
   simdjson::dom::parser parser;
   simdjson::dom::element schema;
-  if (parser.allocate(size + 256, 64) != simdjson::SUCCESS ||
-      mt::parse_json(parser, all.substr(0, end)).get(schema) != simdjson::SUCCESS)
-    return 0;
   try {
-    follow(mt::grammar_of_schema(schema),
-           end == size ? all : all.substr(std::min(size, end + kEnd.size())));
+    if (asked.starts_with('/'))
+      follow(mt::grammar_of_pattern(asked.substr(1)), choices);
+    else if (parser.allocate(size + 256, 64) == simdjson::SUCCESS &&
+             mt::parse_json(parser, asked).get(schema) == simdjson::SUCCESS)
+      follow(mt::grammar_of_schema(schema), choices);
   } catch (const mt::Error&) {
     // Refused, with a word.
   }

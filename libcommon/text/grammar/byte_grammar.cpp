@@ -31,6 +31,20 @@ ByteGrammar::Node ByteGrammar::text(Node from, std::string_view text) {
   return from;
 }
 
+void ByteGrammar::texts(Node from, const std::set<std::string>& texts, Node to) {
+  std::vector<Node> path{from};  // behind each byte of the text before
+  std::string before;
+  for (const std::string& text : texts) {
+    const auto [differs, unused] =
+        std::mismatch(text.begin(), text.end(), before.begin(), before.end());
+    path.resize(static_cast<std::size_t>(differs - text.begin()) + 1);
+    for (std::size_t i = path.size() - 1; i < text.size(); ++i)
+      path.push_back(this->text(path.back(), text.substr(i, 1)));
+    link(path.back(), to);
+    before = text;
+  }
+}
+
 ByteGrammar::Node ByteGrammar::call(Node from, Rule rule) {
   const Node to = add();
   at(from).calls.push_back({rule, to});
@@ -169,6 +183,14 @@ void ByteGrammar::check_starts() const {
     marks[static_cast<std::size_t>(rule)] = Mark::done;
   };
   for (std::size_t rule = 0; rule < rules_.size(); ++rule) visit(visit, static_cast<Rule>(rule));
+}
+
+ByteGrammar grammar_of_texts(const std::set<std::string>& texts) {
+  ByteGrammar grammar;
+  const ByteGrammar::Rule all = grammar.add_rule();
+  grammar.texts(grammar.begin(all), texts, grammar.end(all));
+  grammar.finish();
+  return grammar;
 }
 
 // --- Following a text ---------------------------------------------------------------------------

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -48,6 +50,8 @@ class ByteGrammar {
   // Each returns the node behind what it adds.
   Node text(Node from, std::string_view text);
   Node call(Node from, Rule rule);
+  // One of some texts: those that begin alike part where they differ.
+  void texts(Node from, const std::set<std::string>& texts, Node to);
   // The texts from `low` to `high`, as long as each other, whose bytes behind the first are any of
   // an alphabet's, which follow one another.
   struct Alphabet {
@@ -76,6 +80,9 @@ class ByteGrammar {
   std::vector<Ways> nodes_;
   std::vector<Ends> rules_;
 };
+
+// One of some texts.
+ByteGrammar grammar_of_texts(const std::set<std::string>& texts);
 
 // GrammarText: a text that is written along a grammar, which must outlive it: all the places where
 // it may be by now.  Small to copy; what it copies shares the places' rules with it.

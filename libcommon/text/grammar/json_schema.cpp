@@ -108,23 +108,8 @@ class Schema {
       else if (has_type(one, s, place))
         texts.insert(simdjson::minify(one));
     }
-    add_texts(from, texts, to);
+    g_.texts(from, texts, to);
     return to;
-  }
-
-  // Those that begin alike part where they differ.
-  void add_texts(Node from, const std::set<std::string>& texts, Node to) {
-    std::vector<Node> path{from};  // behind each byte of the text before
-    std::string before;
-    for (const std::string& text : texts) {
-      const auto [differs, unused] =
-          std::mismatch(text.begin(), text.end(), before.begin(), before.end());
-      path.resize(static_cast<std::size_t>(differs - text.begin()) + 1);
-      for (std::size_t i = path.size() - 1; i < text.size(); ++i)
-        path.push_back(g_.text(path.back(), text.substr(i, 1)));
-      g_.link(path.back(), to);
-      before = text;
-    }
   }
 
   // Whether a value of an enum, or a constant, has one of the types that stand beside it.

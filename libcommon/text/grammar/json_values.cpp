@@ -63,7 +63,7 @@ JsonValues::Node JsonValues::string_of_length(Node from, std::int64_t least,
 }
 
 JsonValues::Node JsonValues::string_of_pattern(Node from, std::string_view pattern) {
-  return g_.text(add_pattern(g_, g_.text(from, "\""), pattern), "\"");
+  return g_.text(add_json_pattern(g_, g_.text(from, "\""), pattern), "\"");
 }
 
 // Plain, or any escape.
