@@ -68,12 +68,18 @@ std::string ChatPrompts::text(const ChatValue& line, std::string_view where) con
   input.tools = list("tools");
   const ChatTemplate& chat = this->chat(!input.tools.is_none());
   input.messages = chat_messages(list("messages"), where, reads_images_);
+  // What OpenAI calls a developer's message, all others call the system's.
+  if (chat.source().find("developer") == std::string_view::npos) {
+    std::vector<ChatValue> messages(input.messages.items()->begin(), input.messages.items()->end());
+    for (ChatValue& message : messages)
+      if (*message.find("role")->text() == "developer") message.set("role", "system");
+    input.messages = ChatValue::list(std::move(messages));
+  }
   input.documents = list("documents");
-  if (line.has("chat_template_kwargs")) {
-    const ChatValue& own = *line.find("chat_template_kwargs");
-    if (!own.is_dict())
+  if (const ChatValue* const own = line.find("chat_template_kwargs"); own && !own->is_none()) {
+    if (!own->is_dict())
       fail(Exit::bad_data, where, ": \"chat_template_kwargs\": expected an object");
-    for (const auto& [name, value] : *own.pairs()) input.kwargs.set(*name.text(), value);
+    for (const auto& [name, value] : *own->pairs()) input.kwargs.set(*name.text(), value);
   }
   input.special_tokens = special_tokens_;
   try {

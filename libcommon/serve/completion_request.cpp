@@ -46,7 +46,13 @@ void read_sampling(RequestFields& fields, CompletionOptions& o) {
   o.stop_tokens = fields.integers("stop_token_ids", 0, kMostInt32, 300);
   o.ignore_eod = fields.flag("ignore_eos").value_or(false);
   o.show_special = !fields.flag("skip_special_tokens").value_or(true);
-  fields.pass_over({"user", "metadata", "store", "service_tier"});
+  o.has_own_tokens = !fields.flag("add_special_tokens").value_or(!o.has_own_tokens);
+  fields.pass_over({"user", "metadata", "store", "service_tier", "safety_identifier",
+                    "prompt_cache_key", "prompt_cache_retention", "prediction"});
+  fields.refuse("use_beam_search", "PUT /api searches with beams", {"false"});
+  fields.refuse("truncate_prompt_tokens", "no prompt is cut", {"-1"});
+  for (const char* const name : {"bad_words", "allowed_token_ids", "logits_processors"})
+    fields.refuse(name, "is not understood; logit_bias takes tokens", {"[]"});
 }
 
 StreamOptions read_stream_options(RequestFields& fields) {

@@ -47,14 +47,34 @@ ChatValue chat_values(const Exchange& exchange) {
   }
 }
 
+// The request, whose template sees OpenAI's fields of this kind by their names.  A template that
+// knows no such name would not do what they ask for.
+static ChatValue with_efforts(const Serving& serving, ChatValue request, RequestFields& fields) {
+  for (const char* const name : {"reasoning_effort", "verbosity"}) {
+    const std::optional<std::string> effort = fields.text(name);
+    if (!effort) continue;
+    if (serving.chat.source(fields.any("tools").has_value()).find(name) == std::string_view::npos)
+      throw ApiError{.message = concat(name, ": the model's chat template has none"),
+                     .param = name};
+    const ChatValue* const given = request.find("chat_template_kwargs");
+    ChatValue kwargs =
+        given != nullptr && given->is_dict() ? *given : ChatValue::dict(ChatValue::Pairs());
+    kwargs.set(name, *effort);
+    request.set("chat_template_kwargs", kwargs);
+  }
+  return request;
+}
+
 std::string chat_text(const Serving& serving, const ChatValue& request, RequestFields& fields) {
-  if (!fields.any("messages"))
-    throw ApiError{.message = "messages: is required", .param = "messages"};
+  const auto messages = fields.any("messages");
+  if (!messages) throw ApiError{.message = "messages: is required", .param = "messages"};
+  if (simdjson::dom::array list; messages->get(list) == simdjson::SUCCESS && list.size() == 0)
+    RequestFields::wrong("messages", "at least one");
   fields.pass_over({"tools", "tool_choice", "parallel_tool_calls", "documents",
                     "chat_template_kwargs", "add_generation_prompt", "continue_final_message"});
   fields.refuse("chat_template", "the model's own is used");
   try {
-    return serving.chat.text(request, "messages");
+    return serving.chat.text(with_efforts(serving, request, fields), "messages");
   } catch (const Error& error) {
     throw ApiError{.message = error.what(), .param = "messages"};
   }
@@ -175,9 +195,14 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   request.stream = read_stream_options(fields);
   request.prompt_logprobs = read_prompt_logprobs(fields, request.stream.stream);
   o.grammar = serving.grammars.of_request(fields);
-  fields.refuse("modalities", "only text is answered", R"(["text"])");
+  fields.refuse("modalities", "only text is answered", {R"(["text"])"});
+  for (const char* const name : {"audio", "web_search_options"})
+    fields.refuse(name, "only text is answered, of what the messages say");
+  for (const char* const name : {"functions", "function_call"})
+    fields.refuse(name, "give tools and tool_choice");
+  fields.refuse("echo", "the prompt is not told; /apply-template tells it", {"false"});
+  fields.refuse("best_of", "chats have n alone", {"1"});
   read_calls(serving, fields, request);
-  fields.refuse("reasoning_effort", "give it in chat_template_kwargs, where the template knows it");
   check_unknown(serving, fields.unknown());
   adapter_of(serving, request.model);
   check_accepts(serving);

@@ -1,5 +1,7 @@
 #include "serve/request_fields.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "serve/request_json.h"
 
@@ -104,9 +106,10 @@ void RequestFields::pass_over(std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) asked_.emplace(name);
 }
 
-void RequestFields::refuse(std::string_view name, std::string_view why, std::string_view unless) {
+void RequestFields::refuse(std::string_view name, std::string_view why,
+                           std::initializer_list<std::string_view> unless) {
   const std::optional<element> value = any(name);
-  if (value && simdjson::minify(*value) != unless)
+  if (value && std::ranges::count(unless, simdjson::minify(*value)) == 0)
     throw ApiError{.message = concat(name, ": ", why), .param = std::string(name)};
 }
 

@@ -34,8 +34,10 @@ class RequestFields {
 
   // Has a field that is known and does nothing here passed over.
   void pass_over(std::initializer_list<std::string_view> names);
-  // Refuses a field that asks for something that is not done, unless its value is this JSON.
-  void refuse(std::string_view name, std::string_view why, std::string_view unless = "");
+  // Refuses a field that asks for something that is not done, unless its value is one of these
+  // JSONs.
+  void refuse(std::string_view name, std::string_view why,
+              std::initializer_list<std::string_view> unless = {});
   // The members that nobody has asked for, and those of members that were added.
   std::vector<std::string> unknown() const;
   void add_unknown(std::string name) { further_.push_back(std::move(name)); }

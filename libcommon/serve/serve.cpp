@@ -128,6 +128,12 @@ constexpr Entry kRoutes[] = {
     {"GET", "/metrics", false, serve_metrics},
 };
 
+// Routes of other servers, and what does here what they do.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"/v1/messages", "/v1/chat/completions"}, {"/api/chat", "/v1/chat/completions"},
+    {"/api/generate", "/v1/completions"},     {"/completion", "/v1/completions"},
+    {"/generate", "/v1/completions"},         {"/embedding", "/v1/embeddings"}};
+
 bool leads_to(const Entry& entry, std::string_view path) {
   const std::string_view of = entry.path;
   return of.size() > 1 && of.ends_with('/') ? path.starts_with(of) && path != of : path == of;
@@ -219,7 +225,12 @@ class Router {
       allowed += concat(allowed.empty() ? "" : ", ", entry.method);
     }
     if (!allowed.empty()) throw NotAllowed{allowed};
-    throw ApiError{.status = 404, .message = concat(request.path, ": there is no such route")};
+    const auto other =
+        std::ranges::find(kElsewhere, request.path, [](const auto& pair) { return pair.first; });
+    throw ApiError{.status = 404,
+                   .message = concat(request.path, ": there is no such route",
+                                     other == std::end(kElsewhere) ? "" : "; ask ",
+                                     other == std::end(kElsewhere) ? "" : other->second)};
   }
 
   void check_key(const HttpRequest& request) const {
