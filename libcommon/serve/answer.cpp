@@ -47,7 +47,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     std::int64_t prompt_tokens = 0, made = 0;
     LogProbLists lists;
     std::size_t told = 0;                   // log-probabilities that were written
-    std::optional<ToolReader> reader = {};  // of a chat with tools
+    std::optional<ChatReader> reader = {};  // of a chat whose form is read
     std::size_t calls = 0;                  // that were sent
     bool begun = false;                     // of a stream
     double log_probs = 0;                   // their mean, once it has ended
@@ -124,6 +124,12 @@ std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample
   }
 }
 
+// Mistral's templates take ids of nine letters and digits alone.
+std::string drawn_call_id(const ChatForm& form) {
+  const bool mistral = form.calls == ToolForm::mistral || form.calls == ToolForm::mistral_args;
+  return mistral ? drawn_id("", 9) : drawn_id("call_");
+}
+
 void Answer::begin() {
   const Tokenizer& tokenizer = serving_.model.tokenizer;
   const auto each = static_cast<std::size_t>(request_.best_of);
@@ -133,7 +139,6 @@ void Answer::begin() {
   std::vector<EngineLoop::Work> work;
   for (std::size_t i = 0; i < count; ++i) {
     Choice& choice = choices_.emplace_back(tokenizer);
-    if (request_.calls) choice.reader.emplace(*request_.calls);
     EngineLoop::Work& one = work.emplace_back();
     one.completion = make(i / each, static_cast<std::int64_t>(i % each));
     choice.prompt_tokens = std::ssize(one.completion->prompt());
@@ -141,6 +146,7 @@ void Answer::begin() {
       choice.prompt = *text;
     else
       choice.prompt = tokenizer.decode_text(one.completion->prompt());
+    if (request_.form.any()) choice.reader.emplace(request_.form, choice.prompt);
     one.prompt_alternatives = request_.prompt_logprobs;
     if (request_.echo && request_.logprobs)
       one.prompt_alternatives = std::max(request_.logprobs, request_.prompt_logprobs);
@@ -243,18 +249,19 @@ std::string Answer::text_members(Choice& choice, std::string_view text,
   json.begin_object();
   if (chat_) {
     json.key("message").begin_object().member("role", "assistant").key("content");
-    ToolReader::Said said{.text = std::string(text), .calls = {}};
+    ChatReader::Said said{.thought = {}, .text = std::string(text)};
     if (choice.reader) said = choice.reader->take(text, true);
     if (said.text.empty() && !said.calls.empty())
       json.null();
     else
       json.value(said.text);
+    if (!said.thought.empty()) json.member("reasoning_content", said.thought);
     json.key("refusal").null();
     choice.calls = said.calls.size();
     if (choice.calls > 0) {
       json.key("tool_calls").begin_array();
       for (const ToolCall& call : said.calls) {
-        json.begin_object().member("id", drawn_id("call_")).member("type", "function");
+        json.begin_object().member("id", drawn_call_id(request_.form)).member("type", "function");
         json.key("function").begin_object().member("name", call.name);
         json.member("arguments", call.arguments).end_object().end_object();
       }
@@ -299,11 +306,15 @@ void Answer::stream(Choice& choice, Completion& completion) {
   static constexpr std::string_view kUnsaid = R"(,"logprobs":null,"finish_reason":null})";
   if (!std::exchange(choice.begun, true))
     send(choice, concat(R"("delta":{"role":"assistant","content":""})", kUnsaid));
-  ToolReader::Said said{.text = std::string(text), .calls = {}};
+  ChatReader::Said said{.thought = {}, .text = std::string(text)};
   if (choice.reader) said = choice.reader->take(text, ended);
-  if (!said.text.empty() || completion.log_probs().size() > choice.told) {
+  const bool thinks = !said.thought.empty();
+  if (thinks || !said.text.empty() || completion.log_probs().size() > choice.told) {
     JsonWriter delta;
-    delta.begin_object().member("content", said.text).end_object();
+    delta.begin_object();
+    if (thinks) delta.member("reasoning_content", said.thought);
+    if (!thinks || !said.text.empty()) delta.member("content", said.text);
+    delta.end_object();
     send(choice, members_of(choice, concat(R"("delta":)", delta.text()), completion, false));
   }
   for (const ToolCall& call : said.calls) {
@@ -316,7 +327,7 @@ void Answer::stream(Choice& choice, Completion& completion) {
       send(choice, concat(R"("delta":)", delta.text(), kUnsaid));
     };
     send_delta([&](JsonWriter& json) {
-      json.member("id", drawn_id("call_")).member("type", "function").key("function");
+      json.member("id", drawn_call_id(request_.form)).member("type", "function").key("function");
       json.begin_object().member("name", call.name).member("arguments", "").end_object();
     });
     send_delta([&](JsonWriter& json) {

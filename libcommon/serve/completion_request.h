@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "infer/completion.h"
+#include "serve/chat_reader.h"
 #include "serve/request_fields.h"
-#include "serve/tools.h"
 
 namespace mt {
 
@@ -31,8 +31,8 @@ struct CompletionRequest {
   std::optional<std::int64_t> logprobs = {};         // alternatives
   std::optional<std::int64_t> prompt_logprobs = {};  // likewise, of each token of the prompt
   StreamOptions stream;
-  bool of_task = false;                // of a task of the loop, in its last turn
-  std::optional<ToolForm> calls = {};  // of a chat: what it says may have calls of this form
+  bool of_task = false;  // of a task of the loop, in its last turn
+  ChatForm form = {};    // of a chat: what it says is read so
 };
 
 // The texts or tokens of a field: one, or a list.

@@ -9,6 +9,7 @@
 #include "infer/infill.h"
 #include "serve/answer.h"
 #include "serve/grammars.h"
+#include "serve/tools.h"
 
 namespace mt {
 
@@ -158,18 +159,28 @@ static void answer_with_images(const Serving& serving, const std::shared_ptr<Exc
   }
 }
 
-static void read_calls(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
+// How what the model says is read: calls where it may call, and its thoughts, unless a grammar
+// leaves no place for them.
+static void read_form(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
   const Tools tools = read_tools(fields);
-  if (!tools.may_call) return;
-  request.calls = tool_form_of(serving.chat.source(true));
-  if (!request.calls)
-    throw ApiError{.message = "tools: the model's chat template has no form of calls that is known",
-                   .param = "tools"};
-  request.options.show_special = true;  // a mark of calls may be special
-  if (tools.must_call.empty()) return;
-  if (request.options.grammar)
-    RequestFields::wrong("response_format", "text, where a tool must be called");
-  request.options.grammar = serving.grammars.of_calls(tools, *request.calls);
+  const std::string_view chat_template = serving.chat.source(!tools.functions.empty());
+  if (tools.may_call) {
+    request.form = {.calls = tool_form_of(chat_template), .functions = tools.functions};
+    if (!request.form.calls)
+      throw ApiError{
+          .message = "tools: the model's chat template has no form of calls that is known",
+          .param = "tools"};
+    if (!tools.must_call.empty()) {
+      if (request.options.grammar)
+        RequestFields::wrong("response_format", "text, where a tool must be called");
+      request.options.grammar = serving.grammars.of_calls(tools, *request.form.calls);
+    }
+  }
+  if (serving.thoughts_apart && !request.options.grammar)
+    request.form.thoughts = thought_form_of(chat_template);
+  // A mark of calls or thoughts may be special.
+  const bool plain = !request.form.thoughts || request.form.thoughts == ThoughtForm::think;
+  if (request.form.calls || !plain) request.options.show_special = true;
 }
 
 void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
@@ -202,7 +213,7 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
     fields.refuse(name, "give tools and tool_choice");
   fields.refuse("echo", "the prompt is not told; /apply-template tells it", {"false"});
   fields.refuse("best_of", "chats have n alone", {"1"});
-  read_calls(serving, fields, request);
+  read_form(serving, fields, request);
   check_unknown(serving, fields.unknown());
   adapter_of(serving, request.model);
   check_accepts(serving);

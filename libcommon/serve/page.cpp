@@ -38,6 +38,7 @@ const std::string_view kPage = R"html(<!doctype html>
   button.second, button[aria-pressed=false] { background: transparent; color: inherit; border-color: var(--line); }
   .token { border-radius: .15rem; cursor: pointer; }
   .token:hover, .token:focus-visible { outline: 1px solid var(--main); }
+  .thought { border-left: 3px solid var(--line); padding-left: .7rem; margin-bottom: .6rem; font-style: italic; opacity: .8; }
   #state { font-size: .85rem; opacity: .9; margin-top: .4rem; min-height: 1.3rem; overflow-wrap: anywhere; }
   #others { position: absolute; border: 1px solid var(--line); border-radius: .4rem; padding: .4rem .7rem;
     background: Canvas; color: CanvasText; font: 14px/1.5 ui-monospace, monospace; box-shadow: 0 2px 10px #0004; }
@@ -157,6 +158,14 @@ function add(place, text, tokens) {
   });
 }
 
+// What a chat's model thinks, in front of its answer.
+function thoughts_in(place) {
+  const there = place.querySelector('.thought') || document.createElement('div');
+  there.className = 'thought';
+  if (!there.parentNode) place.append(there);
+  return there;
+}
+
 // --- Asking ---
 
 // What follows goes to `place` as it comes; returns its text, or null where nothing did and that is no wish of the user's.
@@ -190,7 +199,9 @@ async function ask(route, asked, place) {
         if (chunk.usage) made = chunk.usage.completion_tokens;
         for (const choice of chunk.choices) {
           const text = choice.delta ? choice.delta.content || '' : choice.text;
-          add(place, text, tokens_of(choice.logprobs));
+          const thought = choice.delta && choice.delta.reasoning_content, tokens = tokens_of(choice.logprobs);
+          if (thought) add(thoughts_in(place), thought, text ? [] : tokens);
+          add(place, text, thought && !text ? [] : tokens);
           said += text;
           if (choice.finish_reason) reason = choice.finish_reason;
         }

@@ -61,6 +61,10 @@ void ServeOptions::add_to(CommandLine& cl) {
   cl.option("--pooling", &pooling, "NAME",
             "what an embedding is of: the last token, the first (cls), or the mean of all",
             one_of({"last", "mean", "cls"}));
+  cl.option("--reasoning-format", &reasoning_format, "NAME",
+            "auto: what a chat's model thinks, in a form that its template speaks of, is "
+            "reasoning_content and no content; none: it is content as all else",
+            one_of({"auto", "none"}));
   cl.flag("--megatron-compat", &megatron_compat,
           "PUT /api says what is wrong with status 200, as Megatron-LM's server does");
   cl.flag("--strict-fields", &strict_fields, "refuse requests with fields that are not known");
@@ -325,7 +329,8 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .pooling = pooling_of(options.pooling),
                         .megatron_compat = options.megatron_compat,
                         .strict_fields = options.strict_fields,
-                        .clamp_max_tokens = options.clamp_max_tokens};
+                        .clamp_max_tokens = options.clamp_max_tokens,
+                        .thoughts_apart = options.reasoning_format == "auto"};
   HttpLimits http;
   http.body = static_cast<std::size_t>(options.max_body * (1 << 20));
   const Router router(serving, std::move(keys));

@@ -31,7 +31,7 @@ struct ServeOptions {
   double queue_timeout = 0, request_timeout = 0;  // seconds; 0: any
   double max_body = 4;                            // MiB
   std::int64_t drain = 30;                        // seconds
-  std::string pooling = "last";
+  std::string pooling = "last", reasoning_format = "auto";
   LaunchFlags launch;
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 

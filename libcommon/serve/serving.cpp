@@ -106,12 +106,12 @@ std::uint64_t drawn_seed() {
   return high << 32 | device();
 }
 
-std::string drawn_id(const char* kind) {
+std::string drawn_id(const char* kind, int letters) {
   static constexpr std::string_view kLetters =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   static thread_local std::mt19937_64 random{std::random_device()()};
   std::string id = kind;
-  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
+  for (int i = 0; i < letters; ++i) id += kLetters[random() % kLetters.size()];
   return id;
 }
 

@@ -36,6 +36,7 @@ struct Serving {
   std::int64_t created = 0;                // when it was loaded, in seconds since 1970
   Pooling pooling = Pooling::last;         // of embeddings
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
+  bool thoughts_apart = true;  // from what a chat answers
 };
 
 inline constexpr const char* kJson = "application/json";
@@ -91,8 +92,8 @@ ImageInputs image_inputs(const Serving& serving, const std::vector<std::string>&
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields);
 
 std::int64_t seconds_since_1970();
-std::uint64_t drawn_seed();              // of a request that brings none
-std::string drawn_id(const char* kind);  // "cmpl-" and 24 letters and digits
+std::uint64_t drawn_seed();                                // of a request that brings none
+std::string drawn_id(const char* kind, int letters = 24);  // "cmpl-" and letters and digits
 
 // The routes; each answers, now or later, or throws ApiError.
 void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange);

@@ -11,16 +11,6 @@ namespace mt {
 
 using simdjson::dom::element;
 
-static constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>",
-                                  kPython = "<|python_tag|>", kBlank = " \t\r\n";
-
-std::optional<ToolForm> tool_form_of(std::string_view chat_template) {
-  const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
-  if (has(kBegin) && !has("<function=") && !has("<arg_key>")) return ToolForm::hermes;
-  if (has(R"("parameters": )") && has("<|start_header_id|>")) return ToolForm::llama3;
-  return std::nullopt;
-}
-
 // --- Requests -----------------------------------------------------------------------------------
 
 static std::string name_of_choice(const Tools& tools, element choice) {
@@ -33,6 +23,21 @@ static std::string name_of_choice(const Tools& tools, element choice) {
       tools.functions.end())
     RequestFields::wrong("tool_choice", "the name of one of the tools");
   return std::string(name);
+}
+
+// OpenAI's choice among some of the tools.  Where the model may answer otherwise, too, nothing
+// keeps it from the others.
+static std::vector<std::string> names_allowed(const Tools& tools, element allowed) {
+  static constexpr const char* kAllowed =
+      "\"allowed_tools\": {\"mode\": \"required\", \"tools\": [...]}";
+  std::string_view mode;
+  simdjson::dom::array list;
+  if (allowed["mode"].get(mode) != simdjson::SUCCESS || mode != "required" ||
+      allowed["tools"].get(list) != simdjson::SUCCESS || list.size() == 0)
+    RequestFields::wrong("tool_choice", kAllowed);
+  std::vector<std::string> names;
+  for (const element one : list) names.push_back(name_of_choice(tools, one));
+  return names;
 }
 
 static constexpr const char* kTools =
@@ -57,7 +62,10 @@ Tools read_tools(RequestFields& fields) {
     }
   }
   std::string_view asked = tools.functions.empty() ? "none" : "auto";
-  if (choice && choice->get(asked) != simdjson::SUCCESS)
+  element allowed;
+  if (choice && (*choice)["allowed_tools"].get(allowed) == simdjson::SUCCESS)
+    tools.must_call = names_allowed(tools, allowed);
+  else if (choice && choice->get(asked) != simdjson::SUCCESS)
     tools.must_call.push_back(name_of_choice(tools, *choice));
   else if (asked == "required")
     for (const auto& [name, parameters] : tools.functions) tools.must_call.push_back(name);
@@ -69,114 +77,70 @@ Tools read_tools(RequestFields& fields) {
   return tools;
 }
 
+namespace {
+
+// What stands in front of all calls, of a call's name, of its arguments, behind these, between two
+// calls and behind all.  Without what stands between there is but one.
+struct Writing {
+  const char *begin, *name, *arguments, *behind, *between, *end;
+};
+
+Writing writing_of(ToolForm form) {
+  switch (form) {
+    case ToolForm::hermes:
+      return {"", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n", ""};
+    case ToolForm::llama3:
+      return {"", "{\"name\": \"", "\", \"parameters\": ", "}", "; ", ""};
+    case ToolForm::mistral:
+      return {"[TOOL_CALLS][", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"};
+    case ToolForm::mistral_args:
+      return {"", "[TOOL_CALLS]", "[ARGS]", "", "", ""};
+    case ToolForm::deepseek:
+      return {"<｜tool▁calls▁begin｜>",
+              "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+              "\n```json\n",
+              "\n```<｜tool▁call▁end｜>",
+              "\n",
+              "<｜tool▁calls▁end｜>"};
+    case ToolForm::deepseek_bare:
+      return {"<｜tool▁calls▁begin｜>",
+              "<｜tool▁call▁begin｜>",
+              "<｜tool▁sep｜>",
+              "<｜tool▁call▁end｜>",
+              "",
+              "<｜tool▁calls▁end｜>"};
+    case ToolForm::channels:
+      return {
+          "", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "", nullptr,
+          ""};
+    default:
+      fail(Exit::bad_data,
+           "the model's chat template has a form of calls that none can be made to fit");
+  }
+}
+
+}  // namespace
+
 ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
+  const Writing w = writing_of(form);
   ByteGrammar grammar;
   const ByteGrammar::Rule all = grammar.add_rule(), one = grammar.add_rule();
-  const bool hermes = form == ToolForm::hermes;
   for (const auto& [name, parameters] : tools.functions) {
     if (std::ranges::count(tools.must_call, name) == 0) continue;
     simdjson::dom::parser parser;
+    const std::string quoted = json_quoted(name);
     const ByteGrammar::Node before = grammar.text(
-        grammar.begin(one), concat(hermes ? "<tool_call>\n" : "", R"({"name": )", json_quoted(name),
-                                   hermes ? R"(, "arguments": )" : R"(, "parameters": )"));
+        grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
     const ByteGrammar::Node behind =
         add_schema(grammar, before, parse_request(parser, parameters).value());
-    grammar.link(grammar.text(behind, hermes ? "}\n</tool_call>" : "}"), grammar.end(one));
+    grammar.link(grammar.text(behind, w.behind), grammar.end(one));
   }
-  const ByteGrammar::Node called = grammar.call(grammar.begin(all), one);
-  grammar.link(called, grammar.end(all));
-  if (tools.several)
-    grammar.link(grammar.call(grammar.text(called, hermes ? "\n" : "; "), one), called);
+  const ByteGrammar::Node called = grammar.call(grammar.text(grammar.begin(all), w.begin), one);
+  grammar.link(grammar.text(called, w.end), grammar.end(all));
+  if (tools.several && w.between != nullptr)
+    grammar.link(grammar.call(grammar.text(called, w.between), one), called);
   grammar.finish();
   return grammar;
-}
-
-// --- Answers ------------------------------------------------------------------------------------
-
-// The call that a text is; nothing if it is none.
-static std::optional<ToolCall> call_of(std::string_view text) {
-  simdjson::dom::parser parser;
-  element call, arguments;
-  std::string_view name;
-  if (parse_request(parser, text).get(call) != simdjson::SUCCESS ||
-      call["name"].get(name) != simdjson::SUCCESS || name.empty())
-    return std::nullopt;
-  if (call["arguments"].get(arguments) != simdjson::SUCCESS &&
-      call["parameters"].get(arguments) != simdjson::SUCCESS)
-    return std::nullopt;
-  if (!arguments.is_object()) return std::nullopt;
-  return ToolCall{std::string(name), simdjson::minify(arguments)};
-}
-
-static std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == text.npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
-ToolReader::Said ToolReader::take(std::string_view more, bool ended) {
-  held_ += more;
-  return form_ == ToolForm::hermes ? take_hermes(ended) : take_llama3(ended);
-}
-
-// How much of the end of a text may be the beginning of the mark.
-static std::size_t begun(std::string_view text, std::string_view mark) {
-  for (std::size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size)
-    if (mark.starts_with(text.substr(text.size() - size))) return size;
-  return 0;
-}
-
-// White space in front of a call, and behind the last one, is no text.
-ToolReader::Said ToolReader::take_hermes(bool ended) {
-  Said said;
-  for (;;) {
-    const std::size_t begin = held_.find(kBegin), end = held_.find(kEnd, begin);
-    if (begin == held_.npos) break;
-    const std::size_t inside = begin + kBegin.size();
-    if (end == held_.npos && !ended) break;
-    const auto call =
-        call_of(std::string_view(held_).substr(inside, end == held_.npos ? end : end - inside));
-    const std::size_t behind = end == held_.npos ? held_.size() : end + kEnd.size();
-    std::string_view before = std::string_view(held_).substr(0, call ? begin : behind);
-    if (call) before = before.substr(0, before.find_last_not_of(kBlank) + 1);
-    said.text += before;
-    if (call) said.calls.push_back(*call);
-    called_ |= call.has_value();
-    held_.erase(0, behind);
-  }
-  std::size_t certain =
-      ended ? held_.size() : std::min(held_.find(kBegin), held_.size() - begun(held_, kBegin));
-  if (!ended || called_) {  // a call may follow the white space
-    const std::size_t last = std::string_view(held_).substr(0, certain).find_last_not_of(kBlank);
-    certain = last == held_.npos ? 0 : last + 1;
-  }
-  said.text += held_.substr(0, certain);
-  held_.erase(0, certain);
-  return said;
-}
-
-// Nothing is certain about a text that may be calls until it ends.
-ToolReader::Said ToolReader::take_llama3(bool ended) {
-  std::string_view text = trimmed(held_);
-  const bool may_be =
-      text.empty() || text[0] == '{' || kPython.starts_with(text.substr(0, kPython.size()));
-  if (may_be && !ended) return {};
-  Said said;
-  if (text.starts_with(kPython)) text.remove_prefix(kPython.size());
-  for (std::size_t at = 0; may_be && at < text.size();) {
-    std::optional<ToolCall> call;
-    std::size_t end = at;
-    do {  // up to the first ";" at which a call is whole
-      end = std::min(text.find(';', end + 1), text.size());
-      call = call_of(text.substr(at, end - at));
-    } while (!call && end < text.size());
-    if (!call) break;
-    said.calls.push_back(*call);
-    at = end + 1;
-    if (at >= text.size()) return held_.clear(), said;
-  }
-  said = {.text = std::exchange(held_, ""), .calls = {}};
-  return said;
 }
 
 }  // namespace mt

@@ -5,6 +5,8 @@
 // Parser: libcommon/serve/completion_request.cpp
 // Parser: libcommon/serve/megatron_request.cpp
 // Parser: libcommon/serve/tools.cpp
+// Parser: libcommon/serve/tool_reader.cpp
+// Parser: libcommon/serve/chat_reader.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_parse.h"
 #include "serve/completion_request.h"
 #include "serve/megatron_request.h"
 #include "serve/tools.h"
@@ -47,24 +50,39 @@ void check_line(std::string_view text) {
   if (text.empty() || text.find('\n') != text.npos) std::abort();
 }
 
+constexpr ToolForm kForms[] = {ToolForm::hermes,       ToolForm::llama3,   ToolForm::mistral,
+                               ToolForm::mistral_args, ToolForm::deepseek, ToolForm::deepseek_bare,
+                               ToolForm::qwen_coder,   ToolForm::glm,      ToolForm::channels};
+
 void read_tools_of(std::string_view body) {
   RequestFields fields(body);
   CompletionOptions options;
   read_sampling(fields, options);
   const Tools tools = read_tools(fields);
-  for (const ToolForm form : {ToolForm::hermes, ToolForm::llama3})
-    if (!tools.must_call.empty()) grammar_of_calls(tools, form);
+  for (const ToolForm form : kForms) try {
+      if (!tools.must_call.empty()) grammar_of_calls(tools, form);
+    } catch (const Error& error) {
+      check_line(error.what());
+    }
   fields.unknown();
 }
 
-// What a model says, in two pieces: all of it comes out, as text or in calls.
-void read_calls(std::string_view said) {
-  for (const ToolForm form : {ToolForm::hermes, ToolForm::llama3}) {
-    ToolReader reader(form);
-    const std::string_view first = said.substr(0, said.size() / 2);
-    reader.take(first, false);
-    reader.take(said.substr(first.size()), true);
-  }
+// What a model says, in two pieces: all of it comes out, as a thought, as text or in calls.
+void read_said(std::string_view said) {
+  for (const ToolForm calls : kForms)
+    for (const ThoughtForm thoughts :
+         {ThoughtForm::think, ThoughtForm::mistral, ThoughtForm::channels}) {
+      ChatReader reader({.thoughts = thoughts,
+                         .calls = calls,
+                         .functions = {{"f", R"({"properties":{"a":{"type":"integer"}}})"}}},
+                        said.substr(0, said.size() / 4));
+      const std::string_view first = said.substr(0, said.size() / 2);
+      reader.take(first, false);
+      for (const ToolCall& call : reader.take(said.substr(first.size()), true).calls) {
+        simdjson::dom::parser parser;
+        if (call.name.empty() || !parse_json(parser, call.arguments).is_object()) std::abort();
+      }
+    }
 }
 
 void read(std::uint8_t route, std::string_view body) {
@@ -83,7 +101,7 @@ void read(std::uint8_t route, std::string_view body) {
       return;
     }
     default:
-      return read_calls(body);
+      return read_said(body);
   }
 }
 

@@ -7,60 +7,6 @@
 namespace mt {
 namespace {
 
-// What is said, in one go and byte by byte: "text|name(arguments)|...".
-std::string said(std::string_view text, ToolForm form, bool in_bytes) {
-  ToolReader reader(form);
-  std::string shown, calls;
-  const auto add = [&](const ToolReader::Said& part) {
-    shown += part.text;
-    for (const ToolCall& call : part.calls) calls += concat("|", call.name, call.arguments);
-  };
-  for (std::size_t i = 0; in_bytes && i < text.size(); ++i)
-    add(reader.take(text.substr(i, 1), false));
-  add(reader.take(in_bytes ? "" : text, true));
-  return shown + calls;
-}
-
-void expect_said(std::string_view text, ToolForm form, std::string_view expected) {
-  for (const bool in_bytes : {false, true})
-    EXPECT_EQ(said(text, form, in_bytes), expected) << text << (in_bytes ? ", in bytes" : "");
-}
-
-TEST(Tools, CallsOfHermes) {
-  constexpr ToolForm kForm = ToolForm::hermes;
-  expect_said("Plain <b> text \n", kForm, "Plain <b> text \n");
-  expect_said("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, 2]}}\n</tool_call>", kForm,
-              "|f{\"a\":[1,2]}");
-  expect_said(
-      " Well:\n\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n"
-      "<tool_call>{\"name\":\"g\",\"arguments\":{\"x\":\"</b>\"}}</tool_call>\n",
-      kForm, " Well:|f{}|g{\"x\":\"</b>\"}");
-  expect_said("<tool_call>{\"name\":\"f\",\"arguments\":{}}", kForm, "|f{}");  // cut at its end
-  expect_said("<tool_call>{\"name\":}</tool_call> and", kForm,
-              "<tool_call>{\"name\":}</tool_call> and");
-  expect_said("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> x ", kForm, " x|f{}");
-  expect_said("<tool_call", kForm, "<tool_call");
-}
-
-TEST(Tools, CallsOfLlama3) {
-  constexpr ToolForm kForm = ToolForm::llama3;
-  expect_said("Plain {text}", kForm, "Plain {text}");
-  expect_said("{\"name\": \"f\", \"parameters\": {\"a\": \";\"}}", kForm, "|f{\"a\":\";\"}");
-  expect_said(
-      "<|python_tag|>{\"name\":\"f\",\"parameters\":{}}; {\"name\":\"g\",\"parameters\":{}}", kForm,
-      "|f{}|g{}");
-  expect_said("{\"name\": \"f\"}", kForm, "{\"name\": \"f\"}");
-  expect_said("{\"name\":\"f\",\"parameters\":{}}; and", kForm,
-              "{\"name\":\"f\",\"parameters\":{}}; and");
-}
-
-TEST(Tools, FormsOfTemplates) {
-  EXPECT_EQ(tool_form_of("x <tool_call> y"), ToolForm::hermes);
-  EXPECT_EQ(tool_form_of("<tool_call>\n<function=f>"), std::nullopt);
-  EXPECT_EQ(tool_form_of("<|start_header_id|> '\"parameters\": '"), ToolForm::llama3);
-  EXPECT_EQ(tool_form_of("{{ messages }}"), std::nullopt);
-}
-
 Tools read(const std::string& json) {
   RequestFields fields(json);
   return read_tools(fields);
@@ -92,6 +38,16 @@ TEST(Tools, Requests) {
   EXPECT_EQ(refusal("{" + f + R"(,"tool_choice":"f"})"), "tool_choice");
   EXPECT_EQ(refusal("{" + f + R"(,"tool_choice":{"function":{"name":"h"}}})"), "tool_choice");
   EXPECT_EQ(refusal("{" + f + R"(,"parallel_tool_calls":1})"), "parallel_tool_calls");
+  const auto allowed = [&](const char* what) {
+    return "{" + f + R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":)" + what + "}}";
+  };
+  EXPECT_EQ(
+      read(allowed(R"({"mode":"required","tools":[{"type":"function","function":{"name":"g"}}]})"))
+          .must_call,
+      std::vector<std::string>{"g"});
+  EXPECT_EQ(refusal(allowed(R"({"mode":"auto","tools":[{"function":{"name":"g"}}]})")),
+            "tool_choice");
+  EXPECT_EQ(refusal(allowed(R"({"mode":"required","tools":[]})")), "tool_choice");
 }
 
 bool fits(const ByteGrammar& grammar, std::string_view text) {
@@ -120,6 +76,27 @@ TEST(Tools, CallsThatMustBe) {
   EXPECT_TRUE(
       fits(grammar_of_calls(tools, ToolForm::llama3),
            "{\"name\": \"g\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": {\"a\":2}}"));
+  tools.must_call = {"f"};
+  const std::vector<std::pair<ToolForm, std::string>> forms = {
+      {ToolForm::mistral, R"([TOOL_CALLS][{"name": "f", "arguments": {"a":1}}])"},
+      {ToolForm::mistral_args, R"([TOOL_CALLS]f[ARGS]{"a":1})"},
+      {ToolForm::deepseek,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
+       "{\"a\":1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {ToolForm::deepseek_bare,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":1}<｜tool▁call▁end｜>"
+       "<｜tool▁calls▁end｜>"},
+      {ToolForm::channels,
+       R"(<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a":1})"}};
+  for (const auto& [form, text] : forms) {
+    EXPECT_TRUE(fits(grammar_of_calls(tools, form), text)) << text;
+    if (form == ToolForm::channels) continue;
+    const auto read = ToolReader(form).take(text, true);  // and read so
+    ASSERT_EQ(read.calls.size(), 1U) << text;
+    EXPECT_EQ(read.calls[0].name + read.calls[0].arguments, "f{\"a\":1}");
+  }
+  for (const ToolForm form : {ToolForm::qwen_coder, ToolForm::glm})
+    EXPECT_THROW(grammar_of_calls(tools, form), Error);
   tools.functions[0].second = R"({"not":{}})";
   EXPECT_THROW(grammar_of_calls(tools, ToolForm::hermes), Error);
 }
