@@ -95,6 +95,9 @@ class Completion {
   void take_token(std::int32_t token);
 
   std::int64_t adapter() const { return options_.adapter; }
+  // How many tokens of the prompt were in the cache already when it was first read.
+  std::int64_t shared() const { return shared_; }
+  void set_shared(std::int64_t tokens) { shared_ = tokens; }
   // How many tokens it may still get.
   std::int64_t tokens_left() const { return options_.num_tokens - std::ssize(made()); }
   // What the layers with a cache see: the prompt, or the token behind which a decoder begins, and
@@ -143,6 +146,7 @@ class Completion {
   std::vector<std::int32_t> ids_, read_, image_rows_;
   std::size_t before_ = 0;    // of the ids, those in front of what is made
   std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not
+  std::int64_t shared_ = 0;
   std::optional<std::int32_t> end_token_ = {};
   std::vector<LogProbs> log_probs_;
   std::vector<double> scores_;

@@ -148,6 +148,7 @@ bool Engine::begin(std::int64_t sequence) {
     return false;
   }
   counts_.shared += shared;
+  if (!active.begun) active.completion->set_shared(shared);
   return true;
 }
 

@@ -42,7 +42,8 @@ void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exc
   adapter_of(serving, fields.text("model").value_or(""));
   const bool chat = fields.any("messages").has_value();  // whose template has the special tokens
   std::optional<std::string> text =
-      chat ? chat_text(serving, chat_values(*exchange), fields) : fields.text("prompt");
+      chat ? chat_text(serving, chat_values(exchange->request().body), fields)
+           : fields.text("prompt");
   if (!text) text = fields.text("content");
   if (!text) throw ApiError{.message = "prompt: is required", .param = "prompt"};
   fields.pass_over({"content"});

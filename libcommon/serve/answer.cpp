@@ -54,7 +54,6 @@ class Answer : public std::enable_shared_from_this<Answer> {
     std::string members;                    // and what is said of it then
   };
 
-  std::unique_ptr<Completion> make(std::size_t prompt, std::int64_t sample) const;
   void made(Choice& choice, Completion& completion);
   void failed(const ApiError& why);
   // What stands behind a choice's "index": `content` is the JSON of its text, message or delta.
@@ -91,45 +90,6 @@ void write_usage(JsonWriter& json, std::int64_t prompt, std::int64_t completion)
   json.member("total_tokens", prompt + completion).end_object();
 }
 
-std::unique_ptr<Completion> Answer::make(std::size_t prompt, std::int64_t sample) const {
-  CompletionOptions options = request_.options;
-  const auto build = [&] {
-    return std::visit(
-        [&](const auto& input) {
-          return std::make_unique<Completion>(serving_.model, input, options,
-                                              static_cast<std::uint32_t>(prompt),
-                                              static_cast<std::uint32_t>(sample));
-        },
-        request_.prompts[prompt]);
-  };
-  try {
-    std::unique_ptr<Completion> completion = build();
-    if (fits(serving_, *completion, options.num_tokens)) return completion;
-    const std::int64_t size = std::ssize(completion->prompt()), most = serving_.loop.max_tokens();
-    if (size > most || (size == most && !serving_.model.start_token))
-      throw ApiError{.message = concat("the prompt has ", size, " tokens, and the model takes ",
-                                       most, " with those that are to be made"),
-                     .param = chat_ ? "messages" : "prompt",
-                     .code = "context_length_exceeded"};
-    if (!serving_.clamp_max_tokens && !request_.clamps)
-      throw ApiError{.message = concat("the prompt's ", size, " tokens and max_tokens ",
-                                       options.num_tokens, " are more than the model's ", most),
-                     .param = "max_tokens",
-                     .code = "context_length_exceeded"};
-    options.num_tokens =
-        serving_.model.start_token ? serving_.model.decoder_positions : most - size;
-    return build();
-  } catch (const Error& error) {
-    throw ApiError{.message = error.what(), .param = chat_ ? "messages" : "prompt"};
-  }
-}
-
-// Mistral's templates take ids of nine letters and digits alone.
-std::string drawn_call_id(const ChatForm& form) {
-  const bool mistral = form.calls == ToolForm::mistral || form.calls == ToolForm::mistral_args;
-  return mistral ? drawn_id("", 9) : drawn_id("call_");
-}
-
 void Answer::begin() {
   const Tokenizer& tokenizer = serving_.model.tokenizer;
   const auto each = static_cast<std::size_t>(request_.best_of);
@@ -140,7 +100,8 @@ void Answer::begin() {
   for (std::size_t i = 0; i < count; ++i) {
     Choice& choice = choices_.emplace_back(tokenizer);
     EngineLoop::Work& one = work.emplace_back();
-    one.completion = make(i / each, static_cast<std::int64_t>(i % each));
+    one.completion =
+        make_completion(serving_, request_, i / each, static_cast<std::int64_t>(i % each), chat_);
     choice.prompt_tokens = std::ssize(one.completion->prompt());
     if (const auto* text = std::get_if<std::string>(&request_.prompts[i / each]))
       choice.prompt = *text;
@@ -391,6 +352,45 @@ void Answer::answer_whole() {
 
 }  // namespace
 
+std::unique_ptr<Completion> make_completion(const Serving& serving,
+                                            const CompletionRequest& request, std::size_t prompt,
+                                            std::int64_t sample, bool chat) {
+  CompletionOptions options = request.options;
+  const auto build = [&] {
+    return std::visit(
+        [&](const auto& input) {
+          return std::make_unique<Completion>(serving.model, input, options,
+                                              static_cast<std::uint32_t>(prompt),
+                                              static_cast<std::uint32_t>(sample));
+        },
+        request.prompts[prompt]);
+  };
+  try {
+    std::unique_ptr<Completion> completion = build();
+    if (fits(serving, *completion, options.num_tokens)) return completion;
+    const std::int64_t size = std::ssize(completion->prompt()), most = serving.loop.max_tokens();
+    if (size > most || (size == most && !serving.model.start_token))
+      throw ApiError{.message = concat("the prompt has ", size, " tokens, and the model takes ",
+                                       most, " with those that are to be made"),
+                     .param = chat ? "messages" : "prompt",
+                     .code = "context_length_exceeded"};
+    if (!serving.clamp_max_tokens && !request.clamps)
+      throw ApiError{.message = concat("the prompt's ", size, " tokens and max_tokens ",
+                                       options.num_tokens, " are more than the model's ", most),
+                     .param = "max_tokens",
+                     .code = "context_length_exceeded"};
+    options.num_tokens = serving.model.start_token ? serving.model.decoder_positions : most - size;
+    return build();
+  } catch (const Error& error) {
+    throw ApiError{.message = error.what(), .param = chat ? "messages" : "prompt"};
+  }
+}
+
+std::string drawn_call_id(const ChatForm& form) {
+  const bool mistral = form.calls == ToolForm::mistral || form.calls == ToolForm::mistral_args;
+  return mistral ? drawn_id("", 9) : drawn_id("call_");
+}
+
 std::size_t completions_of(const Serving& serving, const CompletionRequest& request) {
   const std::size_t count = request.prompts.size() * static_cast<std::size_t>(request.best_of);
   if (count > serving.loop.most())
@@ -411,6 +411,7 @@ void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>&
     RequestFields::wrong("echo", "false, with logprobs: the model's encoder scores no prompt");
   if (request.prompt_logprobs && serving.model.start_token)
     RequestFields::wrong("prompt_logprobs", "nothing: the model's encoder scores no prompt");
+  if (request.response) return answer_response(serving, exchange, std::move(request));
   std::make_shared<Answer>(serving, exchange, std::move(request), chat)->begin();
 }
 

@@ -33,6 +33,8 @@ struct CompletionRequest {
   StreamOptions stream;
   bool of_task = false;  // of a task of the loop, in its last turn
   ChatForm form = {};    // of a chat: what it says is read so
+  // Of POST /v1/responses: what its answer repeats (serve/response_request.h).
+  std::optional<std::string> response = {};
 };
 
 // The texts or tokens of a field: one, or a list.

@@ -1,5 +1,5 @@
-// POST /v1/completions and /v1/chat/completions, and /apply-template, which shows the text that a
-// chat becomes.
+// POST /v1/completions, /v1/chat/completions and /v1/responses, and /apply-template, which shows
+// the text that a chat becomes.
 #include <limits>
 #include <optional>
 
@@ -9,6 +9,7 @@
 #include "infer/infill.h"
 #include "serve/answer.h"
 #include "serve/grammars.h"
+#include "serve/response_request.h"
 #include "serve/tools.h"
 
 namespace mt {
@@ -40,9 +41,9 @@ void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& 
   answer_completions(serving, exchange, std::move(request), false);
 }
 
-ChatValue chat_values(const Exchange& exchange) {
+ChatValue chat_values(std::string_view body) {
   try {
-    return chat_value_of_json(exchange.request().body, "request");
+    return chat_value_of_json(body, "request");
   } catch (const Error& error) {
     throw ApiError{.message = error.what()};
   }
@@ -183,10 +184,13 @@ static void read_form(const Serving& serving, RequestFields& fields, CompletionR
   if (request.form.calls || !plain) request.options.show_special = true;
 }
 
-void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
-  RequestFields fields(exchange->request().body);
-  const ChatValue body = chat_values(*exchange);
+// response: of a request that came as one of /v1/responses, what its answer repeats.
+static void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                       std::string_view text, std::optional<std::string> response) {
+  RequestFields fields(text);
+  const ChatValue body = chat_values(text);
   CompletionRequest request;
+  request.response = std::move(response);
   request.model = fields.text("model").value_or("");
   request.prompts.emplace_back(chat_text(serving, body, fields));
   CompletionOptions& o = request.options;
@@ -225,10 +229,19 @@ void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchang
   answer_completions(serving, exchange, std::move(request), true);
 }
 
+void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  serve_chat(serving, exchange, exchange->request().body, std::nullopt);
+}
+
+void serve_responses(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  ResponseRequest request = read_response_request(exchange->request().body);
+  serve_chat(serving, exchange, request.chat, std::move(request.told));
+}
+
 void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
   RequestFields fields(exchange->request().body);
   adapter_of(serving, fields.text("model").value_or(""));
-  const std::string text = chat_text(serving, chat_values(*exchange), fields);
+  const std::string text = chat_text(serving, chat_values(exchange->request().body), fields);
   check_unknown(serving, fields.unknown());
   JsonWriter json;
   exchange->answer(200, kJson, json.begin_object().member("prompt", text).end_object().text());

@@ -117,6 +117,8 @@ constexpr Entry kRoutes[] = {
     {"POST", "/completions", false, serve_completions},
     {"POST", "/v1/chat/completions", false, serve_chat},
     {"POST", "/chat/completions", false, serve_chat},
+    {"POST", "/v1/responses", false, serve_responses},
+    {"POST", "/responses", false, serve_responses},
     {"POST", "/v1/embeddings", false, serve_embeddings},
     {"POST", "/embeddings", false, serve_embeddings},
     {"POST", "/apply-template", false, serve_apply_template},

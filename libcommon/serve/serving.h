@@ -68,7 +68,7 @@ std::int64_t adapter_of(const Serving& serving, std::string_view name);
 const std::string& name_of(const Serving& serving, std::int64_t adapter);  // the reverse
 
 // A request's members, as a chat's template sees them.
-ChatValue chat_values(const Exchange& exchange);
+ChatValue chat_values(std::string_view body);
 // The text that the model's template makes of a request's messages, and its fields that say how.
 std::string chat_text(const Serving& serving, const ChatValue& request, RequestFields& fields);
 
@@ -99,6 +99,7 @@ std::string drawn_id(const char* kind, int letters = 24);  // "cmpl-" and letter
 void serve_megatron(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_chat(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_responses(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_apply_template(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
