@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The openai package of PyPI, unmodified, against a server: completions, chats, streams, tools, structured output,
-embeddings and errors.
+"""The openai package of PyPI, unmodified, against a server: completions, chats, responses, streams, tools, structured
+output, embeddings and errors; and what vLLM's clients add to them.
 
   scripts/try-clients.py [URL]    of `mt-generate serve`, with a chat template that has tools and with --max-body 1; else
                                   of one that it starts with testdata's llama
@@ -68,6 +68,34 @@ check("a chat and its stream", "".join(c.delta.content or "" for c in parts) == 
 check("who speaks", parts[0].delta.role == "assistant" and parts[-1].finish_reason is not None)
 
 
+both = client.chat.completions.create(**chat, n=2).choices
+parts = [c.choices[0] for c in client.chat.completions.create(**chat, n=2, stream=True)]
+check("two answers in a stream", all("".join(c.delta.content or "" for c in parts if c.index == b.index) == b.message.content for b in both))
+check("the first is the one alone", both[0].message.content == said.content)
+
+
+def content(messages=hello, **fields):
+    return client.chat.completions.create(**{**chat, "messages": messages, **fields}).choices[0].message.content
+
+
+check("max_completion_tokens", len(client.chat.completions.create(
+    model=model, messages=hello, max_completion_tokens=3, logprobs=True).choices[0].logprobs.content) <= 3)
+check("parts of a message", content([{"role": "user", "content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]}]) == said.content)
+check("a developer's message", content([{"role": "developer", "content": "B"}, *hello]) == content([{"role": "system", "content": "B"}, *hello]))
+check("what changes nothing", content(user="me", metadata={"a": "b"}, store=False, stop=None, service_tier="auto", tool_choice="none",
+                                      safety_identifier="me", prompt_cache_key="me") == said.content)
+check("vLLM's choice", content(extra_body={"guided_choice": ["yes it is", "no"]}) in ("yes it is", "no"))
+check("its regex", content(extra_body={"structured_outputs": {"regex": "[ab]{3}-\\d"}})[3] == "-")
+check("its schema", content(max_tokens=60, extra_body={"guided_json": {"const": {"a": [1]}}}) == '{"a":[1]}')
+check("its tokens", client.chat.completions.create(**chat, extra_body={"min_tokens": 12, "ignore_eos": True, "top_k": 5, "min_p": 0.01,
+                                                                       "repetition_penalty": 1.1}).usage.completion_tokens == 12)
+check("a chat that goes on", content([*hello, {"role": "assistant", "content": "Well,"}], temperature=0, extra_body={
+    "add_generation_prompt": False, "continue_final_message": True}) is not None)
+check("a schema of a completion", client.completions.create(**{**asked, "max_tokens": 60}, extra_body={"response_format": {
+    "type": "json_schema", "json_schema": {"name": "x", "schema": {"const": "abc"}}}}).choices[0].text == '"abc"')
+check("alternatives of a prompt", client.completions.create(**asked, extra_body={"prompt_logprobs": 1}).choices[0].prompt_logprobs[0] is None)
+
+
 class Person(pydantic.BaseModel):
     sort: str = pydantic.Field(pattern="^(cat|dog)$")
     legs: int = pydantic.Field(ge=0, le=9)
@@ -106,6 +134,20 @@ check("why the stream ends", streamed[-1].finish_reason == "tool_calls")
 again = client.chat.completions.create(**chat, tools=tools, tool_choice="none")
 check("a tool that may not be called", again.choices[0].message.tool_calls is None)
 
+asks = {"model": model, "input": "Hello", "max_output_tokens": 12, "extra_body": {"seed": 3}}
+response = client.responses.create(**asks)
+check("a response", response.output_text == said.content and response.usage.output_tokens <= 12)
+events = list(client.responses.create(**asks, stream=True))
+check("its stream", "".join(e.delta for e in events if e.type == "response.output_text.delta") == said.content)
+check("how it ends", events[-1].response.output[0].content[0].text == said.content and [e.sequence_number for e in events] == list(range(len(events))))
+parsed = client.responses.parse(**{**asks, "max_output_tokens": 100}, text_format=Person)
+check("a parsed response", isinstance(parsed.output_parsed, Person))
+called = client.responses.create(**{**asks, "max_output_tokens": 200}, tool_choice="required", parallel_tool_calls=False,
+                                 tools=[{"type": "function", **tools[0]["function"]}]).output[0]
+check("a response that calls", called.type == "function_call" and called.name == "weather" and json.loads(called.arguments) == arguments)
+turns = [{"role": "user", "content": "Hello"}, called, {"type": "function_call_output", "call_id": called.call_id, "output": "rain"}]
+check("a response to what was called", client.responses.create(**{**asks, "input": turns}).output_text is not None)
+
 numbers = client.embeddings.create(model=model, input=["Hello", "there"], encoding_format="float").data
 coded = client.embeddings.create(model=model, input=["Hello", "there"]).data  # base64, which the client reads
 check("embeddings", all(abs(a - b) < 1e-6 for n, c in zip(numbers, coded) for a, b in zip(n.embedding, c.embedding)))
@@ -118,5 +160,13 @@ check("a model that there is not", refused(openai.NotFoundError, model="gpt-4"))
 check("a wrong field", refused(openai.BadRequestError, temperature="hot"))
 check("a schema that is not understood", refused(openai.BadRequestError, response_format={
     "type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "dependentSchemas": {}}}}))
+check("functions of old", refused(openai.BadRequestError, functions=[{"name": "f"}]))
+check("an effort that the template does not know", refused(openai.BadRequestError, reasoning_effort="high"))
+check("a grammar of another kind", refused(openai.BadRequestError, extra_body={"guided_grammar": "root ::= a"}))
+try:
+    client.responses.create(**asks, previous_response_id="resp_1")
+    check("a conversation that is not kept", False)
+except openai.BadRequestError as error:
+    check("a conversation that is not kept", error.body["param"] == "previous_response_id")
 check("a wrong tool", refused(openai.BadRequestError, tools=[{"type": "function"}]))
 check("a body that is too large", refused(openai.APIStatusError, user="x" * 2_000_000))
