@@ -121,6 +121,8 @@ long scripts/check-generated scripts/check-generated build/release/cmd
 long scripts/examples/llava_shapes scripts/examples/llava_shapes
 long scripts/examples/dino_shapes scripts/examples/dino_shapes
 long scripts/soak-serve.py python3 scripts/soak-serve.py
+long scripts/soak-serve.py python3 scripts/soak-serve.py --seconds 7200 --streams 1000
+if "$python" -c 'import openai' 2> /dev/null; then long scripts/try-clients.py "$python" scripts/try-clients.py; fi
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
 long scripts/kill-stages scripts/kill-stages
