@@ -21,7 +21,7 @@ Check between(double low, double high) { return {.low = low, .high = high}; }
 Check one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
 bool Check::allows(double number) const {
-  if (std::isnan(number)) return false;
+  if (!std::isfinite(number)) return false;
   if (low && (above_low ? number <= *low : number < *low)) return false;
   return !high || number <= *high;
 }
@@ -72,7 +72,8 @@ std::string Check::expected() const {
   if (low && high && *low == *high)
     out << bound(*low);
   else if (low && high)
-    out << "from " << bound(*low) << " to " << bound(*high);
+    out << (above_low ? "greater than " : "from ") << bound(*low)
+        << (above_low ? ", at most " : " to ") << bound(*high);
   else if (low)
     out << (above_low ? "greater than " : "at least ") << bound(*low);
   return std::move(out).str();
@@ -133,15 +134,18 @@ bool Option::takes_list() const {
   return std::visit([]<class T>(T*) { return kIsList<T>; }, target);
 }
 
-// ", from -2147483648 to 2147483647" if some text is a number that the type cannot hold.
+// ", at most 2147483647" if some text is a number that the type cannot hold, of whose bounds the
+// check says nothing.
 template <class Number>
-static std::string range_note(const std::vector<std::string>& texts) {
+static std::string range_note(const std::vector<std::string>& texts, const Check& check) {
   for (const std::string& text : texts) {
     Number value;
     const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (result.ec == std::errc::result_out_of_range)
-      return concat(", from ", std::numeric_limits<Number>::lowest(), " to ",
-                    std::numeric_limits<Number>::max());
+    if (result.ec != std::errc::result_out_of_range) continue;
+    if (text.starts_with('-') && !check.low)
+      return concat(", at least ", std::numeric_limits<Number>::lowest());
+    if (!text.starts_with('-') && !check.high)
+      return concat(", at most ", std::numeric_limits<Number>::max());
   }
   return "";
 }
@@ -153,13 +157,15 @@ std::string Option::expected(const std::vector<std::string>& refused) const {
         if constexpr (std::is_same_v<S, bool>) {
           return "true or false";
         } else if constexpr (std::is_same_v<S, std::string>) {
-          return check.choices.empty() ? "one text" : check.expected();
+          if (!check.choices.empty()) return check.expected();
+          return metavar.empty() ? "one text" : metavar;
         } else {
           const std::string limits = check.expected();
           const char* const number = std::is_floating_point_v<S> ? "a number"
-                                     : std::is_unsigned_v<S>     ? "an integer of 0 or more"
-                                                                 : "an integer";
-          return concat(number, limits.empty() ? "" : ", ", limits, range_note<S>(refused));
+                                     : std::is_unsigned_v<S> && !check.low
+                                         ? "an integer of 0 or more"
+                                         : "an integer";
+          return concat(number, limits.empty() ? "" : ", ", limits, range_note<S>(refused, check));
         }
       },
       target);
@@ -234,10 +240,7 @@ std::string Option::json() const {
   const bool quoted = type() == "string", list = takes_list();
   const std::vector<std::string> values = texts();
   if (list) json.begin_array();
-  for (const std::string& one : values) {
-    const bool finite = one.find("inf") == std::string::npos;  // JSON has no other numbers
-    quoted || !finite ? json.value(one) : json.raw(one);
-  }
+  for (const std::string& one : values) quoted ? json.value(one) : json.raw(one);
   if (list) json.end_array();
   return values.empty() && !list ? "null" : json.text();
 }

@@ -16,7 +16,7 @@ struct Check {
   std::optional<double> low = {}, high = {};  // bounds, inclusive unless `above_low`
   bool above_low = false;                     // low itself is refused
   std::vector<std::string> choices = {};      // the only texts accepted, if not empty
-  bool allows(double number) const;           // NaN never
+  bool allows(double number) const;           // NaN and infinities never
   bool allows(const std::string& text) const;
   std::string expected() const;  // "at least 1", "auto, always or never"; empty for an empty Check
 };

@@ -284,7 +284,9 @@ static void write_option(JsonWriter& json, const Option& option) {
   if (option.has_variable()) {
     json.member("type", option.type()).member("metavar", metavar(option));
     json.key("default").raw(option.default_json).member("required", option.required);
-    json.member("expected", option.expected()).key("choices").begin_array();
+    const bool is_text = option.type() == "string" && option.check.choices.empty();
+    json.member("expected", is_text ? "one text" : option.expected());
+    json.key("choices").begin_array();
     for (const std::string& choice : option.check.choices) json.value(choice);
     json.end_array();
     json.key("environment");

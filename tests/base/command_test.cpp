@@ -155,11 +155,12 @@ TEST(CommandLine, Mistakes) {
       {{"--micro-batch-size", "4.0"}, "--micro-batch-size 4.0: expected an integer, at least 1"},
       {{"--micro-batch-size", "0x4"}, "--micro-batch-size 0x4: expected an integer, at least 1"},
       {{"--micro-batch-size", "2147483648"},
-       "--micro-batch-size 2147483648: expected an integer, at least 1, from -2147483648 to "
-       "2147483647"},
+       "--micro-batch-size 2147483648: expected an integer, at least 1, at most 2147483647"},
       {{"-j", "-1"}, "--workers -1: expected an integer of 0 or more"},
       {{"--lr", "0"}, "--lr 0: expected a number, greater than 0"},
       {{"--lr", "nan"}, "--lr nan: expected a number, greater than 0"},
+      {{"--lr", "inf"}, "--lr inf: expected a number, greater than 0"},
+      {{"--lr", "1e999"}, "--lr 1e999: expected a number, greater than 0, at most 1.79769e+308"},
       {{"--betas", "0.9", "1.5"}, "--betas 0.9 1.5: expected a number, from 0 to 1"},
       {{"--saver", "onnx"}, "--saver onnx: expected core, hf or gguf"},
       {{"--bf16=maybe"}, "--bf16=maybe: expected true or false"},
@@ -167,7 +168,7 @@ TEST(CommandLine, Mistakes) {
       {{"--seed"}, "--seed: no value given; expected an integer"},
       {{"--seed", "--bf16"}, "--seed: no value given; expected an integer"},
       {{"--seed", "--", "4"}, "--seed: no value given; expected an integer"},
-      {{"--json-keys", "--bf16"}, "--json-keys: no value given; expected one text"},
+      {{"--json-keys", "--bf16"}, "--json-keys: no value given; expected KEY"},
       {{"-vj"}, "-j: no value given"},
       {{"--use-legacy-models"}, "--use-legacy-models: not supported: they are gone"},
       {{"--use-legacy-models", "-1"}, "--use-legacy-models: not supported: they are gone"},
@@ -193,8 +194,7 @@ TEST(CommandLine, RequiredOptions) {
     cl.required("--load");
     cl.parse();
   };
-  EXPECT_EQ(error_of([&] { parse({"--"}); }),
-            "64 --load: not given, but required; expected one text");
+  EXPECT_EQ(error_of([&] { parse({"--"}); }), "64 --load: not given, but required; expected PATH");
   EXPECT_EQ(error_of([&] { parse({"--from", "x"}); }), "");
 }
 
