@@ -30,7 +30,7 @@ void EvalOptions::add_to(CommandLine& cl) {
             "what to measure: perplexity of a GPT, Megatron-LM's WIKITEXT103 or LAMBADA, or tasks "
             "by their names or files, with commas between (mt-eval ls); masked-words or "
             "pseudo-perplexity of a BERT; spans of a T5");
-  cl.option("--valid-data", &valid_data, "FILE ...", "WIKITEXT103, LAMBADA: INPUT");
+  cl.option("--valid-data", &valid_data, "FILE", "WIKITEXT103, LAMBADA: INPUT");
   cl.flag("--strict-lambada", &strict_lambada, "LAMBADA: the last word, instead of the last token");
   cl.option(
       "--seq-length,--encoder-seq-length", &seq_length, "N",

@@ -54,7 +54,7 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
   cl.section("Data");
   cl.option("--dataset", &dataset, "TYPE", "bert, t5 or ict", one_of({"bert", "t5", "ict"}));
   cl.required("--dataset");
-  cl.option("--data-path", &data_path, "[WEIGHT] PREFIX ...",
+  cl.option("--data-path", &data_path, "[WEIGHT] PREFIX",
             "token files of sentences, as --split-sentences makes them; weights blend them");
   cl.required("--data-path");
   cl.option("--split", &split, "A,B,C", "proportions of train, valid and test, by documents");
@@ -70,7 +70,7 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
             between(5, kMostTokens));
   cl.required("--seq-length");
   masks.add_to(cl);
-  cl.option("--titles-data-path", &titles_path, "PREFIX ...",
+  cl.option("--titles-data-path", &titles_path, "PREFIX",
             "ict: for each --data-path a token file with a title for each document");
   cl.option("--query-in-block-prob", &query_in_block_prob, "P",
             "ict: part of the samples whose sentence stays in the block; 0.1", between(0, 1));

@@ -29,12 +29,12 @@ struct EnsembleOptions {
   std::optional<double> threshold;
 
   void add_to(CommandLine& cl) {
-    cl.option("--paths", &files, "FILE...",
+    cl.option("--paths", &files, "FILE",
               "what models said of the same samples, each a file of --predictions");
     cl.option("--outdir", &outdir, "DIR",
               "where DIR/SET/NAME.tsv go: of each sample its id and label");
     cl.option("--prediction-name", &prediction_name, "NAME", "how those files are called");
-    cl.option("--labels", &labels, "NAME...",
+    cl.option("--labels", &labels, "NAME",
               "the names of labels, in the order of scores; default: numbers");
     cl.flag("--eval", &eval, "print how many predictions of samples with labels are right");
     cl.option("--threshold", &threshold, "F",

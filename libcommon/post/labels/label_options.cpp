@@ -19,8 +19,8 @@ LabelOptions::LabelOptions(const LabelVerb& of) : verb(of) {
 }
 
 void LabelOptions::add_to(CommandLine& cl) {
-  cl.option("--train-data", &train_data, "PATH...", concat("what is learnt: ", verb.files));
-  cl.option("--valid-data", &valid_data, "PATH...",
+  cl.option("--train-data", &train_data, "PATH", concat("what is learnt: ", verb.files));
+  cl.option("--valid-data", &valid_data, "PATH",
             "what the model is evaluated on, likewise: at each epoch's end all of each path");
   if (verb.is_classify)
     cl.option("--valid-split", &valid_split, "F",

@@ -51,7 +51,7 @@ static void add_profile(ReportOptions& o, CommandLine& cl) {
       "cudaProfilerApi sees the same steps");
   cl.option("--profile-step-start", &o.profile_step_start, "N", "steps before these", at_least(0));
   cl.option("--profile-step-end", &o.profile_step_end, "N", "the last of them", at_least(1));
-  cl.option("--profile-ranks", &o.profile_ranks, "RANK ...", "whose steps", at_least(0));
+  cl.option("--profile-ranks", &o.profile_ranks, "RANK", "whose steps", at_least(0));
 }
 
 void ReportOptions::check_profile(std::optional<std::int64_t> steps, int ranks) const {
