@@ -19,7 +19,7 @@ _@NAME@() {
       _@NAME@_values
       return
     fi
-    if [[ $name == = ]]; then files=$values; fi
+    if [[ $name == = ]]; then files=$values; continue; fi
     if [[ $name == -* ]] || ((COMP_CWORD == 1)); then words+=("$name"); fi
   done < <(@PROGRAM@ "${verb[@]}" --help=words 2> /dev/null)
   if [[ $current == -* ]] || ((COMP_CWORD == 1)); then
