@@ -299,6 +299,8 @@ void refuse_inputs(std::span<const std::string> outputs, std::span<const std::st
 // What commit() would put the file in the place of, though it is none.
 static void refuse_other_than_file(const std::string& path) {
   std::error_code none;
+  if (path == "-")
+    fail(Exit::usage, "-: is written as a file, which stdout cannot be; expected a file's name");
   if (is_stream(path))
     fail(Exit::cannot_create, path, ": is a pipe or a device, expected a file or nothing");
   if (std::filesystem::is_directory(path, none))
@@ -306,7 +308,8 @@ static void refuse_other_than_file(const std::string& path) {
 }
 
 static void refuse_existing(const std::string& path) {
-  if (std::filesystem::exists(std::filesystem::symlink_status(path)))
+  std::error_code none;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, none)))
     fail(Exit::cannot_create, path, ": exists already; --force overwrites it");
 }
 

@@ -107,8 +107,8 @@ void refuse_inputs(std::span<const std::string> outputs, std::span<const std::st
 // A file that appears under its name only when commit() returns: written as PATH.tmp.PID (by other
 // threads than the first PATH.tmp.PID.TID), synced, renamed, its folder synced.  Destroyed before
 // commit(), it leaves nothing behind; what a dead process left is swept (base/temporary.h).
-// Without `overwrite` an existing file is refused, at once and again at commit(); a stream or a
-// folder is in any case.  A resumable one is written as PATH.part, stays there when it is
+// Without `overwrite` an existing file is refused, at once and again at commit(); "-", a stream or
+// a folder is in any case.  A resumable one is written as PATH.part, stays there when it is
 // destroyed, and is gone on with by the next.
 class AtomicFile {
  public:

@@ -77,6 +77,8 @@ TEST(AtomicFile, NeverReplacesAStreamOrAFolder) {
               "73 " + pipe + ": is a pipe or a device, expected a file or nothing");
     EXPECT_EQ(error_of([&] { AtomicFile(folder, overwrite); }),
               "73 " + folder + ": is a folder, expected a file or nothing");
+    EXPECT_EQ(error_of([&] { AtomicFile("-", overwrite); }),
+              "64 -: is written as a file, which stdout cannot be; expected a file's name");
   }
   EXPECT_EQ(scratch.entries(), 2u);
 }
