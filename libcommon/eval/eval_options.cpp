@@ -94,6 +94,8 @@ static void check_inputs(const EvalOptions& o) {
                                               "spans",      "WIKITEXT103",  "LAMBADA"};
   if (names_tasks(o.task)) {
     o.tasks.check();
+    if (o.tasks.log_tokens && o.tasks.output_dir.empty() && !o.json)
+      fail(Exit::usage, "--log-tokens: has no effect without --output-dir or --json");
     TaskPlan({.asked = o.task, .inputs = o.inputs, .options = o.tasks});
   } else if (std::ranges::find(kOwn, o.task) == std::end(kOwn)) {
     fail(Exit::usage, "--task ", o.task,

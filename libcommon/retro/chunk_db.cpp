@@ -8,6 +8,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/hash.h"
 #include "base/progress.h"
 #include "base/threads.h"
@@ -237,7 +238,7 @@ void Build::make_block(const Source& source, const RetroBlock& block, Progress& 
     progress.add(static_cast<std::uint64_t>(count));
     context_.checkpoint();
   }
-  fs::create_directories(parent_directory(files_.path(file)));
+  make_folder(parent_directory(files_.path(file)));
   Hdf5Writer writer(files_.path(file), true);
   const auto rows_of = [](const auto& numbers, std::int64_t columns) {
     return std::ssize(numbers) / columns;
@@ -325,7 +326,7 @@ void Build::merge(const std::string& name, bool with_documents) {
     ++summary_.found;
     return;
   }
-  fs::create_directories(files_.path("merged"));
+  make_folder(files_.path("merged"));
   Hdf5Writer writer(files_.path(file), true);
   writer.begin("chunks", {Hdf5Type::u32, rows, kColumns + 1});
   for (std::size_t d = 0; d < sources_.size(); ++d)

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/hash.h"
 #include "retro/embedded_chunks.h"
 #include "retro/project_stages.h"
@@ -32,7 +33,7 @@ class IndexStage {
 
  protected:
   void save(const VectorIndex& index, const std::string& file, const std::string& made_of) {
-    std::filesystem::create_directories(parent_directory(files_.path(file)));
+    make_folder(parent_directory(files_.path(file)));
     AtomicFile written(files_.path(file), true);
     Hasher hasher;
     write_index(index, [&](Bytes bytes) {

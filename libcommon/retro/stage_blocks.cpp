@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folder.h"
 
 namespace mt {
 
@@ -38,7 +39,7 @@ void StageBlocks<T>::make(const StageShare& share, const RunContext& context, Pr
       progress.add(static_cast<std::uint64_t>(block.items.size()));
       continue;
     }
-    std::filesystem::create_directories(files_.path(layout_.folder));
+    make_folder(files_.path(layout_.folder));
     Hdf5Writer writer(files_.path(layout_.file(block)), true);
     writer.begin(layout_.array, {kHdf5Type<T>, block.items.size(), layout_.columns});
     in_parts(block.items, context, [&](ItemRange some) {

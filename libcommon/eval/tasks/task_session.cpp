@@ -5,6 +5,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/input/line_reader.h"
 #include "base/sha256.h"
 
@@ -122,6 +123,9 @@ void TaskPlan::add_task(const TaskSettings& settings, EvalTask task, const std::
     if (other.task.name == task.name) fail(Exit::usage, "--task: ", task.name, " stands twice");
   Planned planned{.task = {}, .documents = settings.inputs, .pool = {}};
   planned.num_fewshot = o.num_fewshot.value_or(task.num_fewshot);
+  if (!o.fewshot.empty() && planned.num_fewshot == 0)
+    fail(Exit::usage,
+         "--fewshot: has no effect without examples, of which --num-fewshot says more");
   if (planned.documents.empty()) {
     if (folder.empty())
       fail(Exit::usage, "--task ", task.name, ": needs its documents: a file, or --data DIR with ",
@@ -298,9 +302,7 @@ void prepare_folder(const TaskSettings& settings) {
   if (is_there && !o.resume && !o.force)
     fail(Exit::cannot_create, o.output_dir,
          ": has a run already; --resume goes on with it, --force begins anew");
-  std::error_code error;
-  fs::create_directories(o.output_dir, error);
-  if (error) fail(Exit::cannot_create, o.output_dir, ": ", error.message());
+  make_folder(o.output_dir);
   write_file_atomically(run, settings.run + "\n", true);
 }
 

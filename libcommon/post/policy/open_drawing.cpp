@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/folder.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/model_source.h"
 #include "model/config/model_config.h"
@@ -69,7 +70,7 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
   const std::string& folder = options.save_rollouts;
   const RankOptions& ranks = options.run.ranks;
   if (folder.empty() || ranks.process.rank > 0) return;
-  fs::create_directories(folder);
+  make_folder(folder);
   const CheckpointOptions& o = options.run.checkpoint;
   if (goes_on(options) || ranks.process.attempt > 0) return;
   for (const auto& file : fs::directory_iterator(folder)) {
