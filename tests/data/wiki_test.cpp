@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "base/error.h"
@@ -30,6 +31,30 @@ TEST(WikiText, MarkupIsTakenAway) {
       {"", ""},
   };
   for (const auto& [markup, text] : cases) EXPECT_EQ(wiki_text(markup), text) << markup;
+}
+
+// Each a megabyte that took minutes, or more stack than there is, where the rest of a text was
+// looked through at each sign.
+TEST(WikiText, SignsThatNeverEndTakeNoLonger) {
+  const auto times = [](std::string_view sign, std::size_t count) {
+    std::string text;
+    while (count-- > 0) text += sign;
+    return text;
+  };
+  constexpr std::size_t kMany = std::size_t{1} << 19;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(wiki_text(times("[[", kMany)).size(), 2 * kMany);
+  EXPECT_EQ(wiki_text(times("[[", 100) + "a" + times("]]", 100)),
+            times("[[", 36) + "a" + times("]]", 36));
+  EXPECT_EQ(wiki_text(times("[[", kMany) + "a" + times("]]", kMany)).size(), 4 * (kMany - 64) + 1);
+  EXPECT_EQ(wiki_text(times("[[b|", kMany) + "a" + times("]]", kMany)),
+            "a" + times("]]", kMany - 1));
+  EXPECT_EQ(wiki_text(times("[http://", kMany)).size(), 8 * kMany);
+  EXPECT_EQ(wiki_text(times("<ref>a", kMany)), times("a", kMany));
+  EXPECT_EQ(wiki_text(times("<a", kMany)).size(), 2 * kMany);
+  EXPECT_EQ(wiki_text(times("{{{|<!-", kMany)), "");
+  EXPECT_EQ(wiki_text(times("&a", kMany)).size(), 2 * kMany);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 std::vector<WikiPage> pages_of(std::string_view dump, std::size_t piece) {

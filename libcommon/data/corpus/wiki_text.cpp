@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include "base/utf8.h"
 
@@ -69,6 +70,8 @@ constexpr std::string_view kDropped[] = {"ref",           "gallery",         "ma
 // Takes away tags, and dropped elements whole; a break of a line becomes a space.
 std::string without_tags(std::string_view text) {
   std::string kept;
+  std::size_t end = 0;                                 // of a tag, the first from where it begins
+  std::array<bool, std::size(kDropped)> never_ends{};  // from here on
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = std::min(text.find('<', at), text.size());
     kept += text.substr(at, begin - at);
@@ -78,8 +81,8 @@ std::string without_tags(std::string_view text) {
     while (end_of_name < text.size() && ((text[end_of_name] | 0x20) >= 'a') &&
            ((text[end_of_name] | 0x20) <= 'z'))
       ++end_of_name;
-    const std::size_t end = text.find('>', end_of_name);
-    if (end_of_name == name || end == text.npos) {  // no tag: a sign of mathematics, say
+    if (end < end_of_name) end = std::min(text.find('>', end_of_name), text.size());
+    if (end_of_name == name || end == text.size()) {  // no tag: a sign of mathematics, say
       kept += '<';
       at = begin + 1;
       continue;
@@ -88,14 +91,16 @@ std::string without_tags(std::string_view text) {
     at = end + 1;
     if (same_letters(tag, "br")) kept += ' ';
     const bool opens = name == begin + 1 && text[end - 1] != '/';
-    if (!opens || std::ranges::none_of(kDropped, [&](auto d) { return same_letters(tag, d); }))
-      continue;
-    for (std::size_t close = text.find("</", at); close != text.npos;
-         close = text.find("</", close + 2))
-      if (same_letters(text.substr(close + 2, tag.size()), tag)) {
-        at = std::min(text.find('>', close), text.size() - 1) + 1;
-        break;
-      }
+    const auto* const dropped =
+        std::ranges::find_if(kDropped, [&](auto d) { return same_letters(tag, d); });
+    if (!opens || dropped == std::end(kDropped)) continue;
+    bool& never = never_ends[static_cast<std::size_t>(dropped - std::begin(kDropped))];
+    if (never) continue;
+    std::size_t close = text.find("</", at);
+    while (close != text.npos && !same_letters(text.substr(close + 2, tag.size()), tag))
+      close = text.find("</", close + 2);
+    never = close == text.npos;
+    if (!never) at = std::min(text.find('>', close), text.size() - 1) + 1;
   }
   return kept;
 }
@@ -112,51 +117,79 @@ bool is_aside(std::string_view target) {
          std::ranges::all_of(space, [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-// Links, which may have others in their labels, become these.
-std::string without_links(std::string_view text) {
-  std::string kept;
-  for (std::size_t at = 0; at < text.size();) {
-    if (!begins(text, at, "[[")) {
-      kept += text[at++];
-      continue;
+// Links, which may have others in their labels, become these; deeper than any author's they stay
+// as they are.
+class WithoutLinks {
+ public:
+  explicit WithoutLinks(std::string_view text) : text_(text) {
+    std::vector<std::size_t> open;  // of links_
+    for (std::size_t at = 0; at + 1 < text.size();) {
+      const bool opens = begins(text, at, "[["), closes = !open.empty() && begins(text, at, "]]");
+      if (opens) {
+        open.push_back(links_.size());
+        links_.push_back({.begin = at});
+      } else if (closes) {
+        links_[open.back()].end = at + 2;
+        open.pop_back();
+      }
+      at += opens || closes ? 2 : 1;
     }
-    std::size_t end = at + 2;
-    for (int depth = 1; end < text.size(); ++end) {
-      if (begins(text, end, "[[")) {
-        ++depth;
-        ++end;
-      } else if (begins(text, end, "]]")) {
-        ++end;
-        if (--depth == 0) break;
+    std::erase_if(links_, [](const Link& link) { return link.end == 0; });
+    take(0, text.size(), 0);
+  }
+  std::string kept;
+
+ private:
+  static constexpr int kDeepest = 64;
+  struct Link {
+    std::size_t begin = 0, end = 0;  // of "[[", behind "]]"; 0: it does not end
+  };
+
+  void take(std::size_t at, std::size_t end, int depth) {
+    while (at < end) {
+      while (next_ < links_.size() && links_[next_].begin < at) ++next_;
+      const bool is_last = next_ == links_.size() || links_[next_].begin >= end;
+      const std::size_t stop = is_last ? end : links_[next_].begin;
+      kept += text_.substr(at, stop - at);
+      at = stop;
+      if (!is_last) {
+        at = links_[next_].end;
+        take_link(links_[next_++], depth);
       }
     }
-    if (end >= text.size()) {  // it does not end
-      kept += text.substr(at, 2);
-      at += 2;
-      continue;
-    }
-    const std::string_view inside = text.substr(at + 2, end - 1 - at - 2);
-    at = end + 1;
-    const std::size_t bar = inside.find('|');
-    const std::string_view target = inside.substr(0, bar);
-    if (is_aside(target)) continue;
-    const std::string_view label =
-        bar == inside.npos ? target : inside.substr(inside.rfind('|') + 1);
-    kept += without_links(label.starts_with(':') ? label.substr(1) : label);
   }
-  return kept;
-}
+
+  void take_link(const Link& link, int depth) {
+    const std::string_view whole = text_.substr(link.begin, link.end - link.begin);
+    if (depth == kDeepest) {
+      kept += whole;
+      return;
+    }
+    const std::string_view inside = whole.substr(2, whole.size() - 4);
+    const std::size_t bar = inside.find('|');
+    if (is_aside(inside.substr(0, bar))) return;
+    std::size_t label = link.begin + 2 + (bar == inside.npos ? 0 : inside.rfind('|') + 1);
+    if (begins(text_, label, ":")) ++label;
+    take(label, link.end - 2, depth + 1);
+  }
+
+  std::string_view text_;
+  std::vector<Link> links_;  // those that end, in their order
+  std::size_t next_ = 0;     // of links_
+};
 
 // [http://example.org label] becomes its label.
 std::string without_addresses(std::string_view text) {
   std::string kept;
+  std::size_t end = 0;  // of the line, or the first ] in it
   for (std::size_t at = 0; at < text.size();) {
     const bool opens =
         text[at] == '[' &&
         std::ranges::any_of(std::array<std::string_view, 4>{"http://", "https://", "//", "ftp://"},
                             [&](auto s) { return begins(text, at + 1, s); });
-    const std::size_t end = opens ? text.find_first_of("]\n", at) : text.npos;
-    if (end == text.npos || text[end] == '\n') {
+    if (opens && end <= at) end = std::min(text.find_first_of("]\n", at), text.size());
+    const bool is_one = opens && end < text.size() && text[end] == ']';
+    if (!is_one) {
       kept += text[at++];
       continue;
     }
@@ -226,11 +259,12 @@ std::string clean_line(std::string_view line) {
 std::string without_entities(std::string_view text) {
   std::string kept;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text[at] == '&' ? text.find(';', at) : text.npos;
-    if (end == text.npos || end - at > 10) {
+    const std::size_t length = text[at] == '&' ? text.substr(at, 11).find(';') : text.npos;
+    if (length == text.npos) {
       kept += text[at++];
       continue;
     }
+    const std::size_t end = at + length;
     const std::string_view name = text.substr(at + 1, end - at - 1);
     const auto known =
         std::ranges::find(kEntities, name, &std::pair<std::string_view, std::string_view>::first);
@@ -261,7 +295,7 @@ std::string wiki_text(std::string_view markup) {
   text = without_nested(text, "{{", "}}");
   text = without_nested(text, "{|", "|}");
   text = without_tags(text);
-  text = without_links(text);
+  text = WithoutLinks(text).kept;
   text = without_addresses(text);
   text = without_entities(without_signs(text));
   std::string kept;
