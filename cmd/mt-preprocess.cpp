@@ -219,6 +219,8 @@ void run_wiki(CommandLine& cl) {
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
+  if (json && options.output == "-")
+    mt::fail(mt::Exit::usage, "--json: the articles go to stdout; expected --output FILE");
   const auto work = [&](const mt::RunContext& context) {
     const mt::WikiSummary summary = mt::read_wiki(options, context);
     if (json) print_summary(summary);

@@ -106,14 +106,19 @@ void SummaryFile::commit(const FilterSummary& summary, const char* schema) {
   file_->commit();
 }
 
-LineSink::LineSink(const FilterOptions& options, const RunContext& context) {
-  if (options.output == "-")
+LineSink::LineSink(const std::string& output, bool overwrite, const RunContext& context) {
+  if (output == "-")
     stream_ = File::create("-");
-  else if (is_stream(options.output))
-    stream_ = File::create_stream(options.output, [&] { context.checkpoint(); });
+  else if (is_stream(output))
+    stream_ = File::create_stream(output, [&] { context.checkpoint(); });
   else
-    file_.emplace(options.output, options.overwrite);
+    file_.emplace(output, overwrite);
   if (!file_) std::signal(SIGPIPE, SIG_IGN);
+}
+
+LineSink::LineSink(const std::string& output, bool overwrite, std::uint64_t behind) {
+  file_.emplace(output, overwrite, true);
+  file_->cut(behind);
 }
 
 void LineSink::write(std::string_view line) {

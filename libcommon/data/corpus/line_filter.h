@@ -44,8 +44,10 @@ std::string with_text(std::string_view line, const std::string& key, std::string
 // is ignored.
 class LineSink {
  public:
-  LineSink(const FilterOptions& options, const RunContext& context);
-  void write(std::string_view line);
+  LineSink(const std::string& output, bool overwrite, const RunContext& context);
+  // A file that goes on behind so many bytes that an earlier run wrote.
+  LineSink(const std::string& output, bool overwrite, std::uint64_t behind);
+  void write(std::string_view line);  // without "\n"
   void commit();
 
  private:
@@ -94,7 +96,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   check_outputs(options, reading.inputs);
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
-  LineSink sink(options, context);
+  LineSink sink(options.output, options.overwrite, context);
   FilterSummary summary;
   Progress progress(context.log, "reading", "bytes", stored_size(reading.inputs));
   run_line_pipeline<Judgements>(

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "base/utf8.h"
+#include "data/corpus/line_filter.h"
 #include "data/corpus/wiki_text.h"
 
 namespace mt {
@@ -20,7 +21,8 @@ namespace mt {
 void WikiOptions::add_to(CommandLine& cl) {
   cl.positional("DUMP", &dump,
                 "pages-articles.xml of a wiki, plain or packed by gzip, bzip2 or zstd; - is stdin");
-  cl.option("--output,-o", &output, "FILE", "where the articles go, a JSON object a line");
+  cl.option("--output,-o", &output, "FILE",
+            "where the articles go, a JSON object a line; - is stdout");
   cl.required("--output");
   cl.option("--min-length", &min_chars, "N", "leave out articles of fewer bytes of text",
             at_least(1));
@@ -154,9 +156,9 @@ class WikiWriter {
         context_(context),
         workers_(options.threads),
         written_(options.resume ? written_in(part_path(options.output)) : Written()),
-        file_(options.output, options.force, options.resume),
+        sink_(options.resume ? LineSink(options.output, options.force, written_.bytes)
+                             : LineSink(options.output, options.force, context)),
         progress_(context.log, "reading", "pages", 0) {
-    if (options.resume) file_.cut(written_.bytes);
     skips_ = !written_.last.empty();
     summary_.before = written_.lines;
   }
@@ -180,7 +182,7 @@ class WikiWriter {
       fail(Exit::bad_data, options_.dump, ": has no page ", written_.last,
            ", behind which the run is to go on");
     write();
-    file_.commit();
+    sink_.commit();
     progress_.finish();
     return summary_;
   }
@@ -199,12 +201,12 @@ class WikiWriter {
         JsonWriter json;
         json.begin_object().member("id", page.id);
         json.member("title", replace_invalid_utf8(page.title)).member("text", text).end_object();
-        lines[static_cast<std::size_t>(i)] = json.text() + "\n";
+        lines[static_cast<std::size_t>(i)] = json.text();
       });
     });
     for (const std::string& line : lines) {
       ++(line.empty() ? summary_.short_ones : summary_.articles);
-      file_.write(line);
+      if (!line.empty()) sink_.write(line);
     }
     pages_.clear();
   }
@@ -213,7 +215,7 @@ class WikiWriter {
   const RunContext& context_;
   Workers workers_;
   Written written_;
-  AtomicFile file_;
+  LineSink sink_;
   Progress progress_;
   WikiSummary summary_;
   std::vector<WikiPage> pages_;
@@ -223,6 +225,8 @@ class WikiWriter {
 }  // namespace
 
 WikiSummary read_wiki(const WikiOptions& options, const RunContext& context) {
+  if (options.resume && (options.output == "-" || is_stream(options.output)))
+    fail(Exit::usage, "--resume: not with --output ", options.output, ", which keeps nothing");
   refuse_inputs(std::vector{options.output}, std::vector{options.dump});
   refuse_terminal(options.dump);
   ByteSource source(options.dump, [&] { context.checkpoint(); });
