@@ -292,11 +292,13 @@ class FolderWriter {
       std::ranges::move(part.rows(), std::back_inserter(rows));
     }
     info.end_object().end_object();
-    for (ShardWriter& part : parts_) part.commit();
     const std::string meta = concat(options_.output, "/", kEnergonMeta);
     const OutputFolder made(meta);
+    std::vector<std::unique_ptr<AtomicFile>> files;  // on the disk before any has its name
     const auto write = [&](const char* name, std::string_view content) {
-      write_file_atomically(concat(meta, "/", name), content, false);
+      files.push_back(std::make_unique<AtomicFile>(concat(meta, "/", name), false));
+      files.back()->write(content);
+      files.back()->set_aside();
     };
     write("dataset.yaml", dataset_yaml(summary_.type, endings_));
     write("split.yaml", splits + "exclude: []\n");
@@ -305,6 +307,10 @@ class FolderWriter {
     const std::string index = index_sqlite(rows);
     write("index.sqlite", index);
     write("index.uuid", uuid_of(index));
+    for (ShardWriter& part : parts_) part.commit();
+    std::vector<AtomicFile*> all;
+    for (const auto& file : files) all.push_back(file.get());
+    commit_together(all);
     return summary_;
   }
 
