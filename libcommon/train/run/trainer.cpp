@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/progress.h"
+#include "ckpt/megatron_checkpoint.h"
 #include "ckpt/save_lock.h"
 #include "comm/nccl_group.h"
 #include "comm/rendezvous.h"
@@ -37,6 +38,7 @@ double seconds_since(Clock::time_point start) {
 
 std::string how_to_go_on(const CheckpointOptions& options) {
   if (options.save.empty()) return "; nothing was saved, for want of --save";
+  if (!find_checkpoint(options.save)) return "; nothing was saved yet: run the same command again";
   if (options.goes_on_in_place()) return ", saved; run the same command to go on";
   return concat(", saved; run the same command with --load ", options.save,
                 options.finetune ? " and without --finetune to go on" : " to go on");
