@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fits_float.h"
 #include "text/chat/chat_python.h"
 
 namespace mt {
@@ -16,7 +17,8 @@ const ChatValue& member(const ChatValue& line, const char* key, std::string_view
 
 double number(const ChatValue& value, const char* key, std::string_view place) {
   if (value.integer() != nullptr) return static_cast<double>(*value.integer());
-  if (value.real() == nullptr) fail(Exit::bad_data, place, ": ", key, ": expected a number");
+  if (value.real() == nullptr || !fits_float(*value.real()))
+    fail(Exit::bad_data, place, ": ", key, ": expected a number");
   return *value.real();
 }
 

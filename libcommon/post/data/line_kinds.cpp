@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/fits_float.h"
 #include "base/hash.h"
 #include "data/images/line_images.h"
 #include "text/chat/chat_template.h"
@@ -198,7 +199,7 @@ std::string drawn_answer(const ChatValue& line, const std::string& question,
       weights[i] = one.real() != nullptr      ? *one.real()
                    : one.integer() != nullptr ? static_cast<double>(*one.integer())
                                               : -1;
-      if (!(weights[i] >= 0))
+      if (!(weights[i] >= 0) || !fits_float(weights[i]))
         fail(Exit::bad_data, place, ": answer_weights: expected numbers from 0");
     }
   }

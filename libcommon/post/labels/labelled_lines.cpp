@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/fits_float.h"
 #include "base/input/line_reader.h"
 #include "base/input/separated.h"
 #include "post/labels/object_lines.h"
@@ -51,6 +52,11 @@ std::string checked_name(const JsonObject& object, std::string_view name) {
   return std::string(name);
 }
 
+double checked_number(const JsonObject& object, double number) {
+  if (!fits_float(number)) object.refuse("label ", number, ", expected a number that float32 has");
+  return number;
+}
+
 void read_list(const JsonObject& object, simdjson::dom::array items, Line& line) {
   line.said = Line::Said::texts;
   for (const simdjson::dom::element item : items) {
@@ -59,7 +65,7 @@ void read_list(const JsonObject& object, simdjson::dom::array items, Line& line)
     if (!item.get(text)) {
       line.names.push_back(checked_name(object, text));
     } else if (!item.get(number)) {
-      line.numbers.push_back(number);
+      line.numbers.push_back(checked_number(object, number));
       line.said = Line::Said::numbers;
     } else {
       object.refuse("\"label\": expected texts or numbers in the list");
@@ -87,7 +93,7 @@ void read_label(const JsonObject& object, Line& line) {
     line.names = {truth ? "1" : "0"};
   } else if (!label.get(number)) {
     line.said = Line::Said::number;
-    line.numbers = {number};
+    line.numbers = {checked_number(object, number)};
   } else if (!label.get(items)) {
     read_list(object, items, line);
   } else {
@@ -134,7 +140,10 @@ Columns columns_of(const LabelledFile& file, const std::vector<std::string>& hea
           ": expected text=COLUMN and perhaps text_b, label and uid likewise, with commas between");
     int number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc() && end == name.data() + name.size() && number > 0) {
+    const bool is_number = error == std::errc() && end == name.data() + name.size();
+    if (is_number && number < 1)
+      fail(Exit::usage, "--columns ", file.columns, ": column ", number, ", expected one from 1");
+    if (is_number) {
       *column = number - 1;
       continue;
     }
@@ -179,6 +188,8 @@ Line read_fields(const std::vector<std::string>& fields, const Columns& columns,
     line.said = Line::Said::integer;
     line.names = {std::to_string(static_cast<std::int64_t>(number))};
   } else {
+    if (!fits_float(number))
+      fail(Exit::bad_data, place, ": label ", label, ", expected a number that float32 has");
     line.said = Line::Said::number;
     line.numbers = {number};
   }

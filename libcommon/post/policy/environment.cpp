@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/fits_float.h"
 #include "base/json.h"
 #include "base/json_parse.h"
 #include "post/policy/policy_prompts.h"
@@ -56,7 +57,7 @@ std::string take_line(std::string_view line, simdjson::dom::parser& parser,
   if (!has("reward") && !has("observation") && !has("done"))
     return "has neither a reward nor an observation nor done";
   Reply reply{.is_there = true};
-  if (has("reward") && !member.is_null() && member.get(reply.reward))
+  if (has("reward") && !member.is_null() && (member.get(reply.reward) || !fits_float(reply.reward)))
     return "has a reward that is no number";
   if (has("observation"))
     if (const std::string wrong = take_observation(member, reply); !wrong.empty()) return wrong;

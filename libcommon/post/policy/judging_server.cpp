@@ -7,6 +7,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/fits_float.h"
 #include "base/json.h"
 #include "base/json_parse.h"
 #include "base/utf8.h"
@@ -102,7 +103,7 @@ static std::optional<double> take_number(std::string_view& left) {
   double number = 0;
   const bool begins = !left.empty() && (left[0] == '.' || (left[0] >= '0' && left[0] <= '9'));
   const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), number);
-  if (!begins || error != std::errc()) return std::nullopt;
+  if (!begins || error != std::errc() || !fits_float(number)) return std::nullopt;
   left.remove_prefix(static_cast<std::size_t>(end - left.data()));
   return is_negative ? -number : number;
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/fits_float.h"
 #include "base/json.h"
 #include "base/json_parse.h"
 
@@ -35,7 +36,7 @@ std::string take_line(std::string_view line, simdjson::dom::parser& parser,
   simdjson::dom::element said;
   if (parse_json(parser, line).get(object)) return "is no JSON object";
   if (object["id"].get(id) || id < 0 || id >= std::ssize(rewards)) return "has the id of no text";
-  if (object["reward"].get(said) || (!said.is_null() && said.get(reward)))
+  if (object["reward"].get(said) || (!said.is_null() && (said.get(reward) || !fits_float(reward))))
     return "has no reward that is a number or null";
   rewards[static_cast<std::size_t>(id)] = reward;
   told.insert(id);

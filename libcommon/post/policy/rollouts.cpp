@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fits_float.h"
 #include "base/json.h"
 #include "post/labels/object_lines.h"
 #include "text/tokenizer.h"
@@ -33,7 +34,7 @@ std::vector<float> log_probs(const JsonObject& line, const char* name, std::int6
   if (!line.has(name)) return all;
   for (const simdjson::dom::element item : items_of(line, name)) {
     double number = 1;
-    if (item.get(number) || !(number <= 0))
+    if (item.get(number) || !(number <= 0) || !fits_float(number))
       line.refuse("\"", name, "\": expected log-probabilities, none above 0");
     all.push_back(static_cast<float>(number));
   }
@@ -100,6 +101,8 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
                            needs_answer(options.rewards) ? line.text("answer") : "");
   else
     one.reward = line.member("reward").is_null() ? NAN : line.real("reward");
+  if (!std::isnan(one.reward) && !fits_float(one.reward))
+    line.refuse("\"reward\": ", one.reward, ", expected a number that float32 has");
   const std::int64_t tokens = one.text.targets();
   one.generated = log_probs(line, "log_probs", tokens);
   one.old = log_probs(line, "old_log_probs", tokens);
