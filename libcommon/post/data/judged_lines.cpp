@@ -72,6 +72,10 @@ TrainingLine side_of(const ChatValue& line, const ChatValue& prompt, const ChatV
                      const char* key, std::string_view place) {
   if (is_empty(completion))
     fail(Exit::bad_data, place, ": ", key, ": says nothing beyond the prompt");
+  if (prompt.text() != nullptr && completion.text() == nullptr)
+    fail(Exit::bad_data, place, ": ", key, ": expected a string, as the prompt is one");
+  if (prompt.is_list() && !completion.is_list())
+    fail(Exit::bad_data, place, ": ", key, ": expected a list of messages, as the prompt is one");
   ChatValue one = line;
   one.set("prompt", prompt);
   one.set("completion", completion);

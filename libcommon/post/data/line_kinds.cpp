@@ -282,6 +282,10 @@ LineKind line_kind_of(const ChatValue& line, std::string_view place) {
   if (has("context", "answers") || has("question", "answers") || has("question", "answer") ||
       has("context", "answer") || has("context", "choices") || has("question", "choices"))
     return LineKind::question;
+  for (const char* const list : {"messages", "conversations"})
+    if (line.find(list) != nullptr)
+      fail(Exit::bad_data, place, ": ", list,
+           ": expected a list of messages, each with a role and a content, or from and value");
   std::string keys;
   for (const auto& [key, value] : *line.pairs())
     if (key.text() != nullptr) keys += concat(keys.empty() ? "" : ", ", *key.text());

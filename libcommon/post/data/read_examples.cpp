@@ -339,7 +339,8 @@ ExampleSet read_examples(const ReadOptions& options, const ExampleMaker& maker, 
       Exit::bad_data, options.files.front(), ": no sample to learn: of ", set.lines, " lines ",
       set.bad, " cannot be used, ", set.too_long, " are longer than ", options.longest,
       options.longest_target > 0 ? concat(" tokens, or targets than ", options.longest_target) : "",
-      " tokens, ", set.without_targets, " have no token of an assistant turn");
+      " tokens, ", set.without_targets, " have no token of an assistant turn",
+      set.held_out.empty() ? "" : concat(", ", set.held_out.size(), " --valid-split holds out"));
 }
 
 }  // namespace mt
