@@ -98,6 +98,12 @@ std::unique_ptr<TensorSource> open_tensors(const std::string& path) {
   if (fs::exists(path + "/consolidated.00.pth")) return std::make_unique<RankTensors>(path);
   if (fs::exists(path + "/.metadata")) return open_checkpoint(path);
   if (const auto place = find_checkpoint(path)) return open_checkpoint(place->folder);
+  for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"})  // PEFT's
+    if (fs::exists(concat(path, "/", name))) return open_file(concat(path, "/", name));
+  if (fs::exists(path + "/config.json"))
+    fail(Exit::no_input, path,
+         ": has config.json, but no weights beside it; expected model.safetensors or "
+         "pytorch_model.bin, or an index of several");
   fail(Exit::no_input, path, ": no checkpoint there");
 }
 

@@ -9,6 +9,7 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/megatron/megatron_common.h"
+#include "formats/peft/peft_folder.h"
 
 namespace mt {
 
@@ -100,6 +101,7 @@ std::string other_model_in(const ConvertOptions& options, const std::string& pat
   std::vector<std::string> names = {kTracker,     "metadata.json",  ".metadata",
                                     "mp_rank_00", "mp_rank_00_000", "mp_rank_00_000_000"};
   if (options.saver == "meta") names.emplace_back("config.json");
+  names.emplace_back(kAdapterConfig);
   for (const std::string& name : names)
     if (fs::exists(concat(path, "/", name))) return name;
   return {};

@@ -205,7 +205,8 @@ std::string base_of_adapter(const std::string& folder) {
   if (base.empty() || !std::filesystem::exists(base, none))
     fail(Exit::no_input, folder, ": is an adapter of ",
          base.empty() ? "a base that it does not name" : base,
-         ", which is no path here; --load names the base, and --adapter the adapter");
+         ", which is no path here; name the base, --load BASE --adapter ", folder,
+         ", of which mt-finetune merge makes one model for mt-convert");
   if (is_peft_folder(base))
     fail(Exit::bad_config, folder, ": is an adapter of another, ", base, ", which is to be merged");
   return base;

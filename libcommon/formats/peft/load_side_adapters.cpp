@@ -1,7 +1,6 @@
 #include "formats/peft/load_side_adapters.h"
 
 #include "ckpt/strided_copy.h"
-#include "formats/finite_weights.h"
 #include "formats/peft/adapted_source.h"
 #include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
@@ -72,7 +71,6 @@ class SideAdapter {
     const Param& row = row_at(rows_, adapter_place(weight.place, part, param));
     const Tensor tensor = on_host(row.shape);
     folder_.read(names_, row, tensor);
-    check_finite(folder_.path(), row, tensor);
     return tensor;
   }
 

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <set>
 
+#include "base/fits_float.h"
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/tensor_numbers.h"
 #include "formats/peft/linear_modules.h"
 #include "model/config/model_config.h"
 #include "nn/adapter.h"
@@ -125,6 +127,8 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
   settings_.lora_dropout = config.has("lora_dropout") ? config.real("lora_dropout") : 0;
   settings_.use_rslora = config.flag_or("use_rslora", false);
   settings_.use_dora = config.flag_or("use_dora", false);
+  if (!fits_float(settings_.lora_alpha))
+    config.refuse("lora_alpha: is ", settings_.lora_alpha, ", expected a number that float32 has");
   if (settings_.lora_rank < 1) config.refuse("r: is 0, expected a rank");
   if (!(settings_.lora_dropout >= 0 && settings_.lora_dropout < 1))
     config.refuse("lora_dropout: is ", settings_.lora_dropout, ", expected less than 1");
@@ -188,11 +192,21 @@ void PeftFolder::read(const PeftNames& names, const Param& row, Tensor out) cons
   const ForeignName name = names.of(row);
   const DistTensor& tensor = stored(*tensors_, name, row);
   const Shape origin = origin_of(tensor.shape.rank());
-  if (name.transform.empty()) return tensors_->read_original(tensor.key, origin, out);
-  const Buffer buffer(Device::cpu, out.bytes());
-  const Tensor theirs = buffer.tensor(out.dtype(), tensor.shape);
-  tensors_->read_original(tensor.key, origin, theirs);
-  apply_inverse(name.transform, out, theirs);
+  if (name.transform.empty()) {
+    tensors_->read_original(tensor.key, origin, out);
+  } else {
+    const Buffer buffer(Device::cpu, out.bytes());
+    const Tensor theirs = buffer.tensor(out.dtype(), tensor.shape);
+    tensors_->read_original(tensor.key, origin, theirs);
+    apply_inverse(name.transform, out, theirs);
+  }
+  if (is_finite(out)) return;
+  const TensorNumbers numbers = numbers_of(out);
+  fail(Exit::bad_data, tensors_->path(), ": tensor ", tensor.key, ": of ", numbers.count,
+       " numbers ", numbers.nans, " are NaN and ", numbers.infinities,
+       " infinite; take an earlier adapter, or this one anew from where it is from; mt-convert "
+       "verify ",
+       path_, " names all such tensors");
 }
 
 void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table) const {
