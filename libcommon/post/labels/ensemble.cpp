@@ -4,11 +4,11 @@
 // else 0.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "post/labels/object_lines.h"
 #include "post/verbs.h"
 
@@ -25,7 +25,7 @@ using Samples = std::map<std::int64_t, Sample>;  // by uid
 struct EnsembleOptions {
   std::vector<std::string> files, labels;
   std::string outdir, prediction_name = "test_predictions";
-  bool eval = false, calc_threshold = false;
+  bool eval = false, calc_threshold = false, force = false;
   std::optional<double> threshold;
 
   void add_to(CommandLine& cl) {
@@ -41,6 +41,7 @@ struct EnsembleOptions {
               "label 1 where the last score is at least this, else label 0", between(0, 1));
     cl.flag("--calc-threshold", &calc_threshold,
             "take the best threshold of 0.00, 0.01 ... 0.99 for samples with labels, of all sets");
+    cl.flag("--force", &force, "overwrite existing files");
     cl.required("--paths");
   }
   void check() const {
@@ -50,6 +51,10 @@ struct EnsembleOptions {
       fail(Exit::usage, "--labels: required, so that labels are known by their scores");
     if (outdir.empty() && !eval && !calc_threshold)
       fail(Exit::usage, "--outdir: required, or --eval or --calc-threshold");
+    if (force && outdir.empty()) fail(Exit::usage, "--force: needs --outdir");
+    if (prediction_name.empty() || prediction_name.find('/') != prediction_name.npos)
+      fail(Exit::usage, "--prediction-name ", prediction_name,
+           ": expected the name of a file, without its folder");
   }
 };
 
@@ -151,17 +156,17 @@ double best_threshold(const std::map<std::string, Samples>& sets,
   return best;
 }
 
+// The folder of a set, whose name is a path as a rule; it lies in --outdir.
+std::string folder_of(const std::string& set) {
+  std::string folder = set;
+  std::ranges::replace(folder, '/', '-');
+  return folder.empty() || folder == "." || folder == ".." ? "-" + folder : folder;
+}
+
 void write(const EnsembleOptions& options, const std::string& name, const Samples& samples,
            const std::optional<double>& threshold) {
-  std::string folder = name;
-  std::ranges::replace(folder, '/', '-');
-  folder = concat(options.outdir, "/", folder);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    errno = error.value();
-    fail_errno(folder, "cannot be made", Exit::cannot_create);
-  }
+  const std::string folder = concat(options.outdir, "/", folder_of(name));
+  make_folder(folder);
   std::string lines = "id\tlabel\n";
   for (const auto& [uid, sample] : samples) {
     const std::size_t said = predicted(sample, threshold);
@@ -169,7 +174,7 @@ void write(const EnsembleOptions& options, const std::string& name, const Sample
         concat(uid, "\t",
                said < options.labels.size() ? options.labels[said] : std::to_string(said), "\n");
   }
-  write_file_atomically(concat(folder, "/", options.prediction_name, ".tsv"), lines, true);
+  write_file_atomically(concat(folder, "/", options.prediction_name, ".tsv"), lines, options.force);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "post/labels/label_options.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/command.h"
+#include "base/file.h"
 #include "post/labels/glue_files.h"
 #include "post/labels/labelled_lines.h"
 #include "post/labels/race_folder.h"
@@ -31,8 +33,9 @@ void LabelOptions::add_to(CommandLine& cl) {
   cl.flag("--keep-last", &keep_last, "also learn from what is left behind the last whole batch");
   cl.option(
       "--predictions", &predictions, "FILE",
-      "where the model's answers to --valid-data go, as JSON lines, at each epoch's end; with "
-      "--epochs 0 and --load they go there by default");
+      "where the model's answers to what it is evaluated on go, as JSON lines, at each epoch's "
+      "end in place of those before; - is stdout; with --epochs 0 and --load they go there by "
+      "default");
   if (verb.is_classify)
     cl.option("--columns", &columns, "ROLE=COLUMN,...",
               "the files are lines of columns, which tabs or, in .csv files, commas part: text, "
@@ -58,6 +61,7 @@ void LabelOptions::parse(CommandLine& cl) {
   encoder.check_unused("mt-finetune " + std::string(verb.name));
   find_ranks(cl, run, !is_planned());
   tokenizer.vocab_size = model.vocab_size;
+  run.checkpoint.writes_further = !predictions.empty() && predictions != "-";
   check();
 }
 
@@ -84,6 +88,11 @@ void LabelOptions::check() const {
   refuse_if(run.batch.calculate_per_token_loss, "--calculate-per-token-loss: of ", of,
             " every micro-batch weighs the same");
   refuse_if(run.evaluation.skip_train, "--skip-train: --epochs 0 does that");
+  refuse_if(valid_split > 0 && !valid_data.empty(),
+            "--valid-split: has no effect with --valid-data");
+  refuse_if(!predictions.empty() && valid_data.empty() && valid_split == 0,
+            "--predictions: needs --valid-data", verb.is_classify ? ", or --valid-split" : "");
+  refuse_if(predictions == "-" && run.report.json, "--predictions -: not with --json");
   if (run.ranks.parallel.context_parallel_size > 1)
     fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
          ": not with ", of, ", whose head is asked of one token of a sequence");
@@ -91,6 +100,20 @@ void LabelOptions::check() const {
   refuse_if(!epochs, "--epochs: required");
   refuse_if(*epochs > 0 && train_data.empty(), "--train-data: required");
   refuse_if(*epochs == 0 && valid_data.empty(), "--valid-data: required with --epochs 0");
+}
+
+// What lies where --predictions go is replaced only by who was told to, or goes on with its run.
+void LabelOptions::check_predictions() const {
+  if (predictions.empty() || predictions == "-") return;
+  std::vector<std::string> inputs = train_data;
+  inputs.insert(inputs.end(), valid_data.begin(), valid_data.end());
+  refuse_inputs(std::vector{predictions}, inputs);
+  const Launch& process = run.ranks.process;
+  if (run.checkpoint.force || run.checkpoint.goes_on_in_place() || process.rank > 0 ||
+      process.attempt > 0 || is_stream(predictions))
+    return;
+  if (std::filesystem::exists(std::filesystem::symlink_status(predictions)))
+    fail(Exit::cannot_create, predictions, ": exists already; --force overwrites it");
 }
 
 // --- Data ---------------------------------------------------------------------------------------
@@ -227,6 +250,7 @@ std::unique_ptr<LabelTask> LabelOptions::planned() {
 }
 
 std::unique_ptr<LabelTask> LabelOptions::open(const Log& log) {
+  check_predictions();
   Words words = open_tokenizer();
   take_vocabulary(*words.tokenizer);
   choose_head_of_verb();

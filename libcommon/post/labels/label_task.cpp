@@ -78,7 +78,10 @@ std::vector<EpochReport> LabelTask::end_epoch(std::int64_t epoch,
     reports.push_back(epoch_report(epoch, set.name, tally, labelled.kind, sets[i].seconds));
     all.add(tally);
   }
-  if (!options_.predictions.empty()) write_file_atomically(options_.predictions, lines, true);
+  if (options_.predictions == "-")
+    File::create("-").write(lines);
+  else if (!options_.predictions.empty())
+    write_file_atomically(options_.predictions, lines, true);
   if (!reports.empty()) reports.push_back(overall_report(epoch, all, options_.sequences.kind));
   return reports;
 }

@@ -30,7 +30,7 @@ class LabelTask final : public Task {
     SequenceOptions sequences;
     double head_lr_mult = 1;  // of the head's learning rate
     bool keep_last = false;   // EpochOptions's
-    std::string predictions;  // a file of JSON lines, of each epoch; "": none
+    std::string predictions;  // a file of JSON lines, of each epoch; "-": stdout; "": none
   };
   // To be planned.
   LabelTask(const ModelConfig& model, const Options& options)

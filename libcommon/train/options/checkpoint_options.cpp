@@ -15,8 +15,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
             "model, which rank 0 makes of that; either goes on, whatever this says",
             one_of({"torch_dist", "torch"}));
   cl.flag("--force", &force,
-          "replace checkpoints of another run in --save, or --plan-svg's image, which are an "
-          "error otherwise");
+          "replace checkpoints of another run in --save, or a file that is written besides, "
+          "--plan-svg's image say, which are an error otherwise");
   cl.option("--save-interval,--persistent-save-interval", &save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
   cl.option("--save-retain-interval", &save_retain_interval, "N",
@@ -73,7 +73,7 @@ void CheckpointOptions::complete(bool draws) const {
   };
   const bool saves = !save.empty(), loads = !load.empty();
   needs(save_interval.has_value(), "--save-interval", saves, "--save");
-  needs(force, "--force", saves || draws, "--save, or --plan-svg");
+  needs(force, "--force", saves || draws || writes_further, "--save, or --plan-svg");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");
   needs(resize_embeddings, "--resize-embeddings", loads || !pretrained_checkpoint.empty(),

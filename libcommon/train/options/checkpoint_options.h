@@ -19,6 +19,7 @@ struct CheckpointOptions {
   bool load_optimizer = true, save_optimizer = true;
   bool finetune = false, exit_on_missing_checkpoint = false;
   bool force = false;              // replaces checkpoints of another run
+  bool writes_further = false;     // a file besides, which force replaces, too
   bool resize_embeddings = false;  // for words that the checkpoint's tokenizer has not
   bool use_args = false;           // the model is what the checkpoint says, whatever flags say
   std::string pretrained_checkpoint;
