@@ -124,7 +124,15 @@ std::string read_api_key(const std::string& file) {
   if (file.empty()) return "";
   std::string key = read_file(file);
   key.resize(std::min(key.find_first_of("\r\n"), key.size()));
+  check_api_key(file, key);
   return key;
+}
+
+void check_api_key(const std::string& file, std::string_view key) {
+  if (key.empty()) fail(Exit::bad_data, file, ": has no key in its first line");
+  if (!std::ranges::all_of(key, [](char c) { return '!' <= c && c <= '~'; }))
+    fail(Exit::bad_data, file,
+         ": has a key that no request can bring; expected lines of visible ASCII characters");
 }
 
 }  // namespace mt

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,5 +44,7 @@ std::vector<HttpAnswer> ask_http(const HttpPlace& server, std::span<const HttpQu
 std::pair<std::string, std::string> host_and_port(const std::string& server);
 // The first line of a file; of none, none.
 std::string read_api_key(const std::string& file);
+// Exit::bad_data, with the file it is from, for what no header of a request can bring.
+void check_api_key(const std::string& file, std::string_view key);
 
 }  // namespace mt

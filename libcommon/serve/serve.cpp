@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/flag_list.h"
+#include "base/http_client.h"
 #include "base/json.h"
 #include "base/large_pages.h"
 #include "base/signals.h"
@@ -165,6 +166,7 @@ std::vector<std::string> read_keys(const ServeOptions& options) {
       }
     }
     if (keys.empty()) fail(Exit::bad_data, options.api_key_file, ": has no key");
+    for (const std::string& key : keys) check_api_key(options.api_key_file, key);
   }
   const bool own =
       options.host == "localhost" || options.host.starts_with("127.") || options.host == "::1";
