@@ -19,6 +19,9 @@ void CompletionOptions::check(std::int64_t tokens, std::string_view where) const
   if (logprobs.value_or(0) > tokens)
     fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs, " tokens; the model knows ",
          tokens);
+  if (rules.min_tokens > num_tokens)
+    fail(Exit::bad_config, where, ": at least ", rules.min_tokens,
+         " tokens are to be added, and at most ", num_tokens);
   if (std::ranges::count(stop, "") > 0) fail(Exit::bad_config, where, ": the stop text is empty");
   for (const auto& [id, bias] : rules.bias)
     if (id < 0 || id >= tokens)
