@@ -141,6 +141,8 @@ static void run_bench(mt::CommandLine& cl) {
               "completions.");
   options.add_to(cl);
   cl.parse();
+  if (cl.given("--prompts") && cl.given("--prompt-words"))
+    mt::fail(mt::Exit::usage, "--prompt-words: has no effect with --prompts");
   mt::Progress progress(cl.log(), "asking", "requests",
                         static_cast<std::uint64_t>(options.requests));
   mt::bench(options, mt::print_now, [&] { progress.add(1); });
