@@ -180,8 +180,8 @@ void finetune_grpo(CommandLine& cl) {
       "Learn from texts that are rewarded, those that the model itself writes for prompts or "
       "that were generated before, by how much better each is than its group.",
       "Takes the options of sft, but those of its data and of Mambas.");
-  cl.first_run({"--load", "--rollouts", "--num-generations", "--seq-length", "--global-batch-size",
-                "--lr", "--save"});
+  cl.first_run({"--load", "--prompts", "--reward", "--num-generations", "--max-completion-length",
+                "--seq-length", "--global-batch-size", "--lr", "--save"});
   options.add_to(cl);
   options.parse(cl);
   options.take_losses();
