@@ -266,10 +266,12 @@ static void check_tokenizer(const ConvertOptions& o) {
 static void check_translation(const ConvertOptions& o) {
   const MambaConfig usual;
   const char* const option = o.hybrid_to_gpt ? "--hybrid-to-gpt" : "--hybrid-layer-pattern";
-  if (o.hybrid_layer_pattern.empty() && (o.mixers.mamba_head_dim != usual.mamba_head_dim ||
-                                         o.mixers.mamba_state_dim != usual.mamba_state_dim ||
-                                         o.mixers.mamba_num_groups != usual.mamba_num_groups))
-    fail(Exit::usage, "--mamba-...: is of --hybrid-layer-pattern");
+  for (const auto& [name, given] :
+       {std::pair("--mamba-head-dim", o.mixers.mamba_head_dim != usual.mamba_head_dim),
+        std::pair("--mamba-state-dim", o.mixers.mamba_state_dim != usual.mamba_state_dim),
+        std::pair("--mamba-num-groups", o.mixers.mamba_num_groups != usual.mamba_num_groups)})
+    if (given && o.hybrid_layer_pattern.empty())
+      fail(Exit::usage, name, ": is of --hybrid-layer-pattern");
   if (!o.translates()) return;
   if (o.hybrid_to_gpt && !o.hybrid_layer_pattern.empty())
     fail(Exit::usage, "--hybrid-layer-pattern and --hybrid-to-gpt exclude each other");
