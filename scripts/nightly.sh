@@ -13,7 +13,7 @@
 #                     without it mt-convert is compared with 0.12.1 alone
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
-# scripts/setup is asked for what they need: clang, llvm, clang-tidy, strace and debootstrap.  The package is
+# scripts/setup is asked for what they need: clang-19, llvm-19, clang-tidy, strace and debootstrap.  The package is
 # installed in a root of its own by root alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -83,7 +83,7 @@ learns() { # learns EXAMPLE
   "$1" --tiny 2>&1 | awk '{ print } / >> .* overall: / { right = $(NF - 1) } END { exit right <= 90 }'
 }
 
-scripts/setup clang llvm clang-tidy strace debootstrap
+scripts/setup clang-19 libclang-rt-19-dev llvm-19 clang-tidy strace debootstrap
 long scripts/test.sh scripts/test.sh
 # What test.sh leaves out: all layouts, and under the address sanitizer the tests that take long and
 # some checks of pointers.
