@@ -15,13 +15,16 @@ namespace mt {
 namespace {
 
 // The one token that a word is.
-std::int64_t token_of(const Tokenizer& tokenizer, const std::string& word,
-                      const std::string& path) {
+std::int64_t token_of(const ModelSource& language, const std::string& word) {
+  const std::unique_ptr<Tokenizer> tokenizer = readable_tokenizer(language);
+  if (tokenizer == nullptr)
+    fail(Exit::bad_config, "--vision-tower: ", language.path(),
+         " has no tokenizer that is read, of which a token is to stand for an image");
   std::vector<std::int32_t> ids;
-  encode_alone(tokenizer, word, ids);
+  encode_alone(*tokenizer, word, ids);
   if (ids.size() != 1)
-    fail(Exit::bad_config, "--image-token ", word, ": is ", ids.size(), " tokens of ", path,
-         ", expected one that texts do not use, as --image-token names it");
+    fail(Exit::bad_config, "--image-token ", word, ": is ", ids.size(), " tokens of ",
+         language.path(), ", expected one that texts do not use, as --image-token names it");
   return ids.front();
 }
 
@@ -62,7 +65,7 @@ ModelConfig joint_config(const ModelSource& language, const ModelSource& tower,
   const std::string word = !options.image_token.empty() ? options.image_token
                            : c.is_internvit()           ? "<IMG_CONTEXT>"
                                                         : "<image>";
-  c.image_token_index = token_of(*language.make_tokenizer({}), word, language.path());
+  c.image_token_index = token_of(language, word);
   c.complete();
   return c;
 }

@@ -193,6 +193,10 @@ TEST_F(Joins, RefuseWhatDoesNotFit) {
   EXPECT_EQ(refusal("language", "clip", "<picture>"),
             "78 --image-token <picture>: is 9 tokens of language, expected one that texts do not "
             "use, as --image-token names it");
+  fs::copy(kModels + "llama", scratch_.path("wordless"));
+  EXPECT_EQ(refusal("wordless", "clip", "<image>"),
+            "78 --vision-tower: wordless has no tokenizer that is read, of which a token is to "
+            "stand for an image");
   EXPECT_FALSE(fs::exists(scratch_.path("out")));
 }
 
