@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include "base/command.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/input/line_reader.h"
 #include "base/sha256.h"
+#include "ckpt/save_lock.h"
 
 namespace mt {
 
@@ -291,10 +293,13 @@ EvalResults::Entry run_one(const TaskPlan::Planned& planned, const TaskSettings&
           .config = task.written};
 }
 
-// The folder of a run is new, or has a run of the same settings that goes on.
-void prepare_folder(const TaskSettings& settings) {
+// The folder of a run is new, or has a run of the same settings that goes on, and no other writes
+// there meanwhile.
+std::unique_ptr<SaveLock> prepare_folder(const TaskSettings& settings) {
   const TaskOptions& o = settings.options;
-  if (o.output_dir.empty()) return;
+  if (o.output_dir.empty()) return {};
+  make_folder(o.output_dir);
+  auto lock = std::make_unique<SaveLock>(o.output_dir);
   const std::string run = (fs::path(o.output_dir) / "run.json").string();
   const bool is_there = fs::exists(run);
   if (is_there && o.resume && read_file(run) != settings.run + "\n")
@@ -302,15 +307,15 @@ void prepare_folder(const TaskSettings& settings) {
   if (is_there && !o.resume && !o.force)
     fail(Exit::cannot_create, o.output_dir,
          ": has a run already; --resume goes on with it, --force begins anew");
-  make_folder(o.output_dir);
   write_file_atomically(run, settings.run + "\n", true);
+  return lock;
 }
 
 }  // namespace
 
 void run_tasks(const TaskPlan& plan, const TaskSettings& settings, const EvalModel& model,
                const Print& print, const std::function<void()>& done) {
-  prepare_folder(settings);
+  const std::unique_ptr<SaveLock> lock = prepare_folder(settings);
   EvalResults results;
   const auto add_groups = [&](std::size_t end, std::vector<std::size_t>& first) {
     for (std::size_t i = plan.groups().size(); i-- > 0;)
