@@ -333,6 +333,15 @@ static File create_temporary(std::string& name, const std::string& called) {
   }
 }
 
+// One process goes on with what another has left.
+static void lock_part(const File& file, const std::string& name) {
+  const bool is_taken = ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  struct stat opened, named;
+  if (is_taken || ::fstat(file.descriptor(), &opened) != 0 || ::stat(name.c_str(), &named) != 0 ||
+      opened.st_ino != named.st_ino)  // it has got its name meanwhile
+    fail(Exit::cannot_create, name, ": another process is writing it");
+}
+
 AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
     : path_(path),
       temporary_(resumable ? part_path(path) : temporary_name_of_thread(path)),
@@ -343,6 +352,7 @@ AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
   if (!overwrite_) refuse_existing(path_);
   sweep_temporaries(path_);
   file_ = resumable_ ? File::create(temporary_, path, true) : create_temporary(temporary_, path);
+  if (resumable_) lock_part(file_, temporary_);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept

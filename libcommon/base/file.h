@@ -109,7 +109,7 @@ void refuse_inputs(std::span<const std::string> outputs, std::span<const std::st
 // commit(), it leaves nothing behind; what a dead process left is swept (base/temporary.h).
 // Without `overwrite` an existing file is refused, at once and again at commit(); "-", a stream or
 // a folder is in any case.  A resumable one is written as PATH.part, stays there when it is
-// destroyed, and is gone on with by the next.
+// destroyed, and is gone on with by the next; one process has it at a time.
 class AtomicFile {
  public:
   AtomicFile(const std::string& path, bool overwrite, bool resumable = false);

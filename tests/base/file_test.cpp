@@ -83,6 +83,21 @@ TEST(AtomicFile, NeverReplacesAStreamOrAFolder) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
+TEST(AtomicFile, IsGoneOnWithByOneAtATime) {
+  const Scratch scratch;
+  const std::string path = scratch.path("file");
+  {
+    AtomicFile first(path, false, true);
+    first.write("a");
+    EXPECT_EQ(error_of([&] { AtomicFile(path, false, true); }),
+              "73 " + path + ".part: another process is writing it");
+  }
+  AtomicFile next(path, false, true);
+  next.write("b");
+  next.commit();
+  EXPECT_EQ(read_file(path), "ab");
+}
+
 // Of a small file, to which a stream says nothing of --force.
 TEST(AtomicFile, IsWrittenIntoAStreamAsItIs) {
   const Scratch scratch;
