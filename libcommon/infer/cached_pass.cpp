@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/group.h"
 #include "infer/token_steps.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
@@ -26,9 +27,16 @@ static std::int64_t power_of_two(std::int64_t count) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
 
+static Stream& stream_of(std::optional<Stream>& own, const Model& model,
+                         const CachedPass::Options& options) {
+  if (options.ranks.stream != nullptr) return *options.ranks.stream;
+  return own.emplace(model.table().device(), options.threads);
+}
+
 CachedPass::CachedPass(const Model& model, const Options& options)
-    : stream_(model.table().device(), options.threads),
-      pass_(model, stream_, options.vocab_size),
+    : ranks_(options.ranks),
+      stream_(stream_of(own_stream_, model, options)),
+      pass_(model, stream_, options.vocab_size, options.ranks),
       page_tokens_(options.page_tokens > 0
                        ? options.page_tokens
                        : std::min(power_of_two(max_read()),
@@ -52,7 +60,13 @@ CachedPass::CachedPass(const Model& model, const Options& options)
                                    .runs_ahead = !has_states_});
 }
 
-CachedPass::~CachedPass() = default;
+// A step may run ahead on a stream that outlives this.
+CachedPass::~CachedPass() {
+  try {
+    stream_.synchronize();
+  } catch (const Error&) {  // the next who asks the device hears of it
+  }
+}
 
 std::int64_t CachedPass::max_read() const { return pass_.model().config().max_position_embeddings; }
 
@@ -69,6 +83,7 @@ std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
                                            .page_tokens = page_tokens_,
                                            .slots = room_.slots,
                                            .memory = room_.read,
+                                           .ranks = ranks_.count(),
                                            .further = guesses_});
 }
 
@@ -174,21 +189,32 @@ static std::int64_t grown(std::int64_t before, std::int64_t asked, std::int64_t 
 }
 
 // How many pages a cache of so many more can become on a GPU, with some memory to spare, as one
-// layer moves at a time.
-std::int64_t CachedPass::pages_in_memory() const {
+// layer moves at a time: on each of the ranks.
+std::int64_t CachedPass::pages_in_memory() {
   const auto bytes = [&](std::int64_t pages) {
     return static_cast<std::int64_t>(KvCache::bytes(cache_layers(pages), dtype()));
   };
   const std::int64_t page = bytes(2) - bytes(1);
   if (stream_.device() == Device::cpu || page == 0) return std::numeric_limits<std::int64_t>::max();
   const auto free = static_cast<std::int64_t>(device::free_memory() / 16 * 15);
-  return (free + pool_.size() * page) / (page + page / std::ssize(cache_layers(1)));
+  const std::int64_t most =
+      (free + pool_.size() * page) / (page + page / std::ssize(cache_layers(1)));
+  if (ranks_.group == nullptr) return most;
+  auto fewer = -static_cast<double>(most);
+  ranks_.group->all_reduce({&fewer, DType::f64, {1}}, Reduction::max).wait();
+  return -static_cast<std::int64_t>(fewer);
 }
 
 // As make() with more pages: with fewer than asked for where memory ends; false if it has not those
 // that are needed, and those that there are will do for the longest text: more it will not have.
+// Several ranks go by what all have room for, and do not try.
 bool CachedPass::grow(Room room, std::int64_t needed) {
+  const bool tries = !all_at_once_ && ranks_.group == nullptr;
   if (const std::int64_t most = pages_in_memory(); room.pages > most && !all_at_once_) {
+    if (!tries && needed > most && pool_.size() >= pages_of(max_read())) {
+      most_pages_ = pool_.size();
+      return false;
+    }
     room.pages = std::max(needed, most);
     room.tokens = max_tokens();  // while there is room for them
   }
@@ -197,7 +223,7 @@ bool CachedPass::grow(Room room, std::int64_t needed) {
       make(room);
       return true;
     } catch (const Error& error) {
-      if (error.code() != Exit::out_of_memory || all_at_once_) throw;
+      if (error.code() != Exit::out_of_memory || !tries) throw;
       if (room.pages > needed) continue;
       if (pool_.size() < pages_of(max_read())) throw;
       most_pages_ = pool_.size();

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,7 @@ class CachedPass {
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
     std::int64_t guesses = 0;       // guess() may be called for so many tokens
+    PassRanks ranks = {};           // each of which calls the same, with the same arguments
   };
   CachedPass(const Model& model, const Options& options);
   ~CachedPass();
@@ -139,7 +141,7 @@ class CachedPass {
   DType dtype() const { return pass_.model().table().dtype(); }
   std::vector<CacheShape> cache_layers(std::int64_t pages) const;
   void make(const Room& room);
-  std::int64_t pages_in_memory() const;
+  std::int64_t pages_in_memory();
   bool grow(Room room, std::int64_t needed);
   void copy_layer(const KvCache::Layer& to, const KvCache::Layer& from, std::int64_t slots);
   void reserve_pass();
@@ -160,7 +162,9 @@ class CachedPass {
                                            std::span<const std::int32_t>& read, Images& images,
                                            bool all);
 
-  Stream stream_;
+  PassRanks ranks_;
+  std::optional<Stream> own_stream_;
+  Stream& stream_;
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
   std::int64_t guesses_;

@@ -62,7 +62,8 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                     .threads = options.limits.threads,
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens,
-                    .guesses = options_.limits.further_layers}),
+                    .guesses = options_.limits.further_layers,
+                    .ranks = options.ranks}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
   if (options_.limits.prefill_tokens == 0)
     options_.limits.prefill_tokens =

@@ -42,6 +42,8 @@ struct EngineOptions {
   EngineLimits limits = {};
   const Model* draft = nullptr;  // guesses draft_tokens; null: further_layers do, or n-grams
   std::int64_t page_tokens = 0;  // of the cache, and of a piece; 0: as suits the device
+  // Each of which submits the same and makes the same steps; no model guesses for them.
+  PassRanks ranks = {};
   // Is told of a completion for which no token can be chosen, and that it gets no more; without it
   // step() throws what is wrong.
   std::function<void(std::uint64_t ticket, const std::string& why)> failed = {};

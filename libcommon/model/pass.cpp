@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/group.h"
 #include "model/config/model_config.h"
 #include "model/image_tiles.h"
 #include "model/model_table.h"
@@ -12,6 +13,12 @@
 #include "tensor/device.h"
 
 namespace mt {
+
+int PassRanks::count() const { return group == nullptr ? 1 : group->size(); }
+
+TensorPart PassRanks::part() const {
+  return {.rank = group == nullptr ? 0 : group->rank(), .ranks = count()};
+}
 
 PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(all) {
   std::int64_t at = 0;
@@ -55,10 +62,13 @@ PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(al
 void Pass::reserve(const std::function<void(Pass&)>& passes) {
   Stream meta(Device::meta);
   const ModelConfig& config = model_.config();
-  const auto on_meta = make_model(config, {{.end = config.all_layers()}});
+  const auto on_meta = make_model(config, {{.end = config.all_layers()}}, ranks_.part());
   on_meta->table().allocate(Device::meta, model_.table().dtype(), false);
   if (model_.adapters() != nullptr) on_meta->set_adapters(model_.adapters()->on_meta());
-  Pass measured(*on_meta, meta, vocab_size_);
+  const std::unique_ptr<Group> counted =
+      ranks_.group == nullptr ? nullptr
+                              : make_meta_group(ranks_.group->rank(), ranks_.count(), meta);
+  Pass measured(*on_meta, meta, vocab_size_, {.group = counted.get()});
   measured.measures_ = true;
   measured.probe_ = probe_;
   measured.layer_ = Arena(Buffer(Device::meta, kMeasuring));
@@ -95,6 +105,7 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   Step& s = inference.step;
   s.probe = probe_;
   s.batch_invariant = model_.config().batch_invariant;
+  s.tensor = ranks_.group;
   const AdaptedRun all{.adapter = 1, .sequences = input.size.sequences};
   s.adapters = model_.adapters();
   if (s.adapters != nullptr)

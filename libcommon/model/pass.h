@@ -11,6 +11,7 @@
 
 #include "kernels/sample.h"
 #include "model/model.h"
+#include "model/pass_ranks.h"
 #include "tensor/arena.h"
 #include "tensor/buffer.h"
 #include "tensor/graph.h"
@@ -69,8 +70,8 @@ class Pass {
  public:
   // Logits and scores are over the first `vocab_size` tokens: the padding of the vocabulary is
   // none.
-  Pass(const Model& model, Stream& stream, std::int64_t vocab_size)
-      : model_(model), stream_(stream), vocab_size_(vocab_size) {}
+  Pass(const Model& model, Stream& stream, std::int64_t vocab_size, const PassRanks& ranks = {})
+      : model_(model), stream_(stream), vocab_size_(vocab_size), ranks_(ranks) {}
 
   const Model& model() const { return model_; }
   Stream& stream() const { return stream_; }
@@ -123,6 +124,7 @@ class Pass {
   const Model& model_;
   Stream& stream_;
   std::int64_t vocab_size_;
+  PassRanks ranks_;
   Probe* probe_ = nullptr;
   Arena layer_;
   Buffer staging_, results_;       // of a GPU's passes, in pinned host memory

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "comm/group.h"
 #include "nn/context_parallel.h"
 #include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
@@ -170,6 +171,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   else
     multiply_second(s, out, v.weighed, v);
   dispatch_.back(s, sum, out, v.arrived);
+  // Ranks of a generation each have a part of every expert, and all tokens.
+  if (s.experts == nullptr && s.tensor_ranks() > 1) s.tensor->all_reduce(sum).wait();
   Tensor all = sum;
   if (options_.shared) {
     all = s.scratch(sum.shape());

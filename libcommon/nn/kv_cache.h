@@ -18,6 +18,7 @@ struct CacheRoom {
   std::int64_t pages = 0, page_tokens = 0;  // of keys and values or latents, and the tokens of each
   std::int64_t slots = 0;
   std::int64_t memory = 0;  // tokens of a memory
+  std::int64_t ranks = 1;   // that share the heads, of which each keeps its own
   std::int64_t further =
       0;  // layers, of those that predict further tokens, that keep something, too
 };

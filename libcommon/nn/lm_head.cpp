@@ -9,6 +9,7 @@
 #include "nn/packed_weight.h"
 #include "nn/tensor_parallel.h"
 #include "nn/weight_grads.h"
+#include "ops/latent.h"
 #include "ops/ops.h"
 #include "ops/top_word.h"
 
@@ -136,16 +137,31 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   if (saved) s.show(*weight_, "gradient of its input", saved->dx);
 }
 
+// all: the first columns of what the ranks have, one rank's behind the other's.
+static void gather_columns(Step& s, Tensor all, ConstTensor own) {
+  const std::int64_t ranks = s.tensor->size(), rows = own.shape()[0], columns = own.shape()[1];
+  const Tensor parts = s.layer.alloc(own.dtype(), {ranks, rows, columns});
+  s.tensor->all_gather(parts, own).wait();
+  if (all.shape()[1] == ranks * columns) return swap_axes(all, parts, ranks, rows, s.stream);
+  const Tensor padded = s.layer.alloc(own.dtype(), {rows, ranks * columns});
+  swap_axes(padded, parts, ranks, rows, s.stream);
+  split_columns(all, {}, padded, s.stream);
+}
+
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
   const ArenaScope scope(s.layer);
-  const ConstTensor b = bias(s, logits.shape()[1]);
-  Matmul product{.out = logits, .a = x, .bias = b, .rows_alone = s.rows_alone()};
-  put_weight(s, product, *weight_, logits.shape()[1]);
+  const bool is_cut = weight_->is_cut();
+  const Tensor own =
+      is_cut ? s.layer.alloc(logits.dtype(), {logits.shape()[0], columns()}) : logits;
+  const ConstTensor b = bias(s, own.shape()[1]);
+  Matmul product{.out = own, .a = x, .bias = b, .rows_alone = s.rows_alone()};
+  put_weight(s, product, *weight_, own.shape()[1]);
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
-  if (scaling_.multiplier != 1) scale(logits, logits, scaling_.multiplier, s.stream);
-  if (scaling_.softcap != 0) cap(s, logits, logits);
+  if (scaling_.multiplier != 1) scale(own, own, scaling_.multiplier, s.stream);
+  if (scaling_.softcap != 0) cap(s, own, own);
   s.done(*weight_);
+  if (is_cut) gather_columns(s, logits, own);
 }
 
 void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,

@@ -2,10 +2,10 @@
 // that the logits of a micro-batch are never stored.
 //   logits = cap(m (x W^T + b))      loss[t] = cross-entropy(logits[t], labels[t])
 //   cap(l) = softcap tanh(l / softcap), or l if softcap is 0
-// Tensor-parallel ranks share the vocabulary: each has its columns of the logits, and all the
-// losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  b: [vocab] or none;  labels:
-// [tokens] i32;  loss, row_weight: [tokens].  Rows of W behind the first vocab_size pad it: no loss
-// depends on them, and their gradient is 0.
+// Tensor-parallel ranks share the vocabulary: each makes its columns of the logits, and all have
+// the losses, and the logits that are asked for. x: [rows, hidden_size];  W: [vocab, hidden_size];
+// b: [vocab] or none;  labels: [tokens] i32;  loss, row_weight: [tokens].  Rows of W behind the
+// first vocab_size pad it: no loss depends on them, and their gradient is 0.
 #pragma once
 
 #include "kernels/distill_loss.h"

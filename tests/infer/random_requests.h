@@ -83,11 +83,12 @@ struct EngineRun {
 
 inline EngineRun in_engine(const Model& model, const std::vector<Request>& requests,
                            const EngineLimits& limits, std::int64_t page_tokens,
-                           const Model* draft = nullptr) {
+                           const Model* draft = nullptr, const PassRanks& ranks = {}) {
   Engine engine(model, {.vocab_size = kVocabularyOfLetters,
                         .limits = limits,
                         .draft = draft,
-                        .page_tokens = page_tokens});
+                        .page_tokens = page_tokens,
+                        .ranks = ranks});
   std::deque<Completion> completions;
   std::vector<Engine::Ticket> tickets;
   for (std::size_t n = 0; n < requests.size(); ++n) {

@@ -103,7 +103,7 @@ double flops_of_attention(const ModelConfig& c, double length, double /*memory*/
 }
 
 void keep_of_attention(CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-  shape.keys = {room.pages, room.page_tokens, c.kv_heads(), c.head_dim()};
+  shape.keys = {room.pages, room.page_tokens, c.kv_heads() / room.ranks, c.head_dim()};
 }
 
 extern const BranchKind kAttention{.letter = '*',
@@ -178,7 +178,8 @@ extern const BranchKind kCrossAttention{
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-          shape.memory = {room.slots, room.memory, 2 * c.num_attention_heads * c.head_dim()};
+          shape.memory = {room.slots, room.memory,
+                          2 * c.num_attention_heads / room.ranks * c.head_dim()};
         }};
 
 const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack) {

@@ -112,7 +112,8 @@ extern const BranchKind kLatentAttention{
           if (width <= kWidestLatents)
             shape.latents = {room.pages, room.page_tokens, 1, width};
           else
-            shape.keys = {room.pages, room.page_tokens, c.num_attention_heads, c.head_dim()};
+            shape.keys = {room.pages, room.page_tokens, c.num_attention_heads / room.ranks,
+                          c.head_dim()};
         }};
 
 }  // namespace mt

@@ -76,7 +76,7 @@ extern const BranchKind kMamba{
         },
     .keep =
         [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
-          const MambaShape s = shape_of(c, 1);
+          const MambaShape s = shape_of(c, room.ranks);
           shape.convolved = {room.slots, s.taps - 1, s.mixed()};
           shape.states = {room.slots, s.heads, s.head_dim, s.state_dim};
         }};
