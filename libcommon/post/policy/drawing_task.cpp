@@ -131,10 +131,13 @@ class Lap {
 std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model,
                                                               const Drawing& drawing,
                                                               const Asked& asked) const {
-  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank();
-  std::vector<AskedText> of_rank;
-  for (std::int64_t i = asked.texts() * rank / ranks; i < asked.texts() * (rank + 1) / ranks; ++i)
-    of_rank.push_back(asked.text(i));
+  // Of so many ranks, which have consecutive numbers, each draws the texts of all.
+  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank(),
+                     together = drawing.together.count(), leader = rank - rank % together;
+  const auto first_of = [&](std::int64_t of) { return asked.texts() * of / ranks; };
+  std::vector<AskedText> drawn_here;
+  for (std::int64_t i = first_of(leader); i < first_of(leader + together); ++i)
+    drawn_here.push_back(asked.text(i));
   const CompletionModel about{
       .tokenizer = tokenizer(),
       .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
@@ -144,7 +147,7 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model
   Drawn judged;
   Lap lap;
   std::optional<std::vector<DrawnText>> own =
-      draw_texts(model, about, of_rank,
+      draw_texts(model, about, drawn_here,
                  {.seq_length = seq_length(),
                   .most_tokens = options_.max_completion_length.value_or(0),
                   .sampling = sampling,
@@ -153,9 +156,12 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model
                   .chat = parts_.chat.get(),
                   .turns = options_.max_turns,
                   .threads = options_.run.ranks.threads_of_each(),
-                  .ends = drawing.ends});
+                  .ends = drawing.ends,
+                  .ranks = drawing.together});
   lap(judged.seconds.gen);
-  if (own) {
+  if (own) {  // what follows, each rank does for its part of them
+    own->resize(static_cast<std::size_t>(first_of(rank + 1) - first_of(leader)));
+    own->erase(own->begin(), own->begin() + (first_of(rank) - first_of(leader)));
     if (asked.learnt) refer(*own, drawing.ranks);
     lap(judged.seconds.log_probs);
     judge_by_models(*own, drawing.ranks);

@@ -13,6 +13,54 @@
 
 namespace mt {
 
+// A text as numbers: how many of each kind follow, and these.
+static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
+  const Rollout& one = drawn.rollout;
+  for (const std::size_t count :
+       {one.text.ids.size(), one.generated.size(), one.reference.size(), drawn.judged.size(),
+        drawn.text.size(), drawn.wrong.size(), static_cast<std::size_t>(one.truncated),
+        static_cast<std::size_t>(drawn.turns)})
+    numbers.push_back(static_cast<double>(count));
+  numbers.push_back(drawn.environment);
+  numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
+  numbers.insert(numbers.end(), one.text.learnt.begin(), one.text.learnt.end());
+  numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
+  numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
+  numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
+  for (const std::string* const text : {&drawn.text, &drawn.wrong})
+    for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
+}
+
+static DrawnText take_text(std::span<const double>& numbers) {
+  const auto take = [&] {
+    const double number = numbers.front();
+    numbers = numbers.subspan(1);
+    return number;
+  };
+  const auto count = [&] { return static_cast<std::size_t>(take()); };
+  const std::size_t ids = count(), generated = count(), references = count(), judges = count(),
+                    bytes = count(), wrong = count();
+  DrawnText drawn;
+  drawn.rollout.truncated = take() != 0;
+  drawn.turns = static_cast<std::int64_t>(take());
+  drawn.environment = take();
+  Example& text = drawn.rollout.text;
+  for (std::size_t i = 0; i < ids; ++i) text.ids.push_back(static_cast<std::int32_t>(take()));
+  for (std::size_t i = 0; i < ids; ++i) text.learnt.push_back(take() != 0);
+  for (std::size_t i = 0; i < generated; ++i)
+    drawn.rollout.generated.push_back(static_cast<float>(take()));
+  for (std::size_t i = 0; i < references; ++i)
+    drawn.rollout.reference.push_back(static_cast<float>(take()));
+  for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
+  const auto letters = [&](std::string& to, std::size_t count_of) {
+    for (std::size_t i = 0; i < count_of; ++i)
+      to += static_cast<char>(static_cast<unsigned char>(take()));
+  };
+  letters(drawn.text, bytes);
+  letters(drawn.wrong, wrong);
+  return drawn;
+}
+
 namespace {
 
 // A text that is drawn turn by turn, of a member of a prompt's group.
@@ -25,9 +73,31 @@ struct TextOfTurns {
   Example& text() { return drawn.rollout.text; }
 };
 
+// Whether all ranks that draw together are to end: they ask one another now and then, at the same
+// steps.
+class AgreedEnd {
+ public:
+  explicit AgreedEnd(const DrawOptions& options) : options_(options) {}
+
+  bool behind_step() {
+    constexpr int kSteps = 16;
+    return options_.ranks.group == nullptr ? options_.ends() : ++steps_ % kSteps == 0 && now();
+  }
+  bool now() const {
+    double ends = options_.ends() ? 1 : 0;
+    if (options_.ranks.group != nullptr)
+      options_.ranks.group->all_reduce({&ends, DType::f64, {1}}, Reduction::max).wait();
+    return ends > 0;
+  }
+
+ private:
+  const DrawOptions& options_;
+  int steps_ = 0;
+};
+
 // Draws a turn of these texts; false where it is to end.
 bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTurns* const> texts,
-               const DrawOptions& options) {
+               const DrawOptions& options, AgreedEnd& ends) {
   std::deque<Completion> completions;  // the engine points into it
   for (TextOfTurns* const one : texts) {
     const std::int64_t room = options.seq_length - one->text().size();
@@ -42,7 +112,7 @@ bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTur
                                            one->member + turn * std::uint32_t{kMostTexts}));
   }
   while (engine.step())
-    if (options.ends()) return false;
+    if (ends.behind_step()) return false;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     DrawnText& drawn = texts[i]->drawn;
     Example& text = texts[i]->text();
@@ -158,6 +228,28 @@ void take_answers(std::span<TextOfTurns* const> texts, const CompletionModel& ab
   }
 }
 
+// What the first of the ranks that draw together knows of these texts, all know then.
+void share_answers(std::span<TextOfTurns* const> texts, Group& ranks) {
+  std::vector<double> numbers;
+  if (ranks.rank() == 0)
+    for (const TextOfTurns* const one : texts) {
+      numbers.push_back(one->goes_on ? 1 : 0);
+      numbers.push_back(static_cast<double>(one->dialogue.turn));
+      put_text(one->drawn, numbers);
+    }
+  auto size = static_cast<double>(numbers.size());
+  ranks.broadcast({&size, DType::f64, {1}}, 0).wait();
+  numbers.resize(static_cast<std::size_t>(size));
+  ranks.broadcast({numbers.data(), DType::f64, {std::ssize(numbers)}}, 0).wait();
+  std::span<const double> left(numbers);
+  for (TextOfTurns* const one : texts) {
+    one->goes_on = left[0] > 0;
+    one->dialogue.turn = static_cast<std::int64_t>(left[1]);
+    left = left.subspan(2);
+    one->drawn = take_text(left);
+  }
+}
+
 }  // namespace
 
 std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
@@ -177,14 +269,18 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
   Engine engine(model,
                 {.vocab_size = about.vocab_size,
                  .limits = {.max_requests = std::min(std::ssize(texts), CachedPass::kTogether),
-                            .threads = options.threads}});
+                            .threads = options.threads},
+                 .ranks = options.ranks});
+  AgreedEnd ends(options);
+  Group* const ranks = options.ranks.group;
   std::vector<TextOfTurns*> open;
   for (TextOfTurns& one : texts) open.push_back(&one);
   while (!open.empty()) {
-    if (!draw_turn(engine, about, open, options)) return std::nullopt;
+    if (!draw_turn(engine, about, open, options, ends)) return std::nullopt;
     if (options.environment == nullptr) break;
-    take_answers(open, about, options);
-    if (options.ends()) return std::nullopt;
+    if (ranks == nullptr || ranks->rank() == 0) take_answers(open, about, options);
+    if (ends.now()) return std::nullopt;
+    if (ranks != nullptr) share_answers(open, *ranks);
     std::erase_if(open, [](const TextOfTurns* one) { return !one->goes_on; });
   }
   std::vector<DrawnText> drawn;
@@ -193,54 +289,6 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
 }
 
 // --- Of several ranks ---------------------------------------------------------------------------
-
-// A text as numbers: how many of each kind follow, and these.
-static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
-  const Rollout& one = drawn.rollout;
-  for (const std::size_t count :
-       {one.text.ids.size(), one.generated.size(), one.reference.size(), drawn.judged.size(),
-        drawn.text.size(), drawn.wrong.size(), static_cast<std::size_t>(one.truncated),
-        static_cast<std::size_t>(drawn.turns)})
-    numbers.push_back(static_cast<double>(count));
-  numbers.push_back(drawn.environment);
-  numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
-  numbers.insert(numbers.end(), one.text.learnt.begin(), one.text.learnt.end());
-  numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
-  numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
-  numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
-  for (const std::string* const text : {&drawn.text, &drawn.wrong})
-    for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
-}
-
-static DrawnText take_text(std::span<const double>& numbers) {
-  const auto take = [&] {
-    const double number = numbers.front();
-    numbers = numbers.subspan(1);
-    return number;
-  };
-  const auto count = [&] { return static_cast<std::size_t>(take()); };
-  const std::size_t ids = count(), generated = count(), references = count(), judges = count(),
-                    bytes = count(), wrong = count();
-  DrawnText drawn;
-  drawn.rollout.truncated = take() != 0;
-  drawn.turns = static_cast<std::int64_t>(take());
-  drawn.environment = take();
-  Example& text = drawn.rollout.text;
-  for (std::size_t i = 0; i < ids; ++i) text.ids.push_back(static_cast<std::int32_t>(take()));
-  for (std::size_t i = 0; i < ids; ++i) text.learnt.push_back(take() != 0);
-  for (std::size_t i = 0; i < generated; ++i)
-    drawn.rollout.generated.push_back(static_cast<float>(take()));
-  for (std::size_t i = 0; i < references; ++i)
-    drawn.rollout.reference.push_back(static_cast<float>(take()));
-  for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
-  const auto letters = [&](std::string& to, std::size_t count_of) {
-    for (std::size_t i = 0; i < count_of; ++i)
-      to += static_cast<char>(static_cast<unsigned char>(take()));
-  };
-  letters(drawn.text, bytes);
-  letters(drawn.wrong, wrong);
-  return drawn;
-}
 
 std::optional<std::vector<DrawnText>> all_texts(Group& ranks,
                                                 std::optional<std::vector<DrawnText>> own) {

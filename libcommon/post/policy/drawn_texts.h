@@ -16,6 +16,7 @@
 
 #include "infer/completion.h"
 #include "model/model.h"
+#include "model/pass_ranks.h"
 #include "post/policy/policy_prompts.h"
 #include "post/policy/rollouts.h"
 
@@ -46,7 +47,10 @@ struct DrawOptions {
   const ChatPrompts* chat = nullptr;                // with it
   std::int64_t turns = 1;                           // at most
   int threads = 0;                                  // of the CPU; 0: one a core
-  std::function<bool()> ends = {};  // asked before each token: whether it is to end with nothing
+  // Asked now and then, at least before each turn: whether it is to end with nothing, which it
+  // does where some of the ranks that draw together are told so.
+  std::function<bool()> ends = {};
+  PassRanks ranks = {};  // which are asked for the same texts, and each get all of them
 };
 
 struct DrawnText {

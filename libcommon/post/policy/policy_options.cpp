@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "base/command.h"
-#include "formats/model_source.h"
 #include "post/policy/drawn_texts.h"
 #include "post/policy/rewards.h"
-#include "train/run/whole_model.h"
 
 namespace mt {
 namespace {
@@ -187,6 +185,10 @@ void PolicyOptions::add_to(CommandLine& cl) {
       "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
       "by the weights of then",
       at_least(0));
+  cl.option("--rl-inference-tensor-model-parallel-size", &inference_tensor_ranks, "N",
+            "with --prompts: ranks that draw texts together, by parts of the same matrices; "
+            "default: --tensor-model-parallel-size, of experts with biases 1",
+            at_least(1));
   cl.option("--dynamic-sampling", &dynamic_sampling, "N",
             "with --prompts: leave out groups whose texts are all worth the same, and ask the "
             "prompts behind in their place, so often in a step at most",
@@ -309,119 +311,6 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   check_drawing(cl);
 }
 
-std::string PolicyOptions::environment_program() const {
-  constexpr std::string_view kProgram = "cmd:";
-  return environment.starts_with(kProgram) ? environment.substr(kProgram.size()) : "";
-}
-
-// Who draws texts by the weights that learn from them once has no ratios but 1.
-void PolicyOptions::check_drawing(const CommandLine& cl) const {
-  const auto refuse = [&](std::initializer_list<const char*> options, const char* why) {
-    for (const char* const option : options)
-      if (cl.given(option)) fail(Exit::usage, option, ": ", why);
-  };
-  if (prompts.empty()) {
-    refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
-            "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--max-lag",
-            "--valid-prompts", "--environment"},
-           "has no effect without --prompts");
-    for (const RewardRule& rule : reward_rules(rewards))
-      if (rule.asks())
-        fail(Exit::usage, "--reward ", rule.name, ":", rule.argument,
-             ": judges the texts of --prompts alone");
-    return;
-  }
-  refuse({"--rollouts"}, "not with --prompts");
-  if (!advantages.compares)
-    refuse({"--dynamic-sampling"},
-           "not with --no-baseline, with which texts that are worth the same are learnt from");
-  if (advantages.beta > 0)
-    refuse({"--dynamic-sampling"},
-           "not with a --kl-place in what texts are worth, of which groups are not chosen");
-  if (num_generations > kMostTexts / (dynamic_sampling + 1))
-    fail(Exit::usage, "--num-generations ", num_generations, ": with --dynamic-sampling ",
-         dynamic_sampling, " more than ", kMostTexts, " texts of a prompt");
-  if (max_lag == 0)
-    refuse({"--importance-correction"},
-           "has no effect with --prompts and a --max-lag of 0: the model that learns writes texts");
-  if (!needs_old())
-    refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--sapo-temperature-pos",
-            "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos",
-            "--vespo-lambda-neg"},
-           "has no effect with --prompts, each text of which is learnt from once");
-  if (overlong_buffer > 0 && overlong_buffer > max_completion_length.value_or(0))
-    fail(Exit::usage, "--overlong-buffer ", overlong_buffer,
-         ": expected a --max-completion-length that is not below it");
-  if (is_planned()) {
-    for (const RewardRule& rule : reward_rules(rewards))
-      if (rule.is_model()) open_model(rule.argument, {.check_while_reading = true});
-    return;
-  }
-  if (rewards.empty() && environment.empty())
-    fail(Exit::usage, "--reward or --environment: required with --prompts");
-  if (has_reference() && reference.empty() && !stored)
-    fail(Exit::usage, "--reference: required with --prompts and --beta where nothing is loaded");
-  if (!has_reference()) refuse({"--reference"}, "has no effect with a --beta of 0");
-}
-
-// Where it cannot be kept that drawing and learning say the same.
-void PolicyOptions::check_invariant() const {
-  if (!model.batch_invariant) return;
-  const auto refuse = [](const auto&... why) {
-    fail(Exit::bad_config, "--batch-invariant: not ", why...);
-  };
-  if (run.device() != Device::cpu) refuse("on GPUs");
-  const ParallelSizes sizes = run.ranks.sizes();
-  if (sizes.tp > 1 || sizes.ep > 1 || sizes.cp > 1)
-    refuse("with ranks that share matrices, experts or sequences");
-  if (sampling.temperature != 1) refuse("with --temperature ", sampling.temperature);
-  if (!run.fp8.format.empty()) refuse("with --fp8-format ", run.fp8.format);
-  if (model.multi_latent_attention) refuse("with latent attention");
-  if (model.moe_expert_capacity_factor > 0)
-    refuse("with --moe-expert-capacity-factor ", model.moe_expert_capacity_factor);
-  if (model.moe_input_jitter_eps > 0)
-    refuse("with --moe-input-jitter-eps ", model.moe_input_jitter_eps);
-  if (model.logit_scale != 1) refuse("with logits that are multiplied by ", model.logit_scale);
-}
-
-// Each rank draws its part of a step, by all of the model.
-void PolicyOptions::complete_drawing() {
-  if (prompts.empty()) return;
-  if (!model.quantize_base.empty() && WholeModel::is_due(run))
-    fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
-         ": with --prompts alone where each rank has the whole model, packed weights of which are "
-         "not put together");
-  if (check_layout) fail(Exit::usage, "--check-layout: not with --prompts; give --rollouts");
-  if (run.batch.schedule.changes())
-    fail(Exit::usage, "--prompts: not with a batch size that changes");
-  // From these a run goes on that is saved between two steps that share texts, or has drawn ahead.
-  if ((needs_old() || max_lag > 0) && save_rollouts.empty() && !run.checkpoint.save.empty())
-    save_rollouts = run.checkpoint.save + "/rollouts";
-}
-
-// Steps that share texts have them in their order.
-void PolicyOptions::complete_passes() const {
-  if (!needs_old()) return;
-  const char* const option = num_iterations > 1 ? "--num-iterations" : "--steps-per-generation";
-  if (run.batch.schedule.changes())
-    fail(Exit::usage, option, ": not with a batch size that changes");
-  if (!run.checks.iterations_to_skip.empty())
-    fail(Exit::usage, "--iterations-to-skip: not with ", option);
-}
-
-// Where nothing says how long completions may be, texts are supposed to be half of them.
-std::optional<DrawnWork> PolicyOptions::drawn_work() const {
-  if (prompts.empty()) return std::nullopt;
-  const std::int64_t completion =
-      std::min(max_completion_length.value_or(seq_length / 2), seq_length - 1);
-  return DrawnWork{.texts = texts_at_once(),
-                   .group = num_generations,
-                   .prompt = seq_length - completion,
-                   .completion = completion,
-                   .steps = steps_per_generation * num_iterations,
-                   .asks = asks_old() && !model.batch_invariant};
-}
-
 PolicySamples::How PolicyOptions::how_learnt() const {
   return {.passes = {.texts = texts_at_once(), .times = num_iterations},
           .masks_truncated = masks_truncated,
@@ -451,6 +340,7 @@ void PolicyOptions::complete() {
   FinetuneOptions::complete(true);
   if (plan.search) return;
   check_invariant();
+  if (!prompts.empty()) check_together();
   if (!is_planned()) complete_drawing();
   complete_passes();
   if (packing != "none" && run.batch.schedule.changes())

@@ -30,7 +30,8 @@ struct PolicyOptions : FinetuneOptions {
   double pass_reward = 1;
   std::int64_t num_iterations = 1, steps_per_generation = 1;
   std::string packing = "none";
-  std::int64_t max_lag = 0;           // draws that are drawn ahead
+  std::int64_t max_lag = 0;  // draws that are drawn ahead
+  std::optional<int> inference_tensor_ranks;
   std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
   bool masks_truncated = false;
   std::int64_t overlong_buffer = 0;
@@ -64,6 +65,8 @@ struct PolicyOptions : FinetuneOptions {
   }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
+  // Ranks that draw by parts of the same matrices.  After complete().
+  int ranks_together() const;
   Packing packed() const { return packing_of(packing); }
   std::optional<DrawnWork> drawn_work() const;  // nothing where none are drawn
   std::string environment_program() const;      // empty: there is none
@@ -75,6 +78,7 @@ struct PolicyOptions : FinetuneOptions {
   void check_drawing(const CommandLine& cl) const;
   void complete_passes() const;
   void check_invariant() const;
+  void check_together() const;
   void complete_drawing();
 };
 

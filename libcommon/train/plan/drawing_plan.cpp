@@ -5,20 +5,22 @@
 #include <cstdio>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "comm/meta_group.h"
+#include "comm/rank_grid.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
 #include "nn/kv_cache.h"
 #include "train/options/run_options.h"
 #include "train/plan/plan.h"
-#include "train/run/whole_model.h"
+#include "train/run/drawing_model.h"
 
 namespace mt {
 namespace {
 
 constexpr double kRateOfFewRows = 0.45, kBytes = 0.25;
-constexpr std::int64_t kTogether = 256;  // texts that are written at a time, at most
+constexpr std::int64_t kAtOnce = 256;  // texts that are written at a time, at most
 
 // Elements of the matrices that a token is multiplied with, or may be: by experts.
 struct Matrices {
@@ -38,33 +40,57 @@ Matrices matrices_of(const Task& task) {
   return all;
 }
 
-// How long a rank takes for texts, each so many of a prompt's.
+std::vector<int> first_ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// A sum of so many bytes on each of these ranks.
+Message sum_of(double bytes, const std::vector<int>& ranks, const Machine& machine) {
+  const auto count = static_cast<double>(ranks.size());
+  return {.group = "",
+          .collective = "all_reduce",
+          .ranks = static_cast<int>(ranks.size()),
+          .hosts = machine.nodes(ranks),
+          .bytes = 2 * (count - 1) / count * bytes};
+}
+
+// How long some ranks together take for texts, each so many of a prompt's.
 class Writer {
  public:
-  Writer(const RunOptions& options, const Task& task, const Machine& machine)
+  Writer(const RunOptions& options, const Task& task, const Machine& machine, int ranks)
       : machine_(machine),
+        model_(task.model()),
+        ranks_(first_ranks(ranks)),
         matrices_(matrices_of(task)),
         bytes_of_number_(static_cast<double>(size_of(options.compute_dtype()))) {
     const ModelConfig& model = task.model();
+    matrices_.dense /= ranks;
+    matrices_.experts /= ranks;
     if (model.num_experts > 0)
       chosen_ = static_cast<double>(model.moe_router_topk) / static_cast<double>(model.num_experts);
+    constexpr std::int64_t kTokens = 256;  // of which nothing is rounded up
     bytes_of_token_ =
-        KvCache::bytes(cache_of(model, {.pages = 1, .page_tokens = 1}), options.compute_dtype());
+        KvCache::bytes(cache_of(model, {.pages = 1, .page_tokens = kTokens, .ranks = ranks}),
+                       options.compute_dtype()) /
+        kTokens;
   }
 
   std::size_t bytes_of_token() const { return bytes_of_token_; }
 
-  double seconds(const DrawnWork& work, std::int64_t texts, std::int64_t together) const {
+  double seconds(const DrawnWork& work, std::int64_t texts, std::int64_t at_once) const {
     double sum = 0;
-    for (std::int64_t left = texts; left > 0; left -= together) {
-      const auto now = static_cast<double>(std::min(left, together));
-      const double prompts = std::ceil(now / static_cast<double>(work.group));
-      sum += products(prompts * static_cast<double>(work.prompt), 1);
+    for (std::int64_t left = texts; left > 0; left -= at_once) {
+      const auto now = static_cast<double>(std::min(left, at_once));
+      const double prompts = std::ceil(now / static_cast<double>(work.group)),
+                   read = prompts * static_cast<double>(work.prompt);
+      sum += products(read, 1) + messages(read, prompts);
       const double seen = static_cast<double>(work.prompt) +
                           static_cast<double>(work.completion) / 2;  // by a token, in the mean
       const double keys = now * seen * static_cast<double>(bytes_of_token_) / machine_.bytes;
       sum += static_cast<double>(work.completion) *
-             (products(now, kRateOfFewRows) + keys + machine_.launch);
+             (products(now, kRateOfFewRows) + keys + messages(now, now) + machine_.launch);
     }
     return sum;
   }
@@ -78,7 +104,21 @@ class Writer {
     return std::max(flops / (rate * machine_.products) + kBytes * moving, moving);
   }
 
+  // Of so many tokens, and of those whose logits are asked for.
+  double messages(double tokens, double asked) const {
+    if (ranks_.size() == 1) return 0;
+    const double hidden = tokens * static_cast<double>(model_.hidden_size) * bytes_of_number_,
+                 logits = asked * static_cast<double>(model_.padded_vocab_size * sizeof(float));
+    Message gathered = sum_of(logits, ranks_, machine_);
+    gathered.bytes /= 2;
+    return static_cast<double>(2 * model_.num_layers + 1) *
+               machine_.seconds(sum_of(hidden, ranks_, machine_)) +
+           machine_.seconds(gathered);
+  }
+
   const Machine& machine_;
+  const ModelConfig& model_;
+  std::vector<int> ranks_;
   Matrices matrices_;
   double bytes_of_number_, chosen_ = 0;
   std::size_t bytes_of_token_ = 0;
@@ -87,40 +127,50 @@ class Writer {
 }  // namespace
 
 std::size_t copy_bytes(const RunOptions& options, const Task& task) {
-  if (!task.drawn_work() || !WholeModel::is_due(options)) return 0;
-  return WholeModel(options, task, Device::meta).bytes();
+  if (!task.drawn_work() || !DrawingModel::is_due(options, task.drawn_work()->together)) return 0;
+  return DrawingModel(options, task, 0, Device::meta).bytes();
+}
+
+// Until each rank has so many bytes of values.  Where it draws by all of the model all ranks
+// together have these.  Where it draws by parts of the matrices, those of a pipeline have each its
+// layers', which data-parallel ranks may have in parts, and tensor-parallel ones other parts.
+static double refit_seconds(const RunOptions& options, double bytes, int together,
+                            const Machine& machine) {
+  const ParallelSizes sizes = options.ranks.sizes();
+  double seconds = 3 * bytes / machine.bytes;  // zeroed, read and written
+  if (together == 1)
+    return seconds + machine.seconds(sum_of(bytes, first_ranks(sizes.ranks()), machine));
+  const std::vector<int> data = rank_group(sizes, "cp-dp", 0);
+  const double trained = bytes * together / sizes.tp / sizes.pp;  // what one of those has
+  if (options.optimizer.shards_values() && data.size() > 1)
+    seconds += machine.seconds(sum_of(trained, data, machine)) / 2;  // gathered: half of a sum
+  if (sizes.tp > 1 && sizes.tp != together)
+    seconds += machine.seconds(sum_of(trained * sizes.tp, rank_group(sizes, "tp", 0), machine));
+  if (sizes.pp > 1) seconds += machine.seconds(sum_of(bytes, rank_group(sizes, "pp", 0), machine));
+  return seconds;
 }
 
 DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan& plan) {
   const Machine& machine = *plan.machine;
   DrawingPlan drawing{.work = *task.drawn_work()};
   const DrawnWork& work = drawing.work;
-  const std::int64_t ranks = plan.ranks;
-  drawing.texts = (work.texts + ranks - 1) / ranks;
-  const Writer writer(options, task, machine);
+  const std::int64_t writers = plan.ranks / work.together;
+  drawing.texts = (work.texts + writers - 1) / writers;
+  const Writer writer(options, task, machine, work.together);
   drawing.bytes_of_text =
       writer.bytes_of_token() * static_cast<std::size_t>(work.prompt + work.completion);
   const std::size_t needed = plan.fullest().memory.total(),
                     room = plan.room() > needed ? plan.room() - needed : 0;
-  const std::int64_t most = std::min(kTogether, drawing.texts);
-  drawing.together =
+  const std::int64_t most = std::min(kAtOnce, drawing.texts);
+  drawing.at_once =
       room == 0
           ? most
           : std::clamp<std::int64_t>(
                 static_cast<std::int64_t>(room / std::max<std::size_t>(1, drawing.bytes_of_text)),
                 1, most);
-  drawing.generation = writer.seconds(work, drawing.texts, drawing.together);
-  if (const std::size_t bytes = copy_bytes(options, task); bytes > 0) {
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    std::iota(all.begin(), all.end(), 0);
-    const double sent = 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-    drawing.refit = machine.seconds(Message{.group = "",
-                                            .collective = "all_reduce",
-                                            .ranks = plan.ranks,
-                                            .hosts = machine.nodes(all),
-                                            .bytes = sent * static_cast<double>(bytes)}) +
-                    3 * static_cast<double>(bytes) / machine.bytes;  // zeroed, read and written
-  }
+  drawing.generation = writer.seconds(work, drawing.texts, drawing.at_once);
+  if (const std::size_t bytes = copy_bytes(options, task); bytes > 0)
+    drawing.refit = refit_seconds(options, static_cast<double>(bytes), work.together, machine);
   drawing.training = plan.times->seconds * static_cast<double>(work.steps);
   for (const RankPlan& rank : plan.pipeline)  // the first texts pass one rank after the other
     drawing.log_probs = std::max(drawing.log_probs, rank.evaluation);
@@ -135,8 +185,9 @@ void DrawingPlan::write(JsonWriter& json) const {
       .member("texts", work.texts)
       .member("prompt_tokens", work.prompt)
       .member("completion_tokens", work.completion)
-      .member("texts_of_rank", texts)
-      .member("texts_at_a_time", together)
+      .member("ranks_together", work.together)
+      .member("texts_of_ranks", texts)
+      .member("texts_at_a_time", at_once)
       .member("bytes_of_text", bytes_of_text)
       .member("steps", work.steps)
       .member("refit_seconds", refit)
@@ -150,15 +201,15 @@ void DrawingPlan::write(JsonWriter& json) const {
 
 std::string DrawingPlan::text() const {
   char row[160];
-  std::snprintf(
-      row, sizeof row,
-      "%lld texts of %lld + %lld tokens, %lld on a rank, %lld of them at a time, learnt in "
-      "%lld step%s: %.1f s, %.0f tokens/s\n",
-      static_cast<long long>(work.texts), static_cast<long long>(work.prompt),
-      static_cast<long long>(work.completion), static_cast<long long>(texts),
-      static_cast<long long>(together), static_cast<long long>(work.steps),
-      work.steps == 1 ? "" : "s", seconds(),
-      static_cast<double>(work.texts * work.completion) / seconds());
+  const std::string who = work.together == 1 ? "a rank" : concat(work.together, " ranks together");
+  std::snprintf(row, sizeof row,
+                "%lld texts of %lld + %lld tokens, %lld on %s, %lld of them at a time, learnt in "
+                "%lld step%s: %.1f s, %.0f tokens/s\n",
+                static_cast<long long>(work.texts), static_cast<long long>(work.prompt),
+                static_cast<long long>(work.completion), static_cast<long long>(texts), who.c_str(),
+                static_cast<long long>(at_once), static_cast<long long>(work.steps),
+                work.steps == 1 ? "" : "s", seconds(),
+                static_cast<double>(work.texts * work.completion) / seconds());
   std::string text = row;
   for (const auto& [name, part] :
        {std::pair("refit", refit), std::pair("generation", generation),

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
+#include "train/run/drawing_model.h"
 #include "train/run/executor.h"
 #include "train/run/task.h"
 
@@ -116,6 +117,9 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   const World measured_world(*measured, ranks.sizes(), ranks.layout.sharing),
       world(counted, ranks.sizes(), ranks.layout.sharing);
   name_groups(world);
+  const auto drawing_ranks =
+      task.drawn_work() ? DrawingModel::split(options, task.drawn_work()->together, counted)
+                        : nullptr;
   const PipelineLayout& layout = ranks.layout;
   const int stage = world.position().pp;
   const auto model = task.make_model(layout.of_rank(stage), tensor_part(ranks.parallel, world));

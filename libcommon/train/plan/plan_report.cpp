@@ -300,7 +300,7 @@ std::string plan_text(const Plan& plan, int columns) {
          memory_line("parameters", m.parameters) + memory_line("gradients", m.gradients) +
          memory_line("optimizer", m.optimizer) +
          (m.work > 0 ? memory_line("scratch", m.work) : "") +
-         (m.copy > 0 ? memory_line("all of the model, to write texts", m.copy) : "") +
+         (m.copy > 0 ? memory_line("of the model, to write texts by", m.copy) : "") +
          (m.cuda > 0 ? memory_line("CUDA's own", m.cuda) : "") +
          (m.nccl > 0 ? memory_line("NCCL's", m.nccl, measured.c_str()) : "") +
          (m.copies > 0 ? memory_line("copies by ranks", m.copies) : "") +

@@ -12,7 +12,7 @@ class JsonWriter;
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
   std::size_t work = 0;  // scratch of a GPU's operations
-  std::size_t copy = 0;  // all of the model, that texts are drawn by
+  std::size_t copy = 0;  // of the model: what texts are drawn by beside what is trained
   // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
   // GPUs take.
   std::size_t cuda = 0, nccl = 0, copies = 0;

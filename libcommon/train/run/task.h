@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/samples/split.h"
+#include "model/pass_ranks.h"
 #include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "tensor/fields.h"
@@ -39,6 +40,7 @@ struct DrawnWork {
   std::int64_t prompt = 0, completion = 0;  // tokens of each
   std::int64_t steps = 1;                   // that learn from them
   bool asks = false;  // whether training's own pass says of them how likely they were
+  int together = 1;   // ranks, of consecutive numbers, that draw by parts of the same matrices
 };
 
 class Task {
@@ -98,8 +100,9 @@ class Task {
     std::int64_t first = 0, samples = 0;  // of the run
     Group& ranks;                         // all
     std::function<bool()> ends = {};      // asked now and then: whether a signal came to this rank
-    // All of the model (train/run/whole_model.h), which every rank asks for, or none.
+    // What this rank draws by (train/run/drawing_model.h), which every rank asks for, or none.
     std::function<const Model&()> model = {};
+    PassRanks together = {};  // which draw together, by parts of that model
     Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }

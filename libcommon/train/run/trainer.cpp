@@ -18,11 +18,11 @@
 #include "train/plan/out_of_memory.h"
 #include "train/report/reports.h"
 #include "train/run/checkpoint.h"
+#include "train/run/drawing_model.h"
 #include "train/run/evaluator.h"
 #include "train/run/interruption.h"
 #include "train/run/teacher_rows.h"
 #include "train/run/train_step.h"
-#include "train/run/whole_model.h"
 
 namespace mt {
 namespace {
@@ -56,8 +56,9 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const BatchOptions::StepSize& size);
-  const Model& whole_model();
+  const Model& drawing_model();
   Task::Drawing drawing();
+  void have_drawn();
   void draw_samples(const BatchOptions::StepSize& size);
   int micro_batches_of(const BatchOptions::StepSize& size) const;
   void validate_drawn();
@@ -111,10 +112,13 @@ class Trainer {
   std::int64_t validated_at_ = -1;  // iteration of the last validation by texts that are drawn
   Reports reports_;
   TrainStep step_;
-  std::optional<WholeModel> whole_;     // that texts are drawn by, where model_ is not all of it
-  std::optional<TrainingSave> saving_;  // not yet published
-  SaveReport save_report_;              // of it
-  int saves_ = 0;                       // with it
+  std::unique_ptr<Group> drawing_ranks_;  // where those that share matrices do not draw together
+  PassRanks together_;
+  std::optional<DrawingModel> drawn_by_;  // where that is not model_
+  std::size_t scratch_ = 0;               // bytes of the stream's, when texts were drawn last
+  std::optional<TrainingSave> saving_;    // not yet published
+  SaveReport save_report_;                // of it
+  int saves_ = 0;                         // with it
 };
 
 Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
@@ -142,7 +146,15 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       reports_(options, task.model(), log, world.all()),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
                       interruption_}) {
-  if (task.draws() && WholeModel::is_due(options)) whole_.emplace(options, task);
+  if (task.draws()) {
+    const int together = task.drawn_work()->together;
+    drawing_ranks_ = DrawingModel::split(options, together, world.all());
+    if (together > 1)
+      together_ = {.group = drawing_ranks_ ? drawing_ranks_.get() : &world.tensor(),
+                   .stream = &stream};
+    if (DrawingModel::is_due(options, together))
+      drawn_by_.emplace(options, task, world.all().rank());
+  }
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
@@ -179,9 +191,9 @@ void Trainer::draw(bool with_teacher) {
       stream_);
 }
 
-const Model& Trainer::whole_model() {
+const Model& Trainer::drawing_model() {
   stream_.synchronize();
-  return whole_ ? whole_->take(optimizer_, world_, stream_) : *model_;
+  return drawn_by_ ? drawn_by_->take(optimizer_, world_, stream_) : *model_;
 }
 
 Task::Drawing Trainer::drawing() {
@@ -190,8 +202,15 @@ Task::Drawing Trainer::drawing() {
           .samples = 0,
           .ranks = world_.all(),
           .ends = [this] { return interruption_.is_signalled(); },
-          .model = [this]() -> const Model& { return whole_model(); },
+          .model = [this]() -> const Model& { return drawing_model(); },
+          .together = together_,
           .score = [this](const SampleSet& set) { return score_drawn(set); }};
+}
+
+// Who draws on this stream may have made room for more scratch there than captured steps know of.
+void Trainer::have_drawn() {
+  const std::size_t scratch = stream_.work_bytes();
+  if (std::exchange(scratch_, scratch) != scratch) executor_.forget_graphs();
 }
 
 void Trainer::draw_samples(const BatchOptions::StepSize& size) {
@@ -206,6 +225,7 @@ void Trainer::draw_samples(const BatchOptions::StepSize& size) {
     interruption_.poll();
     heed_signals();
   }
+  have_drawn();
   reports_.train_progress().doing("training");
 }
 
@@ -226,10 +246,12 @@ void Trainer::validate_drawn() {
     reports_.drawn(*report);
   else
     interruption_.poll();
+  have_drawn();
   reports_.train_progress().doing("training");
 }
 
 std::vector<double> Trainer::score_drawn(const SampleSet& set) {
+  have_drawn();
   auto scores = score(set);
   if (!scores) heed_signals();  // which ends the run
   return std::move(*scores);
@@ -437,7 +459,7 @@ RankMemory Trainer::memory() const {
           .gradients = optimizer_.gradient_bytes(),
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
-          .copy = whole_ ? whole_->bytes() : 0,
+          .copy = drawn_by_ ? drawn_by_->bytes() : 0,
           .step = executor_.peak()};
 }
 

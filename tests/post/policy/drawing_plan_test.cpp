@@ -49,13 +49,14 @@ TEST(DrawingPlan, GivesBackWhatWasMeasured) {
     o.plan.machine.memory = 1000;
     const Plan plan = plan_of(o);
     ASSERT_TRUE(plan.drawing);
-    EXPECT_EQ(plan.drawing->together, 256);
+    EXPECT_EQ(plan.drawing->at_once, 256);
     EXPECT_NEAR(1e3 * plan.drawing->generation / 100, milliseconds, 0.03 * milliseconds) << before;
   }
 }
 
-// Ranks that share the model have a copy of all of it, which is put together anew for each draw;
-// those that have it whole have none.
+// Ranks that share matrices draw together by these; those of several stages have a copy of their
+// parts of all layers, which is put together anew for each draw, and those that draw by other parts
+// of these.
 TEST(DrawingPlan, CountsCopiesAndPhases) {
   PolicyOptions o = llama(2, 512, 1024);
   o.num_generations = 4;
@@ -78,11 +79,41 @@ TEST(DrawingPlan, CountsCopiesAndPhases) {
   o.run.ranks.count = 4;
   o.run.ranks.parallel.tensor_model_parallel_size = 2;
   const Plan shared = plan_of(o);
+  EXPECT_EQ(shared.fullest().memory.copy, 0U);
+  EXPECT_EQ(shared.drawing->refit, 0);
+  EXPECT_EQ(shared.drawing->work.together, 2);
+  EXPECT_EQ(shared.drawing->texts, 16);
+  EXPECT_EQ(2 * shared.drawing->bytes_of_text, alone.drawing->bytes_of_text);
+
+  o.inference_tensor_ranks = 1;
+  const Plan apart = plan_of(o);
   const double parameters = static_cast<double>(alone.parameters);
-  EXPECT_NEAR(static_cast<double>(shared.fullest().memory.copy), 2 * parameters, 0.01 * parameters);
-  EXPECT_EQ(shared.drawing->texts, 8);
-  EXPECT_GT(shared.drawing->refit, 0);
-  EXPECT_LT(shared.drawing->generation, alone.drawing->generation);
+  EXPECT_NEAR(static_cast<double>(apart.fullest().memory.copy), 2 * parameters, 0.01 * parameters);
+  EXPECT_EQ(apart.drawing->texts, 8);
+  EXPECT_GT(apart.drawing->refit, 0);
+  EXPECT_LT(apart.drawing->generation, alone.drawing->generation);
+
+  o.inference_tensor_ranks = 4;
+  const Plan more = plan_of(o);  // which have room to change what is divided in, of some matrices
+  EXPECT_GT(static_cast<double>(more.fullest().memory.copy), parameters / 2);
+  EXPECT_LT(static_cast<double>(more.fullest().memory.copy), 5 * parameters);
+  EXPECT_EQ(more.drawing->work.together, 4);
+  o.inference_tensor_ranks.reset();
+
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
+  const Plan staged = plan_of(o);
+  EXPECT_NEAR(static_cast<double>(staged.fullest().memory.copy), parameters, 0.01 * parameters);
+  EXPECT_EQ(staged.drawing->texts, 16);
+  EXPECT_GT(staged.drawing->refit, 0);
+
+  PolicyOptions experts = o;
+  experts.model.family = ModelFamily::mixtral;
+  experts.model.num_experts = 4;
+  experts.run.ranks.parallel.sequence_parallel = true;
+  const Plan mixed = plan_of(experts);
+  const double all = static_cast<double>(mixed.parameters);
+  EXPECT_NEAR(static_cast<double>(mixed.fullest().memory.copy), all, 0.01 * all);
+  EXPECT_EQ(mixed.drawing->work.together, 2);
 
   o.prompts.clear();
   EXPECT_FALSE(plan_of(o).drawing);

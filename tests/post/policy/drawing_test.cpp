@@ -544,11 +544,58 @@ class DrawingLayouts : public SameDrawing, public testing::WithParamInterface<Fi
 INSTANTIATE_TEST_SUITE_P(All, DrawingLayouts, testing::ValuesIn(finetune_layouts(10)),
                          [](const auto& layout) { return layout.param.name(); });
 
-// Ranks that share the model put it together for each step's texts, of which each draws a part.
+// Ranks that share matrices draw together by these, of which those of several stages, or that have
+// values in parts, put theirs together for each step's texts; each draws a part.
 TEST_P(DrawingLayouts, AsOneRank) {
   train_with(exact("alone"));
   PolicyOptions o = exact("divided");
   GetParam().divide(o.run);
+  train_with(o);
+  expect_same_run("divided", "alone");
+}
+
+// A layout in training, and how many ranks draw together.
+struct TwoLayouts {
+  FinetuneLayout training;
+  int together = 1;
+
+  std::string name() const { return concat(training.name(), "_by", together); }
+};
+std::vector<TwoLayouts> two_layouts() {
+  std::vector<TwoLayouts> all;
+  const FinetuneLayout parts{.data = 4, .distributed = true, .sharding = "optim_grads_params"};
+  for (const int together : {2, 4}) {
+    all.push_back({{.data = 4}, together});
+    all.push_back({parts, together});
+    all.push_back({{.data = 2, .context = 2}, together});
+    all.push_back({{.data = 4, .pipeline = 2}, together});
+  }
+  for (const int together : {1, 4}) {
+    all.push_back({{.data = 2, .tensor = 2, .shares_rows = true}, together});
+    all.push_back({{.data = 2, .tensor = 2, .pipeline = 2}, together});
+    all.push_back({{.data = 2, .tensor = 2, .distributed = true, .sharding = "optim_grads_params"},
+                   together});
+  }
+  all.push_back({{.tensor = 4}, 2});
+  return all;
+}
+
+class InferenceLayouts : public SameDrawing, public testing::WithParamInterface<TwoLayouts> {};
+INSTANTIATE_TEST_SUITE_P(All, InferenceLayouts, testing::ValuesIn(two_layouts()),
+                         [](const auto& layouts) { return layouts.param.name(); });
+
+// As many draw together as are told to, whichever share matrices in training.
+TEST_P(InferenceLayouts, AsOneRank) {
+  const auto with_heads = [&](const std::string& name) {
+    PolicyOptions o = exact(name);
+    o.model.num_query_groups = 4;
+    o.run.batch.global_batch_size = 8;
+    return o;
+  };
+  train_with(with_heads("alone"));
+  PolicyOptions o = with_heads("divided");
+  GetParam().training.divide(o.run);
+  o.inference_tensor_ranks = GetParam().together;
   train_with(o);
   expect_same_run("divided", "alone");
 }
@@ -589,6 +636,39 @@ TEST_P(ExpertsLayouts, AsOneRank) {
   train_with(of_experts("alone", {}));
   train_with(of_experts("divided", GetParam()));
   expect_same_run("divided", "alone");
+}
+
+// And those that draw together by parts of all experts, which other ranks have.
+TEST_F(ExpertsDrawing, ByPartsOfAllExperts) {
+  const auto run = [&](const std::string& name, const FinetuneLayout& layout, int together,
+                       std::optional<int> of_expert) {
+    PolicyOptions o = of_experts(name, layout);
+    o.run.batch.global_batch_size = 8;
+    o.model.num_query_groups = 4;
+    o.model.moe_shared_expert_intermediate_size = 8;
+    o.run.ranks.parallel.expert_tensor_parallel_size = of_expert;
+    o.inference_tensor_ranks = together;
+    train_with(o);
+  };
+  run("alone", {}, 1, {});
+  const FinetuneLayout shared{.data = 2, .tensor = 2, .shares_rows = true};
+  FinetuneLayout apart = shared;
+  apart.experts = 2;
+  FinetuneLayout staged = apart;
+  staged.pipeline = 2;
+  int number = 0;
+  for (const auto& [layout, together, of_expert] :
+       {std::tuple(shared, 2, std::optional<int>()),
+        {shared, 4, 1},
+        {apart, 2, {}},
+        {apart, 4, {}},
+        {staged, 4, {}},
+        {FinetuneLayout{.data = 4, .experts = 4}, 2, {}}}) {
+    SCOPED_TRACE(concat(layout.name(), " by ", together));
+    const std::string name = concat("run", ++number);
+    run(name, layout, together, of_expert);
+    expect_same_run(name, "alone");
+  }
 }
 
 // And those with the biases of experts that each step gives them, or with other layers of these.
