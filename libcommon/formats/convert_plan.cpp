@@ -67,6 +67,7 @@ void leave_further_behind(ModelConfig& config) {
 
 ModelConfig config_of(const ConvertOptions& o, const ModelSource& source) {
   ModelConfig config = source.config();
+  config.value_head = false;  // of a policy that learns, and of no use to others
   if (o.source.further && *o.source.further != config.mtp_num_layers) {
     if (*o.source.further > 0)
       fail(Exit::bad_config, "--mtp-num-layers ", *o.source.further, ": ", source.path(), " has ",

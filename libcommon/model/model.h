@@ -25,7 +25,7 @@ class Criterion {
   virtual ~Criterion() = default;
   // Fills the losses and, where there is a weight, which is by how much the objective changes with
   // each, writes the gradient of the scores over them: [sequences, labels], or [tokens], -log p of
-  // Field::labels.
+  // Field::labels; or [2 tokens], behind these what a value head says.
   virtual void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
                      Stream& stream) const = 0;
 };

@@ -51,7 +51,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
   std::unique_ptr<Model> model = make_family(config, stages, part);
   if (config.has_adapters())
     model->table().freeze([&](const RowPlace& place) {
-      return !is_adapter(place) && (place.stack != config.task_head || !config.has_task_head());
+      return !is_adapter(place) && !config.is_new_head(place.stack);
     });
   if (!config.quantize_base.empty())
     pack_weights(model->table(), [](const RowPlace&) { return true; });

@@ -44,6 +44,10 @@ enum class Field : std::uint8_t {
   further_labels,
   further_share,
   further_weight,
+  // Of each token that a policy wrote, by its label: in two rows what is to be said of its value,
+  // and what was said of it when the text was written; and what the loss of that weighs.
+  returns,
+  value_weight,
   pixels,  // of each token of an image, those of its patch (image/patches.h), or zeroes
   // Of images in texts: for each token of a text the row of hidden states that stands there, of
   // those of all tokens of its sequence's images, or -1; and these rows, where they are made
@@ -56,7 +60,7 @@ enum class Field : std::uint8_t {
   sharpness,
   last_learns,
 };
-inline constexpr std::size_t kFields = 31;
+inline constexpr std::size_t kFields = 33;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

@@ -109,6 +109,7 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
   PyValue model = PyValue::dict();
   add_model_args(target.config, target.dtype, model);
   args = merged(std::move(args), model);
+  if (target.source.config().value_head) args.set_item("value_head", false);  // left behind
   if (target.config.mtp_num_layers == 0 && target.source.config().mtp_num_layers > 0) {
     for (const char* arg : {"mtp_num_layers", "mtp_hybrid_override_pattern"})
       args.set_item(arg, PyValue());  // left behind, whatever the source's args say

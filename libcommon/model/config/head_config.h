@@ -18,12 +18,23 @@ inline constexpr std::string_view kClassificationHead = "classification_head",
                                   kImageHead = "head", kImageClassifier = "classifier",
                                   kImageDecoder = "linear_decoder";
 
+// What names of the rows of a value head begin with (nn/value_head.h).
+inline constexpr std::string_view kValueHead = "value_head";
+
 struct HeadConfig {
   std::string task_head;        // one of these; "": it has the head that it is pretrained with
   std::int64_t num_labels = 0;  // scores of a sequence
   std::string label_names;      // what they are of, in their order, a line each; "": numbers
 
+  // Whether a value head is beside the head of words, which a policy has while it learns.
+  bool value_head = false;
+
   bool has_task_head() const { return !task_head.empty(); }
+  // Whether rows of this stack are of a head that begins anew where a model's other weights are
+  // taken, and learns where these are frozen.
+  bool is_new_head(std::string_view stack) const {
+    return (has_task_head() && stack == task_head) || (value_head && stack == kValueHead);
+  }
   // Their names, and numbers behind those that have names.
   std::vector<std::string> labels() const;
   std::size_t named_labels() const;

@@ -404,6 +404,7 @@ void visit_settings(Config& c, const Visit& visit) {
         rare(stored("--task-head", kTraining, choice({std::begin(heads), std::end(heads)}))));
   visit(c.num_labels, rare(stored("--num-labels", kTraining, part_to(kWide))));
   visit(c.label_names, rare(stored("--label-names", kTraining)));
+  visit(c.value_head, rare(stored("--value-head", kTraining)));
   visit(c.hf_model_type, rare(stored("--hf-model-type", kTraining)));
   visit(c.lora_rank, rare(stored("--lora-rank", kTraining, part_to(kWide))));
   visit(c.lora_alpha, rare(stored("--lora-alpha", kTraining, positive())));

@@ -39,4 +39,20 @@ void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& ba
   if (saved) head.loss(s, s.scratch_sums(labels.shape()), normed, labels, said, saved);
 }
 
+void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+                 const LmHead& whole, LmHead::Saved* saved, const ValueHead& value,
+                 ValueHead::Saved* saved_value) {
+  const ConstTensor labels = batch[Field::labels];
+  const std::int64_t tokens = labels.numel();
+  const LmHead head = whole.at(ends.temperature);
+  const Tensor all = s.scratch_sums({2 * tokens}), said = all.rows(0, tokens),
+               values = all.rows(tokens, 2 * tokens);
+  head.loss(s, said, normed, labels, {}, nullptr, ends.hits);
+  value.forward(s, values, normed);
+  ends.criterion->judge(ends.loss, all, batch, saved ? ends.weight : ConstTensor(), s.stream);
+  if (!saved) return;
+  value.keep(s, normed, values, *saved_value);
+  head.loss(s, s.scratch_sums(labels.shape()), normed, labels, said, saved);
+}
+
 }  // namespace mt

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "nn/lm_head.h"
 #include "nn/norm.h"
+#include "nn/value_head.h"
 
 namespace mt {
 
@@ -16,5 +17,10 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
 // them, or as they are.  With `saved`, for a backward.
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
                  const LmHead& head, LmHead::Saved* saved);
+
+// The same of a policy with a value head, whose criterion judges values, too.
+void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
+                 const LmHead& head, LmHead::Saved* saved, const ValueHead& value,
+                 ValueHead::Saved* saved_value);
 
 }  // namespace mt

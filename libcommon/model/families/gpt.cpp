@@ -53,7 +53,11 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   if (ends.teaching)
     return head_->distill(s, ends.loss, normed, batch[Field::labels], ends.weight, *ends.teaching,
                           saved ? &saved->head : nullptr);
-  find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr);
+  if (value_)
+    find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr, *value_,
+                saved ? &saved->value : nullptr);
+  else
+    find_losses(s, ends, normed, batch, *head_, saved ? &saved->head : nullptr);
   if (further_ && ends.further_loss)
     further_->forward(s, normed,
                       {.ids = batch[Field::further_ids],
@@ -73,6 +77,11 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     if (task_) {
       d_normed = s.scratch(dx.shape());
       task_->backward(s, d_normed, saved.task);
+    }
+    if (value_) {
+      const Tensor sum = s.scratch(dx.shape());
+      value_->backward(s, sum, d_normed, saved.value);
+      d_normed = sum;
     }
     final_norm_->backward(s, dx, d_normed, saved.y, saved.final_norm);
     s.complete(head_rows_);

@@ -17,6 +17,7 @@
 #include "nn/lm_head.h"
 #include "nn/sequence_head.h"
 #include "nn/stack.h"
+#include "nn/value_head.h"
 
 namespace mt {
 
@@ -32,6 +33,7 @@ class Gpt : public Model {
     LmHead::Saved head;
     FurtherTokens::Saved further;
     SequenceHead::Saved task;
+    ValueHead::Saved value;
   };
   explicit Gpt(const ModelConfig& config);  // all of it
   Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
@@ -72,6 +74,7 @@ class Gpt : public Model {
   std::optional<FurtherTokens> further_;
   std::optional<LmHead> head_;  // or
   std::optional<SequenceHead> task_;
+  std::optional<ValueHead> value_;  // beside a head of words
 };
 
 }  // namespace mt

@@ -67,6 +67,7 @@ void Gpt::add_head(ParamTable& table) {
                                                              : declare_words(rows, true, true),
                 config_->vocab_size, config_->label_smoothing,
                 LmHead::Scaling{config_->logit_scale, config_->final_logit_softcapping});
+  if (config_->value_head) value_.emplace(make_value_head(rows));
 }
 
 }  // namespace mt

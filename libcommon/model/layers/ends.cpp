@@ -96,6 +96,15 @@ SequenceHead make_task_head(const ModelRows& rows) {
           bert ? c.hidden_dropout : 0};
 }
 
+// It begins with zeros, so that it says nothing before it has learnt.
+ValueHead make_value_head(const ModelRows& rows) {
+  Param values{.place = {.stack = kValueHead, .param = "weight"},
+               .shape = {1, rows.config.hidden_size},
+               .init = {Initializer::Kind::zeros},
+               .summed_over = rows.part.sequence_parallel ? SummedOver::tp : SummedOver::none};
+  return ValueHead(Linear(rows.table, std::move(values), false));
+}
+
 Linear make_projection(const ModelRows& rows, std::string_view stack, std::int64_t width) {
   return make_head_linear(rows, {.stack = stack}, width);
 }

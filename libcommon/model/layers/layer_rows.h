@@ -18,6 +18,7 @@
 #include "nn/patch_embedding.h"
 #include "nn/sequence_head.h"
 #include "nn/stack.h"
+#include "nn/value_head.h"
 #include "tensor/param.h"
 
 namespace mt {
@@ -158,6 +159,8 @@ BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // The head of a task, which a model has in place of what it was pretrained with: a BERT's reads
 // what its pooler makes, a GPT's has no bias.
 SequenceHead make_task_head(const ModelRows& rows);
+// What says tokens' values, beside the head of words.
+ValueHead make_value_head(const ModelRows& rows);
 // A ViT's: what stands in front of its layers, and what tells an image's class by its first token,
 // or paints all of its patches.
 PatchEmbedding make_patch_embedding(const ModelRows& rows);

@@ -57,6 +57,18 @@ std::vector<double> advantages(std::span<const double> rewards, std::int64_t gro
   return all;
 }
 
+std::vector<double> gae_advantages(std::span<const double> rewards, std::span<const double> values,
+                                   const GaeRules& rules) {
+  std::vector<double> all(rewards.size());
+  double next_value = 0, next = 0;
+  for (std::size_t t = all.size(); t-- > 0;) {
+    next = rewards[t] + rules.gamma * next_value - values[t] + rules.gamma * rules.lambda * next;
+    next_value = values[t];
+    all[t] = next;
+  }
+  return all;
+}
+
 void whiten(std::span<double> numbers, std::span<const double> weights) {
   double count = 0, mean = 0, variance = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i) {

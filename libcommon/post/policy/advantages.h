@@ -16,9 +16,18 @@
 // The divergence from another model, K (kernels/policy_loss.h) of each token as the policy was when
 // it was written, may be a part of these: beta times its sum over a text is taken from the text's
 // reward, or beta K from each token's a.
+//
+// Or no text is compared with others, but each of its T tokens that the policy wrote with what was
+// to be expected, as a value head said then, v (arXiv:1506.02438, eq. 16), where r_t is the text's
+// reward of its last token and 0 of the others, less beta K_t:
+//   d_t = r_t + gamma v_{t+1} - v_t,  v_{T+1} = 0
+//   a_t = d_t + gamma lambda a_{t+1},  a_{T+1} = 0
+// Such a are advantages, or are scaled as of `tokens`, and a_t + v_t is what is to be said of token
+// t.  Tokens that others wrote in between are none of these.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +39,10 @@ namespace mt {
 enum class RewardScale : std::uint8_t { group, population, batch, texts, tokens, none };
 enum class KlPlace : std::uint8_t { loss, reward, advantage };
 
+struct GaeRules {
+  double lambda = 0.95, gamma = 1;
+};
+
 struct AdvantageRules {
   bool leaves_out = false, compares = true;
   RewardScale scale = RewardScale::group;
@@ -38,11 +51,16 @@ struct AdvantageRules {
   double beta = 0;
   KlRules kl = {};
   bool masks_truncated = false;  // no token of a text that was cut counts
+  std::optional<GaeRules> gae = {};
 };
 
 // Of a batch whose groups, so large each, stand one behind the other, before what is of tokens.
 std::vector<double> advantages(std::span<const double> rewards, std::int64_t group,
                                const AdvantageRules& rules);
+
+// Of the tokens of one text, with these rewards and values.
+std::vector<double> gae_advantages(std::span<const double> rewards, std::span<const double> values,
+                                   const GaeRules& rules);
 
 // Of numbers with such weights: less their mean, and divided by their standard deviation, or by
 // 1e-4 where that is less.

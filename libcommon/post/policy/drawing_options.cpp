@@ -37,6 +37,8 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (advantages.beta > 0)
     refuse({"--dynamic-sampling"},
            "not with a --kl-place in what texts are worth, of which groups are not chosen");
+  if (has_values())
+    refuse({"--dynamic-sampling"}, "not with --advantage gae, which compares no texts");
   if (num_generations > kMostTexts / (dynamic_sampling + 1))
     fail(Exit::usage, "--num-generations ", num_generations, ": with --dynamic-sampling ",
          dynamic_sampling, " more than ", kMostTexts, " texts of a prompt");
@@ -149,7 +151,7 @@ std::optional<DrawnWork> PolicyOptions::drawn_work() const {
                    .prompt = seq_length - completion,
                    .completion = completion,
                    .steps = steps_per_generation * num_iterations,
-                   .asks = asks_old() && !model.batch_invariant,
+                   .asks = asks_old() && (!model.batch_invariant || has_values()),
                    .together = ranks_together()};
 }
 

@@ -267,20 +267,26 @@ void DrawingTask::ask_for_old(std::span<DrawnText> drawn, const Drawing& drawing
   if (has_samples(drawing.ranks)) {
     auto rollouts = std::make_shared<std::vector<Rollout>>();
     for (const DrawnText& one : drawn) rollouts->push_back(one.rollout);
-    auto samples = samples_to_score(std::move(rollouts), seq_length(), options_.packed());
+    auto samples = samples_to_score(std::move(rollouts), seq_length(), options_.how_learnt());
     scored_samples_ = samples.get();
     const std::int64_t size = samples->size();
     scored_.reset(
         new SampleSet{"", std::move(samples), Sampler(size, {.past_end = PastEnd::padding})});
   }
   drawing.ranks.barrier();
-  const std::vector<double> said = scored_samples_->of_texts(drawing.score(*scored_));
+  const std::vector<double> scores = drawing.score(*scored_),
+                            said = scored_samples_->of_texts(scores);
+  std::vector<double> values;
+  if (options_.has_values())
+    values = scored_samples_->of_texts(scores, PolicySamples::Said::values);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     Rollout& rollout = drawn[i].rollout;
-    const auto of_text = std::span(said).subspan(i * static_cast<std::size_t>(seq_length()));
+    const std::size_t text = i * static_cast<std::size_t>(seq_length());
     rollout.old.clear();
+    rollout.values.clear();
     rollout.for_each_learnt([&](std::size_t, std::size_t t) {
-      rollout.old.push_back(static_cast<float>(std::min(0.0, of_text[t - 1])));
+      rollout.old.push_back(static_cast<float>(std::min(0.0, said[text + t - 1])));
+      if (!values.empty()) rollout.values.push_back(static_cast<float>(values[text + t - 1]));
     });
   }
 }
@@ -304,7 +310,7 @@ void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& dra
              nine_digits(one.rollout.old[t]), " while it is learnt");
 }
 
-// Of the texts that a run draws first the pass is asked, too.
+// Of the texts that a run draws first the pass is asked, too, and of all where it says values.
 bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (!options_.model.batch_invariant || options_.max_lag > 0) {
     if (options_.asks_old()) ask_for_old(drawn, drawing);
@@ -314,7 +320,7 @@ bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) c
   }
   std::int64_t never = 0;
   checked_at_.compare_exchange_strong(never, drawing.iteration);
-  const bool skips = checked_at_ != drawing.iteration;
+  const bool skips = checked_at_ != drawing.iteration && !options_.has_values();
   if (!skips) check_generated(drawn, drawing);
   for (DrawnText& one : drawn) one.rollout.old = one.rollout.generated;
   return skips;

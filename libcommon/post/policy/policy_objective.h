@@ -8,9 +8,15 @@
 //   rows     of each token, 1 at the first of a text that counts: by these texts are counted
 //   targets  the lengths of the texts that losses are of; where they are of tokens alone, that of
 //            the row of tokens
+// Where a value head says what texts are worth from each token on, how far that is from what they
+// were (kernels/value_loss.h) is a second loss, of which tokens count as of the first, and told as
+// the share of tokens is whose value was clipped.  Its own field is
+//   value_weight  of each token: what that loss weighs in the objective
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "kernels/policy_loss.h"
 #include "model/model.h"
@@ -30,22 +36,20 @@ enum class PolicyShare : std::uint8_t {
 
 class PolicyObjective final : public Objective, private Criterion {
  public:
+  struct OfValues {
+    double weight = 0, clip = 0;  // kernels/value_loss.h
+  };
   struct How {
     PolicyShare share = PolicyShare::of_tokens;
     std::int64_t longest = 1;     // tokens that a completion may have
     std::int64_t seq_length = 0;  // of a sample
     double temperature = 1;       // probabilities are of logits that are divided by it
     std::int64_t texts = 1;       // of a sample, at most
+    std::optional<OfValues> values = {};
   };
-  PolicyObjective(const PolicyRules& rules, const How& how)
-      : rules_(rules),
-        share_(how.share),
-        longest_(how.longest),
-        seq_length_(how.seq_length),
-        temperature_(how.temperature),
-        texts_(how.texts) {}
+  PolicyObjective(const PolicyRules& rules, const How& how);
 
-  std::span<const Term> terms() const override;
+  std::span<const Term> terms() const override { return terms_; }
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
   void look_ahead(const Fields& whole) const override;
   double count(std::size_t term, const Fields& batch) const override;
@@ -55,17 +59,24 @@ class PolicyObjective final : public Objective, private Criterion {
                   Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
   // The log-probabilities of a sample's labels, token by token; 0 of those that do not count.
-  std::int64_t scores() const override { return seq_length_; }
+  // Behind these its tokens' values, of which nothing is left out.
+  std::int64_t scores() const override { return (values_ ? 2 : 1) * seq_length_; }
 
  private:
   void judge(Tensor loss, Tensor scores, const Fields& batch, ConstTensor weight,
              Stream& stream) const override;
 
+  // Whether losses of a term count as the policy's own do, rather than one as any other.
+  bool is_shared(std::size_t term) const { return term == 0 || term == kValueTerm; }
+
+  static constexpr std::size_t kValueTerm = 5;
+  std::vector<Term> terms_;
   PolicyRules rules_;
   PolicyShare share_;
   std::int64_t longest_, seq_length_;
   double temperature_;
   std::int64_t texts_;
+  std::optional<OfValues> values_;
 };
 
 }  // namespace mt

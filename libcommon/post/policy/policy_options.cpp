@@ -31,6 +31,7 @@ constexpr std::array kKlWeights = {"ratio", "none", "one", "generated"};
 constexpr std::array kKlPlaces = {"loss", "reward", "advantage"};
 constexpr std::array kLevels = {"token", "sequence", "product"};
 constexpr std::array kCorrections = {"none", "truncate", "drop"};
+constexpr std::array kAdvantages = {"group", "gae"};
 constexpr std::array kScales = {"group", "population", "batch", "texts", "tokens", "none"};
 
 template <class Enum, std::size_t kCount>
@@ -75,14 +76,31 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
   cl.option("--max-completion-length", &max_completion_length, "N",
             "how many tokens a completion may have; of --rollouts dr_grpo alone asks for it",
             at_least(1));
+  cl.option("--advantage", &advantage, "HOW",
+            "what a token is better than: its text than others of its group; or, of gae, what a "
+            "value head, which is learnt beside the policy, says of all of them, on the CPU",
+            one_of(list_of(kAdvantages)));
+  cl.option("--gae-lambda", &gae.lambda, "F",
+            "of gae: by how much less a token counts in the advantage of the one before",
+            between(0, 1));
+  cl.option("--gae-gamma", &gae.gamma, "F", "of gae: and its value in the one before's",
+            between(0, 1));
+  cl.option("--value-loss-weight", &of_values.weight, "F",
+            "of gae: what weighs half the square of how far values are from what they were",
+            at_least(0));
+  cl.option("--value-clip", &of_values.clip, "F",
+            "of gae: how far a value counts at most from what it was when its text was drawn; 0: "
+            "any",
+            at_least(0));
   cl.flag("--leave-one-out", &advantages.leaves_out,
           "a text is compared with the others of its group, without itself");
   cl.off_switch("--no-baseline", &advantages.compares,
                 "a text is compared with no other: of --scale-rewards texts, tokens or none");
-  cl.option("--scale-rewards", &scale, "HOW",
+  cl.option("--scale-rewards", &scale_rewards, "HOW",
             "what advantages are divided by: the standard deviation of their group's rewards, that "
             "of a population, that of the step's batch, or none; or that of the advantages of the "
-            "batch's texts, or of its tokens, less their mean",
+            "batch's texts, or of its tokens, less their mean, or of gae none; default: group, of "
+            "gae tokens",
             one_of(list_of(kScales)));
   cl.option("--advantage-epsilon", &epsilon, "F",
             "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6, "
@@ -228,12 +246,19 @@ void PolicyOptions::add_to(CommandLine& cl) {
 }
 
 void PolicyOptions::take_losses() {
-  advantages.scale = named<RewardScale>(kScales, scale);
-  if (advantages.compares && num_generations < 2)
+  advantages.gae = advantage == "gae" ? std::optional(gae) : std::nullopt;
+  advantages.scale = named<RewardScale>(kScales, scale());
+  if (has_values() && advantages.scale < RewardScale::tokens)
+    fail(Exit::usage, "--scale-rewards ", scale(), ": not with --advantage gae; tokens or none");
+  if (has_values() && kl_place == "advantage")
+    fail(Exit::usage,
+         "--kl-place advantage: not with --advantage gae; reward puts each token's "
+         "into its own");
+  if (!has_values() && advantages.compares && num_generations < 2)
     fail(Exit::bad_config, "--num-generations ", num_generations,
          ": a text is compared with others of its prompt, of which are 2 at least");
   if (!advantages.compares && advantages.scale < RewardScale::texts)
-    fail(Exit::usage, "--scale-rewards ", scale, ": not with --no-baseline");
+    fail(Exit::usage, "--scale-rewards ", scale(), ": not with --no-baseline");
   if (!environment.empty() && environment_program().empty())
     fail(Exit::usage, "--environment ", environment, ": expected cmd:PROGRAM");
   reward_rules(rewards);  // which says what is wrong with them before any work
@@ -289,10 +314,13 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
              !(rules.beta > 0 && rules.kl.weight == KlWeight::ratio),
          {"--importance-sampling-level"}, "--loss ", loss);
   refuse(!advantages.compares, {"--leave-one-out"}, "--no-baseline");
+  refuse(has_values(), {"--leave-one-out", "--no-baseline"}, "--advantage gae");
+  refuse(!has_values(), {"--gae-lambda", "--gae-gamma", "--value-loss-weight", "--value-clip"},
+         "--advantage group");
   refuse(rules.correction == Correction::none, {"--importance-min", "--importance-max"},
          "--importance-correction none");
   refuse(advantages.scale >= RewardScale::tokens, {"--advantage-epsilon"}, "--scale-rewards ",
-         scale);
+         scale());
   if (cl.given("--calculate-per-token-loss"))
     fail(Exit::usage, "--calculate-per-token-loss: of grpo --loss says what is divided by what");
   const bool has_server = has_any(rewards, &RewardRule::is_server);
@@ -311,10 +339,15 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   check_drawing(cl);
 }
 
+std::string PolicyOptions::scale() const {
+  return scale_rewards.value_or(advantage == "gae" ? "tokens" : "group");
+}
+
 PolicySamples::How PolicyOptions::how_learnt() const {
   return {.passes = {.texts = texts_at_once(), .times = num_iterations},
           .masks_truncated = masks_truncated,
-          .packing = packed()};
+          .packing = packed(),
+          .values = has_values()};
 }
 
 PolicyObjective::How PolicyOptions::how_counted() const {
@@ -322,7 +355,8 @@ PolicyObjective::How PolicyOptions::how_counted() const {
           .longest = max_completion_length.value_or(1),
           .seq_length = seq_length,
           .temperature = sampling.temperature,
-          .texts = texts_of_sample(packed())};
+          .texts = texts_of_sample(packed()),
+          .values = has_values() ? std::optional(of_values) : std::nullopt};
 }
 
 void PolicyOptions::complete() {
@@ -337,8 +371,11 @@ void PolicyOptions::complete() {
   if (model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
+  model.value_head = has_values();
   FinetuneOptions::complete(true);
   if (plan.search) return;
+  if (has_values() && run.device() != Device::cpu)
+    fail(Exit::bad_config, "--advantage gae: on the CPU alone; --device cpu");
   check_invariant();
   if (!prompts.empty()) check_together();
   if (!is_planned()) complete_drawing();
@@ -347,7 +384,7 @@ void PolicyOptions::complete() {
     fail(Exit::usage, "--packing ", packing, ": not with a batch size that changes");
   if (advantages.scale >= RewardScale::batch && advantages.scale <= RewardScale::tokens &&
       run.batch.schedule.changes())
-    fail(Exit::usage, "--scale-rewards ", scale, ": not with a batch size that changes");
+    fail(Exit::usage, "--scale-rewards ", scale(), ": not with a batch size that changes");
   for (const std::int64_t sequences : {run.batch.schedule.at(0), run.batch.largest()}) {
     if (sequences % num_generations != 0)
       fail(Exit::bad_config, "--global-batch-size ", sequences,

@@ -36,8 +36,12 @@ struct PolicyOptions : FinetuneOptions {
   bool masks_truncated = false;
   std::int64_t overlong_buffer = 0;
   double overlong_penalty = 1;
+  std::string advantage = "group";
+  GaeRules gae;  // of --advantage gae
+  PolicyObjective::OfValues of_values{.weight = 0.1, .clip = 0.2};
   std::string loss = "dapo", level = "token", estimator = "k3", estimate_weight = "ratio";
-  std::string correction = "none", scale = "group", kl_place = "loss";
+  std::string correction = "none", kl_place = "loss";
+  std::optional<std::string> scale_rewards;
   std::optional<double> clip_high, epsilon;
   std::optional<std::int64_t> max_completion_length;
   PolicyRules rules;
@@ -55,13 +59,15 @@ struct PolicyOptions : FinetuneOptions {
 
   // Whether the divergence from another model counts.
   bool has_reference() const { return rules.beta > 0 || advantages.beta > 0; }
+  // Whether advantages are of what a value head says.  After take_losses().
+  bool has_values() const { return advantages.gae.has_value(); }
   // Whether ratios of probabilities can be other than 1 in some step that learns from a text.
   bool needs_old() const { return num_iterations > 1 || steps_per_generation > 1; }
   // Whether the divergence is weighed by what is known of who generated a text.
   bool needs_generated() const { return rules.beta > 0 && rules.kl.weight == KlWeight::generated; }
   // Whether it has to be known what the policy said of a text when it was written.
   bool asks_old() const {
-    return needs_old() || max_lag > 0 || advantages.beta > 0 || needs_generated();
+    return needs_old() || max_lag > 0 || advantages.beta > 0 || needs_generated() || has_values();
   }
   // That are drawn at once.  After complete().
   std::int64_t texts_at_once() const { return run.batch.largest() * steps_per_generation; }
@@ -70,6 +76,7 @@ struct PolicyOptions : FinetuneOptions {
   Packing packed() const { return packing_of(packing); }
   std::optional<DrawnWork> drawn_work() const;  // nothing where none are drawn
   std::string environment_program() const;      // empty: there is none
+  std::string scale() const;                    // what advantages are divided by
   PolicySamples::How how_learnt() const;
   PolicyObjective::How how_counted() const;
 

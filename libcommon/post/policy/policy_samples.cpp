@@ -7,12 +7,14 @@
 
 namespace mt {
 
-FieldSpecs policy_fields(std::int64_t seq_length, Packing packing) {
+FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values) {
   FieldSpecs fields = gpt_fields(seq_length, true);
   fields.push_back(
       {.field = Field::lengths, .per_sample = texts_of_sample(packing), .of_tokens = false});
   fields.push_back({.field = Field::values, .dtype = DType::f32, .per_sample = seq_length});
   fields.push_back({.field = Field::reference, .dtype = DType::f32, .per_sample = 3 * seq_length});
+  if (values)
+    fields.push_back({.field = Field::returns, .dtype = DType::f32, .per_sample = 2 * seq_length});
   return fields;
 }
 
@@ -44,11 +46,13 @@ void PolicySamples::get(std::int64_t k, const Fields& sample) const {
   const auto lengths = sample.span<std::int32_t>(Field::lengths);
   const auto mask = sample.span<float>(Field::loss_mask),
              values = sample.span<float>(Field::values),
-             others = sample.span<float>(Field::reference);
+             others = sample.span<float>(Field::reference),
+             returns = sample.span<float>(Field::returns);
   const std::size_t row = values.size();
   std::ranges::fill(lengths, 0);
   std::ranges::fill(values, 0.0F);
   std::ranges::fill(others, kUnknown);
+  std::ranges::fill(returns, 0.0F);
   std::size_t begin = 0, text = 0;  // of the next text, in the sample
   for (const Piece& piece : bin(k)) {
     const Rollout& rollout = (*rollouts_)[piece.text];
@@ -66,6 +70,10 @@ void PolicySamples::get(std::int64_t k, const Fields& sample) const {
       put(0, rollout.old, n, at);
       put(1, rollout.reference, n, at);
       put(2, rollout.generated, n, at);
+      if (!rollout.returns.empty()) {
+        returns[at] = rollout.returns[n];
+        returns[row + at] = rollout.values[n];
+      }
     });
     for (std::size_t t = 0; !reference_->empty() && t < size; ++t)
       others[row + begin + t] = static_cast<float>((*reference_)[piece.text * row + t]);
@@ -79,11 +87,12 @@ std::int64_t PolicySamples::filled(std::int64_t first, std::int64_t samples) con
   return count;
 }
 
-std::vector<double> PolicySamples::of_texts(std::span<const double> of_samples) const {
+std::vector<double> PolicySamples::of_texts(std::span<const double> of_samples, Said which) const {
   const auto row = static_cast<std::size_t>(packed_->packed().seq_length);
   std::vector<double> all(rollouts_->size() * row);
   for (std::int64_t k = 0; k < packed_->size(); ++k) {
-    std::size_t at = static_cast<std::size_t>(k) * row;
+    const auto sample = static_cast<std::size_t>(k);
+    std::size_t at = (how_.values ? 2 * sample + (which == Said::values ? 1 : 0) : sample) * row;
     for (const Piece& piece : bin(k)) {
       const auto size = static_cast<std::size_t>(piece.size());
       std::ranges::copy(of_samples.subspan(at, size),
@@ -96,15 +105,15 @@ std::vector<double> PolicySamples::of_texts(std::span<const double> of_samples) 
 
 std::unique_ptr<PolicySamples> samples_to_score(
     std::shared_ptr<const std::vector<Rollout>> rollouts, std::int64_t seq_length,
-    Packing packing) {
+    const PolicySamples::How& how) {
   std::vector<Example> texts;
   for (const Rollout& one : *rollouts) texts.push_back(one.text);
   auto packed =
-      std::make_shared<const Packed>(pack_steps(std::move(texts), packing, 0, seq_length));
+      std::make_shared<const Packed>(pack_steps(std::move(texts), how.packing, 0, seq_length));
   return std::make_unique<PolicySamples>(
       std::make_unique<PackedSamples>("texts", std::move(packed), PackedSamples::Order{}),
       std::move(rollouts), std::make_shared<const std::vector<double>>(),
-      PolicySamples::How{.packing = packing});
+      PolicySamples::How{.packing = how.packing, .values = how.values});
 }
 
 }  // namespace mt

@@ -5,9 +5,12 @@
 //   reference  of each token, in three rows: the log-probability of its label by the policy as it
 //              was when the text was written, by the model that it is to stay near, and by who
 //              generated it; kUnknown where there is none
+//   returns    with values, of each token, in two rows: what its text turned out to be worth from
+//              there on, and what a value head had said of that
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +27,7 @@ constexpr std::int64_t texts_of_sample(Packing packing) {
   return packing == Packing::none ? 1 : kMostTextsOfSample;
 }
 
-FieldSpecs policy_fields(std::int64_t seq_length, Packing packing);
+FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values);
 
 // Texts share samples with others of their step, which has so many texts; behind the samples of a
 // step come empty ones, so that there are as many as texts.  Of 0, all texts share samples, and
@@ -38,6 +41,7 @@ class PolicySamples final : public Samples {
     RolloutPasses passes = {};
     bool masks_truncated = false;  // of texts that were cut no token counts
     Packing packing = Packing::none;
+    bool values = false;  // there is a value head
   };
   // `rollouts` are the examples of `packed`, in their order.  `reference`, unless it is empty: what
   // the model that the run began with says, seq_length numbers of each.
@@ -48,7 +52,7 @@ class PolicySamples final : public Samples {
         rollouts_(std::move(rollouts)),
         reference_(std::move(reference)),
         how_(how),
-        fields_(policy_fields(packed_->packed().seq_length, how.packing)) {}
+        fields_(policy_fields(packed_->packed().seq_length, how.packing, how.values)) {}
 
   const std::string& name() const override { return packed_->name(); }
   std::int64_t size() const override { return packed_->size() * how_.passes.times; }
@@ -64,9 +68,11 @@ class PolicySamples final : public Samples {
 
   // How many of these, the first ones, are not empty.
   std::int64_t filled(std::int64_t first, std::int64_t samples) const;
-  // Of what an evaluation says of the tokens of all samples, seq_length numbers each, as many of
-  // each text.
-  std::vector<double> of_texts(std::span<const double> of_samples) const;
+  // Of what an evaluation says of the tokens of all samples (PolicyObjective::scores()), seq_length
+  // numbers of each text: its log-probabilities, or its values.
+  enum class Said : std::uint8_t { log_probs, values };
+  std::vector<double> of_texts(std::span<const double> of_samples,
+                               Said which = Said::log_probs) const;
 
  private:
   const Bin& bin(std::int64_t k) const {
@@ -82,6 +88,7 @@ class PolicySamples final : public Samples {
 
 // Samples of all texts, each once, of which nothing is to be learnt.
 std::unique_ptr<PolicySamples> samples_to_score(
-    std::shared_ptr<const std::vector<Rollout>> rollouts, std::int64_t seq_length, Packing packing);
+    std::shared_ptr<const std::vector<Rollout>> rollouts, std::int64_t seq_length,
+    const PolicySamples::How& how);
 
 }  // namespace mt

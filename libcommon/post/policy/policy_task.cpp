@@ -20,7 +20,7 @@ PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollout
       reference_(std::make_shared<std::vector<double>>()) {}
 
 FieldSpecs PolicyTask::sample_fields() const {
-  return policy_fields(seq_length(), options_.packed());
+  return policy_fields(seq_length(), options_.packed(), options_.has_values());
 }
 
 std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples> packed) const {
@@ -40,7 +40,7 @@ void PolicyTask::build(const TrainingLength& length, std::uint64_t seed, const B
                        const Log& log) {
   PackedTask::build(length, seed, batch, log);
   if (!asks_reference()) return;
-  auto samples = samples_to_score(rollouts_, seq_length(), options_.packed());
+  auto samples = samples_to_score(rollouts_, seq_length(), options_.how_learnt());
   referenced_samples_ = samples.get();
   const std::int64_t size = samples->size();
   referenced_ = std::unique_ptr<SampleSet>(
@@ -61,7 +61,7 @@ void PolicyTask::begin(std::int64_t iteration, const Scorer& score) const {
   std::vector<double> said =
       iteration == 0
           ? referenced_samples_->of_texts(score(*referenced_))
-          : std::vector<double>(rollouts_->size() * static_cast<std::size_t>(objective_.scores()));
+          : std::vector<double>(rollouts_->size() * static_cast<std::size_t>(seq_length()));
   std::call_once(known_, [&] {
     Reference reference{.train = std::move(said), .valid = {}};
     const CheckpointOptions& checkpoint = options_.run.checkpoint;
@@ -137,6 +137,16 @@ static void check_old(std::span<const Rollout> rollouts, const PolicyOptions& op
          options.needs_generated() ? options.estimate_weight : options.kl_place, " is of");
 }
 
+// Where advantages are of values.
+static void check_values(std::span<const Rollout> rollouts, const PolicyOptions& options) {
+  if (!options.has_values()) return;
+  if (const auto one =
+          std::ranges::find_if(rollouts, [](const auto& r) { return r.values.empty(); });
+      one != rollouts.end())
+    fail(Exit::bad_data, one->text.file, ":", one->text.line,
+         ": no \"values\", which --advantage gae is of and --save-rollouts keeps");
+}
+
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
   if (options.rollouts.empty()) fail(Exit::usage, "--prompts or --rollouts: required");
   if (options.run.ranks.has_processes() && std::ranges::count(options.rollouts, "-") > 0)
@@ -170,6 +180,7 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
       std::move(texts), options.packed(), options.run.batch.largest(), options.seq_length));
   check_passes(*rollouts, options);
   check_old(*rollouts, options);
+  check_values(*rollouts, options);
   if (options.advantages.beta == 0 || referred > 0) take_all_advantages(*rollouts, options);
   return std::make_unique<PolicyTask>(options, std::move(data), std::move(rollouts));
 }

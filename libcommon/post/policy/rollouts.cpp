@@ -43,6 +43,19 @@ std::vector<float> log_probs(const JsonObject& line, const char* name, std::int6
   return all;
 }
 
+std::vector<float> real_numbers(const JsonObject& line, const char* name, std::int64_t tokens) {
+  std::vector<float> all;
+  if (!line.has(name)) return all;
+  for (const simdjson::dom::element item : items_of(line, name)) {
+    double number = 0;
+    if (item.get(number)) line.refuse("\"", name, "\": expected numbers");
+    all.push_back(static_cast<float>(number));
+  }
+  if (std::ssize(all) != tokens)
+    line.refuse("\"", name, "\": ", all.size(), " numbers of ", tokens, " tokens");
+  return all;
+}
+
 // What the policy did not write of the completion is not learnt.
 void mask(const JsonObject& line, Example& text) {
   if (!line.has("completion_mask")) return;
@@ -109,6 +122,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   if (one.old.empty()) one.old = one.generated;
   if (one.generated.empty()) one.generated = one.old;
   one.reference = log_probs(line, "reference_log_probs", tokens);
+  one.values = real_numbers(line, "values", tokens);
   std::string_view said;
   if (std::int64_t version = 0; line.has("version") && !line.member("version").get(version))
     one.version = version;
@@ -125,36 +139,68 @@ bool are_of_a_group(const Rollout& a, const Rollout& b) {
 
 }  // namespace
 
-void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules) {
-  const auto penalty = [&](const Rollout& one, std::size_t token) {
-    return rules.beta * kl_of(one.old[token], one.reference[token], rules.kl);
-  };
-  std::vector<double> rewards;
-  for (const Rollout& one : step) {
-    double reward = one.reward;
-    for (std::size_t t = 0; rules.kl_place == KlPlace::reward && t < one.old.size(); ++t)
-      reward -= penalty(one, t);
-    rewards.push_back(reward);
-  }
-  const std::vector<double> of_texts = advantages(rewards, group, rules);
-  std::vector<double> of_tokens, weights;
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    const Rollout& one = step[i];
-    const bool counts = !std::isnan(one.reward) && !(rules.masks_truncated && one.truncated);
-    for (std::int64_t t = 0; t < one.text.targets(); ++t) {
-      of_tokens.push_back(of_texts[i]);
-      if (rules.kl_place == KlPlace::advantage)
-        of_tokens.back() -= penalty(one, static_cast<std::size_t>(t));
-      weights.push_back(counts ? 1 : 0);
-    }
-  }
-  if (rules.scale == RewardScale::tokens) whiten(of_tokens, weights);
+static double penalty(const Rollout& one, std::size_t token, const AdvantageRules& rules) {
+  return rules.beta * kl_of(one.old[token], one.reference[token], rules.kl);
+}
+
+static bool counts(const Rollout& one, const AdvantageRules& rules) {
+  return !std::isnan(one.reward) && !(rules.masks_truncated && one.truncated);
+}
+
+// Gives the tokens of all texts, one behind the other, their advantages.
+static void put_advantages(std::span<Rollout> step, std::span<const double> of_tokens) {
   auto next = of_tokens.begin();
   for (Rollout& one : step) {
     one.advantages.clear();
     for (std::int64_t t = 0; t < one.text.targets(); ++t, ++next)
       one.advantages.push_back(std::isnan(one.reward) ? 0 : static_cast<float>(*next));
   }
+}
+
+// Of what a value head said of each token.
+static void take_gae(std::span<Rollout> step, const AdvantageRules& rules) {
+  std::vector<double> of_tokens, weights;
+  for (Rollout& one : step) {
+    const std::vector<double> values(one.values.begin(), one.values.end());
+    std::vector<double> rewards(values.size());
+    for (std::size_t t = 0; rules.beta > 0 && t < rewards.size(); ++t)
+      rewards[t] = -penalty(one, t, rules);
+    rewards.back() += one.reward;
+    const std::vector<double> all = gae_advantages(rewards, values, *rules.gae);
+    one.returns.clear();
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      one.returns.push_back(
+          static_cast<float>(std::isnan(one.reward) ? values[t] : all[t] + values[t]));
+      of_tokens.push_back(std::isnan(one.reward) ? 0 : all[t]);
+      weights.push_back(counts(one, rules) ? 1 : 0);
+    }
+  }
+  if (rules.scale == RewardScale::tokens) whiten(of_tokens, weights);
+  put_advantages(step, of_tokens);
+}
+
+void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules) {
+  if (rules.gae) return take_gae(step, rules);
+  std::vector<double> rewards;
+  for (const Rollout& one : step) {
+    double reward = one.reward;
+    for (std::size_t t = 0; rules.kl_place == KlPlace::reward && t < one.old.size(); ++t)
+      reward -= penalty(one, t, rules);
+    rewards.push_back(reward);
+  }
+  const std::vector<double> of_texts = advantages(rewards, group, rules);
+  std::vector<double> of_tokens, weights;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const Rollout& one = step[i];
+    for (std::int64_t t = 0; t < one.text.targets(); ++t) {
+      of_tokens.push_back(of_texts[i]);
+      if (rules.kl_place == KlPlace::advantage)
+        of_tokens.back() -= penalty(one, static_cast<std::size_t>(t), rules);
+      weights.push_back(counts(one, rules) ? 1 : 0);
+    }
+  }
+  if (rules.scale == RewardScale::tokens) whiten(of_tokens, weights);
+  put_advantages(step, of_tokens);
 }
 
 std::string line_of(const Rollout& rollout, const std::string& text) {
@@ -178,6 +224,7 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
   if (rollout.version) json.member("version", *rollout.version);
   if (rollout.generated != rollout.old) list("log_probs", rollout.generated);
   list("old_log_probs", rollout.old);
+  list("values", rollout.values);
   list("reference_log_probs", rollout.reference);
   return json.end_object().text() + "\n";
 }

@@ -12,6 +12,7 @@
 //                                old_log_probs
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it
+//    "values"?:[…]               what a value head said of these tokens then
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
 // Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
 // group, stand one behind the other.
@@ -39,8 +40,8 @@ struct Rollout {
   std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
   std::string said = {};                     // what a line says that it says
   // Of the tokens that are learnt; empty: not known.
-  std::vector<float> old, reference, generated;
-  std::vector<float> advantages = {};  // likewise: take_advantages()
+  std::vector<float> old, reference, generated, values = {};
+  std::vector<float> advantages = {}, returns = {};  // likewise: take_advantages()
 
   std::int64_t prompt_tokens() const {
     return std::find(text.learnt.begin(), text.learnt.end(), true) - text.learnt.begin();
@@ -73,7 +74,8 @@ struct RolloutPasses {
 };
 
 // Gives the tokens of a step's texts, group by group, their advantages.  Where the divergence is a
-// part of these, `old` and `reference` are known.
+// part of these, `old` and `reference` are known, and where they are of values, these, of which
+// returns are made, too; those of a text without a reward are its values.
 void take_advantages(std::span<Rollout> step, std::int64_t group, const AdvantageRules& rules);
 
 // A line of a file, with the text that its completion is.

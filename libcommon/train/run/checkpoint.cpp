@@ -165,16 +165,17 @@ static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
 }
 
 // The rows of what is loaded, a model with these settings; and which of a task's model it has:
-// where a run begins anew, all but the head of a task that it lacks or has with other labels, and
-// adapters that it lacks, which then keep their initial weights; of a Retro that begins as a GPT
-// what is the GPT's; of towers that begin as a BERT what is the BERT's; and of a ViT of other
-// images all, with positions of another size.
+// where a run begins anew, all but the head of a task that it lacks or has with other labels, a
+// value head and adapters that it lacks, which then keep their initial weights; of a Retro that
+// begins as a GPT what is the GPT's; of towers that begin as a BERT what is the BERT's; and of a
+// ViT of other images all, with positions of another size.
 class LoadedRows {
  public:
   LoadedRows(const ModelConfig& stored, const Task& task, bool begins_anew) {
     const ModelConfig& wanted = task.model();
-    const bool same =
-        stored.task_head == wanted.task_head && stored.num_labels == wanted.num_labels;
+    const bool same = stored.task_head == wanted.task_head &&
+                      stored.num_labels == wanted.num_labels &&
+                      stored.value_head == wanted.value_head;
     has_adapters_ = stored.has_adapters();
     fits_gpt_ = wanted.family == ModelFamily::retro && stored.family == ModelFamily::gpt;
     fits_bert_ = wanted.family == ModelFamily::biencoder && stored.family == ModelFamily::bert;
@@ -187,11 +188,13 @@ class LoadedRows {
             : model_rows(stored);
     loses_norm_ = fits_gpt_ && !wanted.retro_final_layernorm;
     if (begins_anew && !same) drawn_ = wanted.task_head;
+    lacks_value_ = begins_anew && wanted.value_head && !stored.value_head;
   }
   const ParamTable& table() const { return table_; }
   ParamTable take_table() { return std::move(table_); }
   bool has(const Param& row) const {
     return (drawn_.empty() || row.place.stack != drawn_) &&
+           (!lacks_value_ || row.place.stack != kValueHead) &&
            (has_adapters_ || !is_adapter(row.place)) &&
            (!(fits_gpt_ || fits_bert_ || fits_images_) || in_table(row) != nullptr);
   }
@@ -232,7 +235,7 @@ class LoadedRows {
   ParamTable table_;
   std::string drawn_;  // the stack of the head
   bool has_adapters_ = false, fits_gpt_ = false, fits_bert_ = false, fits_images_ = false,
-       loses_norm_ = false;
+       loses_norm_ = false, lacks_value_ = false;
 };
 
 // A run goes on with the adapters that are stored.
@@ -404,6 +407,11 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const ModelConfig stored = model_config_of(args, task.model().family, where);
   const std::string changed =
       check_same_model(task.model(), stored, place->folder, found.begins_anew);
+  if (!found.begins_anew && !place->release && task.model().value_head != stored.value_head)
+    fail(
+        Exit::bad_config, place->folder, ": is of a run ", stored.value_head ? "with" : "without",
+        " a value head, which mt-finetune grpo --advantage gae learns; --finetune begins anew with "
+        "its other weights");
   if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
   if (stored.family == ModelFamily::vit && options.evaluation.skip_train)  // else the task does
     compare_classes(task.model(), stored, place->folder, options, ranks.rank() == 0, log);
@@ -426,7 +434,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
         if (state.teacher.fill(row)) return;
         if (!rows.has(row)) return initialize(row, row.value, options.seed, state.stream);
         const HostCopy here = HostCopy::for_writing(row.value);
-        if (base && !is_adapter(row.place) && row.place.stack != task.model().task_head)
+        if (base && !is_adapter(row.place) && !task.model().is_new_head(row.place.stack))
           read_part(*base, row, task.model().vocab_size, here.tensor());
         else
           checkpoint->read(row, "", here.tensor());

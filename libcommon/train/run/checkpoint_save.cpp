@@ -143,7 +143,7 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
   state.optimizer.read_values(
       [&](const Param& row) {
         const bool is_frozen =
-            adapted && !is_adapter(row.place) && row.place.stack != task.model().task_head;
+            adapted && !is_adapter(row.place) && !task.model().is_new_head(row.place.stack);
         if (is_frozen || is_teachers(row.place)) return;
         if (mine[row.index] && state.optimizer.counts(row)) write_row(*writer_, row, {}, row.value);
       },

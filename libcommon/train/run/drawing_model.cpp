@@ -129,8 +129,7 @@ void DrawingModel::put(const Param& row, const Param& there, const World& world,
     copy(to, from, stream);
   } else if (part_.ranks > 1) {
     Group& ranks = is_expert ? world.expert_tensor() : world.tensor();
-    const ConstTensor own =
-        row.is_cut() ? gathered(row, ranks, stream) : ConstTensor(row.value);
+    const ConstTensor own = row.is_cut() ? gathered(row, ranks, stream) : ConstTensor(row.value);
     has_others ? put_experts(row, own, world.experts(), stream) : take_part(there, own, stream);
   } else {
     for (const ElementRun& run : row.runs())

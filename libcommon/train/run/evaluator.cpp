@@ -7,23 +7,25 @@
 namespace mt {
 
 // Appends those of a global batch, of which `own` are those of this rank's micro-batches; only the
-// last stage of a pipeline has some.  Of those of tokens, ranks that share sequences have two
-// chunks of each sample's.
+// last stage of a pipeline has some.  Of those of tokens, some rows of all of a sample's, ranks
+// that share sequences have two chunks of each row.
 void Evaluator::share_scores(std::span<const double> own, std::vector<double>& all) const {
   const std::int64_t of_sample = task_.objective().scores(), size = options_.batch.micro_batch_size,
                      ranks = world_.data().size(), begin = std::ssize(all),
                      count = of_sample * options_.batch.evaluated();
-  const bool shared = world_.context().size() > 1 && of_sample == task_.seq_length();
+  const bool shared = world_.context().size() > 1 && of_sample % task_.seq_length() == 0;
   const std::int64_t chunks = shared ? 2 * world_.context().size() : 1, here = shared ? 2 : 1,
-                     chunk = of_sample / chunks;
+                     of_row = shared ? task_.seq_length() : of_sample, chunk = of_row / chunks,
+                     rows = of_sample / of_row;
   all.resize(static_cast<std::size_t>(begin + count));
   for (std::int64_t i = 0; i < std::ssize(own); ++i) {
-    const std::int64_t piece = i / chunk, sample = piece / here,
+    const std::int64_t piece = i / chunk, row = piece / here % rows, sample = piece / here / rows,
                        number = piece % here == 0 ? world_.context().rank()
                                                   : chunks - 1 - world_.context().rank(),
                        at = (sample / size * ranks + world_.data().rank()) * size + sample % size;
-    all[static_cast<std::size_t>(begin + at * of_sample + (shared ? number : 0) * chunk +
-                                 i % chunk)] = own[static_cast<std::size_t>(i)];
+    all[static_cast<std::size_t>(begin + at * of_sample + row * of_row +
+                                 (shared ? number : 0) * chunk + i % chunk)] =
+        own[static_cast<std::size_t>(i)];
   }
   const Tensor batch(&all[static_cast<std::size_t>(begin)], DType::f64, {count});
   (shared ? world_.data_context() : world_.data()).all_reduce(batch).wait();

@@ -58,6 +58,23 @@ TEST(Advantages, Goldens) {
   }
 }
 
+// Token by token from the last, worked out by hand:
+//   d = 0.4, 0.9 0.6 - 0.4 = 0.14, 0.9 0.4 - 0.2 = 0.16, and 0.9 0.8 of the advantage behind
+TEST(Advantages, OfValues) {
+  const auto expect = [](const std::vector<double>& got, const std::vector<double>& expected) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-15) << i;
+  };
+  expect(gae_advantages(std::vector{0.0, 0.0, 1.0}, std::vector{0.2, 0.4, 0.6},
+                        {.lambda = 0.8, .gamma = 0.9}),
+         {0.46816, 0.428, 0.4});
+  expect(gae_advantages(std::vector{-0.1, 0.0, 2.0}, std::vector{0.5, -0.5, 1.0}, {}),
+         {1.2275, 2.45, 1});
+  // All of what comes, or the next token's value alone.
+  expect(gae_advantages(std::vector{1.0, 2.0}, std::vector{0.25, 0.5}, {.lambda = 1}), {2.75, 1.5});
+  expect(gae_advantages(std::vector{1.0, 2.0}, std::vector{0.25, 0.5}, {.lambda = 0}), {1.25, 1.5});
+}
+
 TEST(Advantages, WhatHasNoRewardCountsNowhere) {
   const double nan = NAN;
   const auto got = advantages(std::vector<double>{nan, 1, 0, nan, 3, nan, nan, nan}, 4, kTrl);

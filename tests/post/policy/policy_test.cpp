@@ -47,6 +47,21 @@ class PolicyRun : public SftRun {
     return lines;
   }
 
+  // Likewise, with what a value head had said.
+  static std::string valued_lines() {
+    std::string all = lines(true);
+    const std::string key = R"("completion_ids":[)";
+    int number = 0;
+    for (std::size_t at = 0; (at = all.find(key, at)) != all.npos; ++at) {
+      const std::size_t end = all.find(']', at);
+      std::string values;
+      for (auto left = 1 + std::ranges::count(all.substr(at, end - at), ','); left > 0; --left)
+        values += concat(values.empty() ? "" : ",", 0.25 * (number++ % 7) - 0.5);
+      all.insert(end + 1, concat(",\"values\":[", values, "]"));
+    }
+    return all;
+  }
+
   PolicyOptions policy(const std::string& loss = "dapo", const std::string& save = "") const {
     PolicyOptions o;
     static_cast<FinetuneOptions&>(o) = options(save);
@@ -92,6 +107,19 @@ struct Layout {
   bool distributed = false;
   int context = 1;
   const char* packing = "none";
+  bool shares_rows = false;
+
+  void divide(PolicyOptions& o) const {
+    o.run.batch.micro_batch_size = micro;
+    o.run.batch.global_batch_size = 4;
+    o.run.optimizer.use_distributed_optimizer = distributed;
+    o.run.ranks.count = ranks;
+    o.run.ranks.parallel.tensor_model_parallel_size = tensor;
+    o.run.ranks.parallel.pipeline_model_parallel_size = pipeline;
+    o.run.ranks.parallel.context_parallel_size = context;
+    o.run.ranks.parallel.sequence_parallel = shares_rows;
+    o.packing = packing;
+  }
 };
 
 class PolicyLayouts : public PolicyRun, public testing::WithParamInterface<Layout> {};
@@ -102,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{.name = "micro4", .micro = 4},
         Layout{.name = "dp2_sharded", .ranks = 2, .micro = 2, .distributed = true},
         Layout{.name = "tp2", .ranks = 2, .tensor = 2},
+        Layout{.name = "tp2_rows", .ranks = 2, .tensor = 2, .shares_rows = true},
         Layout{.name = "pp2", .ranks = 2, .pipeline = 2},
         Layout{.name = "cp2", .ranks = 2, .context = 2},
         Layout{.name = "packed", .micro = 2, .packing = "bfd"},
@@ -124,18 +153,32 @@ TEST_P(PolicyLayouts, AsOneRank) {
       o.level = loss == std::string("luspo") ? "sequence" : "token";
       o.take_losses();
       o.run.compute.dtype = "fp64";
-      o.run.batch.micro_batch_size = layout.micro;
-      o.run.batch.global_batch_size = 4;
-      o.run.optimizer.use_distributed_optimizer = layout.distributed;
-      o.run.ranks.count = layout.ranks;
-      o.run.ranks.parallel.tensor_model_parallel_size = layout.tensor;
-      o.run.ranks.parallel.pipeline_model_parallel_size = layout.pipeline;
-      o.run.ranks.parallel.context_parallel_size = layout.context;
-      o.packing = layout.packing;
+      layout.divide(o);
       return run_of(o, 3);
     };
     const LayoutDifference difference = largest_difference(with(GetParam()), with({}));
     EXPECT_LT(difference.value, 1e-9) << loss << ": " << difference.where;
+  }
+}
+
+// With a value head, which begins with zeros, so that the second step is the first of which the
+// layers learn something by it.
+TEST_P(PolicyLayouts, ValuesAsOneRank) {
+  write_file_atomically(path("rollouts.jsonl"), valued_lines(), true);
+  for (const char* const loss : {"grpo", "dapo"}) {
+    const auto with = [&](const Layout& layout, double weight) {
+      PolicyOptions o = policy(loss);
+      o.advantage = "gae";
+      o.of_values.weight = weight;
+      o.take_losses();
+      o.run.compute.dtype = "fp64";
+      layout.divide(o);
+      return run_of(o, 3);
+    };
+    const LayoutRun alone = with({}, 0.5);
+    const LayoutDifference difference = largest_difference(with(GetParam(), 0.5), alone);
+    EXPECT_LT(difference.value, 1e-9) << loss << ": " << difference.where;
+    EXPECT_GT(largest_difference(with({}, 0), alone).value, 1e-3);
   }
 }
 
@@ -380,6 +423,10 @@ TEST_F(PolicyRun, RefusesWhatIsNoRollout) {
     expect_refused(policy(), Exit::bad_data, "rollouts.jsonl:2: ");
   }
   write_file_atomically(path("rollouts.jsonl"), right, true);
+  PolicyOptions of_values = policy();
+  of_values.advantage = "gae";
+  of_values.take_losses();
+  expect_refused(of_values, Exit::bad_data, R"(rollouts.jsonl:1: no "values")");
   PolicyOptions o = policy();
   o.num_generations = 3;
   expect_refused(o, Exit::bad_data, "is another prompt");
