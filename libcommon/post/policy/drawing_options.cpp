@@ -22,7 +22,8 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (prompts.empty()) {
     refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--max-lag",
-            "--valid-prompts", "--environment", "--rl-inference-tensor-model-parallel-size"},
+            "--valid-prompts", "--environment", "--rl-inference-tensor-model-parallel-size",
+            "--rl-generation-ranks", "--in-flight-weight-updates"},
            "has no effect without --prompts");
     for (const RewardRule& rule : reward_rules(rewards))
       if (rule.asks())
@@ -42,6 +43,18 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (num_generations > kMostTexts / (dynamic_sampling + 1))
     fail(Exit::usage, "--num-generations ", num_generations, ": with --dynamic-sampling ",
          dynamic_sampling, " more than ", kMostTexts, " texts of a prompt");
+  if (generation_ranks > 0 && max_lag == 0)
+    fail(Exit::usage, "--rl-generation-ranks ", generation_ranks,
+         ": needs --max-lag, by which texts are drawn while others are learnt from");
+  if (generation_ranks > 0)
+    refuse({"--dynamic-sampling", "--rl-inference-tensor-model-parallel-size",
+            "--in-flight-weight-updates"},
+           "not with --rl-generation-ranks");
+  if (in_flight && max_lag == 0)
+    fail(Exit::usage,
+         "--in-flight-weight-updates: needs --max-lag, by which texts are drawn ahead");
+  if (in_flight)
+    refuse({"--dynamic-sampling", "--environment"}, "not with --in-flight-weight-updates");
   if (max_lag == 0)
     refuse({"--importance-correction"},
            "has no effect with --prompts and a --max-lag of 0: the model that learns writes texts");
@@ -85,9 +98,24 @@ void PolicyOptions::check_invariant() const {
   if (model.logit_scale != 1) refuse("with logits that are multiplied by ", model.logit_scale);
 }
 
+// Who draws for others has all of the model.
 int PolicyOptions::ranks_together() const {
   const bool has_biases = model.num_experts > 0 && model.add_bias_linear;
-  return inference_tensor_ranks.value_or(has_biases ? 1 : run.ranks.sizes().tp);
+  return inference_tensor_ranks.value_or(
+      has_biases || run.ranks.drawers > 0 ? 1 : run.ranks.sizes().tp);
+}
+
+void PolicyOptions::take_drawers() {
+  if (generation_ranks == 0) return;
+  RankOptions& ranks = run.ranks;
+  const auto refuse = [&](const auto&... why) {
+    fail(Exit::bad_config, "--rl-generation-ranks ", generation_ranks, ": ", why...);
+  };
+  if (is_planned()) refuse("is not planned");
+  if (ranks.has_processes() || ranks.launch.gpus) refuse("of ranks of the CPU, see --ranks");
+  if (generation_ranks >= ranks.count) refuse("none of ", ranks.count, " ranks is left to learn");
+  ranks.drawers = generation_ranks;
+  ranks.count -= generation_ranks;
 }
 
 // Those that draw together have the same layers in training, so that each gets its part of a layer
@@ -119,7 +147,8 @@ void PolicyOptions::check_together() const {
 // Each rank draws its part of a step, or those that draw together theirs.
 void PolicyOptions::complete_drawing() {
   if (prompts.empty()) return;
-  if (!model.quantize_base.empty() && DrawingModel::is_due(run, ranks_together()))
+  if (!model.quantize_base.empty() &&
+      (run.ranks.drawers > 0 || DrawingModel::is_due(run, ranks_together())))
     fail(Exit::bad_config, "--quantize-base ", model.quantize_base,
          ": with --prompts alone where each rank has all layers, of which it draws by what it "
          "trains, as packed weights are not put together");

@@ -49,6 +49,8 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
     environment_.emplace(options.environment_program(), options.environment_timeout);
   const RankOptions& ranks = options.run.ranks;
   drawn_ahead_.resize(static_cast<std::size_t>(ranks.has_processes() ? 1 : ranks.count));
+  under_way_.resize(drawn_ahead_.size());
+  in_flight_.resize(drawn_ahead_.size());
   for (int i = 0; i < (ranks.has_processes() ? 1 : ranks.count); ++i) {
     if (parts_.reference)
       score_reference_.push_back(std::make_unique<ScorePass>(
@@ -108,60 +110,79 @@ DrawingTask::Seconds& DrawingTask::Seconds::operator+=(const Seconds& other) {
   gen += other.gen;
   reward += other.reward;
   log_probs += other.log_probs;
+  wait += other.wait;
   return *this;
 }
 
-namespace {
+CompletionModel DrawingTask::completion_model() const {
+  return {.tokenizer = tokenizer(),
+          .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), model().vocab_size),
+          .end_tokens = parts_.end_tokens};
+}
 
-// Adds the seconds since it was last asked.
-class Lap {
- public:
-  void operator()(double& to) {
-    const Clock::time_point now = Clock::now();
-    to += std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
+DrawOptions DrawingTask::draw_options(const PassRanks& together,
+                                      const std::function<bool()>& ends) const {
+  Sampling sampling = options_.sampling;
+  sampling.seed = seed_;
+  return {.seq_length = seq_length(),
+          .most_tokens = options_.max_completion_length.value_or(0),
+          .sampling = sampling,
+          .scored = scored_as(),
+          .environment = environment_ ? &*environment_ : nullptr,
+          .chat = parts_.chat.get(),
+          .turns = options_.max_turns,
+          .threads = options_.run.ranks.threads_of_each(),
+          .ends = ends,
+          .ranks = together};
+}
 
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last_ = Clock::now();
-};
+// Texts `begin` to `end` of those that are asked for.
+std::optional<std::vector<DrawnText>> DrawingTask::draw_some(
+    const Model& model, const Asked& asked, std::int64_t begin, std::int64_t end,
+    const PassRanks& together, const std::function<bool()>& ends) const {
+  return draw_texts(model, completion_model(), asked.some(begin, end),
+                    draw_options(together, ends));
+}
 
-}  // namespace
+// Whose texts a rank draws: of so many ranks that draw together, which have consecutive numbers,
+// each draws those of all; and what is its own of them.
+DrawingTask::Parted DrawingTask::parted(const Drawing& drawing, std::int64_t texts) {
+  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank(),
+                     together = drawing.together.count(), leader = rank - rank % together;
+  const auto first_of = [&](std::int64_t of) { return texts * of / ranks; };
+  return {.begin = first_of(leader),
+          .end = first_of(leader + together),
+          .own = first_of(rank),
+          .own_end = first_of(rank + 1)};
+}
+
+std::vector<DrawnText> DrawingTask::Parted::own_of(std::vector<DrawnText> drawn) const {
+  drawn.resize(static_cast<std::size_t>(own_end - begin));
+  drawn.erase(drawn.begin(), drawn.begin() + (own - begin));
+  return drawn;
+}
 
 std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model,
                                                               const Drawing& drawing,
                                                               const Asked& asked) const {
-  // Of so many ranks, which have consecutive numbers, each draws the texts of all.
-  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank(),
-                     together = drawing.together.count(), leader = rank - rank % together;
-  const auto first_of = [&](std::int64_t of) { return asked.texts() * of / ranks; };
-  std::vector<AskedText> drawn_here;
-  for (std::int64_t i = first_of(leader); i < first_of(leader + together); ++i)
-    drawn_here.push_back(asked.text(i));
-  const CompletionModel about{
-      .tokenizer = tokenizer(),
-      .vocab_size = std::min<std::int64_t>(tokenizer().vocab_size(), this->model().vocab_size),
-      .end_tokens = parts_.end_tokens};
-  Sampling sampling = options_.sampling;
-  sampling.seed = seed_;
-  Drawn judged;
+  const Parted part = parted(drawing, asked.texts());
+  Seconds seconds;
   Lap lap;
   std::optional<std::vector<DrawnText>> own =
-      draw_texts(model, about, drawn_here,
-                 {.seq_length = seq_length(),
-                  .most_tokens = options_.max_completion_length.value_or(0),
-                  .sampling = sampling,
-                  .scored = scored_as(),
-                  .environment = environment_ ? &*environment_ : nullptr,
-                  .chat = parts_.chat.get(),
-                  .turns = options_.max_turns,
-                  .threads = options_.run.ranks.threads_of_each(),
-                  .ends = drawing.ends,
-                  .ranks = drawing.together});
-  lap(judged.seconds.gen);
-  if (own) {  // what follows, each rank does for its part of them
-    own->resize(static_cast<std::size_t>(first_of(rank + 1) - first_of(leader)));
-    own->erase(own->begin(), own->begin() + (first_of(rank) - first_of(leader)));
+      draw_some(model, asked, part.begin, part.end, drawing.together, drawing.ends);
+  lap(seconds.gen);
+  if (own) own = part.own_of(std::move(*own));  // what follows, each rank does for its part of them
+  return judge_own(std::move(own), seconds, drawing, asked);
+}
+
+// Of a rank's part of the texts, which other ranks have theirs of.
+std::optional<DrawingTask::Drawn> DrawingTask::judge_own(std::optional<std::vector<DrawnText>> own,
+                                                         const Seconds& so_far,
+                                                         const Drawing& drawing,
+                                                         const Asked& asked) const {
+  Drawn judged{.seconds = so_far};
+  Lap lap;
+  if (own) {
     if (asked.learnt) refer(*own, drawing.ranks);
     lap(judged.seconds.log_probs);
     judge_by_models(*own, drawing.ranks);
@@ -354,46 +375,6 @@ void DrawingTask::go_on_from_kept(const Drawing& drawing, std::int64_t first,
   drawing.ranks.barrier();
 }
 
-bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
-                             std::int64_t iteration) const {
-  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
-                     samples = texts * options_.num_iterations;
-  std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
-  const bool goes_on = queue.empty() && iteration > 1;
-  for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
-    const std::int64_t at = first + ahead * samples,
-                       step = iteration + ahead * samples / drawing.samples;
-    if (at >= set_->samples->size()) return true;
-    Drawn drawn;
-    if (goes_on && ahead < options_.max_lag) {  // which was drawn before the run was saved
-      const std::string file = kept(step, "ahead");
-      for (Rollout& one : read_kept(std::filesystem::exists(file) ? file : kept(step))) {
-        drawn.texts.emplace_back().text = one.said;
-        one.old.clear();
-        drawn.texts.back().rollout = std::move(one);
-      }
-      std::vector<double> rewards;
-      for (const DrawnText& one : drawn.texts) rewards.push_back(one.rollout.reward);
-      drawn.rewards = count_rewards(rewards);
-      queue.push_back(std::move(drawn));
-      continue;
-    }
-    Seconds seconds;
-    Lap lap;
-    const Model& model = drawing.model();
-    lap(seconds.refit);
-    std::optional<Drawn> now =
-        draw_groups(model, drawing, at / options_.num_iterations / group, texts / group);
-    if (!now) return false;
-    now->seconds += seconds;
-    if (options_.max_lag > 0)
-      for (DrawnText& one : now->texts) one.rollout.version = drawing.iteration - 1;
-    if (options_.max_lag > 0 && drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
-    queue.push_back(std::move(*now));
-  }
-  return true;
-}
-
 bool DrawingTask::draw(const Drawing& drawing) const {
   const std::int64_t texts = options_.texts_at_once(),
                      done = drawing.first % (texts * options_.num_iterations),
@@ -465,6 +446,8 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration) const {
        {std::pair("refit_s", took.refit), std::pair("gen_s", took.gen),
         std::pair("reward_s", took.reward), std::pair("logprob_s", took.log_probs)})
     members.push_back({name, std::round(seconds * 1e3) / 1e3});
+  if (options_.run.ranks.drawers > 0)
+    members.push_back({"wait_s", std::round(took.wait * 1e3) / 1e3});
   log_.event("rollouts", members);
   tell_steps(drawn.rewards, tokens, std::ssize(drawn.texts));
 }

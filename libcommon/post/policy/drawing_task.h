@@ -7,16 +7,19 @@
 // the texts that it has kept.  With a lag texts are drawn so many draws before those that learn
 // from them, by the weights of then, and wait in a queue, which is kept, too; as the weights have
 // changed meanwhile, training's own pass is asked when they are learnt from, and how much likelier
-// it finds a token than who drew it did corrects what the token weighs.
+// it finds a token than who drew it did corrects what the token weighs.  Ranks of their own may
+// draw them while the others learn (post/policy/drawing_ahead.cpp).
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -31,6 +34,7 @@
 #include "post/policy/policy_objective.h"
 #include "post/policy/policy_options.h"
 #include "post/policy/policy_prompts.h"
+#include "post/policy/texts_under_way.h"
 
 namespace mt {
 
@@ -64,6 +68,10 @@ class DrawingTask final : public PackedTask {
   void begin(std::int64_t iteration, const Scorer& score) const override;
   bool draws() const override { return true; }
   bool draw(const Drawing& drawing) const override;
+  void draw_for(const DrawingFor& drawing) const override;
+  void await_drawn(const Drawing& drawing) const override;
+  void dismiss(const Drawing& drawing) const override;
+  void forget(const Group& ranks) const override { in_flight_[place_here(ranks)].clear(); }
   bool validates() const override { return !parts_.valid_prompts.empty(); }
   // Of texts for its valid_prompts (post/policy/validation.h), which are drawn with the same random
   // numbers each time.
@@ -93,6 +101,11 @@ class DrawingTask final : public PackedTask {
               .group = first + number / group,
               .member = first_text + number % group};
     }
+    std::vector<AskedText> some(std::int64_t begin, std::int64_t end) const {
+      std::vector<AskedText> texts;
+      for (std::int64_t i = begin; i < end; ++i) texts.push_back(text(i));
+      return texts;
+    }
   };
   void reward(std::span<DrawnText> drawn, const Asked& asked,
               const std::function<bool()>& ends) const;
@@ -109,8 +122,21 @@ class DrawingTask final : public PackedTask {
     double gen = 0;        // until all ranks have their texts, with what an environment answers
     double reward = 0;     // of who judges, with reward models
     double log_probs = 0;  // of what the reference and training's own pass say
+    double wait = 0;       // for ranks that draw
 
     Seconds& operator+=(const Seconds& other);
+  };
+  // Adds the seconds since it was last asked.
+  class Lap {
+   public:
+    void operator()(double& to) {
+      const Clock::time_point now = Clock::now();
+      to += std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+    }
+
+   private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point last_ = Clock::now();
   };
   // What is drawn at once, and what is told of it.
   struct Drawn {
@@ -120,15 +146,45 @@ class DrawingTask final : public PackedTask {
     std::int64_t attempts = 0, equal = 0;
     bool prev_skipped = false;  // training's own pass was not asked of them
   };
-  // Texts and seconds alone.
+  // The texts that a rank draws, and of them its own.
+  struct Parted {
+    std::int64_t begin = 0, end = 0, own = 0, own_end = 0;
+
+    std::vector<DrawnText> own_of(std::vector<DrawnText> drawn) const;
+  };
+  static Parted parted(const Drawing& drawing, std::int64_t texts);
+  CompletionModel completion_model() const;
+  DrawOptions draw_options(const PassRanks& together, const std::function<bool()>& ends) const;
+  std::optional<std::vector<DrawnText>> draw_some(const Model& model, const Asked& asked,
+                                                  std::int64_t begin, std::int64_t end,
+                                                  const PassRanks& together,
+                                                  const std::function<bool()>& ends) const;
+  // Texts and seconds alone, as the next.
   std::optional<Drawn> draw_and_judge(const Model& model, const Drawing& drawing,
                                       const Asked& asked) const;
+  std::optional<Drawn> judge_own(std::optional<std::vector<DrawnText>> own, const Seconds& so_far,
+                                 const Drawing& drawing, const Asked& asked) const;
   std::optional<Drawn> draw_groups(const Model& model, const Drawing& drawing, std::int64_t first,
                                    std::int64_t prompts) const;
   void tell(const Drawn& drawn, std::int64_t iteration) const;
   // Puts what is to be learnt from that sample of the run on, which that step begins with, into the
   // queue, and what is to be drawn ahead of it; false where the run is to end.
   bool draw_ahead(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
+  // The same where other ranks draw, and what is under way there.
+  bool draw_elsewhere(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
+  struct UnderWay {
+    Asked asked;
+    std::int64_t step = 0, version = 0;  // that learns from it, and the weights'
+    Seconds seconds = {};
+    std::optional<std::vector<DrawnText>> drawn = {};  // once they have come
+  };
+  void ask_drawers(const Drawing& drawing, UnderWay asked) const;
+  bool take_drawn(const Drawing& drawing) const;
+  // The same where texts that are drawn ahead get some tokens before each step.
+  bool draw_in_flight(const Drawing& drawing, std::int64_t first) const;
+  // Puts what was drawn of such weights into the queue.
+  void put_drawn(Drawn drawn, std::int64_t version, std::size_t here) const;
+  Drawn read_ahead(std::int64_t step) const;
   std::vector<Rollout> read_kept(const std::string& file) const;
   void tell_steps(const RewardCount& rewards, std::int64_t tokens, std::int64_t texts) const;
   void learn_from(std::vector<Rollout> rollouts, std::int64_t first) const;
@@ -170,7 +226,14 @@ class DrawingTask final : public PackedTask {
   mutable const PolicySamples* scored_samples_ = nullptr;  // that set's
   std::uint64_t seed_ = 0;
   Log log_;
-  mutable std::vector<std::deque<Drawn>> drawn_ahead_;  // of each rank of this process
+  mutable std::vector<std::deque<Drawn>> drawn_ahead_;      // of each rank of this process
+  mutable std::vector<std::optional<UnderWay>> under_way_;  // likewise
+  struct InFlight {
+    Asked asked;
+    std::int64_t version = 0;  // of the first tokens
+    std::unique_ptr<TextsUnderWay> texts;
+  };
+  mutable std::vector<std::deque<InFlight>> in_flight_;  // likewise
   mutable std::once_flag begun_;
   mutable TermValues told_;
   mutable std::atomic<std::int64_t> checked_at_ = 0;  // the step that check_generated() is done in

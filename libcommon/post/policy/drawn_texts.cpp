@@ -17,15 +17,16 @@ namespace mt {
 static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
-       {one.text.ids.size(), one.generated.size(), one.reference.size(), drawn.judged.size(),
-        drawn.text.size(), drawn.wrong.size(), static_cast<std::size_t>(one.truncated),
-        static_cast<std::size_t>(drawn.turns)})
+       {one.text.ids.size(), one.generated.size(), one.reference.size(), one.versions.size(),
+        drawn.judged.size(), drawn.text.size(), drawn.wrong.size(),
+        static_cast<std::size_t>(one.truncated), static_cast<std::size_t>(drawn.turns)})
     numbers.push_back(static_cast<double>(count));
   numbers.push_back(drawn.environment);
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
   numbers.insert(numbers.end(), one.text.learnt.begin(), one.text.learnt.end());
   numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
+  numbers.insert(numbers.end(), one.versions.begin(), one.versions.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
   for (const std::string* const text : {&drawn.text, &drawn.wrong})
     for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
@@ -38,8 +39,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     return number;
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
-  const std::size_t ids = count(), generated = count(), references = count(), judges = count(),
-                    bytes = count(), wrong = count();
+  const std::size_t ids = count(), generated = count(), references = count(), versions = count(),
+                    judges = count(), bytes = count(), wrong = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
   drawn.turns = static_cast<std::int64_t>(take());
@@ -51,6 +52,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     drawn.rollout.generated.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < references; ++i)
     drawn.rollout.reference.push_back(static_cast<float>(take()));
+  for (std::size_t i = 0; i < versions; ++i)
+    drawn.rollout.versions.push_back(static_cast<std::int64_t>(take()));
   for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
   const auto letters = [&](std::string& to, std::size_t count_of) {
     for (std::size_t i = 0; i < count_of; ++i)
@@ -59,6 +62,35 @@ static DrawnText take_text(std::span<const double>& numbers) {
   letters(drawn.text, bytes);
   letters(drawn.wrong, wrong);
   return drawn;
+}
+
+// Gives all ranks the numbers of one of them.
+static void share(Group& ranks, int root, std::vector<double>& numbers) {
+  auto size = static_cast<double>(numbers.size());
+  ranks.broadcast({&size, DType::f64, {1}}, root).wait();
+  numbers.resize(static_cast<std::size_t>(size));
+  ranks.broadcast({numbers.data(), DType::f64, {std::ssize(numbers)}}, root).wait();
+}
+
+CompletionOptions completion_of(const Example& text, const DrawOptions& options) {
+  const std::int64_t room = options.seq_length - text.size();
+  CompletionOptions asked{.num_tokens = options.most_tokens > 0
+                                            ? std::min(room, options.most_tokens - text.targets())
+                                            : room,
+                          .scored = options.scored};
+  static_cast<Sampling&>(asked.sampling) = options.sampling;
+  return asked;
+}
+
+void take_completion(DrawnText& drawn, const Completion& completion) {
+  Example& text = drawn.rollout.text;
+  text.ids = completion.ids();
+  if (completion.end_token()) text.ids.push_back(*completion.end_token());
+  text.learnt.resize(text.ids.size(), true);
+  drawn.rollout.truncated = !completion.end_token();
+  for (const double score : completion.scores())
+    drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
+  drawn.text = completion.text();
 }
 
 namespace {
@@ -100,30 +132,14 @@ bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTur
                const DrawOptions& options, AgreedEnd& ends) {
   std::deque<Completion> completions;  // the engine points into it
   for (TextOfTurns* const one : texts) {
-    const std::int64_t room = options.seq_length - one->text().size();
-    CompletionOptions asked{
-        .num_tokens = options.most_tokens > 0
-                          ? std::min(room, options.most_tokens - one->text().targets())
-                          : room,
-        .scored = options.scored};
-    static_cast<Sampling&>(asked.sampling) = options.sampling;
+    const CompletionOptions asked = completion_of(one->text(), options);
     const auto turn = static_cast<std::uint32_t>(one->dialogue.turn);
     engine.submit(completions.emplace_back(about, one->text().ids, asked, one->prompt,
                                            one->member + turn * std::uint32_t{kMostTexts}));
   }
   while (engine.step())
     if (ends.behind_step()) return false;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    DrawnText& drawn = texts[i]->drawn;
-    Example& text = texts[i]->text();
-    text.ids = completions[i].ids();
-    if (completions[i].end_token()) text.ids.push_back(*completions[i].end_token());
-    text.learnt.resize(text.ids.size(), true);
-    drawn.rollout.truncated = !completions[i].end_token();
-    for (const double score : completions[i].scores())
-      drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
-    drawn.text = completions[i].text();
-  }
+  for (std::size_t i = 0; i < texts.size(); ++i) take_completion(texts[i]->drawn, completions[i]);
   return true;
 }
 
@@ -237,10 +253,7 @@ void share_answers(std::span<TextOfTurns* const> texts, Group& ranks) {
       numbers.push_back(static_cast<double>(one->dialogue.turn));
       put_text(one->drawn, numbers);
     }
-  auto size = static_cast<double>(numbers.size());
-  ranks.broadcast({&size, DType::f64, {1}}, 0).wait();
-  numbers.resize(static_cast<std::size_t>(size));
-  ranks.broadcast({numbers.data(), DType::f64, {std::ssize(numbers)}}, 0).wait();
+  share(ranks, 0, numbers);
   std::span<const double> left(numbers);
   for (TextOfTurns* const one : texts) {
     one->goes_on = left[0] > 0;
@@ -313,6 +326,17 @@ std::optional<std::vector<DrawnText>> all_texts(Group& ranks,
   numbers.insert(numbers.begin(), before, 0);
   numbers.resize(total);
   sum(numbers);
+  std::vector<DrawnText> all;
+  for (std::span<const double> left(numbers); !left.empty();) all.push_back(take_text(left));
+  return all;
+}
+
+std::vector<DrawnText> texts_of(Group& ranks, int root, const std::vector<DrawnText>& own) {
+  if (ranks.size() == 1) return own;
+  std::vector<double> numbers;
+  if (ranks.rank() == root)
+    for (const DrawnText& one : own) put_text(one, numbers);
+  share(ranks, root, numbers);
   std::vector<DrawnText> all;
   for (std::span<const double> left(numbers); !left.empty();) all.push_back(take_text(left));
   return all;

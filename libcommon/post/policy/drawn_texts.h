@@ -62,6 +62,10 @@ struct DrawnText {
   std::string wrong = {};  // with the environment, when it was asked of this text and others
 };
 
+// What is asked for what follows a text, and what is made of that.
+CompletionOptions completion_of(const Example& text, const DrawOptions& options);
+void take_completion(DrawnText& drawn, const Completion& completion);
+
 // In their order.  The model's values must not change meanwhile.
 std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const CompletionModel& about,
                                                  std::span<const AskedText> asked,
@@ -71,5 +75,7 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
 // nothing.  Called by each.
 std::optional<std::vector<DrawnText>> all_texts(Group& ranks,
                                                 std::optional<std::vector<DrawnText>> own);
+// Those of one of the ranks, on all.  Called by each.
+std::vector<DrawnText> texts_of(Group& ranks, int root, const std::vector<DrawnText>& own);
 
 }  // namespace mt

@@ -207,6 +207,15 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "with --prompts: ranks that draw texts together, by parts of the same matrices; "
             "default: --tensor-model-parallel-size, of experts with biases 1",
             at_least(1));
+  cl.flag(
+      "--in-flight-weight-updates", &in_flight,
+      "with --max-lag, on the CPU: texts that are drawn ahead get a part of their tokens before "
+      "each step, by the weights of then");
+  cl.option(
+      "--rl-generation-ranks", &generation_ranks, "N",
+      "with --max-lag: so many of the ranks, the last ones, draw texts while the others learn; "
+      "0: all do both",
+      at_least(0));
   cl.option("--dynamic-sampling", &dynamic_sampling, "N",
             "with --prompts: leave out groups whose texts are all worth the same, and ask the "
             "prompts behind in their place, so often in a step at most",
@@ -372,10 +381,13 @@ void PolicyOptions::complete() {
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
   model.value_head = has_values();
+  take_drawers();
   FinetuneOptions::complete(true);
   if (plan.search) return;
   if (has_values() && run.device() != Device::cpu)
     fail(Exit::bad_config, "--advantage gae: on the CPU alone; --device cpu");
+  if (in_flight && run.device() != Device::cpu)
+    fail(Exit::bad_config, "--in-flight-weight-updates: on the CPU alone; --device cpu");
   check_invariant();
   if (!prompts.empty()) check_together();
   if (!is_planned()) complete_drawing();

@@ -32,6 +32,8 @@ struct PolicyOptions : FinetuneOptions {
   std::string packing = "none";
   std::int64_t max_lag = 0;  // draws that are drawn ahead
   std::optional<int> inference_tensor_ranks;
+  int generation_ranks = 0;           // of all, the last
+  bool in_flight = false;             // what is drawn ahead gets some tokens before each step
   std::int64_t dynamic_sampling = 0;  // further draws of a step, at most
   bool masks_truncated = false;
   std::int64_t overlong_buffer = 0;
@@ -85,6 +87,7 @@ struct PolicyOptions : FinetuneOptions {
   void check_drawing(const CommandLine& cl) const;
   void complete_passes() const;
   void check_invariant() const;
+  void take_drawers();
   void check_together() const;
   void complete_drawing();
 };

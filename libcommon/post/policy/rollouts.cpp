@@ -222,6 +222,7 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
   if (std::ranges::count(learnt, 0) > 0) list("completion_mask", learnt);
   json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
   if (rollout.version) json.member("version", *rollout.version);
+  list("versions", rollout.versions);
   if (rollout.generated != rollout.old) list("log_probs", rollout.generated);
   list("old_log_probs", rollout.old);
   list("values", rollout.values);

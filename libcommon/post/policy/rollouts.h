@@ -12,6 +12,7 @@
 //                                old_log_probs
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it
+//    "versions"?:[…]             of each of these tokens, where they were not the same
 //    "values"?:[…]               what a value head said of these tokens then
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
 // Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
@@ -38,6 +39,7 @@ struct Rollout {
   double reward = 0;                         // NaN: there is none
   bool truncated = false;                    // its last token is not one that ends it
   std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
+  std::vector<std::int64_t> versions = {};   // of each token that is learnt; empty: of all that
   std::string said = {};                     // what a line says that it says
   // Of the tokens that are learnt; empty: not known.
   std::vector<float> old, reference, generated, values = {};

@@ -39,7 +39,8 @@ int RankOptions::max_restarts() const {
 }
 
 int RankOptions::threads_of_each() const {
-  return std::max(1, worker_threads(threads) / (has_processes() ? process.local_size : count));
+  return std::max(
+      1, worker_threads(threads) / (has_processes() ? process.local_size : count + drawers));
 }
 
 void RankOptions::check_gpus() const {

@@ -14,6 +14,7 @@ struct ModelConfig;
 
 struct RankOptions {
   int count = 1, threads = 0;
+  int drawers = 0;  // further ranks behind these, which draw texts for them (Task::draw_for)
   LaunchOptions launch;
   ParallelOptions parallel;
   PipelineOptions pipeline;

@@ -103,12 +103,29 @@ class Task {
     // What this rank draws by (train/run/drawing_model.h), which every rank asks for, or none.
     std::function<const Model&()> model = {};
     PassRanks together = {};  // which draw together, by parts of that model
+    // The first of `ranks`, and behind it those that draw for all of them (draw_for()); on the
+    // others a group of one.  Null: there are none.
+    Group* drawers = nullptr;
     Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }
   virtual std::optional<DrawnWork> drawn_work() const { return std::nullopt; }
   // False where a signal came to some rank and nothing was drawn, the same on every rank.
   virtual bool draw(const Drawing& drawing) const;
+  // What a rank does that draws texts for those that learn meanwhile, until it is dismissed.
+  struct DrawingFor {
+    Group& first;  // the first of those, and behind it all that draw for them
+    Group& own;    // the latter
+    Model& model;  // all of it, which gets the values that are drawn by
+    Stream& stream;
+  };
+  virtual void draw_for(const DrawingFor& /*drawing*/) const {}
+  // Called by those that learn: before a save, of which all that is being drawn for them is a part,
+  // and at last.
+  virtual void await_drawn(const Drawing& /*drawing*/) const {}
+  virtual void dismiss(const Drawing& /*drawing*/) const {}
+  // Called on every rank of these, however a run ends, while what it has drawn by is there still.
+  virtual void forget(const Group& /*ranks*/) const {}
   // Whether it validates by itself, by texts that it draws, say, which no step learns from, and
   // what it says of that; nothing where a signal came to some rank.
   virtual bool validates() const { return false; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/progress.h"
 #include "ckpt/megatron_checkpoint.h"
@@ -13,6 +14,7 @@
 #include "comm/rendezvous.h"
 #include "comm/world.h"
 #include "data/samples/train_data.h"
+#include "model/layers.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
@@ -47,8 +49,10 @@ std::string how_to_go_on(const CheckpointOptions& options) {
 // One rank of the run.
 class Trainer {
  public:
+  // drawers: Task::Drawing's.
   Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-          Stream& stream, const Interruption::Limits& limits, const Log& log);
+          Group* drawers, Stream& stream, const Interruption::Limits& limits, const Log& log);
+  ~Trainer() { task_.forget(world_.all()); }
   void run(const std::string& options_json);
 
  private:
@@ -87,6 +91,7 @@ class Trainer {
   const RunOptions& options_;
   const Task& task_;
   const World& world_;
+  Group* drawers_;
   Interruption interruption_;
   Log log_;
   std::int64_t parameters_;  // of the whole model
@@ -122,10 +127,11 @@ class Trainer {
 };
 
 Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-                 Stream& stream, const Interruption::Limits& limits, const Log& log)
+                 Group* drawers, Stream& stream, const Interruption::Limits& limits, const Log& log)
     : options_(options),
       task_(task),
       world_(world),
+      drawers_(drawers),
       interruption_(world.all(), limits, options.device()),
       log_(log),
       parameters_(plan.parameters),
@@ -204,6 +210,7 @@ Task::Drawing Trainer::drawing() {
           .ends = [this] { return interruption_.is_signalled(); },
           .model = [this]() -> const Model& { return drawing_model(); },
           .together = together_,
+          .drawers = drawers_,
           .score = [this](const SampleSet& set) { return score_drawn(set); }};
 }
 
@@ -423,6 +430,7 @@ void Trainer::save(bool lasting) {
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   finish_save(true);
+  task_.await_drawn(drawing());
   const Clock::time_point start = Clock::now();
   reports_.train_progress().doing("saving");
   saving_.emplace(options_, lasting, state(), world_, [this] { interruption_.count_written(); });
@@ -574,8 +582,9 @@ void Trainer::run(const std::string& options_json) {
   reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
                  options_json);
   begin_task();
-  if (!options_.evaluation.skip_train && !train_to_the_end()) return;
+  if (!options_.evaluation.skip_train && !train_to_the_end()) return task_.dismiss(drawing());
   evaluate_at_end();
+  task_.dismiss(drawing());
   report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");
   if (interruption_.signal()) stopped(*interruption_.signal());
 }
@@ -619,6 +628,21 @@ static void tell_of(Signal signal, double seconds, const Log& log) {
   log.note(line + (signal == Signal::interrupt ? "; again: now" : ""));
 }
 
+// Those that draw texts are behind those that learn, each of which has a group of its own.
+static void draw_for_others(const RunOptions& options, const Task& task, Group& first, Group& own,
+                            Stream& stream) {
+  const std::unique_ptr<Model> model =
+      task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {});
+  model->table().allocate(options.device(), options.compute_dtype(), false);
+  task.draw_for({.first = first, .own = own, .model = *model, .stream = stream});
+}
+
+static std::vector<int> ranks_between(int begin, int end) {
+  std::vector<int> ranks(static_cast<std::size_t>(end - begin));
+  std::iota(ranks.begin(), ranks.end(), begin);
+  return ranks;
+}
+
 // All ranks, as threads; or, among others that are processes, this one.
 static void train_with(Rendezvous* others, const RunOptions& options, Task& task, Signals& signals,
                        const Log& log, const std::string& options_json) {
@@ -634,7 +658,19 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
         options, task, plan, log);
   const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
-  const auto run_rank = [&](Group& ranks, Stream& stream) {
+  const auto run_rank = [&](Group& everyone, Stream& stream) {
+    const int learners = options.ranks.count, drawers = options.ranks.drawers;
+    const bool learns = everyone.rank() < learners;
+    std::unique_ptr<Group> side, link;
+    if (drawers > 0) {
+      side = everyone.split(learns ? ranks_between(0, learners)
+                                   : ranks_between(learners, everyone.size()));
+      std::vector<int> linked = ranks_between(learners, everyone.size());
+      linked.insert(linked.begin(), 0);
+      link = everyone.split(learns && everyone.rank() > 0 ? std::vector{everyone.rank()} : linked);
+    }
+    if (!learns) return draw_for_others(options, task, *link, *side, stream);
+    Group& ranks = side ? *side : everyone;
     const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
     if (others != nullptr) signals.answer({});  // they have met
     const bool is_told = ranks.rank() == 0 || others != nullptr;
@@ -642,14 +678,14 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                                 options.length.exit_duration_in_mins};
     limits.came = [&](Signal signal, double seconds) { tell_of(signal, seconds, log); };
     if (others != nullptr) end_if_held(*others, options, stream, limits);
-    Trainer trainer(options, task, plan, world, stream, limits,
+    Trainer trainer(options, task, plan, world, link.get(), stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     if (others == nullptr) return trainer.run(options_json);
     tell_failures(*others, [&] { trainer.run(options_json); });
   };
   try {
     if (others == nullptr)
-      return run_ranks(options.ranks.count, [&](Group& ranks) {
+      return run_ranks(options.ranks.count + options.ranks.drawers, [&](Group& ranks) {
         Stream stream(options.device(), options.ranks.threads_of_each());
         run_rank(ranks, stream);
       });

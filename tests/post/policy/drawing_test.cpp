@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "comm/group.h"
@@ -304,6 +305,157 @@ TEST_F(DrawingRun, LearnsFromWhatWasDrawnAhead) {
   train_with(shared);
   EXPECT_EQ(step("drawn", 1), step("shared", 1));
   for (int i = 2; i <= 3; ++i) EXPECT_EQ(ids("drawn", i), ids("shared", i)) << i;
+}
+
+// Ranks that draw while others learn draw what those that do both draw ahead, to the byte, however
+// many of each there are; also of a run that ends and goes on, of rewards that ask a model, and of
+// a reference.
+TEST_F(DrawingRun, OtherRanksDrawMeanwhile) {
+  PolicyOptions start = drawing("start");
+  start.run.length.train_iters = 1;
+  train_with(start);
+  write_file_atomically(path("valid.jsonl"), "{\"prompt\":\"x\"}\n{\"prompt\":\"yz\"}\n", false);
+  const auto run = [&](const std::string& name, std::int64_t lag, int ranks, int drawers) {
+    PolicyOptions o = drawing(name);
+    o.max_lag = lag;
+    o.correction = "truncate";
+    o.rules.beta = 0.2;
+    o.reference = path("start");
+    o.valid_prompts = {path("valid.jsonl")};
+    o.rewards = {"regex:[a-e]"};
+    o.run.evaluation.eval_interval = 2;
+    o.run.ranks.count = ranks;
+    o.generation_ranks = drawers;
+    o.run.length.train_iters = 4;
+    o.take_losses();
+    return o;
+  };
+  const auto steps = [&](const std::string& a, const std::string& b) {
+    for (int i = 1; i <= 4; ++i) EXPECT_EQ(step(a, i), step(b, i)) << a << ", " << b << ": " << i;
+    EXPECT_EQ(read_file(path(a + "-rollouts/valid-0000004.jsonl")),
+              read_file(path(b + "-rollouts/valid-0000004.jsonl")));
+  };
+  for (const std::int64_t lag : {1, 2}) {
+    const std::string both = concat("both", lag), two = concat("two", lag);
+    train_with(run(both, lag, 1, 0));
+    for (const int drawers : {1, 3}) {
+      const std::string name = concat("lag", lag, "drawers", drawers);
+      train_with(run(name, lag, 1 + drawers, drawers));
+      expect_same_values(both, name);
+      steps(both, name);
+    }
+    train_with(run(two, lag, 2, 0));
+    const std::string learners = concat("lag", lag, "learners2");
+    train_with(run(learners, lag, 3, 1));
+    expect_same_values(two, learners);
+    steps(two, learners);
+  }
+  PolicyOptions part = run("parts", 2, 2, 1);
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 1;
+  for (int i = 0; i < 4; ++i) train_with(part);
+  expect_same_values("both2", "parts");
+  steps("both2", "parts");
+  PolicyOptions unsaved = run("unsaved", 2, 2, 1);  // that ends while something is drawn
+  unsaved.run.checkpoint.save.clear();
+  unsaved.run.length.exit_interval = 2;
+  train_with(unsaved);
+}
+
+// A list of each line of a kept step.
+std::vector<std::vector<double>> lists(const std::string& lines, const std::string& member) {
+  std::vector<std::vector<double>> all;
+  const std::string key = "\"" + member + "\":[";
+  for (std::size_t at = 0; (at = lines.find(key, at)) != lines.npos;) {
+    all.emplace_back();
+    for (at += key.size(); lines[at - 1] != ']'; ++at) {
+      std::size_t length = 0;
+      all.back().push_back(std::stod(lines.substr(at, 40), &length));
+      at += length;
+    }
+  }
+  return all;
+}
+
+// Texts that are drawn ahead get some tokens before each step, by the weights of then: those before
+// the first step are what is drawn at once, each token says of which weights it is, and what is
+// kept is all that is learnt from, also of a run that ended and went on.
+TEST_F(DrawingRun, TextsInFlightGoOnWithNewWeights) {
+  const auto run = [&](const std::string& name, std::int64_t lag, bool in_flight) {
+    PolicyOptions o = drawing(name);
+    o.max_lag = lag;
+    o.in_flight = in_flight;
+    o.max_completion_length = 9;
+    o.run.schedule.lr = 1e-2;
+    o.take_losses();
+    return o;
+  };
+  train_with(run("at_once", 2, false));
+  train_with(run("flying", 2, true));
+  EXPECT_EQ(lists(step("flying", 1), "completion_ids"),
+            lists(step("at_once", 1), "completion_ids"));
+  const auto ids = lists(step("flying", 3), "completion_ids"),
+             at_once = lists(step("at_once", 3), "completion_ids"),
+             versions = lists(step("flying", 3), "versions");
+  ASSERT_EQ(versions.size(), 4U);
+  std::set<double> seen;
+  for (std::size_t text = 0; text < 4; ++text) {
+    ASSERT_EQ(versions[text].size(), ids[text].size());
+    EXPECT_TRUE(std::ranges::is_sorted(versions[text]));
+    for (std::size_t i = 0; i < ids[text].size(); ++i) {
+      seen.insert(versions[text][i]);
+      if (versions[text][i] == 0) {
+        EXPECT_EQ(ids[text][i], at_once[text][i]) << text << " " << i;
+      }
+    }
+  }
+  EXPECT_EQ(seen, (std::set<double>{0, 1, 2}));
+  const auto expect_replayed = [&](const std::string& name) {
+    PolicyOptions stored = run(name + "_stored", 0, false);
+    stored.prompts.clear();
+    stored.rewards.clear();
+    stored.save_rollouts.clear();
+    for (int i = 1; i <= 4; ++i)
+      stored.rollouts.push_back(path(concat(name, "-rollouts/step-000000", i, ".jsonl")));
+    train_with(stored);
+    expect_same_values(name, name + "_stored");
+  };
+  expect_replayed("flying");
+  int files = 0;
+  for ([[maybe_unused]] const auto& file : fs::directory_iterator(path("flying-rollouts"))) ++files;
+  EXPECT_EQ(files, 4);
+
+  PolicyOptions shared = run("shared", 2, true);
+  shared.run.ranks.count = 2;
+  train_with(shared);
+  for (const char* const member : {"completion_ids", "versions"})
+    for (int i = 1; i <= 3; ++i)
+      EXPECT_EQ(lists(step("flying", i), member), lists(step("shared", i), member)) << i;
+
+  PolicyOptions part = run("parts", 2, true);
+  part.run.checkpoint.load = part.run.checkpoint.save;
+  part.run.length.exit_interval = 3;
+  for (int i = 0; i < 2; ++i) train_with(part);
+  expect_replayed("parts");
+}
+
+// By matrices of which those that learn have parts, or of stages, the same but for rounding.
+TEST_F(DrawingRun, OtherRanksDrawForThoseThatShareTheModel) {
+  const auto run = [&](const std::string& name, const FinetuneLayout& layout, int drawers) {
+    PolicyOptions o = drawing(name);
+    o.run.compute.dtype = "fp64";
+    o.max_lag = 1;
+    layout.divide(o.run);
+    o.run.ranks.count += drawers;
+    o.generation_ranks = drawers;
+    train_with(o);
+  };
+  run("alone", {}, 0);
+  for (const FinetuneLayout& layout :
+       {FinetuneLayout{.tensor = 2}, {.tensor = 2, .pipeline = 2, .shares_rows = true}}) {
+    run(layout.name(), layout, 2);
+    for (int i = 1; i <= 4; ++i) EXPECT_EQ(step("alone", i), step(layout.name(), i)) << i;
+  }
 }
 
 // Groups whose texts are worth the same give way to those of the prompts behind, as long as they

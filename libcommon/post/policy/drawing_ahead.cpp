@@ -1,0 +1,231 @@
+// What a DrawingTask has of texts that are drawn ahead of the steps that learn from them, and of
+// ranks that draw them while others learn.  Those that learn ask for one draw at a time, of which
+// the first of them hands on the weights as they are then, and fetch it when it is due: at the next
+// step that draws, --max-lag steps before the one that learns from it, or before a save.  So who
+// draws has the time of a step for it, and what is drawn depends neither on how long that takes nor
+// on who does it.
+#include <array>
+#include <filesystem>
+
+#include "comm/group.h"
+#include "post/policy/drawing_task.h"
+
+namespace mt {
+
+// What was drawn before the run was saved; `step` is the one that learns from it.
+DrawingTask::Drawn DrawingTask::read_ahead(std::int64_t step) const {
+  Drawn drawn;
+  const std::string file = kept(step, "ahead");
+  for (Rollout& one : read_kept(std::filesystem::exists(file) ? file : kept(step))) {
+    drawn.texts.emplace_back().text = one.said;
+    one.old.clear();
+    drawn.texts.back().rollout = std::move(one);
+  }
+  std::vector<double> rewards;
+  for (const DrawnText& one : drawn.texts) rewards.push_back(one.rollout.reward);
+  drawn.rewards = count_rewards(rewards);
+  return drawn;
+}
+
+bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
+                             std::int64_t iteration) const {
+  if (drawing.drawers != nullptr) return draw_elsewhere(drawing, first, iteration);
+  if (options_.in_flight) return draw_in_flight(drawing, first);
+  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
+                     samples = texts * options_.num_iterations;
+  std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
+  const bool goes_on = queue.empty() && iteration > 1;
+  for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
+    const std::int64_t at = first + ahead * samples,
+                       step = iteration + ahead * samples / drawing.samples;
+    if (at >= set_->samples->size()) return true;
+    if (goes_on && ahead < options_.max_lag) {
+      queue.push_back(read_ahead(step));
+      continue;
+    }
+    Seconds seconds;
+    Lap lap;
+    const Model& model = drawing.model();
+    lap(seconds.refit);
+    std::optional<Drawn> now =
+        draw_groups(model, drawing, at / options_.num_iterations / group, texts / group);
+    if (!now) return false;
+    now->seconds += seconds;
+    if (options_.max_lag > 0)
+      for (DrawnText& one : now->texts) one.rollout.version = drawing.iteration - 1;
+    if (options_.max_lag > 0 && drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
+    queue.push_back(std::move(*now));
+  }
+  return true;
+}
+
+// --- By other ranks ------------------------------------------------------------------------------
+
+// What the first of those that learn tells those that draw for them: the number of the first prompt
+// and how many there are; none where they are not wanted any more.
+using Order = std::array<double, 2>;
+
+static Order shared(Group& ranks, Order order) {
+  ranks.broadcast({order.data(), DType::f64, {std::ssize(order)}}, 0).wait();
+  return order;
+}
+
+// The texts that they have drawn, and how long that took; none on a rank that does not ask them.
+static std::vector<DrawnText> fetch(Group& drawers, double& seconds) {
+  if (drawers.size() == 1) return {};
+  std::vector<DrawnText> drawn = texts_of(drawers, 1, {});
+  drawers.broadcast({&seconds, DType::f64, {1}}, 1).wait();
+  return drawn;
+}
+
+void DrawingTask::ask_drawers(const Drawing& drawing, UnderWay asked) const {
+  Lap lap;
+  const Model& model = drawing.model();  // which all put together
+  Group& drawers = *drawing.drawers;
+  if (drawers.size() > 1) {
+    shared(drawers, {static_cast<double>(asked.asked.first),
+                     static_cast<double>(asked.asked.prompts.size())});
+    for (const Param& row : model.table().rows()) drawers.broadcast(row.value, 0).wait();
+  }
+  lap(asked.seconds.refit);
+  under_way_[place_here(drawing.ranks)] = std::move(asked);
+}
+
+// Waits for what is under way, and puts it into the queue; false where the run is to end, and what
+// has come is judged later.
+bool DrawingTask::take_drawn(const Drawing& drawing) const {
+  const std::size_t here = place_here(drawing.ranks);
+  if (!under_way_[here]) return true;
+  UnderWay& asked = *under_way_[here];
+  if (!asked.drawn) {
+    Lap lap;
+    asked.drawn = texts_of(drawing.ranks, 0, fetch(*drawing.drawers, asked.seconds.gen));
+    lap(asked.seconds.wait);
+  }
+  const std::vector<DrawnText>& drawn = *asked.drawn;
+  const std::int64_t ranks = drawing.ranks.size(), rank = drawing.ranks.rank();
+  const auto first_of = [&](std::int64_t of) { return std::ssize(drawn) * of / ranks; };
+  std::optional<Drawn> judged = judge_own(
+      std::vector<DrawnText>(drawn.begin() + first_of(rank), drawn.begin() + first_of(rank + 1)),
+      asked.seconds, drawing, asked.asked);
+  if (!judged) return false;
+  put_drawn(std::move(*judged), asked.version, here);
+  if (rank == 0) keep(drawn_ahead_[here].back().texts, kept(asked.step, "ahead"));
+  under_way_[here].reset();
+  return true;
+}
+
+void DrawingTask::put_drawn(Drawn drawn, std::int64_t version, std::size_t here) const {
+  std::vector<double> rewards;
+  for (DrawnText& one : drawn.texts) {
+    rewards.push_back(one.rollout.reward);
+    shape(one.rollout);
+    one.rollout.version = version;
+  }
+  drawn.rewards = count_rewards(rewards);
+  drawn.attempts = 1;
+  drawn_ahead_[here].push_back(std::move(drawn));
+}
+
+// Before each step that draws the texts that are in flight get their share of the tokens that a
+// text may have, and those that are learnt from now the rest.  A run that goes on begins with none.
+bool DrawingTask::draw_in_flight(const Drawing& drawing, std::int64_t first) const {
+  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
+                     samples = texts * options_.num_iterations, version = drawing.iteration - 1,
+                     longest = options_.max_completion_length.value_or(seq_length() - 1),
+                     share = (longest + options_.max_lag) / (options_.max_lag + 1);
+  const std::size_t here = place_here(drawing.ranks);
+  std::deque<InFlight>& open = in_flight_[here];
+  Seconds seconds;
+  Lap lap;
+  const Model& model = drawing.model();
+  lap(seconds.refit);
+  for (std::int64_t ahead = std::ssize(open); ahead <= options_.max_lag; ++ahead) {
+    const std::int64_t at = first + ahead * samples;
+    if (at >= set_->samples->size()) break;
+    const Asked asked = this->asked(at / options_.num_iterations / group, texts / group, 0);
+    const Parted part = parted(drawing, asked.texts());
+    open.push_back({.asked = asked,
+                    .version = version,
+                    .texts = std::make_unique<TextsUnderWay>(
+                        model, completion_model(), asked.some(part.begin, part.end),
+                        draw_options(drawing.together, drawing.ends))});
+  }
+  bool goes_on = true;
+  for (InFlight& one : open)
+    goes_on =
+        goes_on && one.texts->go_on(&one == &open.front() ? TextsUnderWay::kAll : share, version);
+  std::optional<std::vector<DrawnText>> own;
+  const InFlight& due = open.front();
+  if (goes_on) own = parted(drawing, due.asked.texts()).own_of(open.front().texts->take());
+  lap(seconds.gen);
+  std::optional<Drawn> judged = judge_own(std::move(own), seconds, drawing, due.asked);
+  if (!judged) return false;
+  put_drawn(std::move(*judged), due.version, here);
+  open.pop_front();
+  return true;
+}
+
+bool DrawingTask::draw_elsewhere(const Drawing& drawing, std::int64_t first,
+                                 std::int64_t iteration) const {
+  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
+                     samples = texts * options_.num_iterations;
+  const std::size_t here = place_here(drawing.ranks);
+  std::deque<Drawn>& queue = drawn_ahead_[here];
+  const bool goes_on = queue.empty() && !under_way_[here] && iteration > 1;
+  if (!take_drawn(drawing)) return false;
+  for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
+    const std::int64_t at = first + ahead * samples,
+                       step = iteration + ahead * samples / drawing.samples;
+    if (at >= set_->samples->size()) return true;
+    if (goes_on && ahead < options_.max_lag) {
+      queue.push_back(read_ahead(step));
+      continue;
+    }
+    ask_drawers(drawing, {.asked = asked(at / options_.num_iterations / group, texts / group, 0),
+                          .step = step,
+                          .version = drawing.iteration - 1});
+    if (ahead < options_.max_lag && !take_drawn(drawing)) return false;
+  }
+  return true;
+}
+
+// Of a run that ends it is judged all the same, as it goes on from that.
+void DrawingTask::await_drawn(const Drawing& drawing) const {
+  if (drawing.drawers == nullptr) return;
+  Drawing to_the_end = drawing;
+  to_the_end.ends = [] { return false; };
+  take_drawn(to_the_end);
+}
+
+void DrawingTask::dismiss(const Drawing& drawing) const {
+  if (drawing.drawers == nullptr || drawing.drawers->size() == 1) return;
+  if (const auto& asked = under_way_[place_here(drawing.ranks)]; asked && !asked->drawn) {
+    double seconds = 0;
+    fetch(*drawing.drawers, seconds);  // which nobody wants any more
+  }
+  shared(*drawing.drawers, {});
+}
+
+void DrawingTask::draw_for(const DrawingFor& drawing) const {
+  for (;;) {
+    const auto [first, prompts] = shared(drawing.first, {});
+    if (prompts == 0) return;
+    for (const Param& row : drawing.model.table().rows())
+      drawing.first.broadcast(row.value, 0).wait();
+    drawing.stream.synchronize();
+    Lap lap;
+    double seconds = 0;
+    const Asked asked =
+        this->asked(static_cast<std::int64_t>(first), static_cast<std::int64_t>(prompts), 0);
+    const std::int64_t rank = drawing.own.rank(), ranks = drawing.own.size();
+    const std::optional<std::vector<DrawnText>> all = all_texts(
+        drawing.own, draw_some(drawing.model, asked, asked.texts() * rank / ranks,
+                               asked.texts() * (rank + 1) / ranks, {}, [] { return false; }));
+    lap(seconds);
+    texts_of(drawing.first, 1, *all);
+    drawing.first.broadcast({&seconds, DType::f64, {1}}, 1).wait();
+  }
+}
+
+}  // namespace mt
