@@ -243,12 +243,15 @@ class Router {
 
   void check_key(const HttpRequest& request) const {
     if (keys_.empty()) return;
-    constexpr std::string_view kBearer = "Bearer ";
+    constexpr std::string_view kBearer = "bearer ";  // in any case
     const std::string_view given = request.authorization;
+    const bool is_bearer = std::ranges::equal(
+        given.substr(0, kBearer.size()), kBearer, {},
+        [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
     bool known = false;
     for (const std::string& key : keys_)
       known |= equal_keys(key, given.substr(std::min(kBearer.size(), given.size())));
-    if (!known || !given.starts_with(kBearer))
+    if (!known || !is_bearer)
       throw ApiError{
           .status = 401, .message = "the API key is missing or wrong", .code = "invalid_api_key"};
   }
