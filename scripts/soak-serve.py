@@ -177,14 +177,18 @@ COMPLETIONS = {"prompt": "text list", "model": "text", "max_tokens": "number", "
                "top_k": "number", "min_p": "number", "n": "number", "best_of": "number", "seed": "number", "stop": "text list",
                "stop_token_ids": "list", "ignore_eos": "truth", "echo": "truth", "logprobs": "number", "logit_bias": "object",
                "frequency_penalty": "number", "presence_penalty": "number", "repetition_penalty": "number",
-               "min_tokens": "number", "prompt_logprobs": "number", "include_stop_str_in_output": "truth", "stream": "truth", "stream_options": "object"}
+               "min_tokens": "number", "prompt_logprobs": "number", "include_stop_str_in_output": "truth", "add_special_tokens": "truth",
+               "structured_outputs": "object", "guided_regex": "text", "guided_choice": "list", "stream": "truth", "stream_options": "object"}
 CHAT = {"messages": "list", "max_tokens": "number", "max_completion_tokens": "number", "logprobs": "truth",
         "top_logprobs": "number", "n": "number", "response_format": "object", "tools": "list",
         **{name: kind for name, kind in COMPLETIONS.items() if name not in ("prompt", "best_of", "echo", "logprobs")}}
+RESPONSES = {"input": "text list", "instructions": "text", "max_output_tokens": "number", "text": "object", "reasoning": "object",
+             "tools": "list", "temperature": "number", "top_p": "number", "stream": "truth", "parallel_tool_calls": "truth"}
 EMBEDDINGS = {"input": "text list", "model": "text", "encoding_format": "text", "dimensions": "number"}
 VALUES = {"text": '"\\ud83d\\ude00 x"', "number": "0.5", "truth": "true", "list": "[{}]", "object": '{"a":[1]}'}
 ROUTES = {"/v1/completions": (COMPLETIONS, {"prompt": '"a"', "max_tokens": "1"}),
           "/v1/chat/completions": (CHAT, {"messages": '[{"role":"user","content":"a"}]', "max_tokens": "1"}),
+          "/v1/responses": (RESPONSES, {"input": '"a"', "max_output_tokens": "1"}),
           "/v1/embeddings": (EMBEDDINGS, {"input": '"a"'}), "/tokenize": ({"prompt": "text", "messages": "list", "add_special_tokens": "truth"}, {"prompt": '"a"'}),
           "/detokenize": ({"tokens": "list"}, {})}
 
