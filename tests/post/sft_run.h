@@ -13,7 +13,7 @@
 #include "post/supervised/supervised_finetuning.h"
 #include "tests/base/scratch.h"
 #include "train/check/layout_check.h"
-#include "train/run/trainer.h"
+#include "train/run/train.h"
 
 namespace mt {
 

@@ -16,7 +16,7 @@
 #include "tests/support/host_tensor.h"
 #include "train/options/pretrain_options.h"
 #include "train/run/pretraining.h"
-#include "train/run/trainer.h"
+#include "train/run/train.h"
 
 namespace mt {
 

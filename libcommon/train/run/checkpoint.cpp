@@ -64,6 +64,14 @@ std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& 
   return lock;
 }
 
+std::string how_to_go_on(const CheckpointOptions& options) {
+  if (options.save.empty()) return "; nothing was saved, for want of --save";
+  if (!find_checkpoint(options.save)) return "; nothing was saved yet: run the same command again";
+  if (options.goes_on_in_place()) return ", saved; run the same command to go on";
+  return concat(", saved; run the same command with --load ", options.save,
+                options.finetune ? " and without --finetune to go on" : " to go on");
+}
+
 static bool packs_sequences(const PyValue& args) {
   const PyValue* const value = args.find("pack_sequences");
   return value != nullptr && *value == PyValue(true);

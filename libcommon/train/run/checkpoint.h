@@ -57,6 +57,9 @@ struct TrainingState {
 // go on from, unless options.force.  The lock is on that folder.
 std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log);
 
+// What the line that tells of a run's early end says behind it: what was saved, and how to go on.
+std::string how_to_go_on(const CheckpointOptions& options);
+
 // A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
 // options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the
 // only one in options.non_persistent_folder().  Each rank writes a file: its share of the weights

@@ -15,7 +15,7 @@
 #include "train/plan/plan_search.h"
 #include "train/report/plot.h"
 #include "train/run/task.h"
-#include "train/run/trainer.h"
+#include "train/run/train.h"
 
 namespace mt {
 
