@@ -41,7 +41,7 @@ void LmHead::distill(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Co
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
     const std::int64_t end = std::min(tokens, begin + some), rows = end - begin;
     const ArenaScope of_rows(s.layer);
-    teaching.head->logits(s, taught.rows(0, rows), hidden.rows(begin, end));
+    teaching.head->own_logits(s, taught.rows(0, rows), hidden.rows(begin, end));
     const ConstTensor b = bias(s, columns()), w = s.weight(*weight_);
     const Tensor logits = buffer.rows(0, rows);
     matmul({.out = logits, .a = read.rows(begin, end), .b = w, .transpose_b = true, .bias = b},

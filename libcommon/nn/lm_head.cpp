@@ -149,19 +149,23 @@ static void gather_columns(Step& s, Tensor all, ConstTensor own) {
 }
 
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
+  if (!weight_->is_cut()) return own_logits(s, logits, x, norm);
   const ArenaScope scope(s.layer);
-  const bool is_cut = weight_->is_cut();
-  const Tensor own =
-      is_cut ? s.layer.alloc(logits.dtype(), {logits.shape()[0], columns()}) : logits;
-  const ConstTensor b = bias(s, own.shape()[1]);
-  Matmul product{.out = own, .a = x, .bias = b, .rows_alone = s.rows_alone()};
-  put_weight(s, product, *weight_, own.shape()[1]);
+  const Tensor own = s.layer.alloc(logits.dtype(), {logits.shape()[0], columns()});
+  own_logits(s, own, x, norm);
+  gather_columns(s, logits, own);
+}
+
+void LmHead::own_logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
+  const ArenaScope scope(s.layer);
+  const ConstTensor b = bias(s, logits.shape()[1]);
+  Matmul product{.out = logits, .a = x, .bias = b, .rows_alone = s.rows_alone()};
+  put_weight(s, product, *weight_, logits.shape()[1]);
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
-  if (scaling_.multiplier != 1) scale(own, own, scaling_.multiplier, s.stream);
-  if (scaling_.softcap != 0) cap(s, own, own);
+  if (scaling_.multiplier != 1) scale(logits, logits, scaling_.multiplier, s.stream);
+  if (scaling_.softcap != 0) cap(s, logits, logits);
   s.done(*weight_);
-  if (is_cut) gather_columns(s, logits, own);
 }
 
 void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,

@@ -512,7 +512,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
        "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
-       "siglip_vision_model, internvl_vision, llava or internvl"},
+       "siglip_vision_model, internvl_vision, radio, llava or internvl"},
       {R"({"model_type":"internvl_chat"})",
        "model_type \"internvl_chat\" is InternVL in the form of its makers; transformers' own is "
        "read, internvl"},
