@@ -94,12 +94,12 @@ if command -v clang-format >/dev/null; then stage 'format' 30 scripts/check-form
 gpus=()
 if [[ ! -e build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then gpus=(-DMT_GPUS=check); fi
 stage 'configure release' 30 cmake --preset release "${gpus[@]}"
-stage 'build release' 1000 build release
-stage 'tests release' 400 run_tests release --label-exclude '^nightly$'
+stage 'build release' 600 build release
+stage 'tests release' 480 run_tests release --label-exclude '^nightly$'
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
-  stage 'build asan' 1000 build asan
+  stage 'build asan' 700 build asan
   stage 'tests asan' 500 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
   stage 'build tsan' 300 build tsan tests_threads
