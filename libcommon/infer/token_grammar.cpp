@@ -68,8 +68,9 @@ static void walk(const TokenTrie& trie, GrammarText& text, std::int32_t begin, s
   for (std::int32_t i = begin; i < end;) {
     const TokenTrie::Node& node = nodes[static_cast<std::size_t>(i)];
     path.resize(static_cast<std::size_t>(node.depth - top) + 1);
+    const std::int64_t looked_at = text.looked_at();
     path.push_back(text.behind(path.back(), node.byte));
-    steps -= 1 + std::ssize(path.back().all);
+    steps -= 1 + text.looked_at() - looked_at;
     if (steps < 0)
       fail(Exit::bad_data, "too much may follow in the grammar for its tokens to be found");
     if (!path.back().none()) met(i, path.back());

@@ -77,10 +77,10 @@ class TokenGrammar {
   const ByteGrammar& grammar() const { return grammar_; }
   const TokenTrie& trie() const { return trie_; }
 
-  static constexpr std::int64_t kMostSteps = 20'000'000;
+  static constexpr std::int64_t kMostSteps = 50'000'000;
 
   // Adds the tokens that may follow at a place of a text.  `steps` loses one for each byte that is
-  // tried and for each place behind it; Exit::bad_data where none are left.
+  // tried and for each place that is looked at for it; Exit::bad_data where none are left.
   void add_allowed(GrammarText& text, const GrammarText::Place& place, TokenMask& to,
                    std::int64_t& steps) const;
 

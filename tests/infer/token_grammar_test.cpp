@@ -10,6 +10,7 @@
 #include "base/json_parse.h"
 #include "infer/completion.h"
 #include "text/grammar/json_schema.h"
+#include "text/grammar/pattern.h"
 #include "text/token_bytes.h"
 
 namespace mt {
@@ -114,6 +115,18 @@ TEST(TokenGrammar, WhatTakesTooManyStepsFails) {
   for (std::int32_t id = 0; id < kVocabulary; ++id)
     EXPECT_EQ(mask.has(static_cast<std::size_t>(id)),
               !trie.bytes(id).empty() && leads_on(grammar.grammar(), trie.bytes(id)));
+}
+
+// Places that no byte follows, of which 1800 lie behind each, are steps as well.
+TEST(TokenGrammar, WaysOfNothingAreSteps) {
+  const TokenTrie trie(kPieces, kVocabulary, {});
+  const TokenGrammar grammar(grammar_of_pattern("(.(|){600})*"), trie);
+  GrammarText text(grammar.grammar());
+  const GrammarText::Places places = text.at_beginning();
+  ASSERT_FALSE(places.all.empty());
+  TokenMask mask(trie.vocab_size());
+  std::int64_t steps = 100'000;
+  EXPECT_THROW(grammar.add_allowed(text, places.all[0], mask, steps), Error);
 }
 
 // A completion whose logits say nothing ends where the grammar does, or with the token that ends

@@ -209,13 +209,44 @@ std::vector<ByteGrammar::Node> GrammarText::returns(Stack stack) const {
   return nodes;
 }
 
+void GrammarText::begin_seen() {
+  num_seen_ = 0;
+  if (++round_ > 0) return;
+  seen_.clear();
+  round_ = 1;
+}
+
+// Where a place is, or would be: linear probing with multiplicative hashing (Knuth, The Art of
+// Computer Programming 3, 6.4).
+GrammarText::Seen& GrammarText::slot_of(Place place) {
+  const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(place.node)} << 32 |
+                            static_cast<std::uint32_t>(place.stack);
+  const std::size_t last = seen_.size() - 1;
+  std::size_t at = key * 0x9E3779B97F4A7C15 >> 32 & last;
+  while (seen_[at].round == round_ && seen_[at].place != place) at = (at + 1) & last;
+  return seen_[at];
+}
+
+bool GrammarText::see(Place place) {
+  if (2 * num_seen_ >= seen_.size()) {
+    const std::vector<Seen> before =
+        std::exchange(seen_, std::vector<Seen>(std::max<std::size_t>(16, 2 * seen_.size())));
+    for (const Seen& seen : before)
+      if (seen.round == round_) slot_of(seen.place) = seen;
+  }
+  Seen& slot = slot_of(place);
+  if (slot.round == round_) return false;
+  if (num_seen_++ == kMostPlaces)
+    fail(Exit::bad_data, "the grammar leaves more than ", kMostPlaces, " ways open at once");
+  slot = {place, round_};
+  return true;
+}
+
 // Over ways of nothing, into rules and out of whole ones.
 void GrammarText::add(Places& to, ByteGrammar::Node node, Stack stack) {
   const Place place{node, stack};
-  if (std::find(seen_.begin(), seen_.end(), place) != seen_.end()) return;
-  if (seen_.size() == kMostPlaces)
-    fail(Exit::bad_data, "the grammar leaves more than ", kMostPlaces, " ways open at once");
-  seen_.push_back(place);
+  ++looked_at_;
+  if (!see(place)) return;
   const ByteGrammar::Ways& ways = grammar_->ways(node);
   if (!ways.bytes.empty()) to.all.push_back(place);
   for (const ByteGrammar::Node next : ways.empty) add(to, next, stack);
@@ -232,7 +263,7 @@ void GrammarText::add(Places& to, ByteGrammar::Node node, Stack stack) {
 
 GrammarText::Places GrammarText::from(ByteGrammar::Node node, Stack stack) {
   Places places;
-  seen_.clear();
+  begin_seen();
   add(places, node, stack);
   return places;
 }
@@ -245,7 +276,8 @@ GrammarText::Places GrammarText::behind_rule(Stack stack) {
 
 GrammarText::Places GrammarText::behind(const Places& places, std::uint8_t byte) {
   Places next;
-  seen_.clear();
+  begin_seen();
+  looked_at_ += std::ssize(places.all);
   for (const Place& place : places.all)
     for (const ByteGrammar::Bytes& way : grammar_->ways(place.node).bytes)
       if (way.low <= byte && byte <= way.high) add(next, way.to, place.stack);

@@ -110,18 +110,32 @@ class GrammarText {
   // Where one is once the inner rule of a stack is whole; of none: the text is.
   Places behind_rule(Stack stack);
 
+  // The places that at_beginning(), behind() and behind_rule() have looked at so far: their cost.
+  std::int64_t looked_at() const { return looked_at_; }
+
   // The nodes at which the rules of a stack go on, the inner ones first.
   std::vector<ByteGrammar::Node> returns(Stack stack) const;
 
  private:
   Places from(ByteGrammar::Node node, Stack stack);  // where one is at `node`
+  void begin_seen();
+  struct Seen {
+    Place place;
+    std::uint32_t round = 0;
+  };
+  Seen& slot_of(Place place);
+  bool see(Place place);  // whether it was not seen since begin_seen()
   void add(Places& to, ByteGrammar::Node node, Stack stack);
   Stack push(ByteGrammar::Node back, Stack below);
 
   const ByteGrammar* grammar_;
   std::vector<std::pair<ByteGrammar::Node, Stack>> stacks_;  // where to go on, and what is below
   std::map<std::pair<ByteGrammar::Node, Stack>, Stack> known_;
-  std::vector<Place> seen_;
+  // A hash table of places, those of `round_`, whose size is a power of 2, at most half of it full.
+  std::vector<Seen> seen_;
+  std::size_t num_seen_ = 0;
+  std::uint32_t round_ = 0;
+  std::int64_t looked_at_ = 0;
 };
 
 }  // namespace mt
