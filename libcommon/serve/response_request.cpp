@@ -43,14 +43,17 @@ class Conversation {
       turn_ = content;
       return;
     }
+    thought_.clear();
     json_.begin_object().member("role", role).key("content").raw(content).end_object();
   }
 
   void add(element item) {
     const std::string type = text_member(item, "type").value_or("message");
-    if (type == "message")
-      add_message(text_member(item, "role").value_or(""), content_of(item, "content"));
-    else if (type == "function_call")
+    if (type == "message") {
+      const std::string role = text_member(item, "role").value_or("");
+      if (role.empty()) wrong("messages with \"role\"");
+      add_message(role, content_of(item, "content"));
+    } else if (type == "function_call")
       add_call(item);
     else if (type == "function_call_output")
       add_output(item);
@@ -112,6 +115,7 @@ class Conversation {
 
   void add_output(element item) {
     end_turn();
+    thought_.clear();
     json_.begin_object().member("role", "tool");
     json_.member("tool_call_id", text_member(item, "call_id").value_or(""));
     json_.key("content").raw(content_of(item, "output")).end_object();
@@ -128,7 +132,8 @@ class Conversation {
     }
   }
 
-  // What the model said in one turn is one message: its thought, its text and its calls.
+  // What the model said in one turn is one message: its thought, its text and its calls.  A thought
+  // alone waits for what it leads to.
   void end_turn() {
     if (turn_.empty() && calls_.empty()) return;
     json_.begin_object().member("role", "assistant").key("content");

@@ -48,6 +48,19 @@ TEST(ResponseRequest, Turns) {
       R"({"role":"assistant","content":"","tool_calls":[{"id":"3","type":"function","function":{"name":"f","arguments":"{}"}}]}]})");
 }
 
+// A thought that led to nothing is of no later turn.
+TEST(ResponseRequest, ThoughtsOfNothing) {
+  const std::string thought =
+      R"({"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},)";
+  EXPECT_EQ(chat_of(R"("input":[)" + thought + R"({"role":"user","content":"a"},
+                {"role":"assistant","content":"b"}])"),
+            R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]})");
+  EXPECT_EQ(chat_of(R"("input":[)" + thought + R"({"type":"function_call_output","output":"a"},
+                {"role":"assistant","content":"b"}])"),
+            R"({"messages":[{"role":"tool","tool_call_id":"","content":"a"},)"
+            R"({"role":"assistant","content":"b"}]})");
+}
+
 TEST(ResponseRequest, ToolsAndForms) {
   EXPECT_EQ(
       chat_of(R"("input":"a","tools":[{"type":"function","name":"f","parameters":{},"strict":true}],
@@ -82,7 +95,8 @@ TEST(ResponseRequest, IsRefused) {
             "input: expected items of the types message, function_call, function_call_output and "
             "reasoning, not \"computer_call\"");
   for (const char* const members :
-       {R"("input":[{"role":"user"}])", R"("input":[3])",
+       {R"("input":[{"role":"user"}])", R"("input":[{"content":"a"}])",
+        R"("input":[{"type":"message","role":"","content":"a"}])", R"("input":[3])",
         R"("input":[{"role":"user","content":[{"type":"input_file"}]}])",
         R"("input":[{"type":"function_call","name":"f"}])",
         R"("input":"a","tools":[{"type":"web_search"}])", R"("input":"a","tools":3)",
