@@ -25,6 +25,9 @@ static std::string name_of_choice(const Tools& tools, element choice) {
   return std::string(name);
 }
 
+// As many as OpenAI takes.
+static constexpr std::size_t kMostTools = 128;
+
 // OpenAI's choice among some of the tools.  Where the model may answer otherwise, too, nothing
 // keeps it from the others.
 static std::vector<std::string> names_allowed(const Tools& tools, element allowed) {
@@ -35,6 +38,8 @@ static std::vector<std::string> names_allowed(const Tools& tools, element allowe
   if (allowed["mode"].get(mode) != simdjson::SUCCESS || mode != "required" ||
       allowed["tools"].get(list) != simdjson::SUCCESS || list.size() == 0)
     RequestFields::wrong("tool_choice", kAllowed);
+  if (list.size() > kMostTools)
+    RequestFields::wrong("tool_choice", concat("at most ", kMostTools, " tools"));
   std::vector<std::string> names;
   for (const element one : list) names.push_back(name_of_choice(tools, one));
   return names;
@@ -50,6 +55,8 @@ Tools read_tools(RequestFields& fields) {
   if (listed) {
     simdjson::dom::array list;
     if (listed->get(list) != simdjson::SUCCESS) RequestFields::wrong("tools", kTools);
+    if (list.size() > kMostTools)
+      RequestFields::wrong("tools", concat("at most ", kMostTools, " of them"));
     for (const element one : list) {
       std::string_view name;
       if (one["function"]["name"].get(name) != simdjson::SUCCESS || name.empty())

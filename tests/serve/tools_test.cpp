@@ -50,6 +50,19 @@ TEST(Tools, Requests) {
   EXPECT_EQ(refusal(allowed(R"({"mode":"required","tools":[]})")), "tool_choice");
 }
 
+TEST(Tools, AreAtMost128) {
+  std::string tools = R"({"type":"function","function":{"name":"f"}})";
+  const std::string one = tools;
+  for (int i = 1; i < 128; ++i) tools += "," + one;
+  EXPECT_EQ(read(R"({"tools":[)" + tools + "]}").functions.size(), 128U);
+  EXPECT_EQ(refusal(R"({"tools":[)" + tools + "," + one + "]}"), "tools");
+  EXPECT_EQ(refusal(R"({"tools":[)" + one +
+                    R"(],"tool_choice":{"type":"allowed_tools",)"
+                    R"("allowed_tools":{"mode":"required","tools":[)" +
+                    tools + "," + one + "]}}}"),
+            "tool_choice");
+}
+
 bool fits(const ByteGrammar& grammar, std::string_view text) {
   GrammarText at(grammar);
   GrammarText::Places places = at.at_beginning();
