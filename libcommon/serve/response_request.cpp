@@ -221,6 +221,21 @@ void write_text(RequestFields& fields, JsonWriter& json) {
   }
 }
 
+// What else is to be told: of tools that run on a server, and of thoughts that nobody may read,
+// there is nothing.
+void check_include(RequestFields& fields) {
+  const auto include = fields.any("include");
+  simdjson::dom::array list;
+  if (!include) return;
+  if (include->get(list) != simdjson::SUCCESS) RequestFields::wrong("include", "a list of texts");
+  for (const element one : list) {
+    std::string_view what;
+    if (one.get(what) != simdjson::SUCCESS) RequestFields::wrong("include", "a list of texts");
+    if (what == "message.output_text.logprobs")
+      RequestFields::wrong("include", concat("nothing of ", what, ", which chats have"));
+  }
+}
+
 void check_not_done(RequestFields& fields) {
   for (const char* const name : {"previous_response_id", "conversation", "item_reference"})
     fields.refuse(name, "no conversation is kept; input takes all of it");
@@ -232,9 +247,10 @@ void check_not_done(RequestFields& fields) {
   fields.refuse("truncation", "no input is cut", {R"("disabled")", R"("auto")"});
   fields.refuse("max_tool_calls", "no tool is called here");
   fields.refuse("top_logprobs", "chats have it", {"0"});
+  fields.refuse("prompt_logprobs", "chats have it");
   fields.refuse("n", "one answer is made", {"1"});
-  // What would be told of tools that run on a server, and of thoughts that nobody may read.
-  fields.pass_over({"include", "stream_options"});
+  check_include(fields);
+  fields.pass_over({"stream_options"});
 }
 
 // Members that an answer repeats, as they were given, or as they are without being given.

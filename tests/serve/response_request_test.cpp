@@ -25,7 +25,8 @@ TEST(ResponseRequest, IsAChat) {
   EXPECT_EQ(
       chat_of(R"("instructions":"Be kind.","input":[{"role":"user","content":[{"type":"input_text",
           "text":"a"},{"type":"input_image","image_url":"data:x"}]}],"max_output_tokens":5,
-          "model":"m","temperature":0,"stream":true,"top_k":3,"user":"me","store":false)"),
+          "model":"m","temperature":0,"stream":true,"top_k":3,"user":"me","store":false,
+          "include":["reasoning.encrypted_content"])"),
       R"({"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":[{"type":"text",)"
       R"("text":"a"},{"type":"image_url","image_url":{"url":"data:x"}}]}],"max_completion_tokens":5,)"
       R"("temperature":0,"model":"m","stream":true,"top_k":3,"store":false})");
@@ -103,7 +104,9 @@ TEST(ResponseRequest, IsRefused) {
         R"("input":"a","tool_choice":{"type":"file_search"})", R"("input":"a","text":3)",
         R"("input":"a","reasoning":3)", R"("input":"a","max_output_tokens":0)",
         R"("input":"a","previous_response_id":"resp_1")", R"("input":"a","background":true)",
-        R"("input":"a","messages":[])"})
+        R"("input":"a","messages":[])", R"("input":"a","prompt_logprobs":1)",
+        R"("input":"a","include":"x")", R"("input":"a","include":[1])",
+        R"("input":"a","include":["message.output_text.logprobs"])"})
     EXPECT_NE(refusal(members).find(": "), std::string::npos) << members;
   EXPECT_EQ(refusal(R"("input":"a","previous_response_id":"x")"),
             "previous_response_id: no conversation is kept; input takes all of it");
