@@ -110,6 +110,21 @@ void ChatReader::end_message(Said& said) {
   in_header_ = true;
 }
 
+// Whether a text is a message's header that was cut: who speaks and to whom, in front of a channel.
+static bool is_cut_header(std::string_view text) {
+  static constexpr std::string_view kRole = "assistant";
+  const auto skip_white = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(kWhite), text.size()));
+  };
+  skip_white();
+  if (text.starts_with("<|start|>")) return true;
+  if (text.starts_with(kRole)) text.remove_prefix(kRole.size());
+  skip_white();
+  if (text.starts_with("to=")) text.remove_prefix(std::min(text.find_first_of(" <"), text.size()));
+  skip_white();
+  return text.starts_with("<|channel|>");
+}
+
 void ChatReader::take_channels(Said& said, bool ended) {
   static constexpr std::string_view kEnds[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
   for (;;) {
@@ -140,7 +155,7 @@ void ChatReader::take_channels(Said& said, bool ended) {
   if (!ended) return;
   if (!in_header_) end_message(said);
   // Who speaks in no channel says his answer.
-  if (held_.find("<|") == held_.npos) said.text += held_;
+  if (!is_cut_header(held_)) said.text += held_;
   held_.clear();
 }
 

@@ -69,7 +69,10 @@ TEST(ChatReader, Channels) {
               "I call.|f{}");
   expect_said(form, "", "<|channel|>commentary to=functions.f<|message|>{", "{");
   expect_said(form, "", "<|channel|>anal", "");
+  expect_said(form, "", " to=functions.f<|channel|>comm", "");
+  expect_said(form, "", "<|channel|>final<|message|>A<|start|>assistant<|channel|>fin", "A");
   expect_said(form, "", "Plain", "Plain");
+  expect_said(form, "", "a <| b, or <|channel|>", "a <| b, or <|channel|>");
   expect_said({.calls = ToolForm::channels}, "",
               "<|channel|>analysis<|message|>Well.<|end|><|channel|>final<|message|>Yes",
               "Well.Yes");
