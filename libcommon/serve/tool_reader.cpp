@@ -243,6 +243,24 @@ ToolReader::Said ToolReader::take_marked(bool ended) {
   return said;
 }
 
+// How long the JSON object is that a text begins with; of one that does not end, the text.
+static std::size_t size_of_object(std::string_view text) {
+  std::size_t depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && c == '{')
+      ++depth;
+    else if (!quoted && c == '}' && --depth == 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
 // Nothing is certain about a text that may be calls until it ends.
 ToolReader::Said ToolReader::take_llama3(bool ended) {
   std::string_view text = trimmed(held_);
@@ -252,16 +270,15 @@ ToolReader::Said ToolReader::take_llama3(bool ended) {
   Said said;
   if (text.starts_with(kPython)) text.remove_prefix(kPython.size());
   for (std::size_t at = 0; may_be && at < text.size();) {
-    std::optional<ToolCall> call;
-    std::size_t end = at;
-    do {  // up to the first ";" at which a call is whole
-      end = std::min(text.find(';', end + 1), text.size());
-      call = call_of(text.substr(at, end - at));
-    } while (!call && end < text.size());
-    if (!call) break;
+    const std::string_view rest = trimmed(text.substr(at));
+    if (!rest.starts_with('{')) break;
+    const std::size_t size = size_of_object(rest);
+    const auto call = call_of(rest.substr(0, size));
+    const std::string_view behind = trimmed(rest.substr(size));
+    if (!call || !(behind.empty() || behind[0] == ';')) break;
     said.calls.push_back(*call);
-    at = end + 1;
-    if (at >= text.size()) return held_.clear(), said;
+    if (behind.size() <= 1) return held_.clear(), said;
+    at = text.size() - behind.size() + 1;
   }
   said = {.text = std::exchange(held_, ""), .calls = {}};
   return said;

@@ -51,6 +51,9 @@ TEST(Tools, CallsOfLlama3) {
   expect_said(
       "<|python_tag|>{\"name\":\"f\",\"parameters\":{}}; {\"name\":\"g\",\"parameters\":{}}", kForm,
       "|f{}|g{}");
+  expect_said(R"({"name":"f","parameters":{"a":"\\\"};{"}} ; {"name":"g","parameters":{}};)", kForm,
+              R"(|f{"a":"\\\"};{"}|g{})");
+  expect_said(R"({"name":"f","parameters":{}} and)", kForm, R"({"name":"f","parameters":{}} and)");
   expect_said("{\"name\": \"f\"}", kForm, "{\"name\": \"f\"}");
   expect_said("{\"name\":\"f\",\"parameters\":{}}; and", kForm,
               "{\"name\":\"f\",\"parameters\":{}}; and");
