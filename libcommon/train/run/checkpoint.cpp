@@ -342,9 +342,9 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
                     options.checkpoint.resize_embeddings,
                     [&] { return source->make_tokenizer({}); });
   if (const std::int64_t known = source->config().vocab_size, words = wanted.vocab_size;
-      wanted.family != ModelFamily::vit && words > known && !options.checkpoint.resize_embeddings)
-    fail(Exit::bad_config, source->path(), ": knows ", known, " words, and this run ", words,
-         "; --resize-embeddings begins the rows of the others as the mean of its own");
+      first && wanted.family != ModelFamily::vit && words > known)
+    log.note(concat(source->path(), ": knows ", known, " words, and this run ", words,
+                    "; the rows of the others begin as the mean of its own"));
   if (source->config().has_adapters())
     check_same_adapters(
         state.task.model(), source->config(),
