@@ -50,14 +50,16 @@ ChatValue chat_values(std::string_view body) {
 }
 
 // The request, whose template sees OpenAI's fields of this kind by their names.  A template that
-// knows no such name would not do what they ask for.
+// knows no such name would not do what they ask for, but for OpenAI's default.
 static ChatValue with_efforts(const Serving& serving, ChatValue request, RequestFields& fields) {
   for (const char* const name : {"reasoning_effort", "verbosity"}) {
     const std::optional<std::string> effort = fields.text(name);
     if (!effort) continue;
-    if (serving.chat.source(fields.any("tools").has_value()).find(name) == std::string_view::npos)
+    if (serving.chat.source(fields.any("tools").has_value()).find(name) == std::string_view::npos) {
+      if (*effort == "medium") continue;
       throw ApiError{.message = concat(name, ": the model's chat template has none"),
                      .param = name};
+    }
     const ChatValue* const given = request.find("chat_template_kwargs");
     ChatValue kwargs =
         given != nullptr && given->is_dict() ? *given : ChatValue::dict(ChatValue::Pairs());
