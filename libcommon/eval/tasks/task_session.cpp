@@ -125,7 +125,9 @@ void TaskPlan::add_task(const TaskSettings& settings, EvalTask task, const std::
     if (other.task.name == task.name) fail(Exit::usage, "--task: ", task.name, " stands twice");
   Planned planned{.task = {}, .documents = settings.inputs, .pool = {}};
   planned.num_fewshot = o.num_fewshot.value_or(task.num_fewshot);
-  if (!o.fewshot.empty() && planned.num_fewshot == 0)
+  if (!o.fewshot.empty() && !task.examples.empty())
+    fail(Exit::usage, "--fewshot: has no effect, as ", task.name, " has examples of its own");
+  if (!o.fewshot.empty() && !o.num_fewshot && planned.num_fewshot == 0)
     fail(Exit::usage,
          "--fewshot: has no effect without examples, of which --num-fewshot says more");
   if (planned.documents.empty()) {
