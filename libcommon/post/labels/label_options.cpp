@@ -5,6 +5,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "ckpt/megatron_checkpoint.h"
 #include "post/labels/glue_files.h"
 #include "post/labels/labelled_lines.h"
 #include "post/labels/race_folder.h"
@@ -61,6 +62,7 @@ void LabelOptions::parse(CommandLine& cl) {
   encoder.check_unused("mt-finetune " + std::string(verb.name));
   find_ranks(cl, run, !is_planned());
   tokenizer.vocab_size = model.vocab_size;
+  choose_predictions();
   run.checkpoint.writes_further = !predictions.empty() && predictions != "-";
   check();
 }
@@ -102,6 +104,17 @@ void LabelOptions::check() const {
   refuse_if(*epochs == 0 && valid_data.empty(), "--valid-data: required with --epochs 0");
 }
 
+// Those of a model that is only asked lie beside it.
+void LabelOptions::choose_predictions() {
+  const std::string& load = run.checkpoint.load;
+  if (!predictions.empty() || epochs != 0 || valid_data.empty() || load.empty() || is_planned())
+    return;
+  std::string name = "predictions";
+  for (const std::string& path : valid_data) name += "_" + name_of(path);
+  std::ranges::replace(name, '/', '-');
+  predictions = concat(load, "/", name, ".jsonl");
+}
+
 // What lies where --predictions go is replaced only by who was told to, or goes on with its run.
 void LabelOptions::check_predictions() const {
   if (predictions.empty() || predictions == "-") return;
@@ -109,8 +122,8 @@ void LabelOptions::check_predictions() const {
   inputs.insert(inputs.end(), valid_data.begin(), valid_data.end());
   refuse_inputs(std::vector{predictions}, inputs);
   const Launch& process = run.ranks.process;
-  if (run.checkpoint.force || run.checkpoint.goes_on_in_place() || process.rank > 0 ||
-      process.attempt > 0 || is_stream(predictions))
+  if (run.checkpoint.force || process.rank > 0 || process.attempt > 0 || is_stream(predictions) ||
+      (run.checkpoint.goes_on_in_place() && find_checkpoint(run.checkpoint.load)))
     return;
   if (std::filesystem::exists(std::filesystem::symlink_status(predictions)))
     fail(Exit::cannot_create, predictions, ": exists already; --force overwrites it");
@@ -254,13 +267,6 @@ std::unique_ptr<LabelTask> LabelOptions::open(const Log& log) {
   Words words = open_tokenizer();
   take_vocabulary(*words.tokenizer);
   choose_head_of_verb();
-  if (predictions.empty() && epochs == 0 && !run.checkpoint.load.empty()) {
-    predictions = run.checkpoint.load + "/predictions";
-    for (const std::string& path : valid_data) predictions += "_" + name_of(path);
-    std::replace(predictions.begin() + std::ssize(run.checkpoint.load) + 1, predictions.end(), '/',
-                 '-');
-    predictions += ".jsonl";
-  }
   const auto sets_of = [&](const std::vector<std::string>& paths) {
     std::vector<LabelledSet> sets;
     for (const std::string& path : paths) sets.push_back(read(path, log));

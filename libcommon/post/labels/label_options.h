@@ -39,6 +39,7 @@ struct LabelOptions : FinetuneOptions {
 
  private:
   void check() const;
+  void choose_predictions();
   void check_predictions() const;
   void choose_head(const std::vector<std::string>& names, LabelKind kind, std::int64_t numbers);
   void choose_head_of_files();
