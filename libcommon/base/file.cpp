@@ -397,11 +397,11 @@ void undo_commit(const std::string& path) {
 }
 
 void AtomicFile::give_name() {
-  if (is_open()) file_.close();
   if (!overwrite_) refuse_existing(path_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_errno(path_, "cannot rename into place", Exit::cannot_create);
   temporary_.clear();
+  if (is_open()) file_.close();  // and with it the lock, which is held until the name is taken
 }
 
 void AtomicFile::commit() {
