@@ -84,7 +84,6 @@ void PolicyOptions::check_invariant() const {
   const auto refuse = [](const auto&... why) {
     fail(Exit::bad_config, "--batch-invariant: not ", why...);
   };
-  if (run.device() != Device::cpu) refuse("on GPUs");
   const ParallelSizes sizes = run.ranks.sizes();
   if (sizes.tp > 1 || sizes.ep > 1 || sizes.cp > 1 || (!prompts.empty() && ranks_together() > 1))
     refuse("with ranks that share matrices, experts or sequences");
@@ -102,7 +101,7 @@ void PolicyOptions::check_invariant() const {
 int PolicyOptions::ranks_together() const {
   const bool has_biases = model.num_experts > 0 && model.add_bias_linear;
   return inference_tensor_ranks.value_or(
-      has_biases || run.ranks.drawers > 0 ? 1 : run.ranks.sizes().tp);
+      has_biases || run.ranks.drawers > 0 ? 1 : run.ranks.parallel.tensor_model_parallel_size);
 }
 
 void PolicyOptions::take_drawers() {
@@ -118,11 +117,14 @@ void PolicyOptions::take_drawers() {
   ranks.count -= generation_ranks;
 }
 
-// Those that draw together have the same layers in training, so that each gets its part of a layer
-// from one stage.
-void PolicyOptions::check_together() const {
+static void divide(int ranks, std::int64_t number, const char* what) {
+  if (number % ranks != 0)
+    fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks,
+         ": does not divide ", number, " ", what);
+}
+
+void PolicyOptions::check_shares() const {
   const int ranks = ranks_together();
-  const ParallelSizes sizes = run.ranks.sizes();
   const auto refuse = [&](const auto&... why) {
     fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks, ": ", why...);
   };
@@ -131,17 +133,19 @@ void PolicyOptions::check_together() const {
     refuse("expected 1 of experts with biases, which one rank adds");
   if (model.qk_layernorm_whole)
     refuse("not with --qk-layernorm-whole, whose ranks have some heads");
-  const std::int64_t consecutive =
-      sizes.tp * sizes.cp * (sizes.pp_before_dp && sizes.pp > 1 ? 1 : sizes.dp);
-  const auto divides = [&](std::int64_t number, const char* what) {
-    if (number % ranks != 0) refuse("does not divide ", number, " ", what);
-  };
-  divides(consecutive, "ranks, of consecutive numbers, that have the same layers");
-  divides(model.num_attention_heads, "heads");
-  divides(model.multi_latent_attention ? ranks : model.kv_heads(), "key heads");
-  divides(model.ffn(), "channels of an MLP");
-  if (model.num_experts > 0) divides(model.expert_ffn(), "channels of an expert");
-  divides(model.padded_vocab_size, "words, padded");
+  divide(ranks, model.num_attention_heads, "heads");
+  divide(ranks, model.multi_latent_attention ? ranks : model.kv_heads(), "key heads");
+  divide(ranks, model.ffn(), "channels of an MLP");
+  if (model.num_experts > 0) divide(ranks, model.expert_ffn(), "channels of an expert");
+  divide(ranks, model.padded_vocab_size, "words, padded");
+}
+
+// Those that draw together have the same layers in training, so that each gets its part of a layer
+// from one stage.
+void PolicyOptions::check_together() const {
+  divide(ranks_together(), DrawingModel::ranks_of_layers(run.ranks.sizes()),
+         "ranks, of consecutive numbers, that have the same layers");
+  check_shares();
 }
 
 // Each rank draws its part of a step, or those that draw together theirs.

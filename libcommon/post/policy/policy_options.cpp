@@ -368,7 +368,8 @@ PolicyObjective::How PolicyOptions::how_counted() const {
           .values = has_values() ? std::optional(of_values) : std::nullopt};
 }
 
-void PolicyOptions::complete() {
+// What is of the run whatever its layout is.
+void PolicyOptions::check_method() {
   if (model_type != "gpt")
     fail(Exit::bad_config, "--model-type ", model_type, ": grpo trains models of type gpt");
   encoder.check_unused("--model-type gpt");
@@ -382,15 +383,18 @@ void PolicyOptions::complete() {
          ": not with grpo, whose losses are of log-probabilities");
   model.value_head = has_values();
   take_drawers();
-  FinetuneOptions::complete(true);
-  if (plan.search) return;
-  if (has_values() && run.device() != Device::cpu)
-    fail(Exit::bad_config, "--advantage gae: on the CPU alone; --device cpu");
-  if (in_flight && run.device() != Device::cpu)
-    fail(Exit::bad_config, "--in-flight-weight-updates: on the CPU alone; --device cpu");
-  check_invariant();
-  if (!prompts.empty()) check_together();
-  if (!is_planned()) complete_drawing();
+}
+
+// What no GPU does.
+void PolicyOptions::refuse_off_cpu(const char* why) const {
+  for (const auto& [given, option] : {std::pair(has_values(), "--advantage gae"),
+                                      std::pair(in_flight, "--in-flight-weight-updates"),
+                                      std::pair(model.batch_invariant, "--batch-invariant")})
+    if (given) fail(Exit::bad_config, option, ": ", why);
+}
+
+// After those of the batch are complete.
+void PolicyOptions::check_steps() const {
   complete_passes();
   if (packing != "none" && run.batch.schedule.changes())
     fail(Exit::usage, "--packing ", packing, ": not with a batch size that changes");
@@ -405,6 +409,25 @@ void PolicyOptions::complete() {
       fail(Exit::bad_config, "--decrease-batch-size-if-needed: makes ", sequences, " texts ", fewer,
            ", and grpo's steps are of whole groups");
   }
+}
+
+void PolicyOptions::complete() {
+  check_method();
+  FinetuneOptions::complete(true);
+  if (run.device() != Device::cpu) refuse_off_cpu("on the CPU alone; --device cpu");
+  check_invariant();
+  if (!prompts.empty()) check_together();
+  if (!is_planned()) complete_drawing();
+  check_steps();
+}
+
+void PolicyOptions::complete_for_search() {
+  check_method();
+  refuse_off_cpu("on the CPU alone, which --plan-search is not of");
+  complete_adapters();
+  if (!run.batch.global_batch_size) return;  // which the search asks for
+  run.batch.complete(seq_length, 1);
+  check_steps();
 }
 
 }  // namespace mt

@@ -58,6 +58,10 @@ struct PolicyOptions : FinetuneOptions {
   // take_losses().
   void check_unused(const CommandLine& cl) const;
   void complete();
+  // As far as layouts are alike that --plan-search tries; check_shares() is of each.
+  void complete_for_search();
+  // Exit::bad_config where ranks cannot draw together by parts of the model's matrices.
+  void check_shares() const;
 
   // Whether the divergence from another model counts.
   bool has_reference() const { return rules.beta > 0 || advantages.beta > 0; }
@@ -85,6 +89,9 @@ struct PolicyOptions : FinetuneOptions {
  private:
   void add_losses_to(CommandLine& cl);
   void check_drawing(const CommandLine& cl) const;
+  void check_method();
+  void refuse_off_cpu(const char* why) const;
+  void check_steps() const;
   void complete_passes() const;
   void check_invariant() const;
   void take_drawers();

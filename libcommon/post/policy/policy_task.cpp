@@ -90,6 +90,10 @@ void PolicyTask::take_reference() const {
 std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
   PolicyOptions options = options_;
   mt::change(options.model, options.seq_length, change);
+  if (change.tensor_ranks) {
+    options.run.ranks.parallel.tensor_model_parallel_size = *change.tensor_ranks;
+    if (!options.prompts.empty()) options.check_shares();
+  }
   return std::make_unique<PolicyTask>(options);
 }
 
@@ -200,7 +204,7 @@ void finetune_grpo(CommandLine& cl) {
   if (options.is_planned()) {
     options.take_vocabulary_to_plan();
     return print_plan(options.run, options.plan, cl.log(), [&] {
-      options.plan.search ? options.complete_adapters() : options.complete();
+      options.plan.search ? options.complete_for_search() : options.complete();
       return std::make_unique<PolicyTask>(options);
     });
   }

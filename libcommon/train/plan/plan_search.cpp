@@ -10,6 +10,7 @@
 #include "model/model_table.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
+#include "train/run/drawing_model.h"
 #include "train/run/task.h"
 
 namespace mt {
@@ -190,6 +191,9 @@ class Search {
       o.complete_for(task->model(), task->seq_length(), sees_documents(*task), instead);
       if (o.device() != Device::cuda || size_of(o.compute_dtype()) != 2)
         fail(Exit::usage, "--plan-search: for GPUs in 16 bits; see --bf16 and --plan-machine");
+      if (const auto work = task->drawn_work();
+          work && DrawingModel::ranks_of_layers(o.ranks.sizes()) % work->together != 0)
+        return {"ranks that draw together do not divide those that have the same layers"};
       if (least_bytes(layout) > room()) return {too_large()};
       const Plan plan = make_plan(o, *task, asked_, PlanDetail::without_largest);
       if (plan.fullest().memory.total() > room()) return {too_large()};

@@ -22,6 +22,10 @@ bool DrawingModel::is_due(const RunOptions& options, int together) {
           (options.optimizer.shards_values() || options.optimizer.overlap_param_gather));
 }
 
+std::int64_t DrawingModel::ranks_of_layers(const ParallelSizes& sizes) {
+  return sizes.tp * sizes.cp * (sizes.pp_before_dp && sizes.pp > 1 ? 1 : sizes.dp);
+}
+
 std::unique_ptr<Group> DrawingModel::split(const RunOptions& options, int together, Group& all) {
   if (together == 1 || together == options.ranks.sizes().tp) return nullptr;
   std::vector<int> members(static_cast<std::size_t>(together));

@@ -22,6 +22,9 @@ class DrawingModel {
   // Whether ranks of such a run, of which so many draw together, do not have between two steps just
   // what they draw by.
   static bool is_due(const RunOptions& options, int together);
+  // How many ranks of consecutive numbers have the same layers in training: no others can draw
+  // together.
+  static std::int64_t ranks_of_layers(const ParallelSizes& sizes);
   // This rank's group of those, where they are not those that share matrices in training; else
   // null.  Called by every rank of `all`, in its turn among the collectives.
   static std::unique_ptr<Group> split(const RunOptions& options, int together, Group& all);
