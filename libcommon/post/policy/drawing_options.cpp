@@ -99,9 +99,9 @@ void PolicyOptions::check_invariant() const {
 
 // Who draws for others has all of the model.
 int PolicyOptions::ranks_together() const {
-  const bool has_biases = model.num_experts > 0 && model.add_bias_linear;
-  return inference_tensor_ranks.value_or(
-      has_biases || run.ranks.drawers > 0 ? 1 : run.ranks.parallel.tensor_model_parallel_size);
+  if (inference_tensor_ranks) return *inference_tensor_ranks;
+  const int ranks = run.ranks.parallel.tensor_model_parallel_size;
+  return run.ranks.drawers > 0 || !why_not_together(ranks).empty() ? 1 : ranks;
 }
 
 void PolicyOptions::take_drawers() {
@@ -117,34 +117,36 @@ void PolicyOptions::take_drawers() {
   ranks.count -= generation_ranks;
 }
 
-static void divide(int ranks, std::int64_t number, const char* what) {
-  if (number % ranks != 0)
-    fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks,
-         ": does not divide ", number, " ", what);
+// Why so many ranks cannot draw by parts of the model's matrices; empty: they can.
+std::string PolicyOptions::why_not_together(int ranks) const {
+  if (ranks == 1) return {};
+  if (model.num_experts > 0 && model.add_bias_linear)
+    return "expected 1 of experts with biases, which one rank adds";
+  if (model.qk_layernorm_whole) return "not with --qk-layernorm-whole, whose ranks have some heads";
+  for (const auto& [number, what] :
+       {std::pair(model.num_attention_heads, "heads"),
+        std::pair(model.multi_latent_attention ? 0 : model.kv_heads(), "key heads"),
+        std::pair(model.has_mlps() ? model.ffn() : 0, "channels of an MLP"),
+        std::pair(model.num_experts > 0 ? model.expert_ffn() : 0, "channels of an expert"),
+        std::pair(model.moe_shared_expert_intermediate_size, "channels of the shared expert"),
+        std::pair(model.padded_vocab_size, "words, padded")})
+    if (number % ranks != 0) return concat("does not divide ", number, " ", what);
+  return {};
 }
 
 void PolicyOptions::check_shares() const {
   const int ranks = ranks_together();
-  const auto refuse = [&](const auto&... why) {
-    fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks, ": ", why...);
-  };
-  if (ranks == 1) return;
-  if (model.num_experts > 0 && model.add_bias_linear)
-    refuse("expected 1 of experts with biases, which one rank adds");
-  if (model.qk_layernorm_whole)
-    refuse("not with --qk-layernorm-whole, whose ranks have some heads");
-  divide(ranks, model.num_attention_heads, "heads");
-  divide(ranks, model.multi_latent_attention ? ranks : model.kv_heads(), "key heads");
-  divide(ranks, model.ffn(), "channels of an MLP");
-  if (model.num_experts > 0) divide(ranks, model.expert_ffn(), "channels of an expert");
-  divide(ranks, model.padded_vocab_size, "words, padded");
+  if (const std::string why = why_not_together(ranks); !why.empty())
+    fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks, ": ", why);
 }
 
 // Those that draw together have the same layers in training, so that each gets its part of a layer
 // from one stage.
 void PolicyOptions::check_together() const {
-  divide(ranks_together(), DrawingModel::ranks_of_layers(run.ranks.sizes()),
-         "ranks, of consecutive numbers, that have the same layers");
+  const int ranks = ranks_together();
+  if (const std::int64_t all = DrawingModel::ranks_of_layers(run.ranks.sizes()); all % ranks != 0)
+    fail(Exit::bad_config, "--rl-inference-tensor-model-parallel-size ", ranks,
+         ": does not divide ", all, " ranks, of consecutive numbers, that have the same layers");
   check_shares();
 }
 

@@ -205,7 +205,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
       at_least(0));
   cl.option("--rl-inference-tensor-model-parallel-size", &inference_tensor_ranks, "N",
             "with --prompts: ranks that draw texts together, by parts of the same matrices; "
-            "default: --tensor-model-parallel-size, of experts with biases 1",
+            "default: --tensor-model-parallel-size, or 1 where these cannot have such parts",
             at_least(1));
   cl.flag(
       "--in-flight-weight-updates", &in_flight,

@@ -89,6 +89,7 @@ struct PolicyOptions : FinetuneOptions {
  private:
   void add_losses_to(CommandLine& cl);
   void check_drawing(const CommandLine& cl) const;
+  std::string why_not_together(int ranks) const;
   void check_method();
   void refuse_off_cpu(const char* why) const;
   void check_steps() const;
