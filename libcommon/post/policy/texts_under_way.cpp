@@ -1,6 +1,5 @@
 #include "post/policy/texts_under_way.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "infer/engine.h"
@@ -11,12 +10,15 @@ TextsUnderWay::TextsUnderWay(const Model& model, CompletionModel about,
                              std::span<const AskedText> asked, DrawOptions options)
     : about_(std::move(about)), options_(std::move(options)) {
   if (asked.empty()) return;
-  engine_ = std::make_unique<Engine>(
-      model,
-      EngineOptions{.vocab_size = about_.vocab_size,
-                    .limits = {.max_requests = std::min(std::ssize(asked), CachedPass::kTogether),
-                               .threads = options_.threads},
-                    .ranks = options_.ranks});
+  std::int64_t prompts = 0;  // their tokens
+  for (const AskedText& one : asked) prompts += std::ssize(one.prompt->ids);
+  // A step gives each text a token, as none waits for another and the first step reads all prompts.
+  engine_ =
+      std::make_unique<Engine>(model, EngineOptions{.vocab_size = about_.vocab_size,
+                                                    .limits = {.max_requests = std::ssize(asked),
+                                                               .threads = options_.threads,
+                                                               .prefill_tokens = prompts},
+                                                    .ranks = options_.ranks});
   for (const AskedText& one : asked) {
     Example& text = texts_.emplace_back().rollout.text;
     text.ids = one.prompt->ids;

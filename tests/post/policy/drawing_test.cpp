@@ -439,6 +439,31 @@ TEST_F(DrawingRun, TextsInFlightGoOnWithNewWeights) {
   expect_replayed("parts");
 }
 
+// Which weights drew a token depends neither on how many texts a rank has nor on how long their
+// prompts are, of which a page of the cache, as long as a text, does not hold two.
+TEST_F(DrawingRun, TextsInFlightOfLongPromptsAreTheSameOnAnyRanks) {
+  write_file_atomically(path("prompts.jsonl"),
+                        "{\"prompt\":\"qxjzkvwqx\"}\n{\"prompt\":\"zkxvjqwzk\"}\n", true);
+  const auto run = [&](const std::string& name, int ranks) {
+    PolicyOptions o = drawing(name);
+    o.max_lag = 2;
+    o.in_flight = true;
+    o.max_completion_length = 6;
+    o.rewards = {"regex:[a-e]"};
+    o.run.ranks.count = ranks;
+    o.take_losses();
+    train_with(o);
+  };
+  run("alone", 1);
+  run("shared", 4);
+  const auto versions = lists(step("alone", 3), "versions");
+  ASSERT_EQ(versions.size(), 4U);
+  EXPECT_EQ(versions.front(), (std::vector<double>{0, 0, 1, 1, 2, 2}));
+  for (const char* const member : {"completion_ids", "versions"})
+    for (int i = 1; i <= 3; ++i)
+      EXPECT_EQ(lists(step("alone", i), member), lists(step("shared", i), member)) << i;
+}
+
 // By matrices of which those that learn have parts, or of stages, the same but for rounding.
 TEST_F(DrawingRun, OtherRanksDrawForThoseThatShareTheModel) {
   const auto run = [&](const std::string& name, const FinetuneLayout& layout, int drawers) {
