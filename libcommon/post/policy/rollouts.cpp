@@ -48,7 +48,8 @@ std::vector<float> real_numbers(const JsonObject& line, const char* name, std::i
   if (!line.has(name)) return all;
   for (const simdjson::dom::element item : items_of(line, name)) {
     double number = 0;
-    if (item.get(number)) line.refuse("\"", name, "\": expected numbers");
+    if (item.get(number) || !fits_float(number))
+      line.refuse("\"", name, "\": expected numbers that float32 has");
     all.push_back(static_cast<float>(number));
   }
   if (std::ssize(all) != tokens)
