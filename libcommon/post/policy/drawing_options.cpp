@@ -61,7 +61,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
   if (!needs_old())
     refuse({"--clip-low", "--clip-high", "--clip-delta", "--clip-dual", "--sapo-temperature-pos",
             "--sapo-temperature-neg", "--vespo-k-pos", "--vespo-k-neg", "--vespo-lambda-pos",
-            "--vespo-lambda-neg"},
+            "--vespo-lambda-neg", "--value-clip"},
            "has no effect with --prompts, each text of which is learnt from once");
   if (overlong_buffer > 0 && overlong_buffer > max_completion_length.value_or(0))
     fail(Exit::usage, "--overlong-buffer ", overlong_buffer,
