@@ -166,10 +166,12 @@ void PolicyOptions::complete_drawing() {
     save_rollouts = run.checkpoint.save + "/rollouts";
 }
 
-// Steps that share texts have them in their order.
+// Steps that share texts have them in their order, and texts that are drawn ahead are of a step.
 void PolicyOptions::complete_passes() const {
-  if (!needs_old()) return;
-  const char* const option = num_iterations > 1 ? "--num-iterations" : "--steps-per-generation";
+  if (!needs_old() && max_lag == 0) return;
+  const char* const option = num_iterations > 1         ? "--num-iterations"
+                             : steps_per_generation > 1 ? "--steps-per-generation"
+                                                        : "--max-lag";
   if (run.batch.schedule.changes())
     fail(Exit::usage, option, ": not with a batch size that changes");
   if (!run.checks.iterations_to_skip.empty())
