@@ -88,10 +88,11 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
   cl.option("--value-loss-weight", &of_values.weight, "F",
             "of gae: what weighs half the square of how far values are from what they were",
             at_least(0));
-  cl.option("--value-clip", &of_values.clip, "F",
-            "of gae: how far a value counts at most from what it was when its text was drawn; 0: "
-            "any",
-            at_least(0));
+  cl.option(
+      "--value-clip", &of_values.clip, "F",
+      "of gae: how far a value counts at most from what it was before its text was first learnt "
+      "from; 0: any",
+      at_least(0));
   cl.flag("--leave-one-out", &advantages.leaves_out,
           "a text is compared with the others of its group, without itself");
   cl.off_switch("--no-baseline", &advantages.compares,
