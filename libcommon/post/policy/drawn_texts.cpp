@@ -72,6 +72,18 @@ static void share(Group& ranks, int root, std::vector<double>& numbers) {
   ranks.broadcast({numbers.data(), DType::f64, {std::ssize(numbers)}}, root).wait();
 }
 
+bool AgreedEnd::behind_step() {
+  constexpr int kSteps = 16;
+  return options_.ranks.group == nullptr ? options_.ends() : ++steps_ % kSteps == 0 && now();
+}
+
+bool AgreedEnd::now() const {
+  double ends = options_.ends() ? 1 : 0;
+  if (options_.ranks.group != nullptr)
+    options_.ranks.group->all_reduce({&ends, DType::f64, {1}}, Reduction::max).wait();
+  return ends > 0;
+}
+
 CompletionOptions completion_of(const Example& text, const DrawOptions& options) {
   const std::int64_t room = options.seq_length - text.size();
   CompletionOptions asked{.num_tokens = options.most_tokens > 0
@@ -103,28 +115,6 @@ struct TextOfTurns {
   bool goes_on = true;
 
   Example& text() { return drawn.rollout.text; }
-};
-
-// Whether all ranks that draw together are to end: they ask one another now and then, at the same
-// steps.
-class AgreedEnd {
- public:
-  explicit AgreedEnd(const DrawOptions& options) : options_(options) {}
-
-  bool behind_step() {
-    constexpr int kSteps = 16;
-    return options_.ranks.group == nullptr ? options_.ends() : ++steps_ % kSteps == 0 && now();
-  }
-  bool now() const {
-    double ends = options_.ends() ? 1 : 0;
-    if (options_.ranks.group != nullptr)
-      options_.ranks.group->all_reduce({&ends, DType::f64, {1}}, Reduction::max).wait();
-    return ends > 0;
-  }
-
- private:
-  const DrawOptions& options_;
-  int steps_ = 0;
 };
 
 // Draws a turn of these texts; false where it is to end.

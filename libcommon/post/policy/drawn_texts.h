@@ -62,6 +62,21 @@ struct DrawnText {
   std::string wrong = {};  // with the environment, when it was asked of this text and others
 };
 
+// AgreedEnd: whether all ranks that draw together are to end: they ask one another now and then, at
+// the same steps.
+class AgreedEnd {
+ public:
+  // The options must outlive this.
+  explicit AgreedEnd(const DrawOptions& options) : options_(options) {}
+
+  bool behind_step();
+  bool now() const;
+
+ private:
+  const DrawOptions& options_;
+  int steps_ = 0;
+};
+
 // What is asked for what follows a text, and what is made of that.
 CompletionOptions completion_of(const Example& text, const DrawOptions& options);
 void take_completion(DrawnText& drawn, const Completion& completion);

@@ -35,7 +35,7 @@ bool TextsUnderWay::go_on(std::int64_t tokens, std::int64_t version) {
   bool ends = false;
   for (std::int64_t i = 0; engine_ && !ends && (tokens == kAll || i < tokens) && engine_->step();
        ++i)
-    ends = options_.ranks.group == nullptr && options_.ends();
+    ends = ends_.behind_step();
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     const Completion& one = completions_[i];
     const std::size_t drawn = one.ids().size() + (one.end_token() ? 1 : 0);

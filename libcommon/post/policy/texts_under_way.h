@@ -33,6 +33,7 @@ class TextsUnderWay {
  private:
   CompletionModel about_;
   DrawOptions options_;
+  AgreedEnd ends_{options_};
   std::vector<DrawnText> texts_;
   std::deque<Completion> completions_;  // the engine points into it
   std::unique_ptr<Engine> engine_;
