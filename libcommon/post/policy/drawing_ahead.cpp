@@ -173,6 +173,8 @@ bool DrawingTask::draw_elsewhere(const Drawing& drawing, std::int64_t first,
   const std::size_t here = place_here(drawing.ranks);
   std::deque<Drawn>& queue = drawn_ahead_[here];
   const bool goes_on = queue.empty() && !under_way_[here] && iteration > 1;
+  if (failed_steps_ >= kMostFailed && drawing.ranks.rank() == 0)
+    fail(Exit::peer_failed, "the texts of ", failed_steps_, " steps in a row have no reward");
   if (!take_drawn(drawing)) return false;
   for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
     const std::int64_t at = first + ahead * samples,
@@ -190,11 +192,13 @@ bool DrawingTask::draw_elsewhere(const Drawing& drawing, std::int64_t first,
   return true;
 }
 
-// Of a run that ends it is judged all the same, as it goes on from that.
+// Of a run that ends it is judged all the same, as it goes on from that; where judges fail again,
+// the next step that draws says so.
 void DrawingTask::await_drawn(const Drawing& drawing) const {
   if (drawing.drawers == nullptr) return;
   Drawing to_the_end = drawing;
   to_the_end.ends = [] { return false; };
+  if (auto& asked = under_way_[place_here(drawing.ranks)]) asked->asked.before_save = true;
   take_drawn(to_the_end);
 }
 

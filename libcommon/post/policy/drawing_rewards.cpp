@@ -12,7 +12,6 @@ namespace mt {
 // a row, whatever is validated between them, something must be done about the judge.
 void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
                          const std::function<bool()>& ends) const {
-  constexpr int kMostFailed = 3;
   std::vector<Response> responses;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const PolicyPrompt& of = asked.of(i);
@@ -32,7 +31,7 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
     const std::string what =
         concat(who, ": ", wrong, "; ", without, " of ", drawn.size(), " texts have no reward");
     failed |= without == std::ssize(drawn);
-    if (asked.learnt && failed && failed_steps_ + 1 == kMostFailed)
+    if (asked.learnt && !asked.before_save && failed && failed_steps_ + 1 == kMostFailed)
       fail(Exit::peer_failed, what, ", for the third step in a row");
     log_.warn(what);
   };

@@ -90,7 +90,8 @@ class DrawingTask final : public PackedTask {
     std::vector<const PolicyPrompt*> prompts = {};
     std::int64_t first = 0;  // the number of the first, of all that a run has
     std::int64_t group = 0, first_text = 0;
-    bool learnt = true;  // by a step, which may ask what the reference says
+    bool learnt = true;        // by a step, which may ask what the reference says
+    bool before_save = false;  // no judge that fails is to keep it from being made
 
     std::int64_t texts() const { return std::ssize(prompts) * group; }
     const PolicyPrompt& of(std::size_t text) const {
@@ -237,7 +238,8 @@ class DrawingTask final : public PackedTask {
   mutable std::once_flag begun_;
   mutable TermValues told_;
   mutable std::atomic<std::int64_t> checked_at_ = 0;  // the step that check_generated() is done in
-  mutable int failed_steps_ = 0;                      // in a row, in which a judge said nothing
+  static constexpr int kMostFailed = 3;
+  mutable int failed_steps_ = 0;  // in a row, in which a judge said nothing
 };
 
 // Reads the prompts of a run and completes its options.  After PolicyOptions::take_losses().
