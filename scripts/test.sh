@@ -100,9 +100,9 @@ stage 'tests release' 480 run_tests release --label-exclude '^nightly$'
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
   stage 'build asan' 700 build asan
-  stage 'tests asan' 500 run_tests asan --label-exclude '^(long|nightly)$'
+  stage 'tests asan' 600 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
-  stage 'build tsan' 300 build tsan tests_threads
+  stage 'build tsan' 400 build tsan tests_threads
   stage 'tests tsan' 150 run_tests tsan --label-regex '^threads$'
 fi
 exit $passed_budget
