@@ -15,8 +15,9 @@
 # Prints the time of every stage.  Stops at the first stage that fails, with its exit code.  A stage
 # that passes its budget does not stop the rest, but the run fails with exit code 1: what a change
 # adds to it is seen in that change.  Budgets are for two idle cores without ccache, with a quarter to
-# spare; a machine that is slower, or does other work as well, has as much more time as it needs for a
-# fixed piece of work, which is done before and after each stage of a minute or more.
+# spare, of tests with sanitizers with a half; a machine that is slower, or does other work as well, has
+# as much more time as it needs for a fixed piece of work, which is done before and after each stage of
+# a minute or more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -20,7 +20,8 @@ inline constexpr std::int64_t kMostSize = std::numeric_limits<int>::max();
 class ConfigJson : public JsonObject {
  public:
   explicit ConfigJson(const JsonObject& object) : JsonObject(object), type_(text("model_type")) {}
-  // Of a part of a model, which need not say its type where it is this one.
+  // Reads the object of a part of a model, say of its tower; without a "model_type" it has
+  // `usual_type`.
   ConfigJson(const JsonObject& object, std::string_view usual_type)
       : JsonObject(object), type_(text_or("model_type", usual_type)) {}
 

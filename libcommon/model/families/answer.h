@@ -18,7 +18,8 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
                  const LmHead& head, LmHead::Saved* saved);
 
-// The same of a policy with a value head, whose criterion judges values, too.
+// Makes the losses of a policy with a value head: as the function above, and the criterion is given
+// the values that the head says of each token, too.
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
                  const LmHead& head, LmHead::Saved* saved, const ValueHead& value,
                  ValueHead::Saved* saved_value);

@@ -58,7 +58,8 @@ struct AdvantageRules {
 std::vector<double> advantages(std::span<const double> rewards, std::int64_t group,
                                const AdvantageRules& rules);
 
-// Of the tokens of one text, with these rewards and values.
+// Returns the advantages of the tokens of one text by GAE, with a reward and a value for each
+// token.
 std::vector<double> gae_advantages(std::span<const double> rewards, std::span<const double> values,
                                    const GaeRules& rules);
 

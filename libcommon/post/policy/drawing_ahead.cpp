@@ -29,12 +29,14 @@ DrawingTask::Drawn DrawingTask::read_ahead(std::int64_t step) const {
 
 bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
                              std::int64_t iteration) const {
-  if (drawing.drawers != nullptr) return draw_elsewhere(drawing, first, iteration);
   if (options_.in_flight) return draw_in_flight(drawing, first);
-  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
-                     samples = texts * options_.num_iterations;
-  std::deque<Drawn>& queue = drawn_ahead_[place_here(drawing.ranks)];
-  const bool goes_on = queue.empty() && iteration > 1;
+  const std::int64_t samples = options_.texts_at_once() * options_.num_iterations;
+  const std::size_t here = place_here(drawing.ranks);
+  std::deque<Drawn>& queue = drawn_ahead_[here];
+  const bool goes_on = queue.empty() && !under_way_[here] && iteration > 1;
+  if (drawing.drawers != nullptr && failed_steps_ >= kMostFailed && drawing.ranks.rank() == 0)
+    fail(Exit::peer_failed, "the texts of ", failed_steps_, " steps in a row have no reward");
+  if (!take_drawn(drawing)) return false;
   for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
     const std::int64_t at = first + ahead * samples,
                        step = iteration + ahead * samples / drawing.samples;
@@ -43,19 +45,33 @@ bool DrawingTask::draw_ahead(const Drawing& drawing, std::int64_t first,
       queue.push_back(read_ahead(step));
       continue;
     }
-    Seconds seconds;
-    Lap lap;
-    const Model& model = drawing.model();
-    lap(seconds.refit);
-    std::optional<Drawn> now =
-        draw_groups(model, drawing, at / options_.num_iterations / group, texts / group);
-    if (!now) return false;
-    now->seconds += seconds;
-    if (options_.max_lag > 0)
-      for (DrawnText& one : now->texts) one.rollout.version = drawing.iteration - 1;
-    if (options_.max_lag > 0 && drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
-    queue.push_back(std::move(*now));
+    if (!draw_for_step(drawing, at / options_.num_iterations / options_.num_generations, step))
+      return false;
+    if (ahead < options_.max_lag && !take_drawn(drawing)) return false;
   }
+  return true;
+}
+
+bool DrawingTask::draw_for_step(const Drawing& drawing, std::int64_t prompt,
+                                std::int64_t step) const {
+  const std::int64_t prompts = options_.texts_at_once() / options_.num_generations,
+                     version = drawing.iteration - 1;
+  if (drawing.drawers != nullptr) {
+    ask_drawers(drawing, {.asked = asked(prompt, prompts, 0), .step = step, .version = version});
+    return true;
+  }
+  Seconds seconds;
+  Lap lap;
+  const Model& model = drawing.model();
+  lap(seconds.refit);
+  std::optional<Drawn> now = draw_groups(model, drawing, prompt, prompts);
+  if (!now) return false;
+  now->seconds += seconds;
+  if (options_.max_lag > 0) {
+    for (DrawnText& one : now->texts) one.rollout.version = version;
+    if (drawing.ranks.rank() == 0) keep(now->texts, kept(step, "ahead"));
+  }
+  drawn_ahead_[place_here(drawing.ranks)].push_back(std::move(*now));
   return true;
 }
 
@@ -166,34 +182,8 @@ bool DrawingTask::draw_in_flight(const Drawing& drawing, std::int64_t first) con
   return true;
 }
 
-bool DrawingTask::draw_elsewhere(const Drawing& drawing, std::int64_t first,
-                                 std::int64_t iteration) const {
-  const std::int64_t texts = options_.texts_at_once(), group = options_.num_generations,
-                     samples = texts * options_.num_iterations;
-  const std::size_t here = place_here(drawing.ranks);
-  std::deque<Drawn>& queue = drawn_ahead_[here];
-  const bool goes_on = queue.empty() && !under_way_[here] && iteration > 1;
-  if (failed_steps_ >= kMostFailed && drawing.ranks.rank() == 0)
-    fail(Exit::peer_failed, "the texts of ", failed_steps_, " steps in a row have no reward");
-  if (!take_drawn(drawing)) return false;
-  for (std::int64_t ahead = std::ssize(queue); ahead <= options_.max_lag; ++ahead) {
-    const std::int64_t at = first + ahead * samples,
-                       step = iteration + ahead * samples / drawing.samples;
-    if (at >= set_->samples->size()) return true;
-    if (goes_on && ahead < options_.max_lag) {
-      queue.push_back(read_ahead(step));
-      continue;
-    }
-    ask_drawers(drawing, {.asked = asked(at / options_.num_iterations / group, texts / group, 0),
-                          .step = step,
-                          .version = drawing.iteration - 1});
-    if (ahead < options_.max_lag && !take_drawn(drawing)) return false;
-  }
-  return true;
-}
-
-// Of a run that ends it is judged all the same, as it goes on from that; where judges fail again,
-// the next step that draws says so.
+// What is under way is judged even where the run is to end, as the run goes on from what is saved;
+// where judges fail again, the next step that draws says so.
 void DrawingTask::await_drawn(const Drawing& drawing) const {
   if (drawing.drawers == nullptr) return;
   Drawing to_the_end = drawing;

@@ -175,7 +175,7 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_and_judge(const Model& model
   return judge_own(std::move(own), seconds, drawing, asked);
 }
 
-// Of a rank's part of the texts, which other ranks have theirs of.
+// Judges this rank's part of the texts, while each other rank judges its own.
 std::optional<DrawingTask::Drawn> DrawingTask::judge_own(std::optional<std::vector<DrawnText>> own,
                                                          const Seconds& so_far,
                                                          const Drawing& drawing,
@@ -331,7 +331,8 @@ void DrawingTask::check_generated(std::span<DrawnText> drawn, const Drawing& dra
              nine_digits(one.rollout.old[t]), " while it is learnt");
 }
 
-// Of the texts that a run draws first the pass is asked, too, and of all where it says values.
+// A batch-invariant run asks the pass of training only for the texts that it draws first, to
+// compare, or for all of them where that says values.
 bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) const {
   if (!options_.model.batch_invariant || options_.max_lag > 0) {
     if (options_.asks_old()) ask_for_old(drawn, drawing);

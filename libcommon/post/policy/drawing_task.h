@@ -171,8 +171,9 @@ class DrawingTask final : public PackedTask {
   // Puts what is to be learnt from that sample of the run on, which that step begins with, into the
   // queue, and what is to be drawn ahead of it; false where the run is to end.
   bool draw_ahead(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
-  // The same where other ranks draw, and what is under way there.
-  bool draw_elsewhere(const Drawing& drawing, std::int64_t first, std::int64_t iteration) const;
+  // Has the texts of that prompt and those behind it drawn for that step: here, or by the ranks
+  // that draw for others, where they are under way until take_drawn().
+  bool draw_for_step(const Drawing& drawing, std::int64_t prompt, std::int64_t step) const;
   struct UnderWay {
     Asked asked;
     std::int64_t step = 0, version = 0;  // that learns from it, and the weights'
@@ -181,7 +182,8 @@ class DrawingTask final : public PackedTask {
   };
   void ask_drawers(const Drawing& drawing, UnderWay asked) const;
   bool take_drawn(const Drawing& drawing) const;
-  // The same where texts that are drawn ahead get some tokens before each step.
+  // Does what draw_ahead() does where each text ahead of its step gets some tokens before each
+  // step.
   bool draw_in_flight(const Drawing& drawing, std::int64_t first) const;
   // Puts what was drawn of such weights into the queue.
   void put_drawn(Drawn drawn, std::int64_t version, std::size_t here) const;
