@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh [--quick] [--no-budget]
 #
-#   --quick       without the sanitizers
+#   --quick       without the sanitizers, the tests labelled `long` and the compilation of kernels for GPUs
 #   --no-budget   a stage may take as long as it takes: for a machine that does other work as well
 #
 # Sets up missing packages; checks the floors and, where clang-format is installed, the format;
@@ -92,11 +92,12 @@ measure_pace
 stage 'floors' 5 scripts/check-floors
 if command -v clang-format >/dev/null; then stage 'format' 30 scripts/check-format; fi
 # Where no GPU is to run them, kernels are compiled to be checked alone, unless the folder is another's.
-gpus=()
-if [[ ! -e build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then gpus=(-DMT_GPUS=check); fi
+gpus=() leave_out='^nightly$' kernels=check
+if ((quick)); then leave_out='^(long|nightly)$' kernels=none; fi
+if [[ ! -e build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then gpus=("-DMT_GPUS=$kernels"); fi
 stage 'configure release' 30 cmake --preset release "${gpus[@]}"
 stage 'build release' 600 build release
-stage 'tests release' 480 run_tests release --label-exclude '^nightly$'
+stage 'tests release' 480 run_tests release --label-exclude "$leave_out"
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan

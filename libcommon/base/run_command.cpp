@@ -131,7 +131,8 @@ static Exit guarded(const CommandLine& line, const std::function<void()>& body) 
   } catch (const std::exception& error) {
     if (lacks_threads(error))
       return say(Exit::out_of_memory,
-                 "no thread more can be started; ulimit -u says how many a user may have");
+                 "no thread more can be started within ulimit -u (processes of a user) and ulimit "
+                 "-v (KiB of memory)");
     if (const auto* const system = dynamic_cast<const std::system_error*>(&error))
       return say(code_of(system->code()), system->what());
     return say(Exit::internal, concat("internal error: ", error.what()));

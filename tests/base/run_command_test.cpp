@@ -67,7 +67,9 @@ TEST(RunCommand, ErrorsBecomeOneLine) {
   expect(outcome([](CommandLine&) {
            throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
          }),
-         71, "", "mt-x: no thread more can be started; ulimit -u says how many a user may have\n");
+         71, "",
+         "mt-x: no thread more can be started within ulimit -u (processes of a user) and ulimit -v "
+         "(KiB of memory)\n");
   expect(outcome([](CommandLine&) { throw std::out_of_range("at 3"); }), 70, "",
          "mt-x: internal error: at 3\n");
   expect(outcome([](CommandLine&) { throw 3; }), 70, "",
