@@ -26,7 +26,8 @@ constexpr int kLine = 2 * kDepth;  // bytes
 constexpr int kABytes = kRows * kLine, kBBytes = kColumns * kLine, kStageBytes = kABytes + kBBytes;
 constexpr int kStages = 4;
 constexpr int kStripBytes = kMultiply / 32 * kStrip * 2;
-constexpr int kSharedBytes = kStages * kStageBytes + kStripBytes + 2 * kStages * sizeof(Barrier);
+constexpr int kSharedBytes =
+    kStages * kStageBytes + kStripBytes + 2 * kStages * sizeof(Barrier) + kMostGroups * sizeof(int);
 // Tiles one below another that are taken before those beside them, so that few operands are read at
 // a time.
 constexpr int kBand = 16;
@@ -42,6 +43,8 @@ struct Arguments {
   int m = 0, n = 0, k = 0;  // m: of sums over rows; k: of the others
   int groups = 0;
   bool accumulate = false, reversed = false;  // reversed: the last group's b comes first
+  bool from_zero = true;
+  const std::int32_t* there = nullptr;  // GroupEnds'; else they are here
   int ends[kMostGroups] = {};
 
   // Rows that a group's tiles cover.
@@ -63,13 +66,17 @@ struct Place {
 template <bool kSumRows, class C>
 class Tiles {
  public:
-  __device__ explicit Tiles(const Arguments<C>& p)
-      : p_(p), wide_((p.n + kColumns - 1) / kColumns), tile_(static_cast<int>(blockIdx.x)) {}
+  __device__ Tiles(const Arguments<C>& p, const int* ends)
+      : p_(p),
+        ends_(ends),
+        wide_((p.n + kColumns - 1) / kColumns),
+        tile_(static_cast<int>(blockIdx.x)),
+        first_(p.from_zero ? 0 : p.there[-1]) {}
 
   // Whether there is a next tile of this block, and where.
   __device__ bool next(Place& place) {
     for (; group_ < p_.groups; ++group_) {
-      const int end = p_.ends[group_];
+      const int end = ends_[group_];
       const int high = (p_.template covered<kSumRows>(first_, end) + kRows - 1) / kRows;
       if (tile_ < high * wide_) {
         const int band = tile_ / (kBand * wide_), in_band = tile_ % (kBand * wide_),
@@ -87,20 +94,23 @@ class Tiles {
 
  private:
   const Arguments<C>& p_;
+  const int* const ends_;
   const int wide_;
-  int tile_, group_ = 0, first_ = 0;
+  int tile_, first_, group_ = 0;
 };
 
 struct Memory {
   unsigned char* const stages;
   bf16* const strips;
   Barrier *const full, *const free;
+  int* const ends;  // of all groups
 
   __device__ explicit Memory(unsigned char* bytes)
       : stages(bytes),
         strips(reinterpret_cast<bf16*>(bytes + kStages * kStageBytes)),
         full(reinterpret_cast<Barrier*>(bytes + kStages * kStageBytes + kStripBytes)),
-        free(full + kStages) {}
+        free(full + kStages),
+        ends(reinterpret_cast<int*>(free + kStages)) {}
   __device__ unsigned char* a(int stage) const { return stages + stage * kStageBytes; }
   __device__ unsigned char* b(int stage) const { return a(stage) + kABytes; }
 };
@@ -110,7 +120,7 @@ template <bool kSumRows, bool kTransposeB, class C>
 __device__ void produce(const Memory& memory, const Maps& maps, const Arguments<C>& p) {
   Ring<kStages> ring{.parity = 1};
   Place tile;
-  for (Tiles<kSumRows, C> tiles(p); tiles.next(tile);) {
+  for (Tiles<kSumRows, C> tiles(p, memory.ends); tiles.next(tile);) {
     const int begin = kSumRows ? tile.first : 0, end = kSumRows ? tile.end : p.k,
               matrix = kSumRows     ? 0
                        : p.reversed ? p.groups - 1 - tile.group
@@ -161,7 +171,7 @@ __device__ void multiply(const Memory& memory, const Arguments<C>& p) {
     is_awaited = false;
   };
   Place tile;
-  for (Tiles<kSumRows, C> tiles(p); tiles.next(tile);) {
+  for (Tiles<kSumRows, C> tiles(p, memory.ends); tiles.next(tile);) {
     const int begin = kSumRows ? tile.first : 0, end = kSumRows ? tile.end : p.k;
     float sums[kColumns / 2] = {};
     int before = 0;  // the stage that is multiplied
@@ -213,6 +223,8 @@ __global__ __launch_bounds__(kThreads,
     }
     fence_barrier_init();
   }
+  for (int g = static_cast<int>(threadIdx.x); g < p.groups; g += kThreads)
+    memory.ends[g] = p.there != nullptr ? p.there[g] : p.ends[g];
   __syncthreads();
   if (threadIdx.x >= kMultiply) {
     give_registers_back<24>();
@@ -233,16 +245,20 @@ CUtensorMap map_of(const bf16* data, std::int64_t rows, std::int64_t columns, in
 }
 
 template <bool kSumRows, bool kTransposeB, class C>
-void launch(const Maps& maps, Arguments<C>& p, std::span<const std::int64_t> ends,
-            cudaStream_t stream) {
-  p.groups = static_cast<int>(ends.size());
+void launch(const Maps& maps, Arguments<C>& p, const GroupEnds& ends, cudaStream_t stream) {
+  p.groups = static_cast<int>(ends.count());
+  p.there = ends.there;
+  p.from_zero = ends.from_zero;
   std::int64_t tiles = 0, first = 0;
-  for (int g = 0; g < p.groups; ++g) {
-    const std::int64_t end = ends[static_cast<std::size_t>(g)];
+  for (int g = 0; g < p.groups && p.there == nullptr; ++g) {
+    const std::int64_t end = ends.here[static_cast<std::size_t>(g)];
     p.ends[g] = static_cast<int>(end);
     tiles += ceil_div(p.template covered<kSumRows>(static_cast<int>(first), p.ends[g]), kRows);
     first = end;
   }
+  if (p.there != nullptr)  // at most
+    tiles = kSumRows ? std::int64_t{p.groups} * ceil_div(p.m, kRows)
+                     : ceil_div(ends.rows, std::int64_t{kRows}) + p.groups;
   tiles *= ceil_div(p.n, kColumns);
   if (tiles == 0) return;
   const auto kernel = grouped_kernel<kSumRows, kTransposeB, C>;
@@ -252,8 +268,8 @@ void launch(const Maps& maps, Arguments<C>& p, std::span<const std::int64_t> end
   check(cudaGetLastError());
 }
 
-bool fits(std::span<const std::int64_t> ends, std::initializer_list<std::int64_t> sizes) {
-  return hopper_kernels() && !ends.empty() && std::ssize(ends) <= kMostGroups &&
+bool fits(const GroupEnds& ends, std::initializer_list<std::int64_t> sizes) {
+  return hopper_kernels() && ends.count() > 0 && ends.count() <= kMostGroups &&
          std::ranges::all_of(sizes, [](std::int64_t size) { return size != 0 && size % 8 == 0; });
 }
 
@@ -269,12 +285,12 @@ bool hopper::takes(const GroupedWeights<C>& p) {
 }
 
 void hopper::grouped_gemm(const GroupedRows& p, cudaStream_t stream) {
-  const std::int64_t rows = p.ends.back();
+  const std::int64_t rows = p.ends.most_rows();
   if (rows == 0) return;
   Arguments<bf16> arguments{.c = p.c, .n = static_cast<int>(p.n), .k = static_cast<int>(p.k)};
   arguments.reversed = p.stride < 0;
   const CUtensorMap a = map_of(p.a, rows, p.k, kRows);
-  const std::int64_t groups = std::ssize(p.ends), stride = std::abs(p.stride);
+  const std::int64_t groups = p.ends.count(), stride = std::abs(p.stride);
   const bf16* const b = arguments.reversed ? p.b + (groups - 1) * p.stride : p.b;
   if (p.transpose_b)
     launch<false, true>({a, map_of(b, p.n, p.k, kColumns, groups, stride)}, arguments, p.ends,
@@ -287,7 +303,7 @@ void hopper::grouped_gemm(const GroupedRows& p, cudaStream_t stream) {
 template <class C>
 void hopper::grouped_gemm(const GroupedWeights<C>& p, cudaStream_t stream) {
   // Where there are no rows, none is read.
-  const std::int64_t rows = std::max(p.ends.back(), std::int64_t{1});
+  const std::int64_t rows = std::max(p.ends.most_rows(), std::int64_t{1});
   Arguments<C> arguments{.c = p.c,
                          .stride = p.stride,
                          .m = static_cast<int>(p.m),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -33,8 +34,11 @@ bool is_plain(const Matmul& p) {
 
 // Whether the next one is alike, and its rows lie behind those of p.
 bool follows(const Matmul& next, const Matmul& p) {
-  const auto behind = [](const ConstTensor& rows, const ConstTensor& before) {
-    return address(rows) == address(before) + before.bytes();
+  const bool counted = static_cast<bool>(p.group);
+  if (counted ? next.group.number != p.group.number + 1 : static_cast<bool>(next.group))
+    return false;
+  const auto behind = [&](const ConstTensor& rows, const ConstTensor& before) {
+    return address(rows) == address(before) + (counted ? 0 : before.bytes());
   };
   return is_plain(next) && next.transpose_a == p.transpose_a && next.transpose_b == p.transpose_b &&
          next.accumulate == p.accumulate && next.out.dtype() == p.out.dtype() &&
@@ -72,17 +76,31 @@ bool multiply_run(const Grouped& grouped, Stream& stream) {
   return true;
 }
 
+[[maybe_unused]] GroupEnds counted_ends(Problems run) {
+  const auto& [ends, first] = run[0].group;
+  const std::int64_t groups = std::ssize(run);
+  if (first + groups > ends.numel())
+    fail(Exit::internal, "grouped_matmul: group ", first + groups - 1, " of ", ends.numel());
+  return {.there = ends.as<std::int32_t>() + first,
+          .groups = groups,
+          .rows = run[0].a.shape()[0],
+          .from_zero = first == 0};
+}
+
 bool multiply_together([[maybe_unused]] Problems run, [[maybe_unused]] Stream& stream) {
   if constexpr (kWithCuda && cuda::kHopper) {
     const Matmul& p = run[0];
-    if (run.size() == 1 || p.a.device() != Device::cuda) return false;
-    std::vector<std::int64_t> ends;
+    if ((run.size() == 1 && !p.group) || p.a.device() != Device::cuda) return false;
+    std::vector<std::int64_t> here;
     for (const Matmul& one : run) {
       check_shapes(one);
-      ends.push_back((ends.empty() ? 0 : ends.back()) + one.a.shape()[0]);
+      here.push_back((here.empty() ? 0 : here.back()) + one.a.shape()[0]);
     }
+    const GroupEnds ends = p.group ? counted_ends(run) : GroupEnds{.here = here};
     const std::int64_t stride =
-        bytes_between(p, run[1]) / static_cast<std::ptrdiff_t>(size_of(matrix_of(p).dtype()));
+        run.size() == 1
+            ? matrix_of(p).numel()
+            : bytes_between(p, run[1]) / static_cast<std::ptrdiff_t>(size_of(matrix_of(p).dtype()));
     const auto* const a = p.a.as<__nv_bfloat16>();
     const auto* const b = p.b.as<__nv_bfloat16>();
     const std::int64_t n = p.out.shape()[1], k = p.a.shape()[1];
@@ -101,11 +119,23 @@ bool multiply_together([[maybe_unused]] Problems run, [[maybe_unused]] Stream& s
 
 }  // namespace
 
+bool counts_groups([[maybe_unused]] Device device, [[maybe_unused]] DType dtype,
+                   [[maybe_unused]] std::int64_t groups,
+                   [[maybe_unused]] std::initializer_list<std::int64_t> widths) {
+  if constexpr (kWithCuda && cuda::kHopper)
+    return device == Device::cuda && dtype == DType::bf16 && groups <= kMostGroups &&
+           cuda::hopper_kernels() &&
+           std::ranges::all_of(widths, [](std::int64_t width) { return width % 8 == 0; });
+  return false;
+}
+
 void grouped_matmul(Problems problems, Stream& stream) {
   while (!problems.empty()) {
     const Problems run = problems.first(even_run(problems));
     problems = problems.subspan(run.size());
     if (multiply_together(run, stream)) continue;
+    if (run[0].group)
+      fail(Exit::internal, "grouped_matmul: no kernel for rows that are counted on the device");
     for (const Matmul& p : run) {
       if (p.out.numel() == 0) continue;
       if (p.a.numel() > 0)

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <span>
 
 #include "kernels/activation.h"
@@ -76,6 +77,14 @@ struct Matmul {
     std::int64_t first_row = 0;
     explicit operator bool() const { return static_cast<bool>(a_inverse); }
   } codes = {};
+  // One of grouped_matmul()'s whose rows are counted on the device: a, and out, or b where a is
+  // transposed, have the rows of all groups, and this problem is of those from ends[number - 1] on,
+  // or from 0, to ends[number].  ends: [groups] i32.
+  struct OfGroup {
+    ConstTensor ends = {};
+    std::int64_t number = 0;
+    explicit operator bool() const { return static_cast<bool>(ends); }
+  } group = {};
 };
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);
@@ -85,6 +94,10 @@ void matmul(const Matmul& problem, Stream& stream);
 // whose rows lie behind one another and whose matrices lie evenly in one kernel
 // (kernels/grouped_gemm.h).
 void grouped_matmul(std::span<const Matmul> problems, Stream& stream);
+// Whether it takes problems of so many groups whose rows are counted on the device, where matrices
+// of this type have so many rows or columns.
+bool counts_groups(Device device, DType dtype, std::int64_t groups,
+                   std::initializer_list<std::int64_t> widths);
 // From now on a GPU's products of each new shape are made by the fastest of cuBLASLt's algorithms:
 // GemmLibrary::search().  Changes no bit.
 void search_products(Stream& stream);

@@ -78,6 +78,25 @@ void expect_near(const std::vector<T>& got, std::int64_t from, std::int64_t rows
   EXPECT_TRUE(check::near(some, wanted, tolerance));
 }
 
+std::int64_t first_row(const GroupCase& c, std::int64_t group) {
+  return group == 0 ? 0 : c.ends[static_cast<std::size_t>(group - 1)];
+}
+
+// body(ends on the device, of which group on they are), of all groups and of those behind the
+// first.
+template <class Body>
+void for_both_ends(const GroupCase& c, const Body& body) {
+  const std::int64_t groups = std::ssize(c.ends);
+  const check::DeviceArray<std::int32_t> ends(
+      std::vector<std::int32_t>(c.ends.begin(), c.ends.end()));
+  for (const std::int64_t first : {0, 1})
+    body(GroupEnds{.there = ends.data() + first,
+                   .groups = groups - first,
+                   .rows = c.ends.back(),
+                   .from_zero = first == 0},
+         first);
+}
+
 class GroupedGemmCuda : public check::CudaTest<bf16> {
  protected:
   void SetUp() override {
@@ -94,10 +113,22 @@ void expect_rows(const GroupCase& c, bool transpose) {
   const Input<bf16> a(rows * k, 1), b(places.count(), 2);
   const Numbers<bf16> out(rows * n);
   const GroupedRows problem{out.data(), a.data(), b.data() + places.of(0), n, k, places.step(),
-                            transpose,  ends};
+                            transpose,  {ends}};
   ASSERT_TRUE(cuda::hopper::takes(problem));
   check::expect_same_bits(out, 3, [&] { cuda::hopper::grouped_gemm(problem, nullptr); });
   const std::vector<double> got = out.values();
+  for_both_ends(c, [&](const GroupEnds& counted, std::int64_t first) {
+    const Numbers<bf16> again(rows * n);
+    GroupedRows same = problem;
+    same.c = again.data();
+    same.b += first * places.step();
+    same.ends = counted;
+    ASSERT_TRUE(cuda::hopper::takes(same));
+    cuda::hopper::grouped_gemm(same, nullptr);
+    const std::vector<double> there = again.values();
+    for (std::int64_t i = first_row(c, first) * n; i < rows * n; ++i)
+      ASSERT_EQ(at(there, i), at(got, i)) << i;
+  });
   for_groups(ends, [&](std::int64_t g, std::int64_t first, std::int64_t end) {
     expect_near(got, first * n, end - first, n, sampled, check::kRounding<bf16> + kSumError,
                 [&](std::int64_t i, std::int64_t j) {
@@ -130,11 +161,23 @@ void expect_weights(const GroupCase& c, bool accumulate) {
                                   n,
                                   places.step(),
                                   accumulate,
-                                  ends};
+                                  {ends}};
   ASSERT_TRUE(cuda::hopper::takes(problem));
   cuda::hopper::grouped_gemm(problem, nullptr);
   check::check_cuda(cudaDeviceSynchronize());
   const std::vector<double> got = before.device.values();
+  for_both_ends(c, [&](const GroupEnds& counted, std::int64_t first) {
+    const Input<C> again(places.count(), 3);
+    GroupedWeights<C> same = problem;
+    same.c = again.device.data() + places.of(first);
+    same.ends = counted;
+    cuda::hopper::grouped_gemm(same, nullptr);
+    check::check_cuda(cudaDeviceSynchronize());
+    const std::vector<double> there = again.device.values();
+    for (std::int64_t g = first; g < std::ssize(ends); ++g)
+      for (std::int64_t i = 0; i < m * n; ++i)
+        ASSERT_EQ(at(there, places.of(g) + i), at(got, places.of(g) + i)) << g << ", " << i;
+  });
   for_groups(ends, [&](std::int64_t g, std::int64_t first, std::int64_t end) {
     expect_near(got, places.of(g), m, n, sampled, check::kRounding<C> + kSumError,
                 [&](std::int64_t i, std::int64_t j) {
