@@ -51,7 +51,7 @@ struct GroupedWeights {
 }  // namespace mt
 
 // On Hopper.  Same problem, same bits: sums run over k, or over a group's rows, from the first to
-// the last, 16 at a time.  A number of the first 63 rows behind a group that is none makes c_g one.
+// the last, 16 at a time.  What is no number in one group's rows stays in what that group makes.
 namespace mt::cuda::hopper {
 // Whether there are such kernels, and they take the sizes: multiples of 8, addresses of 16.
 bool takes(const GroupedRows& problem);

@@ -148,12 +148,17 @@ __device__ void produce(const Memory& memory, const Maps& maps, const Arguments<
   }
 }
 
-// The rows of a that are behind a group's last count nothing.
-__device__ inline void clear(unsigned char* a, int group, int rows) {
-  auto* const tile = reinterpret_cast<uint4*>(a + group * 64 * kLine);
-  for (int i = rows * (kLine / 16) + static_cast<int>(threadIdx.x) % kWarpGroup;
-       i < kDepth * (kLine / 16); i += kWarpGroup)
-    tile[i] = uint4{};
+// The rows that are behind a group's last count nothing, whatever they are: a warp group clears its
+// part of a, and all of b, where the other may clear the same.
+__device__ inline void clear(unsigned char* a, unsigned char* b, int group, int rows) {
+  const auto clear_lines = [&](unsigned char* lines) {
+    for (int i = rows * (kLine / 16) + static_cast<int>(threadIdx.x) % kWarpGroup;
+         i < kDepth * (kLine / 16); i += kWarpGroup)
+      reinterpret_cast<uint4*>(lines)[i] = uint4{};
+  };
+  clear_lines(a + group * 64 * kLine);
+#pragma unroll
+  for (int i = 0; i < kColumns / 64; ++i) clear_lines(b + i * 64 * kLine);
   fence_async_shared();
   named_sync(1 + group, kWarpGroup);
 }
@@ -177,7 +182,8 @@ __device__ void multiply(const Memory& memory, const Arguments<C>& p) {
     int before = 0;  // the stage that is multiplied
     for (int at = begin; at < end; at += kDepth, ring.advance()) {
       memory.full[ring.stage].wait(ring.parity);
-      if (kSumRows && end - at < kDepth) clear(memory.a(ring.stage), group, end - at);
+      if (kSumRows && end - at < kDepth)
+        clear(memory.a(ring.stage), memory.b(ring.stage), group, end - at);
       const std::uint32_t a = operand(memory.a(ring.stage) + group * 64 * kLine),
                           b = operand(memory.b(ring.stage), kTransposeB ? 16 : 64 * kLine);
       wgmma_fence();

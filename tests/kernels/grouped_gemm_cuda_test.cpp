@@ -199,6 +199,38 @@ TEST_F(GroupedGemmCuda, WeightsAreSumsOverTheirGroupsRows) {
     }
 }
 
+// What is no number in one group's rows stays in its sums, also where those of the next begin in
+// the same 64 rows.
+TEST_F(GroupedGemmCuda, WhatIsNoNumberStaysInItsGroup) {
+  const Ends ends{3, 70, 70, 200};
+  const std::int64_t m = 136, n = 264, rows = ends.back();
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  for (std::int64_t group = 0; group < std::ssize(ends); ++group) {
+    SCOPED_TRACE(group);
+    const std::int64_t first = group == 0 ? 0 : ends[static_cast<std::size_t>(group - 1)],
+                       end = ends[static_cast<std::size_t>(group)];
+    const auto with_none = [&](std::int64_t columns) {
+      std::vector<bf16> x(static_cast<std::size_t>(rows * columns), bf16(1.0f));
+      std::fill(x.begin() + first * columns, x.begin() + end * columns, bf16(none));
+      return x;
+    };
+    const check::DeviceArray<bf16> a(with_none(m)), b(with_none(n));
+    const Numbers<float> c(std::ssize(ends) * m * n);
+    const GroupedWeights<float> problem{c.data(), a.data(), b.data(), m, n, m * n, false, {ends}};
+    cuda::hopper::grouped_gemm(problem, nullptr);
+    const std::vector<double> got = c.values();
+    for_groups(ends, [&](std::int64_t g, std::int64_t begin, std::int64_t last) {
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        const double sum = at(got, g * m * n + i);
+        if (g == group && last > begin)
+          ASSERT_TRUE(std::isnan(sum)) << i;
+        else
+          ASSERT_EQ(sum, static_cast<double>(last - begin)) << g << ", " << i;
+      }
+    });
+  }
+}
+
 // More tiles than a GPU has multiprocessors, and more below one another than are taken at a time.
 TEST_F(GroupedGemmCuda, BlocksGoFromTileToTile) {
   const GroupCase rows{.ends = {2600, 2600, 7100, 7101}, .n = 1032, .k = 200, .sampled = true};
