@@ -9,9 +9,9 @@
 //   backward   dz[r] += by_balance d balance[r] / dz + by_square d square[r] / dz
 //   mean       so_far[e] += counts[e];  counts[e] = so_far[e] sum(counts) / sum(so_far), which is
 //              the mean of what came so far, where each time as many were chosen
-// Both factors are there multiplied by *scale, if that is given.  expert: [rows, chosen] i32;
-// counts in the type of sums; balance, square, sums, so_far, scale f64.  T: float or double; on the
-// GPU float, bf16 or fp16.
+// Both factors are there multiplied by *scale and *weight, if they are given.  expert: [rows,
+// chosen] i32; counts in the type of sums; balance, square, sums, so_far, scale f64.  T: float or
+// double; on the GPU float, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ void add_router_sums(double* sums, const double* balance, const double* square, 
                      const RouterFactors& factors, const RouterGroups& groups);
 template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const T* counts,
-                            const RouterFactors& factors, const double* scale,
+                            const RouterFactors& factors, const double* scale, const double* weight,
                             const RouterGroups& groups);
 template <class T>
 void mean_counts(T* counts, double* so_far, std::int64_t experts);
@@ -56,7 +56,7 @@ void add_router_sums(double* sums, const double* balance, const double* square, 
                      const RouterFactors& factors, const RouterGroups& groups, cudaStream_t stream);
 template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const float* counts,
-                            const RouterFactors& factors, const double* scale,
+                            const RouterFactors& factors, const double* scale, const double* weight,
                             const RouterGroups& groups, cudaStream_t stream);
 void mean_counts(float* counts, double* so_far, std::int64_t experts, cudaStream_t stream);
 }  // namespace mt::cuda

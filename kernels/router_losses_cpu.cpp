@@ -69,9 +69,9 @@ void add_router_sums(double* sums, const double* balance, const double* square, 
 
 template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const T* counts,
-                            const RouterFactors& factors, const double* scale,
+                            const RouterFactors& factors, const double* scale, const double* weight,
                             const RouterGroups& s) {
-  const double by = scale != nullptr ? *scale : 1;
+  const double by = (scale != nullptr ? *scale : 1) * (weight != nullptr ? *weight : 1);
   const auto by_balance = static_cast<T>(factors.by_balance * by),
              by_square = static_cast<T>(factors.by_square * by);
   for (std::int64_t r = 0; r < s.rows; ++r) {
@@ -98,13 +98,13 @@ void mean_counts(T* counts, double* so_far, std::int64_t experts) {
   for (std::int64_t e = 0; e < experts; ++e) counts[e] = static_cast<T>(so_far[e] * own / all);
 }
 
-#define INSTANTIATE(T)                                                                    \
-  template void count_experts(T*, const std::int32_t*, const RouterGroups&);              \
-  template void router_losses(double*, double*, const T*, const T*, const RouterGroups&); \
-  template void add_router_sums(double*, const double*, const double*, const T*,          \
-                                const RouterFactors&, const RouterGroups&);               \
-  template void router_losses_backward(T*, const T*, const T*, const RouterFactors&,      \
-                                       const double*, const RouterGroups&);               \
+#define INSTANTIATE(T)                                                                     \
+  template void count_experts(T*, const std::int32_t*, const RouterGroups&);               \
+  template void router_losses(double*, double*, const T*, const T*, const RouterGroups&);  \
+  template void add_router_sums(double*, const double*, const double*, const T*,           \
+                                const RouterFactors&, const RouterGroups&);                \
+  template void router_losses_backward(T*, const T*, const T*, const RouterFactors&,       \
+                                       const double*, const double*, const RouterGroups&); \
   template void mean_counts(T*, double*, std::int64_t);
 INSTANTIATE(float)
 INSTANTIATE(double)

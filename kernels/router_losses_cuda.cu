@@ -90,14 +90,12 @@ __global__ __launch_bounds__(kThreads) void sums_kernel(double* sums, const doub
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void losses_backward_kernel(T* d_logits, const T* logits,
-                                                                   const float* counts,
-                                                                   RouterFactors factors,
-                                                                   const double* scale,
-                                                                   RouterGroups s) {
+__global__ __launch_bounds__(kThreads) void losses_backward_kernel(
+    T* d_logits, const T* logits, const float* counts, RouterFactors factors, const double* scale,
+    const double* weight, RouterGroups s) {
   const std::int64_t r = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
   if (r >= s.rows) return;
-  const double by = scale != nullptr ? *scale : 1;
+  const double by = (scale != nullptr ? *scale : 1) * (weight != nullptr ? *weight : 1);
   const auto by_balance = static_cast<float>(factors.by_balance * by),
              by_square = static_cast<float>(factors.by_square * by);
   const Row<T> row(logits + r * s.experts, s);
@@ -154,11 +152,11 @@ void add_router_sums(double* sums, const double* balance, const double* square, 
 
 template <class T>
 void router_losses_backward(T* d_logits, const T* logits, const float* counts,
-                            const RouterFactors& factors, const double* scale,
+                            const RouterFactors& factors, const double* scale, const double* weight,
                             const RouterGroups& s, cudaStream_t stream) {
   if (s.rows == 0) return;
-  losses_backward_kernel<<<blocks_of_warps(s.rows), kThreads, 0, stream>>>(d_logits, logits, counts,
-                                                                           factors, scale, s);
+  losses_backward_kernel<<<blocks_of_warps(s.rows), kThreads, 0, stream>>>(
+      d_logits, logits, counts, factors, scale, weight, s);
   check(cudaGetLastError());
 }
 
@@ -171,7 +169,8 @@ void mean_counts(float* counts, double* so_far, std::int64_t experts, cudaStream
   template void router_losses(double*, double*, const T*, const float*, const RouterGroups&, \
                               cudaStream_t);                                                 \
   template void router_losses_backward(T*, const T*, const float*, const RouterFactors&,     \
-                                       const double*, const RouterGroups&, cudaStream_t)
+                                       const double*, const double*, const RouterGroups&,    \
+                                       cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

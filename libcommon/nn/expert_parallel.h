@@ -23,7 +23,8 @@ constexpr std::int64_t router_sums(std::int64_t experts, std::int64_t losses) {
 
 // RouterLosses: what a step adds to its objective for its routers, and what it finds of them.
 struct RouterLosses {
-  double weight = 1;  // in the objective, of those of a micro-batch
+  ConstTensor weight =
+      {};  // [1] f64 on the device: in the objective, of those of a micro-batch; empty: 1
   ConstTensor scale =
       {};            // [1] f64 on the device: what else they are multiplied by; empty: nothing
   Tensor sums = {};  // [layers, router_sums(experts, losses)] f64
@@ -55,7 +56,7 @@ class ExpertParallel {
   // In training.
   const std::optional<RouterLosses>& losses() const { return losses_; }
   void set_losses(const std::optional<RouterLosses>& losses) { losses_ = losses; }
-  void weigh_losses(double weight) { losses_->weight = weight; }
+  void weigh_losses(ConstTensor weight) { losses_->weight = weight; }
 
  private:
   Group& ranks_;

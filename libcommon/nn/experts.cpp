@@ -1,10 +1,12 @@
 #include "nn/experts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "comm/group.h"
 #include "nn/context_parallel.h"
+#include "nn/expert_parallel.h"
 #include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
@@ -13,12 +15,33 @@
 
 namespace mt {
 
+// Whether the host need not know how many rows an expert has: all products are made by kernels that
+// read it.
+bool Experts::counts_on_device(const Step& s) const {
+  const auto is_even = [](const ConstTensor& x) {
+    return reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0;
+  };
+  return s.sharing == nullptr && !s.rows_alone() && !has_biases() &&
+         (s.experts == nullptr || !s.experts->is_shared()) &&
+         counts_groups(s.stream.device(), s.dtype, std::ssize(experts_),
+                       {router_->shape[1], made(), ffn()}) &&
+         std::ranges::all_of(experts_, [&](const Expert& e) {
+           return is_even(e.fc1->value) && is_even(e.fc2->value) && is_even(e.fc1->grad) &&
+                  is_even(e.fc2->grad);
+         });
+}
+
 template <class Body>
 void Experts::for_each(const TokenDispatch::Saved& arrived, const Body& body) const {
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < experts_.size(); ++e) {
+    if (arrived.on_device()) {
+      const Matmul::OfGroup group{arrived.counted, static_cast<std::int64_t>(e)};
+      body(experts_[e], 0, arrived.rows(), group);
+      continue;
+    }
     const std::int64_t end = arrived.ends[e];
-    body(experts_[e], begin, end);
+    body(experts_[e], begin, end, Matmul::OfGroup());
     begin = end;
   }
 }
@@ -61,13 +84,15 @@ void Experts::choose(Step& s, Tensor p, const Saved& v) const {
 // v.h = W_1 x + b_1 of each row's expert, and, where there are biases, v.a = swiglu of that.
 void Experts::multiply_first(Step& s, const Saved& v) const {
   std::vector<Matmul> products;
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end,
+                          const Matmul::OfGroup& group) {
     if (begin == end && s.rows_alone()) return static_cast<void>(s.weight(*expert.fc1));
     Matmul& problem = products.emplace_back(Matmul{.out = v.h.rows(begin, end),
                                                    .a = v.x.rows(begin, end),
                                                    .bias = value_of(s, expert.fc1_bias),
                                                    .rows_vary = true,
-                                                   .rows_alone = s.rows_alone()});
+                                                   .rows_alone = s.rows_alone(),
+                                                   .group = group});
     put_weight(s, problem, *expert.fc1);
     if (!has_biases() || options_.clamped || options_.squared_relu) return;
     problem.at = std::exchange(problem.out, v.a.rows(begin, end));
@@ -80,13 +105,15 @@ void Experts::multiply_first(Step& s, const Saved& v) const {
 // out = W_2 x + b_2 of each row's expert.
 void Experts::multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const {
   std::vector<Matmul> products;
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end,
+                          const Matmul::OfGroup& group) {
     if (begin == end && s.rows_alone()) return static_cast<void>(s.weight(*expert.fc2));
     Matmul& problem = products.emplace_back(Matmul{.out = out.rows(begin, end),
                                                    .a = x.rows(begin, end),
                                                    .bias = value_of(s, expert.fc2_bias),
                                                    .rows_vary = true,
-                                                   .rows_alone = s.rows_alone()});
+                                                   .rows_alone = s.rows_alone(),
+                                                   .group = group});
     put_weight(s, problem, *expert.fc2);
   });
   grouped_matmul(products, s.stream);
@@ -97,16 +124,19 @@ void Experts::multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, c
                             const Param* Expert::*weight, const Param* Expert::*bias) const {
   std::vector<Matmul> products;
   std::vector<WeightGrad> gradients;
-  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end) {
+  for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end,
+                          const Matmul::OfGroup& group) {
     products.push_back({.out = dx.rows(begin, end),
                         .a = dy.rows(begin, end),
                         .b = s.weight(*(expert.*weight)),
-                        .rows_vary = true});
+                        .rows_vary = true,
+                        .group = group});
     gradients.push_back({.weight = expert.*weight,
                          .bias = expert.*bias,
                          .dy = dy.rows(begin, end),
                          .x = x.rows(begin, end),
-                         .rows_vary = true});
+                         .rows_vary = true,
+                         .group = group});
   });
   grouped_matmul(products, s.stream);
   for (const Expert& expert : experts_) s.done(*(expert.*weight));
@@ -142,7 +172,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   const Tensor p = s.scratch_sums({tokens, chosen});
   choose(s, p, v);
   if (RouterBalance::is_on(s)) v.counts = balance_.forward(s, v.logits, v.expert, saved);
-  v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved);
+  v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved, counts_on_device(s));
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
   v.x = s.kept(saved, {room, width}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
@@ -185,6 +215,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
 
 void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
+  if (!v.arrived.on_device()) s.stream.note_host_read();
   const ConstTensor d_sum = dropped_gradient(
       s, dy, s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, width = dx.shape()[1];

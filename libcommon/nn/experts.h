@@ -86,8 +86,10 @@ class Experts {
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
   Jitter jitter_of(const Step& s) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
-  // body(expert, its first row, its last + 1), also of those that have none: ranks that have copies
-  // of experts gather their values and sum their gradients together.
+  bool counts_on_device(const Step& s) const;
+  // body(expert, its first row, its last + 1, its group), also of those that have none: ranks that
+  // have copies of experts gather their values and sum their gradients together.  With a group of
+  // rows that are counted on the device, all experts' rows.
   template <class Body>
   void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
 

@@ -95,12 +95,11 @@ void RouterBalance::backward(Step& s, Tensor d_logits, ConstTensor logits,
   const RouterLosses& losses = *s.experts->losses();
   double z = options_.z;
   for (const Part& part : parts(s)) {
-    const RouterFactors by{
-        .by_balance = part.factors.by_balance * part.loss.weight * losses.weight,
-        .by_square = part.factors.by_square * std::exchange(z, 0) * losses.weight};
+    const RouterFactors by{.by_balance = part.factors.by_balance * part.loss.weight,
+                           .by_square = part.factors.by_square * std::exchange(z, 0)};
     if (by.by_balance != 0 || by.by_square != 0)
       router_losses_backward(d_logits, logits, counts.rows(part.begin, part.end), by, losses.scale,
-                             part.groups, s.stream);
+                             losses.weight, part.groups, s.stream);
   }
 }
 

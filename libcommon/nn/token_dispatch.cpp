@@ -18,6 +18,7 @@ std::vector<std::int64_t> on_host(Step& s, ConstTensor numbers) {
   std::vector<std::int32_t> here(static_cast<std::size_t>(numbers.numel()));
   transfer({here.data(), DType::i32, numbers.shape()}, numbers, s.stream);
   s.stream.synchronize();
+  s.stream.note_host_read();
   return {here.begin(), here.end()};
 }
 
@@ -75,6 +76,7 @@ void TokenDispatch::find_room(const Step& s, Saved& v, std::int64_t rows,
     for (std::int64_t e = 0; e < here; ++e) v.ends.push_back(balanced * (e + 1) / here);
     return;
   }
+  if (v.on_device()) return;
   if (v.rows() > v.room)
     fail(Exit::bad_config, "--moe-buffer-factor ", *factor, ": the router sent ", v.rows(),
          " rows to one rank's experts, which have room for ", v.room);
@@ -113,24 +115,25 @@ void TokenDispatch::plan_travel(Step& s, Saved& v, const Tensor& ends) const {
              });
 }
 
-TokenDispatch::Saved TokenDispatch::plan(Step& s, ConstTensor expert, const void* kept) const {
+TokenDispatch::Saved TokenDispatch::plan(Step& s, ConstTensor expert, const void* kept,
+                                         bool stay) const {
   Saved v;
   const bool on_meta = s.stream.device() == Device::meta;
   const std::int64_t here = experts_here(s), chosen = expert.shape()[1],
                      ranks = s.experts == nullptr ? 1 : s.experts->ranks().size();
   if (gathers(s)) {
     v.place = s.kept(kept, {expert.shape()[0] * ranks, chosen}, DType::i32);
-    const Tensor ends = s.layer.alloc(DType::i32, {here});
-    place_rows(v.place, ends, all_rows(s, expert), here * s.experts->expert_rank(), s.stream);
-    if (!on_meta) v.ends = on_host(s, ends);
+    v.counted = s.kept(kept, {here}, DType::i32);
+    place_rows(v.place, v.counted, all_rows(s, expert), here * s.experts->expert_rank(), s.stream);
+    if (!on_meta) v.ends = on_host(s, v.counted);
   } else {
     v.place = s.kept(kept, expert.shape(), DType::i32);
-    const Tensor ends = s.layer.alloc(DType::i32, {experts_});
-    place_rows(v.place, ends, expert, 0, s.stream);
+    v.counted = s.kept(kept, {experts_}, DType::i32);
+    place_rows(v.place, v.counted, expert, 0, s.stream);
     if (travels(s))
-      plan_travel(s, v, ends);
-    else if (!on_meta)
-      v.ends = on_host(s, ends);
+      plan_travel(s, v, v.counted);
+    else if (!on_meta && !stay)
+      v.ends = on_host(s, v.counted);
   }
   find_room(s, v, expert.shape()[0] * ranks, chosen);
   return v;

@@ -17,20 +17,25 @@ namespace mt {
 class TokenDispatch {
  public:
   struct Saved {
-    Tensor place;                         // of this rank's rows, or, where all are gathered, of all
-    std::vector<std::int64_t> ends = {};  // where the rows of each of this rank's experts end
-    std::int64_t room = 0;                // rows for which there is memory
+    Tensor place;  // of this rank's rows, or, where all are gathered, of all
+    // Where the rows of each of this rank's experts end: [experts] i32, and the same on the host,
+    // unless they stay on the device.
+    Tensor counted;
+    std::vector<std::int64_t> ends = {};
+    std::int64_t room = 0;  // rows for which there is memory
     // Where rows travel: how many of each expert rank's experts leave, and of each rank's rows
     // arrive for each of this rank's experts.
     std::vector<std::int64_t> leaving = {}, arriving = {};
-    std::int64_t rows() const { return ends.back(); }
+    bool on_device() const { return ends.empty(); }
+    // As many as there are, or, where the host does not know, as there may be.
+    std::int64_t rows() const { return on_device() ? room : ends.back(); }
   };
   // The experts of a layer, on all ranks.
   explicit TokenDispatch(std::int64_t experts) : experts_(experts) {}
 
   // Finds the ways of the rows of these tokens: expert: [rows of this rank's, chosen] i32.  kept:
-  // as in Step::kept().
-  Saved plan(Step& s, ConstTensor expert, const void* kept) const;
+  // as in Step::kept().  stay: numbers of rows stay on the device, of ranks that share no experts.
+  Saved plan(Step& s, ConstTensor expert, const void* kept, bool stay) const;
 
   void there(Step& s, Tensor out, ConstTensor x, const Saved& v) const;
   void back(Step& s, Tensor y, ConstTensor out, const Saved& v) const;

@@ -24,7 +24,8 @@ void WeightGrads::accumulate(std::span<const WeightGrad> records, Stream& stream
                         .transpose_b = narrow,
                         .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
                         .rows_vary = record.rows_vary,
-                        .codes = record.codes});
+                        .codes = record.codes,
+                        .group = record.group});
     written_[row] = true;
   }
   grouped_matmul(products, stream);

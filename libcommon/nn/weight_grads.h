@@ -21,6 +21,7 @@ struct WeightGrad {
   const Param* bias = nullptr;  // or null
   ConstTensor dy, x;            // [tokens, out], [tokens, in]
   bool rows_vary = false;       // as Matmul's
+  Matmul::OfGroup group = {};   // likewise
   // Where the weight's gradient is a product of codes: dy^T and x^T, [out, tokens] and [in,
   // tokens], and what Matmul::codes says of them.
   ConstTensor dy_codes = {}, x_codes = {};

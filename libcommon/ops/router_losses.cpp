@@ -59,21 +59,21 @@ void add_router_sums(Tensor sums, ConstTensor balance, ConstTensor square, Const
 }
 
 void router_losses_backward(Tensor d_logits, ConstTensor logits, ConstTensor counts,
-                            const RouterFactors& factors, ConstTensor scale,
+                            const RouterFactors& factors, ConstTensor scale, ConstTensor weight,
                             const RouterGroups& groups, Stream& stream) {
   const RouterGroups s = of(groups, logits);
   check_shape("router_losses_backward", "d_logits", d_logits, logits.shape());
   check_shape("router_losses_backward", "counts", counts, {s.groups, s.experts});
-  const auto* const by = or_null<double>(scale);
+  const auto *const by = or_null<double>(scale), *const of_batch = or_null<double>(weight);
   dispatch(
       Family::elementwise, logits, moves(logits, d_logits, d_logits), stream,
       [&]<class T>() {
         cpu::router_losses_backward(d_logits.as<T>(), logits.as<T>(), counts.as<T>(), factors, by,
-                                    s);
+                                    of_batch, s);
       },
       [&]<class T>() {
         cuda::router_losses_backward(d_logits.as<T>(), logits.as<T>(), counts.as<float>(), factors,
-                                     by, s, stream.handle());
+                                     by, of_batch, s, stream.handle());
       });
 }
 

@@ -16,9 +16,9 @@ void router_losses(Tensor balance, Tensor square, ConstTensor logits, ConstTenso
 // sums: [2 + experts] f64.
 void add_router_sums(Tensor sums, ConstTensor balance, ConstTensor square, ConstTensor counts,
                      const RouterFactors& factors, Stream& stream);
-// Adds to d_logits.  scale: [1] f64, or empty.
+// Adds to d_logits.  scale, weight: [1] f64, or empty.
 void router_losses_backward(Tensor d_logits, ConstTensor logits, ConstTensor counts,
-                            const RouterFactors& factors, ConstTensor scale,
+                            const RouterFactors& factors, ConstTensor scale, ConstTensor weight,
                             const RouterGroups& groups, Stream& stream);
 // counts: [1, experts];  so_far: likewise, f64.
 void mean_counts(Tensor counts, Tensor so_far, Stream& stream);

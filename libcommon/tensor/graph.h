@@ -2,6 +2,7 @@
 // addresses it reads and writes must stay what they were.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -48,15 +49,23 @@ template <class Key>
 class Graphs {
  public:
   std::size_t size() const { return captured_.size(); }
+  // How much of it is launched.
+  std::size_t graphs() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(captured_, [](const auto& one) { return bool(one.second.graph); }));
+  }
   // Queues what `body` queues: by calling it the first time, which makes and loads what it needs,
-  // and the second time, to capture it.  Whether it was called.
+  // and the second time, to capture it, or each time, where the host reads meanwhile what the
+  // device has made.  Whether it was called.
   template <class Body>
   bool run(Stream& stream, const Key& key, const Body& body) {
     Captured& captured = captured_[key];
     const bool calls = !captured.graph;
-    if (!captured.loaded) {
+    if (!captured.loaded || captured.read_by_host) {
+      const std::int64_t before = stream.host_reads();
       body();
       captured.loaded = true;
+      captured.read_by_host = stream.host_reads() > before;
       return true;
     }
     if (calls) captured.graph = Graph(stream, body);
@@ -66,7 +75,7 @@ class Graphs {
 
  private:
   struct Captured {
-    bool loaded = false;
+    bool loaded = false, read_by_host = false;
     Graph graph;
   };
   std::map<Key, Captured> captured_;

@@ -134,6 +134,10 @@ class Stream {
     captured_ = true;
     at_launch_ = noted;
   }
+  // Notes that what is queued next depends on what the host has read of the device's: together with
+  // what it has read, it cannot be captured.  How often that was so.
+  void note_host_read() { ++host_reads_; }
+  std::int64_t host_reads() const { return host_reads_; }
   // With the work that is being queued: at once, unless it is captured.
   void at_launch(std::function<void()> body) {
     at_launch_ != nullptr ? at_launch_->push_back(std::move(body)) : body();
@@ -158,6 +162,7 @@ class Stream {
   std::atomic<bool> queues_ = false;
   Buffer work_;
   bool captured_ = false;
+  std::int64_t host_reads_ = 0;
   AtLaunch* at_launch_ = nullptr;
   std::unique_ptr<Kept> kept_;
 };

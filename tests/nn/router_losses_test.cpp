@@ -48,7 +48,7 @@ class Losses {
     const HostTensor d_logits(DType::f64, {kTokens, kExperts}), by(DType::f64, {1});
     fill_with(d_logits, [](std::int64_t) { return 0.0; });
     fill_with(by, [&](std::int64_t) { return scale; });
-    router_losses_backward(d_logits.view(), logits_.view(), counts_.view(), factors, by.view(),
+    router_losses_backward(d_logits.view(), logits_.view(), counts_.view(), factors, by.view(), {},
                            groups_, stream_);
     return values(d_logits);
   }

@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "kernels/gpu.h"
+#include "model/config/model_config.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
@@ -38,6 +39,50 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsWithTwoMicroBatchesInFlight) {
   const SmallRunResult without = run_small(run);
   EXPECT_EQ(with.losses, without.losses);
   EXPECT_EQ(with.weights, without.weights);
+}
+
+// Experts: of a Llama's second layer, with losses of routers and a shared expert.
+ModelConfig small_experts() {
+  ModelConfig config = small_llama();
+  config.family = ModelFamily::mixtral;
+  config.num_experts = 6;
+  config.moe_router_topk = 2;
+  config.moe_layer_freq = "[0,1]";
+  config.moe_ffn_hidden_size = 136;
+  config.moe_shared_expert_intermediate_size = 64;
+  config.moe_router_load_balancing_type = {"aux_loss", "seq_aux_loss"};
+  config.moe_aux_loss_coeff = {0.1, 0.07};
+  config.moe_z_loss_coeff = 0.01;
+  return config;
+}
+
+// ... of which some have no room for tokens that chose them.
+ModelConfig small_full_experts() {
+  ModelConfig config = small_experts();
+  config.moe_expert_capacity_factor = 0.75;
+  return config;
+}
+
+// The host reads how many rows experts have only where no kernel does.
+TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsOfExperts) {
+  for (const auto model : {&small_experts, &small_full_experts})
+    for (const bool ahead : {false, true}) {
+      SCOPED_TRACE(
+          concat(model == &small_experts ? "all rows" : "few rows", ahead ? ", ahead" : ""));
+      SmallRun run{.model = model, .device = Device::cuda, .dtype = DType::bf16, .ahead = ahead};
+      const SmallRunResult with = run_small(run);
+      EXPECT_EQ(with.graphs > 0, counts_groups(Device::cuda, DType::bf16, 6, {8}));
+      EXPECT_EQ(run_small(run).weights, with.weights);
+      run.graphs = false;
+      const SmallRunResult without = run_small(run);
+      EXPECT_EQ(with.losses, without.losses);
+      EXPECT_EQ(with.gradients, without.gradients);
+      EXPECT_EQ(with.weights, without.weights);
+      run.device = Device::cpu;
+      run.dtype = DType::f64;
+      const SmallRunResult exact = run_small(run);
+      EXPECT_LT(relative_error(with.losses, exact.losses), 2e-2);
+    }
 }
 
 // The optimizer counts on it.

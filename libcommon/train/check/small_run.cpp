@@ -152,6 +152,7 @@ SmallRunResult run_small(const SmallRun& run) {
                         .dtype = run.dtype,
                         .seed = 77,
                         .fields = fields,
+                        .experts = config.num_experts > 0,
                         .fp8 = run.fp8};
   const Schedule schedule =
       run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);
@@ -202,6 +203,7 @@ SmallRunResult run_small(const SmallRun& run) {
   for (const Optimizer::Piece& piece : optimizer.pieces())
     result.weights.emplace(piece.row->name(), master_of(piece));
   result.used = executor.peak();
+  result.graphs = executor.graphs();
   return result;
 }
 

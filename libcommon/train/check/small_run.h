@@ -41,6 +41,7 @@ struct SmallRunResult {
   Values gradients;            // of the first step, without the loss scale
   Values weights;              // after the last step
   StepMemory planned, used;
+  std::size_t graphs = 0;  // that were captured
 };
 
 // Steps of some micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.

@@ -174,11 +174,11 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
       slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
   switch (action.kind) {
     case Action::Kind::receive_forward:
-      begin(slot, action, load);
+      begin(slot, action, load, training);
       receive(forwards_, slot.in, slot, Model::Side::before, Way::forward);
       break;
     case Action::Kind::forward:
-      if (place_.is_first(action.chunk)) begin(slot, action, load);
+      if (place_.is_first(action.chunk)) begin(slot, action, load, training);
       forward(action, slot, training);
       break;
     case Action::Kind::send_forward:
@@ -202,12 +202,13 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
 }
 
 // A slot's new micro-batch: the old one's memory is free once its last message has left.
-void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
+void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load, bool training) {
   wait(slot.sent);
   slot.keep.rewind(0);
   const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});
   const StepInput input = step_input_in(block, shape_);
   slot.record = input.record;
+  slot.router_weight = input.router_weight;
   slot.batch = input.batch;
   slot.ends = objective_.ends(slot.batch, slot.keep, sum_dtype(shape_.dtype));
   if (stream_.device() == Device::meta) return;
@@ -215,6 +216,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   {
     const Stream::Queueing loading(stream_, false);
     *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+    if (training && experts_) *host.router_weight.as<double>() = router_weight_(action.micro_batch);
   }
   if (stage_) stage_->send(block, stream_);
   if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
@@ -292,12 +294,11 @@ Step Executor::step(Slot& slot, bool training) {
           .sharing = sharing_};
 }
 
-// On a GPU as a graph, unless what the host does meanwhile is wanted too, as with experts, whose
-// numbers of rows it reads.
+// On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
       shape_.tensor_overlap || (context_ && context_->copies()) || stream_.is_measured() ||
-      weight_grads_.deferring() || shape_.experts)
+      weight_grads_.deferring())
     return body();
   WeightGrads::Written written;
   if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {
@@ -347,7 +348,7 @@ void Executor::note_scores(const Tensor& scores) {
 }
 
 void Executor::backward(const Action& action, Slot& slot) {
-  if (experts_) experts_->weigh_losses(router_weight_(action.micro_batch));
+  if (experts_) experts_->weigh_losses(slot.router_weight);
   const auto body = [&] {
     const ArenaScope scope(layer_);
     Step s = step(slot, true);

@@ -61,6 +61,7 @@ class Executor {
   // Whether a GPU runs forwards and backwards as captured graphs, from the second time that it does
   // the same on; on from the start.
   void use_graphs(bool use) { graphs_on_ = use; }
+  std::size_t graphs() const { return graphs_.graphs(); }
   // Has them captured anew, of kernels that may be others.  Nothing is under way.
   void forget_graphs() {
     graphs_ = {};
@@ -74,8 +75,8 @@ class Executor {
   // Multiplies the weights of losses by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
 
-  // Losses of routers weigh so much in a micro-batch's objective from now on; asked of each before
-  // its backward.
+  // Losses of routers weigh so much in a micro-batch's objective from now on; asked of each that is
+  // trained on, once it is loaded.
   void weigh_routers(std::function<double(int micro_batch)> weight) {
     router_weight_ = std::move(weight);
   }
@@ -112,6 +113,7 @@ class Executor {
     Arena keep, deferred;
     std::unique_ptr<Model::Saved> saved;
     StepRecord* record = nullptr;  // on the device
+    Tensor router_weight;          // likewise
     Fields batch;
     Ends ends;
     Wire in, out, din, dout;
@@ -133,7 +135,7 @@ class Executor {
   Timers::Scope measure(Timed part, bool training) const;
   void begin_routers(bool training);
   void act(const Action& action, const LoadBatch& load, bool training);
-  void begin(Slot& slot, const Action& action, const LoadBatch& load);
+  void begin(Slot& slot, const Action& action, const LoadBatch& load, bool training);
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
   void forward(const Action& action, Slot& slot, bool training);
   void note_losses(const Slot& slot, bool training);

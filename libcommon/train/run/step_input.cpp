@@ -4,9 +4,10 @@
 
 namespace mt {
 
-// Bytes of the record, behind which the fields lie as they do in any block of fields.
-static constexpr std::int64_t kRecord = 256;
-static_assert(sizeof(StepRecord) <= kRecord);
+// Bytes of the record and the weight, behind which the fields lie as they do in any block of
+// fields.
+static constexpr std::int64_t kRecord = 256, kWeight = kRecord - 8;
+static_assert(sizeof(StepRecord) <= kWeight && sizeof(double) <= kRecord - kWeight);
 
 std::int64_t step_input_bytes(const StepShape& shape) {
   return kRecord + fields_bytes(shape.fields, shape.micro_batch_size, sum_dtype(shape.dtype));
@@ -15,6 +16,8 @@ std::int64_t step_input_bytes(const StepShape& shape) {
 StepInput step_input_in(const Tensor& block, const StepShape& shape) {
   const Tensor fields = block.rows(kRecord, block.shape()[0]);
   return {.record = static_cast<StepRecord*>(block.data()),
+          .router_weight =
+              Tensor(static_cast<char*>(block.data()) + kWeight, DType::f64, {1}, block.device()),
           .batch = fields_in(fields, shape.fields, shape.micro_batch_size, sum_dtype(shape.dtype))};
 }
 

@@ -15,6 +15,7 @@ class Stream;
 
 struct StepInput {
   StepRecord* record = nullptr;
+  Tensor router_weight;  // [1] f64: RouterLosses'
   Fields batch;
 };
 
