@@ -214,6 +214,7 @@ __device__ void multiply(const Memory& memory, const Arguments<C>& p) {
     else
       write_pairs<false>(c, sums, row, last, tile.column, p.n);
   }
+  let_second_begin();  // where there is no tile for this block
 }
 
 template <bool kSumRows, bool kTransposeB, class C>
