@@ -77,7 +77,7 @@ void CachedPass::make(const Room& room) {
                      copy_layer(to, from, before.slots);
                    });
     reserve_pass();
-    if (steps_) steps_->reserve(pages_of(room.tokens));
+    for (const auto& steps : steps_) steps->reserve(pages_of(room.tokens));
   } catch (...) {
     if (cache_ && !empty) {
       room_ = before;  // the cache has what it had, and so much room or more

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "infer/sampling.h"
 #include "infer/token_steps.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
@@ -48,10 +49,11 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       all_at_once_(options.cache_tokens > 0),
       sequences_(static_cast<std::size_t>(options.sequences)) {
   if (stream_.device() == Device::cuda)
-    steps_ = std::make_unique<TokenSteps>(
-        pass_, TokenSteps::Options{.together = std::min(options.sequences, kTogether),
-                                   .page_tokens = page_tokens_,
-                                   .runs_ahead = !has_states_});
+    for (std::int64_t left = options.sequences; left > 0; left -= kTogether)
+      steps_.push_back(std::make_unique<TokenSteps>(
+          pass_, TokenSteps::Options{.together = std::min(options.sequences, kTogether),
+                                     .page_tokens = page_tokens_,
+                                     .runs_ahead = !has_states_}));
 }
 
 // A step may run ahead on a stream that outlives this.
@@ -68,6 +70,10 @@ std::int64_t CachedPass::max_tokens() const {
   return std::min(max_read(), most_pages_ * page_tokens_);
 }
 
+void CachedPass::forget_ahead(std::int64_t number) {
+  for (const auto& steps : steps_) steps->forget(number);
+}
+
 // --- Sequences ----------------------------------------------------------------------------------
 
 void CachedPass::start(std::int64_t number, std::int64_t adapter, bool alone) {
@@ -79,7 +85,7 @@ void CachedPass::start(std::int64_t number, std::int64_t adapter, bool alone) {
   sequence = {};
   sequence.adapter = adapter;
   sequence.alone = alone;
-  if (steps_) steps_->forget(number);
+  forget_ahead(number);
 }
 
 void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
@@ -88,7 +94,7 @@ void CachedPass::take_back(std::int64_t number, std::int64_t tokens) {
   assert(keeps_tokens_apart() && tokens <= sequence.length);
   sequence.length -= tokens;
   assert(!pool_.has_name(sequence.pages[static_cast<std::size_t>(sequence.length / page_tokens_)]));
-  if (steps_) steps_->forget(number);
+  forget_ahead(number);
 }
 
 std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t> ids,
@@ -151,8 +157,7 @@ PassInput CachedPass::put(std::span<const std::int64_t> sequences,
   const std::int64_t count = std::ssize(sequences), length = std::ssize(ids) / count,
                      pages = pages_of(room_.tokens);
   const std::int64_t rows = std::ranges::count_if(images.row_of, [](auto row) { return row >= 0; });
-  if (steps_)
-    for (const std::int64_t i : sequences) steps_->forget(i);
+  for (const std::int64_t i : sequences) forget_ahead(i);
   AdaptedRuns adapted;
   if (pass_.model().adapters() != nullptr)
     for (const std::int64_t i : sequences) add_sequence(adapted, at(i).adapter);
@@ -274,11 +279,12 @@ std::vector<std::int32_t> CachedPass::guess(std::span<const std::int64_t> sequen
 
 std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64_t> sequences,
                                                       std::span<const std::int32_t> ids,
-                                                      std::span<const Choice> choices) {
+                                                      std::span<const Choice> choices,
+                                                      const Ahead& ahead) {
   assert(sequences.size() == ids.size() && sequences.size() == choices.size() &&
          std::ssize(ids) <= kTogether);
   make_room(sequences, 1);
-  if (steps_) {
+  if (!steps_.empty()) {
     for (const std::int64_t i : sequences) reserve_ahead(i);
     std::vector<TokenSteps::Row> rows;
     for (const std::int64_t i : sequences)
@@ -286,10 +292,14 @@ std::span<const std::int32_t> CachedPass::next_tokens(std::span<const std::int64
                       .read = at(i).read,
                       .pages = at(i).pages,
                       .adapter = at(i).adapter});
-    return steps_->next({.sequences = {sequences.begin(), sequences.end()},
-                         .ids = {ids.begin(), ids.end()},
-                         .choices = {choices.begin(), choices.end()}},
-                        *cache_, rows);
+    std::vector<Choice> behind(ahead.choices.begin(), ahead.choices.end());
+    if (behind.empty())
+      for (const Choice& choice : choices) behind.push_back(following(choice));
+    return steps_[ahead.turn % steps_.size()]->next(
+        {.sequences = {sequences.begin(), sequences.end()},
+         .ids = {ids.begin(), ids.end()},
+         .choices = {choices.begin(), choices.end()}},
+        behind, *cache_, rows);
   }
   const PassInput in = put(sequences, ids, last_of(std::ssize(sequences), 1));
   std::memcpy(in.choices.data(), choices.data(), in.choices.bytes());

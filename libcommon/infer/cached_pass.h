@@ -107,10 +107,21 @@ class CachedPass {
                           std::span<const std::int32_t> ids, std::span<const std::int32_t> asked);
   // Instead of the logits the tokens that are chosen from them (kernels/sample.h), on the model's
   // device; valid until the next call.  A call that goes on with the tokens of the one before, and
-  // with choices of the places behind, finds its step running on a GPU.
+  // with the choices that were told to come behind, finds its step running on a GPU.
+  struct Ahead {
+    std::span<const Choice> choices = {};  // empty: the same of the places behind
+    // Where more sequences than run together take turns, which one this is: the call before is that
+    // of this turn.
+    std::size_t turn = 0;
+  };
   std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
                                             std::span<const std::int32_t> ids,
-                                            std::span<const Choice> choices);
+                                            std::span<const Choice> choices, const Ahead& ahead);
+  std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
+                                            std::span<const std::int32_t> ids,
+                                            std::span<const Choice> choices) {
+    return next_tokens(sequences, ids, choices, {});
+  }
   // Has the model's `further`-th layer that predicts further tokens, from 1, say the likeliest
   // token behind `ids`, of each sequence the token that stands `further` places behind the last
   // that the model has seen, which sees none of them so.  The layers before it have been asked with
@@ -148,6 +159,7 @@ class CachedPass {
   void make_room(std::span<const std::int64_t> sequences, std::int64_t tokens,
                  std::int64_t read = 0);
   void reserve_ahead(std::int64_t sequence);
+  void forget_ahead(std::int64_t sequence);
   PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
                 std::span<const std::int32_t> asked, std::span<const std::int32_t> read,
                 const Images& images);
@@ -176,7 +188,7 @@ class CachedPass {
   PagePool pool_;
   std::unique_ptr<KvCache> cache_;
   std::vector<Sequence> sequences_;
-  std::unique_ptr<TokenSteps> steps_;  // on a GPU
+  std::vector<std::unique_ptr<TokenSteps>> steps_;  // on a GPU: of each turn
 };
 
 }  // namespace mt

@@ -30,7 +30,10 @@ void CompletionOptions::check(std::int64_t tokens, std::string_view where) const
 
 Completion::Completion(const CompletionModel& model, const CompletionOptions& options,
                        TokenPlace place)
-    : model_(model), options_(options), place_(place), decoder_(model.tokenizer.stream_decoder()) {
+    : model_(model),
+      options_(options),
+      choice_{options.sampling, place},
+      decoder_(model.tokenizer.stream_decoder()) {
   if (options_.grammar) match_ = std::make_unique<GrammarMatch>(options_.grammar);
   if (!options_.ignore_eod) {
     ends_ = model.end_tokens;
@@ -142,9 +145,7 @@ void Completion::take_token(std::int32_t token) {
 }
 
 void Completion::take_token(std::int32_t token, std::span<const double> logits) {
-  ++place_.token;
-  if (double& p = options_.sampling.top_p; options_.top_p_decay > 0)
-    p = std::max(p * options_.top_p_decay, options_.top_p_bound);
+  choice_ = choice_behind();
   if (options_.logprobs)
     log_probs_.push_back(
         mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));

@@ -33,6 +33,7 @@ struct CompletionOptions {
   // numbers of this type, which the model's sums are of.
   std::optional<DType> scored = {};
   SamplingOptions sampling = {};
+  TopPDecay top_p_decay = {};
 
   LogitRules rules = {};
   std::shared_ptr<const TokenGrammar> grammar = {};  // which the text fits; null: any text
@@ -45,7 +46,6 @@ struct CompletionOptions {
   // first.
   std::vector<std::int32_t> last_tokens = {};
   std::optional<std::int32_t> last_pair = {};
-  double top_p_decay = 0, top_p_bound = 0;  // top-p shrinks so by each token, down to the bound
   std::shared_ptr<const ImageStates> images = {};  // that the prompt has places for
 
   // Exit::bad_config, beginning with `where`, for what a model of so many tokens does not have.
@@ -84,7 +84,9 @@ class Completion {
 
   // How the token that follows is chosen, and whether that or its log-probability needs logits on
   // the host.
-  Choice choice() const { return {options_.sampling, place_}; }
+  const Choice& choice() const { return choice_; }
+  // The same of the token behind that, if the text goes on.
+  Choice choice_behind() const { return following(choice_, options_.top_p_decay); }
   bool wants_logits() const {
     return options_.logprobs.has_value() || options_.scored || options_.rules.any() ||
            match_ != nullptr;
@@ -142,7 +144,7 @@ class Completion {
   const CompletionModel& model_;
   CompletionOptions options_;
   std::vector<std::int32_t> ends_;  // tokens that end the text and are none of it
-  TokenPlace place_;
+  Choice choice_;
   std::vector<std::int32_t> ids_, read_, image_rows_;
   std::size_t before_ = 0;    // of the ids, those in front of what is made
   std::size_t in_front_ = 0;  // of the prompt's tokens, those that its text has not

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "infer/image_pass.h"
+#include "infer/step_runs.h"
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -300,11 +301,28 @@ void Engine::take(const Turn& turn, ConstTensor logits) {
   pass_.take_back(turn.sequence, static_cast<std::int64_t>(turn.ids.size() - right));
 }
 
+std::vector<std::vector<Engine::Turn>> Engine::runs_of(std::vector<Turn> turns) {
+  std::vector<std::int64_t> rows;
+  std::vector<std::optional<std::size_t>> before;
+  for (const Turn& turn : turns) {
+    rows.push_back(std::ssize(turn.ids));
+    before.push_back(at(turn.sequence).run);
+  }
+  const std::vector<std::size_t> runs = step_runs(rows, before, CachedPass::kTogether);
+  std::vector<std::vector<Turn>> all;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    at(turns[i].sequence).run = runs[i];
+    all.resize(std::max(all.size(), runs[i] + 1));
+    all[runs[i]].push_back(std::move(turns[i]));
+  }
+  return all;
+}
+
 // At most as many tokens as a step has rows.
-void Engine::go_on(std::span<const Turn> turns) {
+void Engine::go_on(std::span<const Turn> turns, std::size_t run) {
   std::vector<std::int64_t> sequences;
   std::vector<std::int32_t> ids, asked;
-  std::vector<Choice> choices;
+  std::vector<Choice> choices, behind;
   bool on_host = false;
   for (const Turn& turn : turns) {
     const Completion& completion = *at(turn.sequence).completion;
@@ -313,10 +331,12 @@ void Engine::go_on(std::span<const Turn> turns) {
     sequences.insert(sequences.end(), turn.ids.size(), turn.sequence);
     ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
     choices.push_back(completion.choice());
+    behind.push_back(completion.choice_behind());
     on_host |= completion.wants_logits() || turn.ids.size() > 1;
   }
   if (!on_host) {
-    const std::span<const std::int32_t> tokens = pass_.next_tokens(sequences, ids, choices);
+    const auto tokens =
+        pass_.next_tokens(sequences, ids, choices, {.choices = behind, .turn = run});
     for (std::size_t i = 0; i < turns.size(); ++i)
       if (turns[i].is_last) at(sequences[i]).completion->take_token(tokens[i]);
     return;
@@ -353,14 +373,9 @@ bool Engine::step() {
   // Those with the same adapter beside each other.
   std::ranges::stable_sort(
       going_on, {}, [&](std::int64_t sequence) { return at(sequence).completion->adapter(); });
-  const std::vector<Turn> turns = turns_of(going_on);
-  for (std::span<const Turn> left(turns); !left.empty();) {
-    std::size_t count = 0;
-    for (std::int64_t rows = 0; count < left.size(); ++count)
-      if ((rows += std::ssize(left[count].ids)) > CachedPass::kTogether) break;
-    go_on(left.first(count));
-    left = left.subspan(count);
-  }
+  const std::vector<std::vector<Turn>> runs = runs_of(turns_of(going_on));
+  for (std::size_t run = 0; run < runs.size(); ++run)
+    if (!runs[run].empty()) go_on(runs[run], run);
   for (const std::int64_t sequence : there)
     if (is_there(sequence) &&
         (at(sequence).failed || at(sequence).completion->finish() != Completion::Finish::none))

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,7 @@ class Engine {
     // prompt; those behind are taken one by one, as they were made.
     std::int64_t first = 0, prompt = 0;
     bool failed = false, begun = false;
+    std::optional<std::size_t> run = {};  // that its last turn was in (infer/step_runs.h)
   };
   Active& at(std::int64_t sequence) { return active_[static_cast<std::size_t>(sequence)]; }
   static std::span<const std::int32_t> unseen(const Active& active, std::int64_t seen);
@@ -111,7 +113,8 @@ class Engine {
     bool is_last;  // no other token of the text follows those that are known
   };
   std::vector<Turn> turns_of(std::span<const std::int64_t> sequences);
-  void go_on(std::span<const Turn> turns);
+  std::vector<std::vector<Turn>> runs_of(std::vector<Turn> turns);
+  void go_on(std::span<const Turn> turns, std::size_t run);
   void take(const Turn& turn, ConstTensor logits);
   void choose(std::int64_t sequence, ConstTensor logits);
   void end(std::int64_t sequence);

@@ -18,6 +18,12 @@ void SamplingOptions::add_to(CommandLine& cl) {
   cl.option("--seed", &seed, "N", "seed of the choices", at_least(0));
 }
 
+Choice following(Choice choice, const TopPDecay& decay) {
+  ++choice.place.token;
+  if (double& p = choice.rule.top_p; decay.factor > 0) p = std::max(p * decay.factor, decay.least);
+  return choice;
+}
+
 void to_f64(std::vector<double>& numbers, ConstTensor logits) {
   numbers.resize(static_cast<std::size_t>(logits.numel()));
   with_float_type(logits.dtype(),

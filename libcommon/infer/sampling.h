@@ -16,6 +16,15 @@ struct SamplingOptions : Sampling {
   void add_to(CommandLine& cl);
 };
 
+// By each token top-p becomes `factor` times what it was, but no less than `least`; 0: it stays.
+struct TopPDecay {
+  double factor = 0, least = 0;
+  bool operator==(const TopPDecay&) const = default;
+};
+
+// The choice of the token behind a choice's.
+Choice following(Choice choice, const TopPDecay& decay = {});
+
 // Sets `numbers` to logits, of any type in host memory.
 void to_f64(std::vector<double>& numbers, ConstTensor logits);
 

@@ -12,6 +12,9 @@
 
 namespace mt {
 
+static constexpr auto kWordsOfChoice =
+    static_cast<std::int64_t>(sizeof(Choice) / sizeof(std::int32_t));
+
 PassSize TokenSteps::size_of_step(std::int64_t sequences, std::int64_t pages) {
   return {.sequences = sequences, .rows = sequences, .pages = pages};
 }
@@ -35,16 +38,20 @@ void TokenSteps::reserve(std::int64_t pages) {
   if (pages == pages_) return;
   pass_.stream().synchronize();
   const std::size_t bytes = input_bytes(pages);
-  const Shape shown{options_.together, 2}, tables{2, options_.together, pages};
-  const auto bytes_of = [](const Shape& shape) {
-    return static_cast<std::size_t>(shape.numel()) * sizeof(std::int32_t);
+  const Shape choices{2, options_.together * kWordsOfChoice}, shown{options_.together, 2},
+      tables{2, options_.together, pages};
+  std::size_t all = bytes;
+  const auto place_of = [&](const Shape& shape) {
+    return std::exchange(all, all + static_cast<std::size_t>(shape.numel()) * sizeof(std::int32_t));
   };
-  Buffer input(Device::cuda, bytes),
-      host = Buffer::pinned(bytes + bytes_of(shown) + bytes_of(tables));
+  const std::size_t of_choices = place_of(choices), of_shown = place_of(shown),
+                    of_tables = place_of(tables);
+  Buffer input(Device::cuda, bytes), host = Buffer::pinned(all);
   input_ = std::move(input);
   host_ = std::move(host);
-  shown_ = host_.tensor(DType::i32, shown, bytes);
-  tables_ = host_.tensor(DType::i32, tables, bytes + bytes_of(shown));
+  choices_ = host_.tensor(DType::i32, choices, of_choices);
+  shown_ = host_.tensor(DType::i32, shown, of_shown);
+  tables_ = host_.tensor(DType::i32, tables, of_tables);
   pages_ = pages;
 }
 
@@ -88,6 +95,17 @@ void TokenSteps::send_pages(std::span<const Row> rows) {
   put_pages(table.as<std::int32_t>(), rows);
   const Tensor to = input_in(input_, std::ssize(rows)).pages;
   device::copy(to.data(), table.data(), to.bytes(), pass_.stream().handle());
+}
+
+// The choices behind the turn's, if the GPU, which counts places alone, has others.  Their places
+// in pinned memory take turns, too.
+void TokenSteps::send_choices(const Turn& turn, std::span<const Choice> behind) {
+  if (std::ranges::equal(turn.choices, behind, {}, &Choice::rule, &Choice::rule)) return;
+  const auto half = static_cast<std::int64_t>(queued_ % 2);
+  const Tensor choices = choices_.rows(half, half + 1);
+  std::memcpy(choices.data(), behind.data(), behind.size_bytes());
+  const PassInput in = input_in(input_, std::ssize(behind));
+  device::copy(in.choices.data(), choices.data(), in.choices.bytes(), pass_.stream().handle());
 }
 
 // A step more of each row, behind what it has by now.
@@ -164,18 +182,19 @@ void TokenSteps::step_of(std::span<const std::size_t> some, const Turn& turn, co
 }
 
 // The turn behind this one, whose tokens are known.
-void TokenSteps::look_ahead(const Turn& turn) {
+void TokenSteps::look_ahead(const Turn& turn, std::span<const Choice> behind) {
   if (std::ranges::find(tokens_, -1) != tokens_.end()) {
     running_ahead_ = false;
     fail(Exit::bad_data, "the model's logits are not numbers");
   }
   ahead_ = turn;
   ahead_.ids = tokens_;
-  for (Choice& choice : ahead_.choices) ++choice.place.token;
+  ahead_.choices.assign(behind.begin(), behind.end());
 }
 
 // The turn's step is queued; behind it goes the next, with the GPU's own tokens.
-void TokenSteps::go_on(const Turn& turn, const KvCache& cache, std::span<const Row> rows) {
+void TokenSteps::go_on(const Turn& turn, std::span<const Choice> behind, const KvCache& cache,
+                       std::span<const Row> rows) {
   const EventHandle done = done_[(queued_ - 1) % 2];
   std::size_t pages = 0;
   for (const Row& row : rows) {
@@ -185,18 +204,19 @@ void TokenSteps::go_on(const Turn& turn, const KvCache& cache, std::span<const R
   running_ahead_ = has_places(rows);
   if (running_ahead_) {
     if (pages != pages_there_) send_pages(rows);
+    send_choices(turn, behind);
     queue(rows, cache);
   }
   device::wait(done);
   for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = shown(i, turn.choices[i]);
-  look_ahead(turn);
+  look_ahead(turn, behind);
 }
 
-std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
-                                               std::span<const Row> rows) {
+std::span<const std::int32_t> TokenSteps::next(const Turn& turn, std::span<const Choice> behind,
+                                               const KvCache& cache, std::span<const Row> rows) {
   tokens_.resize(turn.ids.size());
   if (running_ahead_ && turn == ahead_) {
-    go_on(turn, cache, rows);
+    go_on(turn, behind, cache, rows);
     return tokens_;
   }
   const std::vector<std::size_t> others = take_ahead(turn);
@@ -204,12 +224,12 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& 
   if (others.size() == turn.ids.size()) {
     send(turn, rows);
     queue(rows, cache);
-    go_on(turn, cache, rows);
+    go_on(turn, behind, cache, rows);
     return tokens_;
   }
   if (!others.empty()) step_of(others, turn, cache, rows);
   for (const Row& row : rows) ++*row.length;
-  look_ahead(turn);
+  look_ahead(turn, behind);
   if (has_places(rows)) {
     send(ahead_, rows);
     queue(rows, cache);

@@ -3,9 +3,10 @@
 // host: while the host looks at the tokens of one step the next one runs, of the same sequences.
 // The host takes those of its tokens that it then asks for, and leaves those of sequences that have
 // ended; the tokens of sequences that began meanwhile come from a step of their own.  It only runs
-// where the sequences' pages have places for its tokens, and is told of pages that came since. Each
-// number of sequences and of keys, rounded up, is a captured graph from its second step on; the
-// first loads what it needs. Not thread-safe.
+// where the sequences' pages have places for its tokens, and is told of pages that came since, and
+// of choices that differ by more than their places.  Each number of sequences and of keys, rounded
+// up, is a captured graph from its second step on; the first loads what it needs.  Several may take
+// turns on one pass, each with sequences of its own.  Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -48,9 +49,9 @@ class TokenSteps {
     std::span<const std::int32_t> pages;
     std::int64_t adapter = 0;  // as in CachedPass
   };
-  // The tokens that follow.
-  std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
-                                     std::span<const Row> rows);
+  // The tokens that follow.  behind: the choices of those behind them.
+  std::span<const std::int32_t> next(const Turn& turn, std::span<const Choice> behind,
+                                     const KvCache& cache, std::span<const Row> rows);
 
   // The sequence has changed, in more than by pages behind those that it has: its token that runs
   // ahead does not count.
@@ -65,14 +66,16 @@ class TokenSteps {
   void send(const Turn& turn, std::span<const Row> rows);
   void put_pages(std::int32_t* table, std::span<const Row> rows);
   void send_pages(std::span<const Row> rows);
+  void send_choices(const Turn& turn, std::span<const Choice> behind);
   void queue(std::span<const Row> rows, const KvCache& cache);
   bool has_places(std::span<const Row> rows) const;
   std::int32_t shown(std::size_t row, const Choice& choice) const;
   std::vector<std::size_t> take_ahead(const Turn& turn);
   void step_of(std::span<const std::size_t> some, const Turn& turn, const KvCache& cache,
                std::span<const Row> rows);
-  void look_ahead(const Turn& turn);
-  void go_on(const Turn& turn, const KvCache& cache, std::span<const Row> rows);
+  void look_ahead(const Turn& turn, std::span<const Choice> behind);
+  void go_on(const Turn& turn, std::span<const Choice> behind, const KvCache& cache,
+             std::span<const Row> rows);
 
   Pass& pass_;
   Options options_;
@@ -80,6 +83,7 @@ class TokenSteps {
   Buffer input_, host_;                   // on the GPU, and in pinned memory
   Tensor shown_;                          // pinned: the tokens of two steps
   Tensor tables_;                         // pinned: [2, together, pages] of steps, by turns
+  Tensor choices_;                        // likewise: [2, together bytes of a Choice]
   std::size_t pages_there_ = 0;           // of all sequences of the turn, that the GPU knows of
   std::array<EventHandle, 2> done_ = {};  // steps, by turns
   std::size_t queued_ = 0;                // steps so far

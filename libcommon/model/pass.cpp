@@ -218,7 +218,8 @@ void Pass::repeat(const PassInput& input, const CachedPast& past,
     stream_.synchronize();
     graphs_ = {};
   }
-  graphs_.run(stream_, {input.size.sequences, past.longest, input.size.adapted}, body);
+  graphs_.run(stream_, {input.size.sequences, past.longest, input.block.data(), input.size.adapted},
+              body);
 }
 
 }  // namespace mt

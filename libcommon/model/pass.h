@@ -111,7 +111,8 @@ class Pass {
   ConstTensor on_host(const Tensor& result);
 
   // Queues the logits of an input that lies on the GPU, and what `then` does with them; from the
-  // second time that so many sequences come with so long a past on, as a captured graph.
+  // second time that so many sequences come so, with so long a past and their input there, on, as a
+  // captured graph.
   void repeat(const PassInput& input, const CachedPast& past,
               const std::function<void(const Tensor& logits)>& then);
 
@@ -131,8 +132,8 @@ class Pass {
   std::optional<PassInput> next_;  // where the next pass reads its input, in `layer_`
   std::size_t input_bytes_ = 0, result_bytes_ = 0;  // on meta: the most that was asked for
   bool measures_ = false;  // on meta, what a pass needs of which all sequences have an adapter
-  // By sequences, longest past and the sequences' adapters.
-  Graphs<std::tuple<std::int64_t, std::int64_t, AdaptedRuns>> graphs_;
+  // By sequences, longest past, where the input lies and the sequences' adapters.
+  Graphs<std::tuple<std::int64_t, std::int64_t, const void*, AdaptedRuns>> graphs_;
 };
 
 }  // namespace mt

@@ -197,8 +197,7 @@ CompletionOptions MegatronRequest::completion(const Tokenizer& tokenizer,
   options.sampling.top_k = top_k;
   options.sampling.top_p = top_p;
   options.sampling.seed = seed;
-  options.top_p_decay = top_p_decay;
-  options.top_p_bound = top_p_bound;
+  options.top_p_decay = {top_p_decay, top_p_bound};
   options.begin_document = add_bos;
   if (logprobs) options.logprobs = 0;
   const std::optional<std::int32_t> newline = token_of(tokenizer, "\n"),

@@ -183,8 +183,8 @@ TEST(Completion, LastTokens) {
 // 0.9, 0.81, 0.729, 0.6561, 0.59049, 0.531441, 0.5, 0.5
 TEST(Completion, TopPShrinks) {
   CompletionOptions options;
-  options.sampling.top_p = options.top_p_decay = 0.9;
-  options.top_p_bound = 0.5;
+  options.sampling.top_p = 0.9;
+  options.top_p_decay = {0.9, 0.5};
   Completion completion(kLetters, "x", options, 0, 0);
   for (const double p : {0.9, 0.81, 0.729, 0.6561, 0.59049, 0.531441, 0.5, 0.5}) {
     EXPECT_DOUBLE_EQ(completion.choice().rule.top_p, p);

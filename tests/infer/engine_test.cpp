@@ -123,6 +123,22 @@ TEST(Engine, CompletionsDoNotNoticeEachOther) {
     EXPECT_EQ(generate_all(*model, prompts, options, together, 2), alone) << together;
 }
 
+// More than share a step, of which some end, and others take their places.
+TEST(Engine, MoreThanShareAStep) {
+  const auto model = make_gpt(small_llama(), DType::f32);
+  std::vector<std::string> prompts;
+  std::vector<CompletionOptions> options;
+  for (std::size_t n = 0; n < 300; ++n) {
+    prompts.push_back(std::string("abcdefghijklmnop").substr(n % 7, n % 5));
+    options.push_back(options_of(static_cast<std::int64_t>(1 + n * 5 % 11),
+                                 {.temperature = static_cast<double>(n % 3), .top_p = 0.9}));
+    if (n % 2 == 0) options.back().top_p_decay = {0.8, 0.3};
+  }
+  const auto alone = generate_all(*model, prompts, options, 1);
+  for (const std::int64_t together : {270, 300})
+    EXPECT_EQ(generate_all(*model, prompts, options, together, 2), alone) << together;
+}
+
 // Prompts that are short pieces and such as are not, read in one step: to the bit as each alone.
 TEST(Engine, PromptsThatAreReadTogetherSayWhatTheySayAlone) {
   ModelConfig config = small_llama();

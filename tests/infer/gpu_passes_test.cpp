@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "infer/cached_pass.h"
+#include "infer/sampling.h"
 #include "infer/score_pass.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
@@ -246,14 +247,17 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
   std::vector<Choice> choices(4);
   for (std::uint32_t i = 0; i < 4; ++i)
     choices[i] = {{.temperature = i % 2 ? 0.7 : 0, .top_k = i == 3 ? 20 : 0}, {.prompt = i}};
+  choices[1].rule.top_p = 0.95;
+  const std::vector<TopPDecay> decays{{}, {0.95, 0.5}, {}, {}};
   const auto step = [&](const std::vector<std::int64_t>& sequences) {
     std::vector<std::int32_t> in;
-    std::vector<Choice> how;
+    std::vector<Choice> how, behind;
     for (const std::int64_t n : sequences) {
       in.push_back(last[static_cast<std::size_t>(n)]);
       how.push_back(choices[static_cast<std::size_t>(n)]);
+      behind.push_back(following(how.back(), decays[static_cast<std::size_t>(n)]));
     }
-    const auto span = fast.next_tokens(sequences, in, how);
+    const auto span = fast.next_tokens(sequences, in, how, {.choices = behind});
     const std::vector<std::int32_t> got(span.begin(), span.end());
     const ConstTensor logits = slow.next_logits(sequences, in);
     for (std::size_t i = 0; i < sequences.size(); ++i) {
@@ -261,7 +265,7 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
       const auto x = row.span<float>();
       EXPECT_EQ(got[i], cpu::sample(std::vector<double>(x.begin(), x.end()), how[i]));
       last[static_cast<std::size_t>(sequences[i])] = got[i];
-      ++choices[static_cast<std::size_t>(sequences[i])].place.token;
+      choices[static_cast<std::size_t>(sequences[i])] = behind[i];
       EXPECT_EQ(fast.length(sequences[i]), slow.length(sequences[i]));
     }
   };
@@ -287,6 +291,47 @@ TEST_P(GpuPasses, TokensAsTheLogits) {
   begin(2, 594);
   for (int i = 0; i < 6; ++i) step({2});
   EXPECT_EQ(fast.length(2), fast.max_tokens());
+}
+
+// Two steps that run ahead by turns, as where more sequences go on than share one.
+TEST_P(GpuPasses, TurnsRunAhead) {
+  const auto more = 2 * CachedPass::kTogether;
+  CachedPass by_turns = on_gpu(more, 64), alone = on_gpu(4, 64);
+  const auto ids = some_tokens(600, kVocabulary);
+  std::vector<std::int32_t> last{7, 8, 9, 10};
+  std::vector<Choice> choices(4);
+  for (std::uint32_t n = 0; n < 4; ++n) {
+    choices[n] = {{.temperature = 0.8}, {.prompt = n}};
+    for (CachedPass* const pass : {&by_turns, &alone})
+      pass->next_logits(n, std::span(ids).first(10 + 60 * n));
+  }
+  const auto step = [&](const std::vector<std::int64_t>& sequences, std::size_t turn) {
+    std::vector<std::int32_t> in;
+    std::vector<Choice> how;
+    for (const std::int64_t n : sequences) {
+      in.push_back(last[static_cast<std::size_t>(n)]);
+      how.push_back(choices[static_cast<std::size_t>(n)]);
+    }
+    const auto expected = alone.next_tokens(sequences, in, how);
+    const std::vector<std::int32_t> tokens(expected.begin(), expected.end());
+    EXPECT_TRUE(
+        std::ranges::equal(by_turns.next_tokens(sequences, in, how, {.turn = turn}), tokens));
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const auto n = static_cast<std::size_t>(sequences[i]);
+      last[n] = tokens[i];
+      choices[n] = following(choices[n]);
+    }
+  };
+  for (int i = 0; i < 20; ++i) {
+    step({0, 1}, 0);
+    step({2, 3}, 1);
+  }
+  step({0, 2, 1}, 0);  // one comes from the other turn
+  step({3}, 1);
+  for (int i = 0; i < 60; ++i) {
+    step({0, 2, 1}, 0);
+    step({3}, 1);
+  }
 }
 
 // A cache that grows while a step runs ahead, in pages of which one ends then, changes no bit.

@@ -117,8 +117,7 @@ TEST(MegatronRequest, Completion) {
          "add_BOS":true,"logprobs":true,"prevent_newline_after_colon":true)");
   EXPECT_EQ(options.num_tokens, 3);
   EXPECT_EQ(options.sampling, (SamplingOptions{{.temperature = 2, .top_p = 0.9, .seed = 7}}));
-  EXPECT_EQ(options.top_p_decay, 0.5);
-  EXPECT_EQ(options.top_p_bound, 0.1);
+  EXPECT_EQ(options.top_p_decay, (TopPDecay{0.5, 0.1}));
   EXPECT_TRUE(options.begin_document && !options.ignore_eod);
   EXPECT_EQ(options.logprobs, 0);
   EXPECT_EQ(options.rules.never_behind, std::pair(2, 0));
