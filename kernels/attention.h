@@ -32,6 +32,7 @@
 // word's low one first, of philox<7>({j / 8, i, 1 + first_head + head, sample}, key) is less than
 // t, where sample = record->first_sample * of_sample + sequence, and t / 2^16 is p, rounded, but
 // never to 0 (HalfThreshold); kept ones are divided by 1 - t / 2^16.
+// Where v and do have zeros behind their first `values` channels, so have o and dv.
 // Gradients are overwritten, summed in an order that depends on the shape alone, and on a GPU on
 // whether there is a first_key.
 #pragma once
@@ -75,6 +76,7 @@ struct HalfThreshold {
 struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t values = 0;      // channels of v and do from which on there are zeros; 0: head_dim
   std::int64_t first_head = 0;  // of the layer's, the first of these
   std::int64_t window = -1;     // keys before its own that a query may see; -1: all
   bool causal = true;
@@ -98,6 +100,7 @@ struct AttentionShape {
   bool packed = false, paired = false;
 
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a key head
+  std::int64_t value_channels() const { return values > 0 ? values : head_dim; }
   // Elements from one token to the next in q and dq, and from one key head's queries to the next's;
   // from one token to the next in k, v, dk and dv, and from one head to the next.
   std::int64_t q_row() const { return (heads + (packed ? 2 * kv_heads : 0)) * head_dim; }

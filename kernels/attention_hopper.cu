@@ -14,15 +14,17 @@
 namespace mt::cuda {
 namespace {
 
-template <int kChannels, int kTileKeys, int kWarpGroups, bool kLastIsOwn, bool kHasBias>
+template <int kChannels, int kOfValues, int kTileKeys, int kWarpGroups, bool kLastIsOwn,
+          bool kHasBias>
 struct Shared {
   static constexpr bool kCausal = kLastIsOwn, kBiased = kHasBias;
-  static constexpr int kHeadDim = kChannels, kKeys = kTileKeys, kConsumers = kWarpGroups;
+  static constexpr int kHeadDim = kChannels, kValues = kOfValues;  // channels, but for zeros
+  static constexpr int kKeys = kTileKeys, kConsumers = kWarpGroups;
   static constexpr int kQueries = 64 * kConsumers, kStages = 2;
   static constexpr bool kOwnOutput = kHeadDim <= 128;  // else o takes the place of Q
   alignas(1024) bf16 q[kQueries * kHeadDim];
   alignas(1024) bf16 k[kStages][kKeys * kHeadDim];
-  alignas(1024) bf16 v[kStages][kKeys * kHeadDim];
+  alignas(1024) bf16 v[kStages][kKeys * kValues];
   alignas(1024) bf16 own_o[kOwnOutput ? kQueries * kHeadDim : 64];
   Barrier q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   Barrier tile_full, tile_empty;
@@ -73,10 +75,10 @@ template <class Memory>
 __device__ void produce(Memory& shared, const Arguments& a) {
   Ring<Memory::kStages> ring{.parity = 1};
   int parity = 1, q_parity = 1;
-  const auto load = [](bf16* to, const CUtensorMap& map, Barrier& full, int rows, int head,
-                       int group, int row, int sequence) {
-    full.arrive_and_expect(rows * Memory::kHeadDim * 2);
-    for (int c = 0; c < Memory::kHeadDim; c += 64)
+  const auto load = [](bf16* to, const CUtensorMap& map, Barrier& full, int rows, int channels,
+                       int head, int group, int row, int sequence) {
+    full.arrive_and_expect(rows * channels * 2);
+    for (int c = 0; c < channels; c += 64)
       load_tile(to + c * rows, map, full, c, head, group, row, sequence);
   };
   for (int tile = blockIdx.x;; parity ^= 1) {
@@ -93,19 +95,19 @@ __device__ void produce(Memory& shared, const Arguments& a) {
     for (int n = t.end - 1; n >= t.begin - 1; --n) {
       if (n >= t.begin) {
         shared.k_empty[ring.stage].wait(ring.parity);
-        load(shared.k[ring.stage], a.k, shared.k_full[ring.stage], Memory::kKeys, 0, kv_head,
-             n * Memory::kKeys, t.sequence);
+        load(shared.k[ring.stage], a.k, shared.k_full[ring.stage], Memory::kKeys, Memory::kHeadDim,
+             0, kv_head, n * Memory::kKeys, t.sequence);
       }
       if (n == t.end - 1) {
         shared.q_empty.wait(q_parity);
         q_parity ^= 1;
-        load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head - kv_head * a.sizes.group(),
-             kv_head, t.first_query, t.sequence);
+        load(shared.q, a.q, shared.q_full, Memory::kQueries, Memory::kHeadDim,
+             t.head - kv_head * a.sizes.group(), kv_head, t.first_query, t.sequence);
       }
       if (n < t.end - 1) {
         shared.v_empty[behind.stage].wait(behind.parity);
-        load(shared.v[behind.stage], a.v, shared.v_full[behind.stage], Memory::kKeys, 0, kv_head,
-             (n + 1) * Memory::kKeys, t.sequence);
+        load(shared.v[behind.stage], a.v, shared.v_full[behind.stage], Memory::kKeys,
+             Memory::kValues, 0, kv_head, (n + 1) * Memory::kKeys, t.sequence);
         behind.advance();
       }
       if (n >= t.begin) ring.advance();
@@ -117,11 +119,12 @@ __device__ void produce(Memory& shared, const Arguments& a) {
 // r + 8.  Scores are in the order of wgmma.cuh.
 template <class Memory>
 struct Consumer {
-  static constexpr int kHeadDim = Memory::kHeadDim, kKeys = Memory::kKeys;
+  static constexpr int kHeadDim = Memory::kHeadDim, kValues = Memory::kValues,
+                       kKeys = Memory::kKeys;
   Memory& shared;
   const Arguments& a;
   const int number, warp, lane;
-  float scores[kKeys / 2], o[kHeadDim / 2];
+  float scores[kKeys / 2], o[kValues / 2];
   std::uint32_t p[kKeys / 16][4];                // probabilities, to be multiplied with V
   float max[2], sum[2], rescale[2];              // of the rows
   int row, first_key[2], last_key[2], sequence;  // of the thread's first row; of the rows
@@ -143,7 +146,7 @@ struct Consumer {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kKeys / 16; ++i)
-      Wgmma<kHeadDim>::template multiply<1>(o, p[i], rows16(v, i));
+      Wgmma<kValues>::template multiply<1>(o, p[i], rows16(v, i));
     wgmma_commit();
   }
 
@@ -274,14 +277,16 @@ struct Consumer {
     const bool leader = threadIdx.x % kWarpGroup == 0;
     if (leader) store_wait_read();  // of the tile before
     named_sync(kOwn + number, kWarpGroup);
+    const auto pair = [&](int i) {
+      return i < kValues / 2
+                 ? pack_pair<bf16>(o[i] * factor[i % 4 / 2], o[i + 1] * factor[i % 4 / 2])
+                 : 0;
+    };
 #pragma unroll
     for (int j = 0; j < kHeadDim / 8; j += 2) {
       const int unit = j + lane / 16;
       store_matrices(out + unit / 8 * kTile + swizzled(warp * 16 + lane % 16, unit % 8),
-                     pack_pair<bf16>(o[4 * j] * factor[0], o[4 * j + 1] * factor[0]),
-                     pack_pair<bf16>(o[4 * j + 2] * factor[1], o[4 * j + 3] * factor[1]),
-                     pack_pair<bf16>(o[4 * j + 4] * factor[0], o[4 * j + 5] * factor[0]),
-                     pack_pair<bf16>(o[4 * j + 6] * factor[1], o[4 * j + 7] * factor[1]));
+                     pair(4 * j), pair(4 * j + 2), pair(4 * j + 4), pair(4 * j + 6));
     }
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);
@@ -351,7 +356,7 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
       pin(c.o);
       shared.v_empty[before.stage].arrive_by_warps();
 #pragma unroll
-      for (int i = 0; i < Memory::kHeadDim / 2; ++i) c.o[i] *= c.rescale[i % 4 / 2];
+      for (int i = 0; i < Memory::kValues / 2; ++i) c.o[i] *= c.rescale[i % 4 / 2];
       c.template pack<kDropout>(n, t.head);
     }
     if constexpr (Memory::kOwnOutput) shared.q_empty.arrive_by_warps();
@@ -417,10 +422,12 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
                                const std::int32_t* first_key, const AttentionShape& s,
                                const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
-  const auto with = [&]<int kChannels, int kKeys, int kConsumers, bool kBiased = false>() {
+  const auto with = [&]<int kChannels, int kKeys, int kConsumers, bool kBiased = false,
+                        int kValues = kChannels>() {
     const auto with_mask = [&]<bool kCausal>() {
-      launch<Shared<kChannels, kKeys, kConsumers, kCausal, kBiased>>(o, lse, q, k, v, first_key, s,
-                                                                     dropout, work, stream);
+      using Memory = Shared<kChannels, kValues, kKeys, kConsumers, kCausal, kBiased>;
+      static_assert(sizeof(Memory) <= 227 * 1024);
+      launch<Memory>(o, lse, q, k, v, first_key, s, dropout, work, stream);
     };
     if (s.causal) return with_mask.template operator()<true>();
     with_mask.template operator()<false>();
@@ -434,6 +441,8 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
     return with.template operator()<64, 128, 3>();
   }
   if (s.head_dim > 192) return with.template operator()<256, 80, 2>();
+  if (s.head_dim > 128 && s.value_channels() <= 128)
+    return with.template operator()<192, 128, 2, false, 128>();
   if (s.head_dim > 128) return with.template operator()<192, 112, 2>();
   // Wider tiles of keys need more of them to fill the machine.
   if (s.kv_length < 4096 || s.kv_lengths) return with.template operator()<128, 128, 2>();

@@ -20,7 +20,8 @@ constexpr int kPiece = BackwardWork::kPiece;
 template <int kChannels, bool kLastIsOwn, bool kHasBias>
 struct Shared {
   static constexpr bool kCausal = kLastIsOwn, kCompletesDq = kLastIsOwn, kBiased = kHasBias;
-  static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
+  static constexpr int kHeadDim = kChannels, kValues = kChannels,
+                       kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kHeadDim];

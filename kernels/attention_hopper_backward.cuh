@@ -155,13 +155,14 @@ __device__ void load_each_tile(Memory& shared, const BackwardArguments& a, const
     tile = take_tile();
 
     shared.kv_empty.wait(tile_parity);
-    shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);
-    for (int c = 0; c < kHeadDim; c += 64) {
-      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-    }
+    shared.kv_full.arrive_and_expect(kKeys * (kHeadDim + Memory::kValues) * 2);
+    const auto load = [&](bf16* to, const CUtensorMap& map, int channels) {
+      for (int c = 0; c < channels; c += 64)
+        load_tile(to + c * kKeys, map, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
+                  t.sequence);
+    };
+    load(shared.k, a.k, kHeadDim);
+    load(shared.v, a.v, Memory::kValues);
     f(t);
   }
 }
@@ -189,26 +190,28 @@ struct BackwardRows {
   const int first_row, warp, lane;  // first_row: of the 64 within the block
 
   // out^T = rows R^T for the 64 rows, of K or V, and all queries' R, of Q or dO.
+  template <int kChannels = kHeadDim>
   __device__ void multiply_rows(float (&out)[kQueries / 2], const bf16* rows, const bf16* queries) {
     pin(out);
     const std::uint32_t x = operand(rows + first_row * 64), y = operand(queries);
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kHeadDim / 16; ++i)
+    for (int i = 0; i < kChannels / 16; ++i)
       Wgmma<kQueries>::template multiply<0, 0>(out, columns16(x, i, kKeys),
                                                columns16(y, i, kQueries), i > 0);
     wgmma_commit();
   }
 
   // out += x R, over the queries.
-  __device__ void multiply_queries(float (&out)[kHeadDim / 2],
+  template <int kElements>
+  __device__ void multiply_queries(float (&out)[kElements],
                                    const std::uint32_t (&x)[kQueries / 16][4],
                                    const bf16* queries) {
     const std::uint32_t y = operand(queries, kQueries * 128);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kQueries / 16; ++i)
-      Wgmma<kHeadDim>::template multiply<1>(out, x[i], rows16(y, i));
+      Wgmma<2 * kElements>::template multiply<1>(out, x[i], rows16(y, i));
   }
 
   // f(element 4 j + x of two results in step, key within the block, query within its block).
@@ -324,8 +327,9 @@ struct BackwardRows {
     }
   }
   // ... and from there to the tensor; called by one thread.
+  template <int kChannels = kHeadDim>
   __device__ void store(const CUtensorMap& map, const bf16* from, const QueryBlocks& t) {
-    for (int c = 0; c < kHeadDim; c += 64)
+    for (int c = 0; c < kChannels; c += 64)
       store_tile(map, from + c * kKeys + first_row * 64, c, 0, t.kv_head,
                  t.key_block * kKeys + first_row, t.sequence);
   }

@@ -61,6 +61,7 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .heads = options_.heads,
           .kv_heads = options_.kv_heads,
           .head_dim = options_.head_dim,
+          .values = options_.values,
           .first_head = options_.first_head,
           .window = keys.window,
           .causal = keys.causal,

@@ -69,7 +69,8 @@ class AttentionCore {
   struct Options {
     std::int64_t layer = 0;  // of this model, from 0: the cache's, and of its random numbers
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
-    std::int64_t first_head = 0;                         // of the layer's, the first of these
+    std::int64_t values = 0;      // channels of a value, zeros behind them; 0: head_dim
+    std::int64_t first_head = 0;  // of the layer's, the first of these
     double dropout = 0;
     Purpose purpose = Purpose::attention_dropout;  // of its random numbers
     double scale = 1;                              // of the scores, beside 1 / sqrt(head_dim)

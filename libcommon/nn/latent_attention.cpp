@@ -14,6 +14,7 @@ AttentionCore::Options LatentAttention::core_of_past(const Options& options, con
   AttentionCore::Options core = options.core;
   core.kv_heads = 1;
   core.head_dim = kv.down.out_features();
+  core.values = 0;
   core.scale *=
       std::sqrt(static_cast<double>(core.head_dim) / static_cast<double>(options.core.head_dim));
   return core;

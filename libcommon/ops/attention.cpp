@@ -110,9 +110,9 @@ void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, dou
       });
 }
 
-// Multiplications and additions of one of the two products over the pairs that the mask and the
-// window leave; how long documents are is not known here.
-static double product_flops(const AttentionShape& s) {
+// Multiplications and additions of products with so many channels together, over the pairs that the
+// mask and the window leave; how long documents are is not known here.
+static double product_flops(const AttentionShape& s, std::int64_t channels) {
   const auto queries = static_cast<double>(s.q_length), keys = static_cast<double>(s.kv_length);
   double pairs = queries * (s.causal ? keys - (queries - 1) / 2 : keys);
   if (s.window >= 0) {
@@ -122,7 +122,7 @@ static double product_flops(const AttentionShape& s) {
     const double fewer = std::min(beyond, queries);
     pairs -= fewer * (beyond + beyond - fewer + 1) / (s.causal ? 2 : 1);
   }
-  return 2 * pairs * static_cast<double>(s.sequences * s.heads * s.head_dim);
+  return 2 * pairs * static_cast<double>(s.sequences * s.heads * channels);
 }
 
 // Where queries, keys and values, or their gradients, are.
@@ -203,7 +203,7 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   check_attention("attention_forward", heads, o, first_key, lse, shape);
   Cost cost = moves(o, lse);
   cost.bytes += bytes_of(heads);
-  cost.flops = 2 * product_flops(shape);
+  cost.flops = product_flops(shape, shape.head_dim + shape.value_channels());
   void* const work =
       typed_gpu_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
   dispatch(
@@ -237,7 +237,7 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
     fail(Exit::internal, "attention_backward: gradients lie otherwise than what they are of");
   Cost cost = moves(d_o, o, lse);
   cost.bytes += 2 * bytes_of(heads);
-  cost.flops = 5 * product_flops(shape);
+  cost.flops = product_flops(shape, 3 * shape.head_dim + 2 * shape.value_channels());
   void* const work =
       typed_gpu_work(q, stream, [&]<class T>() { return cuda::attention_backward_work<T>(shape); });
   // body(dq, dk, dv, q, k, v)
@@ -275,7 +275,7 @@ void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, Cons
   check_shape("attention_bias_backward", "d_bias", d_bias, {shape.heads, 2 * shape.kv_length - 1});
   Cost cost = moves(d_o, o, lse);
   cost.bytes += bytes_of(heads);
-  cost.flops = 2 * product_flops(shape);
+  cost.flops = product_flops(shape, shape.head_dim + shape.value_channels());
   void* const work = typed_gpu_work(
       q, stream, [&]<class T>() { return cuda::attention_bias_backward_work<T>(shape); });
   dispatch(

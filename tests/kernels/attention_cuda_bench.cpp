@@ -1,7 +1,8 @@
 // Not a test: prints the time of attention on the GPU, one JSON object a line.
 //   attention_cuda_bench [TYPE MASK SEQUENCES QUERIES KEYS HEADS KV_HEADS HEAD_DIM]...
 //   attention_cuda_bench --tensors IN OUT TYPE MASK ... HEAD_DIM
-// TYPE: float, half or bf16.  MASK: causal or full.  Forward and backward are timed, but for causal
+// TYPE: float, half or bf16.  MASK: causal or full.  HEAD_DIM: 192/128 are heads of 192 channels,
+// of values 128 and zeros.  Forward and backward are timed, but for causal
 // ones with fewer queries than keys, the last of them, forward alone.  Medians of 30 repetitions
 // after 10, in milliseconds.  --tensors: nothing is timed; the file IN has q, k, v and do one after
 // the other, the file OUT gets o, dq, dk and dv.
@@ -57,6 +58,8 @@ std::vector<T> random(std::int64_t count, unsigned seed) {
   return x;
 }
 
+enum Which : unsigned { kQueries = 1, kKeys, kValues, kOutput };
+
 template <class T>
 struct Attention {
   AttentionShape shape;
@@ -64,14 +67,14 @@ struct Attention {
   DeviceArray<float> lse;
   DeviceArray<unsigned char> work;
 
-  // tensor(elements, which of them): q, k, v, do.
+  // tensor(elements, Which): of q, k, v, do.
   template <class F>
   Attention(const AttentionShape& s, std::int64_t q_size, std::int64_t k_size, const F& tensor)
       : shape(s),
-        q(tensor(q_size, 1)),
-        k(tensor(k_size, 2)),
-        v(tensor(k_size, 3)),
-        d_o(tensor(q_size, 4)),
+        q(tensor(q_size, kQueries)),
+        k(tensor(k_size, kKeys)),
+        v(tensor(k_size, kValues)),
+        d_o(tensor(q_size, kOutput)),
         o(size(q_size)),
         dq(size(q_size)),
         dk(size(k_size)),
@@ -99,11 +102,19 @@ struct Attention {
 
 template <class T>
 void bench(const std::string& type, const AttentionShape& s) {
-  const Attention<T> attention(s, random<T>);
+  const auto numbers = [&](std::int64_t count, unsigned which) {
+    std::vector<T> x = random<T>(count, which);
+    if (which == kValues || which == kOutput)
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (static_cast<std::int64_t>(i) % s.head_dim >= s.value_channels()) x[i] = T(0.0f);
+    return x;
+  };
+  const Attention<T> attention(s, numbers);
   std::cout << "{\"type\":\"" << type << "\",\"mask\":\"" << (s.causal ? "causal" : "full")
             << "\",\"sequences\":" << s.sequences << ",\"queries\":" << s.q_length
             << ",\"keys\":" << s.kv_length << ",\"heads\":" << s.heads
             << ",\"kv_heads\":" << s.kv_heads << ",\"head_dim\":" << s.head_dim
+            << ",\"values\":" << s.value_channels()
             << ",\"forward_ms\":" << time_of([&] { attention.forward(); });
   if (s.q_length == s.kv_length || !s.causal)
     std::cout << ",\"backward_ms\":" << time_of([&] { attention.backward(); });
@@ -132,7 +143,8 @@ void compute(const AttentionShape& s, const std::string& from, const std::string
 AttentionShape shape_of(char** arguments) {
   std::int64_t n[6];
   for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 1]);
-  const std::string mask = arguments[0];
+  const std::string mask = arguments[0], head_dim = arguments[6];
+  const std::size_t slash = head_dim.find('/');
   if (mask != "causal" && mask != "full")
     fail(Exit::usage, "mask ", mask, ", expected causal or full");
   return {.sequences = n[0],
@@ -142,6 +154,7 @@ AttentionShape shape_of(char** arguments) {
           .heads = n[3],
           .kv_heads = n[4],
           .head_dim = n[5],
+          .values = slash == head_dim.npos ? 0 : std::stoll(head_dim.substr(slash + 1)),
           .causal = mask == "causal",
           .scale = 1 / std::sqrt(static_cast<double>(n[5]))};
 }

@@ -22,6 +22,7 @@ struct Case {
   bool own_lengths = false;  // sequence b has b tokens less than that
   bool causal = true;
   double softcap = 0;
+  std::int64_t values = 0;  // channels before the zeros of v and do; 0: there are none
 };
 
 // The same without the causal mask; `cached` is then how many keys there are more than queries.
@@ -37,7 +38,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << c.head_dim << ", documents to " << c.longest_document << ", window " << c.window
        << ", dropout " << c.dropout << ", " << c.cached << " cached"
        << (c.own_lengths ? " at most" : "") << (c.causal ? "" : ", not causal") << ", softcap "
-       << c.softcap;
+       << c.softcap << ", values " << c.values;
 }
 
 AttentionShape shape_of(const Case& c) {
@@ -48,6 +49,7 @@ AttentionShape shape_of(const Case& c) {
           .heads = c.heads,
           .kv_heads = c.kv_heads,
           .head_dim = c.head_dim,
+          .values = c.values,
           .first_head = 3,
           .window = c.window,
           .causal = c.causal,
@@ -97,7 +99,16 @@ struct Problem {
         lse_size(static_cast<std::size_t>(c.sequences * c.heads * c.length)),
         packs(c.cached == 0 && !c.own_lengths),
         forward_only(mt::forward_only(c)),
-        own_lengths(c.own_lengths) {}
+        own_lengths(c.own_lengths) {
+    for (std::vector<double>* x : {&v, &d_o})
+      for (std::size_t i = 0; i < x->size(); ++i)
+        if (behind_values(i)) (*x)[i] = 0;
+  }
+
+  // Whether an element, of a tensor of heads, is of a channel behind the values.
+  bool behind_values(std::size_t i) const {
+    return static_cast<std::int64_t>(i) % shape.head_dim >= shape.value_channels();
+  }
 
   const StepRecord record{.first_sample = 40};
   AttentionShape shape;
@@ -230,6 +241,14 @@ void expect_same_packed(OnDevice<T>& apart) {
   EXPECT_TRUE(check::same_bits(dv.values(), apart.dv.values()));
 }
 
+template <class T>
+void expect_zeros_behind_values(const Problem& problem, const std::vector<T>& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!problem.behind_values(i)) continue;
+    ASSERT_EQ(static_cast<float>(x[i]), 0) << i;
+  }
+}
+
 class AttentionCuda : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -244,8 +263,10 @@ void expect_near(const Problem& problem, const Results& expected, double toleran
   device.forward();
   EXPECT_LT(relative_error(device.o.values(), expected.o), tolerance);
   EXPECT_LT(relative_error(device.lse.values(), expected.lse), 1e-5);
+  expect_zeros_behind_values(problem, device.o.values());
   if (problem.forward_only) return;
   device.backward();
+  expect_zeros_behind_values(problem, device.dv.values());
   EXPECT_LT(relative_error(device.dq.values(), expected.dq), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dk.values(), expected.dk), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dv.values(), expected.dv), 1.5 * tolerance);
@@ -296,6 +317,27 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 31, 3, 1, 256}, Case{2, 127, 3, 3, 192}, Case{1, 1025, 2, 1, 256},
                     Case{2, 700, 4, 2, 192, 300, 200}, Case{1, 1000, 2, 2, 256, 0, 100},
                     Case{1, 257, 6, 2, 160, 90, -1, 0.1}, Case{1, 513, 3, 3, 200}));
+
+// The same with values narrower than keys.
+Case narrowed(Case c, std::int64_t values) {
+  c.values = values;
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    NarrowValues, AttentionCuda,
+    testing::Values(
+        narrowed({1, 1, 1, 1, 192}, 128), narrowed({1, 31, 3, 1, 192}, 128),
+        narrowed({2, 127, 3, 3, 192}, 128), narrowed({1, 300, 40, 40, 192}, 128),
+        narrowed({1, 2050, 2, 2, 192}, 128), narrowed({2, 700, 4, 2, 192, 300, 200}, 128),
+        narrowed({2, 400, 4, 4, 192, 90, 64, 0.1}, 128),
+        narrowed({1, 4, 3, 1, 192, 0, 100, 0, 3000}, 128),
+        narrowed({1, 100, 4, 2, 192, 0, -1, 0, 255}, 128),
+        narrowed(full({1, 300, 3, 3, 192, 70, 30}), 128), narrowed(full({2, 700, 3, 3, 192}), 128),
+        narrowed(full({1, 500, 2, 1, 192, 0, -1, 0.2, -371}), 128),
+        narrowed({1, 257, 6, 2, 160, 90, -1, 0.1}, 100), narrowed({1, 257, 3, 3, 144}, 8),
+        narrowed({1, 257, 3, 3, 192}, 136), narrowed({1, 257, 3, 3, 256}, 128),
+        narrowed({2, 127, 3, 3, 128}, 64), narrowed({2, 127, 3, 3, 48}, 33)));
 
 INSTANTIATE_TEST_SUITE_P(
     Caches, AttentionCuda,

@@ -67,6 +67,7 @@ Branch make_latent_attention(const LayerRows& layer) {
                .heads = own.heads,
                .kv_heads = own.heads,
                .head_dim = own.width(),
+               .values = own.values,
                .first_head = layer.part.rank * own.heads,
                .dropout = c.attention_dropout,
                .scale = c.latent_scale() * std::sqrt(static_cast<double>(own.width())),
