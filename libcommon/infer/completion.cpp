@@ -75,9 +75,7 @@ void Completion::place_images() {
   const std::int64_t places = std::ranges::count(ids_, token);
   std::int64_t all_places = 0;
   for (const std::int64_t of_image : tiles) all_places += of_image * tokens_of_tile(c);
-  if (places != std::ssize(tiles) && places != all_places)
-    fail(Exit::bad_data, "the prompt has ", places, " places for images (token ", token,
-         "), and there are ", tiles.size(), " images");
+  if (places != all_places) check_places(model_.tokenizer, token, places, std::ssize(tiles));
   if (tiles.empty()) return;
   if (places == std::ssize(tiles)) {
     const ImageWords words(c, model_.tokenizer);

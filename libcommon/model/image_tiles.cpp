@@ -153,6 +153,16 @@ std::vector<std::int32_t> image_rows(const ModelConfig& c, std::span<const std::
   return rows;
 }
 
+void check_places(const Tokenizer& tokenizer, std::int32_t token, std::int64_t places,
+                  std::int64_t images) {
+  if (places == images) return;
+  const std::string word = token < tokenizer.vocab_size()
+                               ? tokenizer.decode_text(std::span(&token, 1))
+                               : concat("token ", token);
+  fail(Exit::bad_data, "the text: expected as many ", word, " as images, found ", places, " and ",
+       images);
+}
+
 // Around images they are one token each, as their processor has it.
 static std::vector<std::int32_t> image_tag(const Tokenizer& tokenizer, const ModelConfig& c,
                                            const char* text) {

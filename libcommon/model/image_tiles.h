@@ -57,6 +57,11 @@ std::int64_t tokens_of_tile(const ModelConfig& llava);
 // first image, then those of the second, wherever the image's token is.
 std::vector<std::int32_t> image_rows(const ModelConfig& llava, std::span<const std::int32_t> ids);
 
+// Exit::bad_data, with the word that stands for an image, where a text has other places for images
+// than there are.
+void check_places(const Tokenizer& tokenizer, std::int32_t token, std::int64_t places,
+                  std::int64_t images);
+
 // ImageWords: the tokens of a text that an image takes: its own token as often as rows of it stand
 // there, between the two of image_tag_type.  With use_tile_tags those of a tile follow its word's:
 // the last tile's is <tile_global_thumbnail>, the others' are <tile_1>, <tile_2>, ..., and of ten

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/images/line_images.h"
+#include "model/image_tiles.h"
 #include "text/chat/chat_strings.h"
 #include "text/put_in_front.h"
 
@@ -50,10 +51,12 @@ class Group {
       const std::vector<std::string>& files = images_.back().files;
       prompts_.push_back(prompt_of(answer.item.requests.front().context, files, place));
       check(prompts_.back(), place);
-      if (const auto places = std::ranges::count(prompts_.back(), model_.image_token);
-          model_.reads_images() && places != std::ssize(files))
-        fail(Exit::bad_data, place, ": the text has ", places, " places for images, and there are ",
-             files.size());
+      if (model_.reads_images()) try {
+          check_places(model_.tokenizer, model_.image_token,
+                       std::ranges::count(prompts_.back(), model_.image_token), std::ssize(files));
+        } catch (const Error& error) {
+          fail(error.code(), place, ": ", error.what());
+        }
     } else {
       for (const EvalRequest& request : answer.item.requests) {
         answer.tokens.push_back(

@@ -143,9 +143,11 @@ void ExampleMaker::place_images(Example& example, std::string_view place) const 
   const ModelConfig& c = *options_.llava;
   const ImageWords words(c, tokenizer_);
   const std::int64_t places = std::ranges::count(example.ids, words.token());
-  if (places != std::ssize(example.images))
-    fail(Exit::bad_data, place, ": the text has ", places, " places for images (token ",
-         words.token(), "), and there are ", example.images.size(), " images");
+  try {
+    check_places(tokenizer_, words.token(), places, std::ssize(example.images));
+  } catch (const Error& error) {
+    fail(error.code(), place, ": ", error.what());
+  }
   example.tiles = tiles_of(example, words);
   const std::vector<std::int32_t> ids = std::exchange(example.ids, {});
   const std::vector<bool> learnt = std::exchange(example.learnt, {});
