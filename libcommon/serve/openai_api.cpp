@@ -11,6 +11,7 @@
 #include "serve/grammars.h"
 #include "serve/response_request.h"
 #include "serve/tools.h"
+#include "text/put_in_front.h"
 
 namespace mt {
 
@@ -162,6 +163,14 @@ static void answer_with_images(const Serving& serving, const std::shared_ptr<Exc
   }
 }
 
+// Whether the marks of thoughts are no text to the tokenizer.
+static bool marks_thoughts_specially(const Tokenizer& tokenizer, ThoughtForm form) {
+  if (form != ThoughtForm::think) return true;
+  std::vector<std::int32_t> ids;
+  encode_alone(tokenizer, "</think>", ids);
+  return ids.size() == 1 && tokenizer.is_special(ids.front());
+}
+
 // How what the model says is read: calls where it may call, and its thoughts, unless a grammar
 // leaves no place for them.
 static void read_form(const Serving& serving, RequestFields& fields, CompletionRequest& request) {
@@ -182,8 +191,10 @@ static void read_form(const Serving& serving, RequestFields& fields, CompletionR
   if (serving.thoughts_apart && !request.options.grammar)
     request.form.thoughts = thought_form_of(chat_template);
   // A mark of calls or thoughts may be special.
-  const bool plain = !request.form.thoughts || request.form.thoughts == ThoughtForm::think;
-  if (request.form.calls || !plain) request.options.show_special = true;
+  if (request.form.calls ||
+      (request.form.thoughts &&
+       marks_thoughts_specially(serving.model.tokenizer, *request.form.thoughts)))
+    request.options.show_special = true;
 }
 
 // response: of a request that came as one of /v1/responses, what its answer repeats.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "serve/marked_arguments.h"
 #include "serve/request_json.h"
 #include "text/grammar/json_schema.h"
 
@@ -120,10 +121,12 @@ Writing writing_of(ToolForm form) {
       return {
           "", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "", nullptr,
           ""};
-    default:
-      fail(Exit::bad_data,
-           "the model's chat template has a form of calls that none can be made to fit");
+    case ToolForm::qwen_coder:
+      return {"", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n", ""};
+    case ToolForm::glm:
+      return {"", "<tool_call>", "\n", "</tool_call>", "\n", ""};
   }
+  fail(Exit::internal, "a form of calls that is not known");
 }
 
 }  // namespace
@@ -139,7 +142,9 @@ ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
     const ByteGrammar::Node before = grammar.text(
         grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
     const ByteGrammar::Node behind =
-        add_schema(grammar, before, parse_request(parser, parameters).value());
+        marks_arguments(form)
+            ? add_marked_arguments(grammar, before, form, parameters)
+            : add_schema(grammar, before, parse_request(parser, parameters).value());
     grammar.link(grammar.text(behind, w.behind), grammar.end(one));
   }
   const ByteGrammar::Node called = grammar.call(grammar.text(grammar.begin(all), w.begin), one);

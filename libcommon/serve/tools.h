@@ -21,8 +21,8 @@ struct Tools {
 Tools read_tools(RequestFields& fields);
 
 // The grammar of calls of the functions that must be called alone.  Exit::bad_data where a tool's
-// parameters are no schema (text/grammar/json_schema.h), and for the forms whose values are no
-// JSON.
+// parameters are no schema (text/grammar/json_schema.h), or none that the form can write
+// (serve/marked_arguments.h).
 ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form);
 
 }  // namespace mt

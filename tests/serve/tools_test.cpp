@@ -108,10 +108,78 @@ TEST(Tools, CallsThatMustBe) {
     ASSERT_EQ(read.calls.size(), 1U) << text;
     EXPECT_EQ(read.calls[0].name + read.calls[0].arguments, "f{\"a\":1}");
   }
-  for (const ToolForm form : {ToolForm::qwen_coder, ToolForm::glm})
-    EXPECT_THROW(grammar_of_calls(tools, form), Error);
   tools.functions[0].second = R"({"not":{}})";
   EXPECT_THROW(grammar_of_calls(tools, ToolForm::hermes), Error);
+}
+
+// What Qwen3-Coder's and GLM's templates show a model of calls, whose arguments stand between
+// marks.
+TEST(Tools, CallsWhoseArgumentsAreMarked) {
+  Tools tools;
+  tools.functions = {
+      {"f", R"({"type":"object","properties":{"text":{"type":"string","description":"any"},
+                "unit":{"type":"string","enum":["C","F"]},"n":{"type":"integer"},
+                "list":{"type":"array","items":{"$ref":"#/$defs/one"}}},
+                "required":["text","n"],"$defs":{"one":{"type":"boolean"}}})"}};
+  tools.must_call = {"f"};
+  const auto qwen = [](const std::vector<std::pair<std::string, std::string>>& given) {
+    std::string text = "<tool_call>\n<function=f>\n";
+    for (const auto& [name, value] : given)
+      text += "<parameter=" + name + ">\n" + value + "\n</parameter>\n";
+    return text + "</function>\n</tool_call>";
+  };
+  const auto glm = [](const std::vector<std::pair<std::string, std::string>>& given) {
+    std::string text = "<tool_call>f\n";
+    for (const auto& [name, value] : given)
+      text += "<arg_key>" + name + "</arg_key>\n<arg_value>" + value + "</arg_value>\n";
+    return text + "</tool_call>";
+  };
+  const std::vector<std::vector<std::pair<std::string, std::string>>> good = {
+      {{"text", "if (a < b) {\n  \"</param>\"\n}"}, {"n", "3"}},
+      {{"text", ""}, {"n", "-1"}},
+      {{"text", "<<</para\n\n</parametex ü → 😀"}, {"unit", "F"}, {"n", "0"}},
+      {{"text", "</arg_val <</arg_"}, {"n", "1"}, {"list", "[true, false]"}}};
+  const std::vector<std::vector<std::pair<std::string, std::string>>> bad = {
+      {{"text", "a"}},
+      {{"n", "3"}},
+      {{"n", "3"}, {"text", "a"}},
+      {{"text", "a"}, {"unit", "K"}, {"n", "3"}},
+      {{"text", "a"}, {"n", "3.5"}},
+      {{"text", "a"}, {"n", "3"}, {"list", "[1]"}},
+      {{"text", "a"}, {"n", "3"}, {"other", "1"}},
+      {{"text", "a\nb</parameter>c</arg_value>d"}, {"n", "3"}},
+      {{"text", "\x01"}, {"n", "3"}}};
+  for (const ToolForm form : {ToolForm::qwen_coder, ToolForm::glm}) {
+    const auto write = [&](const auto& given) {
+      return form == ToolForm::glm ? glm(given) : qwen(given);
+    };
+    tools.several = false;
+    const ByteGrammar one = grammar_of_calls(tools, form);
+    for (const auto& given : good) {
+      EXPECT_TRUE(fits(one, write(given))) << write(given);
+      EXPECT_FALSE(fits(one, write(given) + "\n" + write(given)));
+      const auto read = ToolReader(form, tools.functions).take(write(given), true);
+      ASSERT_EQ(read.calls.size(), 1U) << write(given);
+      simdjson::dom::parser parser;
+      std::string_view text;
+      ASSERT_EQ(parser.parse(read.calls[0].arguments)["text"].get(text), simdjson::SUCCESS);
+      EXPECT_EQ(text, given[0].second);
+    }
+    for (const auto& given : bad) EXPECT_FALSE(fits(one, write(given))) << write(given);
+    tools.several = true;
+    const ByteGrammar several = grammar_of_calls(tools, form);
+    EXPECT_TRUE(fits(several, write(good[0]) + "\n" + write(good[1])));
+    for (
+        const char* const schema :
+        {R"({"type":"string"})", R"({"type":"object","properties":{"a>":{}}})",
+         R"({"type":"object","properties":{"a":{"type":"string","pattern":"b"}}})",
+         R"({"type":"object","properties":{"a":{"type":"string","enum":["</arg_value></parameter>"]}}})",
+         R"({"type":"object","properties":{"a":{"not":{}}}})"}) {
+      Tools wrong = tools;
+      wrong.functions[0].second = schema;
+      EXPECT_THROW(grammar_of_calls(wrong, form), Error) << schema;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// Arguments of calls in the forms that write each between marks of its own (ToolForm::qwen_coder
+// and glm), in a grammar.
+#pragma once
+
+#include <string_view>
+
+#include "serve/tool_reader.h"
+#include "text/grammar/byte_grammar.h"
+
+namespace mt {
+
+inline bool marks_arguments(ToolForm form) {
+  return form == ToolForm::qwen_coder || form == ToolForm::glm;
+}
+
+// Adds the parameters that a schema has in `properties`, in their order, of which those that are
+// not `required` may be missing; returns the node behind them.  One whose type is "string" is
+// written as it is, without the mark that ends it, any other as JSON.  Exit::bad_data where the
+// schema is of no object, a name would break the marks, or a text is to be of a pattern, format or
+// length.
+ByteGrammar::Node add_marked_arguments(ByteGrammar& grammar, ByteGrammar::Node from, ToolForm form,
+                                       std::string_view schema);
+
+}  // namespace mt
