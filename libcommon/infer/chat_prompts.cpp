@@ -45,6 +45,11 @@ const ChatTemplate& ChatPrompts::chat(bool tools) const {
   return *chosen;
 }
 
+void ChatPrompts::check() const {
+  if (asked_.empty() && chat_templates_in(files_, place_).empty()) return;
+  for (const bool tools : {false, true}) chat(tools);
+}
+
 std::string ChatPrompts::text(const ChatValue& line, std::string_view where) const {
   ChatInput input{.kwargs = kwargs_};
   const auto flag = [&](std::string_view name, bool otherwise) {

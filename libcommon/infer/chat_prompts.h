@@ -36,6 +36,9 @@ class ChatPrompts {
   // for messages of which none can be made; may be called from several threads.
   std::string text(const ChatValue& line, std::string_view where) const;
 
+  // Throws what is wrong with a template that is asked for, or that there is: what text() would.
+  void check() const;
+
   // The template of conversations with tools, or without; valid as long as this is.
   std::string_view source(bool tools) const { return chat(tools).source(); }
 

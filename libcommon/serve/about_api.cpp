@@ -1,5 +1,5 @@
-// GET /v1/models, /tokenizer_info and /metrics, POST /tokenize and /detokenize: what the server
-// tells of its model and of itself.
+// GET /v1/models and /tokenizer_info, POST /tokenize and /detokenize: what the server tells of its
+// model.
 #include "base/error.h"
 #include "base/json.h"
 #include "infer/chat_prompts.h"
@@ -103,44 +103,6 @@ void serve_tokenizer_info(const Serving& serving, const std::shared_ptr<Exchange
     json.null();
   }
   exchange->answer(200, kJson, json.end_object().text());
-}
-
-// Prometheus' text format, version 0.0.4.
-void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
-  const EngineLoop::State state = serving.loop.state();
-  std::string text;
-  const auto add = [&](const char* name, const char* type, const char* help, auto value) {
-    text += concat("# HELP mt_", name, " ", help, "\n# TYPE mt_", name, " ", type, "\nmt_", name,
-                   " ", value, "\n");
-  };
-  add("requests_running", "gauge", "Completions that get tokens.", state.running);
-  add("requests_waiting", "gauge", "Completions that wait for a place.", state.waiting);
-  add("prompt_tokens_total", "counter", "Tokens of prompts.", state.prompt_tokens);
-  add("generation_tokens_total", "counter", "Tokens that were made.", state.made_tokens);
-  add("requests_finished_total", "counter", "Completions that came to their end.", state.finished);
-  add("requests_cancelled_total", "counter", "Completions whose client left.", state.cancelled);
-  add("requests_timed_out_total", "counter", "Completions whose time was up.", state.timed_out);
-  const Engine::Counts& engine = state.engine;
-  add("prefill_tokens_total", "counter", "Tokens of prompts that were read.", engine.read);
-  add("prefix_hit_tokens_total", "counter", "Tokens of prompts that were found in the cache.",
-      engine.shared);
-  add("preemptions_total", "counter", "Completions that gave up their place for others.",
-      engine.preempted);
-  add("draft_tokens_total", "counter", "Tokens that were guessed.", engine.guessed);
-  add("draft_tokens_accepted_total", "counter", "Guessed tokens that the model chose, too.",
-      engine.accepted);
-  add("cache_pages", "gauge", "Pages of the cache.", engine.pages);
-  add("cache_pages_held", "gauge", "Pages that completions hold.", engine.held_pages);
-  const auto add_times = [&](const std::string& name, const char* help, const Histogram& times) {
-    text += concat("# HELP ", name, " ", help, "\n# TYPE ", name, " histogram\n", times.text(name));
-  };
-  add_times("mt_time_to_first_token_seconds", "From a completion's coming to its first token.",
-            state.first_token);
-  add_times("mt_inter_token_latency_seconds", "Between two tokens of a completion.",
-            state.between_tokens);
-  add_times("mt_e2e_request_latency_seconds", "From a completion's coming to its end.",
-            state.whole);
-  exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 
 }  // namespace mt

@@ -344,6 +344,7 @@ void EngineLoop::count(Taken& taken, bool ended) {
   state_.whole.add(seconds(taken.came));
   --open_;
   ++state_.finished;
+  if (taken.work.completion->finish() == Completion::Finish::length) ++state_.ended_by_length;
 }
 
 }  // namespace mt

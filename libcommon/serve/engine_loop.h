@@ -92,6 +92,7 @@ class EngineLoop {
   struct State {
     std::size_t running = 0, waiting = 0;
     std::uint64_t prompt_tokens = 0, made_tokens = 0, finished = 0, cancelled = 0, timed_out = 0;
+    std::uint64_t ended_by_length = 0;  // of those that finished
     Engine::Counts engine;
     // Seconds that completions take to their first token, between tokens, and to the end.
     Histogram first_token, between_tokens, whole;

@@ -20,12 +20,14 @@ class Histogram {
     ++counts_[place];
     sum_ += seconds;
   }
-  // The lines behind HELP and TYPE.
-  std::string text(std::string_view name) const {
+  // The lines behind HELP and TYPE.  labels: name="value" and more of these, between commas.
+  std::string text(std::string_view name, std::string_view labels = "") const {
     std::string text;
     std::uint64_t so_far = 0;
+    const char* const comma = labels.empty() ? "" : ",";
+    const std::string braced = labels.empty() ? "" : concat("{", labels, "}");
     const auto line = [&](const auto& bound) {
-      text += concat(name, "_bucket{le=\"", bound, "\"} ", so_far, "\n");
+      text += concat(name, "_bucket{", labels, comma, "le=\"", bound, "\"} ", so_far, "\n");
     };
     for (std::size_t place = 0; place < kBounds.size(); ++place) {
       so_far += counts_[place];
@@ -35,8 +37,8 @@ class Histogram {
     line("+Inf");
     char sum[32];
     const std::to_chars_result end = std::to_chars(std::begin(sum), std::end(sum), sum_);
-    return text + concat(name, "_sum ", std::string_view(sum, end.ptr), "\n", name, "_count ",
-                         so_far, "\n");
+    return text + concat(name, "_sum", braced, " ", std::string_view(sum, end.ptr), "\n", name,
+                         "_count", braced, " ", so_far, "\n");
   }
 
  private:

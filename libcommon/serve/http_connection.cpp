@@ -257,13 +257,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   template <class Body>
-  static http::response<Body> begin(int status, const std::string& type,
-                                    const Exchange::Headers& headers, unsigned version, bool keep) {
+  http::response<Body> begin(int status, const std::string& type, const Exchange::Headers& headers,
+                             unsigned version, bool keep) const {
     http::response<Body> response(static_cast<http::status>(status), version);
     response.set(http::field::server, "mt");
     response.set(http::field::date, http_date());
     response.set(http::field::content_type, type);
-    for (const auto& [name, value] : headers) response.set(name, value);
+    for (const Exchange::Headers& some : {shared_.always, headers})
+      for (const auto& [name, value] : some) response.set(name, value);
     response.keep_alive(keep);
     return response;
   }

@@ -45,7 +45,7 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler,
-                       ErrorBody error_body, Wanted wanted)
+                       ErrorBody error_body, Wanted wanted, Exchange::Headers always)
     : impl_(std::make_unique<Impl>()) {
   HttpShared& shared = impl_->shared;
   allow_open_files(limits.connections);
@@ -53,6 +53,7 @@ HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limi
   shared.handler = std::move(handler);
   shared.wanted = std::move(wanted);
   shared.error_body = std::move(error_body);
+  shared.always = std::move(always);
   const auto check = [&](const error_code& error) {
     if (error) fail(Exit::unavailable, host, ":", port, ": cannot listen: ", error.message());
   };

@@ -73,9 +73,11 @@ class HttpServer {
   using ErrorBody = std::function<std::string(int status, std::string_view text)>;
 
   // Listens on an address and a port, of which 0 is any free one.  Exit::unavailable if it cannot.
+  // always: headers of every answer.
   HttpServer(
       const std::string& host, int port, const HttpLimits& limits, Handler handler,
-      ErrorBody error_body, Wanted wanted = [](const HttpRequest&) { return true; });
+      ErrorBody error_body, Wanted wanted = [](const HttpRequest&) { return true; },
+      Exchange::Headers always = {});
   HttpServer(const HttpServer&) = delete;
   ~HttpServer();
 

@@ -24,6 +24,7 @@ struct HttpShared {
   HttpServer::Handler handler;
   HttpServer::Wanted wanted;
   HttpServer::ErrorBody error_body;
+  Exchange::Headers always;  // of every answer
   std::atomic<bool> draining = false;
   std::size_t connections = 0;  // of the server's thread
   std::mutex mutex;

@@ -56,6 +56,12 @@ void ServeOptions::add_to(CommandLine& cl) {
             between(0, kMostSeconds));
   cl.option("--request-timeout", &request_timeout, "SECONDS",
             "for a whole request; behind it, it gets status 408; 0: any", between(0, kMostSeconds));
+  cl.option("--cors-origin", &cors_origin, "ORIGIN",
+            "pages of other servers whose scripts browsers let ask: https://HOST[:PORT], or *, of "
+            "any; default: none");
+  cl.option("--metrics-compat", &metrics_compat, "NAME",
+            "vllm: GET /metrics tells what it can under vLLM's names, too",
+            one_of({"none", "vllm"}));
   cl.option("--max-body", &max_body, "MIB", "largest body of a request", between(0, 4095));
   cl.option("--drain", &drain, "SECONDS", "for requests that are not answered when TERM comes",
             between(0, 86400));
@@ -154,6 +160,17 @@ bool equal_keys(std::string_view a, std::string_view b) {
   return differ == 0;
 }
 
+// What lets scripts of pages from elsewhere read an answer (the Fetch standard, CORS protocol).
+Exchange::Headers cors_headers(const std::string& origin) {
+  if (origin.empty()) return {};
+  const std::size_t scheme = origin.find("://");
+  if (origin != "*" && (scheme == origin.npos || scheme == 0 || scheme + 3 == origin.size() ||
+                        origin.find_first_of("/ ,*", scheme + 3) != origin.npos))
+    fail(Exit::usage, "--cors-origin ", origin,
+         ": expected * or a scheme and a host without a path, https://example.org say");
+  return {{"Access-Control-Allow-Origin", origin}};
+}
+
 std::vector<std::string> read_keys(const ServeOptions& options) {
   std::vector<std::string> keys;
   if (!options.api_key_file.empty()) {
@@ -179,13 +196,14 @@ std::vector<std::string> read_keys(const ServeOptions& options) {
 // Finds who answers a request.
 class Router {
  public:
-  Router(const Serving& serving, std::vector<std::string> keys)
-      : serving_(serving), keys_(std::move(keys)) {}
+  // With `cors` browsers may ask what a page of elsewhere may send.
+  Router(const Serving& serving, std::vector<std::string> keys, bool cors)
+      : serving_(serving), keys_(std::move(keys)), cors_(cors) {}
 
   // Whether a request finds somebody who answers it and brings a key where one is needed.
   bool wants(const HttpRequest& request) const {
     try {
-      check(request);
+      if (!is_preflight(request)) check(request);
       return true;
     } catch (const ApiError&) {
       return false;
@@ -198,6 +216,7 @@ class Router {
     const HttpRequest& request = exchange->request();
     serving_.log.detail(concat(request.peer, " ", request.method, " ", request.path));
     try {
+      if (is_preflight(request)) return answer_preflight(*exchange);
       check(request).route(serving_, exchange);
     } catch (const ApiError& error) {
       answer_error(*exchange, error);
@@ -219,26 +238,47 @@ class Router {
     std::string allowed;
   };
 
+  // What a browser asks in front of a request of such a page, without its key.
+  bool is_preflight(const HttpRequest& request) const {
+    return cors_ && request.method == "OPTIONS";
+  }
+  static void answer_preflight(Exchange& exchange) {
+    std::string methods = methods_of(exchange.request().path);
+    if (methods.empty()) throw no_route(exchange.request().path);
+    exchange.answer(200, "text/plain", "",
+                    {{"Access-Control-Allow-Methods", std::move(methods)},
+                     {"Access-Control-Allow-Headers", "Authorization, Content-Type"},
+                     {"Access-Control-Max-Age", "86400"}});
+  }
+
   const Entry& check(const HttpRequest& request) const {
     const Entry& entry = entry_of(request);
     if (!entry.open) check_key(request);
     return entry;
   }
 
-  static const Entry& entry_of(const HttpRequest& request) {
-    std::string allowed;
-    for (const Entry& entry : kRoutes) {
-      if (!leads_to(entry, request.path)) continue;
-      if (request.method == entry.method) return entry;
-      allowed += concat(allowed.empty() ? "" : ", ", entry.method);
-    }
-    if (!allowed.empty()) throw NotAllowed{allowed};
+  static std::string methods_of(std::string_view path) {
+    std::string methods;
+    for (const Entry& entry : kRoutes)
+      if (leads_to(entry, path)) methods += concat(methods.empty() ? "" : ", ", entry.method);
+    return methods;
+  }
+
+  static ApiError no_route(const std::string& path) {
     const auto other =
-        std::ranges::find(kElsewhere, request.path, [](const auto& pair) { return pair.first; });
-    throw ApiError{.status = 404,
-                   .message = concat(request.path, ": there is no such route",
-                                     other == std::end(kElsewhere) ? "" : "; ask ",
-                                     other == std::end(kElsewhere) ? "" : other->second)};
+        std::ranges::find(kElsewhere, path, [](const auto& pair) { return pair.first; });
+    return {.status = 404,
+            .message = concat(path, ": there is no such route",
+                              other == std::end(kElsewhere) ? "" : "; ask ",
+                              other == std::end(kElsewhere) ? "" : other->second)};
+  }
+
+  static const Entry& entry_of(const HttpRequest& request) {
+    for (const Entry& entry : kRoutes)
+      if (leads_to(entry, request.path) && request.method == entry.method) return entry;
+    std::string methods = methods_of(request.path);
+    if (methods.empty()) throw no_route(request.path);
+    throw NotAllowed{std::move(methods)};
   }
 
   void check_key(const HttpRequest& request) const {
@@ -258,6 +298,7 @@ class Router {
 
   const Serving& serving_;
   std::vector<std::string> keys_;
+  bool cors_;
 };
 
 std::string name_of(const ServeOptions& options) {
@@ -303,6 +344,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   options.limits.check_draft(options.draft_load, !options.adapters.empty());
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
+  Exchange::Headers cors = cors_headers(options.cors_origin);
   NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute,
                                               {.further_layers = options.limits.further_layers});
@@ -312,6 +354,12 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat,
                          model.llava != nullptr);
+  try {
+    chat.check();
+  } catch (const Error& error) {
+    if (chat.is_asked()) throw;
+    log.warn(concat("chats get status 400: ", error.what()));
+  }
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
   EngineLoop loop(
       *loaded.model,
@@ -337,16 +385,17 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .megatron_compat = options.megatron_compat,
                         .strict_fields = options.strict_fields,
                         .clamp_max_tokens = options.clamp_max_tokens,
-                        .thoughts_apart = options.reasoning_format == "auto"};
+                        .thoughts_apart = options.reasoning_format == "auto",
+                        .vllm_metrics = options.metrics_compat == "vllm"};
   HttpLimits http;
   http.body = static_cast<std::size_t>(options.max_body * (1 << 20));
-  const Router router(serving, std::move(keys));
+  const Router router(serving, std::move(keys), !cors.empty());
   HttpServer server(
       options.host, static_cast<int>(options.port), http, router,
       [](int status, std::string_view text) {
         return error_json({.status = status, .message = std::string(text)});
       },
-      [&](const HttpRequest& request) { return router.wants(request); });
+      [&](const HttpRequest& request) { return router.wants(request); }, std::move(cors));
   const bool v6 = options.host.find(':') != std::string::npos;
   log.event(
       "serving",

@@ -32,6 +32,7 @@ struct ServeOptions {
   double max_body = 4;                            // MiB
   std::int64_t drain = 30;                        // seconds
   std::string pooling = "last", reasoning_format = "auto";
+  std::string cors_origin, metrics_compat = "none";
   LaunchFlags launch;
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
 

@@ -37,6 +37,7 @@ struct Serving {
   Pooling pooling = Pooling::last;         // of embeddings
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
   bool thoughts_apart = true;  // from what a chat answers
+  bool vllm_metrics = false;
 };
 
 inline constexpr const char* kJson = "application/json";
