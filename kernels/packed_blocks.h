@@ -1,6 +1,6 @@
-// What blocks of llama.cpp's files (kernels/packed_rows.h) are made of, expanded to whole numbers
-// of 16 bits and their scales, in the ways of several instruction sets; for packed_rows_cpu.cpp,
-// whose functions for each of these all of it becomes a part of.
+// What blocks of few bits (kernels/packed_rows.h) are made of, expanded to whole numbers of 16
+// bits, or floats, and their scales, in the ways of several instruction sets; for
+// packed_rows_cpu.cpp, whose functions for each of these all of it becomes a part of.
 #pragma once
 
 #include <bit>
@@ -124,7 +124,7 @@ struct Vnni {
 
 // Expanded: what the blocks of a row are made of.
 struct Expanded {
-  std::int16_t* q;  // [k]
+  std::int16_t* q;  // [k]; of E4M3 its numbers, as floats
   float* d;         // of each block
   float* least;     // of each part, where the type has one
 };
@@ -206,6 +206,38 @@ INLINE void expand_q6_k(const Expanded& to, const std::uint8_t* block) {
   }
 }
 
+// ... of int4, of so many numbers.
+template <class Machine>
+INLINE void expand_int4(const Expanded& to, const std::uint8_t* block, std::int64_t size) {
+  std::uint16_t bits;
+  std::memcpy(&bits, block, sizeof bits);
+  *to.d =
+      block[3] != 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16) : half(block);
+  const auto zero = static_cast<std::int16_t>(block[2]);
+  for (std::int64_t i = 0; i < size; i += kPart)
+    store(to.q + i, Machine::halves(block + 4 + i / 2) - zero);
+}
+
+template <class Machine>
+INLINE void expand_int8(const Expanded& to, const std::uint8_t* block) {
+  std::memcpy(to.d, block, sizeof *to.d);
+  for (std::int64_t i = 0; i < 128; i += kPart)
+    store(to.q + i, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 4 + i)));
+}
+
+// An E4M3's bits are those of a float of another bias.
+INLINE void expand_e4m3(const Expanded& to, const std::uint8_t* block) {
+  using Codes [[gnu::vector_size(kLanes)]] = std::uint8_t;
+  using Bits [[gnu::vector_size(4 * kLanes)]] = std::uint32_t;
+  std::memcpy(to.d, block, sizeof *to.d);
+  for (std::int64_t i = 0; i < 128; i += kLanes) {
+    const Bits code = __builtin_convertvector(load_as<Codes>(block + 4 + i), Bits);
+    const Bits bits = (code & 0x7f) << 20 | (code & 0x80) << 24;
+    const simd::Floats numbers = std::bit_cast<simd::Floats>(bits) * 0x1p120f;
+    std::memcpy(to.q + 2 * i, &numbers, sizeof numbers);
+  }
+}
+
 template <BlockType kType>
 constexpr bool kHasLeast = kType == BlockType::q4_1 || kType == BlockType::q5_1 ||
                            kType == BlockType::q4_k || kType == BlockType::q5_k;
@@ -220,7 +252,16 @@ INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
   if constexpr (kType == BlockType::q4_k) expand_q4_k_or_q5_k<Machine, false>(to, block);
   if constexpr (kType == BlockType::q5_k) expand_q4_k_or_q5_k<Machine, true>(to, block);
   if constexpr (kType == BlockType::q6_k) expand_q6_k<Machine>(to, block);
+  if constexpr (kType == BlockType::int4_32 || kType == BlockType::int4_64 ||
+                kType == BlockType::int4_128)
+    expand_int4<Machine>(to, block, form_of(kType).elements);
+  if constexpr (kType == BlockType::int8) expand_int8<Machine>(to, block);
+  if constexpr (kType == BlockType::e4m3) expand_e4m3(to, block);
 }
+
+// Of 16 bits, how much room a number of a row takes.
+template <BlockType kType>
+constexpr std::int64_t kRoomOf = kType == BlockType::e4m3 ? 2 : 1;
 
 template <class Machine, BlockType kType>
 INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) {
@@ -231,7 +272,7 @@ INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) 
     if (kForm.bytes > 128) __builtin_prefetch(blocks + 2176);
     expand_block<Machine, kType>(to, blocks);
     blocks += kForm.bytes;
-    to.q += kForm.elements;
+    to.q += kRoomOf<kType> * kForm.elements;
     ++to.d;
     to.least += kForm.elements / kPart;
   }
@@ -257,6 +298,16 @@ INLINE void with_type(BlockType type, const Body& body) {
       return body.template operator()<BlockType::q5_k>();
     case BlockType::q6_k:
       return body.template operator()<BlockType::q6_k>();
+    case BlockType::int4_32:
+      return body.template operator()<BlockType::int4_32>();
+    case BlockType::int4_64:
+      return body.template operator()<BlockType::int4_64>();
+    case BlockType::int4_128:
+      return body.template operator()<BlockType::int4_128>();
+    case BlockType::int8:
+      return body.template operator()<BlockType::int8>();
+    case BlockType::e4m3:
+      return body.template operator()<BlockType::e4m3>();
   }
 }
 
@@ -265,12 +316,12 @@ class Room {
  public:
   Room(std::int64_t rows, std::int64_t k)
       : k_(k),
-        q_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(rows * k))),
+        q_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(2 * rows * k))),
         scales_(std::make_unique_for_overwrite<float[]>(
             static_cast<std::size_t>(2 * rows * (k / kPart)))) {}
   Expanded row(std::int64_t i) const {
     float* const scales = scales_.get() + 2 * i * (k_ / kPart);
-    return {q_.get() + i * k_, scales, scales + k_ / kPart};
+    return {q_.get() + 2 * i * k_, scales, scales + k_ / kPart};
   }
 
  private:

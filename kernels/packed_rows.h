@@ -1,5 +1,5 @@
-// kernels/packed_rows.h: matrices whose rows lie in the blocks of llama.cpp's files, and products
-// with them on the CPU, which read the blocks as they are.
+// kernels/packed_rows.h: matrices whose rows lie in blocks of few bits, llama.cpp's and others, and
+// products with them on the CPU, which read the blocks as they are.
 //   y = x W^T + start      x: [m, k];  W: [n, k];  start: bias[n], or zeros, and y where added to
 // A row is whole blocks of one type, and each 32 of its numbers are a part.  A number of a block is
 //   w = d q - l      d: the block's, or zero;  l: its part's, of types that have one, else zero
@@ -24,14 +24,35 @@
 
 namespace mt {
 
-enum class BlockType : std::uint8_t { q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+// Those of llama.cpp's files; and what matrices of Hugging Face's folders are laid out as:
+//   int4_32, int4_64, int4_128   a scale in 16 bits, the code that is zero, 1 where the scale is
+//                                bf16, else fp16; then two codes a byte, of each 32 as of q4_0
+//   int8, e4m3                   a scale in f32, then a code a byte
+// with w = scale (code - zero).  Codes of E4M3 are no whole numbers: their products, by the same
+// lanes, are of x as it is, in f32, which is rounded after each addition.
+enum class BlockType : std::uint8_t {
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q4_k,
+  q5_k,
+  q6_k,
+  int4_32,
+  int4_64,
+  int4_128,
+  int8,
+  e4m3
+};
 
 struct BlockForm {
   std::int64_t elements, bytes;
 };
 constexpr BlockForm form_of(BlockType type) {
-  constexpr BlockForm kForms[] = {{32, 18}, {32, 20},   {32, 22},   {32, 24},
-                                  {32, 34}, {256, 144}, {256, 176}, {256, 210}};
+  constexpr BlockForm kForms[] = {{32, 18},   {32, 20},   {32, 22},   {32, 24}, {32, 34},
+                                  {256, 144}, {256, 176}, {256, 210}, {32, 20}, {64, 36},
+                                  {128, 68},  {128, 132}, {128, 132}};
   return kForms[static_cast<int>(type)];
 }
 

@@ -68,6 +68,7 @@ struct Rounded {
   std::int16_t* p;  // [k]
   float* e;         // of each group
   float* sums;      // e sum p, of each part
+  const float* x;   // the row itself
 };
 
 INLINE void round_group(const Rounded& to, const float* x, std::int64_t count) {
@@ -98,7 +99,8 @@ INLINE void round_group(const Rounded& to, const float* x, std::int64_t count) {
 class RoundedRows {
  public:
   RoundedRows(const float* x, std::int64_t m, std::int64_t k)
-      : k_(k),
+      : x_(x),
+        k_(k),
         groups_((k + kGroup - 1) / kGroup),
         p_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(m * k))),
         scales_(std::make_unique_for_overwrite<float[]>(
@@ -107,17 +109,18 @@ class RoundedRows {
       for (std::int64_t r = first; r < last; ++r) {
         const Rounded to = row(r);
         for (std::int64_t i = 0; i < k; i += kGroup)
-          round_group({to.p + i, to.e + i / kGroup, to.sums + i / kPart}, x + r * k + i,
+          round_group({to.p + i, to.e + i / kGroup, to.sums + i / kPart, nullptr}, to.x + i,
                       std::min(kGroup, k - i));
       }
     });
   }
   Rounded row(std::int64_t r) const {
     float* const e = scales_.get() + r * (groups_ + k_ / kPart);
-    return {p_.get() + r * k_, e, e + groups_};
+    return {p_.get() + r * k_, e, e + groups_, x_ + r * k_};
   }
 
  private:
+  const float* x_;
   std::int64_t k_, groups_;
   std::unique_ptr<std::int16_t[]> p_;
   std::unique_ptr<float[]> scales_;
@@ -125,10 +128,28 @@ class RoundedRows {
 
 // --- Products -----------------------------------------------------------------------------------
 
-// The products of kRows rows of W, from a row of the room on, and a row of x.
+// The products of kRows rows of E4M3, from a row of the room on, and a row of x.
+template <int kRows>
+INLINE void multiply_floats(float (&sums)[kRows], const Room& w, std::int64_t row, const float* x,
+                            std::int64_t k) {
+  constexpr std::int64_t kBlock = form_of(BlockType::e4m3).elements;
+  Floats total[kRows] = {};
+  for (std::int64_t block = 0; block < k; block += kBlock) {
+    Floats sum[kRows] = {};
+    for (std::int64_t i = block; i < block + kBlock; i += kLanes) {
+      const auto of_x = load_as<Floats>(x + i);
+      for (int r = 0; r < kRows; ++r) sum[r] += load_as<Floats>(w.row(row + r).q + 2 * i) * of_x;
+    }
+    for (int r = 0; r < kRows; ++r) total[r] += sum[r] * w.row(row + r).d[block / kBlock];
+  }
+  for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
+}
+
+// The same of rows of kType.
 template <class Machine, BlockType kType, int kRows>
 INLINE void multiply_rows(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
                           std::int64_t k) {
+  if constexpr (kType == BlockType::e4m3) return multiply_floats<kRows>(sums, w, row, x.x, k);
   constexpr std::int64_t kParts = form_of(kType).elements / kPart;
   Expanded rows[kRows];
   for (int r = 0; r < kRows; ++r) rows[r] = w.row(row + r);
@@ -237,7 +258,11 @@ INLINE void unpack_row(float* to, const Expanded& room, const std::uint8_t* bloc
   for (std::int64_t part = 0; part < k / kPart; ++part) {
     const float d = room.d[part * kPart / form_of(kType).elements],
                 least = kHasLeast<kType> ? room.least[part] : 0;
-    for (std::int64_t i = part * kPart; i < (part + 1) * kPart; ++i) to[i] = d * room.q[i] - least;
+    for (std::int64_t i = part * kPart; i < (part + 1) * kPart; ++i)
+      if constexpr (kType == BlockType::e4m3)
+        to[i] = d * load_as<float>(room.q + 2 * i);
+      else
+        to[i] = d * room.q[i] - least;
   }
 }
 

@@ -22,6 +22,7 @@
 #include "kernels/rope.h"
 #include "kernels/simd.h"
 #include "tests/kernels/check.h"
+#include "tests/kernels/packed_bytes.h"
 
 namespace mt {
 namespace {
@@ -129,14 +130,8 @@ void print_attention(std::int64_t head_dim, const std::int32_t* first_key) {
 
 void print_packed_rows() {
   constexpr std::int64_t kLong = 512;
-  for (const BlockType type :
-       {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0, BlockType::q5_1, BlockType::q8_0,
-        BlockType::q4_k, BlockType::q5_k, BlockType::q6_k}) {
-    const std::vector<BlockType> types(kRows, type);
-    std::vector<std::uint8_t> w(static_cast<std::size_t>(PackedRows::bytes(types, kLong)));
-    for (std::size_t i = 0; i < w.size(); ++i)
-      w[i] = static_cast<std::uint8_t>(i * i * 37 >> 5 & 0x3b);
-    PackedRows::lay_out(w.data(), types, kLong);
+  for (const BlockType type : check::kBlockTypes) {
+    const std::vector<std::uint8_t> w = check::packed(std::vector<BlockType>(kRows, type), kLong);
     const auto x = random<float>(3 * kLong, 1);
     std::vector<float> y(3 * kRows);
     cpu::packed_product({.y = y.data(),

@@ -5,51 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "tests/kernels/check.h"
+#include "tests/kernels/packed_bytes.h"
 
 namespace mt {
 namespace {
 
+using check::kBlockTypes;
+using check::packed;
 using check::random;
-
-constexpr BlockType kTypes[] = {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0, BlockType::q5_1,
-                                BlockType::q8_0, BlockType::q4_k, BlockType::q5_k, BlockType::q6_k};
-
-// Where in a block its scales of 16 bits are.
-std::vector<std::int64_t> scales_of(BlockType type) {
-  if (type == BlockType::q6_k) return {208};
-  const bool two = type == BlockType::q4_1 || type == BlockType::q5_1 || type == BlockType::q4_k ||
-                   type == BlockType::q5_k;
-  return two ? std::vector<std::int64_t>{0, 2} : std::vector<std::int64_t>{0};
-}
-
-// Any bytes, but for scales, which are finite: of both signs, some of them denormal.
-std::vector<std::uint8_t> packed(const std::vector<BlockType>& types, std::int64_t cols) {
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(PackedRows::bytes(types, cols)));
-  std::uint32_t state = 12345;
-  const auto next = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
-  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(next());
-  PackedRows::lay_out(bytes.data(), types, cols);
-  const PackedRows rows(bytes.data());
-  std::int64_t first = 0;
-  for (const PackedRows::Run& run : rows.runs()) {
-    const BlockForm form = form_of(run.block_type());
-    for (std::int64_t block = 0; block < (run.end - first) * cols / form.elements; ++block)
-      for (const std::int64_t at : scales_of(run.block_type())) {
-        const float scale =
-            (static_cast<float>(next() % 2000) - 1000) * (next() % 3 == 0 ? 1e-8F : 1e-5F);
-        const std::uint16_t bits = Fp16(scale).bits;
-        std::memcpy(bytes.data() + run.offset + block * form.bytes + at, &bits, sizeof bits);
-      }
-    first = run.end;
-  }
-  return bytes;
-}
 
 std::vector<float> unpacked(const std::vector<std::uint8_t>& bytes) {
   const PackedRows rows(bytes.data());
@@ -74,7 +41,7 @@ std::vector<float> product(const std::vector<std::uint8_t>& w, const std::vector
 
 // Rounding a row of x is an error of at most half of e for each number.
 TEST(PackedRows, ProductsAreThoseOfTheNumbers) {
-  for (const BlockType type : kTypes)
+  for (const BlockType type : kBlockTypes)
     for (const std::int64_t cols : {256, 1280}) {
       SCOPED_TRACE(concat("type ", static_cast<int>(type), ", ", cols, " columns"));
       const std::int64_t rows = 37, m = 5;
@@ -121,7 +88,7 @@ TEST(PackedRows, RowsAreOfSeveralTypes) {
 }
 
 TEST(PackedRows, ARowHasTheBitsThatItHasAlone) {
-  for (const BlockType type : kTypes) {
+  for (const BlockType type : kBlockTypes) {
     const std::int64_t cols = 512, rows = 21, m = 33;
     const auto w = packed(std::vector<BlockType>(rows, type), cols);
     const auto x = random<float>(m * cols, 4);

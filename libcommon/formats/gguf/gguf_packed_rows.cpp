@@ -18,45 +18,8 @@ static std::optional<BlockType> block_type(std::string_view name) {
   return found == std::end(kTypes) ? std::nullopt : std::optional(found->second);
 }
 
-// Whether rows stay as they are, wherever they come to lie.
-static bool moves_rows(const Transform& transform) {
-  return std::ranges::all_of(transform, [](const Rearrange& step) {
-    return step.kind == Rearrange::Kind::rows || step.kind == Rearrange::Kind::sort ||
-           step.kind == Rearrange::Kind::exchange;
-  });
-}
-
-// Rows of the vocabulary behind the file's are of its type, too, and of no tensor.
-std::vector<GgufSource::RowPlaceInFile> GgufSource::places_of(const Param& row) const {
-  if (row.shape.rank() != 2) return {};
-  std::vector<RowPlaceInFile> places(static_cast<std::size_t>(row.shape[0]));
-  std::vector<std::int32_t> numbers(places.size());
-  for (const ForeignName& name : names_of(row)) {
-    const DistTensor& tensor = stored(row, name);
-    const std::optional<BlockType> type = block_type(tensor.dtype_name);
-    const Shape theirs = tensor.shape;
-    if (!type || !moves_rows(name.transform) || theirs.rank() != (name.parts > 0 ? 3 : 2))
-      return {};
-    const std::int64_t count = theirs[-2], first = name.part * count;
-    std::vector<std::int32_t> own(static_cast<std::size_t>(count));
-    for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int32_t>(i);
-    std::ranges::fill(numbers, -1);
-    const auto ours = row.is_vocabulary() ? count : row.shape[0];
-    if (ours > row.shape[0]) return {};
-    apply_inverse(name.transform, {numbers.data(), DType::i32, {ours, 1}},
-                  {own.data(), DType::i32, {count, 1}});
-    for (std::size_t i = 0; i < places.size(); ++i)
-      if (numbers[i] >= 0 || row.is_vocabulary())
-        places[i] = {numbers[i] >= 0 ? &tensor : nullptr, first + numbers[i], type};
-  }
-  const bool all = std::ranges::all_of(places, [](const auto& p) { return p.type.has_value(); });
-  return all ? places : std::vector<RowPlaceInFile>();
-}
-
-std::vector<BlockType> GgufSource::block_types(const Param& row) const {
-  std::vector<BlockType> types;
-  for (const RowPlaceInFile& place : places_of(row)) types.push_back(*place.type);
-  return types;
+std::optional<BlockType> GgufSource::block_type_of(const DistTensor& tensor) const {
+  return block_type(tensor.dtype_name);
 }
 
 void GgufSource::read_blocks(const Param& row, std::uint8_t* packed) const {

@@ -23,7 +23,6 @@ class GgufSource : public HuggingFaceSource {
 
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
-  std::vector<BlockType> block_types(const Param& row) const override;
   void read_blocks(const Param& row, std::uint8_t* packed) const override;
   // Exit::bad_config for one that is there but has a problem.
   std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const override;
@@ -33,16 +32,9 @@ class GgufSource : public HuggingFaceSource {
     if (lacking_.has(row.place)) return {};
     return gguf_tensors(architecture_, *config_, row);
   }
+  std::optional<BlockType> block_type_of(const DistTensor& tensor) const override;
 
  private:
-  // Where a row of a matrix lies: row `row` of a tensor, whose blocks are of that type.
-  struct RowPlaceInFile {
-    const DistTensor* tensor = nullptr;
-    std::int64_t row = 0;
-    std::optional<BlockType> type = {};
-  };
-  // Has the types of all rows, or none where a row lies in no such blocks.
-  std::vector<RowPlaceInFile> places_of(const Param& row) const;
   void take_frequencies(double attention_factor);
 
   std::string architecture_;

@@ -17,6 +17,8 @@ class HuggingFaceSource : public ModelSource {
   void read(const Param& row, const std::string& state, Tensor out) const override;
   std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
   void check_all_used(const ParamTable& table) const override;
+  std::vector<BlockType> block_types(const Param& row) const override;
+  void read_blocks(const Param& row, std::uint8_t* packed) const override;
 
  protected:
   HuggingFaceSource() = default;
@@ -27,6 +29,17 @@ class HuggingFaceSource : public ModelSource {
   virtual std::vector<ForeignName> names_of(const Param& row) const;
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
+
+  // The type of the blocks that all of a stored matrix lies in, if it does.
+  virtual std::optional<BlockType> block_type_of(const DistTensor& tensor) const;
+  // Where a row of a matrix lies: row `row` of a tensor, whose blocks are of that type.
+  struct RowPlaceInFile {
+    const DistTensor* tensor = nullptr;
+    std::int64_t row = 0;
+    std::optional<BlockType> type = {};
+  };
+  // Has the types of all rows, or none where a row lies in no such blocks.
+  std::vector<RowPlaceInFile> places_of(const Param& row) const;
 
   std::unique_ptr<TensorSource> tensors_;
   LackingBiases lacking_;

@@ -55,6 +55,11 @@ void PackedTensors::read_original(const std::string& key, const Shape& offset, T
   }
 }
 
+const PackedWeight* PackedTensors::find_packed(const std::string& key) const {
+  const auto found = weights_.find(key);
+  return found == weights_.end() ? nullptr : &found->second;
+}
+
 std::optional<MappedTensor> PackedTensors::view(const std::string& key, const Shape& offset,
                                                 const Shape& shape) const {
   if (weights_.contains(key)) return {};

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace mt {
 
+enum class BlockType : std::uint8_t;
+
 // A weight that is made of stored tensors.
 struct PackedWeight {
   std::string name;
@@ -21,6 +24,11 @@ struct PackedWeight {
   std::vector<std::string> parts;  // the stored tensors that stand for it
   // Fills `out` with the elements [begin, end) of the first axis, row-major.
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> unpack;
+  // The type of the blocks that stand for a matrix's rows exactly (kernels/packed_rows.h), if there
+  // is one; and what fills `out` with those of the rows [begin, end).  Exit::bad_data for a scale
+  // or a code that is no finite number.
+  std::optional<BlockType> block = {};
+  std::function<void(std::int64_t begin, std::int64_t end, std::uint8_t* out)> blocks = {};
 };
 
 class PackedTensors : public TensorSource {
@@ -36,6 +44,8 @@ class PackedTensors : public TensorSource {
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
   std::optional<MappedTensor> view(const std::string& key, const Shape& offset,
                                    const Shape& shape) const override;
+  // The weight of that name; null where a stored tensor, or none, has it.
+  const PackedWeight* find_packed(const std::string& key) const;
 
  private:
   std::unique_ptr<TensorSource> stored_;

@@ -1,11 +1,14 @@
 #include "formats/hugging_face/scaled_weights.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <memory>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/half.h"
+#include "kernels/packed_rows.h"
 
 namespace mt {
 namespace {
@@ -110,6 +113,38 @@ void unpack_rows(const Matrix& m, const Scales& s, std::int64_t begin, std::int6
     }
 }
 
+// The blocks that have their codes and scales as they are stored.
+std::optional<BlockType> block_of(const Matrix& m, const Scales& s) {
+  const std::int64_t size = form_of(BlockType::e4m3).elements;
+  if (!s.zero.empty() || !s.of_inputs.empty() || m.in % size != 0) return {};
+  if (s.columns % size != 0 && s.columns < m.in) return {};
+  return m.dtype == DType::f8 ? BlockType::e4m3 : BlockType::int8;
+}
+
+void fill_blocks(const Matrix& m, const Scales& s, std::int64_t begin, std::int64_t end,
+                 std::uint8_t* out) {
+  const BlockForm form = form_of(BlockType::e4m3);
+  const bool fp8 = m.dtype == DType::f8;
+  const auto codes =
+      fp8 ? stored_block<std::uint8_t>(m.stored, m.key, DType::f8, {begin, 0}, {end - begin, m.in})
+          : std::vector<std::uint8_t>();
+  const auto whole =
+      fp8 ? std::vector<std::int8_t>()
+          : stored_block<std::int8_t>(m.stored, m.key, DType::i8, {begin, 0}, {end - begin, m.in});
+  const void* const bytes = fp8 ? static_cast<const void*>(codes.data()) : whole.data();
+  for (std::int64_t row = begin; row < end; ++row)
+    for (std::int64_t c = 0; c < m.in; c += form.elements, out += form.bytes) {
+      const float scale = s.scale[s.at(row, c)];
+      std::memcpy(out, &scale, sizeof scale);
+      std::memcpy(out + 4, static_cast<const std::uint8_t*>(bytes) + (row - begin) * m.in + c,
+                  static_cast<std::size_t>(form.elements));
+      if (!std::isfinite(scale) ||
+          (fp8 && std::any_of(out + 4, out + form.bytes, [](auto x) { return (x & 127) == 127; })))
+        fail(Exit::bad_data, m.stored.path(), ": tensor ", m.key, ": row ", row,
+             " has a number that is not finite");
+    }
+}
+
 }  // namespace
 
 std::vector<PackedWeight> scaled_weights(const TensorSource& stored,
@@ -133,9 +168,11 @@ std::vector<PackedWeight> scaled_weights(const TensorSource& stored,
         {.name = key,
          .shape = tensor.shape,
          .parts = std::move(parts),
-         .unpack = [m, scales](std::int64_t begin, std::int64_t end, std::span<float> out) {
-           unpack_rows(m, *scales, begin, end, out);
-         }});
+         .unpack = [m, scales](std::int64_t begin, std::int64_t end,
+                               std::span<float> out) { unpack_rows(m, *scales, begin, end, out); },
+         .block = block_of(m, *scales),
+         .blocks = [m, scales](std::int64_t begin, std::int64_t end,
+                               std::uint8_t* out) { fill_blocks(m, *scales, begin, end, out); }});
   }
   return weights;
 }

@@ -1,9 +1,13 @@
 #include "formats/hugging_face/word_weights.h"
 
+#include <cmath>
+#include <cstring>
 #include <memory>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/half.h"
+#include "kernels/packed_rows.h"
 
 namespace mt {
 namespace {
@@ -67,23 +71,78 @@ struct Grouped {
   std::vector<float> scale = {}, zero = {};
   // Fills `q` with the elements of the rows [begin, end).
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> q)> elements = {};
+  int bits = 4;
+  DType scale_dtype = DType::f32;  // that the scales are stored in
 };
+
+// The columns that share a scale, where these lie behind one another and are as many; else 0.
+std::int64_t even_group(const Grouped& m) {
+  const std::int64_t groups = std::ssize(m.scale) / m.out;
+  if (m.in % groups != 0) return 0;
+  for (std::int64_t i = 0; i < m.in; ++i)
+    if (m.group[static_cast<std::size_t>(i)] != i / (m.in / groups)) return 0;
+  return m.in / groups;
+}
+
+// The blocks that have their codes and scales as they are stored.
+std::optional<BlockType> block_of(const Grouped& m) {
+  const std::int64_t size = even_group(m);
+  if (m.bits != 4 || size_of(m.scale_dtype) != 2 || size == 0) return {};
+  if (size % 128 == 0) return BlockType::int4_128;
+  if (size % 64 == 0) return BlockType::int4_64;
+  return size % 32 == 0 ? std::optional(BlockType::int4_32) : std::nullopt;
+}
+
+// Two bytes of a scale, the code that is zero, and of which type the scale is; then the codes.
+void fill_block(std::uint8_t* block, const float* q, std::int64_t size, float scale, float zero,
+                bool is_bf16) {
+  const std::uint16_t bits = is_bf16 ? Bf16(scale).bits : Fp16(scale).bits;
+  std::memcpy(block, &bits, sizeof bits);
+  block[2] = static_cast<std::uint8_t>(zero);
+  block[3] = is_bf16 ? 1 : 0;
+  for (std::int64_t i = 0; i < size / 2; ++i) {
+    const std::int64_t low = i / 16 * 32 + i % 16;
+    block[4 + i] =
+        static_cast<std::uint8_t>(static_cast<int>(q[low]) | static_cast<int>(q[low + 16]) << 4);
+  }
+}
+
+void fill_blocks(const Grouped& m, BlockType type, const std::string& name, std::int64_t begin,
+                 std::int64_t end, std::uint8_t* out) {
+  const BlockForm form = form_of(type);
+  std::vector<float> q(static_cast<std::size_t>((end - begin) * m.in));
+  m.elements(begin, end, q);
+  for (std::int64_t row = begin; row < end; ++row)
+    for (std::int64_t c = 0; c < m.in; c += form.elements, out += form.bytes) {
+      const auto at = static_cast<std::size_t>(m.group[static_cast<std::size_t>(c)] * m.out + row);
+      if (!std::isfinite(m.scale[at]))
+        fail(Exit::bad_data, name, ": a scale of row ", row, " is no finite number");
+      fill_block(out, q.data() + (row - begin) * m.in + c, form.elements, m.scale[at], m.zero[at],
+                 m.scale_dtype == DType::bf16);
+    }
+}
 
 PackedWeight weight_of(const std::string& module, std::vector<std::string> parts, Grouped matrix) {
   const auto m = std::make_shared<const Grouped>(std::move(matrix));
+  const std::optional<BlockType> block = block_of(*m);
   return {.name = module + "weight",
           .shape = {m->out, m->in},
           .parts = std::move(parts),
-          .unpack = [m](std::int64_t begin, std::int64_t end, std::span<float> out) {
-            m->elements(begin, end, out);
-            auto x = out.begin();
-            for (std::int64_t row = begin; row < end; ++row)
-              for (const std::int32_t group : m->group) {
-                const auto at = static_cast<std::size_t>(group * m->out + row);
-                *x = (*x - m->zero[at]) * m->scale[at];
-                ++x;
-              }
-          }};
+          .unpack =
+              [m](std::int64_t begin, std::int64_t end, std::span<float> out) {
+                m->elements(begin, end, out);
+                auto x = out.begin();
+                for (std::int64_t row = begin; row < end; ++row)
+                  for (const std::int32_t group : m->group) {
+                    const auto at = static_cast<std::size_t>(group * m->out + row);
+                    *x = (*x - m->zero[at]) * m->scale[at];
+                    ++x;
+                  }
+              },
+          .block = block,
+          .blocks = [m, block, name = module + "weight"](
+                        std::int64_t begin, std::int64_t end,
+                        std::uint8_t* out) { fill_blocks(*m, *block, name, begin, end, out); }};
 }
 
 constexpr std::string_view kQweight = "qweight", kPacked = "weight_packed";
@@ -102,6 +161,7 @@ std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
     m.scale = whole_floats(stored, scales, {groups, m.out});
+    m.scale_dtype = *of_scales.dtype;
     m.group = groups_of(stored, "", m.in, groups, scales);
     std::vector<std::string> parts{key, scales};
     m.zero.resize(m.scale.size());
@@ -140,6 +200,8 @@ std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, boo
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
     m.scale = whole_floats(stored, scales, {groups, m.out});
+    m.scale_dtype = *of_scales.dtype;
+    m.bits = bits;
     m.group = groups_of(stored, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, zeros};
     if (stored.find(g) != nullptr) parts.push_back(g);
@@ -188,6 +250,8 @@ std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() == 2 ? of_scales.shape[1] : 1;
     const auto by_row = whole_floats(stored, scales, {m.out, groups});
+    m.scale_dtype = *of_scales.dtype;
+    m.bits = width;
     m.group = groups_of(stored, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, shape};
     if (stored.find(g) != nullptr) parts.push_back(g);

@@ -1,0 +1,138 @@
+// Matrices of Hugging Face's folders in the blocks that they are multiplied with as
+// (kernels/packed_rows.h), against the numbers that are read of them.
+#include <gtest/gtest.h>
+
+#include "base/half.h"
+#include "formats/hugging_face/packed_tensors.h"
+#include "formats/hugging_face/quantization.h"
+#include "kernels/packed_rows.h"
+#include "tests/formats/convert_support.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kOut = 24;
+
+struct QuantizedBlocks : Convert {
+  struct Stored {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    std::vector<std::int64_t> values = {};  // of i64; else any
+  };
+  // Any bits, but for floats, which are small numbers, and codes of E4M3, which are finite.
+  void write(const std::vector<Stored>& tensors) {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const Stored& t : tensors) entries.push_back({t.name, t.dtype, t.shape});
+    SafetensorsWriter writer(scratch_.path(""), entries, "model.safetensors");
+    std::uint32_t state = 1;
+    const auto next = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
+    for (const Stored& t : tensors) {
+      const HostTensor tensor(t.dtype, t.shape);
+      auto* const bytes = static_cast<std::uint8_t*>(tensor.view().data());
+      for (std::size_t i = 0; i < tensor.view().bytes(); ++i)
+        bytes[i] = static_cast<std::uint8_t>(next());
+      for (std::int64_t i = 0; i < t.shape.numel(); ++i) {
+        const float x = (static_cast<float>(next() % 200) - 100) / 1000;
+        if (t.dtype == DType::f32) tensor.view().as<float>()[i] = x;
+        if (t.dtype == DType::f16) reinterpret_cast<Fp16*>(bytes)[i] = Fp16(x);
+        if (t.dtype == DType::bf16) reinterpret_cast<Bf16*>(bytes)[i] = Bf16(x);
+        if (t.dtype == DType::i64)
+          tensor.view().as<std::int64_t>()[i] = t.values[static_cast<std::size_t>(i)];
+        if (t.dtype == DType::f8 && (bytes[i] & 127) == 127) bytes[i] = 3;
+      }
+      writer.write(t.name, tensor.view());
+    }
+    writer.close();
+  }
+  // The type of the blocks of x.weight, whose numbers are those that are read.
+  std::optional<BlockType> block(const std::vector<Stored>& tensors, const Quantization& q) {
+    write(tensors);
+    const auto source = unpacked(open_tensors(scratch_.path("model.safetensors")), q, DType::f32);
+    const PackedWeight* const weight =
+        dynamic_cast<const PackedTensors&>(*source).find_packed("x.weight");
+    EXPECT_NE(weight, nullptr);
+    if (!weight->block) return {};
+    const std::int64_t rows = weight->shape[0], cols = weight->shape[1];
+    const std::vector<BlockType> types(static_cast<std::size_t>(rows), *weight->block);
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(PackedRows::bytes(types, cols)));
+    PackedRows::lay_out(packed.data(), types, cols);
+    const PackedRows::Run run = PackedRows(packed.data()).runs()[0];
+    const std::int64_t bytes = PackedRows(packed.data()).row_bytes(run);
+    for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, rows}})
+      weight->blocks(begin, end, packed.data() + run.offset + begin * bytes);
+    std::vector<float> numbers(static_cast<std::size_t>(rows * cols));
+    cpu::unpack_rows(numbers.data(), packed.data());
+    const HostTensor expected(DType::f32, weight->shape);
+    source->read_original("x.weight", {0, 0}, expected.view());
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i] != expected.view().as<float>()[i]) {
+        ADD_FAILURE() << i << ": " << numbers[i] << ", expected " << expected.view().as<float>()[i];
+        break;
+      }
+    return weight->block;
+  }
+};
+
+TEST_F(QuantizedBlocks, OfAwq) {
+  for (const auto& [group, type] : {std::pair{128, BlockType::int4_128},
+                                    {64, BlockType::int4_64},
+                                    {32, BlockType::int4_32},
+                                    {256, BlockType::int4_128}})
+    for (const DType scales : {DType::f16, DType::bf16})
+      EXPECT_EQ(block({{"x.qweight", DType::i32, {256, kOut / 8}},
+                       {"x.qzeros", DType::i32, {256 / group, kOut / 8}},
+                       {"x.scales", scales, {256 / group, kOut}}},
+                      {.method = "awq"}),
+                type);
+}
+
+// Words of eight bits, scales of 32, and groups of 16 have no such blocks.
+TEST_F(QuantizedBlocks, OfGptq) {
+  const auto of = [&](int bits, int group, DType scales, bool less_one) {
+    return block({{"x.qweight", DType::i32, {256 * bits / 32, kOut}},
+                  {"x.qzeros", DType::i32, {256 / group, kOut * bits / 32}},
+                  {"x.scales", scales, {256 / group, kOut}}},
+                 {.method = "gptq", .bits = {bits}, .zeros_less_one = less_one});
+  };
+  EXPECT_EQ(of(4, 128, DType::f16, true), BlockType::int4_128);
+  EXPECT_EQ(of(4, 32, DType::bf16, false), BlockType::int4_32);
+  EXPECT_EQ(of(4, 128, DType::f32, true), std::nullopt);
+  EXPECT_EQ(of(4, 16, DType::f16, true), std::nullopt);
+  EXPECT_EQ(of(8, 128, DType::f16, true), std::nullopt);
+}
+
+TEST_F(QuantizedBlocks, OfCompressedTensors) {
+  for (const auto& [group, type] :
+       {std::pair{128, BlockType::int4_128}, {64, BlockType::int4_64}}) {
+    std::vector<Stored> tensors{{"x.weight_packed", DType::i32, {kOut, 32}},
+                                {"x.weight_scale", DType::bf16, {kOut, 256 / group}},
+                                {"x.weight_shape", DType::i64, {2}, {kOut, 256}}};
+    const Quantization q{.method = "compressed-tensors", .bits = {4}};
+    EXPECT_EQ(block(tensors, q), type);
+    tensors.push_back({"x.weight_zero_point", DType::i32, {kOut / 8, 256 / group}});
+    EXPECT_EQ(block(tensors, q), type);
+  }
+}
+
+// Scales of squares, of rows, and of all; of whole numbers, too.  Groups of 64, and rows that are
+// no blocks of 128, have none.
+TEST_F(QuantizedBlocks, OfEightBits) {
+  for (const DType codes : {DType::f8, DType::i8}) {
+    const BlockType type = codes == DType::f8 ? BlockType::e4m3 : BlockType::int8;
+    for (const Shape& scale : {Shape{1, 2}, Shape{kOut, 1}, Shape{1}, Shape{kOut, 2}})
+      EXPECT_EQ(block({{"x.weight", codes, {kOut, 256}}, {"x.weight_scale", DType::f32, scale}},
+                      {.method = "compressed-tensors"}),
+                type)
+          << scale[0];
+    EXPECT_EQ(block({{"x.weight", codes, {kOut, 256}}, {"x.weight_scale", DType::f32, {kOut, 4}}},
+                    {.method = "compressed-tensors"}),
+              std::nullopt);
+    EXPECT_EQ(block({{"x.weight", codes, {kOut, 192}}, {"x.weight_scale", DType::f32, {kOut, 1}}},
+                    {.method = "compressed-tensors"}),
+              std::nullopt);
+  }
+}
+
+}  // namespace
+}  // namespace mt
