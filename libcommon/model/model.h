@@ -91,8 +91,9 @@ class Model {
 
   // Adapters of its weights, of which sequences of a Pass may have one each; null: there are none.
   const SideAdapters* adapters() const { return adapters_.get(); }
+  SideAdapters* adapters() { return adapters_.get(); }
   void set_adapters(SideAdapters adapters) {
-    adapters_ = std::make_unique<const SideAdapters>(std::move(adapters));
+    adapters_ = std::make_unique<SideAdapters>(std::move(adapters));
   }
 
   virtual std::unique_ptr<Saved> make_saved() const = 0;
@@ -119,7 +120,7 @@ class Model {
   ParamTable table_;
 
  private:
-  std::unique_ptr<const SideAdapters> adapters_;
+  std::unique_ptr<SideAdapters> adapters_;
 };
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "nn/side_adapters.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "nn/step.h"
@@ -12,12 +13,27 @@ void add_sequence(AdaptedRuns& runs, std::int64_t adapter) {
   ++runs.back().sequences;
 }
 
-void SideAdapters::add(Products products, std::vector<Buffer> memory) {
+void SideAdapters::reserve(const Products& products) {
   for (const auto& [weight, product] : products) {
     Product& widest = widest_[weight];
     if (!widest.a || widest.a.shape()[0] < product.a.shape()[0]) widest = product;
   }
+}
+
+bool SideAdapters::fits(const Products& products) const {
+  return std::ranges::all_of(products, [&](const auto& one) {
+    const auto widest = widest_.find(one.first);
+    return widest != widest_.end() && one.second.a.shape()[0] <= widest->second.a.shape()[0];
+  });
+}
+
+void SideAdapters::add(Products products, std::vector<Buffer> memory) {
+  reserve(products);
   all_.push_back({std::move(products), std::move(memory)});
+}
+
+void SideAdapters::remove(std::int64_t adapter) {
+  all_.at(static_cast<std::size_t>(adapter - 1)) = {};
 }
 
 void SideAdapters::forward(Step& s, const Param& weight, Tensor y, ConstTensor x) const {

@@ -36,8 +36,14 @@ class SideAdapters {
   using Products = std::map<std::size_t, Product>;  // by the weights' numbers in their table
 
   std::int64_t count() const { return std::ssize(all_); }
-  // The next adapter, whose tensors lie in these buffers.
+  // The next adapter, whose tensors lie in these buffers.  Once the memory of passes is measured
+  // (on_meta()), it must fit.
   void add(Products products, std::vector<Buffer> memory);
+  // Room for adapters that come later: of the shapes of these, or of fewer rows of A.
+  void reserve(const Products& widest);
+  bool fits(const Products& products) const;
+  // Gives back the memory of one that no sequence has any more; no other gets its number.
+  void remove(std::int64_t adapter);
 
   // Whether one of them adds to what this weight makes.  Such a layer's products are made in one
   // way, whichever adapters the sequences of a Step have.
@@ -55,7 +61,7 @@ class SideAdapters {
     std::vector<Buffer> memory;
   };
   std::vector<Held> all_;
-  Products widest_;  // of each weight, of those that it has
+  Products widest_;  // of each weight, of those that it has or had: the shapes alone
 };
 
 }  // namespace mt

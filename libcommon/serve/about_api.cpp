@@ -30,8 +30,8 @@ void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& excha
     write(adapter_of(serving, path.substr(prefix.size())));
   } else {
     json.begin_object().member("object", "list").key("data").begin_array();
-    for (std::int64_t adapter = 0; adapter <= std::ssize(serving.adapters); ++adapter)
-      write(adapter);
+    write(0);
+    for (const std::int64_t adapter : serving.adapters.all()) write(adapter);
     json.end_array().end_object();
   }
   exchange->answer(200, kJson, json.text());

@@ -111,7 +111,8 @@ void serve_embeddings(const Serving& serving, const std::shared_ptr<Exchange>& e
     return false;
   };
   submit(serving, exchange, turn,
-         {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); }});
+         {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); },
+          .adapter = adapter});
 }
 
 }  // namespace mt

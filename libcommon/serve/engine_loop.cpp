@@ -187,6 +187,17 @@ void EngineLoop::do_task() {
   if (!next.went_on) open_ -= next.options.places;
 }
 
+bool EngineLoop::uses(std::int64_t adapter) const {
+  const auto has = [&](const auto& one) {
+    return one.second.work.completion->adapter() == adapter;
+  };
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(taken_, has) || std::ranges::any_of(unscored_, has) ||
+         std::ranges::any_of(submitted_, has) ||
+         std::ranges::any_of(tasks_,
+                             [&](const Turns& turns) { return turns.options.adapter == adapter; });
+}
+
 TextStates& EngineLoop::texts() {
   if (!of_texts_) of_texts_ = std::make_unique<TextStates>(model_, options_.limits.threads);
   return *of_texts_;

@@ -68,8 +68,9 @@ class EngineLoop {
   struct TaskOptions {
     // Is told instead of further turns, if the time is up.
     std::function<void(const ApiError& why)> failed = {};
-    std::size_t places = 1;  // in the queue, that it has until its last turn ends
-    bool ready = true;       // else its turns begin once ready() is called
+    std::size_t places = 1;    // in the queue, that it has until its last turn ends
+    bool ready = true;         // else its turns begin once ready() is called
+    std::int64_t adapter = 0;  // of the model's, which its turns need; 0: none
   };
   std::optional<Ticket> submit(Task task, TaskOptions options);
   void ready(Ticket task);
@@ -82,6 +83,8 @@ class EngineLoop {
   ImagePass& images();  // of a LLaVA
   CachedPass& pass(std::int64_t sequences);
   const Model& model() const { return model_; }
+  // In a task's turn: whether a completion, or another task, has this adapter.
+  bool uses(std::int64_t adapter) const;
   // Nobody waits for it any more; what it is told meanwhile may still come.
   void cancel(Ticket ticket);
   // The same of a task that is not ready yet; false where it does not wait any more: it has been

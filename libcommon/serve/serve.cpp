@@ -35,6 +35,12 @@ void ServeOptions::add_to(CommandLine& cl) {
       "--adapter,--lora-modules", &adapters, "NAME=FOLDER",
       "adapters of the model, each for requests whose model is NAME: a folder of PEFT's, or of a "
       "run that trains one");
+  cl.flag("--allow-runtime-adapters", &allow_runtime_adapters,
+          "who may ask may have further adapters loaded and forgotten, by POST "
+          "/v1/load_lora_adapter and /v1/unload_lora_adapter");
+  cl.option("--adapter-dir", &adapter_dir, "DIR", "below which such adapters are");
+  cl.option("--max-lora-rank", &max_lora_rank, "N", "largest rank of such an adapter; default: 16",
+            between(1, 1024));
   compute.add_to(cl, kDtypeAsStored);
   compute.add_dequantize_to(cl);
   tokenizer.add_to(cl);
@@ -129,6 +135,8 @@ constexpr Entry kRoutes[] = {
     {"POST", "/v1/embeddings", false, serve_embeddings},
     {"POST", "/embeddings", false, serve_embeddings},
     {"POST", "/apply-template", false, serve_apply_template},
+    {"POST", "/v1/load_lora_adapter", false, serve_load_adapter},
+    {"POST", "/v1/unload_lora_adapter", false, serve_unload_adapter},
     {"GET", "/v1/models", false, serve_models},
     {"GET", "/v1/models/", false, serve_models},
     {"POST", "/tokenize", false, serve_tokenize},
@@ -327,6 +335,21 @@ NamedAdapters adapters_of(const ServeOptions& options) {
   return all;
 }
 
+// The largest rank of adapters that clients have loaded; 0: they have none.
+std::int64_t runtime_rank(const ServeOptions& options) {
+  if (!options.allow_runtime_adapters) {
+    for (const auto& [says, flag] : {std::pair{!options.adapter_dir.empty(), "--adapter-dir"},
+                                     {options.max_lora_rank.has_value(), "--max-lora-rank"}})
+      if (says) fail(Exit::usage, flag, ": has no effect without --allow-runtime-adapters");
+    return 0;
+  }
+  if (options.adapter_dir.empty())
+    fail(Exit::usage, "--allow-runtime-adapters: needs --adapter-dir");
+  if (!std::filesystem::is_directory(options.adapter_dir))
+    fail(Exit::no_input, "--adapter-dir ", options.adapter_dir, ": is no folder");
+  return options.max_lora_rank.value_or(16);
+}
+
 Pooling pooling_of(const std::string& name) {
   if (name == "mean") return Pooling::mean;
   return name == "cls" ? Pooling::cls : Pooling::last;
@@ -341,16 +364,17 @@ EngineLoop::Clock::duration time_of(double seconds) {
 }  // namespace
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
-  options.limits.check_draft(options.draft_load, !options.adapters.empty());
+  const std::int64_t rank = runtime_rank(options);
+  options.limits.check_draft(options.draft_load, !options.adapters.empty() || rank > 0);
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   Exchange::Headers cors = cors_headers(options.cors_origin);
-  NamedAdapters adapters = adapters_of(options);
+  const NamedAdapters adapters = adapters_of(options);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute,
                                               {.further_layers = options.limits.further_layers});
   loaded.tell([&](const std::string& note) { log.warn(note); });
   options.launch.check(loaded.model->config(), options.load);
-  load_side_adapters(*loaded.model, options.load, adapters.folders);
+  load_side_adapters(*loaded.model, options.load, adapters.folders, rank);
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat,
                          model.llava != nullptr);
@@ -371,6 +395,9 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   WorkQueue decoding(kMostDecoded);
   std::atomic<bool> draining = false;
   Grammars grammars(model);
+  ServedAdapters served(
+      adapters.names,
+      {.model = loaded.model.get(), .load = options.load, .folder = options.adapter_dir});
   const Serving serving{.model = model,
                         .chat = chat,
                         .grammars = grammars,
@@ -379,7 +406,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
                         .decoding = decoding,
                         .log = log,
                         .name = name_of(options),
-                        .adapters = std::move(adapters.names),
+                        .adapters = served,
                         .created = seconds_since_1970(),
                         .pooling = pooling_of(options.pooling),
                         .megatron_compat = options.megatron_compat,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ServeOptions {
   DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
   ChatOptions chat;
+  bool allow_runtime_adapters = false;
+  std::string adapter_dir;
+  std::optional<std::int64_t> max_lora_rank;
   std::string name;  // of the model; empty: that of its folder
   std::string host = "127.0.0.1";
   std::int64_t port = 5000;

@@ -73,19 +73,20 @@ void send_event(Exchange& exchange, std::string_view data) {
 
 std::int64_t adapter_of(const Serving& serving, std::string_view name) {
   if (name.empty() || name == serving.name) return 0;
-  const auto found = std::ranges::find(serving.adapters, name);
-  if (found != serving.adapters.end()) return found - serving.adapters.begin() + 1;
+  if (const auto number = serving.adapters.find(name)) return *number;
   std::string known = json_quoted(serving.name);
-  for (const std::string& adapter : serving.adapters) known += ", " + json_quoted(adapter);
+  const std::vector<std::int64_t> adapters = serving.adapters.all();
+  for (const std::int64_t adapter : adapters)
+    known += ", " + json_quoted(serving.adapters.name(adapter));
   throw ApiError{.status = 404,
                  .message = concat("model: there is no \"", name, "\"; here ",
-                                   serving.adapters.empty() ? "is " : "are ", known),
+                                   adapters.empty() ? "is " : "are ", known),
                  .param = "model",
                  .code = "model_not_found"};
 }
 
 const std::string& name_of(const Serving& serving, std::int64_t adapter) {
-  return adapter == 0 ? serving.name : serving.adapters.at(static_cast<std::size_t>(adapter - 1));
+  return adapter == 0 ? serving.name : serving.adapters.name(adapter);
 }
 
 void check_unknown(const Serving& serving, const std::vector<std::string>& fields) {

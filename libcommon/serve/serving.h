@@ -14,6 +14,7 @@
 #include "serve/api_error.h"
 #include "serve/engine_loop.h"
 #include "serve/http_server.h"
+#include "serve/served_adapters.h"
 #include "serve/work_queue.h"
 
 namespace mt {
@@ -31,10 +32,10 @@ struct Serving {
   EngineLoop& loop;
   WorkQueue& decoding;  // of images, in the order in which they came
   const Log& log;
-  std::string name;                        // of the model, as clients know it
-  std::vector<std::string> adapters = {};  // and of its adapters, in their order
-  std::int64_t created = 0;                // when it was loaded, in seconds since 1970
-  Pooling pooling = Pooling::last;         // of embeddings
+  std::string name;  // of the model, as clients know it
+  ServedAdapters& adapters;
+  std::int64_t created = 0;         // when it was loaded, in seconds since 1970
+  Pooling pooling = Pooling::last;  // of embeddings
   bool megatron_compat = false, strict_fields = false, clamp_max_tokens = false;
   bool thoughts_apart = true;  // from what a chat answers
   bool vllm_metrics = false;
@@ -107,6 +108,8 @@ void serve_models(const Serving& serving, const std::shared_ptr<Exchange>& excha
 void serve_tokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_detokenize(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_tokenizer_info(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_load_adapter(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
+void serve_unload_adapter(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 void serve_metrics(const Serving& serving, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace mt

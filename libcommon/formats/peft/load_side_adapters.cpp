@@ -2,6 +2,7 @@
 
 #include "ckpt/strided_copy.h"
 #include "formats/peft/adapted_source.h"
+#include "formats/peft/linear_modules.h"
 #include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
 #include "model/layers/layer_rows.h"
@@ -32,13 +33,13 @@ class SideAdapter {
     folder.check_all_used(names_, rows_);
   }
 
-  void add_to(SideAdapters& adapters) {
+  ReadAdapter read() {
     for (const Param& weight : table_.rows()) {
       const auto parts = config_.adapted_parts(weight.place.module);
       if (weight.place.layer && weight.place.param == "weight" && !parts.empty())
-        products_[weight.index] = product(weight, parts);
+        made_.products[weight.index] = product(weight, parts);
     }
-    adapters.add(std::move(products_), std::move(memory_));
+    return std::move(made_);
   }
 
  private:
@@ -78,7 +79,7 @@ class SideAdapter {
   Tensor beside_the_weights(ConstTensor from) {
     const auto bytes = static_cast<std::size_t>(from.numel()) * size_of(table_.dtype());
     const Tensor to =
-        memory_.emplace_back(table_.device(), bytes).tensor(table_.dtype(), from.shape());
+        made_.memory.emplace_back(table_.device(), bytes).tensor(table_.dtype(), from.shape());
     const HostCopy here = HostCopy::for_writing(to);
     const std::vector<std::int64_t> strides = row_major_strides(from.shape());
     run({.extents = from.shape(),
@@ -98,21 +99,55 @@ class SideAdapter {
   ParamTable rows_;     // of that
   PeftNames names_;
   Stream host_{Device::cpu};
-  std::vector<Buffer> read_, memory_;
-  SideAdapters::Products products_;
+  std::vector<Buffer> read_;
+  ReadAdapter made_;
 };
+
+// What adapters of this rank, of all linear layers, would be, on meta.
+SideAdapters::Products products_on_meta(const Model& model, std::int64_t rank,
+                                        std::vector<Buffer>& memory) {
+  AdapterConfig adapter;
+  adapter.lora_rank = rank;
+  adapter.lora_targets = lora_targets(model.config(), {"all-linear"}, "--allow-runtime-adapters");
+  SideAdapters::Products products;
+  const DType dtype = model.table().dtype();
+  const auto room = [&](const Shape& shape) {
+    const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+    return memory.emplace_back(Device::meta, bytes).tensor(dtype, shape);
+  };
+  for (const Param& weight : model.table().rows()) {
+    const auto parts = adapter.adapted_parts(weight.place.module);
+    if (!weight.place.layer || weight.place.param != "weight" || parts.empty()) continue;
+    const std::int64_t width = rank * std::ssize(parts);
+    products[weight.index] = {.a = room({width, weight.shape[1]}),
+                              .b = room({weight.shape[0], width})};
+  }
+  return products;
+}
 
 }  // namespace
 
-void load_side_adapters(Model& model, const std::string& load,
-                        const std::vector<std::string>& folders) {
-  if (folders.empty()) return;
+ReadAdapter read_side_adapter(const Model& model, const std::string& load,
+                              const std::string& folder) {
   const std::unique_ptr<ModelSource> base = open_model(load);
+  const PeftFolder adapter(adapter_folder(folder));
+  check_base(adapter, *base);
+  return SideAdapter(model, adapter).read();
+}
+
+void load_side_adapters(Model& model, const std::string& load,
+                        const std::vector<std::string>& folders, std::int64_t rank_of_others) {
+  if (folders.empty() && rank_of_others == 0) return;
   SideAdapters adapters;
+  std::vector<Buffer> of_meta;
+  if (rank_of_others > 0) {
+    if (model.config().family == ModelFamily::llava)
+      fail(Exit::bad_config, load, ": is a LLaVA, which takes no adapters");
+    adapters.reserve(products_on_meta(model, rank_of_others, of_meta));
+  }
   for (const std::string& path : folders) {
-    const PeftFolder folder(adapter_folder(path));
-    check_base(folder, *base);
-    SideAdapter(model, folder).add_to(adapters);
+    ReadAdapter read = read_side_adapter(model, load, path);
+    adapters.add(std::move(read.products), std::move(read.memory));
   }
   model.set_adapters(std::move(adapters));
 }

@@ -1,0 +1,151 @@
+// POST /v1/load_lora_adapter and /v1/unload_lora_adapter: adapters that clients have the server
+// load from a folder, and forget, in vLLM's words.
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json_object.h"
+#include "formats/peft/load_side_adapters.h"
+#include "serve/request_fields.h"
+#include "serve/serving.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+static constexpr const char *kName = "lora_name", *kPath = "lora_path", *kPlainText = "text/plain";
+
+static const RuntimeAdapters& runtime_of(const Serving& serving) {
+  const RuntimeAdapters& runtime = serving.adapters.runtime();
+  if (runtime.folder.empty())
+    throw ApiError{.status = 403,
+                   .message = "adapters come and go with --allow-runtime-adapters alone"};
+  return runtime;
+}
+
+static std::string required(RequestFields& fields, const char* name) {
+  const std::optional<std::string> text = fields.text(name);
+  if (!text || text->empty())
+    throw ApiError{.message = concat(name, ": is required"), .param = name};
+  return *text;
+}
+
+// The folder that a request names, which may be told from the folder of all; nothing beside it is
+// read, nor what a link leads to.
+static std::string folder_in(const std::string& all, const std::string& asked) {
+  std::error_code error;
+  const fs::path root = fs::canonical(all, error),
+                 path = error ? fs::path() : fs::canonical(root / asked, error);
+  const auto [end, unused] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  if (!error && end != root.end())
+    throw ApiError{
+        .status = 403, .message = concat(kPath, ": is not below --adapter-dir"), .param = kPath};
+  if (error)
+    throw ApiError{.status = 404,
+                   .message = concat(kPath, ": there is no such folder below --adapter-dir"),
+                   .param = kPath};
+  return path.string();
+}
+
+static void check_new(const Serving& serving, const std::string& name) {
+  if (name == serving.name || serving.adapters.find(name))
+    throw ApiError{.message = concat(kName, ": ", json_quoted(name), " is there already"),
+                   .param = kName};
+}
+
+namespace {
+
+// An adapter is read beside what the model says, and becomes one of the model's between two steps.
+struct Loading {
+  const Serving& serving;
+  std::shared_ptr<Exchange> exchange;
+  std::string name, folder;
+  ReadAdapter read = {};
+
+  void fail_with(const ApiError& error) { answer_error(*exchange, error); }
+
+  void begin() {
+    const RuntimeAdapters& runtime = serving.adapters.runtime();
+    read = read_side_adapter(*runtime.model, runtime.load, folder);
+    if (!runtime.model->adapters()->fits(read.products))
+      throw ApiError{.message = "the adapter's rank is more than --max-lora-rank", .param = kPath};
+  }
+
+  void end() {
+    try {
+      check_new(serving, name);
+      serving.adapters.runtime().model->adapters()->add(std::move(read.products),
+                                                        std::move(read.memory));
+      serving.adapters.add(name);
+      exchange->answer(200, kPlainText,
+                       concat("Success: LoRA adapter '", name, "' added successfully."));
+    } catch (const ApiError& error) {
+      fail_with(error);
+    } catch (const std::exception& error) {  // such as where there is no memory
+      fail_with({.status = 500, .message = error.what()});
+    }
+  }
+};
+
+}  // namespace
+
+void serve_load_adapter(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  const RuntimeAdapters& runtime = runtime_of(serving);
+  const std::string name = required(fields, kName), asked = required(fields, kPath);
+  check_unknown(serving, fields.unknown());
+  check_new(serving, name);
+  const auto loading =
+      std::make_shared<Loading>(Loading{.serving = serving,
+                                        .exchange = exchange,
+                                        .name = name,
+                                        .folder = folder_in(runtime.folder, asked)});
+  const auto ticket = submit(
+      serving, exchange,
+      [loading](EngineLoop&) {
+        loading->end();
+        return false;
+      },
+      {.failed = [loading](const ApiError& why) { loading->fail_with(why); }, .ready = false});
+  serving.decoding.add([loading, ticket] {
+    EngineLoop& loop = loading->serving.loop;
+    ApiError why;
+    try {
+      loading->begin();
+      return loop.ready(ticket);
+    } catch (const ApiError& error) {
+      why = error;
+    } catch (const Error& error) {
+      why = {.message = error.what(), .param = kPath};
+    } catch (const std::exception& error) {
+      why = {.status = 500, .message = error.what()};
+    }
+    if (loop.withdraw(ticket)) loading->fail_with(why);
+  });
+}
+
+// From now on no request finds it; its memory is given back once none of those before has it.
+void serve_unload_adapter(const Serving& serving, const std::shared_ptr<Exchange>& exchange) {
+  RequestFields fields(exchange->request().body);
+  const RuntimeAdapters& runtime = runtime_of(serving);
+  const std::string name = required(fields, kName);
+  fields.pass_over({"lora_int_id"});
+  check_unknown(serving, fields.unknown());
+  const std::optional<std::int64_t> adapter = serving.adapters.find(name);
+  if (!adapter)
+    throw ApiError{.status = 404,
+                   .message = concat(kName, ": there is no adapter ", json_quoted(name)),
+                   .param = kName};
+  const auto forget = [model = runtime.model, number = *adapter](EngineLoop& loop) {
+    if (loop.uses(number)) return true;
+    model->adapters()->remove(number);
+    return false;
+  };
+  check_accepts(serving);
+  if (!serving.loop.submit(forget, {.places = 0}))
+    throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
+  serving.adapters.remove(*adapter);
+  exchange->answer(200, kPlainText,
+                   concat("Success: LoRA adapter '", name, "' removed successfully."));
+}
+
+}  // namespace mt

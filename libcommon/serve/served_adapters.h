@@ -1,0 +1,47 @@
+// ServedAdapters: what clients call the adapters of the model that is served, some of which come
+// and go meanwhile.  Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mt {
+
+class Model;
+
+// Where adapters that clients have loaded may lie, and what they are loaded beside; no such folder:
+// clients load none.
+struct RuntimeAdapters {
+  Model* model = nullptr;
+  std::string load;    // the path that it was loaded from
+  std::string folder;  // of all such adapters
+};
+
+class ServedAdapters {
+ public:
+  // Those that there are from the beginning, in the order of the model's.
+  explicit ServedAdapters(const std::vector<std::string>& names, RuntimeAdapters runtime = {});
+
+  const RuntimeAdapters& runtime() const { return runtime_; }
+  std::optional<std::int64_t> find(std::string_view name) const;  // its number, from 1
+  const std::string& name(std::int64_t adapter) const;            // also of one that is gone
+  std::vector<std::int64_t> all() const;
+  void add(std::string name);  // of the next one of the model's
+  void remove(std::int64_t adapter);
+
+ private:
+  struct Entry {
+    std::string name;
+    bool is_there = true;
+  };
+  const RuntimeAdapters runtime_;
+  mutable std::mutex mutex_;
+  std::deque<Entry> all_;  // whose names stay where they are
+};
+
+}  // namespace mt
