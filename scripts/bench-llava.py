@@ -3,8 +3,8 @@
 
 Both begin from random weights of LLaVA 1.5's 7B, and do what its second stage does: the tower of images stays as it is, the projector and the
 language model learn, from texts of 1,024 tokens, 576 of which are an image's, --samples of them a step: 16, what each of eight GPUs has of
-that stage's 128, or those 128.  mt reads the images from PNG files, and keeps weights and gradients in fp32 beside weights in bf16, and
-moments in fp32, or with --moments bf16 in bf16.  The peer has the same random pixels and tokens on the GPU all the time, and is
+that stage's 128, or those 128.  mt reads the images from PNG files, and keeps weights, gradients and moments in fp32 beside weights in
+bf16, or with --moments bf16 and --gradients bf16 those in bf16.  The peer has the same random pixels and tokens on the GPU all the time, and is
 what one would write instead: transformers' model, compiled, in bf16, with PyTorch's attention and its fused AdamW, and clipping;
 weights, gradients and moments are all in bf16, which is less.  --compile layers compiles each layer alone, which is ready sooner.
 Every run is a process of its own.
@@ -15,7 +15,7 @@ peer / mt of the seconds.
 --tiny runs two small layers on the CPU, where nothing is compiled: a check of this script.
 
 Needs from PyPI: torch, transformers (tried with 2.15.0, 5.24.0).
-Run:  scripts/bench-llava.py build/release/cmd [--steps 20] [--samples 16] [--micro 4] [--moments bf16] [--compile model|layers|none] [--only mt|peer]
+Run:  scripts/bench-llava.py build/release/cmd [--steps 20] [--samples 16] [--micro 4] [--moments bf16] [--gradients bf16] [--compile model|layers|none] [--only mt|peer]
       scripts/bench-llava.py build/release/cmd --tiny
 """
 import argparse
@@ -33,7 +33,8 @@ import zlib
 from timed_runs import output_of, with_memory
 
 WORDS = pathlib.Path(__file__).resolve().parent.parent / "testdata/models/llava"
-BF16_MOMENTS = ["--use-distributed-optimizer", "--use-precision-aware-optimizer", "--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16"]
+BF16 = ["--use-distributed-optimizer", "--use-precision-aware-optimizer"]
+BF16_MOMENTS, BF16_GRADIENTS = ["--exp-avg-dtype", "bf16", "--exp-avg-sq-dtype", "bf16"], ["--main-grads-dtype", "bf16"]
 IMAGE = 259  # the token of an image in that tokenizer
 TOWER = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096, "image_size": 336,
          "patch_size": 14, "projection_dim": 768}
@@ -95,7 +96,8 @@ def mt(args, c):
         output_of([args.programs / "mt-finetune", "sft", "--load", folder / "start", "--train-data", folder / "texts.jsonl",
                    "--valid-split", "0", "--packing", "none", "--seq-length", c["seq"], "--freeze-ViT", "--micro-batch-size", args.micro,
                    "--global-batch-size", args.samples, "--train-iters", args.steps, "--eval-iters", "0", "--lr", "1e-5", "--log-interval", "1",
-                   "--quiet", "--run-log", folder / "run.jsonl", *(BF16_MOMENTS if args.moments == "bf16" else []),
+                   "--quiet", "--run-log", folder / "run.jsonl", *(BF16 if "bf16" in (args.moments, args.gradients) else []),
+                   *(BF16_MOMENTS if args.moments == "bf16" else []), *(BF16_GRADIENTS if args.gradients == "bf16" else []),
                    *(["--device", "cpu", "--dtype", "fp32"] if args.tiny else ["--device", "cuda", "--bf16"])])
         events = [json.loads(line) for line in (folder / "run.jsonl").open(encoding="utf-8")]
     return {"seconds": statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][args.warm:])}
@@ -157,6 +159,7 @@ def main():
     parser.add_argument("--samples", type=int, default=16, help="of a step")
     parser.add_argument("--micro", type=int, default=4, help="samples of a micro-batch")
     parser.add_argument("--moments", choices=("fp32", "bf16"), default="fp32", help="of mt")
+    parser.add_argument("--gradients", choices=("fp32", "bf16"), default="fp32", help="of mt")
     parser.add_argument("--compile", choices=("model", "layers", "none"), default="model")
     parser.add_argument("--only", choices=("mt", "peer"))
     parser.add_argument("--tiny", action="store_true")
@@ -179,7 +182,7 @@ def main():
     machine = "CPU" if args.tiny else output_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "-i", "0"])[0].strip()
     ratio = {"ratio": results["peer"]["seconds"] / results["mt"]["seconds"]} if len(results) == 2 else {}
     return print(json.dumps({"machine": machine, "steps": args.steps, "micro": args.micro, "samples": args.samples, "moments": args.moments,
-                             "compile": args.compile} | c |
+                             "gradients": args.gradients, "compile": args.compile} | c |
                             results | ratio, indent=1))
 
 

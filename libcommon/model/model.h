@@ -37,6 +37,10 @@ struct Ends {
   Tensor loss = {};  // out: each token's loss, [tokens], or the criterion's
   Tensor hits = {};  // out: [tokens], 1 where the label is what is said to be likeliest, else 0
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
+  // [learnt] i32: the tokens of which losses and hits are wanted, where these are not of all: they
+  // and weights are of these, which say Field::targets; each token is row Field::row_of of them.
+  // Without a criterion.
+  ConstTensor learnt = {};
   // out: the losses of further tokens (nn/further_tokens.h), [depths tokens], of a model that
   // predicts them; read with Field::further_ids, further_labels and further_weight
   Tensor further_loss = {};

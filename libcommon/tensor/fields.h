@@ -27,10 +27,10 @@ enum class Field : std::uint8_t {
   encoder_ids,  // tokens that an encoder reads; with their positions and the sequences' lengths
   encoder_positions,
   encoder_lengths,
-  // What an objective makes of those with `masked`: which tokens of the micro-batch heads are asked
-  // of; for each token, which of these rows it is, or -1; and for each row what is to be said, and
-  // the share of its loss in the value of its term.  `weight` is of the rows, too.  Of pairs of
-  // texts samples bring the share, 1.
+  // What an objective makes of those with `masked`, or of tokens that are learnt: which tokens of
+  // the micro-batch heads are asked of; for each token, which of these rows it is, or -1; and for
+  // each row what is to be said, and the share of its loss in the value of its term.  `weight` is
+  // of the rows, too.  Of pairs of texts samples bring the share, 1.
   rows,
   row_of,
   targets,

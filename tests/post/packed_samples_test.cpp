@@ -56,6 +56,12 @@ TEST(PackedSamples, PartsDoNotSeeEachOther) {
   EXPECT_EQ(row_of(samples, 1).mask, (std::vector<float>{0, 1, 0, 0, 0, 0, 0, 0}));
 }
 
+TEST(PackedSamples, MostLearntIsOfOneSample) {
+  EXPECT_EQ(samples_of(Packing::none).packed().most_learnt(), 2);
+  EXPECT_EQ(samples_of(Packing::concatenative).packed().most_learnt(), 3);
+  EXPECT_EQ(samples_of(Packing::wrapped).packed().most_learnt(), 5);
+}
+
 TEST(PackedSamples, WrappedIsOneText) {
   const PackedSamples samples = samples_of(Packing::wrapped);
   const Row row = row_of(samples, 0);

@@ -28,6 +28,39 @@ TEST_F(SftRun, PackedIsAsUnpacked) {
   }
 }
 
+// Losses of the tokens that are learnt alone, and of all, of which the others count nothing.
+TEST_F(SftRun, LearntTokensAreAsAll) {
+  std::string whole;
+  while (whole.size() < 30) whole += "qxz";  // each a token
+  File file = File::create(path("whole.jsonl"));
+  file.write(concat(R"({"text":")", whole, "\"}\n"));
+  file.close();
+  const auto with = [&](const FinetuneLayout& layout, bool all, bool predicts_further = false) {
+    SftOptions o = predicts_further ? further(options()) : options();
+    o.seq_length = o.model.max_position_embeddings = 32;
+    o.data.valid_split = 0;
+    if (predicts_further) o.run.batch.global_batch_size = kTexts;
+    if (all) o.data.valid = {path("whole.jsonl")};  // of which every token is
+    o.run.compute.dtype = "fp64";
+    o.packing = "none";
+    layout.divide(o.run);
+    const FieldSpecs fields = open_sft(o, quiet())->fields();
+    EXPECT_EQ(std::ranges::count(fields, Field::rows, &FieldSpec::field), all ? 0 : 1);
+    return run_of(o, predicts_further ? 1 : 3);  // of further tokens one step takes all texts
+  };
+  const LayoutRun expected = with({}, true);
+  for (const FinetuneLayout& layout :
+       {FinetuneLayout{}, FinetuneLayout{.data = 2, .distributed = true},
+        FinetuneLayout{.tensor = 2}, FinetuneLayout{.tensor = 2, .shares_rows = true},
+        FinetuneLayout{.pipeline = 2}, FinetuneLayout{.context = 2},
+        FinetuneLayout{.tensor = 2, .pipeline = 2, .context = 2, .shares_rows = true}}) {
+    const LayoutDifference difference = largest_difference(with(layout, false), expected);
+    EXPECT_LT(difference.value, 1e-9) << layout.name() << ": " << difference.where;
+  }
+  const LayoutDifference further = largest_difference(with({}, false, true), with({}, true, true));
+  EXPECT_LT(further.value, 1e-9) << further.where;
+}
+
 class SftLayouts : public SftRun, public testing::WithParamInterface<FinetuneLayout> {
  protected:
   SftOptions divided(const FinetuneLayout& layout, const std::string& save = "") const {

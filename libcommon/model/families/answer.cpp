@@ -1,6 +1,6 @@
 #include "model/families/answer.h"
 
-#include "nn/step.h"
+#include "nn/asked_rows.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -25,10 +25,25 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
   if (ends.scores) head.at(ends.temperature).score(s, ends.scores, normed, labels, ends.vocab);
 }
 
+// The losses of the tokens that are learnt; of all others the head reads and makes nothing.
+static void find_losses_of_learnt(Step& s, const Ends& ends, ConstTensor normed,
+                                  const Fields& batch, const LmHead& head, LmHead::Saved* saved) {
+  const ArenaScope scope(s.layer);
+  Step of_learnt = step_of_rows(s, ends.learnt.numel());
+  const Tensor picked = s.scratch({ends.learnt.numel(), normed.shape()[1]});
+  pick_rows(s, picked, normed, ends.learnt);
+  head.loss(of_learnt, ends.loss, picked, batch[Field::targets], ends.weight, saved, ends.hits);
+  if (!saved) return;
+  const ConstTensor d_picked = saved->dx;
+  saved->dx = s.kept(saved, normed.shape());
+  put_rows_back(s, saved->dx, d_picked, batch[Field::row_of]);
+}
+
 // What the objective makes of the losses of all tokens is known once all are; in training they are
 // then made again, each with the weight that it turned out to have.
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
                  const LmHead& whole, LmHead::Saved* saved) {
+  if (ends.learnt) return find_losses_of_learnt(s, ends, normed, batch, whole, saved);
   const ConstTensor labels = batch[Field::labels];
   if (!ends.criterion)
     return whole.loss(s, ends.loss, normed, labels, ends.weight, saved, ends.hits);

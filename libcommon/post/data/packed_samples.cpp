@@ -57,6 +57,20 @@ double Packed::filled() const {
   return bins.empty() ? 0 : tokens / static_cast<double>(std::ssize(bins) * seq_length);
 }
 
+std::int64_t Packed::most_learnt() const {
+  std::int64_t most = 0;
+  for (const Bin& bin : bins) {
+    std::int64_t learnt = 0;
+    for (const Piece& piece : bin) {
+      const bool follows = joined && &piece != &bin.front();  // the first is a label, too
+      const auto begin = examples[piece.text].learnt.begin();
+      learnt += std::count(begin + piece.begin + (follows ? 0 : 1), begin + piece.end, true);
+    }
+    most = std::max(most, learnt);
+  }
+  return most;
+}
+
 PackedSamples::PackedSamples(std::string name, std::shared_ptr<const Packed> packed,
                              const Order& order)
     : name_(std::move(name)),

@@ -30,7 +30,8 @@ struct Packed {
   // So many examples, one behind the other, share a sample in any case.
   static Packed of(std::vector<Example> examples, Packing how, std::int64_t seq_length,
                    std::int64_t together = 1);
-  double filled() const;  // which part of the samples' tokens is of examples
+  double filled() const;             // which part of the samples' tokens is of examples
+  std::int64_t most_learnt() const;  // labels of a sample that count, of the one that has most
 };
 
 class PackedSamples final : public Samples {

@@ -13,6 +13,22 @@
 
 namespace mt {
 
+// How many tokens of a sample are learnt at most, where a head that is asked of these alone has at
+// least a quarter less to do; else 0.  Of ranks that share a sequence one may have all of them.
+static std::int64_t most_learnt(const SftOptions& options, const PackedTask::Data& data) {
+  const ModelFamily family = options.model.family;
+  if (!data.train || options.loss != "nll" ||
+      (family != ModelFamily::gpt && family != ModelFamily::llava))
+    return 0;
+  std::int64_t most = 1;
+  for (const auto& packed : {data.train, data.valid})
+    if (packed) most = std::max(most, packed->most_learnt());
+  constexpr std::int64_t kTogether = 8;  // of a product's rows
+  most = (most + kTogether - 1) / kTogether * kTogether;
+  const std::int64_t of_ranks = options.run.ranks.parallel.context_parallel_size * most;
+  return 4 * of_ranks <= 3 * options.seq_length ? most : 0;
+}
+
 SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
     : PackedTask(options, std::move(data)),
       loss_(options.loss),
@@ -20,7 +36,8 @@ SupervisedFinetuning::SupervisedFinetuning(const SftOptions& options, Data data)
       retrieves_(options.retrieves()),
       freezes_lm_(options.freeze_lm),
       freezes_vit_(options.freeze_vit),
-      objective_(std::make_unique<SupervisedObjective>(loss_ == "dft")) {
+      objective_(std::make_unique<SupervisedObjective>(loss_ == "dft",
+                                                       most_learnt(options, this->data()))) {
   if (model().family == ModelFamily::llava && !this->data().train)  // to be planned
     tiles_ = most_tiles(model());
   for (const auto& packed : {this->data().train, this->data().valid})

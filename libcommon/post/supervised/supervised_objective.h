@@ -1,6 +1,7 @@
 // SupervisedObjective: language modelling, of which the share of tokens that the model holds for
 // the likeliest is told, too; perhaps with each token's loss weighed with the probability that the
-// model gives it (kernels/dft_loss.h).
+// model gives it (kernels/dft_loss.h).  Where it is told that only some of a sample's tokens are
+// learnt it has losses of those alone, so that the head computes nothing of prompts and images.
 #pragma once
 
 #include "model/model.h"
@@ -10,17 +11,15 @@ namespace mt {
 
 class SupervisedObjective final : public Objective, private Criterion {
  public:
-  explicit SupervisedObjective(bool weighs_probabilities)
-      : weighs_probabilities_(weighs_probabilities) {}
+  // learnt: of a sample at most so many tokens are, and the others have no losses, which a loss
+  // that is weighed with probabilities does not allow; 0: all have.
+  SupervisedObjective(bool weighs_probabilities, std::int64_t learnt)
+      : weighs_probabilities_(weighs_probabilities), learnt_(learnt) {}
 
   std::span<const Term> terms() const override;
-  FieldSpecs fields(const FieldSpecs& of_samples) const override {
-    return words_.fields(of_samples);
-  }
+  FieldSpecs fields(const FieldSpecs& of_samples) const override;
   double count(std::size_t, const Fields& batch) const override { return words_.count(0, batch); }
-  void weigh(const Fields& batch, std::span<const double> each) const override {
-    words_.weigh(batch, each);
-  }
+  void weigh(const Fields& batch, std::span<const double> each) const override;
   Ends ends(const Fields& batch, Arena& keep, DType real) const override;
   void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
                   Stream& stream) const override;
@@ -34,6 +33,7 @@ class SupervisedObjective final : public Objective, private Criterion {
 
   LanguageModelling words_;
   bool weighs_probabilities_;
+  std::int64_t learnt_;
 };
 
 }  // namespace mt
