@@ -201,6 +201,31 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "a run reports to no service", {{"--no-one-logger"}});
 }
 
+// --- Those of examples/multimodal. ---
+
+static void add_image_text_flags(CommandLine& cl) {
+  refuse(cl,
+         "what language model and tower there are, and what stands around images, is known from "
+         "--load; mt-convert --vision-tower joins two",
+         {{"--language-model-type"},
+          {"--vision-model-type"},
+          {"--disable-vision-class-token"},
+          {"--allow-missing-vision-projection-checkpoint"},
+          {"--image-tag-type"}});
+  refuse(cl, "use --chat-template", {{"--tokenizer-prompt-format"}, {"--force-system-message"}});
+  refuse(cl, "the tokenizer is that of the model's folder", {{"--special-tokens"}, {"--eos-id"}});
+  refuse(cl, "use --data-path", {{"--dataset-config"}});
+  refuse(
+      cl, "use --packing, and --decoder-seq-length for how long samples are",
+      {{"--packing-buffer-size"}, {"--packing-seq-length", only(0)}, {"--dataloader-seq-length"}});
+  refuse(cl, "all tokens that are learnt weigh alike", {{"--use-loss-scaling"}});
+  refuse(cl, "videos are not read", {{"--num-frames", only(1)}});
+  refuse(cl, "a run is evaluated by its loss; see mt-eval(1)", {{"--online-evaluation-config"}});
+  refuse(cl, "what a tower computes is kept for its backward", {{"--recompute-vision"}});
+  imply(cl, "a layer is computed in one way", {{"--use-te"}});
+  imply(cl, "a checkpoint says how far its data is read", {{"--dataloader-save", any(kText)}});
+}
+
 void add_megatron_flags(CommandLine& cl) {
   cl.flags_page("mt-flags(7)");
   add_model_flags(cl);
@@ -214,6 +239,7 @@ void add_megatron_flags(CommandLine& cl) {
   imply_numerics(cl);
   add_implied_machinery(cl);
   add_other_model_flags(cl);
+  add_image_text_flags(cl);
 }
 
 }  // namespace mt
