@@ -133,15 +133,17 @@ __device__ void add_bias(const Arguments<C>& p, float (&sums)[kColumns / 2], int
   }
 }
 
-// sums += part times the inverses of its rows and columns, of which 64 are alike in squares.
+// sums += part times the inverses of its rows and columns, of which 64 are alike in squares: those
+// are `of_squares`.
 template <bool kSquares, int kColumns>
 __device__ void promote(float (&sums)[kColumns / 2], const float (&part)[kColumns / 2],
-                        const float (&of_rows)[2], const float* of_columns) {
+                        const float (&of_rows)[2], const float* of_columns,
+                        const float (&of_squares)[kColumns / 64]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (kSquares) {
 #pragma unroll
     for (int square = 0; square < kColumns / 64; ++square) {
-      const float inverse = of_columns[square * 64];
+      const float inverse = of_squares[square];
       const float both[] = {of_rows[0] * inverse, of_rows[1] * inverse};
 #pragma unroll
       for (int i = square * 32; i < square * 32 + 32; ++i)
@@ -186,11 +188,15 @@ __device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
                                          n > 0);
       wgmma_commit();
       const float of_rows[] = {memory.of_a(stage)[own], memory.of_a(stage)[own + 8]};
+      float of_squares[kColumns / 64];
+#pragma unroll
+      for (int i = 0; i < kColumns / 64; ++i)
+        of_squares[i] = kSquares ? memory.of_b(stage)[i * 64] : 0;
       wgmma_wait<0>();
       pin(part);
       if (is_awaited) named_arrive(1, kMultiply);
       is_awaited = false;
-      promote<kSquares, kColumns>(sums, part, of_rows, memory.of_b(stage));
+      promote<kSquares, kColumns>(sums, part, of_rows, memory.of_b(stage), of_squares);
       __syncwarp();
       if (lane < kPair) arrive_at(in_block(memory.free + stage, lane));
     }

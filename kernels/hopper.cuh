@@ -78,10 +78,11 @@ __device__ inline std::uint32_t in_block(const void* p, int rank) {
                : "r"(shared_address(p)), "r"(rank));
   return place;
 }
-// An arrival at a barrier of a block of the cluster, where in_block() says it is.
+// An arrival at a barrier of a block of the cluster, where in_block() says it is.  It tells what
+// this block has read and wgmma has ended with; what was stored is not seen by the other block:
+// released to a cluster, the arrival waits for all that is on its way to memory.
 __device__ inline void arrive_at(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 // Numbers into another block's shared memory, counted by a barrier there as copies are.
 __device__ inline void send(std::uint32_t to, float x, std::uint32_t barrier) {
