@@ -4,11 +4,14 @@
 #include <cmath>
 #include <optional>
 
+#include "base/half.h"
 #include "ckpt/torch_file.h"
 #include "formats/awq.h"
+#include "formats/hugging_face/packed_tensors.h"
 #include "formats/hugging_face/quantization.h"
 #include "formats/hugging_face/weight_quantizer.h"
 #include "formats/smoothing.h"
+#include "kernels/packed_rows.h"
 #include "model/pass.h"
 #include "tests/formats/convert_support.h"
 
@@ -518,10 +521,12 @@ TEST(WeightQuantizer, NumbersThatWouldBeInfiniteAreRefused) {
 
 // Whatever is cut off or changed of a file, it is read, or refused in a line that names it.
 TEST_F(Quantized, FilesThatAreCutOrChangedAreReadOrRefused) {
-  const HostTensor matrix(DType::f32, {2, 128});
-  fill_with(matrix, [&](std::int64_t i) { return i * 37 % 101 - 50; });
+  const HostTensor matrix(DType::bf16, {2, 128});
+  for (std::int64_t i = 0; i < 256; ++i)
+    static_cast<Bf16*>(matrix.view().data())[i] = Bf16(static_cast<float>(i * 37 % 101 - 50));
   const std::string path = scratch_.path("model.safetensors");
   std::map<bool, int> counts;
+  int in_blocks = 0;
   for (const auto& scheme :
        {WeightScheme{.format = WeightFormat::fp8, .static_inputs = true},
         {.format = WeightFormat::int8_sq},
@@ -545,6 +550,13 @@ TEST_F(Quantized, FilesThatAreCutOrChangedAreReadOrRefused) {
         for (const auto& [key, tensor] : tensors->tensors()) {
           const HostTensor all(DType::f32, tensor.shape);
           tensors->read_original(key, origin_of(tensor.shape.rank()), all.view());
+          const PackedWeight* const weight =
+              dynamic_cast<const PackedTensors&>(*tensors).find_packed(key);
+          if (weight == nullptr || !weight->block) continue;
+          const std::int64_t bytes = PackedRows::row_bytes(*weight->block, weight->shape[1]);
+          std::vector<std::uint8_t> blocks(static_cast<std::size_t>(weight->shape[0] * bytes));
+          weight->blocks(0, weight->shape[0], blocks.data());
+          ++in_blocks;
         }
       });
       ++counts[error.empty()];
@@ -562,6 +574,7 @@ TEST_F(Quantized, FilesThatAreCutOrChangedAreReadOrRefused) {
   }
   EXPECT_GT(counts[false], 1000);
   EXPECT_GT(counts[true], 10);  // names of tensors that no weight is of
+  EXPECT_GT(in_blocks, 10);
 }
 
 // .7 of 7 is the scale .7 / 7.5 = .0933333; see WordsOfCompressedTensors for the words.

@@ -116,7 +116,7 @@ void unpack_rows(const Matrix& m, const Scales& s, std::int64_t begin, std::int6
 // The blocks that have their codes and scales as they are stored.
 std::optional<BlockType> block_of(const Matrix& m, const Scales& s) {
   const std::int64_t size = form_of(BlockType::e4m3).elements;
-  if (!s.zero.empty() || !s.of_inputs.empty() || m.in % size != 0) return {};
+  if (!s.zero.empty() || !s.of_inputs.empty() || m.in < 1 || m.in % size != 0) return {};
   if (s.columns % size != 0 && s.columns < m.in) return {};
   return m.dtype == DType::f8 ? BlockType::e4m3 : BlockType::int8;
 }

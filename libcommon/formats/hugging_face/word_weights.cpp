@@ -77,6 +77,7 @@ struct Grouped {
 
 // The columns that share a scale, where these lie behind one another and are as many; else 0.
 std::int64_t even_group(const Grouped& m) {
+  if (m.out < 1 || m.in < 1 || m.scale.empty()) return 0;
   const std::int64_t groups = std::ssize(m.scale) / m.out;
   if (m.in % groups != 0) return 0;
   for (std::int64_t i = 0; i < m.in; ++i)
@@ -161,7 +162,7 @@ std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
     m.scale = whole_floats(stored, scales, {groups, m.out});
-    m.scale_dtype = *of_scales.dtype;
+    m.scale_dtype = of_scales.dtype.value_or(DType::f32);
     m.group = groups_of(stored, "", m.in, groups, scales);
     std::vector<std::string> parts{key, scales};
     m.zero.resize(m.scale.size());
@@ -200,7 +201,7 @@ std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, boo
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
     m.scale = whole_floats(stored, scales, {groups, m.out});
-    m.scale_dtype = *of_scales.dtype;
+    m.scale_dtype = of_scales.dtype.value_or(DType::f32);
     m.bits = bits;
     m.group = groups_of(stored, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, zeros};
@@ -250,7 +251,7 @@ std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() == 2 ? of_scales.shape[1] : 1;
     const auto by_row = whole_floats(stored, scales, {m.out, groups});
-    m.scale_dtype = *of_scales.dtype;
+    m.scale_dtype = of_scales.dtype.value_or(DType::f32);
     m.bits = width;
     m.group = groups_of(stored, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, shape};
