@@ -33,9 +33,12 @@ enum Purpose : std::uint32_t { order = 0x6B6D0001, split };
 // Points: vectors where products are made, some at a time, which stay there if there is room.
 class Points {
  public:
-  Points(std::span<const float> all, std::int64_t columns, std::int64_t rows, Products& products)
-      : all_(all), columns_(columns), rows_(rows), products_(products) {
-    if (!products.has_room(all.size_bytes() + kRest)) return;
+  Points(std::span<const float> all, const KMeans& o, Products& products)
+      : all_(all),
+        columns_(o.columns),
+        rows_(std::max<std::int64_t>(1, o.piece_numbers / o.columns)),
+        products_(products) {
+    if (!o.pieces_stay || !products.has_room(all.size_bytes() + kRest)) return;
     for (std::int64_t at = 0; at < count(); at += rows_) here_.push_back(piece(at));
   }
   std::int64_t rows_of_piece() const { return rows_; }
@@ -141,7 +144,7 @@ std::vector<float> k_means(const KMeans& o, std::span<const float> vectors, Prod
       o.begin.empty() ? in_parts(drawn_rows(points, columns, count, o.seed + 1), columns, o.parts)
                       : o.begin;
   if (rows <= count) return centres;
-  Points pieces(points, columns, std::max<std::int64_t>(1, o.piece_numbers / columns), products);
+  Points pieces(points, o, products);
   const std::int64_t at_once = std::min(rows, pieces.rows_of_piece());
   const Buffer found_memory = products.buffer(static_cast<std::size_t>(o.parts * at_once * 4)),
                sizes_memory = products.buffer(static_cast<std::size_t>(o.parts * count * 4)),

@@ -30,6 +30,7 @@ struct KMeans {
   std::uint64_t seed = 1234;
   std::vector<float> begin = {};  // the first centres; empty: drawn
   std::int64_t piece_numbers = kPieceNumbers;
+  bool pieces_stay = true;  // where products are made, if there is room for all
 };
 
 // [parts, centres, columns / parts]; there are at least as many vectors as centres.

@@ -52,16 +52,18 @@ TEST(KMeans, InPiecesIsTheSame) {
   const std::vector<float> points = whole_numbers(rows * columns, 3);
   Products products(2);
   for (const std::int64_t parts : {1, 3}) {
-    const auto centres = [&](std::int64_t rows_of_piece) {
+    const auto centres = [&](std::int64_t rows_of_piece, bool stay) {
       return k_means({.centres = 20,
                       .columns = columns,
                       .parts = parts,
                       .iterations = 5,
-                      .piece_numbers = rows_of_piece * columns},
+                      .piece_numbers = rows_of_piece * columns,
+                      .pieces_stay = stay},
                      points, products);
     };
-    const std::vector<float> whole = centres(rows);
-    for (const std::int64_t rows_of_piece : {1, 333, 999}) EXPECT_EQ(centres(rows_of_piece), whole);
+    const std::vector<float> whole = centres(rows, true);
+    for (const std::int64_t rows_of_piece : {1, 333, 999})
+      for (const bool stay : {true, false}) EXPECT_EQ(centres(rows_of_piece, stay), whole);
   }
 }
 
