@@ -36,6 +36,7 @@ struct TokenPlace {
 struct Choice {
   Sampling rule;
   TokenPlace place;
+  std::uint32_t scored = 0;  // 1: it is asked how likely the token was
   bool operator==(const Choice&) const = default;
 };
 
@@ -54,6 +55,9 @@ namespace mt::cpu {
 // smallest id.  Logits of which one is NaN or none is finite are Exit::bad_data.
 std::vector<Candidate> candidates(std::span<const double> logits, const Sampling& rule);
 
+// One of these, whose weights add up to so much in their order.
+std::int32_t draw(std::span<const Candidate> candidates, double total, const Choice& choice);
+
 // A token from [0, logits.size()).
 std::int32_t sample(std::span<const double> logits, const Choice& choice);
 }  // namespace mt::cpu
@@ -61,13 +65,15 @@ std::int32_t sample(std::span<const double> logits, const Choice& choice);
 // Chooses a token for each row of logits, [rows, vocab] f32; its choice's place is the next token's
 // afterwards.  It is -1 where the CPU fails.  A token of place n also goes to
 // shown[2 row + n % 2], if that is not null: the host's memory, which may look at it while the next
-// one is chosen.  Weights are in units
-// of 2^-62 of a bound of their sum: the token is the CPU's unless u lies within some 1e-9 of the
-// border between two.  positions and lengths, [rows], are each one more afterwards; both may be
-// null.
+// one is chosen, and where
+// the choice is scored the logarithm of its probability among all tokens, of logits that are
+// divided by the temperature if that is not 0, to scores[2 row + n % 2], if that is not null,
+// within some 1e-9.  Weights are in units of 2^-62 of a bound of their sum: the token is the CPU's
+// unless u lies within some 1e-9 of the border between two.  positions and lengths, [rows], are
+// each one more afterwards; both may be null.
 namespace mt::cuda {
 std::size_t sample_work(std::int64_t rows, std::int64_t vocab);
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
-            std::int32_t* shown, const float* logits, std::int64_t rows, std::int64_t vocab,
-            void* work, cudaStream_t stream);
+            std::int32_t* shown, double* scores, const float* logits, std::int64_t rows,
+            std::int64_t vocab, void* work, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -54,6 +54,7 @@ std::vector<Candidate> candidates(std::span<const double> logits, const Sampling
   const double threshold =
       0 < top_k && top_k < logits.size() ? threshold_of(logits, top_k) : -HUGE_VAL;
   std::vector<Candidate> kept;
+  if (threshold == -HUGE_VAL) kept.reserve(logits.size());
   for (std::size_t id = 0; id < logits.size(); ++id)
     if (logits[id] >= threshold)
       kept.push_back(
@@ -62,19 +63,23 @@ std::vector<Candidate> candidates(std::span<const double> logits, const Sampling
   return kept;
 }
 
-std::int32_t sample(std::span<const double> logits, const Choice& choice) {
-  const auto& [rule, place] = choice;
-  const std::vector<Candidate> kept = candidates(logits, rule);
-  double total = 0;
-  for (const Candidate& c : kept) total += c.weight;
-  const RandomKey key = RandomKey::make(rule.seed, kSampling);
+std::int32_t draw(std::span<const Candidate> candidates, double total, const Choice& choice) {
+  const TokenPlace& place = choice.place;
+  const RandomKey key = RandomKey::make(choice.rule.seed, kSampling);
   double left = to_unit(philox({place.token, place.prompt, place.sample, 0}, key)[0]) * total;
-  std::int32_t last = kept.front().id;  // of those that can be drawn
-  for (const auto& [id, weight] : kept) {
+  std::int32_t last = candidates.front().id;  // of those that can be drawn
+  for (const auto& [id, weight] : candidates) {
     if (weight > 0) last = id;
     if ((left -= weight) < 0) break;
   }
   return last;
+}
+
+std::int32_t sample(std::span<const double> logits, const Choice& choice) {
+  const std::vector<Candidate> kept = candidates(logits, choice.rule);
+  double total = 0;
+  for (const Candidate& c : kept) total += c.weight;
+  return draw(kept, total, choice);
 }
 
 }  // namespace mt::cpu

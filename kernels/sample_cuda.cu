@@ -37,6 +37,7 @@ struct Arguments {
   std::int32_t* tokens;
   Choice* choices;
   std::int32_t *positions, *lengths, *shown;  // or null
+  double* scores;                             // or null
   const float* logits;
   Word* weights;           // [rows, vocab], if a block's are not held in shared memory
   int vocab, part, shift;  // part: of the vocabulary, a block's
@@ -53,6 +54,9 @@ __device__ float logit_of(std::uint32_t key) {
   return __uint_as_float(key & 0x80000000 ? key & 0x7fffffff : ~key);
 }
 
+struct Any {
+  __device__ bool operator()(std::uint32_t) const { return true; }
+};
 struct Larger {
   __device__ Word operator()(Word a, Word b) const { return a > b ? a : b; }
 };
@@ -76,6 +80,7 @@ class Row {
         position_(a.positions ? a.positions[row_] : 0),
         length_(a.lengths ? a.lengths[row_] : 0),
         logits_(a.logits + std::int64_t{row_} * a.vocab + begin_),
+        temperature_(choice_.rule.temperature == 0 ? 1 : choice_.rule.temperature),
         weights_(a.held ? held : a.weights + std::int64_t{row_} * a.vocab + begin_) {}
 
   __device__ void choose() {
@@ -101,15 +106,17 @@ class Row {
     best = over_row<Larger>(best);
     largest_ = static_cast<std::uint32_t>(best >> 32);
     const Sampling& rule = choice_.rule;
-    if (!isfinite(logit_of(largest_)))
-      finish(-1, rank_ == 0 && threadIdx.x == 0);
-    else if (rule.temperature == 0 || rule.top_k == 1)
-      finish(static_cast<int>(~static_cast<std::uint32_t>(best)), rank_ == 0 && threadIdx.x == 0);
-    else
-      draw();
+    if (!isfinite(logit_of(largest_))) return finish(-1, rank_ == 0 && threadIdx.x == 0, largest_);
+    if (rule.temperature == 0 || rule.top_k == 1) {
+      if (is_scored()) whole_ = sum([&](int id) { return weight_of(logit(id)); }, Any());
+      return finish(static_cast<int>(~static_cast<std::uint32_t>(best)),
+                    rank_ == 0 && threadIdx.x == 0, largest_);
+    }
+    draw();
   }
 
  private:
+  __device__ bool is_scored() const { return choice_.scored != 0 && a_.scores != nullptr; }
   __device__ float logit(int id) const { return logits_[id - begin_]; }
   __device__ Word& weight(int id) const { return weights_[id - begin_]; }
 
@@ -177,7 +184,7 @@ class Row {
     Word before = 0;
     int owner = 0;
     for (; owner < kBlocks - 1 && !over(before + parts[owner]); ++owner) before += parts[owner];
-    if (rank_ != owner) return finish(0, false);
+    if (rank_ != owner) return;
     for (int first = begin_; first < end_; first += kThreads) {
       const int id = first + static_cast<int>(threadIdx.x);
       const Word mine = id < end_ ? value(id) : 0;
@@ -188,8 +195,8 @@ class Row {
         continue;
       }
       const Word until = before + up_to_this_thread(mine);
-      finish(id, over(until) && !over(until - mine));
-      return;
+      const bool is_here = over(until) && !over(until - mine);
+      return finish(id, is_here, is_here ? key_of(logit(id)) : 0);
     }
   }
   __device__ Word up_to_this_thread(Word x) {
@@ -205,10 +212,12 @@ class Row {
     return x;
   }
 
+  // The logarithm of how likely a token is, next to the likeliest.
+  __device__ double exponent_of(float logit) const {
+    return (static_cast<double>(logit) - static_cast<double>(logit_of(largest_))) / temperature_;
+  }
   __device__ Word weight_of(float logit) const {
-    const double x = (static_cast<double>(logit) - static_cast<double>(logit_of(largest_))) /
-                     choice_.rule.temperature;
-    return static_cast<Word>(__double2ull_rn(ldexp(exp(x), a_.shift)));
+    return static_cast<Word>(__double2ull_rn(ldexp(exp(exponent_of(logit)), a_.shift)));
   }
 
   // How many of weight `each` on top of `base` are over a bound, at least 1.
@@ -229,6 +238,7 @@ class Row {
                    [&](Word count) { return count >= static_cast<Word>(rule.top_k); });
     const auto weight_at = [&](int id) { return weight(id); };
     const Word total = sum(weight_at, [=](std::uint32_t key) { return key >= least; });
+    if (is_scored()) whole_ = least == 0 ? total : sum(weight_at, Any());
     const TokenPlace& place = choice_.place;
     const RandomKey key = RandomKey::make(rule.seed, kSampling);
     const double u = to_unit(philox({place.token, place.prompt, place.sample, 0}, key)[0]);
@@ -261,12 +271,15 @@ class Row {
     return {base + count * each, key, count};
   }
 
-  // `mine`: in one thread of the row.
-  __device__ void finish(int token, bool mine) {
+  // `mine`: in one thread of the row, which knows the key of the token's logit.
+  __device__ void finish(int token, bool mine, std::uint32_t key) {
     if (mine) {
       const std::uint32_t place = choice_.place.token;
       a_.tokens[row_] = token;
       a_.choices[row_].place.token = place + 1;
+      if (is_scored())
+        a_.scores[2 * row_ + place % 2] =
+            exponent_of(logit_of(key)) - log(ldexp(static_cast<double>(whole_), -a_.shift));
       if (a_.shown) a_.shown[2 * row_ + place % 2] = token;
       if (a_.positions) a_.positions[row_] = position_ + 1;
       if (a_.lengths) a_.lengths[row_] = length_ + 1;
@@ -280,8 +293,10 @@ class Row {
   const Choice choice_;
   const std::int32_t position_, length_;
   const float* logits_;  // from begin_ on, as the weights
+  const double temperature_;
   Word* const weights_;
   std::uint32_t largest_ = 0;  // key
+  Word whole_ = 0;             // weights of all tokens, where the choice is scored
 };
 
 __global__ MT_BLOCKS_OF_ROW __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
@@ -311,8 +326,8 @@ std::size_t sample_work(std::int64_t rows, std::int64_t vocab) {
 }
 
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
-            std::int32_t* shown, const float* logits, std::int64_t rows, std::int64_t vocab,
-            void* work, cudaStream_t stream) {
+            std::int32_t* shown, double* scores, const float* logits, std::int64_t rows,
+            std::int64_t vocab, void* work, cudaStream_t stream) {
   if (rows == 0) return;
   int shift = 62;  // so that the sum of all fits
   while (vocab > std::int64_t{1} << (62 - shift)) --shift;
@@ -322,6 +337,7 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
                     positions,
                     lengths,
                     shown,
+                    scores,
                     logits,
                     static_cast<Word*>(work),
                     static_cast<int>(vocab),

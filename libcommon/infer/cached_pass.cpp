@@ -74,6 +74,15 @@ void CachedPass::forget_ahead(std::int64_t number) {
   for (const auto& steps : steps_) steps->forget(number);
 }
 
+std::span<const double> CachedPass::scores(std::size_t turn) const {
+  return steps_.empty() ? std::span<const double>() : steps_[turn % steps_.size()]->scores();
+}
+
+void CachedPass::settle() {
+  stream_.synchronize();
+  for (std::int64_t i = 0; i < sequences(); ++i) forget_ahead(i);
+}
+
 // --- Sequences ----------------------------------------------------------------------------------
 
 void CachedPass::start(std::int64_t number, std::int64_t adapter, bool alone) {
@@ -112,6 +121,38 @@ std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t
     before = page;
   }
   return sequence.length;
+}
+
+void CachedPass::follow(std::int64_t number, std::int64_t other) {
+  Sequence& sequence = at(number);
+  const Sequence& from = at(other);
+  assert(!has_slots() && sequence.length <= from.length &&
+         pages_of(from.length) <= std::ssize(sequence.pages));
+  const auto whole = static_cast<std::size_t>(from.length / page_tokens_);
+  for (std::size_t i = 0; i < whole; ++i)
+    if (std::int32_t& page = sequence.pages[i]; page != from.pages[i]) {
+      pool_.drop(std::exchange(page, from.pages[i]));
+      pool_.hold(page);
+    }
+  const std::int64_t rest = from.length % page_tokens_;
+  const auto copy_rows = [&](const Tensor& all) {
+    if (all.numel() == 0 || rest == 0) return;
+    const Shape& shape = all.shape();
+    const auto rows = [&](std::int64_t page) {
+      return all.rows(page, page + 1)
+          .reshape({page_tokens_, all.numel() / shape[0] / page_tokens_})
+          .rows(0, rest);
+    };
+    copy(rows(sequence.pages[whole]), rows(from.pages[whole]), stream_);
+  };
+  for (std::int64_t layer = 0; layer < cache_->layers(); ++layer) {
+    copy_rows(cache_->keys(layer));
+    copy_rows(cache_->values(layer));
+    copy_rows(cache_->latents(layer));
+    copy_rows(cache_->before(layer));
+  }
+  sequence.length = from.length;
+  forget_ahead(number);
 }
 
 // The piece that filled the sequence's last page, if it began with it and every one before did.

@@ -59,6 +59,8 @@ class CachedPass {
   // Whether none of the layers passes states on.  Then tokens can be taken back, and a sequence may
   // come several times in a pass.
   bool keeps_tokens_apart() const { return !has_states_; }
+  // Whether a sequence has more than its pages, which then are no other's.
+  bool has_slots() const { return has_states_ || has_encoder(); }
 
   // A sequence's tokens follow those that it has seen since it started; its pages are left.
   // adapter: of the model's, which it has from now on, counted from 1; 0: none.  alone: its pages
@@ -73,6 +75,10 @@ class CachedPass {
   // not with all of them, and returns how many it has seen so.
   std::int64_t start(std::int64_t sequence, std::span<const std::int32_t> ids,
                      std::int64_t adapter = 0);
+  // A sequence that has pages for as much has seen what another has, where nobody has slots: it
+  // shares the pages that this fills, and has a copy of the one behind them.  Those that have seen
+  // the same tokens in the same pieces have the same bits.
+  void follow(std::int64_t sequence, std::int64_t other);
   std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
   // The sequence has not seen its last tokens, of those that came one by one since its last piece.
   void take_back(std::int64_t sequence, std::int64_t tokens);
@@ -122,6 +128,12 @@ class CachedPass {
                                             std::span<const Choice> choices) {
     return next_tokens(sequences, ids, choices, {});
   }
+  // Of each of these, of that turn, how likely it was, as sample() says, on a GPU and of choices
+  // that are scored.
+  std::span<const double> scores(std::size_t turn) const;
+  bool scores_tokens() const { return !steps_.empty(); }
+  // Waits for all that is queued; of a step that runs ahead nothing counts.
+  void settle();
   // Has the model's `further`-th layer that predicts further tokens, from 1, say the likeliest
   // token behind `ids`, of each sequence the token that stands `further` places behind the last
   // that the model has seen, which sees none of them so.  The layers before it have been asked with
@@ -147,8 +159,6 @@ class CachedPass {
   std::int64_t pages_of(std::int64_t tokens) const {
     return (tokens + page_tokens_ - 1) / page_tokens_;
   }
-  // Whether a sequence has more than its pages, which then are no other's.
-  bool has_slots() const { return has_states_ || has_encoder(); }
   DType dtype() const { return pass_.model().table().dtype(); }
   std::vector<CacheShape> cache_layers(std::int64_t pages) const;
   void make(const Room& room);

@@ -32,7 +32,7 @@ Completion::Completion(const CompletionModel& model, const CompletionOptions& op
                        TokenPlace place)
     : model_(model),
       options_(options),
-      choice_{options.sampling, place},
+      choice_{options.sampling, place, options.scored ? 1U : 0U},
       decoder_(model.tokenizer.stream_decoder()) {
   if (options_.grammar) match_ = std::make_unique<GrammarMatch>(options_.grammar);
   if (!options_.ignore_eod) {
@@ -119,12 +119,19 @@ bool Completion::is_last(std::int32_t token) const {
          (token == options_.last_pair && size > 1 && ids_[size - 2] == token);
 }
 
-void Completion::choose(std::span<const double> logits) {
-  if (!options_.rules.any() && !match_) return take_token(cpu::sample(logits, choice()), logits);
+void Completion::choose(SharedLogits& of_logits) {
+  const std::span<const double> logits = of_logits.all();
+  const auto take = [&](std::int32_t token) {
+    const double score =
+        options_.scored ? score_of(logits, token, options_.sampling.temperature, *options_.scored)
+                        : 0;
+    take_token(token, logits, score);
+  };
+  if (!options_.rules.any() && !match_) return take(of_logits.sample(choice()));
   std::vector<double> changed(logits.begin(), logits.end());
   if (match_) forbid_unfit(changed);
   options_.rules.apply(changed, ids_, before_, ends_, options_.sampling.temperature);
-  take_token(cpu::sample(changed, choice()), logits);
+  take(cpu::sample(changed, choice()));
 }
 
 // Ends may come where the text may end.
@@ -137,17 +144,17 @@ void Completion::forbid_unfit(std::span<double> logits) {
       logits[id] = -std::numeric_limits<double>::infinity();
 }
 
-void Completion::take_token(std::int32_t token) {
-  assert(!wants_logits());
-  take_token(token, {});
+void Completion::take_token(std::int32_t token, double score) {
+  assert(!wants_logits(true));
+  take_token(token, {}, score);
 }
 
-void Completion::take_token(std::int32_t token, std::span<const double> logits) {
+void Completion::take_token(std::int32_t token, std::span<const double> logits, double score) {
   choice_ = choice_behind();
   if (options_.logprobs)
     log_probs_.push_back(
         mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));
-  if (options_.scored) scores_.push_back(score_of(logits, token, *options_.scored));
+  if (options_.scored) scores_.push_back(score);
   if (std::ranges::count(ends_, token) > 0) {
     end_token_ = token;
     return end(Finish::stop);

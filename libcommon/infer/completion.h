@@ -29,8 +29,9 @@ struct CompletionOptions {
   bool begin_document = false;  // the prompt stands behind the token that ends a document
   bool has_own_tokens = false;  // the prompt has its special tokens, and none are put around it
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
-  // Whether it is told how likely each token is as training finds it (kernels/cross_entropy.h), in
-  // numbers of this type, which the model's sums are of.
+  // Whether it is told how likely each token is, of logits that are divided by the temperature, as
+  // training finds it (kernels/cross_entropy.h), in numbers of this type, which the model's sums
+  // are of; where a GPU chooses tokens, as it finds it then (kernels/sample.h).
   std::optional<DType> scored = {};
   SamplingOptions sampling = {};
   TopPDecay top_p_decay = {};
@@ -83,18 +84,22 @@ class Completion {
              const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
 
   // How the token that follows is chosen, and whether that or its log-probability needs logits on
-  // the host.
+  // the host; not where who chooses it can tell its score.
   const Choice& choice() const { return choice_; }
   // The same of the token behind that, if the text goes on.
   Choice choice_behind() const { return following(choice_, options_.top_p_decay); }
-  bool wants_logits() const {
-    return options_.logprobs.has_value() || options_.scored || options_.rules.any() ||
-           match_ != nullptr;
+  bool wants_logits(bool is_scored) const {
+    return options_.logprobs.has_value() || (options_.scored && !is_scored) ||
+           options_.rules.any() || match_ != nullptr;
   }
   // Takes the token that follows: the one chosen from the logits of all tokens, or, where none are
-  // wanted, the one given.
-  void choose(std::span<const double> logits);
-  void take_token(std::int32_t token);
+  // wanted, the one given, with its score.
+  void choose(SharedLogits& logits);
+  void choose(std::span<const double> logits) {
+    SharedLogits own(logits);
+    choose(own);
+  }
+  void take_token(std::int32_t token, double score);
 
   std::int64_t adapter() const { return options_.adapter; }
   // How many tokens of the prompt were in the cache already when it was first read.
@@ -135,7 +140,7 @@ class Completion {
   void place_images();
   void show_prompt();
   void forbid_unfit(std::span<double> logits);
-  void take_token(std::int32_t token, std::span<const double> logits);
+  void take_token(std::int32_t token, std::span<const double> logits, double score);
   bool is_last(std::int32_t token) const;
   bool cut_at_stop();
   void drop_prompt(std::size_t from);

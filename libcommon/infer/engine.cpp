@@ -196,19 +196,23 @@ bool Engine::make_room(std::int64_t sequence, std::int64_t tokens) {
 
 // --- Steps --------------------------------------------------------------------------------------
 
-void Engine::choose(std::int64_t sequence, ConstTensor logits) {
-  Active& active = at(sequence);
+void Engine::choose(std::span<const std::int64_t> sequences, ConstTensor logits) {
   to_f64(logits_, logits);
-  try {
-    active.completion->choose(logits_);
-  } catch (const Error& error) {  // such as of logits that are no numbers
-    if (!options_.failed) throw;
-    active.failed = true;
-    options_.failed(active.ticket, error.what());
+  SharedLogits shared(logits_);
+  for (const std::int64_t sequence : sequences) {
+    Active& active = at(sequence);
+    try {
+      active.completion->choose(shared);
+    } catch (const Error& error) {  // such as of logits that are no numbers
+      if (!options_.failed) throw;
+      active.failed = true;
+      options_.failed(active.ticket, error.what());
+    }
   }
 }
 
-void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
+// The logits behind its last token, where the piece ends the text.
+ConstTensor Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
   const Completion& completion = *at(sequence).completion;
   const std::int64_t seen = pass_.length(sequence);
   const auto left = unseen(at(sequence), seen);
@@ -220,10 +224,20 @@ void Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
                                               ids.size()),
               completion.images()->hidden};
   counts_.read += tokens;
-  if (ids.size() == left.size())
-    choose(sequence, pass_.next_logits(sequence, ids, read, images));
-  else
-    pass_.see(sequence, ids, read, images);
+  if (ids.size() == left.size()) return pass_.next_logits(sequence, ids, read, images);
+  pass_.see(sequence, ids, read, images);
+  return {};
+}
+
+// Whether both are to see the same text, and have seen as much of it.
+bool Engine::reads_the_same(std::int64_t sequence, std::int64_t other) const {
+  const Active &a = at(sequence), &b = at(other);
+  const auto is_plain = [&](const Active& one) {
+    return one.completion->read().empty() && one.completion->images() == nullptr;
+  };
+  return !pass_.has_slots() && pass_.length(sequence) == pass_.length(other) &&
+         a.prompt == b.prompt && a.completion->adapter() == b.completion->adapter() &&
+         is_plain(a) && is_plain(b) && std::ranges::equal(unseen(a, 0), unseen(b, 0));
 }
 
 // Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
@@ -240,7 +254,8 @@ std::vector<std::int64_t> Engine::read_prompts(std::span<const std::int64_t> seq
                      budget = std::max(page, options_.limits.prefill_tokens);
   std::int64_t left = budget;
   std::vector<std::int64_t> with_short;
-  for (const std::int64_t sequence : sequences)
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const std::int64_t sequence = sequences[i];
     while (left > 0 && reads_prompt(sequence)) {
       const std::int64_t seen = pass_.length(sequence);
       const std::int64_t piece = std::min(page - seen % page, at(sequence).prompt - seen);
@@ -249,8 +264,17 @@ std::vector<std::int64_t> Engine::read_prompts(std::span<const std::int64_t> seq
         with_short.push_back(sequence);
         break;
       }
-      read_piece(sequence, piece);
+      std::vector<std::int64_t> same{sequence};
+      for (const std::int64_t other : sequences.subspan(i + 1))
+        if (reads_the_same(sequence, other)) same.push_back(other);
+      const ConstTensor logits = read_piece(sequence, piece);
+      for (const std::int64_t other : std::span(same).subspan(1)) {
+        pass_.follow(other, sequence);
+        counts_.shared += piece;
+      }
+      if (logits) choose(same, logits);
     }
+  }
   return with_short;
 }
 
@@ -293,7 +317,7 @@ void Engine::take(const Turn& turn, ConstTensor logits) {
   std::size_t right = turn.known;  // of its tokens
   for (;; ++right) {
     const auto row = static_cast<std::int64_t>(right - turn.known);
-    choose(turn.sequence, logits.rows(row, row + 1));
+    choose({&turn.sequence, 1}, logits.rows(row, row + 1));
     if (active.failed || active.completion->finish() != Completion::Finish::none) break;
     if (right == turn.ids.size() || active.completion->ids().back() != turn.ids[right]) break;
   }
@@ -332,13 +356,15 @@ void Engine::go_on(std::span<const Turn> turns, std::size_t run) {
     ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
     choices.push_back(completion.choice());
     behind.push_back(completion.choice_behind());
-    on_host |= completion.wants_logits() || turn.ids.size() > 1;
+    on_host |= completion.wants_logits(pass_.scores_tokens()) || turn.ids.size() > 1;
   }
   if (!on_host) {
     const auto tokens =
         pass_.next_tokens(sequences, ids, choices, {.choices = behind, .turn = run});
+    const std::span<const double> scores = pass_.scores(run);
     for (std::size_t i = 0; i < turns.size(); ++i)
-      if (turns[i].is_last) at(sequences[i]).completion->take_token(tokens[i]);
+      if (turns[i].is_last)
+        at(sequences[i]).completion->take_token(tokens[i], scores.empty() ? 0 : scores[i]);
     return;
   }
   const ConstTensor logits = pass_.next_logits(sequences, ids, asked);

@@ -1,7 +1,8 @@
 // Engine: continues many texts at a time, token by token.  It admits what is submitted while its
 // cache has pages for the prompt; the others wait, in their order.  Prompts are read in pieces,
 // between which all that are being continued get their tokens, short pieces in one pass with these,
-// and begin with what others that begin alike have left in the cache.  Where pages run out the text
+// and begin with what others that begin alike have left in the cache; what is a prompt of several
+// that are read is read once.  Where pages run out the text
 // that was submitted last gives its own up, and waits to be seen again.  What a text becomes
 // depends on none of this: the same tokens are always taken in the same pieces
 // (infer/cached_pass.h).  Nor does it depend on what is guessed of it (infer/drafts.h): the model
@@ -75,6 +76,9 @@ class Engine {
   // completion has seen is its new prompt; one whose prompt an encoder reads asks for no more
   // tokens than the decoder has positions.
   bool step();
+  // Waits until nothing reads the model's values, which may change then: what is drawn from there
+  // on is drawn by the new ones, and texts keep what they have of keys and values.
+  void settle() { pass_.settle(); }
 
   struct Counts {
     std::int64_t pages = 0, held_pages = 0;
@@ -95,6 +99,9 @@ class Engine {
     std::optional<std::size_t> run = {};  // that its last turn was in (infer/step_runs.h)
   };
   Active& at(std::int64_t sequence) { return active_[static_cast<std::size_t>(sequence)]; }
+  const Active& at(std::int64_t sequence) const {
+    return active_[static_cast<std::size_t>(sequence)];
+  }
   static std::span<const std::int32_t> unseen(const Active& active, std::int64_t seen);
   bool reads_prompt(std::int64_t sequence);
   void slide(std::int64_t sequence);
@@ -104,7 +111,8 @@ class Engine {
   void preempt(std::int64_t sequence);
   std::vector<std::int64_t> read_prompts(std::span<const std::int64_t> sequences);
   bool is_short(std::int64_t sequence, std::int64_t tokens);
-  void read_piece(std::int64_t sequence, std::int64_t tokens);
+  ConstTensor read_piece(std::int64_t sequence, std::int64_t tokens);
+  bool reads_the_same(std::int64_t sequence, std::int64_t other) const;
   // A sequence's next tokens: so many of its text, and guesses behind the last.
   struct Turn {
     std::int64_t sequence;
@@ -116,7 +124,7 @@ class Engine {
   std::vector<std::vector<Turn>> runs_of(std::vector<Turn> turns);
   void go_on(std::span<const Turn> turns, std::size_t run);
   void take(const Turn& turn, ConstTensor logits);
-  void choose(std::int64_t sequence, ConstTensor logits);
+  void choose(std::span<const std::int64_t> sequences, ConstTensor logits);
   void end(std::int64_t sequence);
 
   EngineOptions options_;

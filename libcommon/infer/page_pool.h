@@ -23,7 +23,8 @@ class PagePool {
 
   // A page that the caller holds; none while all are held.
   std::optional<std::int32_t> take();
-  void drop(std::int32_t page);  // the caller's; those of a text's end first
+  void drop(std::int32_t page);                         // the caller's; those of a text's end first
+  void hold(std::int32_t page) { ++at(page).holders; }  // which somebody holds
 
   // What lies in a held page, and no longer changes: these tokens, behind those of a page that has
   // a name, or at the beginning of a text.  The name is no other page's; if it is, the page only

@@ -30,6 +30,16 @@ void to_f64(std::vector<double>& numbers, ConstTensor logits) {
                   [&]<class T>() { std::ranges::copy(logits.span<T>(), numbers.begin()); });
 }
 
+std::int32_t SharedLogits::sample(const Choice& choice) {
+  if (rule_ != choice.rule) {
+    candidates_ = cpu::candidates(logits_, choice.rule);
+    rule_ = choice.rule;
+    total_ = 0;
+    for (const Candidate& one : candidates_) total_ += one.weight;
+  }
+  return cpu::draw(candidates_, total_, choice);
+}
+
 LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
@@ -52,10 +62,13 @@ LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::siz
   return result;
 }
 
-double score_of(std::span<const double> logits, std::int32_t chosen, DType dtype) {
+double score_of(std::span<const double> logits, std::int32_t chosen, double temperature,
+                DType dtype) {
   double score = 0;
   with_float_type(dtype, [&]<class T>() {
     std::vector<T> row(logits.begin(), logits.end());
+    if (temperature != 0 && temperature != 1)
+      for (T& x : row) x = static_cast<T>(static_cast<double>(x) / temperature);
     T loss = 0;
     cpu::cross_entropy<T>(&loss, row.data(), &chosen, nullptr, 1, std::ssize(row), std::ssize(row),
                           0);

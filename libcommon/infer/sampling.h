@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,6 +29,21 @@ Choice following(Choice choice, const TopPDecay& decay = {});
 // Sets `numbers` to logits, of any type in host memory.
 void to_f64(std::vector<double>& numbers, ConstTensor logits);
 
+// SharedLogits: logits of which several draw a token, by the same rule mostly, for which what may
+// be drawn is found once.
+class SharedLogits {
+ public:
+  explicit SharedLogits(std::span<const double> logits) : logits_(logits) {}
+  std::span<const double> all() const { return logits_; }
+  std::int32_t sample(const Choice& choice);  // as cpu::sample()
+
+ private:
+  std::span<const double> logits_;
+  std::optional<Sampling> rule_;  // that this is of:
+  std::vector<Candidate> candidates_;
+  double total_ = 0;
+};
+
 // Log-probabilities of a token and of the `count` likeliest, by falling probability and then rising
 // id, from logits as they are.
 struct LogProbs {
@@ -38,7 +54,8 @@ struct LogProbs {
 LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count);
 
 // Returns the log-probability of one token alone, computed in numbers of this type as a loss
-// computes it, to the bit.
-double score_of(std::span<const double> logits, std::int32_t chosen, DType dtype);
+// computes it, to the bit; of logits that are divided by the temperature, if that is not 0.
+double score_of(std::span<const double> logits, std::int32_t chosen, double temperature,
+                DType dtype);
 
 }  // namespace mt

@@ -41,16 +41,20 @@ void TokenSteps::reserve(std::int64_t pages) {
   const Shape choices{2, options_.together * kWordsOfChoice}, shown{options_.together, 2},
       tables{2, options_.together, pages};
   std::size_t all = bytes;
-  const auto place_of = [&](const Shape& shape) {
-    return std::exchange(all, all + static_cast<std::size_t>(shape.numel()) * sizeof(std::int32_t));
+  const auto place_of = [&](const Shape& shape, DType dtype) {
+    const std::size_t at = (all + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+    all = at + static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+    return at;
   };
-  const std::size_t of_choices = place_of(choices), of_shown = place_of(shown),
-                    of_tables = place_of(tables);
+  const std::size_t of_choices = place_of(choices, DType::i32),
+                    of_shown = place_of(shown, DType::i32), of_scores = place_of(shown, DType::f64),
+                    of_tables = place_of(tables, DType::i32);
   Buffer input(Device::cuda, bytes), host = Buffer::pinned(all);
   input_ = std::move(input);
   host_ = std::move(host);
   choices_ = host_.tensor(DType::i32, choices, of_choices);
   shown_ = host_.tensor(DType::i32, shown, of_shown);
+  shown_scores_ = host_.tensor(DType::f64, shown, of_scores);
   tables_ = host_.tensor(DType::i32, tables, of_tables);
   pages_ = pages;
 }
@@ -130,6 +134,7 @@ void TokenSteps::queue(std::span<const Row> rows, const KvCache& cache) {
             .positions = in.positions,
             .lengths = in.lengths,
             .shown = shown_,
+            .scores = shown_scores_,
             .logits = logits},
            pass_.stream());
   });
@@ -143,8 +148,11 @@ bool TokenSteps::has_places(std::span<const Row> rows) const {
          });
 }
 
-std::int32_t TokenSteps::shown(std::size_t row, const Choice& choice) const {
-  return shown_.as<std::int32_t>()[2 * row + choice.place.token % 2];
+// What the step has chosen for its row.
+void TokenSteps::take_shown(std::size_t row, const Choice& choice, std::size_t to) {
+  const std::size_t at = 2 * row + choice.place.token % 2;
+  tokens_[to] = shown_.as<std::int32_t>()[at];
+  scores_[to] = shown_scores_.as<double>()[at];
 }
 
 // Takes the tokens of the turn that run ahead; returns the numbers of the others.
@@ -156,7 +164,7 @@ std::vector<std::size_t> TokenSteps::take_ahead(const Turn& turn) {
     if (running_ahead_ && row < ahead_.ids.size() && ahead_.ids[row] == turn.ids[i] &&
         ahead_.choices[row] == turn.choices[i]) {
       device::wait(done_[(queued_ - 1) % 2]);
-      tokens_[i] = shown(row, turn.choices[i]);
+      take_shown(row, turn.choices[i], i);
     } else {
       others.push_back(i);
     }
@@ -178,7 +186,7 @@ void TokenSteps::step_of(std::span<const std::size_t> some, const Turn& turn, co
   send(part, part_rows);
   queue(part_rows, cache);
   device::wait(done_[(queued_ - 1) % 2]);
-  for (std::size_t n = 0; n < some.size(); ++n) tokens_[some[n]] = shown(n, part.choices[n]);
+  for (std::size_t n = 0; n < some.size(); ++n) take_shown(n, part.choices[n], some[n]);
 }
 
 // The turn behind this one, whose tokens are known.
@@ -208,13 +216,14 @@ void TokenSteps::go_on(const Turn& turn, std::span<const Choice> behind, const K
     queue(rows, cache);
   }
   device::wait(done);
-  for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = shown(i, turn.choices[i]);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) take_shown(i, turn.choices[i], i);
   look_ahead(turn, behind);
 }
 
 std::span<const std::int32_t> TokenSteps::next(const Turn& turn, std::span<const Choice> behind,
                                                const KvCache& cache, std::span<const Row> rows) {
   tokens_.resize(turn.ids.size());
+  scores_.resize(turn.ids.size());
   if (running_ahead_ && turn == ahead_) {
     go_on(turn, behind, cache, rows);
     return tokens_;

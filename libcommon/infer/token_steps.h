@@ -52,6 +52,8 @@ class TokenSteps {
   // The tokens that follow.  behind: the choices of those behind them.
   std::span<const std::int32_t> next(const Turn& turn, std::span<const Choice> behind,
                                      const KvCache& cache, std::span<const Row> rows);
+  // Of each of these how likely it was, as sample() says; of choices that are scored.
+  std::span<const double> scores() const { return scores_; }
 
   // The sequence has changed, in more than by pages behind those that it has: its token that runs
   // ahead does not count.
@@ -69,7 +71,7 @@ class TokenSteps {
   void send_choices(const Turn& turn, std::span<const Choice> behind);
   void queue(std::span<const Row> rows, const KvCache& cache);
   bool has_places(std::span<const Row> rows) const;
-  std::int32_t shown(std::size_t row, const Choice& choice) const;
+  void take_shown(std::size_t row, const Choice& choice, std::size_t to);
   std::vector<std::size_t> take_ahead(const Turn& turn);
   void step_of(std::span<const std::size_t> some, const Turn& turn, const KvCache& cache,
                std::span<const Row> rows);
@@ -81,7 +83,7 @@ class TokenSteps {
   Options options_;
   std::int64_t pages_ = 0;
   Buffer input_, host_;                   // on the GPU, and in pinned memory
-  Tensor shown_;                          // pinned: the tokens of two steps
+  Tensor shown_, shown_scores_;           // pinned: the tokens of two steps, and their scores
   Tensor tables_;                         // pinned: [2, together, pages] of steps, by turns
   Tensor choices_;                        // likewise: [2, together bytes of a Choice]
   std::size_t pages_there_ = 0;           // of all sequences of the turn, that the GPU knows of
@@ -90,6 +92,7 @@ class TokenSteps {
   bool running_ahead_ = false;
   Turn ahead_;  // what the step is that runs ahead
   std::vector<std::int32_t> tokens_;
+  std::vector<double> scores_;
 };
 
 }  // namespace mt

@@ -281,10 +281,10 @@ void cross_entropy_part(const CrossEntropyPart& problem, Stream& stream);
 // Chooses a token for each row of logits, [rows, vocab] of the CPU's type or f32.  tokens: [rows]
 // i32; choices: [rows] Choice, as bytes.  A choice is the next token's afterwards, and positions
 // and lengths, [rows] i32 or empty, are one more.  A GPU also puts the token of place n into
-// shown[row, n % 2], [rows, 2] i32 of pinned memory or empty.  On the CPU Exit::bad_data where a
-// GPU's token is -1.
+// shown[row, n % 2], [rows, 2] i32 of pinned memory or empty, and where its choice is scored how
+// likely it was likewise into scores, f64.  On the CPU Exit::bad_data where a GPU's token is -1.
 struct Sample {
-  Tensor tokens, choices, positions = {}, lengths = {}, shown = {};
+  Tensor tokens, choices, positions = {}, lengths = {}, shown = {}, scores = {};
   ConstTensor logits;
 };
 void sample(const Sample& problem, Stream& stream);

@@ -31,8 +31,9 @@ void sample(const Sample& p, Stream& stream) {
                           reinterpret_cast<Choice*>(p.choices.as<std::uint8_t>()),
                           p.positions ? p.positions.as<std::int32_t>() : nullptr,
                           p.lengths ? p.lengths.as<std::int32_t>() : nullptr,
-                          p.shown ? p.shown.as<std::int32_t>() : nullptr, p.logits.as<float>(),
-                          rows, vocab, work, stream.handle());
+                          p.shown ? p.shown.as<std::int32_t>() : nullptr,
+                          p.scores ? p.scores.as<double>() : nullptr, p.logits.as<float>(), rows,
+                          vocab, work, stream.handle());
   dispatch_cpu(Family::elementwise, "sample", p.logits, moves(p.logits), stream,
                [&]<class T>() { sample_rows<T>(p, rows); });
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <set>
 
 #include "tests/infer/letters.h"
 #include "tests/infer/small_gpt.h"
@@ -164,6 +165,44 @@ TEST(Engine, PromptsThatAreReadTogetherSayWhatTheySayAlone) {
   const std::vector<double> alone = log_probs(1);
   EXPECT_EQ(alone.size(), 120U);
   for (const std::int64_t together : {2, 16, 40}) EXPECT_EQ(log_probs(together), alone) << together;
+}
+
+// Texts of one prompt, as a policy's group: it is read once, in pieces that fill pages and one that
+// does not, beside another prompt that begins alike; each text is what it is alone.
+TEST(Engine, TextsOfOnePromptReadItOnce) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 128;
+  const auto model = make_gpt(config, DType::f32);
+  std::string longer;
+  for (int i = 0; i < 53; ++i) longer += static_cast<char>('a' + i * 7 % 26);
+  for (const std::int64_t page : {8, 32}) {
+    const auto texts = [&](std::int64_t together, Engine::Counts& counts) {
+      Engine engine(*model, {.vocab_size = kVocabulary,
+                             .limits = {.max_requests = together, .prefill_tokens = 40},
+                             .page_tokens = page});
+      std::deque<Completion> completions;
+      CompletionOptions options = options_of(9, {.temperature = 1.5});
+      options.begin_document = false;
+      for (std::uint32_t n = 0; n < 12; ++n) {
+        const std::string prompt = n % 3 == 2 ? longer + "xyz" : longer;
+        completions.emplace_back(kLetters, prompt, options, 1, n);
+        engine.submit(completions.back());
+      }
+      while (engine.step()) continue;
+      counts = engine.counts();
+      std::vector<std::vector<std::int32_t>> made;
+      for (const Completion& c : completions) made.emplace_back(c.made().begin(), c.made().end());
+      return made;
+    };
+    Engine::Counts alone, together;
+    const auto expected = texts(1, alone);
+    EXPECT_EQ(texts(12, together), expected);
+    EXPECT_EQ(std::set(expected.begin(), expected.end()).size(), 12U);
+    EXPECT_EQ(alone.read + alone.shared, 8 * 53 + 4 * 56);
+    EXPECT_EQ(together.read + together.shared, 8 * 53 + 4 * 56);
+    const std::int64_t last = page == 8 ? 5 : 21;  // tokens behind the last whole page: a short
+    EXPECT_EQ(together.read, page == 8 ? 53 + 7 * last + 56 : 53 + 56) << page;  // piece or not
+  }
 }
 
 // All are submitted at once: each waits until there is a page for it.

@@ -401,6 +401,23 @@ TEST_P(GpuPasses, RandomPrompts) {
   }
 }
 
+// Texts of one prompt are read once, in pieces that fill pages and one that does not, and each
+// becomes what it becomes alone.
+TEST_P(GpuPasses, TextsOfOnePromptReadItOnce) {
+  const std::vector<std::int32_t> ids = some_tokens(150, kVocabularyOfLetters);
+  std::vector<Request> requests(7, {.prompt = ids, .tokens = 12});
+  requests[3].prompt.pop_back();
+  const EngineRun run =
+      in_engine(*pair_->gpu, requests, {.max_requests = 7, .prefill_tokens = 1}, 64);
+  for (std::size_t n = 0; n < requests.size(); ++n)
+    EXPECT_EQ(run.made[n], in_engine(*pair_->gpu, {requests[n]}, {.max_requests = 1}, 64).made[0])
+        << n;
+  if (passes_states_on())
+    EXPECT_EQ(run.counts.shared, 0);
+  else
+    EXPECT_GE(run.counts.shared, 2 * 150 + 128);
+}
+
 TEST_P(GpuPasses, ScoresAsTheCpus) {
   const auto ids = some_tokens(601, kVocabulary);
   const auto score = [&](const Model& model) {

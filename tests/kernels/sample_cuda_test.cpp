@@ -18,11 +18,22 @@ class SampleCuda : public testing::Test {
   }
 };
 
-// `steps` tokens of each row, the logits staying what they are.
+// How likely a token is among all.
+double score_of(std::span<const float> logits, std::int32_t token, double temperature) {
+  if (temperature == 0) temperature = 1;
+  double sum = 0;
+  const double own = logits[static_cast<std::size_t>(token)];
+  for (const double x : logits) sum += std::exp((x - own) / temperature);
+  return -std::log(sum);
+}
+
+// `steps` tokens of each row, the logits staying what they are; two of three of which are scored.
 std::vector<std::int32_t> on_gpu(const std::vector<float>& logits, std::vector<Choice> choices,
                                  int steps) {
   const std::size_t rows = choices.size(), vocab = logits.size() / rows;
+  for (std::size_t i = 0; i < rows; ++i) choices[i].scored = i % 3 == 2 ? 0 : 1;
   const DeviceArray<float> device_logits(logits);
+  const DeviceArray<double> scores(2 * rows);
   const DeviceArray<Choice> device_choices(choices);
   const DeviceArray<std::int32_t> tokens(rows), positions(std::vector<std::int32_t>(rows, 5)),
       lengths(std::vector<std::int32_t>(rows, 6)), shown(2 * rows);
@@ -31,7 +42,7 @@ std::vector<std::int32_t> on_gpu(const std::vector<float>& logits, std::vector<C
   std::vector<std::int32_t> all;
   for (int step = 0; step < steps; ++step) {
     cuda::sample(tokens.data(), device_choices.data(), positions.data(), lengths.data(),
-                 shown.data(), device_logits.data(), std::ssize(choices),
+                 shown.data(), scores.data(), device_logits.data(), std::ssize(choices),
                  static_cast<std::int64_t>(vocab), work.data(), nullptr);
     check::check_cuda(cudaDeviceSynchronize());
     const auto got = tokens.values();
@@ -39,6 +50,10 @@ std::vector<std::int32_t> on_gpu(const std::vector<float>& logits, std::vector<C
     for (std::size_t i = 0; i < rows; ++i) {
       const std::size_t turn = (choices[i].place.token + static_cast<std::uint32_t>(step)) % 2;
       EXPECT_EQ(shown.values()[2 * i + turn], got[i]);
+      if (choices[i].scored == 0 || got[i] < 0) continue;
+      const double expected = score_of(std::span(logits).subspan(i * vocab, vocab), got[i],
+                                       choices[i].rule.temperature);
+      EXPECT_NEAR(scores.values()[2 * i + turn], expected, 1e-9 * (1 + std::abs(expected))) << i;
     }
   }
   for (std::size_t i = 0; i < rows; ++i) {
