@@ -153,7 +153,8 @@ static void put_advantages(std::span<Rollout> step, std::span<const double> of_t
   auto next = of_tokens.begin();
   for (Rollout& one : step) {
     one.advantages.clear();
-    for (std::int64_t t = 0; t < one.text.targets(); ++t, ++next)
+    const std::int64_t targets = one.text.targets();
+    for (std::int64_t t = 0; t < targets; ++t, ++next)
       one.advantages.push_back(std::isnan(one.reward) ? 0 : static_cast<float>(*next));
   }
 }
@@ -193,7 +194,8 @@ void take_advantages(std::span<Rollout> step, std::int64_t group, const Advantag
   std::vector<double> of_tokens, weights;
   for (std::size_t i = 0; i < step.size(); ++i) {
     const Rollout& one = step[i];
-    for (std::int64_t t = 0; t < one.text.targets(); ++t) {
+    const std::int64_t targets = one.text.targets();
+    for (std::int64_t t = 0; t < targets; ++t) {
       of_tokens.push_back(of_texts[i]);
       if (rules.kl_place == KlPlace::advantage)
         of_tokens.back() -= penalty(one, static_cast<std::size_t>(t), rules);
