@@ -21,12 +21,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostOutput = std::size_t{1} << 26;  // bytes
 
+// What is run in front of the program, whose group has nobody left once this process is gone, by
+// whichever signal: one of the group waits for the end of a pipe that only this process holds.
+constexpr const char* kWatched =
+    "{ read x; kill -KILL 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec /bin/sh -c \"$0\"";
+
 // A program that reads a pipe and writes into another, in a group of processes of its own.
 class Child {
  public:
   Child(const std::string& command, const std::string& name) {
     auto [read_in, write_in] = new_pipe(name);
     auto [read_out, write_out] = new_pipe(name);
+    auto [read_alive, write_alive] = new_pipe(name);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
@@ -35,20 +41,23 @@ class Child {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, read_in.descriptor(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, write_out.descriptor(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, read_alive.descriptor(), 3);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::string words[] = {"sh", "-c", command};
-    char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+    std::string words[] = {"sh", "-c", kWatched, command};
+    char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                               nullptr};
     const int error = posix_spawn(&pid_, "/bin/sh", &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) fail(Exit::out_of_memory, name, ": cannot be started: error ", error);
     in_ = std::move(write_in);
     out_ = std::move(read_out);
+    alive_ = std::move(write_alive);
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -114,7 +123,7 @@ class Child {
   }
 
   pid_t pid_ = 0;
-  File in_{-1, ""}, out_{-1, ""};
+  File in_{-1, ""}, out_{-1, ""}, alive_{-1, ""};
   bool ended_ = false;
 };
 

@@ -1,7 +1,7 @@
 // LineProgram: a program of others that reads lines and prints lines.  /bin/sh starts it anew each
 // time that it is asked, so that it keeps nothing from one time to the next; it reads its standard
 // input to the end.  One that takes longer than it may, or prints too much, is killed with all that
-// it has started.
+// it has started, as is one that is asked when this process ends, however it does.
 #pragma once
 
 #include <functional>
