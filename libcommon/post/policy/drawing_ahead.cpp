@@ -6,8 +6,10 @@
 // on who does it.
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "comm/group.h"
+#include "model/keys.h"
 #include "post/policy/drawing_task.h"
 
 namespace mt {
@@ -78,12 +80,19 @@ bool DrawingTask::draw_for_step(const Drawing& drawing, std::int64_t prompt,
 // --- By other ranks ------------------------------------------------------------------------------
 
 // What the first of those that learn tells those that draw for them: the number of the first prompt
-// and how many there are; none where they are not wanted any more.
-using Order = std::array<double, 2>;
+// and how many there are, none where they are not wanted any more; and 1 where they have nothing of
+// the model yet, else 0.
+using Order = std::array<double, 3>;
 
 static Order shared(Group& ranks, Order order) {
   ranks.broadcast({order.data(), DType::f64, {std::ssize(order)}}, 0).wait();
   return order;
+}
+
+// Gives the others of these the model of the first: all of it, or what steps change.
+static void hand_on(Group& drawers, const Model& model, bool all) {
+  for (const Param& row : model.table().rows())
+    if (all || row.trainable || is_buffer(row)) drawers.broadcast(row.value, 0).wait();
 }
 
 // The texts that they have drawn, and how long that took; none on a rank that does not ask them.
@@ -99,9 +108,10 @@ void DrawingTask::ask_drawers(const Drawing& drawing, UnderWay asked) const {
   const Model& model = drawing.model();  // which all put together
   Group& drawers = *drawing.drawers;
   if (drawers.size() > 1) {
+    const bool all = !std::exchange(drawers_have_model_, true);
     shared(drawers, {static_cast<double>(asked.asked.first),
-                     static_cast<double>(asked.asked.prompts.size())});
-    for (const Param& row : model.table().rows()) drawers.broadcast(row.value, 0).wait();
+                     static_cast<double>(asked.asked.prompts.size()), all ? 1.0 : 0.0});
+    hand_on(drawers, model, all);
   }
   lap(asked.seconds.refit);
   under_way_[place_here(drawing.ranks)] = std::move(asked);
@@ -203,21 +213,20 @@ void DrawingTask::dismiss(const Drawing& drawing) const {
 
 void DrawingTask::draw_for(const DrawingFor& drawing) const {
   for (;;) {
-    const auto [first, prompts] = shared(drawing.first, {});
+    const auto [first, prompts, all] = shared(drawing.first, {});
     if (prompts == 0) return;
-    for (const Param& row : drawing.model.table().rows())
-      drawing.first.broadcast(row.value, 0).wait();
+    hand_on(drawing.first, drawing.model, all > 0);
     drawing.stream.synchronize();
     Lap lap;
     double seconds = 0;
     const Asked asked =
         this->asked(static_cast<std::int64_t>(first), static_cast<std::int64_t>(prompts), 0);
     const std::int64_t rank = drawing.own.rank(), ranks = drawing.own.size();
-    const std::optional<std::vector<DrawnText>> all = all_texts(
+    const std::optional<std::vector<DrawnText>> drawn = all_texts(
         drawing.own, draw_some(drawing.model, asked, asked.texts() * rank / ranks,
                                asked.texts() * (rank + 1) / ranks, {}, [] { return false; }));
     lap(seconds);
-    texts_of(drawing.first, 1, *all);
+    texts_of(drawing.first, 1, *drawn);
     drawing.first.broadcast({&seconds, DType::f64, {1}}, 1).wait();
   }
 }

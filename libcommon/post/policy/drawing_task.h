@@ -71,7 +71,10 @@ class DrawingTask final : public PackedTask {
   void draw_for(const DrawingFor& drawing) const override;
   void await_drawn(const Drawing& drawing) const override;
   void dismiss(const Drawing& drawing) const override;
-  void forget(const Group& ranks) const override { in_flight_[place_here(ranks)].clear(); }
+  void forget(const Group& ranks) const override {
+    in_flight_[place_here(ranks)].clear();
+    if (ranks.rank() == 0) drawers_have_model_ = false;
+  }
   bool validates() const override { return !parts_.valid_prompts.empty(); }
   // Of texts for its valid_prompts (post/policy/validation.h), which are drawn with the same random
   // numbers each time.
@@ -237,6 +240,7 @@ class DrawingTask final : public PackedTask {
     std::unique_ptr<TextsUnderWay> texts;
   };
   mutable std::vector<std::deque<InFlight>> in_flight_;  // likewise
+  mutable bool drawers_have_model_ = false;              // what steps do not change of it
   mutable std::once_flag begun_;
   mutable TermValues told_;
   mutable std::atomic<std::int64_t> checked_at_ = 0;  // the step that check_generated() is done in
