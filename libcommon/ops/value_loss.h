@@ -1,4 +1,4 @@
-// Losses of what is said of tokens' values (kernels/value_loss.h), on the CPU.
+// Losses of what is said of tokens' values (kernels/value_loss.h).
 #pragma once
 
 #include "tensor/stream.h"

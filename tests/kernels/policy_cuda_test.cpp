@@ -1,7 +1,9 @@
-// Losses of texts that a policy wrote, and their slopes, are the CPU's on a GPU.
+// Losses of texts that a policy wrote, of what is said of their worth, and the slopes of both, are
+// the CPU's on a GPU.
 #include <cmath>
 
 #include "kernels/policy_loss.h"
+#include "kernels/value_loss.h"
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -74,6 +76,48 @@ TEST_F(PolicyCuda, LossesAndSlopes) {
       for (std::size_t i = 0; i < x.size(); ++i)
         ASSERT_NEAR(got_slopes[i], slopes[i], 1e-5F * (1 + std::abs(slopes[i])))
             << loss << ", " << i;
+    }
+}
+
+TEST_F(PolicyCuda, ValuesAndSlopes) {
+  constexpr std::int64_t kRows = 3, kTokens = 700;
+  const std::size_t tokens = kRows * kTokens;
+  const std::vector<float> x = numbers(tokens, 1, 0), returns = numbers(2 * tokens, 1.3F, 0.1F),
+                           weight = numbers(tokens, 1, 2);
+  std::vector<float> mask(tokens);
+  for (std::size_t i = 0; i < tokens; ++i) mask[i] = i % 5 == 0 ? 0.0F : 1.0F;
+  for (const double clip : {0.0, 0.2})
+    for (const bool learns : {false, true}) {
+      std::vector<float> expected(2 * tokens), slopes = x;
+      cpu::value_loss(ValueTensors<float>{.loss = expected.data(),
+                                          .x = slopes.data(),
+                                          .returns = returns.data(),
+                                          .mask = mask.data(),
+                                          .weight = learns ? weight.data() : nullptr,
+                                          .rows = kRows,
+                                          .tokens = kTokens},
+                      clip);
+      const DeviceArray<float> d_loss(expected.size()), d_x(x), d_returns(returns), d_mask(mask),
+          d_weight(weight);
+      cuda::value_loss(ValueTensors<float>{.loss = d_loss.data(),
+                                           .x = d_x.data(),
+                                           .returns = d_returns.data(),
+                                           .mask = d_mask.data(),
+                                           .weight = learns ? d_weight.data() : nullptr,
+                                           .rows = kRows,
+                                           .tokens = kTokens},
+                       clip, nullptr);
+      check::check_cuda(cudaDeviceSynchronize());
+      const auto got = d_loss.values(), got_slopes = d_x.values();
+      int clipped = 0;
+      for (std::size_t i = 0; i < tokens; ++i) {
+        ASSERT_NEAR(got[i], expected[i], 1e-6F * (1 + expected[i])) << clip << ", " << i;
+        ASSERT_EQ(got[tokens + i], expected[tokens + i]) << clip << ", " << i;
+        ASSERT_NEAR(got_slopes[i], slopes[i], 1e-6F * (1 + std::abs(slopes[i])))
+            << clip << ", " << i;
+        clipped += got[tokens + i] > 0;
+      }
+      EXPECT_EQ(clipped > 0, clip > 0);
     }
 }
 

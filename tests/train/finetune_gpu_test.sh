@@ -1,7 +1,7 @@
 #!/bin/bash
 # What mt-finetune trains beside texts alone, on a GPU: a LLaVA with images, with the losses of the CPU and the bits of a run that does
 # not stop, whose words are the CPU's, too; and a model that learns from its own texts, from stored ones as the CPU does, and from drawn
-# ones as from those that it kept.
+# ones as from those that it kept, also with a value head, and of texts that go on with each step's weights as the CPU's do.
 #
 #   tests/train/finetune_gpu_test.sh BIN    the folder with mt-finetune; exit code 125 without a GPU
 set -eu -o pipefail
@@ -79,4 +79,31 @@ packed=(--packing bfd --importance-sampling-level sequence)
 grpo --device cpu --dtype fp32 --rollouts kept-fp32/*.jsonl "${packed[@]}" > first
 grpo --device cuda --dtype fp32 --rollouts kept-fp32/*.jsonl "${packed[@]}" > second
 near 'grpo, packed' 4 1e-4 1e-4
+# With a value head, twice from the same texts; and texts in flight, which go on with each step's weights.
+reward=(--reward "cmd:jq -c '{id, reward: (1 / (1 + (.response | length)))}'" --max-completion-length 12)
+valued=(--advantage gae --value-loss-weight 0.5 --num-iterations 2)
+for dtype in fp32 bf16; do
+  grpo --device cuda --dtype "$dtype" --prompts prompts.jsonl "${reward[@]}" "${valued[@]}" --save "values-$dtype" --save-rollouts "valued-$dtype" \
+    > first
+  grpo --device cuda --dtype "$dtype" --rollouts "valued-$dtype"/*.jsonl "${valued[@]}" --save "replayed-$dtype" > second
+  "$bin/mt-convert" diff "values-$dtype" "replayed-$dtype" && echo "grpo, values, $dtype: the same from kept texts" || failed=1
+  grpo --device cuda --dtype "$dtype" --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates --save "flown-$dtype" \
+    --save-rollouts "flight-$dtype" > first
+  grpo --device cuda --dtype "$dtype" --rollouts "flight-$dtype"/*.jsonl --save "landed-$dtype" > second
+  "$bin/mt-convert" diff "flown-$dtype" "landed-$dtype" && echo "grpo, in flight, $dtype: the same from kept texts" || failed=1
+  jq -e -s '[.[].versions[]] | unique == [0, 1, 2]' "flight-$dtype/step-0000003.jsonl" > /dev/null || { echo "versions of texts in flight"; failed=1; }
+done
+grpo --device cpu --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > first
+grpo --device cuda --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > second
+near 'grpo, values' 4 1e9 1e-4  # the loss of advantages whose mean is 0 is what rounding leaves of it
+# The weights of a step are those that its tokens are drawn by: the CPU draws the same.
+grpo --device cpu --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates --save-rollouts flight-cpu > first
+grpo --device cuda --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates > second
+near 'grpo, in flight' 4 1e-4 1e-4
+for file in flight-cpu/*.jsonl; do
+  cmp <(jq -c '[.completion_ids, .versions]' "$file") <(jq -c '[.completion_ids, .versions]' "flight-fp32/$(basename "$file")") || failed=1
+  said='(.log_probs // .old_log_probs)[]'
+  paste <(jq "$said" "$file") <(jq "$said" "flight-fp32/$(basename "$file")") |
+    awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) { print "log_probs " $1 ", " $2; exit 1 } }' || failed=1
+done
 exit $failed

@@ -374,11 +374,7 @@ void PolicyOptions::check_method() {
   if (model_type != "gpt")
     fail(Exit::bad_config, "--model-type ", model_type, ": grpo trains models of type gpt");
   encoder.check_unused("--model-type gpt");
-  if (run.ranks.parallel.context_parallel_size > 1 && rules.needs_texts())
-    fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
-         ": not with ",
-         rules.of_texts() ? concat("--importance-sampling-level ", level) : "--loss vespo",
-         ", whose ratios are of whole texts");
+  check_contexts();
   if (model.label_smoothing > 0)
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
@@ -386,12 +382,12 @@ void PolicyOptions::check_method() {
   take_drawers();
 }
 
-// What no GPU does.
-void PolicyOptions::refuse_off_cpu(const char* why) const {
-  for (const auto& [given, option] : {std::pair(has_values(), "--advantage gae"),
-                                      std::pair(in_flight, "--in-flight-weight-updates"),
-                                      std::pair(model.batch_invariant, "--batch-invariant")})
-    if (given) fail(Exit::bad_config, option, ": ", why);
+void PolicyOptions::check_contexts() const {
+  if (run.ranks.parallel.context_parallel_size > 1 && rules.needs_texts())
+    fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
+         ": not with ",
+         rules.of_texts() ? concat("--importance-sampling-level ", level) : "--loss vespo",
+         ", whose ratios are of whole texts");
 }
 
 // After those of the batch are complete.
@@ -415,7 +411,8 @@ void PolicyOptions::check_steps() const {
 void PolicyOptions::complete() {
   check_method();
   FinetuneOptions::complete(true);
-  if (run.device() != Device::cpu) refuse_off_cpu("on the CPU alone; --device cpu");
+  if (run.device() != Device::cpu && model.batch_invariant)
+    fail(Exit::bad_config, "--batch-invariant: on the CPU alone; --device cpu");
   check_invariant();
   if (!prompts.empty()) check_together();
   if (!is_planned()) complete_drawing();
@@ -424,7 +421,8 @@ void PolicyOptions::complete() {
 
 void PolicyOptions::complete_for_search() {
   check_method();
-  refuse_off_cpu("on the CPU alone, which --plan-search is not of");
+  if (model.batch_invariant)
+    fail(Exit::bad_config, "--batch-invariant: on the CPU alone, which --plan-search is not of");
   complete_adapters();
   if (!run.batch.global_batch_size) return;  // which the search asks for
   run.batch.complete(seq_length, 1);

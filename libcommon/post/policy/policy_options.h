@@ -58,10 +58,13 @@ struct PolicyOptions : FinetuneOptions {
   // take_losses().
   void check_unused(const CommandLine& cl) const;
   void complete();
-  // As far as layouts are alike that --plan-search tries; check_shares() is of each.
+  // As far as layouts are alike that --plan-search tries; check_shares() and check_contexts() are
+  // of each.
   void complete_for_search();
-  // Exit::bad_config where ranks cannot draw together by parts of the model's matrices.
+  // Exit::bad_config where ranks cannot draw together by parts of the model's matrices, or where
+  // they share sequences and ratios are of whole texts.
   void check_shares() const;
+  void check_contexts() const;
 
   // Whether the divergence from another model counts.
   bool has_reference() const { return rules.beta > 0 || advantages.beta > 0; }
@@ -91,7 +94,6 @@ struct PolicyOptions : FinetuneOptions {
   void check_drawing(const CommandLine& cl) const;
   std::string why_not_together(int ranks) const;
   void check_method();
-  void refuse_off_cpu(const char* why) const;
   void check_steps() const;
   void complete_passes() const;
   void check_invariant() const;

@@ -36,6 +36,7 @@ bool TextsUnderWay::go_on(std::int64_t tokens, std::int64_t version) {
   for (std::int64_t i = 0; engine_ && !ends && (tokens == kAll || i < tokens) && engine_->step();
        ++i)
     ends = ends_.behind_step();
+  if (engine_) engine_->settle();
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     const Completion& one = completions_[i];
     const std::size_t drawn = one.ids().size() + (one.end_token() ? 1 : 0);
