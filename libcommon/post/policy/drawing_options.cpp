@@ -110,8 +110,10 @@ void PolicyOptions::take_drawers() {
   const auto refuse = [&](const auto&... why) {
     fail(Exit::bad_config, "--rl-generation-ranks ", generation_ranks, ": ", why...);
   };
-  if (is_planned()) refuse("is not planned");
-  if (ranks.has_processes() || ranks.launch.gpus) refuse("of ranks of the CPU, see --ranks");
+  if (ranks.has_processes() || ranks.launch.gpus || run.device() != Device::cpu || plan.search ||
+      plan.machine.is_named())
+    refuse("of ranks of the CPU, see --ranks");
+  run.compute.device_name = "cpu";
   if (generation_ranks >= ranks.count) refuse("none of ", ranks.count, " ranks is left to learn");
   ranks.drawers = generation_ranks;
   ranks.count -= generation_ranks;
@@ -189,7 +191,8 @@ std::optional<DrawnWork> PolicyOptions::drawn_work() const {
                    .completion = completion,
                    .steps = steps_per_generation * num_iterations,
                    .asks = asks_old() && (!model.batch_invariant || has_values()),
-                   .together = ranks_together()};
+                   .together = ranks_together(),
+                   .in_flight = in_flight ? max_lag : 0};
 }
 
 }  // namespace mt

@@ -94,6 +94,10 @@ std::unique_ptr<Task> PolicyTask::changed(const Change& change) const {
     options.run.ranks.parallel.tensor_model_parallel_size = *change.tensor_ranks;
     if (!options.prompts.empty()) options.check_shares();
   }
+  if (change.context_ranks) {
+    options.run.ranks.parallel.context_parallel_size = *change.context_ranks;
+    options.check_contexts();
+  }
   return std::make_unique<PolicyTask>(options);
 }
 

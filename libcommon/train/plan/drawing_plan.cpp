@@ -56,6 +56,21 @@ Message sum_of(double bytes, const std::vector<int>& ranks, const Machine& machi
           .bytes = 2 * (count - 1) / count * bytes};
 }
 
+// Of keys and values, on each of so many ranks that draw together.
+std::size_t bytes_of_token(const RunOptions& options, const Task& task, int ranks) {
+  constexpr std::int64_t kTokens = 256;  // of which nothing is rounded up
+  return KvCache::bytes(
+             cache_of(task.model(), {.pages = 1, .page_tokens = kTokens, .ranks = ranks}),
+             options.compute_dtype()) /
+         kTokens;
+}
+
+std::size_t bytes_of_texts(const RunOptions& options, const Task& task, const DrawnWork& work,
+                           std::int64_t texts) {
+  return static_cast<std::size_t>(texts * (work.prompt + work.completion)) *
+         bytes_of_token(options, task, work.together);
+}
+
 // How long some ranks together take for texts, each so many of a prompt's.
 class Writer {
  public:
@@ -70,11 +85,7 @@ class Writer {
     matrices_.experts /= ranks;
     if (model.num_experts > 0)
       chosen_ = static_cast<double>(model.moe_router_topk) / static_cast<double>(model.num_experts);
-    constexpr std::int64_t kTokens = 256;  // of which nothing is rounded up
-    bytes_of_token_ =
-        KvCache::bytes(cache_of(model, {.pages = 1, .page_tokens = kTokens, .ranks = ranks}),
-                       options.compute_dtype()) /
-        kTokens;
+    bytes_of_token_ = mt::bytes_of_token(options, task, ranks);
   }
 
   std::size_t bytes_of_token() const { return bytes_of_token_; }
@@ -131,6 +142,26 @@ std::size_t copy_bytes(const RunOptions& options, const Task& task) {
   return DrawingModel(options, task, 0, Device::meta).bytes();
 }
 
+std::size_t flight_bytes(const RunOptions& options, const Task& task) {
+  const auto work = task.drawn_work();
+  if (!work || work->in_flight == 0) return 0;
+  const std::int64_t writers = options.ranks.count / work->together,
+                     texts = (work->texts + writers - 1) / writers;
+  return bytes_of_texts(options, task, *work, work->in_flight * texts);
+}
+
+std::size_t drawer_bytes(const RunOptions& options, const Task& task) {
+  const std::int64_t drawers = options.ranks.drawers;
+  if (drawers == 0) return 0;
+  const DrawnWork work = *task.drawn_work();
+  const auto model = task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {});
+  model->table().allocate(Device::meta, options.compute_dtype(), false);
+  std::size_t bytes =
+      bytes_of_texts(options, task, work, std::min(kAtOnce, (work.texts + drawers - 1) / drawers));
+  for (const FlatRows& flat : model->table().flat_rows()) bytes += flat.values.bytes();
+  return bytes * static_cast<std::size_t>(drawers);
+}
+
 // Until each rank has so many bytes of values.  Where it draws by all of the model all ranks
 // together have these.  Where it draws by parts of the matrices, those of a pipeline have each its
 // layers', which data-parallel ranks may have in parts, and tensor-parallel ones other parts.
@@ -152,9 +183,10 @@ static double refit_seconds(const RunOptions& options, double bytes, int togethe
 
 DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan& plan) {
   const Machine& machine = *plan.machine;
-  DrawingPlan drawing{.work = *task.drawn_work()};
+  const int drawers = options.ranks.drawers;
+  DrawingPlan drawing{.work = *task.drawn_work(), .drawers = drawers};
   const DrawnWork& work = drawing.work;
-  const std::int64_t writers = plan.ranks / work.together;
+  const std::int64_t writers = drawers > 0 ? drawers : plan.ranks / work.together;
   drawing.texts = (work.texts + writers - 1) / writers;
   const Writer writer(options, task, machine, work.together);
   drawing.bytes_of_text =
@@ -171,6 +203,8 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
   drawing.generation = writer.seconds(work, drawing.texts, drawing.at_once);
   if (const std::size_t bytes = copy_bytes(options, task); bytes > 0)
     drawing.refit = refit_seconds(options, static_cast<double>(bytes), work.together, machine);
+  if (drawers > 0)  // handed from one to the next
+    drawing.refit += static_cast<double>(drawer_bytes(options, task)) / machine.bytes;
   drawing.training = plan.times->seconds * static_cast<double>(work.steps);
   for (const RankPlan& rank : plan.pipeline)  // the first texts pass one rank after the other
     drawing.log_probs = std::max(drawing.log_probs, rank.evaluation);
@@ -186,6 +220,7 @@ void DrawingPlan::write(JsonWriter& json) const {
       .member("prompt_tokens", work.prompt)
       .member("completion_tokens", work.completion)
       .member("ranks_together", work.together)
+      .member("ranks_that_draw", drawers)
       .member("texts_of_ranks", texts)
       .member("texts_at_a_time", at_once)
       .member("bytes_of_text", bytes_of_text)
@@ -201,7 +236,9 @@ void DrawingPlan::write(JsonWriter& json) const {
 
 std::string DrawingPlan::text() const {
   char row[160];
-  const std::string who = work.together == 1 ? "a rank" : concat(work.together, " ranks together");
+  const std::string who = drawers > 0          ? concat("each of ", drawers, " ranks that draw")
+                          : work.together == 1 ? "a rank"
+                                               : concat(work.together, " ranks together");
   std::snprintf(row, sizeof row,
                 "%lld texts of %lld + %lld tokens, %lld on %s, %lld of them at a time, learnt in "
                 "%lld step%s: %.1f s, %.0f tokens/s\n",

@@ -13,6 +13,7 @@
 // gather the logits.  Texts are supposed to be as long as they may be.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,14 +34,24 @@ struct DrawingPlan {
   std::size_t bytes_of_text = 0;  // keys and values of one, on a rank
   // Of texts that are drawn at once, and of all steps that learn from them.
   double refit = 0, generation = 0, log_probs = 0, training = 0;
+  int drawers = 0;  // further ranks, which write while the others learn
 
-  double seconds() const { return refit + generation + log_probs + training; }
+  double seconds() const {
+    const double learning = log_probs + training;
+    return refit + (drawers > 0 ? std::max(generation, learning) : generation + learning);
+  }
   void write(JsonWriter& json) const;  // an object
   std::string text() const;            // a line or two
 };
 
 // Bytes of the values that a rank has to draw texts by beside those that it trains; 0: none.
 std::size_t copy_bytes(const RunOptions& options, const Task& task);
+// Bytes of keys and values, on a rank, of texts that are under way while a step learns, each as
+// long as it may be; 0: none.
+std::size_t flight_bytes(const RunOptions& options, const Task& task);
+// Bytes of all ranks that draw for others: the model, and keys and values of what each draws at a
+// time; 0: there are none.
+std::size_t drawer_bytes(const RunOptions& options, const Task& task);
 
 // Of a plan that has times.
 DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan& plan);

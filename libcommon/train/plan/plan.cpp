@@ -137,6 +137,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.gradients = optimizer.gradient_bytes();
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.copy = copy_bytes(options, task);
+  plan.memory.texts = flight_bytes(options, task);
   const StepShape shape = step_shape(options, task);
   plan.memory.step =
       measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);
@@ -200,6 +201,7 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
                                       options.ranks.threads_of_each())
                         : asked.machine.machine();
   if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
+  plan.of_drawers = drawer_bytes(options, task);
   plan.device_memory = memory_of(plan.device, asked, machine);
   // One rank at each place of the pipeline.
   for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
@@ -226,7 +228,7 @@ const RankPlan& Plan::fullest() const {
 std::size_t Plan::total() const {
   std::size_t bytes = 0;
   for (const RankPlan& rank : pipeline) bytes += rank.memory.total();
-  return bytes * static_cast<std::size_t>(ranks) / pipeline.size();
+  return bytes * static_cast<std::size_t>(ranks) / pipeline.size() + of_drawers;
 }
 
 }  // namespace mt

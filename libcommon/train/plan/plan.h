@@ -36,6 +36,7 @@ struct Plan {
   std::int64_t tokens = 0;         // of a step
   std::vector<RankPlan> pipeline;  // of its ranks, in order; those beside them need as much
   int ranks = 1;
+  std::size_t of_drawers = 0;  // bytes of all ranks that draw texts for these
   Device device = Device::cpu;
   // Bytes: of this machine, which the ranks share, or of the GPU that each has; 0: there is none.
   std::size_t device_memory = 0;
@@ -48,7 +49,7 @@ struct Plan {
     return pipeline[static_cast<std::size_t>(world.position().pp)];
   }
   const RankPlan& fullest() const;  // of the rank that needs most memory
-  std::size_t total() const;        // bytes of all ranks
+  std::size_t total() const;        // bytes of all ranks, and of those that draw for them
   std::size_t room() const {        // of each
     return device == Device::cuda ? device_memory : device_memory / static_cast<std::size_t>(ranks);
   }

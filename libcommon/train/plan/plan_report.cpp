@@ -21,6 +21,7 @@ void RankMemory::write(JsonWriter& json) const {
       .member("deferred", step.deferred());
   if (work > 0) json.member("scratch", work);
   if (copy > 0) json.member("copy", copy);
+  if (texts > 0) json.member("texts", texts);
   if (cuda > 0) json.member("cuda", cuda);
   if (nccl > 0) json.member("nccl", nccl);
   if (copies > 0) json.member("copies", copies);
@@ -301,14 +302,18 @@ std::string plan_text(const Plan& plan, int columns) {
          memory_line("optimizer", m.optimizer) +
          (m.work > 0 ? memory_line("scratch", m.work) : "") +
          (m.copy > 0 ? memory_line("of the model, to write texts by", m.copy) : "") +
+         (m.texts > 0 ? memory_line("keys and values of texts in flight", m.texts) : "") +
          (m.cuda > 0 ? memory_line("CUDA's own", m.cuda) : "") +
          (m.nccl > 0 ? memory_line("NCCL's", m.nccl, measured.c_str()) : "") +
          (m.copies > 0 ? memory_line("copies by ranks", m.copies) : "") +
          memory_line("kept from forward to backward", m.step.keep()) +
          memory_line("of one layer while it computes", m.step.layer) +
          memory_line("kept until gradients of weights are made", m.step.deferred()) +
-         memory_line("a rank needs in all", m.total()) + largest_text(fullest.largest) +
-         pipeline_text(plan) + messages_text(plan, fullest.messages) +
+         memory_line("a rank needs in all", m.total()) +
+         (plan.of_drawers > 0 ? memory_line("ranks that draw for others, in all", plan.of_drawers)
+                              : "") +
+         largest_text(fullest.largest) + pipeline_text(plan) +
+         messages_text(plan, fullest.messages) +
          line(plan.device == Device::cpu ? "ranks on this machine" : "ranks, a GPU each",
               plan.ranks, "") +
          times_text(plan, columns) + (plan.drawing ? plan.drawing->text() : "");

@@ -187,7 +187,8 @@ class Search {
     try {
       const RunOptions::Instead instead{asked_};
       o.complete(instead);
-      const auto task = task_.changed({.recomputes = layout.recomputes, .tensor_ranks = layout.tp});
+      const auto task = task_.changed(
+          {.recomputes = layout.recomputes, .tensor_ranks = layout.tp, .context_ranks = layout.cp});
       o.complete_for(task->model(), task->seq_length(), sees_documents(*task), instead);
       if (o.device() != Device::cuda || size_of(o.compute_dtype()) != 2)
         fail(Exit::usage, "--plan-search: for GPUs in 16 bits; see --bf16 and --plan-machine");

@@ -41,6 +41,7 @@ struct DrawnWork {
   std::int64_t steps = 1;                   // that learn from them
   bool asks = false;  // whether training's own pass says of them how likely they were
   int together = 1;   // ranks, of consecutive numbers, that draw by parts of the same matrices
+  std::int64_t in_flight = 0;  // further draws, whose texts are under way while steps learn
 };
 
 class Task {
@@ -158,8 +159,9 @@ class Task {
   // The same task to be planned with something else.
   struct Change {
     std::optional<std::int64_t> seq_length = {};
-    bool recomputes = false;               // all layers
-    std::optional<int> tensor_ranks = {};  // that will share every matrix
+    bool recomputes = false;  // all layers
+    // That will share every matrix, and every sequence.
+    std::optional<int> tensor_ranks = {}, context_ranks = {};
 
     // Puts it into a model, which `complete` completes for so many of these ranks.
     void put_into(ModelConfig& model, const std::function<void(int ranks)>& complete) const;

@@ -120,5 +120,61 @@ TEST(DrawingPlan, CountsCopiesAndPhases) {
   EXPECT_EQ(plan_of(o).fullest().memory.copy, 0U);
 }
 
+// Texts in flight keep their keys and values while steps learn; ranks that draw for others have the
+// model and those of what they draw, and what they do meanwhile takes none of the others' time.
+TEST(DrawingPlan, CountsWhatIsDrawnMeanwhile) {
+  PolicyOptions o = llama(2, 512, 1024);
+  o.num_generations = 4;
+  o.run.batch.global_batch_size = 16;
+  o.seq_length = 64;
+  o.max_completion_length = 48;
+  o.max_lag = 3;
+  const Plan ahead = plan_of(o);
+  EXPECT_EQ(ahead.fullest().memory.texts, 0U);
+  o.in_flight = true;
+  const Plan flying = plan_of(o);
+  EXPECT_EQ(flying.fullest().memory.texts, 3 * 16 * ahead.drawing->bytes_of_text);
+  EXPECT_EQ(flying.fullest().memory.total() - ahead.fullest().memory.total(),
+            flying.fullest().memory.texts);
+
+  o.in_flight = false;
+  o.run.compute = {};
+  o.run.compute.device_name = "cpu";
+  o.plan.machine = {};
+  const Plan both = plan_of(o);
+  EXPECT_EQ(both.of_drawers, 0U);
+  o.run.ranks.count = 3;
+  o.generation_ranks = 2;
+  const Plan apart = plan_of(o);
+  EXPECT_EQ(apart.ranks, 1);
+  EXPECT_EQ(apart.of_drawers, 2 * (4 * static_cast<std::size_t>(apart.parameters) +
+                                   8 * apart.drawing->bytes_of_text));
+  EXPECT_EQ(apart.total(), both.total() + apart.of_drawers);
+  EXPECT_EQ(apart.drawing->texts, 8);
+  EXPECT_LT(apart.drawing->seconds(), apart.drawing->generation + apart.drawing->training);
+}
+
+// A search leaves out ranks that share sequences where ratios are of whole texts.
+TEST(DrawingPlan, SequencesAreWholeWhereRatiosAreOfThem) {
+  PolicyOptions o = llama(2, 512, 1024);
+  o.num_generations = 4;
+  o.run.batch.global_batch_size = 16;
+  o.seq_length = 64;
+  o.take_losses();
+  EXPECT_NE(PolicyTask(o).changed({.context_ranks = 2}), nullptr);
+  o.level = "sequence";
+  o.take_losses();
+  EXPECT_NE(PolicyTask(o).changed({.context_ranks = 1}), nullptr);
+  try {
+    PolicyTask(o).changed({.context_ranks = 2});
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_config);
+    EXPECT_EQ(std::string(error.what()),
+              "--context-parallel-size 2: not with --importance-sampling-level sequence, whose "
+              "ratios are of whole texts");
+  }
+}
+
 }  // namespace
 }  // namespace mt
