@@ -14,7 +14,7 @@
 namespace mt::cuda {
 namespace {
 
-constexpr int kKeys = BackwardWork::keys(128), kHalf = kKeys / 2;  // of a block, of a consumer
+constexpr int kKeys = BackwardWork::keys(128, 128), kHalf = kKeys / 2;  // of a block, of a consumer
 constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels, bool kLastIsOwn, bool kHasBias>
@@ -22,7 +22,7 @@ struct Shared {
   static constexpr bool kCausal = kLastIsOwn, kCompletesDq = kLastIsOwn, kBiased = kHasBias;
   static constexpr int kHeadDim = kChannels, kValues = kChannels,
                        kQueries = BackwardWork::queries(kChannels),
-                       kKeys = BackwardWork::keys(kChannels), kStages = 2;
+                       kKeys = BackwardWork::keys(kChannels, kValues), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kHeadDim];
   alignas(1024) bf16 q[kStages][kQueries * kHeadDim];
@@ -369,6 +369,8 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
                                 const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
   const BackwardTensors tensors{dq, dk, dv, d_o, o, lse, q, k, v, first_key};
+  if (BackwardWork::latent(s.head_dim, s.value_channels()))
+    return attention_backward_latent(tensors, s, dropout, work, stream);
   if (s.head_dim > 128) return attention_backward_wide(tensors, s, dropout, work, stream);
   const auto with = [&]<int kChannels, bool kCausal>() {
     const auto with_bias = [&]<bool kBiased>() {

@@ -1,6 +1,7 @@
 // Attention's backward on Hopper, in three kernels: prepare_backward makes what the rows need, that
-// of attention_hopper_backward.cu, or of attention_hopper_backward_wide.cu for more than 128
-// channels, dK, dV and the sums of dQ, finish_backward rounds what that has not.
+// of attention_hopper_backward.cu, or for more than 128 channels of attention_hopper_backward_wide
+// or, with narrower values, attention_hopper_backward_latent, dK, dV and the sums of dQ;
+// finish_backward rounds what that has not.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,15 @@ namespace mt::cuda {
 // Scratch between the kernels.  Queries are in blocks of queries(head_dim), padded.
 struct BackwardWork {
   static constexpr int kPiece = 64 * 64;  // elements of dQ that a warp group makes at a time
+  // Whether heads are as latent attention has them, whose values are narrower.
+  static constexpr bool latent(std::int64_t head_dim, std::int64_t values) {
+    return head_dim > 128 && head_dim <= 192 && values <= 128;
+  }
   // Keys and queries of a block; where rows are short more of them fit.
-  static constexpr int keys(std::int64_t head_dim) { return head_dim <= 128 ? 128 : 64; }
+  static constexpr int keys(std::int64_t head_dim, std::int64_t values) {
+    return head_dim <= 128 || latent(head_dim, values) ? 128 : 64;
+  }
+  static int keys(const AttentionShape& s) { return keys(s.head_dim, s.value_channels()); }
   static constexpr int queries(std::int64_t head_dim) { return head_dim <= 64 ? 128 : 64; }
   static constexpr int pieces(std::int64_t head_dim) {
     return head_dim <= 128 ? 2 : static_cast<int>((head_dim + 63) / 64);
@@ -24,7 +32,7 @@ struct BackwardWork {
     return (s.q_length + queries(s.head_dim) - 1) / queries(s.head_dim);
   }
   static std::int64_t key_blocks(const AttentionShape& s) {
-    return (s.kv_length + keys(s.head_dim) - 1) / keys(s.head_dim);
+    return (s.kv_length + keys(s) - 1) / keys(s);
   }
   // Where all blocks of keys see all queries, and are fewer than the multiprocessors of an H100 or
   // H200, each meets the queries in so many parts, of at least four blocks, that there are about
@@ -75,9 +83,12 @@ struct BackwardTensors {
   const bf16 *q, *k, *v;
   const std::int32_t* first_key;
 };
-// More than 128 channels.
+// More than 128 channels, of values too.
 void attention_backward_wide(const BackwardTensors& tensors, const AttentionShape& shape,
                              const Dropout& dropout, void* work, cudaStream_t stream);
+// BackwardWork::latent().
+void attention_backward_latent(const BackwardTensors& tensors, const AttentionShape& shape,
+                               const Dropout& dropout, void* work, cudaStream_t stream);
 
 // BackwardArguments: what the second kernel is told.
 struct BackwardArguments {

@@ -8,10 +8,10 @@ namespace {
 
 // 16 bytes of each row of each head for a thread, the rows of a head one after the other.  Fewer
 // than 2^32 rows in all: divisions of 64 bits would take more time than the loads.
-template <int kHeadDim>
+template <int kHeadDim, int kKeys>
 __global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
                         const float* lse, const bf16* o, const bf16* d_o) {
-  constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::keys(kHeadDim);
+  constexpr int kQueries = BackwardWork::queries(kHeadDim);
   constexpr int kThreads = kHeadDim / 8;  // of a row; padded rows fill whole warps
   const unsigned padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
   const unsigned to = blockIdx.x * (blockDim.x / kThreads) + threadIdx.x / kThreads;
@@ -115,7 +115,7 @@ std::size_t BackwardWork::cut(const AttentionShape& s, void* memory) {
   take(delta, blocks * queries(s.head_dim));
   take(first_key, s.sequences * query_blocks(s) * queries(s.head_dim));
   take(end_block, s.sequences * key_blocks(s));
-  const std::int64_t key_rows = s.sequences * s.kv_heads * key_blocks(s) * keys(s.head_dim);
+  const std::int64_t key_rows = s.sequences * s.kv_heads * key_blocks(s) * keys(s);
   take(dkv, parts(s) > 1 ? 2 * parts(s) * key_rows * (s.head_dim <= 64 ? 64 : 128) : 0);
   take(turns, 2 * blocks + 1);
   next_tile = turns + 2 * blocks;
@@ -131,7 +131,10 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
   const std::int64_t threads = all * BackwardWork::queries(shape.head_dim) * of_row;
   const auto grid = static_cast<unsigned>((threads + 255) / 256);
   check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(2 * all + 1) * 4, stream));
-  const auto kernel = of_row == 8 ? prepare<64> : of_row == 16 ? prepare<128> : prepare<256>;
+  const auto kernel = of_row == 8                        ? prepare<64, 128>
+                      : of_row == 16                     ? prepare<128, 128>
+                      : BackwardWork::keys(shape) == 128 ? prepare<256, 128>
+                                                         : prepare<256, 64>;
   kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks), lse, o, d_o);
   check(cudaGetLastError());
 }
