@@ -7,7 +7,7 @@
 // do not depend on the order of channels.  A token's turning key is all its heads'.
 // q_rows: [tokens, heads, fixed + turning];  kv_rows: [tokens, heads, fixed + values]
 // turning: [tokens, turning];  q, k, v: [tokens, heads, width], width the larger of fixed + turning
-//          and values
+//          and values; forward makes no q if it is null
 // Backward undoes it: zeros' gradients are passed over, and d_turning is the sum of all heads' in
 // their order.
 //

@@ -12,15 +12,19 @@ void latent_heads_forward(const LatentParts<T>& heads, const LatentRows<const T>
   const std::int64_t width = s.width();
   for_blocks(s.tokens, rows_per_block(s.heads * width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * s.heads; i < end * s.heads; ++i) {  // token and head
-      const T *q_row = rows.q + i * s.q_width(), *kv_row = rows.kv + i * s.kv_width(),
+      const T *kv_row = rows.kv + i * s.kv_width(),
               *turning = rows.turning + i / s.heads * s.turning;
-      T *q = heads.q + i * width, *k = heads.k + i * width, *v = heads.v + i * width;
-      std::copy_n(q_row + s.fixed, s.turning, q);
-      std::copy_n(q_row, s.fixed, q + s.turning);
+      T *k = heads.k + i * width, *v = heads.v + i * width;
+      if (heads.q != nullptr) {
+        const T* const q_row = rows.q + i * s.q_width();
+        T* const q = heads.q + i * width;
+        std::copy_n(q_row + s.fixed, s.turning, q);
+        std::copy_n(q_row, s.fixed, q + s.turning);
+        std::fill(q + s.q_width(), q + width, T(0));
+      }
       std::copy_n(turning, s.turning, k);
       std::copy_n(kv_row, s.fixed, k + s.turning);
       std::copy_n(kv_row + s.fixed, s.values, v);
-      std::fill(q + s.q_width(), q + width, T(0));
       std::fill(k + s.q_width(), k + width, T(0));
       std::fill(v + s.values, v + width, T(0));
     }

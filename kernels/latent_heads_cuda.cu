@@ -18,16 +18,18 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(LatentParts<T> heads,
   const T* const turning = rows.turning + token * s.turning;
   for (std::int64_t i = threadIdx.x; i < s.heads * width; i += kThreads) {
     const std::int64_t c = i % width, head = token * s.heads + i / width, out = head * width + c;
-    const T *q_row = rows.q + head * s.q_width(), *kv_row = rows.kv + head * s.kv_width();
-    T q = T(0.0f), k = T(0.0f);
-    if (c < s.turning) {
-      q = q_row[s.fixed + c];
+    const T* const kv_row = rows.kv + head * s.kv_width();
+    T k = T(0.0f);
+    if (c < s.turning)
       k = turning[c];
-    } else if (c < s.q_width()) {
-      q = q_row[c - s.turning];
+    else if (c < s.q_width())
       k = kv_row[c - s.turning];
+    if (heads.q != nullptr) {
+      const T* const q_row = rows.q + head * s.q_width();
+      heads.q[out] = c < s.turning     ? q_row[s.fixed + c]
+                     : c < s.q_width() ? q_row[c - s.turning]
+                                       : T(0.0f);
     }
-    heads.q[out] = q;
     heads.k[out] = k;
     heads.v[out] = c < s.values ? kv_row[s.fixed + c] : T(0.0f);
   }

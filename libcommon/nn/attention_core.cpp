@@ -167,6 +167,14 @@ Tensor AttentionCore::forward(Step& s, const Qkv& heads, const Keys& keys, Saved
   return found.o;
 }
 
+void AttentionCore::forward_part(Step& s, Tensor o, Tensor lse, const Qkv& heads,
+                                 const AttentionRange& range, bool so_far) const {
+  AttentionShape part = shape(s, {});
+  part.kv_length = part.kv_stride = heads.k.shape()[0];
+  attention_part_forward(o, lse, heads.q, heads.k, heads.v, {}, part, range, {},
+                         {.of_queries = so_far}, s.stream);
+}
+
 AttentionCore::Saved AttentionCore::found(Step& s, const Qkv& heads, const Keys& keys,
                                           const Saved& saved) const {
   if (saved.o) return saved;

@@ -93,6 +93,11 @@ class AttentionCore {
   // Returns o of queries [tokens, heads, width] over the latents of the Step's past, which are keys
   // and values of all heads, the tokens' own among them; this core has one key head.
   Tensor forward_latents(Step& s, ConstTensor q, const Keys& keys) const;
+  // o and lse, [heads tokens], of the sum_dtype, get what the Step's tokens, of one sequence, find
+  // among these keys (kernels/attention_part.h), with what they have found so far or alone; without
+  // dropout and sinks.
+  void forward_part(Step& s, Tensor o, Tensor lse, const Qkv& heads, const AttentionRange& range,
+                    bool so_far) const;
   // Returns what the forward found, kept since then or made again.
   Saved found(Step& s, const Qkv& heads, const Keys& keys, const Saved& saved) const;
   // gradients: packed if the heads are.

@@ -1,5 +1,6 @@
 #include "nn/latent_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "nn/context_parallel.h"
@@ -103,6 +104,19 @@ Tensor LatentAttention::find_by_heads(Step& s, Saved& made, ConstTensor x, Saved
   return core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
 }
 
+// q gets the channels that turn, the cache what is kept of the tokens.
+void LatentAttention::put_latents(Step& s, Tensor q, ConstTensor q_rows, const Saved& made) const {
+  cached_latents({.q = q,
+                  .cache = s.past.cache->latents(past_core_.options().layer),
+                  .q_rows = q_rows,
+                  .turning = made.turning,
+                  .latents = made.kv.normed,
+                  .angles = s.past.angles[0],
+                  .positions = s.tokens.positions,
+                  .slots = s.past.pages},
+                 s.stream);
+}
+
 // Returns what the queries find among the latents of a cache, in which the tokens' own are put:
 // [tokens, heads values].
 Tensor LatentAttention::find_by_latents(Step& s, const Saved& made, ConstTensor x) const {
@@ -113,15 +127,7 @@ Tensor LatentAttention::find_by_latents(Step& s, const Saved& made, ConstTensor 
   const Tensor q_rows = s.scratch({of.tokens, of.heads * of.q_width()}),
                q = s.scratch({of.tokens, of.heads, width});
   q_.up.forward(s, q_rows, q_.latent ? ConstTensor(made.q.normed) : x);
-  cached_latents({.q = q,
-                  .cache = s.past.cache->latents(past_core_.options().layer),
-                  .q_rows = q_rows,
-                  .turning = made.turning,
-                  .latents = made.kv.normed,
-                  .angles = s.past.angles[0],
-                  .positions = s.tokens.positions,
-                  .slots = s.past.pages},
-                 s.stream);
+  put_latents(s, q, q_rows, made);
   const HeadProductShape of_head{.rows_of_head = of.kv_width(), .rows_alone = s.rows_alone()};
   HeadProductShape product = of_head;
   product.rows = of.fixed;
@@ -134,6 +140,93 @@ Tensor LatentAttention::find_by_latents(Step& s, const Saved& made, ConstTensor 
   product.first_x = of.turning;
   product.transposed = true;
   kv_up_.multiply_heads(s, values.reshape({of.tokens, of.heads, of.values}), o, product);
+  return values;
+}
+
+// Whether the products of a query with a key and a value, of which latents have more channels, are
+// so many that to make these of a latent costs less.
+bool LatentAttention::heads_are_less(const Step& s) const {
+  const LatentHeads& of = options_.heads;
+  const std::int64_t width = past_core_.options().head_dim, rank = width - of.turning;
+  return s.past.slot && options_.window < 0 &&
+         2 * s.tokens.count() * (width - of.width()) > of.kv_width() * rank;
+}
+
+// Returns keys and values of the tokens [first, end) of a sequence alone, which lie in whole pages
+// of the cache; in `layer`.
+Qkv LatentAttention::past_heads(Step& s, std::int64_t first, std::int64_t end) const {
+  LatentHeads of = options_.heads;
+  of.tokens = end - first;
+  const Tensor latents = s.past.cache->latents(past_core_.options().layer);
+  const std::int64_t pages = latents.shape()[0], in_page = latents.shape()[1],
+                     width = latents.shape()[3], begin = first / in_page,
+                     count = (end + in_page - 1) / in_page - begin;
+  const Shape of_heads{of.tokens, of.heads, of.width()};
+  const Qkv made{{}, s.scratch(of_heads), s.scratch(of_heads)};
+  const ArenaScope scope(s.layer);
+  const Tensor joined = s.scratch({count, in_page * width}),
+               turning = s.scratch({of.tokens, of.turning}),
+               rows = s.scratch({of.tokens, width - of.turning}),
+               kv_rows = s.scratch({of.tokens, of.heads * of.kv_width()});
+  const ConstTensor used = s.past.pages.reshape({s.past.pages.numel()}).rows(begin, begin + count);
+  embedding_forward(joined, used, latents.reshape({pages, in_page * width}), 0, false, s.stream);
+  split_columns(turning, rows, joined.reshape({count * in_page, width}).rows(0, of.tokens),
+                s.stream);
+  kv_up_.forward(s, kv_rows, rows);
+  latent_heads_forward({{}, made.k, made.v}, {{}, kv_rows, turning}, of, s.stream);
+  return made;
+}
+
+// Returns what find_by_latents() does, of the tokens of a piece that are with those before them the
+// whole of a sequence.
+Tensor LatentAttention::find_by_past_heads(Step& s, const Saved& made, ConstTensor x) const {
+  constexpr std::int64_t kPastTokens = 2048;  // of which there are heads at a time
+  const LatentHeads of = shape(s);
+  const Tensor values = s.scratch({of.tokens, of.heads * of.values});
+  const ArenaScope scope(s.layer);
+  const Tensor q_rows = s.scratch({of.tokens, of.heads * of.q_width()});
+  q_.up.forward(s, q_rows, q_.latent ? ConstTensor(made.q.normed) : x);
+  {
+    const ArenaScope scope_of_put(s.layer);
+    put_latents(s, s.scratch({of.tokens, of.heads, past_core_.options().head_dim}), q_rows, made);
+  }
+  const std::int64_t before = s.past.longest - of.tokens,
+                     in_page = s.past.cache->latents(past_core_.options().layer).shape()[1],
+                     at_once = std::max(kPastTokens / in_page, std::int64_t{1}) * in_page;
+  const Shape of_heads{of.tokens, of.heads, of.width()};
+  Qkv own{s.scratch(of_heads), s.scratch(of_heads), s.scratch(of_heads)};
+  const Tensor turning = s.scratch(made.turning.shape());
+  {
+    const ArenaScope scope_of_rows(s.layer);
+    const Tensor kv_rows = s.scratch({of.tokens, of.heads * of.kv_width()});
+    kv_up_.forward(s, kv_rows, made.kv.normed);
+    copy(turning, made.turning, s.stream);
+    const Rope rope_of{.inv_freq = options_.inv_freq,
+                       .interleaved = true,
+                       .seq_length = of.tokens,
+                       .magnitude = options_.rotary_magnitude,
+                       .first_position = before};
+    rope(turning.reshape({of.tokens, 1, of.turning}), rope_of, false, s.stream);
+    latent_heads_forward({own.q, own.k, own.v}, {q_rows, kv_rows, turning}, of, s.stream);
+    rope(own.q, rope_of, false, s.stream);
+  }
+  const Tensor o = s.scratch_sums(of_heads), lse = s.scratch_sums({of.heads * of.tokens});
+  AttentionRange range{.query = before, .key = before, .chunk = of.tokens};
+  core_.forward_part(s, o, lse, own, range, false);
+  for (range.key = 0; range.key < before; range.key += at_once) {
+    const ArenaScope scope_of_past(s.layer);
+    Qkv past = past_heads(s, range.key, std::min(before, range.key + at_once));
+    past.q = own.q;
+    range.chunk = std::max(of.tokens, past.k.shape()[0]);
+    core_.forward_part(s, o, lse, past, range, true);
+  }
+  Tensor found = o;
+  if (o.dtype() != own.q.dtype()) {
+    found = s.scratch(of_heads);
+    copy(found, o, s.stream);
+  }
+  split_columns(values.reshape({of.tokens * of.heads, of.values}), {},
+                found.reshape({of.tokens * of.heads, of.width()}), s.stream);
   return values;
 }
 
@@ -150,8 +243,9 @@ void LatentAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTens
   make_latents(s, made, read, saved);
   const bool by_latents =
       s.past.cache != nullptr && s.past.cache->latents(past_core_.options().layer).numel() > 0;
-  const Tensor found =
-      by_latents ? find_by_latents(s, made, read) : find_by_heads(s, made, read, saved);
+  const Tensor found = !by_latents         ? find_by_heads(s, made, read, saved)
+                       : heads_are_less(s) ? find_by_past_heads(s, made, read)
+                                           : find_by_latents(s, made, read);
   if (saved) *saved = made;
   if (saved && options_.recompute_up)
     saved->heads = {};

@@ -11,8 +11,10 @@
 // turns comes first in them (kernels/latent_heads.h).
 //
 // With a past in the Step whose cache has latents and turning keys no heads are made of these:
-// W_kv_up is multiplied with queries, and with what they find (kernels/cached_latents.h).  A cache
-// of latents that are too wide for that has the heads' keys and values.
+// W_kv_up is multiplied with queries, and with what they find (kernels/cached_latents.h).  But a
+// piece of one sequence may have so many tokens that heads are less work: then they are made, of
+// what stands before it, too, so many tokens at a time.  A cache of latents that are too wide for
+// all this has the heads' keys and values.
 //
 // Tensor-parallel ranks share W_q, the up projections and W_o by heads; each has all of the down
 // projections, and reads its own rows where they share rows.
@@ -90,7 +92,11 @@ class LatentAttention {
   void make_latents(Step& s, Saved& made, ConstTensor x, const Saved* saved) const;
   void make_heads(Step& s, const Qkv& heads, const Saved& made, ConstTensor x) const;
   Tensor find_by_heads(Step& s, Saved& made, ConstTensor x, Saved* saved) const;
+  void put_latents(Step& s, Tensor q, ConstTensor q_rows, const Saved& made) const;
   Tensor find_by_latents(Step& s, const Saved& made, ConstTensor x) const;
+  bool heads_are_less(const Step& s) const;
+  Qkv past_heads(Step& s, std::int64_t first, std::int64_t end) const;
+  Tensor find_by_past_heads(Step& s, const Saved& made, ConstTensor x) const;
   void up_backward(Step& s, Tensor dx, const Qkv& d_heads, ConstTensor x, const Saved& saved) const;
   void kv_backward(Step& s, Tensor dx, Tensor d_rows, Tensor d_turning, ConstTensor x,
                    const Saved& saved) const;

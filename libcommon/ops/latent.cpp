@@ -8,10 +8,10 @@ namespace {
 void check_heads(const char* operation, const LatentHeadTensors& heads,
                  const LatentRowTensors& rows, const LatentHeads& s) {
   const Shape of_heads{s.tokens, s.heads, s.width()};
-  check_shape(operation, "q", heads.q, of_heads);
+  if (heads.q) check_shape(operation, "q", heads.q, of_heads);
   check_shape(operation, "k", heads.k, of_heads);
   check_shape(operation, "v", heads.v, of_heads);
-  check_shape(operation, "rows of q", rows.q, {s.tokens, s.heads * s.q_width()});
+  if (heads.q) check_shape(operation, "rows of q", rows.q, {s.tokens, s.heads * s.q_width()});
   check_shape(operation, "rows of k and v", rows.kv, {s.tokens, s.heads * s.kv_width()});
   check_shape(operation, "turning", rows.turning, {s.tokens, s.turning});
 }
@@ -22,11 +22,11 @@ Cost cost_of(const LatentHeadTensors& heads, const LatentRowTensors& rows) {
 
 template <class U, class T>
 LatentParts<U> parts_of(const LatentHeadTensors& heads) {
-  return {heads.q.as<T>(), heads.k.as<T>(), heads.v.as<T>()};
+  return {heads.q ? heads.q.as<T>() : nullptr, heads.k.as<T>(), heads.v.as<T>()};
 }
 template <class U, class T>
 LatentRows<U> rows_of(const LatentRowTensors& rows) {
-  return {rows.q.as<T>(), rows.kv.as<T>(), rows.turning.as<T>()};
+  return {rows.q ? rows.q.as<T>() : nullptr, rows.kv.as<T>(), rows.turning.as<T>()};
 }
 
 struct Columns {
@@ -46,7 +46,7 @@ void latent_heads_forward(const LatentHeadTensors& heads, const LatentRowTensors
                           const LatentHeads& shape, Stream& stream) {
   check_heads("latent_heads_forward", heads, rows, shape);
   dispatch(
-      Family::attention, heads.q, cost_of(heads, rows), stream,
+      Family::attention, heads.k, cost_of(heads, rows), stream,
       [&]<class T>() {
         cpu::latent_heads_forward(parts_of<T, T>(heads), rows_of<const T, T>(rows), shape);
       },

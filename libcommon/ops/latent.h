@@ -9,8 +9,8 @@
 
 namespace mt {
 
-// q, k, v: [tokens, heads, width];  of rows q: [tokens, heads q_width], kv: [tokens, heads
-// kv_width], turning: [tokens, turning].
+// q, k, v: [tokens, heads, width], in forward q may be empty;  of rows q: [tokens, heads q_width],
+// kv: [tokens, heads kv_width], turning: [tokens, turning].
 struct LatentHeadTensors {
   Tensor q, k, v;
 };

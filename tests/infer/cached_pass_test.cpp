@@ -322,6 +322,31 @@ TEST(CachedPass, GuessesAreWhatFurtherLayersSay) {
   }
 }
 
+// Pieces of a prompt that make heads of the latents before them, of more than are made at a time,
+// one piece that has nothing before it, and tokens that come one by one and make none.
+TEST(CachedPass, LatentsBecomeHeadsOfPieces) {
+  ModelConfig config = small_latent();
+  config.kv_lora_rank = 24;
+  config.max_position_embeddings = 2400;
+  const auto model = make_gpt(config);
+  const auto ids = some_tokens(2400);
+  const std::span all(ids);
+  CachedPass pieces(*model, {.vocab_size = 30, .page_tokens = 64}),
+      whole(*model, {.vocab_size = 30, .page_tokens = 4096}), tokens(*model, {.vocab_size = 30});
+  const auto expect_same = [&](std::size_t count) {
+    whole.start(0);
+    HostTensor expected = clone(whole.next_logits(0, all.first(count)));
+    pieces.start(0);
+    pieces.next_logits(0, all.first(37));  // the next begins in the middle of a page
+    EXPECT_TENSORS_NEAR(pieces.next_logits(0, all.subspan(37, count - 37)), expected.view(), 1e-11);
+    return expected;
+  };
+  const HostTensor expected = expect_same(300);
+  for (std::size_t i = 0; i + 1 < 300; ++i) tokens.see(0, all.subspan(i, 1));
+  EXPECT_TENSORS_NEAR(tokens.next_logits(0, all.subspan(299, 1)), expected.view(), 1e-11);
+  expect_same(2400);
+}
+
 // Who begins with tokens that another has left begins with its pages, and gets the bits that it
 // gets alone.  Widths of heads, and of latents, of both of the CPU's ways.
 TEST(CachedPass, BeginningsAreShared) {
