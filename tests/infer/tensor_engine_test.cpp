@@ -31,10 +31,17 @@ std::vector<Shared> shared_models() {
   ModelConfig capped = small_llama();
   capped.final_logit_softcapping = 3;
   capped.qk_layernorm = true;
-  std::vector<Shared> models{{"Gpt2", small_gpt2()},       {"Llama", small_llama()},
-                             {"Capped", capped},           {"Hybrid", small_hybrid()},
-                             {"Latent", small_latent()},   {"WideLatent", small_wide_latent()},
-                             {"Mixture", small_mixture()}, {"Further", further(small_llama(), 2)}};
+  ModelConfig latent_heads = small_latent();  // which pieces of prompts make
+  latent_heads.kv_lora_rank = 60;
+  std::vector<Shared> models{{"Gpt2", small_gpt2()},
+                             {"Llama", small_llama()},
+                             {"Capped", capped},
+                             {"Hybrid", small_hybrid()},
+                             {"Latent", small_latent()},
+                             {"WideLatent", small_wide_latent()},
+                             {"LatentHeads", latent_heads},
+                             {"Mixture", small_mixture()},
+                             {"Further", further(small_llama(), 2)}};
   for (Shared& model : models) model.config = of_four_heads(model.config);
   return models;
 }
