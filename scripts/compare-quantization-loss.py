@@ -14,6 +14,8 @@ which must be within 0.1 % of one another.  Above fp32's may lie q8_0 by 0.1 %, 
   --iterations N     of training [600; of 124m 120]
   --bytes N          of valid.txt [100000]
   --format NAME ...  of these alone
+  --with "FLAGS"     of mt-eval, when it scores a format's own folder or file, as --with=--dequantize
+  --device NAME      what all are scored on: cpu, which multiplies with blocks and folders' matrices as they are; or cuda [mt-eval's choice]
 Run:  scripts/compare-quantization-loss.py BIN DATA
 BIN holds mt-preprocess, mt-pretrain, mt-convert and mt-eval.
 """
@@ -78,6 +80,8 @@ def main():
     parser.add_argument("--iterations", type=int)
     parser.add_argument("--bytes", type=int, default=100000)
     parser.add_argument("--format", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--with", dest="flags", default="")
+    parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     failures = 0
     with tempfile.TemporaryDirectory() as name:
@@ -90,8 +94,9 @@ def main():
         text = (options.data / "valid.txt").read_bytes()[:options.bytes].decode(errors="ignore")
         (folder / "valid.jsonl").write_text(articles(text))
 
-        def perplexity(load):
-            told = run(options.programs / "mt-eval", "--quiet", "--json", "--load", load, "--task", "perplexity", folder / "valid.jsonl")
+        def perplexity(load, flags=""):
+            told = run(options.programs / "mt-eval", "--quiet", "--json", "--load", load, "--device", options.device, *flags.split(), "--task",
+                       "perplexity", folder / "valid.jsonl")
             return json.loads(told.splitlines()[-1])["perplexity"]
 
         whole = perplexity(model)
@@ -102,7 +107,7 @@ def main():
             flags = flags.replace("CALIB", f"--calib {options.data / 'test.txt'} --calib-size 32 --calib-seq 128")
             run(options.programs / "mt-convert", "--quiet", "--saver", *flags.split(), model, made)
             run(options.programs / "mt-convert", "--quiet", "--saver", "hf", "--dtype", "fp32", made, numbers)
-            found, exact = perplexity(made), perplexity(numbers)
+            found, exact = perplexity(made, options.flags), perplexity(numbers)
             above, off = (found / whole - 1) * 100, abs(found / exact - 1) * 100
             wrong = off > .1 or (most is not None and above > most)
             print(f"{form:14s} {found:10.4f} {above:+8.3f} %{'' if most is None else f' of {most}':8s}, {off:.4f} % from its numbers in fp32"
