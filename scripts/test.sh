@@ -91,10 +91,14 @@ stage 'set-up' 120 scripts/setup "${packages[@]}"
 measure_pace
 stage 'floors' 5 scripts/check-floors
 if command -v clang-format >/dev/null; then stage 'format' 30 scripts/check-format; fi
-# Where no GPU is to run them, kernels are compiled to be checked alone, unless the folder is another's.
+# Where no GPU is to run them, kernels are compiled to be checked alone, or by --quick not at all, unless the folder
+# has been configured for GPUs.
 gpus=() leave_out='^nightly$' kernels=check
 if ((quick)); then leave_out='^(long|nightly)$' kernels=none; fi
-if [[ ! -e build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev/null 2>&1; then gpus=("-DMT_GPUS=$kernels"); fi
+if ! nvidia-smi -L >/dev/null 2>&1 &&
+  { [[ ! -e build/release/CMakeCache.txt ]] || grep -qx 'MT_GPUS:[A-Z]*=\(none\|check\)' build/release/CMakeCache.txt; }; then
+  gpus=("-DMT_GPUS=$kernels")
+fi
 stage 'configure release' 30 cmake --preset release "${gpus[@]}"
 stage 'build release' 600 build release
 stage 'tests release' 480 run_tests release --label-exclude "$leave_out"

@@ -22,9 +22,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostOutput = std::size_t{1} << 26;  // bytes
 
 // What is run in front of the program, whose group has nobody left once this process is gone, by
-// whichever signal: one of the group waits for the end of a pipe that only this process holds.
+// whichever signal: one of the group waits for the end of a pipe that only this process holds.  It
+// is no child of the program's, which may wait for all of its own.
 constexpr const char* kWatched =
-    "{ read x; kill -KILL 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec /bin/sh -c \"$0\"";
+    "( { read x; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec 3<&-; exec /bin/sh -c \"$0\"";
 
 // A program that reads a pipe and writes into another, in a group of processes of its own.
 class Child {

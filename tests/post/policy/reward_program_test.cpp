@@ -65,6 +65,11 @@ TEST(RewardProgram, ItsTimeIsLimited) {
   EXPECT_EQ(said_by("exec > /dev/null; sleep 1000", 0.05).wrong, "took more than 0.05 s");
 }
 
+TEST(RewardProgram, MayWaitForAllOfItsChildren) {
+  EXPECT_EQ(said_by("exec perl -e 'while (<>) {} system(\"true\"); 1 while wait > 0'", 5).wrong,
+            "said nothing of 2 texts");
+}
+
 // Nor are the lines of one that prints too much read for long.
 TEST(RewardProgram, ItsOutputIsLimited) {
   const auto begin = std::chrono::steady_clock::now();
