@@ -195,7 +195,7 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
                     room = plan.room() > needed ? plan.room() - needed : 0;
   const std::int64_t most = std::min(kAtOnce, drawing.texts);
   drawing.at_once =
-      room == 0
+      room == 0 || drawers > 0  // of those drawer_bytes() counts as many
           ? most
           : std::clamp<std::int64_t>(
                 static_cast<std::int64_t>(room / std::max<std::size_t>(1, drawing.bytes_of_text)),
