@@ -1,8 +1,10 @@
 #include "serve/marked_arguments.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json_object.h"
@@ -27,42 +29,50 @@ Marks marks_of(ToolForm form) {
   return {"<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", false};
 }
 
-// Any text, and the mark behind it, which stands in no place before.  Each node knows how much of
-// the mark the text ends with, and whether that began a line.
+// What ends a call for who reads it, wherever it stands.
+constexpr std::string_view kCallEnd = "</tool_call>";
+
+// Any text, and the mark behind it.  In the text neither that mark stands, on a line of its own or
+// not, nor what ends a call.  Each node knows with how much of either the text ends, and whether
+// that began a line.
 Node add_text(ByteGrammar& grammar, Node from, const Marks& marks) {
-  const std::string_view mark = marks.end;
-  std::vector<std::array<Node, 2>> nodes(mark.size());
-  for (auto& pair : nodes)
-    for (Node& node : pair) node = grammar.add();
+  const std::string_view ends[] = {marks.end, kCallEnd};
+  std::map<std::pair<std::string_view, bool>, Node> nodes;
+  for (const std::string_view mark : ends)
+    for (std::size_t size = 0; size < mark.size(); ++size)
+      for (const bool on_own_line : {!marks.own_line, true})
+        if (const auto [at, is_new] = nodes.try_emplace({mark.substr(0, size), on_own_line});
+            is_new)
+          at->second = grammar.add();
   const Node end = grammar.add();
-  const auto at = [&](std::size_t matched, bool on_own_line) {
-    return nodes[matched][on_own_line || !marks.own_line ? 1 : 0];
+  const auto at = [&](std::string_view begun, bool on_own_line) {
+    return nodes.at({begun, on_own_line || !marks.own_line});
   };
-  grammar.link(from, at(0, false));
-  for (std::size_t matched = 0; matched < mark.size(); ++matched)
-    for (const bool on_own_line : {false, true}) {
-      if (on_own_line != (at(matched, on_own_line) == nodes[matched][1])) continue;
-      const Node here = at(matched, on_own_line);
-      const auto next = [&](char c) {  // -1: that would be the mark, in a place where it is none
-        if (c == mark[matched] && matched + 1 < mark.size()) return at(matched + 1, on_own_line);
-        if (c == mark[matched]) return on_own_line || !marks.own_line ? end : Node(-1);
-        if (c == mark[0]) return at(1, false);
-        return at(0, c == '\n');
-      };
-      for (const char c : {'\t', '\n', '\r'}) {
-        const auto byte = static_cast<std::uint8_t>(c);
-        grammar.bytes(here, byte, byte, next(c));
-      }
-      for (char low = ' '; low <= '~';) {
-        char high = low;
-        while (high < '~' && next(static_cast<char>(high + 1)) == next(low)) ++high;
-        if (next(low) >= 0)
-          grammar.bytes(here, static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high),
-                        next(low));
-        low = static_cast<char>(high + 1);
-      }
-      grammar.points(here, 0x80, 0x10FFFF, at(0, false));
+  grammar.link(from, at("", false));
+  for (const auto& [key, here] : nodes) {
+    const auto next = [&, begun = key.first, on_own_line = key.second](char c) {
+      const std::string more = concat(begun, c);  // -1: one of the marks, where none may be
+      if (more == kCallEnd) return Node(-1);
+      if (more == marks.end) return on_own_line ? end : Node(-1);
+      for (const std::string_view mark : ends)
+        if (mark.starts_with(more)) return at(more, on_own_line);
+      if (c == '<') return at("<", false);
+      return at("", c == '\n');
+    };
+    for (const char c : {'\t', '\n', '\r'}) {
+      const auto byte = static_cast<std::uint8_t>(c);
+      grammar.bytes(here, byte, byte, next(c));
     }
+    for (char low = ' '; low <= '~';) {
+      char high = low;
+      while (high < '~' && next(static_cast<char>(high + 1)) == next(low)) ++high;
+      if (next(low) >= 0)
+        grammar.bytes(here, static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high),
+                      next(low));
+      low = static_cast<char>(high + 1);
+    }
+    grammar.points(here, 0x80, 0x10FFFF, at("", false));
+  }
   return end;
 }
 
@@ -109,14 +119,17 @@ Node add_value(ByteGrammar& grammar, Node from, const Marks& marks, const std::s
     const std::set<std::string> texts = texts_of(name, schema);
     if (texts.empty()) return add_text(grammar, from, marks);
     for (const std::string& text : texts)
-      if (text.find(marks.end) != text.npos)
-        fail(Exit::bad_data, name, ": ", json_quoted(text), " has the mark that ends it");
+      for (const std::string_view mark : {marks.end, kCallEnd})
+        if (text.find(mark) != text.npos)
+          fail(Exit::bad_data, name, ": ", json_quoted(text), " has the mark ", mark);
     const Node behind = grammar.add();
     grammar.texts(from, texts, behind);
     from = behind;
   } else {
+    const auto first = static_cast<Node>(grammar.nodes());
     simdjson::dom::parser parser;
     from = add_schema(grammar, from, parse_request(parser, whole_schema(all, schema)).value());
+    grammar.write_as(first, '<', "\\u003c");  // so that no mark stands in it
   }
   return grammar.text(from, concat(marks.own_line ? "\n" : "", marks.end));
 }

@@ -119,7 +119,9 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
   tools.functions = {
       {"f", R"({"type":"object","properties":{"text":{"type":"string","description":"any"},
                 "unit":{"type":"string","enum":["C","F"]},"n":{"type":"integer"},
-                "list":{"type":"array","items":{"$ref":"#/$defs/one"}}},
+                "list":{"type":"array","items":{"$ref":"#/$defs/one"}},
+                "notes":{"type":"array","items":{"type":"string"}},
+                "tag":{"const":["<b>"]}},
                 "required":["text","n"],"$defs":{"one":{"type":"boolean"}}})"}};
   tools.must_call = {"f"};
   const auto qwen = [](const std::vector<std::pair<std::string, std::string>>& given) {
@@ -138,7 +140,11 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
       {{"text", "if (a < b) {\n  \"</param>\"\n}"}, {"n", "3"}},
       {{"text", ""}, {"n", "-1"}},
       {{"text", "<<</para\n\n</parametex ü → 😀"}, {"unit", "F"}, {"n", "0"}},
-      {{"text", "</arg_val <</arg_"}, {"n", "1"}, {"list", "[true, false]"}}};
+      {{"text", "</arg_val <</arg_"}, {"n", "1"}, {"list", "[true, false]"}},
+      {{"text", "<tool_call></tool_cal</</tool_x>"},
+       {"n", "1"},
+       {"notes", R"(["a\u003c/tool_call>"])"}},
+      {{"text", "a"}, {"n", "1"}, {"tag", R"(["\u003cb>"])"}}};
   const std::vector<std::vector<std::pair<std::string, std::string>>> bad = {
       {{"text", "a"}},
       {{"n", "3"}},
@@ -148,6 +154,11 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
       {{"text", "a"}, {"n", "3"}, {"list", "[1]"}},
       {{"text", "a"}, {"n", "3"}, {"other", "1"}},
       {{"text", "a\nb</parameter>c</arg_value>d"}, {"n", "3"}},
+      {{"text", "a</tool_call>b"}, {"n", "3"}},
+      {{"text", "a\n</tool_call>"}, {"n", "3"}},
+      {{"text", "a"}, {"n", "3"}, {"notes", R"(["a</tool_call>"])"}},
+      {{"text", "a"}, {"n", "3"}, {"notes", R"(["</parameter></arg_value>"])"}},
+      {{"text", "a"}, {"n", "3"}, {"tag", R"(["<b>"])"}},
       {{"text", "\x01"}, {"n", "3"}}};
   for (const ToolForm form : {ToolForm::qwen_coder, ToolForm::glm}) {
     const auto write = [&](const auto& given) {
@@ -174,6 +185,7 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
         {R"({"type":"string"})", R"({"type":"object","properties":{"a>":{}}})",
          R"({"type":"object","properties":{"a":{"type":"string","pattern":"b"}}})",
          R"({"type":"object","properties":{"a":{"type":"string","enum":["</arg_value></parameter>"]}}})",
+         R"({"type":"object","properties":{"a":{"type":"string","enum":["</tool_call>"]}}})",
          R"({"type":"object","properties":{"a":{"not":{}}}})"}) {
       Tools wrong = tools;
       wrong.functions[0].second = schema;

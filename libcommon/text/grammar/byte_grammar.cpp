@@ -1,6 +1,7 @@
 #include "text/grammar/byte_grammar.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -81,6 +82,20 @@ void ByteGrammar::points(Node from, char32_t low, char32_t high, Node to) {
     append_utf8(b, std::min(high, last));
     between(from, a, b, {'\x80', '\xBF'}, to);
   }
+}
+
+void ByteGrammar::write_as(Node first, std::uint8_t byte, std::string_view text) {
+  const Node behind = add();  // all that is there by now
+  for (Node node = first; node < behind; ++node)
+    for (const Bytes& way : std::exchange(at(node).bytes, {})) {
+      if (byte < way.low || byte > way.high) {
+        at(node).bytes.push_back(way);
+        continue;
+      }
+      if (way.low < byte) bytes(node, way.low, static_cast<std::uint8_t>(byte - 1), way.to);
+      if (byte < way.high) bytes(node, static_cast<std::uint8_t>(byte + 1), way.high, way.to);
+      link(this->text(node, text), way.to);
+    }
 }
 
 // From where the end of the rule can be reached.

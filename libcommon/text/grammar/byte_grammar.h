@@ -60,6 +60,8 @@ class ByteGrammar {
   void between(Node from, std::string_view low, std::string_view high, Alphabet of, Node to);
   // UTF-8 of the code points from `low` to `high`, surrogates left out.
   void points(Node from, char32_t low, char32_t high, Node to);
+  // From the nodes from `first` on, where this byte might come this text comes instead.
+  void write_as(Node first, std::uint8_t byte, std::string_view text);
 
   // To be called once everything is added: leaves out what leads to no end.  Exit::bad_data where
   // nothing is left, or a rule begins with itself.
