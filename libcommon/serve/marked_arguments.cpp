@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
-#include "serve/request_json.h"
 #include "text/grammar/json_schema.h"
 
 namespace mt {
@@ -98,20 +97,6 @@ std::set<std::string> texts_of(const std::string& name, element schema) {
   return texts;
 }
 
-// A parameter's schema that can be read alone: with the definitions of all.
-std::string whole_schema(element all, element schema) {
-  std::string text = simdjson::minify(schema);
-  if (!schema.is_object()) return text;
-  for (const char* const key : {"$defs", "definitions"}) {
-    element definitions;
-    if (all[key].get(definitions) != simdjson::SUCCESS || schema[key].error() == simdjson::SUCCESS)
-      continue;
-    text = concat("{", json_quoted(key), ":", simdjson::minify(definitions),
-                  text == "{}" ? "" : ",", text.substr(1));
-  }
-  return text;
-}
-
 Node add_value(ByteGrammar& grammar, Node from, const Marks& marks, const std::string& name,
                element all, element schema) {
   std::string_view type;
@@ -127,8 +112,7 @@ Node add_value(ByteGrammar& grammar, Node from, const Marks& marks, const std::s
     from = behind;
   } else {
     const auto first = static_cast<Node>(grammar.nodes());
-    simdjson::dom::parser parser;
-    from = add_schema(grammar, from, parse_request(parser, whole_schema(all, schema)).value());
+    from = add_schema(grammar, from, schema, all);
     grammar.write_as(first, '<', "\\u003c");  // so that no mark stands in it
   }
   return grammar.text(from, concat(marks.own_line ? "\n" : "", marks.end));
@@ -136,19 +120,17 @@ Node add_value(ByteGrammar& grammar, Node from, const Marks& marks, const std::s
 
 }  // namespace
 
-Node add_marked_arguments(ByteGrammar& grammar, Node from, ToolForm form, std::string_view schema) {
+Node add_marked_arguments(ByteGrammar& grammar, Node from, ToolForm form, element schema) {
   const Marks marks = marks_of(form);
-  simdjson::dom::parser parser;
-  const element all = parse_request(parser, schema).value();
   std::string_view type;
-  if (!all.is_object() || all["type"].get(type) != simdjson::SUCCESS || type != "object")
+  if (!schema.is_object() || schema["type"].get(type) != simdjson::SUCCESS || type != "object")
     fail(Exit::bad_data, "expected a schema whose type is object");
   std::set<std::string_view> required;
-  if (simdjson::dom::array list; all["required"].get(list) == simdjson::SUCCESS)
+  if (simdjson::dom::array list; schema["required"].get(list) == simdjson::SUCCESS)
     for (const element one : list)
       if (std::string_view name; one.get(name) == simdjson::SUCCESS) required.insert(name);
   simdjson::dom::object properties;
-  if (all["properties"].get(properties) != simdjson::SUCCESS) return from;
+  if (schema["properties"].get(properties) != simdjson::SUCCESS) return from;
   for (const auto& [key, property] : properties) {
     const std::string name(key);
     if (name.empty() || name.find_first_of("<>\n") != name.npos)
@@ -156,7 +138,8 @@ Node add_marked_arguments(ByteGrammar& grammar, Node from, ToolForm form, std::s
            ": a name in calls of the model's form is not empty "
            "and has none of <, > and line breaks");
     const Node value = grammar.text(from, concat(marks.name, name, marks.value)),
-               behind = grammar.text(add_value(grammar, value, marks, name, all, property), "\n");
+               behind =
+                   grammar.text(add_value(grammar, value, marks, name, schema, property), "\n");
     if (!required.contains(key)) grammar.link(from, behind);
     from = behind;
   }

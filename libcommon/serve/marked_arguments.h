@@ -2,7 +2,7 @@
 // and glm), in a grammar.
 #pragma once
 
-#include <string_view>
+#include <simdjson.h>
 
 #include "serve/tool_reader.h"
 #include "text/grammar/byte_grammar.h"
@@ -19,6 +19,6 @@ inline bool marks_arguments(ToolForm form) {
 // have \u003c for '<'.  Exit::bad_data where the schema is of no object, a name would break the
 // marks, or a text is to be of a pattern, format or length.
 ByteGrammar::Node add_marked_arguments(ByteGrammar& grammar, ByteGrammar::Node from, ToolForm form,
-                                       std::string_view schema);
+                                       simdjson::dom::element schema);
 
 }  // namespace mt

@@ -141,10 +141,10 @@ ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
     const std::string quoted = json_quoted(name);
     const ByteGrammar::Node before = grammar.text(
         grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
-    const ByteGrammar::Node behind =
-        marks_arguments(form)
-            ? add_marked_arguments(grammar, before, form, parameters)
-            : add_schema(grammar, before, parse_request(parser, parameters).value());
+    const element schema = parse_request(parser, parameters).value();
+    const ByteGrammar::Node behind = marks_arguments(form)
+                                         ? add_marked_arguments(grammar, before, form, schema)
+                                         : add_schema(grammar, before, schema, schema);
     grammar.link(grammar.text(behind, w.behind), grammar.end(one));
   }
   const ByteGrammar::Node called = grammar.call(grammar.text(grammar.begin(all), w.begin), one);

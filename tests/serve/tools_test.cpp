@@ -121,7 +121,7 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
                 "unit":{"type":"string","enum":["C","F"]},"n":{"type":"integer"},
                 "list":{"type":"array","items":{"$ref":"#/$defs/one"}},
                 "notes":{"type":"array","items":{"type":"string"}},
-                "tag":{"const":["<b>"]}},
+                "tag":{"const":["<b>"]},"others":{"type":"array","items":{"$ref":"#"}}},
                 "required":["text","n"],"$defs":{"one":{"type":"boolean"}}})"}};
   tools.must_call = {"f"};
   const auto qwen = [](const std::vector<std::pair<std::string, std::string>>& given) {
@@ -144,7 +144,8 @@ TEST(Tools, CallsWhoseArgumentsAreMarked) {
       {{"text", "<tool_call></tool_cal</</tool_x>"},
        {"n", "1"},
        {"notes", R"(["a\u003c/tool_call>"])"}},
-      {{"text", "a"}, {"n", "1"}, {"tag", R"(["\u003cb>"])"}}};
+      {{"text", "a"}, {"n", "1"}, {"tag", R"(["\u003cb>"])"}},
+      {{"text", "a"}, {"n", "1"}, {"others", R"([{"text":"b","n":2}])"}}};
   const std::vector<std::vector<std::pair<std::string, std::string>>> bad = {
       {{"text", "a"}},
       {{"n", "3"}},

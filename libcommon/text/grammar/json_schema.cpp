@@ -53,7 +53,7 @@ class Schema {
  public:
   Schema(ByteGrammar& grammar, element root) : g_(grammar), write_(grammar), root_(root) {}
 
-  Node write(Node from) { return value(from, root_, "schema"); }
+  Node write(Node from, element schema) { return value(from, schema, "schema"); }
 
  private:
   [[noreturn]] static void wrong(const std::string& where, std::string_view what) {
@@ -347,14 +347,15 @@ ByteGrammar grammar_of_json_object() {
   return grammar;
 }
 
-ByteGrammar::Node add_schema(ByteGrammar& grammar, ByteGrammar::Node from, element schema) {
-  return Schema(grammar, schema).write(from);
+ByteGrammar::Node add_schema(ByteGrammar& grammar, ByteGrammar::Node from, element schema,
+                             element root) {
+  return Schema(grammar, root).write(from, schema);
 }
 
 ByteGrammar grammar_of_schema(element schema) {
   ByteGrammar grammar;
   grammar.add_rule();
-  grammar.link(add_schema(grammar, grammar.begin(0), schema), grammar.end(0));
+  grammar.link(add_schema(grammar, grammar.begin(0), schema, schema), grammar.end(0));
   try {
     grammar.finish();
   } catch (const Error& error) {

@@ -17,8 +17,8 @@ namespace mt {
 ByteGrammar grammar_of_json_object();
 ByteGrammar grammar_of_schema(simdjson::dom::element schema);
 // Adds what fits a schema to a grammar, which is to be finished then; returns the node
-// behind it.
+// behind it.  root: the schema that it is a part of, or itself, which $ref is about.
 ByteGrammar::Node add_schema(ByteGrammar& grammar, ByteGrammar::Node from,
-                             simdjson::dom::element schema);
+                             simdjson::dom::element schema, simdjson::dom::element root);
 
 }  // namespace mt
