@@ -176,7 +176,8 @@ Exchange::Headers cors_headers(const std::string& origin) {
                         origin.find_first_of("/ ,*", scheme + 3) != origin.npos))
     fail(Exit::usage, "--cors-origin ", origin,
          ": expected * or a scheme and a host without a path, https://example.org say");
-  return {{"Access-Control-Allow-Origin", origin}};
+  return {{"Access-Control-Allow-Origin", origin},
+          {"Access-Control-Expose-Headers", "Retry-After"}};
 }
 
 std::vector<std::string> read_keys(const ServeOptions& options) {
@@ -255,7 +256,7 @@ class Router {
     if (methods.empty()) throw no_route(exchange.request().path);
     exchange.answer(200, "text/plain", "",
                     {{"Access-Control-Allow-Methods", std::move(methods)},
-                     {"Access-Control-Allow-Headers", "Authorization, Content-Type"},
+                     {"Access-Control-Allow-Headers", "Authorization, *"},
                      {"Access-Control-Max-Age", "86400"}});
   }
 
