@@ -141,7 +141,7 @@ void serve_unload_adapter(const Serving& serving, const std::shared_ptr<Exchange
     return false;
   };
   check_accepts(serving);
-  if (!serving.loop.submit(forget, {.places = 0}))
+  if (!serving.loop.submit(forget, {.places = 0, .times_out = false}))
     throw ApiError{.status = 429, .message = "too many requests wait", .code = "queue_full"};
   serving.adapters.remove(*adapter);
   exchange->answer(200, kPlainText,

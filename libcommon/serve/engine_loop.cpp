@@ -295,6 +295,7 @@ void EngineLoop::end_overdue_tasks() {
     const std::lock_guard lock(mutex_);
     std::erase_if(tasks_, [&](Turns& one) {
       const bool late =
+          one.options.times_out &&
           now - one.came > (one.begun ? times_.all : std::min(times_.waits, times_.all));
       if (late) overdue.push_back(std::move(one));
       return late;

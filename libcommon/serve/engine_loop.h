@@ -71,6 +71,7 @@ class EngineLoop {
     std::size_t places = 1;    // in the queue, that it has until its last turn ends
     bool ready = true;         // else its turns begin once ready() is called
     std::int64_t adapter = 0;  // of the model's, which its turns need; 0: none
+    bool times_out = true;     // else it has its turns however long that takes
   };
   std::optional<Ticket> submit(Task task, TaskOptions options);
   void ready(Ticket task);

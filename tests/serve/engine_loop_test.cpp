@@ -288,6 +288,23 @@ TEST(EngineLoop, TasksThatAreNeverReadyEndInTime) {
   EXPECT_EQ(loop.state().timed_out, 2U);
 }
 
+// One that nobody waits for has its turns to the end, whatever times others have.
+TEST(EngineLoop, TasksMayTakeTheirTime) {
+  const auto model = make_gpt(small_gpt2());
+  const EngineOptions options{.vocab_size = 30, .limits = {.max_requests = 1, .threads = 1}};
+  std::promise<bool> ended;
+  EngineLoop loop(*model, options, 2, {.waits = 1ms, .all = 2ms});
+  ASSERT_TRUE(loop.submit(
+      [&, left = 5](EngineLoop&) mutable {
+        std::this_thread::sleep_for(2ms);
+        if (--left == 0) ended.set_value(true);
+        return left > 0;
+      },
+      {.places = 0, .times_out = false}));
+  EXPECT_EQ(ended.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(loop.state().timed_out, 0U);
+}
+
 // The time of a task's turns is no waiting of the completions behind it.
 TEST(EngineLoop, CompletionsBehindATaskWaitFromItsEndOn) {
   const auto model = make_gpt(small_gpt2());
