@@ -61,11 +61,13 @@ struct Loading {
   std::string name, folder;
   ReadAdapter read = {};
 
-  void fail_with(const ApiError& error) { answer_error(*exchange, error); }
-
   void begin() {
     const RuntimeAdapters& runtime = serving.adapters.runtime();
-    read = read_side_adapter(*runtime.model, runtime.load, folder);
+    try {
+      read = read_side_adapter(*runtime.model, runtime.load, folder);
+    } catch (const Error& error) {
+      throw ApiError{.message = error.what(), .param = kPath};
+    }
     if (!runtime.model->adapters()->fits(read.products))
       throw ApiError{.message = "the adapter's rank is more than --max-lora-rank", .param = kPath};
   }
@@ -79,9 +81,9 @@ struct Loading {
       exchange->answer(200, kPlainText,
                        concat("Success: LoRA adapter '", name, "' added successfully."));
     } catch (const ApiError& error) {
-      fail_with(error);
+      answer_error(*exchange, error);
     } catch (const std::exception& error) {  // such as where there is no memory
-      fail_with({.status = 500, .message = error.what()});
+      answer_error(*exchange, {.status = 500, .message = error.what()});
     }
   }
 };
@@ -99,28 +101,11 @@ void serve_load_adapter(const Serving& serving, const std::shared_ptr<Exchange>&
                                         .exchange = exchange,
                                         .name = name,
                                         .folder = folder_in(runtime.folder, asked)});
-  const auto ticket = submit(
-      serving, exchange,
-      [loading](EngineLoop&) {
-        loading->end();
-        return false;
-      },
-      {.failed = [loading](const ApiError& why) { loading->fail_with(why); }, .ready = false});
-  serving.decoding.add([loading, ticket] {
-    EngineLoop& loop = loading->serving.loop;
-    ApiError why;
-    try {
-      loading->begin();
-      return loop.ready(ticket);
-    } catch (const ApiError& error) {
-      why = error;
-    } catch (const Error& error) {
-      why = {.message = error.what(), .param = kPath};
-    } catch (const std::exception& error) {
-      why = {.status = 500, .message = error.what()};
-    }
-    if (loop.withdraw(ticket)) loading->fail_with(why);
-  });
+  const auto name_it = [loading](EngineLoop&) {
+    loading->end();
+    return false;
+  };
+  submit_prepared(serving, exchange, name_it, 1, [loading](const auto&) { loading->begin(); });
 }
 
 // From now on no request finds it; its memory is given back once none of those before has it.

@@ -94,29 +94,17 @@ struct ChatWithImages {
   std::shared_ptr<Exchange> exchange;
   CompletionRequest request;
   std::vector<std::string> files;
-  EngineLoop::Ticket ticket = 0;
   ImageInputs images = {};
   std::shared_ptr<ImageStates> states = {};
   std::int64_t read = 0;  // of the tiles
   // Of each input, until the tower has read it.
   std::vector<WorkQueue::Held> held = {};
 
-  void decode() {
-    const auto ends = [&] { return serving.decoding.ends() || !serving.loop.waits(ticket); };
-    if (ends()) return;
-    ApiError why{.status = 500, .message = {}};
-    try {
-      images = image_inputs(serving, files, ends);
-      files.clear();
-      for (const std::vector<float>& input : images.inputs)
-        held.push_back(serving.decoding.hold(input.size() * sizeof(float)));
-      return serving.loop.ready(ticket);
-    } catch (const ApiError& error) {
-      why = error;
-    } catch (const std::exception& error) {  // such as where there is no memory
-      why.message = error.what();
-    }
-    if (serving.loop.withdraw(ticket)) answer_error(*exchange, why);
+  void decode(const std::function<bool()>& ends) {
+    images = image_inputs(serving, files, ends);
+    files.clear();
+    for (const std::vector<float>& input : images.inputs)
+      held.push_back(serving.decoding.hold(input.size() * sizeof(float)));
   }
 
   // Whether there is another.
@@ -150,17 +138,9 @@ static void answer_with_images(const Serving& serving, const std::shared_ptr<Exc
                                                                     .exchange = exchange,
                                                                     .request = std::move(request),
                                                                     .files = std::move(files)});
-  chat->ticket =
-      submit(serving, exchange, [chat](EngineLoop& loop) { return chat->turn(loop); },
-             {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); },
-              .places = places,
-              .ready = false});
-  try {
-    serving.decoding.add([chat] { chat->decode(); });
-  } catch (const std::exception&) {
-    serving.loop.withdraw(chat->ticket);
-    throw;
-  }
+  submit_prepared(
+      serving, exchange, [chat](EngineLoop& loop) { return chat->turn(loop); }, places,
+      [chat](const std::function<bool()>& ends) { chat->decode(ends); });
 }
 
 // Whether the marks of thoughts are no text to the tokenizer.

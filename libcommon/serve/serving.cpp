@@ -57,6 +57,35 @@ EngineLoop::Ticket submit(const Serving& serving, const std::shared_ptr<Exchange
   return *mine = *ticket;
 }
 
+void submit_prepared(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
+                     EngineLoop::Task task, std::size_t places, Prepare prepare) {
+  const EngineLoop::Ticket ticket =
+      submit(serving, exchange, std::move(task),
+             {.failed = [exchange](const ApiError& why) { answer_error(*exchange, why); },
+              .places = places,
+              .ready = false});
+  const auto prepared = [&serving, exchange, ticket, prepare = std::move(prepare)] {
+    const auto ends = [&] { return serving.decoding.ends() || !serving.loop.waits(ticket); };
+    if (ends()) return;
+    ApiError why{.status = 500, .message = {}};
+    try {
+      prepare(ends);
+      return serving.loop.ready(ticket);
+    } catch (const ApiError& error) {
+      why = error;
+    } catch (const std::exception& error) {  // such as where there is no memory
+      why.message = error.what();
+    }
+    if (serving.loop.withdraw(ticket)) answer_error(*exchange, why);
+  };
+  try {
+    serving.decoding.add(prepared);
+  } catch (const std::exception&) {
+    serving.loop.withdraw(ticket);
+    throw;
+  }
+}
+
 void go_on(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
            std::vector<EngineLoop::Work> work) {
   cancel_when_gone(serving, *exchange, serving.loop.go_on(std::move(work)));
