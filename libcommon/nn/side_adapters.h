@@ -37,7 +37,7 @@ class SideAdapters {
 
   std::int64_t count() const { return std::ssize(all_); }
   // The next adapter, whose tensors lie in these buffers.  Once the memory of passes is measured
-  // (on_meta()), it must fit.
+  // (on_meta()), it must be one that fits().
   void add(Products products, std::vector<Buffer> memory);
   // Room for adapters that come later: of the shapes of these, or of fewer rows of A.
   void reserve(const Products& widest);

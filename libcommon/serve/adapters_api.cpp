@@ -75,9 +75,15 @@ struct Loading {
   void end() {
     try {
       check_new(serving, name);
-      serving.adapters.runtime().model->adapters()->add(std::move(read.products),
-                                                        std::move(read.memory));
-      serving.adapters.add(name);
+      SideAdapters& adapters = *serving.adapters.runtime().model->adapters();
+      adapters.add(std::move(read.products), std::move(read.memory));
+      const std::int64_t number = adapters.count();
+      try {
+        serving.adapters.add(number, name);
+      } catch (const std::exception&) {
+        adapters.remove(number);
+        throw;
+      }
       exchange->answer(200, kPlainText,
                        concat("Success: LoRA adapter '", name, "' added successfully."));
     } catch (const ApiError& error) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,7 +31,7 @@ class ServedAdapters {
   std::optional<std::int64_t> find(std::string_view name) const;  // its number, from 1
   const std::string& name(std::int64_t adapter) const;            // also of one that is gone
   std::vector<std::int64_t> all() const;
-  void add(std::string name);  // of the next one of the model's
+  void add(std::int64_t adapter, std::string name);  // one of the model's
   void remove(std::int64_t adapter);
 
  private:
@@ -41,7 +41,7 @@ class ServedAdapters {
   };
   const RuntimeAdapters runtime_;
   mutable std::mutex mutex_;
-  std::deque<Entry> all_;  // whose names stay where they are
+  std::map<std::int64_t, Entry> all_;  // by their numbers; names stay where they are
 };
 
 }  // namespace mt
