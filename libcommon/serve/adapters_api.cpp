@@ -68,8 +68,13 @@ struct Loading {
     } catch (const Error& error) {
       throw ApiError{.message = error.what(), .param = kPath};
     }
+    if (read.rank > runtime.max_rank)
+      throw ApiError{.message = concat("the adapter's rank is ", read.rank,
+                                       ", expected at most --max-lora-rank ", runtime.max_rank),
+                     .param = kPath};
     if (!runtime.model->adapters()->fits(read.products))
-      throw ApiError{.message = "the adapter's rank is more than --max-lora-rank", .param = kPath};
+      throw ApiError{.message = "the adapter is of layers beside which there is no room for one",
+                     .param = kPath};
   }
 
   void end() {

@@ -396,9 +396,10 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   WorkQueue decoding(kMostDecoded);
   std::atomic<bool> draining = false;
   Grammars grammars(model);
-  ServedAdapters served(
-      adapters.names,
-      {.model = loaded.model.get(), .load = options.load, .folder = options.adapter_dir});
+  ServedAdapters served(adapters.names, {.model = loaded.model.get(),
+                                         .load = options.load,
+                                         .folder = options.adapter_dir,
+                                         .max_rank = rank});
   const Serving serving{.model = model,
                         .chat = chat,
                         .grammars = grammars,

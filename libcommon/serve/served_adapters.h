@@ -20,6 +20,7 @@ struct RuntimeAdapters {
   Model* model = nullptr;
   std::string load;    // the path that it was loaded from
   std::string folder;  // of all such adapters
+  std::int64_t max_rank = 0;
 };
 
 class ServedAdapters {

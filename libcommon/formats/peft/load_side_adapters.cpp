@@ -34,6 +34,7 @@ class SideAdapter {
   }
 
   ReadAdapter read() {
+    made_.rank = config_.lora_rank;
     for (const Param& weight : table_.rows()) {
       const auto parts = config_.adapted_parts(weight.place.module);
       if (weight.place.layer && weight.place.param == "weight" && !parts.empty())

@@ -11,6 +11,7 @@ namespace mt {
 
 // An adapter that was read, to be one of the model's (SideAdapters::add()).
 struct ReadAdapter {
+  std::int64_t rank = 0;
   SideAdapters::Products products;
   std::vector<Buffer> memory;
 };
