@@ -29,17 +29,15 @@ static std::string required(RequestFields& fields, const char* name) {
   return *text;
 }
 
-// The folder that a request names, which may be told from the folder of all; nothing beside it is
-// read, nor what a link leads to.
+// The folder that a request names, which may be told from the folder of all.  It lies below that,
+// wherever links to it lead; links of files in it are followed, as Hugging Face's caches have them.
+// What lies elsewhere is refused as what is not there, so that nobody learns what is.
 static std::string folder_in(const std::string& all, const std::string& asked) {
   std::error_code error;
   const fs::path root = fs::canonical(all, error),
                  path = error ? fs::path() : fs::canonical(root / asked, error);
   const auto [end, unused] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  if (!error && end != root.end())
-    throw ApiError{
-        .status = 403, .message = concat(kPath, ": is not below --adapter-dir"), .param = kPath};
-  if (error)
+  if (error || end != root.end())
     throw ApiError{.status = 404,
                    .message = concat(kPath, ": there is no such folder below --adapter-dir"),
                    .param = kPath};
@@ -54,11 +52,21 @@ static void check_new(const Serving& serving, const std::string& name) {
 
 namespace {
 
+// What is wrong, by the client's names for the folder and for the model.
+std::string said_to_client(std::string what, const std::string& folder, const std::string& asked,
+                           const Serving& serving) {
+  for (std::size_t at = 0; (at = what.find(folder, at)) != what.npos; at += asked.size())
+    what.replace(at, folder.size(), asked);
+  const std::string& load = serving.adapters.runtime().load;
+  if (what.starts_with(load + ": ")) what.replace(0, load.size(), serving.name);
+  return what;
+}
+
 // An adapter is read beside what the model says, and becomes one of the model's between two steps.
 struct Loading {
   const Serving& serving;
   std::shared_ptr<Exchange> exchange;
-  std::string name, folder;
+  std::string name, asked, folder;
   ReadAdapter read = {};
 
   void begin() {
@@ -66,7 +74,8 @@ struct Loading {
     try {
       read = read_side_adapter(*runtime.model, runtime.load, folder);
     } catch (const Error& error) {
-      throw ApiError{.message = error.what(), .param = kPath};
+      throw ApiError{.message = said_to_client(error.what(), folder, asked, serving),
+                     .param = kPath};
     }
     if (read.rank > runtime.max_rank)
       throw ApiError{.message = concat("the adapter's rank is ", read.rank,
@@ -111,6 +120,7 @@ void serve_load_adapter(const Serving& serving, const std::shared_ptr<Exchange>&
       std::make_shared<Loading>(Loading{.serving = serving,
                                         .exchange = exchange,
                                         .name = name,
+                                        .asked = asked,
                                         .folder = folder_in(runtime.folder, asked)});
   const auto name_it = [loading](EngineLoop&) {
     loading->end();
