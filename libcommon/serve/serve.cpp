@@ -36,8 +36,8 @@ void ServeOptions::add_to(CommandLine& cl) {
       "adapters of the model, each for requests whose model is NAME: a folder of PEFT's, or of a "
       "run that trains one");
   cl.flag("--allow-runtime-adapters", &allow_runtime_adapters,
-          "who may ask may have further adapters loaded and forgotten, by POST "
-          "/v1/load_lora_adapter and /v1/unload_lora_adapter");
+          "who may ask may have further adapters loaded and any forgotten, those of --adapter, too, "
+          "by POST /v1/load_lora_adapter and /v1/unload_lora_adapter");
   cl.option("--adapter-dir", &adapter_dir, "DIR", "below which such adapters are");
   cl.option("--max-lora-rank", &max_lora_rank, "N", "largest rank of such an adapter; default: 16",
             between(1, 1024));
