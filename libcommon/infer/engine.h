@@ -82,7 +82,7 @@ class Engine {
 
   struct Counts {
     std::int64_t pages = 0, held_pages = 0;
-    std::int64_t read = 0, shared = 0;  // tokens of prompts: all, and those found in the cache
+    std::int64_t read = 0, shared = 0;  // tokens of prompts: computed, and found in the cache
     std::int64_t preempted = 0;
     std::int64_t guessed = 0, accepted = 0;  // tokens, and of them those that the model chose
   };

@@ -93,7 +93,7 @@ std::string vllm_metrics(const EngineLoop::State& state, const std::string& mode
                     {"length", state.ended_by_length},
                     {"abort", state.cancelled}});
   metrics.add("prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for.",
-              engine.read);
+              engine.read + engine.shared);
   metrics.add("prefix_cache_hits_total", "counter", "Those that were found in the cache.",
               engine.shared);
   metrics.add("time_to_first_token_seconds", "From a completion's coming to its first token.",
