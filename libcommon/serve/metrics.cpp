@@ -1,10 +1,19 @@
 // GET /metrics: what the server tells of itself, in Prometheus' text format, version 0.0.4.
 #include "base/error.h"
-#include "base/json_object.h"
 #include "serve/serving.h"
 
 namespace mt {
 namespace {
+
+// A label's value; the format escapes these three alone.
+std::string label_value(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '\\' || c == '"') quoted += '\\';
+    quoted += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return quoted + "\"";
+}
 
 class Metrics {
  public:
@@ -26,7 +35,7 @@ class Metrics {
                 const std::pair<const char*, std::uint64_t> (&values)[N]) {
     head(name, "counter", help);
     for (const auto& [of, value] : values)
-      line(name, concat(labels_, ",", label, "=", json_quoted(of)), value);
+      line(name, concat(labels_, ",", label, "=", label_value(of)), value);
   }
 
   const std::string& text() const { return text_; }
@@ -77,7 +86,7 @@ std::string own_metrics(const EngineLoop::State& state) {
 
 // The same by the names that dashboards of vLLM's read, with its label of the model.
 std::string vllm_metrics(const EngineLoop::State& state, const std::string& model) {
-  Metrics metrics("vllm:", concat("model_name=", json_quoted(model)));
+  Metrics metrics("vllm:", concat("model_name=", label_value(model)));
   const Engine::Counts& engine = state.engine;
   metrics.add("num_requests_running", "gauge", "Completions that get tokens.", state.running);
   metrics.add("num_requests_waiting", "gauge", "Completions that wait for a place.", state.waiting);
