@@ -35,9 +35,10 @@ void ServeOptions::add_to(CommandLine& cl) {
       "--adapter,--lora-modules", &adapters, "NAME=FOLDER",
       "adapters of the model, each for requests whose model is NAME: a folder of PEFT's, or of a "
       "run that trains one");
-  cl.flag("--allow-runtime-adapters", &allow_runtime_adapters,
-          "who may ask may have further adapters loaded and any forgotten, those of --adapter, too, "
-          "by POST /v1/load_lora_adapter and /v1/unload_lora_adapter");
+  cl.flag(
+      "--allow-runtime-adapters", &allow_runtime_adapters,
+      "who may ask may have further adapters loaded and any forgotten, those of --adapter, too, "
+      "by POST /v1/load_lora_adapter and /v1/unload_lora_adapter");
   cl.option("--adapter-dir", &adapter_dir, "DIR", "below which such adapters are");
   cl.option("--max-lora-rank", &max_lora_rank, "N", "largest rank of such an adapter; default: 16",
             between(1, 1024));
@@ -171,11 +172,14 @@ bool equal_keys(std::string_view a, std::string_view b) {
 // What lets scripts of pages from elsewhere read an answer (the Fetch standard, CORS protocol).
 Exchange::Headers cors_headers(const std::string& origin) {
   if (origin.empty()) return {};
-  const std::size_t scheme = origin.find("://");
+  static constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyz0123456789+.-_:[]";
+  const std::size_t scheme = origin.find("://");  // browsers write it in lower case
   if (origin != "*" && (scheme == origin.npos || scheme == 0 || scheme + 3 == origin.size() ||
-                        origin.find_first_of("/ ,*", scheme + 3) != origin.npos))
+                        origin.find_first_not_of(kLetters) != scheme + 1 ||
+                        origin.find_first_not_of(kLetters, scheme + 3) != origin.npos))
     fail(Exit::usage, "--cors-origin ", origin,
-         ": expected * or a scheme and a host without a path, https://example.org say");
+         ": expected * or a scheme and a host in lower case, without a path, "
+         "https://example.org say");
   return {{"Access-Control-Allow-Origin", origin},
           {"Access-Control-Expose-Headers", "Retry-After"}};
 }
