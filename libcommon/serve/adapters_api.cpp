@@ -62,6 +62,9 @@ std::string said_to_client(std::string what, const std::string& folder, const st
   return what;
 }
 
+// Numbers of adapters are not given again, since what is cached has them, and each takes memory.
+constexpr std::int64_t kMostLoaded = 1 << 16;
+
 // An adapter is read beside what the model says, and becomes one of the model's between two steps.
 struct Loading {
   const Serving& serving;
@@ -90,6 +93,10 @@ struct Loading {
     try {
       check_new(serving, name);
       SideAdapters& adapters = *serving.adapters.runtime().model->adapters();
+      if (adapters.count() >= kMostLoaded)
+        throw ApiError{.status = 503,
+                       .message = concat("the server has loaded ", kMostLoaded,
+                                         " adapters, and takes more once it is started anew")};
       adapters.add(std::move(read.products), std::move(read.memory));
       const std::int64_t number = adapters.count();
       try {
