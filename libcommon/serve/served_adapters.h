@@ -14,12 +14,11 @@ namespace mt {
 
 class Model;
 
-// Where adapters that clients have loaded may lie, and what they are loaded beside; no such folder:
-// clients load none.
+// What adapters that clients have loaded are loaded beside, and which they may be.
 struct RuntimeAdapters {
   Model* model = nullptr;
   std::string load;    // the path that it was loaded from
-  std::string folder;  // of all such adapters
+  std::string folder;  // below which they lie; empty: clients load none
   std::int64_t max_rank = 0;
 };
 

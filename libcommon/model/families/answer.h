@@ -14,7 +14,7 @@ void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const 
             const LmHead& head);
 
 // Fills the losses of all tokens, of which the final norm gave `normed`, as the ends' criterion has
-// them, or as they are, or those of the ends' learnt tokens.  With `saved`, for a backward.
+// them, or as they are; of learnt tokens of the ends, a row each.  With `saved`, for a backward.
 void find_losses(Step& s, const Ends& ends, ConstTensor normed, const Fields& batch,
                  const LmHead& head, LmHead::Saved* saved);
 
