@@ -78,9 +78,9 @@ __device__ inline std::uint32_t in_block(const void* p, int rank) {
                : "r"(shared_address(p)), "r"(rank));
   return place;
 }
-// An arrival at a barrier of a block of the cluster, where in_block() says it is.  It tells what
-// this block has read and wgmma has ended with; what was stored is not seen by the other block:
-// released to a cluster, the arrival waits for all that is on its way to memory.
+// An arrival at a barrier of a block of the cluster, where in_block() says it is, of block scope by
+// default.  What this block has stored the other need not see then: a release to the cluster would
+// make the arrival wait for all stores on their way.
 __device__ inline void arrive_at(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -63,14 +63,14 @@ std::int32_t sample(std::span<const double> logits, const Choice& choice);
 }  // namespace mt::cpu
 
 // Chooses a token for each row of logits, [rows, vocab] f32; its choice's place is the next token's
-// afterwards.  It is -1 where the CPU fails.  A token of place n also goes to
-// shown[2 row + n % 2], if that is not null: the host's memory, which may look at it while the next
-// one is chosen, and where
-// the choice is scored the logarithm of its probability among all tokens, of logits that are
-// divided by the temperature if that is not 0, to scores[2 row + n % 2], if that is not null,
-// within some 1e-9.  Weights are in units of 2^-62 of a bound of their sum: the token is the CPU's
-// unless u lies within some 1e-9 of the border between two.  positions and lengths, [rows], are
-// each one more afterwards; both may be null.
+// afterwards.  It is -1 where the CPU fails.  A token of place n also goes to shown[2 row + n % 2],
+// if that is not null: the host's memory, which may look at it while the next one is chosen.  Where
+// the choice is scored, the logarithm of the token's probability among all tokens, of logits that
+// are divided by the temperature if that is not 0, goes to scores[2 row + n % 2], if that is not
+// null, within some 1e-9.  positions and lengths, [rows], are each one more afterwards; both may be
+// null.
+// Weights are in units of 2^-62 of a bound of their sum: the token is the CPU's unless u lies
+// within some 1e-9 of the border between two.
 namespace mt::cuda {
 std::size_t sample_work(std::int64_t rows, std::int64_t vocab);
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
