@@ -18,7 +18,7 @@ std::vector<std::size_t> step_runs(std::span<const std::int64_t> rows,
   std::vector<std::size_t> runs(rows.size());
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    assert(rows[i] <= most);
+    assert(rows[i] >= 1 && rows[i] <= most);
     if (before[i] && take(*before[i], rows[i]))
       runs[i] = *before[i];
     else

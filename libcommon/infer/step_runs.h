@@ -9,7 +9,8 @@
 
 namespace mt {
 
-// Returns the run, counted from 0, that each is in: `rows` of them, at most `most` rows together.
+// Returns the run, counted from 0, that each is in: `rows` of each, at least one, and at most
+// `most` rows together.
 // Each stays in the run that it was in `before`, where what comes next of it may be on its way
 // (infer/token_steps.h), while its run has room and as many runs are needed as hold all rows.
 std::vector<std::size_t> step_runs(std::span<const std::int64_t> rows,
