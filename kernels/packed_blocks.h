@@ -206,7 +206,7 @@ INLINE void expand_q6_k(const Expanded& to, const std::uint8_t* block) {
   }
 }
 
-// ... of int4, of so many numbers.
+// Expands a block of int4 that has so many numbers.
 template <class Machine>
 INLINE void expand_int4(const Expanded& to, const std::uint8_t* block, std::int64_t size) {
   std::uint16_t bits;

@@ -39,7 +39,7 @@ class SharedLogits {
 
  private:
   std::span<const double> logits_;
-  std::optional<Sampling> rule_;  // that this is of:
+  std::optional<Sampling> rule_;  // the rule that the next two are of
   std::vector<Candidate> candidates_;
   double total_ = 0;
 };

@@ -85,7 +85,7 @@ class TokenSteps {
   Buffer input_, host_;                   // on the GPU, and in pinned memory
   Tensor shown_, shown_scores_;           // pinned: the tokens of two steps, and their scores
   Tensor tables_;                         // pinned: [2, together, pages] of steps, by turns
-  Tensor choices_;                        // likewise: [2, together bytes of a Choice]
+  Tensor choices_;                        // likewise: [2, together words of a Choice] i32
   std::size_t pages_there_ = 0;           // of all sequences of the turn, that the GPU knows of
   std::array<EventHandle, 2> done_ = {};  // steps, by turns
   std::size_t queued_ = 0;                // steps so far

@@ -88,8 +88,8 @@ class Experts {
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
   bool counts_on_device(const Step& s) const;
   // body(expert, its first row, its last + 1, its group), also of those that have none: ranks that
-  // have copies of experts gather their values and sum their gradients together.  With a group of
-  // rows that are counted on the device, all experts' rows.
+  // have copies of experts gather their values and sum their gradients together.  Where
+  // rows are counted on the device, each gets all experts' rows and its group.
   template <class Body>
   void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
 

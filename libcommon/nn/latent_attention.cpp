@@ -217,6 +217,7 @@ Tensor LatentAttention::find_by_past_heads(Step& s, const Saved& made, ConstTens
     const ArenaScope scope_of_past(s.layer);
     Qkv past = past_heads(s, range.key, std::min(before, range.key + at_once));
     past.q = own.q;
+    // All of the queries and of the keys are before the gap that a range may have.
     range.chunk = std::max(of.tokens, past.k.shape()[0]);
     core_.forward_part(s, o, lse, past, range, true);
   }

@@ -41,7 +41,7 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsWithTwoMicroBatchesInFlight) {
   EXPECT_EQ(with.weights, without.weights);
 }
 
-// Experts: of a Llama's second layer, with losses of routers and a shared expert.
+// The experts are in a Llama's second layer; their routers have losses, and one expert is shared.
 ModelConfig small_experts() {
   ModelConfig config = small_llama();
   config.family = ModelFamily::mixtral;
@@ -56,7 +56,7 @@ ModelConfig small_experts() {
   return config;
 }
 
-// ... of which some have no room for tokens that chose them.
+// Some of these experts have no room for tokens that chose them.
 ModelConfig small_full_experts() {
   ModelConfig config = small_experts();
   config.moe_expert_capacity_factor = 0.75;
