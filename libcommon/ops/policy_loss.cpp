@@ -29,6 +29,8 @@ void policy_loss(const PolicyProblem& p, const PolicyRules& rules, Stream& strea
       [&]<class T>() {
         if constexpr (std::is_same_v<T, float>)
           cuda::policy_loss(tensors.template operator()<T>(), rules, stream.handle());
+        else
+          fail(Exit::internal, "policy_loss: of ", name_of(p.x.dtype()), ", expected float32");
       });
 }
 

@@ -26,6 +26,8 @@ void value_loss(const ValueProblem& p, double clip, Stream& stream) {
       [&]<class T>() {
         if constexpr (std::is_same_v<T, float>)
           cuda::value_loss(tensors.template operator()<T>(), clip, stream.handle());
+        else
+          fail(Exit::internal, "value_loss: of ", name_of(p.x.dtype()), ", expected float32");
       });
 }
 
