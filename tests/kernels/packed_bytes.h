@@ -30,7 +30,7 @@ void make_finite(std::uint8_t* block, BlockType type, const Next& next) {
     return (static_cast<float>(next() % 2000) - 1000) * (next() % 3 == 0 ? 1e-8F : 1e-5F);
   };
   if (type == BlockType::int8 || type == BlockType::e4m3) {
-    const float s = scale();
+    const float s = scale() * (next() % 3 == 0 ? 1e-37F : 1);
     std::memcpy(block, &s, sizeof s);
     for (std::int64_t i = 4; i < form_of(type).bytes; ++i)
       if (type == BlockType::e4m3 && (block[i] & 127) == 127) block[i] = 1;
@@ -42,7 +42,7 @@ void make_finite(std::uint8_t* block, BlockType type, const Next& next) {
   }
   if (type != BlockType::int4_32 && type != BlockType::int4_64 && type != BlockType::int4_128)
     return;
-  block[2] &= 15;
+  block[2] %= 17;
   block[3] &= 1;
   if (block[3] == 0) return;
   const std::uint16_t bits = Bf16(scale()).bits;
