@@ -3,6 +3,7 @@
 // packed_rows_cpu.cpp, whose functions for each of these all of it becomes a part of.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -259,9 +260,13 @@ INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
   if constexpr (kType == BlockType::e4m3) expand_e4m3(to, block);
 }
 
-// Of 16 bits, how much room a number of a row takes.
-template <BlockType kType>
-constexpr std::int64_t kRoomOf = kType == BlockType::e4m3 ? 2 : 1;
+// Of 16 bits, how much room a number of a row takes, and one of any row of a matrix.
+constexpr std::int64_t room_of(BlockType type) { return type == BlockType::e4m3 ? 2 : 1; }
+inline std::int64_t room_of(const PackedRows& w) {
+  std::int64_t most = 1;
+  for (const PackedRows::Run& run : w.runs()) most = std::max(most, room_of(run.block_type()));
+  return most;
+}
 
 template <class Machine, BlockType kType>
 INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) {
@@ -272,7 +277,7 @@ INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) 
     if (kForm.bytes > 128) __builtin_prefetch(blocks + 2176);
     expand_block<Machine, kType>(to, blocks);
     blocks += kForm.bytes;
-    to.q += kRoomOf<kType> * kForm.elements;
+    to.q += room_of(kType) * kForm.elements;
     ++to.d;
     to.least += kForm.elements / kPart;
   }
@@ -311,21 +316,22 @@ INLINE void with_type(BlockType type, const Body& body) {
   }
 }
 
-// Room for the parts of some rows.
+// Room for the parts of some rows of a matrix.
 class Room {
  public:
-  Room(std::int64_t rows, std::int64_t k)
-      : k_(k),
-        q_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(2 * rows * k))),
-        scales_(std::make_unique_for_overwrite<float[]>(
-            static_cast<std::size_t>(2 * rows * (k / kPart)))) {}
+  Room(std::int64_t rows, const PackedRows& w)
+      : width_(room_of(w) * w.cols()),
+        parts_(w.cols() / kPart),
+        q_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(rows * width_))),
+        scales_(
+            std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(2 * rows * parts_))) {}
   Expanded row(std::int64_t i) const {
-    float* const scales = scales_.get() + 2 * i * (k_ / kPart);
-    return {q_.get() + 2 * i * k_, scales, scales + k_ / kPart};
+    float* const scales = scales_.get() + 2 * i * parts_;
+    return {q_.get() + i * width_, scales, scales + parts_};
   }
 
  private:
-  std::int64_t k_;
+  std::int64_t width_, parts_;
   std::unique_ptr<std::int16_t[]> q_;
   std::unique_ptr<float[]> scales_;
 };

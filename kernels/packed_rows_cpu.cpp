@@ -1,5 +1,6 @@
 #include "kernels/packed_rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -63,7 +64,7 @@ constexpr std::int64_t kTile = 16;  // rows of W, at least, that many rows of x 
 
 // --- Rows of x ----------------------------------------------------------------------------------
 
-// Rounded: a row of x in whole numbers.
+// Rounded: a row of x in whole numbers, which are null where all products are with x as it is.
 struct Rounded {
   std::int16_t* p;  // [k]
   float* e;         // of each group
@@ -96,15 +97,21 @@ INLINE void round_group(const Rounded& to, const float* x, std::int64_t count) {
   }
 }
 
+// Whether the products of any row are with rounded numbers.
+bool rounds(const PackedRows& w) {
+  return !std::ranges::all_of(
+      w.runs(), [](const PackedRows::Run& run) { return run.block_type() == BlockType::e4m3; });
+}
+
 class RoundedRows {
  public:
-  RoundedRows(const float* x, std::int64_t m, std::int64_t k)
-      : x_(x),
-        k_(k),
-        groups_((k + kGroup - 1) / kGroup),
-        p_(std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(m * k))),
-        scales_(std::make_unique_for_overwrite<float[]>(
-            static_cast<std::size_t>(m * (groups_ + k / kPart)))) {
+  RoundedRows(const float* x, std::int64_t m, const PackedRows& w)
+      : x_(x), k_(w.cols()), groups_((k_ + kGroup - 1) / kGroup) {
+    if (!rounds(w)) return;
+    const std::int64_t k = k_;
+    p_ = std::make_unique_for_overwrite<std::int16_t[]>(static_cast<std::size_t>(m * k));
+    scales_ = std::make_unique_for_overwrite<float[]>(
+        static_cast<std::size_t>(m * (groups_ + k / kPart)));
     for_blocks(m, rows_per_block(k), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t r = first; r < last; ++r) {
         const Rounded to = row(r);
@@ -115,6 +122,7 @@ class RoundedRows {
     });
   }
   Rounded row(std::int64_t r) const {
+    if (!p_) return {nullptr, nullptr, nullptr, x_ + r * k_};
     float* const e = scales_.get() + r * (groups_ + k_ / kPart);
     return {p_.get() + r * k_, e, e + groups_, x_ + r * k_};
   }
@@ -216,7 +224,7 @@ template <class Machine>
 INLINE void multiply(const Columns& columns) {
   const PackedRows w(columns.product.w);
   const std::int64_t k = w.cols();
-  const Room room(columns.tile, k);
+  const Room room(columns.tile, w);
   std::int64_t first = 0;
   for (const PackedRows::Run& run : w.runs()) {
     const std::int64_t begin = std::max(first, columns.begin), end = std::min(run.end, columns.end);
@@ -278,8 +286,9 @@ INLINE void unpack_row(float* to, const Room& room, const PackedRows& packed,
 }  // namespace
 
 void packed_product(const PackedProduct& problem) {
-  const std::int64_t k = PackedRows(problem.w).cols();
-  const RoundedRows x(problem.x, problem.m, k);
+  const PackedRows w(problem.w);
+  const std::int64_t k = w.cols();
+  const RoundedRows x(problem.x, problem.m, w);
   const bool many = problem.m > kTogether;
   const std::int64_t few_rows = kTogether * rows_per_block(k),
                      block = many ? std::max(kTile, few_rows) : few_rows;
@@ -295,7 +304,7 @@ void unpack_rows(float* y, const std::uint8_t* packed) {
   for (const PackedRows::Run& run : rows.runs()) {
     for_blocks(run.end - first, rows_per_block(rows.cols()),
                [&](std::int64_t begin, std::int64_t end) {
-                 const Room room(1, rows.cols());
+                 const Room room(1, rows);
                  for (std::int64_t r = begin; r < end; ++r)
                    unpack_row(y + (first + r) * rows.cols(), room, rows, run, r);
                });
@@ -308,7 +317,7 @@ void packed_embedding(float* y, const std::int32_t* ids, const std::uint8_t* tab
   const PackedRows packed(table);
   const std::int64_t cols = packed.cols();
   for_blocks(rows, rows_per_block(cols), [&](std::int64_t begin, std::int64_t end) {
-    const Room room(1, cols);
+    const Room room(1, packed);
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t id = ids[r] - words.first;
       if (id < 0 || id >= words.vocab) std::fill_n(y + r * cols, cols, 0.0f);
