@@ -155,6 +155,14 @@ void CachedPass::follow(std::int64_t number, std::int64_t other) {
   forget_ahead(number);
 }
 
+bool CachedPass::has_same_pages(std::int64_t number, std::int64_t other) const {
+  const Sequence &a = at(number), &b = at(other);
+  const auto whole = a.length / page_tokens_;
+  return !has_slots() && a.adapter == b.adapter && a.length == b.length &&
+         a.length % page_tokens_ == 0 &&
+         std::equal(a.pages.begin(), a.pages.begin() + whole, b.pages.begin());
+}
+
 // The piece that filled the sequence's last page, if it began with it and every one before did.
 void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_t> ids) {
   if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_slots() ||

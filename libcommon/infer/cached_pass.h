@@ -79,6 +79,8 @@ class CachedPass {
   // shares the pages that this fills, and has a copy of the one behind them.  Those that have seen
   // the same tokens in the same pieces have the same bits.
   void follow(std::int64_t sequence, std::int64_t other);
+  // Whether nobody has slots, and these have the same adapter and have seen the same pages, whole.
+  bool has_same_pages(std::int64_t sequence, std::int64_t other) const;
   std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
   // The sequence has not seen its last tokens, of those that came one by one since its last piece.
   void take_back(std::int64_t sequence, std::int64_t tokens);

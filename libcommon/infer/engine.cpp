@@ -229,15 +229,27 @@ ConstTensor Engine::read_piece(std::int64_t sequence, std::int64_t tokens) {
   return {};
 }
 
-// Whether both are to see the same text, and have seen as much of it.
+// How many tokens of its prompt it reads next.
+std::int64_t Engine::next_piece(std::int64_t sequence) const {
+  const std::int64_t page = pass_.page_tokens(), seen = pass_.length(sequence);
+  return std::min(page - seen % page, at(sequence).prompt - seen);
+}
+
+// Whether both are to see the same piece next, behind the same pages, and end with it or go on.
 bool Engine::reads_the_same(std::int64_t sequence, std::int64_t other) const {
   const Active &a = at(sequence), &b = at(other);
-  const auto is_plain = [&](const Active& one) {
+  const auto is_plain = [](const Active& one) {
     return one.completion->read().empty() && one.completion->images() == nullptr;
   };
-  return !pass_.has_slots() && pass_.length(sequence) == pass_.length(other) &&
-         a.prompt == b.prompt && a.completion->adapter() == b.completion->adapter() &&
-         is_plain(a) && is_plain(b) && std::ranges::equal(unseen(a, 0), unseen(b, 0));
+  const std::int64_t piece = next_piece(sequence);
+  if (piece != next_piece(other) || !pass_.has_same_pages(sequence, other) || !is_plain(a) ||
+      !is_plain(b))
+    return false;
+  const auto left_of_a = unseen(a, pass_.length(sequence)),
+             left_of_b = unseen(b, pass_.length(other));
+  const auto ids = static_cast<std::size_t>(piece);
+  return (left_of_a.size() == ids) == (left_of_b.size() == ids) &&
+         std::ranges::equal(left_of_a.first(ids), left_of_b.first(ids));
 }
 
 // Whether a piece's tokens are rows of a step, beside those of others, so that many short prompts
@@ -250,15 +262,12 @@ bool Engine::is_short(std::int64_t sequence, std::int64_t tokens) {
 // In the order of their tickets.  What was begun has pages for its prompt.  Returns those whose
 // next piece is short, and is not read yet.
 std::vector<std::int64_t> Engine::read_prompts(std::span<const std::int64_t> sequences) {
-  const std::int64_t page = pass_.page_tokens(),
-                     budget = std::max(page, options_.limits.prefill_tokens);
-  std::int64_t left = budget;
+  std::int64_t left = std::max(pass_.page_tokens(), options_.limits.prefill_tokens);
   std::vector<std::int64_t> with_short;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const std::int64_t sequence = sequences[i];
     while (left > 0 && reads_prompt(sequence)) {
-      const std::int64_t seen = pass_.length(sequence);
-      const std::int64_t piece = std::min(page - seen % page, at(sequence).prompt - seen);
+      const std::int64_t piece = next_piece(sequence);
       left -= piece;
       if (is_short(sequence, piece)) {
         with_short.push_back(sequence);

@@ -1,13 +1,13 @@
 // Engine: continues many texts at a time, token by token.  It admits what is submitted while its
 // cache has pages for the prompt; the others wait, in their order.  Prompts are read in pieces,
 // between which all that are being continued get their tokens, short pieces in one pass with these,
-// and begin with what others that begin alike have left in the cache; what is a prompt of several
-// that are read is read once.  Where pages run out the text
-// that was submitted last gives its own up, and waits to be seen again.  What a text becomes
-// depends on none of this: the same tokens are always taken in the same pieces
-// (infer/cached_pass.h).  Nor does it depend on what is guessed of it (infer/drafts.h): the model
-// sees a guess in the same step as the token in front of it, and of what it chooses then all counts
-// up to the first token that was not guessed.  Not thread-safe.
+// and begin with what others that begin alike have left in the cache; the pieces that several which
+// are read begin with are read once.  Where pages run out the text that was submitted last gives
+// its own up, and waits to be seen again.  What a text becomes depends on none of this: the same
+// tokens are always taken in the same pieces (infer/cached_pass.h).  Nor does it depend on what is
+// guessed of it (infer/drafts.h): the model sees a guess in the same step as the token in front of
+// it, and of what it chooses then all counts up to the first token that was not guessed.  Not
+// thread-safe.
 #pragma once
 
 #include <deque>
@@ -112,6 +112,7 @@ class Engine {
   std::vector<std::int64_t> read_prompts(std::span<const std::int64_t> sequences);
   bool is_short(std::int64_t sequence, std::int64_t tokens);
   ConstTensor read_piece(std::int64_t sequence, std::int64_t tokens);
+  std::int64_t next_piece(std::int64_t sequence) const;
   bool reads_the_same(std::int64_t sequence, std::int64_t other) const;
   // A sequence's next tokens: so many of its text, and guesses behind the last.
   struct Turn {

@@ -168,7 +168,8 @@ TEST(Engine, PromptsThatAreReadTogetherSayWhatTheySayAlone) {
 }
 
 // Texts of one prompt, as a policy's group: it is read once, in pieces that fill pages and one that
-// does not, beside another prompt that begins alike; each text is what it is alone.
+// does not, and so are the pages that another prompt has at its beginning, too; each text is what
+// it is alone.
 TEST(Engine, TextsOfOnePromptReadItOnce) {
   ModelConfig config = small_llama();
   config.max_position_embeddings = 128;
@@ -201,7 +202,7 @@ TEST(Engine, TextsOfOnePromptReadItOnce) {
     EXPECT_EQ(alone.read + alone.shared, 8 * 53 + 4 * 56);
     EXPECT_EQ(together.read + together.shared, 8 * 53 + 4 * 56);
     const std::int64_t last = page == 8 ? 5 : 21;  // tokens behind the last whole page: a short
-    EXPECT_EQ(together.read, page == 8 ? 53 + 7 * last + 56 : 53 + 56) << page;  // piece or not
+    EXPECT_EQ(together.read, page == 8 ? 53 + 7 * last + 8 : 53 + 24) << page;  // piece or not
   }
 }
 
