@@ -81,6 +81,7 @@ std::span<const double> CachedPass::scores(std::size_t turn) const {
 void CachedPass::settle() {
   stream_.synchronize();
   for (std::int64_t i = 0; i < sequences(); ++i) forget_ahead(i);
+  ++settled_;
 }
 
 // --- Sequences ----------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ std::int64_t CachedPass::start(std::int64_t number, std::span<const std::int32_t
   const auto size = static_cast<std::size_t>(page_tokens_);
   std::optional<std::int32_t> before;
   for (; ids.size() > size; ids = ids.subspan(size)) {
-    const auto page = pool_.find(before, ids.first(size), adapter);
+    const auto page = pool_.find(before, ids.first(size), kind_of(adapter));
     if (!page) break;
     sequence.pages.push_back(*page);
     sequence.length += page_tokens_;
@@ -163,6 +164,11 @@ bool CachedPass::has_same_pages(std::int64_t number, std::int64_t other) const {
          std::equal(a.pages.begin(), a.pages.begin() + whole, b.pages.begin());
 }
 
+// Of pages (infer/page_pool.h): with an adapter, by the values that the model has by now.
+std::int64_t CachedPass::kind_of(std::int64_t adapter) const {
+  return settled_ * (std::int64_t{1} << 32) + adapter;
+}
+
 // The piece that filled the sequence's last page, if it began with it and every one before did.
 void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_t> ids) {
   if (std::ssize(ids) != page_tokens_ || sequence.length % page_tokens_ != 0 || has_slots() ||
@@ -172,7 +178,7 @@ void CachedPass::name_page(const Sequence& sequence, std::span<const std::int32_
   std::optional<std::int32_t> before;
   if (number > 0) before = sequence.pages[number - 1];
   if (!before || pool_.has_name(*before))
-    pool_.name(sequence.pages[number], before, ids, sequence.adapter);
+    pool_.name(sequence.pages[number], before, ids, kind_of(sequence.adapter));
 }
 
 // --- Passes -------------------------------------------------------------------------------------

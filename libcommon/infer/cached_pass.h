@@ -134,7 +134,8 @@ class CachedPass {
   // that are scored.
   std::span<const double> scores(std::size_t turn) const;
   bool scores_tokens() const { return !steps_.empty(); }
-  // Waits for all that is queued; of a step that runs ahead nothing counts.
+  // Waits for all that is queued; of a step that runs ahead nothing counts, and who starts from
+  // then on finds none of the pages that are there, as the model's values may change now.
   void settle();
   // Has the model's `further`-th layer that predicts further tokens, from 1, say the likeliest
   // token behind `ids`, of each sequence the token that stands `further` places behind the last
@@ -181,6 +182,7 @@ class CachedPass {
   }
   PassSize with_images(PassSize size, std::int64_t rows) const;
   CachedPast past(std::span<const std::int64_t> sequences, const PassSize& size) const;
+  std::int64_t kind_of(std::int64_t adapter) const;
   void name_page(const Sequence& sequence, std::span<const std::int32_t> ids);
   std::span<const std::int32_t> see_pieces(std::int64_t sequence, std::span<const std::int32_t> ids,
                                            std::span<const std::int32_t>& read, Images& images,
@@ -200,6 +202,7 @@ class CachedPass {
   PagePool pool_;
   std::unique_ptr<KvCache> cache_;
   std::vector<Sequence> sequences_;
+  std::int64_t settled_ = 0;                        // calls of settle()
   std::vector<std::unique_ptr<TokenSteps>> steps_;  // on a GPU: of each turn
 };
 

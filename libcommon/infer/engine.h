@@ -77,7 +77,8 @@ class Engine {
   // tokens than the decoder has positions.
   bool step();
   // Waits until nothing reads the model's values, which may change then: what is drawn from there
-  // on is drawn by the new ones, and texts keep what they have of keys and values.
+  // on is drawn by the new ones, and texts keep what they have of keys and values, which none that
+  // begins from there on shares.
   void settle() { pass_.settle(); }
 
   struct Counts {

@@ -384,6 +384,27 @@ TEST(CachedPass, BeginningsAreShared) {
   }
 }
 
+// Who starts behind settle() finds no page of before, nor one that followed such a page; and what
+// is seen from then on is found.
+TEST(CachedPass, NoPageIsOfValuesThatWere) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 500;
+  const auto model = make_gpt(config, DType::f32);
+  const auto ids = some_tokens(300);
+  const std::span all(ids);
+  CachedPass pass(*model, {.vocab_size = 30, .sequences = 3, .page_tokens = 64});
+  pass.see(0, all.first(128));
+  EXPECT_EQ(pass.start(1, all), 128);
+  EXPECT_TRUE(pass.has_same_pages(0, 1));
+  pass.settle();
+  pass.see(0, all.subspan(128));
+  EXPECT_EQ(pass.start(2, all), 0);
+  pass.see(2, all);
+  EXPECT_EQ(pass.start(1, all), 256);
+  pass.start(0, all.first(257));
+  EXPECT_TRUE(pass.has_same_pages(0, 1));
+}
+
 // States pass on, so that no page tells of what was before it: nothing is shared.
 TEST(CachedPass, SequencesWithStatesBeginAlone) {
   ModelConfig config = small_hybrid();
