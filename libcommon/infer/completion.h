@@ -31,7 +31,8 @@ struct CompletionOptions {
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
   // Whether it is told how likely each token is, of logits that are divided by the temperature, as
   // training finds it (kernels/cross_entropy.h), in numbers of this type, which the model's sums
-  // are of; where a GPU chooses tokens, as it finds it then (kernels/sample.h).
+  // are of; where a GPU chooses tokens, as it finds it then (kernels/sample.h).  Which of the two
+  // says it depends on those that are continued beside it, so that it may differ in its last bits.
   std::optional<DType> scored = {};
   SamplingOptions sampling = {};
   TopPDecay top_p_decay = {};

@@ -6,8 +6,10 @@
 // its own up, and waits to be seen again.  What a text becomes depends on none of this: the same
 // tokens are always taken in the same pieces (infer/cached_pass.h).  Nor does it depend on what is
 // guessed of it (infer/drafts.h): the model sees a guess in the same step as the token in front of
-// it, and of what it chooses then all counts up to the first token that was not guessed.  Not
-// thread-safe.
+// it, and of what it chooses then all counts up to the first token that was not guessed.  How
+// likely its tokens were, where it is scored (infer/completion.h), is of the same logits, but a GPU
+// or, where one of a step wants logits on the host or has guesses, the host says it: these numbers
+// may differ in their last bits.  Not thread-safe.
 #pragma once
 
 #include <deque>
