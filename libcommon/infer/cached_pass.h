@@ -119,7 +119,9 @@ class CachedPass {
   struct Ahead {
     std::span<const Choice> choices = {};  // empty: the same of the places behind
     // Where more sequences than run together take turns, which one this is: the call before is that
-    // of this turn.
+    // of this turn.  There may be more turns than kTogether sequences each make
+    // (infer/step_runs.h): those take the places of the first again, in which nothing runs ahead
+    // for them.
     std::size_t turn = 0;
   };
   std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
