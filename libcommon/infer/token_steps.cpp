@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "infer/sampling.h"
 #include "nn/cached_past.h"
 #include "nn/kv_cache.h"
 #include "ops/ops.h"
@@ -104,7 +105,10 @@ void TokenSteps::send_pages(std::span<const Row> rows) {
 // The choices behind the turn's, if the GPU, which counts places alone, has others.  Their places
 // in pinned memory take turns, too.
 void TokenSteps::send_choices(const Turn& turn, std::span<const Choice> behind) {
-  if (std::ranges::equal(turn.choices, behind, {}, &Choice::rule, &Choice::rule)) return;
+  const auto follows = [](const Choice& choice, const Choice& next) {
+    return following(choice) == next;
+  };
+  if (std::ranges::equal(turn.choices, behind, follows)) return;
   const auto half = static_cast<std::int64_t>(queued_ % 2);
   const Tensor choices = choices_.rows(half, half + 1);
   std::memcpy(choices.data(), behind.data(), behind.size_bytes());
