@@ -2,6 +2,8 @@
 // (kernels/packed_rows.h), against the numbers that are read of them.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/half.h"
 #include "formats/hugging_face/packed_tensors.h"
 #include "formats/hugging_face/quantization.h"
@@ -19,7 +21,15 @@ struct QuantizedBlocks : Convert {
     DType dtype;
     Shape shape;
     std::vector<std::int64_t> values = {};  // of i64; else any
+    bool is_broken = false;                 // the last, of f8 or floats, is no finite number
   };
+  static void break_last(DType dtype, std::uint8_t* end) {
+    constexpr float kInfinite = std::numeric_limits<float>::infinity();
+    if (dtype == DType::f8) end[-1] = 0x7f;
+    if (dtype == DType::f32) std::memcpy(end - 4, &kInfinite, 4);
+    if (dtype == DType::f16) reinterpret_cast<Fp16*>(end)[-1] = Fp16(kInfinite);
+    if (dtype == DType::bf16) reinterpret_cast<Bf16*>(end)[-1] = Bf16(kInfinite);
+  }
   // Any bits, but for floats, which are small numbers, and codes of E4M3, which are finite.
   void write(const std::vector<Stored>& tensors) {
     std::vector<SafetensorsWriter::Entry> entries;
@@ -41,6 +51,7 @@ struct QuantizedBlocks : Convert {
           tensor.view().as<std::int64_t>()[i] = t.values[static_cast<std::size_t>(i)];
         if (t.dtype == DType::f8 && (bytes[i] & 127) == 127) bytes[i] = 3;
       }
+      if (t.is_broken) break_last(t.dtype, bytes + tensor.view().bytes());
       writer.write(t.name, tensor.view());
     }
     writer.close();
@@ -132,6 +143,28 @@ TEST_F(QuantizedBlocks, OfEightBits) {
                     {.method = "compressed-tensors"}),
               std::nullopt);
   }
+}
+
+TEST_F(QuantizedBlocks, WhatIsNotFiniteIsRefused) {
+  const auto expect_refused = [&](const std::vector<Stored>& tensors, const Quantization& q,
+                                  std::string_view why) {
+    const std::string error = error_of([&] { block(tensors, q); });
+    EXPECT_TRUE(error.ends_with(why)) << error;
+  };
+  const auto of_eight_bits = [&](DType dtype, bool code, bool scale) {
+    expect_refused({{"x.weight", dtype, {kOut, 256}, {}, code},
+                    {"x.weight_scale", DType::f32, {kOut, 1}, {}, scale}},
+                   {.method = "compressed-tensors"},
+                   ": tensor x.weight: row 23 has a number that is not finite");
+  };
+  of_eight_bits(DType::f8, true, false);
+  of_eight_bits(DType::f8, false, true);
+  of_eight_bits(DType::i8, false, true);
+  for (const DType scales : {DType::f16, DType::bf16})
+    expect_refused({{"x.qweight", DType::i32, {256, kOut / 8}},
+                    {"x.qzeros", DType::i32, {2, kOut / 8}},
+                    {"x.scales", scales, {2, kOut}, {}, true}},
+                   {.method = "awq"}, ": a scale of row 23 is no finite number");
 }
 
 }  // namespace
