@@ -66,14 +66,11 @@ TEST(PackedRows, ProductsAreThoseOfTheNumbers) {
     }
 }
 
-// A part that is no whole group, rows of several types, fewer rows than there are.
-TEST(PackedRows, RowsAreOfSeveralTypes) {
-  const std::vector<BlockType> types = {BlockType::q8_0, BlockType::q8_0, BlockType::q5_1,
-                                        BlockType::q4_0, BlockType::q4_0, BlockType::q4_0,
-                                        BlockType::q4_0, BlockType::q4_0, BlockType::q5_0};
-  const std::int64_t cols = 320, n = 8;
+// Rows of several types, and fewer rows than there are.
+void expect_products(const std::vector<BlockType>& types, std::int64_t cols, std::size_t runs) {
+  const std::int64_t n = std::ssize(types) - 1;
   const auto w = packed(types, cols);
-  ASSERT_EQ(PackedRows(w.data()).runs().size(), 4U);
+  ASSERT_EQ(PackedRows(w.data()).runs().size(), runs);
   const auto numbers = unpacked(w), x = random<float>(3 * cols, 3);
   const auto y = product(w, x, n);
   for (std::int64_t i = 0; i < 3; ++i)
@@ -85,6 +82,13 @@ TEST(PackedRows, RowsAreOfSeveralTypes) {
       }
       EXPECT_NEAR(y[i * n + j], sum, 1e-4 * sizes) << i << " " << j;
     }
+}
+
+// A part that is no whole group; numbers that are rounded beside some that are not.
+TEST(PackedRows, RowsAreOfSeveralTypes) {
+  using enum BlockType;
+  expect_products({q8_0, q8_0, q5_1, q4_0, q4_0, q4_0, q4_0, q4_0, q5_0}, 320, 4);
+  expect_products({int8, e4m3, e4m3, q8_0, e4m3}, 384, 4);
 }
 
 TEST(PackedRows, ARowHasTheBitsThatItHasAlone) {
