@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "comm/group.h"
 #include "formats/load_model.h"
 #include "infer/reward_pass.h"
 #include "infer/score_pass.h"
@@ -39,7 +40,6 @@
 namespace mt {
 
 class ChatPrompts;
-class Group;
 
 class DrawingTask final : public PackedTask {
  public:
