@@ -260,7 +260,8 @@ INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
   if constexpr (kType == BlockType::e4m3) expand_e4m3(to, block);
 }
 
-// Of 16 bits, how much room a number of a row takes, and one of any row of a matrix.
+// How many 16 bits of room a number takes that is expanded from such a block; of a matrix, the most
+// that a number of its rows takes.
 constexpr std::int64_t room_of(BlockType type) { return type == BlockType::e4m3 ? 2 : 1; }
 inline std::int64_t room_of(const PackedRows& w) {
   std::int64_t most = 1;

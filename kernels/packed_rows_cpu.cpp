@@ -153,7 +153,8 @@ INLINE void multiply_floats(float (&sums)[kRows], const Room& w, std::int64_t ro
   for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
 }
 
-// The same of rows of kType.
+// Sets the sums to the products of x with kRows rows of w, which were expanded from blocks of
+// kType.
 template <class Machine, BlockType kType, int kRows>
 INLINE void multiply_rows(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
                           std::int64_t k) {

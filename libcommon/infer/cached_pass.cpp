@@ -164,7 +164,8 @@ bool CachedPass::has_same_pages(std::int64_t number, std::int64_t other) const {
          std::equal(a.pages.begin(), a.pages.begin() + whole, b.pages.begin());
 }
 
-// Of pages (infer/page_pool.h): with an adapter, by the values that the model has by now.
+// The kind (infer/page_pool.h) of pages that are filled with an adapter by the values that the
+// model has by now.
 std::int64_t CachedPass::kind_of(std::int64_t adapter) const {
   return settled_ * (std::int64_t{1} << 32) + adapter;
 }

@@ -132,8 +132,8 @@ class CachedPass {
                                             std::span<const Choice> choices) {
     return next_tokens(sequences, ids, choices, {});
   }
-  // Of each of these, of that turn, how likely it was, as sample() says, on a GPU and of choices
-  // that are scored.
+  // On a GPU, how likely each token was that next_tokens() has chosen last in that turn, as
+  // sample() says; only those of choices that are scored count.
   std::span<const double> scores(std::size_t turn) const;
   bool scores_tokens() const { return !steps_.empty(); }
   // Waits for all that is queued; of a step that runs ahead nothing counts, and who starts from

@@ -87,7 +87,7 @@ class Completion {
   // How the token that follows is chosen, and whether that or its log-probability needs logits on
   // the host; not where who chooses it can tell its score.
   const Choice& choice() const { return choice_; }
-  // The same of the token behind that, if the text goes on.
+  // How the token behind that one is chosen, if the text goes on.
   Choice choice_behind() const { return following(choice_, options_.top_p_decay); }
   bool wants_logits(bool is_scored) const {
     return options_.logprobs.has_value() || (options_.scored && !is_scored) ||

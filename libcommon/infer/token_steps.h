@@ -52,7 +52,8 @@ class TokenSteps {
   // The tokens that follow.  behind: the choices of those behind them.
   std::span<const std::int32_t> next(const Turn& turn, std::span<const Choice> behind,
                                      const KvCache& cache, std::span<const Row> rows);
-  // Of each of these how likely it was, as sample() says; of choices that are scored.
+  // How likely each token was that next() has said last, as sample() says; only those of choices
+  // that are scored count.
   std::span<const double> scores() const { return scores_; }
 
   // The sequence has changed, in more than by pages behind those that it has: its token that runs

@@ -53,6 +53,14 @@ class Metrics {
   std::string prefix_, labels_, text_;
 };
 
+void add_latencies(Metrics& metrics, const EngineLoop::State& state) {
+  metrics.add("time_to_first_token_seconds", "From a completion's coming to its first token.",
+              state.first_token);
+  metrics.add("inter_token_latency_seconds", "Between two tokens of a completion.",
+              state.between_tokens);
+  metrics.add("e2e_request_latency_seconds", "From a completion's coming to its end.", state.whole);
+}
+
 std::string own_metrics(const EngineLoop::State& state) {
   Metrics metrics("mt_", "");
   metrics.add("requests_running", "gauge", "Completions that get tokens.", state.running);
@@ -76,15 +84,11 @@ std::string own_metrics(const EngineLoop::State& state) {
               engine.accepted);
   metrics.add("cache_pages", "gauge", "Pages of the cache.", engine.pages);
   metrics.add("cache_pages_held", "gauge", "Pages that completions hold.", engine.held_pages);
-  metrics.add("time_to_first_token_seconds", "From a completion's coming to its first token.",
-              state.first_token);
-  metrics.add("inter_token_latency_seconds", "Between two tokens of a completion.",
-              state.between_tokens);
-  metrics.add("e2e_request_latency_seconds", "From a completion's coming to its end.", state.whole);
+  add_latencies(metrics, state);
   return metrics.text();
 }
 
-// The same by the names that dashboards of vLLM's read, with its label of the model.
+// The metrics that dashboards of vLLM's read, by its names and with its label of the model.
 std::string vllm_metrics(const EngineLoop::State& state, const std::string& model) {
   Metrics metrics("vllm:", concat("model_name=", label_value(model)));
   const Engine::Counts& engine = state.engine;
@@ -105,11 +109,7 @@ std::string vllm_metrics(const EngineLoop::State& state, const std::string& mode
               engine.read + engine.shared);
   metrics.add("prefix_cache_hits_total", "counter", "Those that were found in the cache.",
               engine.shared);
-  metrics.add("time_to_first_token_seconds", "From a completion's coming to its first token.",
-              state.first_token);
-  metrics.add("inter_token_latency_seconds", "Between two tokens of a completion.",
-              state.between_tokens);
-  metrics.add("e2e_request_latency_seconds", "From a completion's coming to its end.", state.whole);
+  add_latencies(metrics, state);
   return metrics.text();
 }
 

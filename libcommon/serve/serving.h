@@ -56,13 +56,13 @@ void submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
             std::vector<EngineLoop::Work> work);
 EngineLoop::Ticket submit(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                           EngineLoop::Task task, EngineLoop::TaskOptions options);
-// The same of a task whose turns begin once something is prepared for it, in the queue of
+// Hands the loop a task whose turns begin once something is prepared for it, in the queue of
 // `decoding`: of images that are decoded, say.  What `prepare` throws, ApiError or another, is the
 // answer, and so is that the time is up.  It may end early, once `ends` says that nobody waits.
 using Prepare = std::function<void(const std::function<bool()>& ends)>;
 void submit_prepared(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                      EngineLoop::Task task, std::size_t places, Prepare prepare);
-// The same of work that a task of the exchange's goes on with, in its last turn.
+// Hands the loop the work that a task of the exchange's goes on with, in its last turn.
 void go_on(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
            std::vector<EngineLoop::Work> work);
 
