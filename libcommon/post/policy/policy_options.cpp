@@ -210,8 +210,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.flag(
       "--in-flight-weight-updates", &in_flight,
-      "with --max-lag, on the CPU: texts that are drawn ahead get a part of their tokens before "
-      "each step, by the weights of then");
+      "with --max-lag: texts that are drawn ahead get a part of their tokens before each step, by "
+      "the weights of then");
   cl.option(
       "--rl-generation-ranks", &generation_ranks, "N",
       "with --max-lag: so many of the ranks, the last ones, draw texts while the others learn; "
