@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time steps of mt-finetune grpo on a GPU beside TRL's GRPOTrainer with its own generation, phase by phase, on the same GPU.
+"""Time steps of mt-finetune grpo on GPUs beside TRL's GRPOTrainer with its own generation on one of them, phase by phase.
 
 Both draw random weights of the shape of a case, and take as many prompts of as many tokens, write as many texts of each, which
 hardly ever end before they are as long as they may be, and learn from them in two steps, before the first of which training's own
@@ -7,6 +7,9 @@ pass says what ratios of probabilities are of: phases are the generation, the re
 that a cycle takes.  mt keeps what it learns in fp32 beside bf16, and moments in fp32; TRL's model is in bf16, and so are its
 moments, which is less.  TRL generates by transformers' generate(), or with --peer batching by its continuous batching.  Every
 run is a process of its own, and its first cycle is not counted.
+
+With --gpus 2 two of mt's ranks share the texts of a step, or, of --tiny, with --generation-ranks 1 and --max-lag 1 one of them draws
+while the other learns: what the drawing takes then is no part of a cycle, but wait_s, for which who learns waits for it, is.
 
 Prints one JSON: the machine, and for each case the shape, and of either the median seconds of each phase and of a cycle of two
 steps, the mean of the tokens that are drawn, and these a second of generation and a second of the cycle, the most memory that
@@ -16,7 +19,8 @@ the GPU has held, and the ratios mt / peer.  What each run came to is told as it
 
 Needs from PyPI: torch, transformers, trl, peft (tried with 2.15.0, 5.24.0, 1.16.0, 0.21.2).
 Run:  scripts/bench-grpo.py build/release/cmd/mt-finetune [--cases full-1.5B,lora-8B] [--cycles 3] [--peer generate|batching|none]
-      scripts/bench-grpo.py build/release/cmd/mt-finetune --tiny
+      scripts/bench-grpo.py build/release/cmd/mt-finetune --peer none --gpus 2
+      scripts/bench-grpo.py build/release/cmd/mt-finetune --tiny [--peer none --gpus 2 --generation-ranks 1 --max-lag 1]
 """
 import argparse
 import json
@@ -32,6 +36,7 @@ from timed_runs import lines_of, output_of, with_memory
 RANK, ALPHA, STEPS = 16, 32, 2  # steps: that learn from what is drawn at once
 REWARD = "[02468]$"
 PHASES = ("gen", "reward", "logprob", "train")
+WAITING = ("refit", "wait", "reward", "logprob")  # of a cycle where other ranks draw
 RUN = {"prompts": 16, "group": 8, "prompt": 128, "completion": 512, "micro": 8}
 QWEN_1_5B = {"layers": 28, "hidden": 1536, "heads": 12, "kv_heads": 2, "ffn": 8960, "vocab": 151936, "tied": True}
 LLAMA_8B = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256, "tied": False}
@@ -69,12 +74,17 @@ def mt(args, c, scratch):
     command += [] if c["tied"] else ["--untie-embeddings-and-output-weights"]
     command += ["--lora-rank", RANK, "--lora-alpha", ALPHA] if c["lora"] else []
     command += ["--device", "cpu", "--dtype", "fp32"] if args.tiny else ["--device", "cuda", "--bf16"]
+    command += (["--ranks", args.gpus] if args.tiny else ["--gpus", args.gpus]) if args.gpus > 1 else []
+    command += ["--max-lag", args.max_lag, "--importance-correction", "truncate"] if args.max_lag else []
+    command += ["--rl-generation-ranks", args.generation_ranks] if args.generation_ranks else []
     lines, told = lines_of(command)
     steps = [second for second, line in lines if json.loads(line)["event"] == "step"]
     cycles = [b - a for a, b in zip(steps[STEPS - 1::STEPS], steps[2 * STEPS - 1::STEPS])]
     drawn = re.findall(r"^rollouts .*", told, re.MULTILINE)[1:]
-    phases = [{name: float(re.search(rf" {name}_s=(\S+)", line)[1]) for name in PHASES[:-1]} for line in drawn]
-    return summary(phases, cycles, [texts_of(c) * float(re.search(r" tokens=(\S+)", line)[1]) for line in drawn])
+    seconds = lambda line, name: float(re.search(rf" {name}_s=(\S+)", line)[1])
+    phases = [{name: seconds(line, name) for name in (WAITING if args.generation_ranks else PHASES[:-1])} for line in drawn]
+    result = summary(phases, cycles, [texts_of(c) * float(re.search(r" tokens=(\S+)", line)[1]) for line in drawn])
+    return {"gen_s": statistics.median(seconds(line, "gen") for line in drawn)} | result
 
 
 # --- The peer -----------------------------------------------------------------------------------
@@ -163,7 +173,7 @@ def summary(phases, cycles, tokens):
     """Medians; what a cycle takes beside the phases that are measured is learning's."""
     for one, cycle in zip(phases, cycles, strict=True):
         one["train"] = cycle - sum(one.values())
-    medians = {f"{name}_s": statistics.median(one[name] for one in phases) for name in PHASES}
+    medians = {f"{name}_s": statistics.median(one[name] for one in phases) for name in phases[0]}
     return medians | {"cycle_s": statistics.median(cycles), "tokens": statistics.mean(tokens)}
 
 
@@ -190,6 +200,9 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--cases", help="names, separated by commas; default: all")
     parser.add_argument("--cycles", type=int, default=3, help="of two steps, that are counted")
+    parser.add_argument("--gpus", type=int, default=1, help="ranks of mt; of --tiny the CPU's")
+    parser.add_argument("--generation-ranks", type=int, default=0, help="of these, that draw while the others learn")
+    parser.add_argument("--max-lag", type=int, default=0, help="draws that mt draws ahead")
     parser.add_argument("--peer", choices=("generate", "batching", "none"), default="generate")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--as-peer", help=argparse.SUPPRESS)
