@@ -125,6 +125,10 @@ long scripts/soak-serve.py python3 scripts/soak-serve.py --seconds 7200 --stream
 if "$python" -c 'import openai' 2> /dev/null; then long scripts/try-clients.py "$python" scripts/try-clients.py; fi
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
+for options in '' '--num-iterations 2 --steps-per-generation 2' '--max-lag 2 --importance-correction truncate'; do
+  long scripts/kill-loop scripts/kill-loop --kills 200 --grpo "$options"
+done
+long scripts/kill-loop scripts/kill-loop --kills 200 --ranks 2 --grpo '--max-lag 1 --rl-generation-ranks 1'
 long scripts/kill-stages scripts/kill-stages
 long scripts/retro-facts.py python3 scripts/retro-facts.py build/release/cmd
 for what in tokenizers exports gguf models "cases ../shared/cases"; do
