@@ -18,8 +18,8 @@ conv1d ("conv" says which).  FOLDER has the packages mamba_ssm and, if so, causa
 Dao-AILab/causal-conv1d); of mamba_ssm its Python files do, with an __init__.py that imports nothing.
 
 Triton's kernels are compiled first, by a process a core, each some of the configurations that mamba_ssm tries; then each kernel is
-tuned by all of them, timed for 25 ms each in place of 100.  Prints a line for each way in each round, then one JSON: medians of
-milliseconds and the ratios peer / mt.
+tuned by all of them, timed for 25 ms each in place of 100.  Prints a line for each part that ends, for each way in each round too,
+behind the seconds since the start, then one JSON: medians of milliseconds and the ratios peer / mt.
 
 Needs from PyPI: torch, triton, einops, huggingface_hub (tried with torch 2.11, triton 3.6).
 Run:  scripts/bench-mamba.py build/release --mamba-ssm FOLDER [--cases scan,layer,nemotron-h,decode] [--rounds 3]
@@ -39,12 +39,18 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+BEGIN = time.perf_counter()
 TOKENS, CHANNELS, STATES = 8192, 64, 128
 CHUNKS = 128, 256
 SHAPES = {"128x8": {"hidden": 4096, "heads": 128, "groups": 8}, "80x1": {"hidden": 2560, "heads": 80, "groups": 1}}
 STACK = {"pattern": "M-M-M-M*-M-M-", "hidden": 4096, "ffn": 21504, "heads": 32, "kv_heads": 8, "channels": 128,
          "vocab": 32768, "mixer": "128x8"}
 DECODE = {"layers": 64, "vocab": 50288, "mixer": "80x1"}
+
+
+def told(text):
+    """What has ended, behind the seconds that the program has run."""
+    print(f"{time.perf_counter() - BEGIN:5.0f} s  {text}", flush=True)
 
 
 def lines_of(command):
@@ -195,37 +201,37 @@ def once(call, quantiles):
     return [1.0] * len(quantiles)
 
 
-def compile_part(folder, part, parts, layers):
-    """Compiles one of so many parts of each kernel's configurations, by steps of these layers, into Triton's cache."""
+def compile_part(folder, part, parts, layers, scans):
+    """Compiles one of so many parts of each kernel's configurations, by steps of these layers and scans, into Triton's cache."""
     if folder:
         sys.path.insert(0, folder)
     for tuner in tuners():
         tuner.configs = tuner.configs[part::parts] or [tuner.configs[part % len(tuner.configs)]]
         tuner.do_bench = once
-    for name, chunk in layers:
+    for steps, name, chunk in [*((layer_steps, *layer) for layer in layers), *((scan_steps, *scan) for scan in scans)]:
         try:
-            layer_steps(name, chunk)[1]()
-            scan_steps(name, chunk)[1]()
+            steps(name, chunk)[1]()
         except Exception as error:  # not all fit on every GPU, which then is found when they are tuned
             print(f"part {part}, {name}, chunks of {chunk}: {error}", file=sys.stderr)
     torch.cuda.synchronize()
 
 
 def compile_all(args, cases):
-    layers = [(name, chunk) for name in args.shapes.split(",") for chunk in args.chunks] if {"scan", "layer"} & set(cases) else []
+    shapes = [(name, chunk) for name in args.shapes.split(",") for chunk in args.chunks]
+    layers, scans = shapes if "layer" in cases else [], shapes if "scan" in cases else []
     if "nemotron-h" in cases:
-        layers.append((STACK["mixer"], args.chunks[-1]))
-    if not layers:
+        layers = list(dict.fromkeys([*layers, (STACK["mixer"], args.chunks[-1])]))
+    if not layers + scans:
         return
     begin, parts = time.perf_counter(), min(11, os.cpu_count())
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=compile_part, args=(args.mamba_ssm, part, parts, list(dict.fromkeys(layers))))
+    workers = [context.Process(target=compile_part, args=(args.mamba_ssm, part, parts, layers, scans))
                for part in range(parts)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    print(f"compiled by {parts} processes in {time.perf_counter() - begin:.0f} s", flush=True)
+    told(f"compiled by {parts} processes in {time.perf_counter() - begin:.0f} s")
 
 
 def tune_sooner():
@@ -289,11 +295,12 @@ class PeerStack:
 
     def __init__(self, chunk):
         torch.manual_seed(1)
-        self.words = nn.Embedding(STACK["vocab"], STACK["hidden"]).cuda().bfloat16()
         kinds = {"*": Attention, "-": Mlp}
-        self.layers = [mamba_block(STACK["mixer"], chunk, i) if letter == "M" else self.compiled(kinds[letter]())
-                       for i, letter in enumerate(STACK["pattern"])]
-        self.head = self.compiled(Head())
+        with torch.device("cuda"):  # where billions of numbers are drawn sooner
+            self.words = nn.Embedding(STACK["vocab"], STACK["hidden"]).bfloat16()
+            self.layers = [mamba_block(STACK["mixer"], chunk, i) if letter == "M" else self.compiled(kinds[letter]())
+                           for i, letter in enumerate(STACK["pattern"])]
+            self.head = self.compiled(Head())
         modules = (self.words, *self.layers, self.head)
         self.weights = [weight for module in modules for weight in module.parameters()]
         for module in modules:
@@ -306,7 +313,7 @@ class PeerStack:
 
     @staticmethod
     def compiled(module):
-        module = module.cuda().bfloat16()
+        module = module.bfloat16()
         module.compile()
         return module
 
@@ -389,7 +396,7 @@ def by_turns(name, rounds, ways):
         found.append({})
         for way, run in ways.items():
             found[-1][way] = run()
-            print(f"{name}, {way}: {json.dumps(found[-1][way])}", flush=True)
+            told(f"{name}, {way}: {json.dumps(found[-1][way])}")
     return {way: {key: statistics.median(of[way][key] for of in found) for key in found[0][way]} for way in ways}
 
 
@@ -410,7 +417,11 @@ def run_case(args, name):
     if name == "nemotron-h":
         lines_of([*stack_command(build, 5), "--train-iters", 100000, "--exit-interval", 12])  # which searches products
         chunk = args.chunks[-1]
+        told(f"{name}: mt has searched its products")
         stack = PeerStack(chunk)
+        told(f"{name}: the peer's weights are drawn")
+        stack.step()
+        told(f"{name}: the peer's kernels are tuned and compiled")
         return STACK | beside(by_turns(name, args.rounds, {
             "mt": lambda: mt_stack(build, args.steps), f"mamba_ssm {chunk}": lambda: stack.time(args.steps)}))
     texts = PeerDecode()
