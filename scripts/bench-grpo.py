@@ -3,17 +3,17 @@
 
 Both draw random weights of the shape of a case, and take as many prompts of as many tokens, write as many texts of each, which
 hardly ever end before they are as long as they may be, and learn from them in two steps, before the first of which training's own
-pass says what ratios of probabilities are of: phases are the generation, the rewards (a regular expression), that pass, and learning, with all else
-that a cycle takes.  mt keeps what it learns in fp32 beside bf16, and moments in fp32; TRL's model is in bf16, and so are its
-moments, which is less.  TRL generates by transformers' generate(), or with --peer batching by its continuous batching.  Every
-run is a process of its own, and its first cycle is not counted.
+pass says what ratios of probabilities are of: phases are the generation, the rewards (a regular expression), that pass, and
+learning, with all else that a cycle takes.  mt keeps what it learns in fp32 beside bf16, and moments in fp32; TRL's model is in
+bf16, and so are its moments, which is less.  TRL generates by transformers' generate(), or with --peer batching by its continuous
+batching.  Every run is a process of its own, and its first cycle is not counted; TRL's texts are short in it.
 
 With --gpus 2 two of mt's ranks share the texts of a step, or, of --tiny, with --generation-ranks 1 and --max-lag 1 one of them draws
 while the other learns: what the drawing takes then is no part of a cycle, but wait_s, for which who learns waits for it, is.
 
 Prints one JSON: the machine, and for each case the shape, and of either the median seconds of each phase and of a cycle of two
 steps, the mean of the tokens that are drawn, and these a second of generation and a second of the cycle, the most memory that
-the GPU has held, and the ratios mt / peer.  What each run came to is told as it ends.
+the GPU has held, and the ratios mt / peer.  What each run came to, and what each of TRL's phases takes, is told as it ends.
 
 --tiny runs cases of two small layers on the CPU: a check of this script.
 
@@ -34,6 +34,7 @@ import time
 from timed_runs import lines_of, output_of, with_memory
 
 RANK, ALPHA, STEPS = 16, 32, 2  # steps: that learn from what is drawn at once
+SHORT = 32  # new tokens of TRL's texts in the cycle that is not counted
 REWARD = "[02468]$"
 PHASES = ("gen", "reward", "logprob", "train")
 WAITING = ("refit", "wait", "reward", "logprob")  # of a cycle where other ranks draw
@@ -114,9 +115,12 @@ def timed(trainer_class, synchronize):
             begin = self.clock()
             result = run()
             self.phases[-1][phase] += self.clock() - begin
+            print(f"cycle {len(self.begins)}: {phase} {self.clock() - begin:.3f} s", file=sys.stderr, flush=True)
             return result
 
         def _generate(self, *args, **kwargs):
+            longest = self.args.max_completion_length
+            self.generation_config.max_new_tokens = longest if self.begins else min(longest, SHORT)
             self.begins.append(self.clock())
             self.phases.append(dict.fromkeys(PHASES[:-1], 0.0))
             return self.within("gen", lambda: super(Timed, self)._generate(*args, **kwargs))
