@@ -5,6 +5,7 @@
 #include "base/run_context.h"
 #include "cmd/programs.h"
 #include "formats/convert.h"
+#include "formats/differences.h"
 #include "formats/inspect.h"
 
 namespace {

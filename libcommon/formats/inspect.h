@@ -1,4 +1,4 @@
-// A look into checkpoints of any format: what `mt-convert ls`, `cat`, `diff` and `verify` print.
+// A look into checkpoints of any format: what `mt-convert ls`, `cat` and `verify` print.
 #pragma once
 
 #include <functional>
@@ -24,13 +24,6 @@ void list_tensors(const InspectOptions& options, bool settings, const PrintLine&
 // them, the last axis a line.
 void print_tensor(const InspectOptions& options, const std::string& key, bool values,
                   const PrintLine& print);
-
-// Compares two checkpoints: tensors of the same name, or, of the torch format, and where formats or
-// the padding of the vocabulary differ, rows of the model's table, and the optimizer's state of
-// them where both have one.  Prints what differs by more than `tolerance`, or is in one of the two
-// only; a NaN equals a NaN.  Returns whether anything was printed.
-bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
-                       const PrintLine& print, const Log& log = {});
 
 // Checks hashes, sizes and structure of a checkpoint, that the tensors are just the model's, and
 // that all numbers are finite.  Damage is Exit::bad_data; returns whether all is finite.

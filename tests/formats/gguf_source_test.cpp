@@ -1,5 +1,6 @@
 // Models out of GGUF files.
 #include "formats/gguf/gguf_source.h"
+#include "formats/differences.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,6 @@
 #include "ckpt/gguf.h"
 #include "formats/gguf/gguf_patterns.h"
 #include "formats/gguf/gguf_tokenizer.h"
-#include "formats/inspect.h"
 #include "model/checkpoint_tokenizer.h"
 #include "tests/formats/convert_support.h"
 #include "tests/text/hex.h"

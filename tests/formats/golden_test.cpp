@@ -7,6 +7,7 @@
 #include "ckpt/gguf.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
+#include "formats/differences.h"
 #include "formats/inspect.h"
 #include "tests/formats/convert_support.h"
 

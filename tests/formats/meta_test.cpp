@@ -1,4 +1,5 @@
 // Llamas as Meta publishes them.
+#include "formats/differences.h"
 #include "formats/meta/meta_source.h"
 
 #include <gtest/gtest.h>

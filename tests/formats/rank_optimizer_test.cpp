@@ -1,5 +1,6 @@
 // The optimizer's state in files of the torch format.
 #include "formats/megatron/rank_optimizer.h"
+#include "formats/differences.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +8,6 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_tensors.h"
-#include "formats/inspect.h"
 #include "formats/megatron/rank_layout.h"
 #include "model/config/megatron_args.h"
 #include "model/families/gpt.h"
