@@ -345,15 +345,21 @@ TEST(PickleReader, EveryTruncationIsAnError) {
     EXPECT_NE(error_of([&] { read(stream.substr(0, length)); }), "") << length;
 }
 
+// With sanitizers one of each byte's, the next byte's next.
 TEST(PickleReader, EveryFlippedBitIsAnErrorOrAValue) {
+#ifdef MT_SANITIZE_ADDRESSES
+  constexpr std::size_t kStep = 9;
+#else
+  constexpr std::size_t kStep = 1;
+#endif
   const std::string stream = read_file(test::testdata("dcp/.metadata"));
-  int errors = 0;
-  for (std::size_t bit = 0; bit < stream.size() * 8; ++bit) {
+  std::size_t errors = 0;
+  for (std::size_t bit = 0; bit < stream.size() * 8; bit += kStep) {
     std::string flipped = stream;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
     errors += error_of([&] { read(flipped); }) != "";
   }
-  EXPECT_GT(errors, 1000);
+  EXPECT_GT(errors, 1000 / kStep);
 }
 
 TEST(PickleText, Escapes) {
