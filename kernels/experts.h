@@ -26,10 +26,20 @@ namespace mt {
 //   softmax_of_chosen   z                   softmax over the chosen
 //   softmax_of_all      softmax over all    the same
 //   sigmoid             sigmoid(z) + bias   sigmoid(z) over the sum of the chosen, if they are many
+//   sqrt_softplus       r(z) + bias         likewise, of r(z) = sqrt(ln(1 + e^z)); on the CPU alone
 // or keys_given.  Times `scale`.  Of groups of experts that lie one after another those
 // `kept_groups` are kept whose best chosen / kept_groups keys have the largest sums, or whose best
 // key is the largest.
-enum class RouterScores : std::uint8_t { softmax_of_chosen, softmax_of_all, sigmoid };
+enum class RouterScores : std::uint8_t {
+  softmax_of_chosen,
+  softmax_of_all,
+  sigmoid,
+  sqrt_softplus
+};
+// Whether each expert has a score of its own, which no other's logit changes.
+constexpr bool scores_each(RouterScores scores) {
+  return scores == RouterScores::sigmoid || scores == RouterScores::sqrt_softplus;
+}
 struct RouterRules {
   std::int64_t tokens = 0, experts = 0, chosen = 0;
   RouterScores scores = RouterScores::softmax_of_chosen;
@@ -41,7 +51,7 @@ struct RouterRules {
   // How many of a group's keys add up to what it is kept by.
   constexpr std::int64_t keys_of_group() const { return groups_by_best ? 1 : chosen / kept_groups; }
 };
-inline constexpr double kLeastScoreSum = 1e-20;  // what is added to a sum of sigmoids
+inline constexpr double kLeastScoreSum = 1e-20;  // what is added to a sum of experts' own scores
 
 struct PlaceShape {
   std::int64_t tokens = 0, chosen = 0, first = 0, count = 0;

@@ -79,17 +79,15 @@ class Router {
       for (std::int64_t e = 0; e < s_.experts; ++e)
         d_logits[e] = -mean * scores[static_cast<std::size_t>(e)];
     for (std::int64_t j = 0; j < s_.chosen; ++j) {
-      const T score = scores[static_cast<std::size_t>(expert[j])],
-              w = weight[static_cast<std::size_t>(j)];
+      const T w = weight[static_cast<std::size_t>(j)];
       T& out = d_logits[expert[j]];
       if (s_.scores == RouterScores::softmax_of_all)
         out += w * d_weight[j];
       else if (s_.scores == RouterScores::softmax_of_chosen)
         out = w * (d_weight[j] - mean / scale);
-      else if (s_.chosen == 1)
-        out = w * d_weight[j] * (1 - score);
       else
-        out = w * (d_weight[j] - mean / scale) * (1 - score);
+        out = w * (d_weight[j] - (s_.chosen > 1 ? mean / scale : 0)) *
+              own_slope(logits[expert[j]], s_.scores);
     }
   }
 
@@ -97,8 +95,8 @@ class Router {
   std::vector<T> scores_of(const T* logits) const {
     std::vector<T> scores(logits, logits + s_.experts);
     if (s_.scores == RouterScores::softmax_of_all) softmax(scores);
-    if (s_.scores == RouterScores::sigmoid)
-      for (T& one : scores) one = logistic(one);
+    if (scores_each(s_.scores))
+      for (T& one : scores) one = own_score(one, s_.scores);
     return scores;
   }
 
@@ -107,7 +105,7 @@ class Router {
     for (std::int64_t j = 0; j < s_.chosen; ++j)
       chosen.push_back(scores[static_cast<std::size_t>(expert[j])]);
     if (s_.scores == RouterScores::softmax_of_chosen) softmax(chosen);
-    if (s_.scores == RouterScores::sigmoid && s_.chosen > 1) {
+    if (scores_each(s_.scores) && s_.chosen > 1) {
       const T sum =
           std::accumulate(chosen.begin(), chosen.end(), T(0)) + static_cast<T>(kLeastScoreSum);
       for (T& one : chosen) one /= sum;

@@ -1,7 +1,8 @@
 // kernels/router_losses.h: what is added to an objective so that routers choose all experts as
 // often (Fedus, Zoph, Shazeer: arXiv:2101.03961, eq. 4-6), and so that logits stay small (Zoph et
 // al.: arXiv:2202.08906, eq. 5).  Rows belong to groups, all or those of a sequence; row r to group
-// (first + r) / group_rows.  S are the softmax of a row's logits z, or its sigmoids over their sum:
+// (first + r) / group_rows.  S are the softmax of a row's logits z, or its experts' own scores
+// (kernels/experts.h; on a GPU sigmoids alone) over their sum:
 //   count      counts[g, e] = how many of a group's chosen experts are e
 //   forward    balance[r] = sum_e counts[g, e] S[r, e]      square[r] = logsumexp(z[r])^2
 //   sums       sums[0] += by_balance sum_r balance[r]     sums[1] += by_square sum_r square[r]
@@ -17,12 +18,18 @@
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
+#include "kernels/experts.h"
 
 namespace mt {
 struct RouterGroups {
   std::int64_t rows = 0, experts = 0, chosen = 0;
   std::int64_t groups = 1, group_rows = 1, first = 0;
-  bool sigmoid = false;
+  bool sigmoid = false, sqrt_softplus = false;  // S are of experts' own scores, and of which
+  constexpr RouterScores scores() const {
+    return sigmoid         ? RouterScores::sigmoid
+           : sqrt_softplus ? RouterScores::sqrt_softplus
+                           : RouterScores::softmax_of_all;
+  }
 };
 struct RouterFactors {
   double by_balance = 0, by_square = 0;

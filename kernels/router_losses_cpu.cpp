@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/experts.h"
 #include "kernels/router_row.h"
 
 namespace mt::cpu {
@@ -15,12 +14,12 @@ struct Row {
   Row(const T* z, const RouterGroups& s)
       : softmax(z, z + s.experts), scores(static_cast<std::size_t>(s.experts)) {
     log_sum = cpu::softmax(softmax);
-    if (!s.sigmoid) {
+    if (!scores_each(s.scores())) {
       scores = softmax;
       return;
     }
     for (std::int64_t e = 0; e < s.experts; ++e)
-      whole += scores[static_cast<std::size_t>(e)] = logistic(z[e]);
+      whole += scores[static_cast<std::size_t>(e)] = own_score(z[e], s.scores());
     for (T& one : scores) one /= whole;
   }
   T balance(const T* counts) const {
@@ -81,7 +80,7 @@ void router_losses_backward(T* d_logits, const T* logits, const T* counts,
     const T mean = row.balance(n);
     for (std::int64_t e = 0; e < s.experts; ++e) {
       const auto i = static_cast<std::size_t>(e);
-      const T slope = s.sigmoid ? 1 - row.scores[i] * row.whole : T(1);
+      const T slope = scores_each(s.scores()) ? own_slope(z[e], s.scores()) : T(1);
       d_logits[r * s.experts + e] += by_balance * row.scores[i] * slope * (n[e] - mean) +
                                      by_square * 2 * row.log_sum * row.softmax[i];
     }

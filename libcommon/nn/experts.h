@@ -58,7 +58,7 @@ class Experts {
         options_(options),
         balance_({.experts = router.shape[0],
                   .chosen = options.rules.chosen,
-                  .sigmoid = options.rules.scores == RouterScores::sigmoid,
+                  .scores = options.rules.scores,
                   .layer = options.layer,
                   .losses = options.balances,
                   .z = options.z}) {}

@@ -31,7 +31,8 @@ std::vector<RouterBalance::Part> RouterBalance::parts(const Step& s) const {
   std::int64_t line = 0;
   for (const BalanceLoss& loss : options_.losses) {
     RouterGroups of = groups_of(s, loss.over);
-    of.sigmoid = options_.sigmoid;
+    of.sigmoid = options_.scores == RouterScores::sigmoid;
+    of.sqrt_softplus = options_.scores == RouterScores::sqrt_softplus;
     const int data = loss.over == Over::global_batch ? s.data->size() : 1;
     const auto experts = static_cast<double>(options_.experts),
                chosen = static_cast<double>(options_.chosen),

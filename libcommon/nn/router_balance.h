@@ -22,8 +22,8 @@ class RouterBalance {
  public:
   struct Options {
     std::int64_t experts = 0, chosen = 0;
-    bool sigmoid = false;    // what balances are of: not softmaxes
-    std::int64_t layer = 0;  // its row of RouterLosses
+    RouterScores scores = RouterScores::softmax_of_all;  // what balances are of
+    std::int64_t layer = 0;                              // its row of RouterLosses
     std::vector<BalanceLoss> losses = {{}};
     double z = 0;  // what that of the logits weighs
   };

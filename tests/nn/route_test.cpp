@@ -98,6 +98,28 @@ TEST(Route, GoldenOfSigmoids) {
                           1.378859, 1.431561, 1.068439, 1.217341, 1.282659});
 }
 
+// By the formula, in Python: Megatron-Core 0.12.1 has no roots.
+TEST(Route, GoldenOfRootsOfSoftplus) {
+  expect_weights(Routed(kLogits, 8, 2, {.scores = RouterScores::sqrt_softplus}),
+                 {.453386, .546614, .448199, .551801, .520708, .479292, .492326, .507674, .597160,
+                  .402840, .478671, .521329});
+  const Routed biased(kLogits, 8, 2, {.scores = RouterScores::sqrt_softplus, .scale = 2.5}, kBias);
+  EXPECT_EQ(biased.experts(), (Experts{0, 3, 1, 4, 1, 5, 1, 6, 0, 6, 1, 6}));
+  expect_weights(biased, {1.133465, 1.366535, .951612, 1.548388, 1.301771, 1.198229, 1.146493,
+                          1.353507, 1.526193, .973807, 1.196678, 1.303322});
+}
+
+// Whose score is about exp(z / 2), and whose slope, 1 / 2, is no quotient of what is 0.
+TEST(Route, RootsOfSmallLogits) {
+  Routed routed({-800, -802, -900, -900}, 4, 1, {.scores = RouterScores::sqrt_softplus});
+  EXPECT_EQ(routed.experts(), (Experts{0}));
+  for (const double one : routed.gradient()) EXPECT_TRUE(std::isfinite(one));
+  Routed small({-40.5, -41, -60, -70}, 4, 2, {.scores = RouterScores::sqrt_softplus});
+  const double first = 1 / (1 + std::exp(-0.25)), slope = first * (1 - first) / 2;
+  EXPECT_NEAR(small.weights()[0], first, 1e-9);
+  EXPECT_NEAR(small.gradient()[0], slope * (std::cos(0.) - std::cos(1.)), 1e-9);
+}
+
 TEST(Route, GoldenOfGroups) {
   const Routed routed(kLogits, 8, 2, {.groups = 4, .kept_groups = 1});
   EXPECT_EQ(routed.experts(), (Experts{2, 3, 4, 5, 4, 5, 6, 7, 2, 3, 6, 7}));
@@ -130,8 +152,8 @@ TEST(Route, OfEqualLogitsTheFirstIsChosen) {
 TEST(Route, WeightsOfARowWithANumberThatIsNoneAreNone) {
   std::vector<double> logits = kLogits;
   logits[3] = std::numeric_limits<double>::quiet_NaN();
-  for (const RouterScores scores :
-       {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid}) {
+  for (const RouterScores scores : {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all,
+                                    RouterScores::sigmoid, RouterScores::sqrt_softplus}) {
     const Routed routed(logits, 8, 2, {.scores = scores});
     for (const std::int32_t expert : routed.experts()) EXPECT_TRUE(0 <= expert && expert < 8);
     EXPECT_TRUE(std::isnan(routed.weights()[0]) && std::isnan(routed.weights()[1]));
@@ -144,6 +166,7 @@ TEST(Route, GradientsOfWeights) {
   for (const RouterRules& rules :
        {RouterRules{}, RouterRules{.scores = RouterScores::softmax_of_all, .scale = 1.5},
         RouterRules{.scores = RouterScores::sigmoid, .scale = 2.5},
+        RouterRules{.scores = RouterScores::sqrt_softplus, .scale = 2.5},
         RouterRules{.groups = 4, .kept_groups = 1, .scale = 2}})
     for (const std::int64_t chosen : {1, 2, 3}) {
       if (rules.groups > 1 && chosen > rules.kept_groups * 8 / rules.groups) continue;

@@ -30,8 +30,7 @@ class Losses {
         counts_(DType::f64, {groups.groups, kExperts}) {
     fill_with(logits_, [&](std::int64_t i) { return logits[static_cast<std::size_t>(i)]; });
     const HostTensor weight(DType::f64, {kTokens, kChosen});
-    const RouterRules rules{.scores = groups.sigmoid ? RouterScores::sigmoid
-                                                     : RouterScores::softmax_of_chosen};
+    const RouterRules rules{.scores = groups.scores()};
     choose_experts(expert_.view(), weight.view(), logits_.view(), {}, rules, stream_);
     count_experts(counts_.view(), expert_.view(), groups_, stream_);
   }
@@ -108,6 +107,12 @@ TEST(RouterLosses, GoldenOfSigmoids) {
   EXPECT_NEAR(losses.sums(factors(.01, 0))[0], .01002743, 2e-8);
 }
 
+// By the formula, in Python.
+TEST(RouterLosses, GoldenOfRootsOfSoftplus) {
+  Losses losses(kLogits, {.group_rows = kTokens, .sqrt_softplus = true});
+  EXPECT_NEAR(losses.sums(factors(.01, 0))[0], .01005077, 2e-8);
+}
+
 // Of a step's micro-batches so far.
 TEST(RouterLosses, MeanCounts) {
   Stream stream(Device::cpu);
@@ -127,9 +132,13 @@ TEST(RouterLosses, MeanCounts) {
 // The counts stay as they are, as in the gradient.
 TEST(RouterLosses, GradientsAreDifferences) {
   constexpr double kStep = 1e-6;
-  for (const bool sigmoid : {false, true})
+  for (const RouterScores scores :
+       {RouterScores::softmax_of_all, RouterScores::sigmoid, RouterScores::sqrt_softplus})
     for (const std::int64_t groups : {1, 2}) {
-      const RouterGroups of{.groups = groups, .group_rows = kTokens / groups, .sigmoid = sigmoid};
+      const RouterGroups of{.groups = groups,
+                            .group_rows = kTokens / groups,
+                            .sigmoid = scores == RouterScores::sigmoid,
+                            .sqrt_softplus = scores == RouterScores::sqrt_softplus};
       const RouterFactors by = factors(.3, .2, groups);
       const Numbers gradient = Losses(kLogits, of).gradient(by);
       for (std::size_t i = 0; i < kLogits.size(); ++i) {

@@ -43,6 +43,8 @@ bool is_read_back(std::string_view type) {
 }
 
 std::string_view type_of(const ModelConfig& c) {
+  if (c.moe_router_score_function == "sqrtsoftplus")
+    refuse_setting("--moe-router-score-function sqrtsoftplus");
   if (c.family == ModelFamily::t5) {
     check_t5(c);
     return "t5";

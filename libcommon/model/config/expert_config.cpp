@@ -207,15 +207,16 @@ void ExpertConfig::check_sinkhorn() const {
 }
 
 void ExpertConfig::check_router() const {
-  const bool sigmoid = moe_router_score_function == "sigmoid";
+  const bool by_own_scores = moe_router_score_function != "softmax";
   check_balance();
   if (has_sinkhorn()) return check_sinkhorn();
-  if (moe_router_topk == 1 && !sigmoid && !moe_router_pre_softmax)
+  if (moe_router_topk == 1 && !by_own_scores && !moe_router_pre_softmax)
     fail(Exit::bad_config,
          "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");
-  if (moe_router_enable_expert_bias && !sigmoid)
+  if (moe_router_enable_expert_bias && !by_own_scores)
     fail(Exit::bad_config,
-         "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid");
+         "--moe-router-enable-expert-bias: needs --moe-router-score-function sigmoid or "
+         "sqrtsoftplus");
   const std::int64_t groups = moe_router_num_groups, kept = moe_router_group_topk;
   if ((groups == 0) != (kept == 0))
     fail(Exit::bad_config, "--moe-router-num-groups, --moe-router-group-topk: one needs the other");

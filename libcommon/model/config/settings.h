@@ -92,7 +92,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
           rare(stored("--moe-shared-expert-intermediate-size", kModel, part_to(kWide))));
     visit(c.moe_shared_expert_gate, rare(stored("--moe-shared-expert-gate", kModel)));
     visit(c.moe_router_score_function,
-          rare(stored("--moe-router-score-function", kModel, choice({"softmax", "sigmoid"}))));
+          rare(stored("--moe-router-score-function", kModel,
+                      choice({"softmax", "sigmoid", "sqrtsoftplus"}))));
     visit(c.moe_router_num_groups, rare(stored("--moe-router-num-groups", kModel, part_to(kMany))));
     visit(c.moe_router_group_topk, rare(stored("--moe-router-group-topk", kModel, part_to(kMany))));
     visit(c.moe_router_group_score,

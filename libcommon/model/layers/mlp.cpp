@@ -47,6 +47,8 @@ static RouterRules router_rules(const ModelConfig& c) {
   RouterRules rules{.chosen = c.moe_router_topk};
   if (c.moe_router_score_function == "sigmoid" || (c.has_sinkhorn() && c.moe_router_topk == 1))
     rules.scores = RouterScores::sigmoid;
+  else if (c.moe_router_score_function == "sqrtsoftplus")
+    rules.scores = RouterScores::sqrt_softplus;
   else if (c.moe_router_pre_softmax || c.has_sinkhorn())
     rules.scores = RouterScores::softmax_of_all;
   if (c.moe_router_num_groups > 0) {

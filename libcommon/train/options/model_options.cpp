@@ -30,8 +30,8 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
           "what they make is multiplied by a sigmoid of each token");
   cl.option("--moe-router-score-function", &model.moe_router_score_function, "TYPE",
             "softmax of the chosen experts' logits weighs them; sigmoid: those of all choose, and "
-            "weigh over their sum",
-            one_of({"softmax", "sigmoid"}));
+            "weigh over their sum; sqrtsoftplus: likewise roots of ln(1 + e^logit), on the CPU",
+            one_of({"softmax", "sigmoid", "sqrtsoftplus"}));
   cl.flag("--moe-router-pre-softmax", &model.moe_router_pre_softmax,
           "the softmax is of all experts' logits, not of the chosen alone");
   cl.option("--moe-router-num-groups", &model.moe_router_num_groups, "N",
@@ -45,7 +45,8 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
   cl.option("--moe-router-topk-scaling-factor", &model.moe_router_topk_scaling_factor, "F",
             "what the weights are multiplied by; 0: nothing", at_least(0));
   cl.flag("--moe-router-enable-expert-bias", &model.moe_router_enable_expert_bias,
-          "sigmoids choose with a bias, which a step changes by how often each expert was chosen");
+          "sigmoids and roots choose with a bias, which a step changes by how often each expert "
+          "was chosen");
   cl.option("--moe-router-bias-update-rate", &model.moe_router_bias_update_rate, "F",
             "what a step adds to an expert's bias or takes from it", between(0, 1));
   cl.option("--moe-expert-capacity-factor", &model.moe_expert_capacity_factor, "F",

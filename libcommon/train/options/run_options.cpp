@@ -111,7 +111,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
-  if (model.num_experts > 0) check_experts();
+  if (model.num_experts > 0) check_experts(model);
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && fp8.is_delayed())
     fail(Exit::bad_config,
@@ -135,7 +135,10 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "(--reset-attention-mask) or windows (--window-size)");
 }
 
-void RunOptions::check_experts() const {
+void RunOptions::check_experts(const ModelConfig& model) const {
+  if (device() == Device::cuda && model.moe_router_score_function == "sqrtsoftplus")
+    fail(Exit::bad_config,
+         "--moe-router-score-function sqrtsoftplus: on the CPU alone; see --device cpu");
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
