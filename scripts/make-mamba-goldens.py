@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make testdata/model/{mamba2,nemotron_h,nemotron_h_experts,bamba,granitemoehybrid,granitemoehybrid_dense}.golden, in the
+"""Make testdata/model/{mamba2,nemotron_h,nemotron_h_experts,nemotron_h_latents,bamba,granitemoehybrid,granitemoehybrid_dense}.golden, in the
 way of make-model-goldens.py and with its needs.
 
 What the library computes in float32 is left in float64 here where its inputs are, so that the unchanged float32 model
@@ -38,6 +38,10 @@ goldens.MODELS = {
         **COMMON, **NEMOTRON, layers_block_type=["moe", "mamba", "attention", "moe"], n_routed_experts=4, n_shared_experts=1,
         moe_intermediate_size=12, moe_shared_expert_intermediate_size=20, num_experts_per_tok=2, n_group=2, topk_group=1,
         routed_scaling_factor=2.5),
+    "nemotron_h_latents": transformers.NemotronHConfig(
+        **COMMON, **NEMOTRON, layers_block_type=["moe", "mamba", "attention", "moe"], n_routed_experts=4, n_shared_experts=1,
+        moe_intermediate_size=12, moe_shared_expert_intermediate_size=20, num_experts_per_tok=2, n_group=2, topk_group=1,
+        routed_scaling_factor=2.5, moe_latent_size=9),
     "granitemoehybrid": transformers.GraniteMoeHybridConfig(
         **GRANITE, num_hidden_layers=2, layer_types=["mamba", "attention"], mamba_n_groups=2, num_local_experts=4,
         position_embedding_type="nope"),
@@ -55,6 +59,8 @@ goldens.WHOLE = {
                "backbone.layers.0.mixer.dt_bias", "backbone.layers.0.mixer.norm.weight"],
     "nemotron_h": ["backbone.layers.1.mixer.conv1d.bias", "backbone.layers.0.mixer.k_proj.weight"],
     "nemotron_h_experts": ["backbone.layers.0.mixer.gate.weight", "backbone.layers.3.mixer.experts.1.up_proj.weight"],
+    "nemotron_h_latents": ["backbone.layers.0.mixer.fc1_latent_proj.weight", "backbone.layers.3.mixer.fc2_latent_proj.weight",
+                           "backbone.layers.3.mixer.experts.1.up_proj.weight"],
     "granitemoehybrid": ["model.layers.0.block_sparse_moe.router.layer.weight",
                          "model.layers.1.block_sparse_moe.input_linear.weight.2"],
     "granitemoehybrid_dense": ["model.layers.1.mamba.A_log", "model.layers.0.shared_mlp.input_linear.weight"],

@@ -24,7 +24,7 @@ bool Experts::counts_on_device(const Step& s) const {
   return s.sharing == nullptr && !s.rows_alone() && !has_biases() &&
          (s.experts == nullptr || !s.experts->is_shared()) &&
          counts_groups(s.stream.device(), s.dtype, std::ssize(experts_),
-                       {router_->shape[1], made(), ffn()}) &&
+                       {width(), made(), ffn()}) &&
          std::ranges::all_of(experts_, [&](const Expert& e) {
            return is_even(e.fc1->value) && is_even(e.fc2->value) && is_even(e.fc1->grad) &&
                   is_even(e.fc2->grad);
@@ -143,10 +143,37 @@ void Experts::multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, c
   s.weight_grads.push(gradients, s.stream);
 }
 
+ConstTensor Experts::read(Step& s, ConstTensor x) const {
+  if (!options_.latents) return x;
+  const Tensor latent = s.scratch({x.shape()[0], width()});
+  options_.latents->down.forward(s, latent, x);
+  return latent;
+}
+
+Tensor Experts::add_up(Step& s, Saved& v, const Saved* saved, bool wanted) const {
+  const std::int64_t tokens = s.rows();
+  const Tensor out = s.scratch({v.arrived.room, width()}).rows(0, v.arrived.rows()),
+               sum = options_.latents ? s.kept(saved, {tokens, width()})
+                                      : s.scratch({tokens, width()});
+  if (has_biases())
+    scale_rows(out, v.weighed, v.weight, s.stream);
+  else
+    multiply_second(s, out, v.weighed, v);
+  dispatch_.back(s, sum, out, v.arrived);
+  // Ranks of a generation each have a part of every expert, and all tokens.
+  if (s.experts == nullptr && s.tensor_ranks() > 1) s.tensor->all_reduce(sum).wait();
+  if (!options_.latents) return sum;
+  v.summed = sum;
+  if (!wanted) return {};
+  const Tensor y = s.scratch({tokens, router_->shape[1]});
+  options_.latents->up.forward(s, y, sum);
+  return y;
+}
+
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                       const Norm* norm, ConstTensor) const {
   const ArenaScope scope(s.layer);
-  const std::int64_t tokens = s.rows(), width = x.shape()[1], chosen = options_.rules.chosen;
+  const std::int64_t tokens = s.rows(), chosen = options_.rules.chosen;
   if (norm != nullptr) {
     const Tensor normed = s.scratch(x.shape());
     norm->forward(s, normed, x, nullptr);
@@ -155,14 +182,14 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   Saved v;
   v.logits = s.kept(saved, {tokens, router_->shape[0]});
   v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
-  ConstTensor read = x;
+  ConstTensor routed = x;
   if (varies(s)) {
     const Tensor varied = s.scratch(x.shape());
     jitter(varied, x, jitter_of(s), s.stream);
-    read = varied;
+    routed = varied;
   }
   matmul({.out = v.logits,
-          .a = read,
+          .a = routed,
           .b = s.weight(*router_),
           .transpose_b = true,
           .bias = value_of(s, options_.logit_bias),
@@ -174,12 +201,12 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   if (RouterBalance::is_on(s)) v.counts = balance_.forward(s, v.logits, v.expert, saved);
   v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved, counts_on_device(s));
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;
-  v.x = s.kept(saved, {room, width}).rows(0, rows);
+  v.x = s.kept(saved, {room, width()}).rows(0, rows);
   v.weight = s.kept_sums(saved, {room}).rows(0, rows);
   v.h = s.kept(saved, {room, made()}).rows(0, rows);
   if (!weighs_gates()) v.a = s.kept(saved, {room, ffn()}).rows(0, rows);
-  v.weighed = s.kept(saved, {room, has_biases() ? width : ffn()}).rows(0, rows);
-  dispatch_.there(s, v.x, x, v.arrived);
+  v.weighed = s.kept(saved, {room, has_biases() ? width() : ffn()}).rows(0, rows);
+  dispatch_.there(s, v.x, read(s, x), v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
   multiply_first(s, v);
   if (options_.clamped) clamped_forward(v.a, v.h, *options_.clamped, s.stream);
@@ -190,19 +217,14 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     weighted_swiglu_forward(v.weighed, v.h, v.weight, s.stream);
   else
     scale_rows(v.weighed, v.a, v.weight, s.stream);
-  if (!y) {
+  const bool wanted = static_cast<bool>(y);
+  Tensor sum;
+  if (wanted || options_.latents) sum = add_up(s, v, saved, wanted);
+  if (!wanted) {
     if (options_.shared) options_.shared->forward(s, {}, {}, x, saved ? &v.shared : nullptr);
     if (saved) *saved = v;
     return;
   }
-  const Tensor out = s.scratch({room, width}).rows(0, rows), sum = s.scratch({tokens, width});
-  if (has_biases())
-    scale_rows(out, v.weighed, v.weight, s.stream);
-  else
-    multiply_second(s, out, v.weighed, v);
-  dispatch_.back(s, sum, out, v.arrived);
-  // Ranks of a generation each have a part of every expert, and all tokens.
-  if (s.experts == nullptr && s.tensor_ranks() > 1) s.tensor->all_reduce(sum).wait();
   Tensor all = sum;
   if (options_.shared) {
     all = s.scratch(sum.shape());
@@ -218,14 +240,20 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   if (!v.arrived.on_device()) s.stream.note_host_read();
   const ConstTensor d_sum = dropped_gradient(
       s, dy, s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
-  const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, width = dx.shape()[1];
-  const Tensor d_out = s.gradient({room, width}).rows(0, rows),
+  const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, tokens = d_sum.shape()[0];
+  const Tensor d_out = s.gradient({room, width()}).rows(0, rows),
                dh = s.gradient({room, made()}).rows(0, rows),
                d_logits = s.gradient(v.logits.shape()), da = s.scratch({room, ffn()}).rows(0, rows),
-               d_x = s.scratch({room, width}).rows(0, rows),
+               d_x = s.scratch({room, width()}).rows(0, rows),
                d_weight = s.scratch_sums({room}).rows(0, rows),
                dp = s.scratch_sums(v.expert.shape());
-  dispatch_.there(s, d_out, d_sum, v.arrived);
+  ConstTensor d_made = d_sum;
+  if (options_.latents) {
+    const Tensor d_latent = s.scratch({tokens, width()});
+    options_.latents->up.backward(s, d_latent, d_sum, v.summed);
+    d_made = d_latent;
+  }
+  dispatch_.there(s, d_out, d_made, v.arrived);
   const bool behind = has_biases();  // p multiplies what the second product makes
   if (behind) {
     row_dots(d_weight, d_out, v.weighed, s.stream);
@@ -245,7 +273,9 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   else
     swiglu_backward(dh, da, v.h, s.stream);
   multiply_back(s, d_x, dh, v.x, v, &Expert::fc1, &Expert::fc1_bias);
-  dispatch_.back(s, dx, d_x, v.arrived);
+  const Tensor d_read = options_.latents ? s.gradient({tokens, width()}) : dx;
+  dispatch_.back(s, d_read, d_x, v.arrived);
+  if (options_.latents) options_.latents->down.backward(s, dx, d_read, x);
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
   choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);
   if (v.counts) balance_.backward(s, d_logits, v.logits, v.counts);

@@ -3,9 +3,11 @@
 //   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
 // or of p_e W_2e relu(W_1e x)^2, or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) +
 // b_2e), to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
-// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts may have
-// room for so many of a rank's tokens alone (kernels/expert_capacity.h). x, y, residual: [rows,
-// hidden_size].  This rank has some of the layer's experts, or parts of them
+// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts of latents
+// read W_down x instead of x, and what they make is added up and then multiplied by W_up, of
+// projections that a layer has once, and every rank whole (Megatron-LM's --moe-latent-size).
+// Experts may have room for so many of a rank's tokens alone (kernels/expert_capacity.h).  x, y,
+// residual: [rows, hidden_size].  This rank has some of the layer's experts, or parts of them
 // (nn/expert_parallel.h).
 #pragma once
 
@@ -28,17 +30,22 @@ class Experts {
     Tensor x, weight;              // rows, and their p
     Tensor h, a;                   // W_1 x, and, unless weighs_gates(), the activation of it
     Tensor weighed;                // that times p, or, with biases, W_2 a + b_2
+    Tensor summed;                 // of latents: what W_up reads, of this rank's rows
     SharedExperts::Saved shared;
   };
   struct Expert {
     const Param *fc1, *fc2, *fc1_bias = nullptr,
                             *fc2_bias = nullptr;  // all have both biases or none
   };
+  struct Latents {
+    Linear down, up;
+  };
   struct Options {
     RouterRules rules = {};
     std::int64_t layer = 0;  // as of Mlp
     double hidden_dropout = 0;
-    std::optional<SharedExperts> shared = {};
+    std::optional<SharedExperts> shared = {};  // which read x itself
+    std::optional<Latents> latents = {};
     double capacity_factor = 0;   // of the tokens that are an expert's share; 0: of all
     bool keeps_first = false;     // not those of largest p
     const Param* bias = nullptr;  // of the keys that experts are chosen by
@@ -76,10 +83,15 @@ class Experts {
   // Whether p multiplies what SwiGLU makes, in one pass over memory.
   bool weighs_gates() const { return !has_biases() && !options_.clamped && !options_.squared_relu; }
   void multiply_first(Step& s, const Saved& v) const;
+  // What experts read of x, and what they make of it for this rank's rows: with latents empty
+  // where it is not wanted.
+  ConstTensor read(Step& s, ConstTensor x) const;
+  Tensor add_up(Step& s, Saved& v, const Saved* saved, bool wanted) const;
   void multiply_second(Step& s, Tensor out, ConstTensor x, const Saved& v) const;
   // dx = dy W, and the weights' gradients.
   void multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
                      const Param* Expert::*weight, const Param* Expert::*bias) const;
+  std::int64_t width() const { return experts_[0].fc1->local[1]; }  // of what experts read
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   std::int64_t made() const { return experts_[0].fc1->local[0]; }  // by the first product
   ConstTensor with_room(Step& s, ConstTensor expert, ConstTensor p) const;

@@ -213,9 +213,9 @@ inline ModelConfig config_named(const std::string& name) {
     c.mamba_state_dim = 6;
     c.mamba_num_groups = 2;
   }
-  if (name.starts_with("granitemoehybrid") || name == "hybrid_experts") {
+  if (name.starts_with("granitemoehybrid") || name.starts_with("hybrid_experts")) {
     c.family = ModelFamily::mamba;
-    const bool experts = name != "granitemoehybrid_dense", granite = name != "hybrid_experts";
+    const bool experts = name != "granitemoehybrid_dense", granite = name.starts_with("granite");
     c.hybrid_pattern = granite ? experts ? "ME*E" : "*-M-" : "EM*-E";
     if (name.ends_with("_attention")) {  // no mixers, and what they would be
       c.hybrid_pattern = "*E*E";
@@ -242,6 +242,7 @@ inline ModelConfig config_named(const std::string& name) {
     } else {
       c.swiglu = false;
       c.squared_relu = true;
+      if (name == "hybrid_experts_of_latents") c.moe_latent_size = 10;
       c.moe_router_score_function = "sigmoid";
       c.moe_router_enable_expert_bias = true;
       c.moe_router_topk_scaling_factor = 2.5;

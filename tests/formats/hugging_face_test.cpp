@@ -99,8 +99,9 @@ ModelConfig config_of(const std::string& name) {
     config.kv_channels = 8;
     config.mamba_num_heads = 6;
     config.mamba_head_dim = 4;
-  } else if (name == "nemotron_h_experts") {
+  } else if (name == "nemotron_h_experts" || name == "nemotron_h_latents") {
     config = tiny_hybrid("MMMM");
+    if (name == "nemotron_h_latents") config.moe_latent_size = 9;
     config.hybrid_pattern = "EM*E";
     config.kv_channels = 8;
     config.mamba_num_heads = 6;
@@ -222,22 +223,22 @@ INSTANTIATE_TEST_SUITE_P(OfDenseFamilies, HuggingFace, testing::ValuesIn(dense_c
 
 INSTANTIATE_TEST_SUITE_P(
     Agrees, HuggingFace,
-    testing::Values(Case{"gpt2", DType::f32, 1e-5}, Case{"gpt2", DType::f64, 1e-12},
-                    Case{"llama", DType::f32, 1e-5}, Case{"llama", DType::f64, 1e-12},
-                    Case{"llama3_1", DType::f32, 1e-5}, Case{"llama3_1", DType::f64, 1e-12},
-                    Case{"mistral", DType::f32, 1e-5}, Case{"mistral", DType::f64, 1e-12},
-                    Case{"nemotron", DType::f32, 1e-5}, Case{"nemotron", DType::f64, 1e-12},
-                    Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12},
-                    Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12},
-                    Case{"mamba2", DType::f32, 1e-5}, Case{"mamba2", DType::f64, 1e-12},
-                    Case{"bamba", DType::f32, 1e-5}, Case{"bamba", DType::f64, 1e-12},
-                    Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12},
-                    Case{"nemotron_h_experts", DType::f32, 1e-5},
-                    Case{"nemotron_h_experts", DType::f64, 1e-12},
-                    Case{"granitemoehybrid", DType::f32, 1e-5},
-                    Case{"granitemoehybrid", DType::f64, 1e-12},
-                    Case{"granitemoehybrid_dense", DType::f32, 1e-5},
-                    Case{"granitemoehybrid_dense", DType::f64, 1e-12}),
+    testing::Values(
+        Case{"gpt2", DType::f32, 1e-5}, Case{"gpt2", DType::f64, 1e-12},
+        Case{"llama", DType::f32, 1e-5}, Case{"llama", DType::f64, 1e-12},
+        Case{"llama3_1", DType::f32, 1e-5}, Case{"llama3_1", DType::f64, 1e-12},
+        Case{"mistral", DType::f32, 1e-5}, Case{"mistral", DType::f64, 1e-12},
+        Case{"nemotron", DType::f32, 1e-5}, Case{"nemotron", DType::f64, 1e-12},
+        Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12},
+        Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12},
+        Case{"mamba2", DType::f32, 1e-5}, Case{"mamba2", DType::f64, 1e-12},
+        Case{"bamba", DType::f32, 1e-5}, Case{"bamba", DType::f64, 1e-12},
+        Case{"nemotron_h", DType::f32, 1e-5}, Case{"nemotron_h", DType::f64, 1e-12},
+        Case{"nemotron_h_experts", DType::f32, 1e-5}, Case{"nemotron_h_experts", DType::f64, 1e-12},
+        Case{"nemotron_h_latents", DType::f32, 1e-5}, Case{"nemotron_h_latents", DType::f64, 1e-12},
+        Case{"granitemoehybrid", DType::f32, 1e-5}, Case{"granitemoehybrid", DType::f64, 1e-12},
+        Case{"granitemoehybrid_dense", DType::f32, 1e-5},
+        Case{"granitemoehybrid_dense", DType::f64, 1e-12}),
     name_of_case);
 
 // A model of Hugging Face's that is converted begins with transformers' own loss, and the rows

@@ -258,6 +258,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     } else {
       c.moe_router_score_function = "sigmoid";
       c.moe_router_enable_expert_bias = true;
+      c.moe_latent_size = 20;
       c.moe_shared_expert_intermediate_size = 24;
     }
   }
@@ -302,6 +303,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     c.family = ModelFamily::mixtral;
     c.num_experts = 4;
     c.moe_layer_freq = "2";
+    c.moe_latent_size = 14;
     c.moe_router_score_function = "sqrtsoftplus";
     c.moe_aux_loss_coeff = {0.1};
     c.moe_shared_expert_intermediate_size = 24;

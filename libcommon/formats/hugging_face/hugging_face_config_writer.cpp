@@ -45,6 +45,7 @@ bool is_read_back(std::string_view type) {
 std::string_view type_of(const ModelConfig& c) {
   if (c.moe_router_score_function == "sqrtsoftplus")
     refuse_setting("--moe-router-score-function sqrtsoftplus");
+  if (c.moe_latent_size > 0 && c.family != ModelFamily::mamba) refuse_setting("--moe-latent-size");
   if (c.family == ModelFamily::t5) {
     check_t5(c);
     return "t5";
@@ -119,6 +120,7 @@ bool is_ours(std::string_view name) {
                                                "shared_expert_intermediate_size",
                                                "shared_intermediate_size",
                                                "moe_shared_expert_intermediate_size",
+                                               "moe_latent_size",
                                                "n_routed_experts",
                                                "n_shared_experts",
                                                "first_k_dense_replace",

@@ -100,7 +100,7 @@ static void read_nemotron_experts(const ConfigJson& json, ModelConfig& c) {
   c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", 7688);
   c.moe_shared_expert_intermediate_size = json.size_or("moe_shared_expert_intermediate_size", 7688);
   json.expect_number("n_shared_experts", 1);
-  if (json.has("moe_latent_size")) json.refuse("\"moe_latent_size\" is not supported");
+  if (json.has("moe_latent_size")) c.moe_latent_size = json.size("moe_latent_size");
   read_sigmoid_router(json, c);
 }
 
@@ -302,6 +302,7 @@ void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
   json.member("num_experts_per_tok", c.moe_router_topk);
   json.member("moe_intermediate_size", c.expert_ffn());
   json.member("moe_shared_expert_intermediate_size", c.moe_shared_expert_intermediate_size);
+  if (c.moe_latent_size > 0) json.member("moe_latent_size", c.moe_latent_size);
   write_sigmoid_router(json, c);
 }
 

@@ -151,6 +151,8 @@ constexpr ModuleName kNemotronH[] = {
     {"self_attention.k_layernorm", "mixer.k_norm"},
     {"self_attention.linear_proj", "mixer.o_proj"},
     {"pre_mlp_layernorm", "norm"},
+    {"mlp.fc1_latent_proj", "mixer.fc1_latent_proj"},
+    {"mlp.fc2_latent_proj", "mixer.fc2_latent_proj"},
     {"mlp.linear_fc1", "mixer.up_proj", ungated},
     {"mlp.linear_fc1", "mixer.gate_proj", gate},
     {"mlp.linear_fc1", "mixer.up_proj", up},

@@ -38,13 +38,18 @@ static std::string path_of(const ModelConfig& config, const std::string& name) {
   return concat("model.", path.substr(kInFiles.size()));
 }
 
+// What adapters are not of: routers, and projections to and from latents of experts.
+static bool takes_no_adapter(const std::string& module) {
+  return module == "mlp.router" || module.ends_with("_latent_proj");
+}
+
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   ModelConfig bare = config;
   static_cast<AdapterConfig&>(bare) = {};
   std::vector<LinearModule> modules;
   const ParamTable table = model_rows(bare);
   for (const Param& row : table.rows()) {
-    if (!row.place.layer || row.place.expert || row.place.module == "mlp.router" ||
+    if (!row.place.layer || row.place.expert || takes_no_adapter(row.place.module) ||
         row.place.param != "weight" || row.shape.rank() != 2 ||
         (row.place.module == "mixer.out_proj" && has_bare_outputs(config)))
       continue;

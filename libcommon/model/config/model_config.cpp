@@ -317,6 +317,9 @@ void check_experts(const ModelConfig& c) {
   if ((c.add_bias_linear || c.quick_geglu) && (shared || c.has_mlps()))
     fail(Exit::bad_config, c.quick_geglu ? "--quick-geglu" : "biases of experts",
          ": not beside shared experts or layers without experts");
+  if (c.moe_latent_size > 0 && c.add_bias_linear)
+    fail(Exit::bad_config, "--moe-latent-size ", c.moe_latent_size,
+         ": needs --disable-bias-linear");
   if (c.recompute.part("mlp") && !c.has_mlps())
     fail(Exit::bad_config, "--recompute-modules mlp: a model of experts has none");
 }

@@ -90,6 +90,7 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.moe_ffn_hidden_size, stored("--moe-ffn-hidden-size", Effect::part, count_to(kWide)));
     visit(c.moe_shared_expert_intermediate_size,
           rare(stored("--moe-shared-expert-intermediate-size", kModel, part_to(kWide))));
+    visit(c.moe_latent_size, rare(stored("--moe-latent-size", kModel, part_to(kWide))));
     visit(c.moe_shared_expert_gate, rare(stored("--moe-shared-expert-gate", kModel)));
     visit(c.moe_router_score_function,
           rare(stored("--moe-router-score-function", kModel,

@@ -116,17 +116,32 @@ static const Param* make_bias(const LayerRows& layer, const Param& weight) {
   return &layer.table.add(std::move(bias));
 }
 
+static std::optional<Experts::Latents> make_latents(const LayerRows& layer) {
+  const ModelConfig& c = layer.config;
+  const std::int64_t h = c.hidden_size, width = c.moe_latent_size;
+  if (width == 0) return {};
+  const auto linear = [&](const char* module, const Shape& shape, const Initializer& init) {
+    Param row = layer.row(module, "weight", shape, init);
+    if (layer.part.sequence_parallel) row.summed_over = SummedOver::tp;
+    return Linear(layer.table, std::move(row), false);
+  };
+  const Linear down = linear("mlp.fc1_latent_proj", {width, h}, matrix_init(c, {width, h})),
+               up = linear("mlp.fc2_latent_proj", {h, width}, layer.output_init());
+  return Experts::Latents{down, up};
+}
+
 // A Mixtral's router and experts take the place of an MLP.
 static Branch make_experts(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, f = c.expert_ffn(), count = c.num_experts,
-                     fc1_rows = c.is_gated() ? 2 * f : f;
+  const std::int64_t h = c.hidden_size, width = c.moe_latent_size > 0 ? c.moe_latent_size : h,
+                     f = c.expert_ffn(), count = c.num_experts, fc1_rows = c.is_gated() ? 2 * f : f;
   const Norm norm = layer.make_branch_norm("pre_mlp_layernorm", "weight");
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
   const Param& gate = layer.table.add(std::move(router));
   const Param* const logit_bias = make_bias(layer, gate);
   const Param* const bias = make_expert_bias(layer);
+  const std::optional<Experts::Latents> latents = make_latents(layer);
   const Share& share = layer.part.experts;
   const std::int64_t here = count / share.ranks, first = here * share.rank;
   std::vector<Experts::Expert> experts;
@@ -141,11 +156,11 @@ static Branch make_experts(const LayerRows& layer) {
       row.gradient_replaced = true;
       return &layer.table.add(std::move(row));
     };
-    const Param* const fc1 = add("linear_fc1", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
+    const Param* const fc1 = add("linear_fc1", {fc1_rows, width}, matrix_init(c, {fc1_rows, width}),
                                  rows_of_fc1(c, f, ShardAxis::expert_tp));
     const Param* const fc1_bias = make_bias(layer, *fc1);
     const Param* const fc2 =
-        add("linear_fc2", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::expert_tp}});
+        add("linear_fc2", {width, f}, layer.output_init(), {{"up", f, 1, ShardAxis::expert_tp}});
     experts.push_back({fc1, fc2, fc1_bias, make_bias(layer, *fc2)});
   }
   return Branch(
@@ -155,6 +170,7 @@ static Branch make_experts(const LayerRows& layer) {
                .layer = layer.layer,
                .hidden_dropout = c.hidden_dropout,
                .shared = make_shared_experts(layer),
+               .latents = latents,
                .capacity_factor = c.moe_expert_capacity_factor,
                .keeps_first = c.moe_token_drop_policy == "position",
                .bias = bias,
@@ -173,9 +189,12 @@ static Branch make_experts(const LayerRows& layer) {
 extern const BranchKind kExperts{
     .letter = 'E', .make = make_experts, .extra_states = [](const ModelConfig& c) {
       using enum ExtraState::Turn;
-      std::vector<ExtraState> states{{"pre_mlp_layernorm"},
-                                     {"linear_fc1", behind_layers, true},
-                                     {"linear_fc2", behind_layers, true}};
+      std::vector<ExtraState> states{{"pre_mlp_layernorm"}};
+      if (c.moe_latent_size > 0)
+        for (const char* module : {"mlp.fc1_latent_proj", "mlp.fc2_latent_proj"})
+          states.push_back({module});
+      states.push_back({"linear_fc1", behind_layers, true});
+      states.push_back({"linear_fc2", behind_layers, true});
       if (c.moe_shared_expert_intermediate_size > 0)
         for (const char* module :
              {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.linear_fc2"})
