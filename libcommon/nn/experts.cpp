@@ -6,6 +6,7 @@
 
 #include "comm/group.h"
 #include "nn/context_parallel.h"
+#include "nn/expert_choices.h"
 #include "nn/expert_parallel.h"
 #include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
@@ -70,7 +71,21 @@ Jitter Experts::jitter_of(const Step& s) const {
   return {s.dropout(options_.jitter, options_.layer, Purpose::router_jitter)};
 }
 
+// The keys have memory of their own: a step's does not count them.
+void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
+  const Shape& shape = v.logits.shape();
+  const Buffer room(Device::cpu,
+                    static_cast<std::size_t>(shape.numel()) * size_of(sum_dtype(s.dtype)));
+  const Tensor keys = room.tensor(sum_dtype(s.dtype), shape);
+  s.choices->put_keys(s, options_.layer, keys, options_.rules.chosen);
+  RouterRules rules = options_.rules;
+  rules.keys_given = true;
+  rules.groups = rules.kept_groups = 1;
+  choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
+}
+
 void Experts::choose(Step& s, Tensor p, const Saved& v) const {
+  if (s.choices != nullptr && s.choices->imposes()) return choose_imposed(s, p, v);
   if (!options_.sinkhorn || !s.training)
     return choose_experts(v.expert, p, v.logits, value_of(s, options_.bias), options_.rules,
                           s.stream);
@@ -198,6 +213,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
   choose(s, p, v);
+  if (s.choices != nullptr && !s.again) s.choices->keep(s, options_.layer, v.expert);
   if (RouterBalance::is_on(s)) v.counts = balance_.forward(s, v.logits, v.expert, saved);
   v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved, counts_on_device(s));
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room;

@@ -98,6 +98,7 @@ class Experts {
   bool varies(const Step& s) const { return options_.jitter > 0 && s.training; }
   Jitter jitter_of(const Step& s) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
+  void choose_imposed(Step& s, Tensor p, const Saved& v) const;
   bool counts_on_device(const Step& s) const;
   // body(expert, its first row, its last + 1, its group), also of those that have none: ranks that
   // have copies of experts gather their values and sum their gradients together.  Where

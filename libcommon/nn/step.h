@@ -51,6 +51,7 @@ inline constexpr std::uint32_t kPurposes = 16;  // of a layer, at most
 static_assert(static_cast<std::uint32_t>(Purpose::count) <= kPurposes);
 
 class ContextParallel;
+class ExpertChoices;
 class ExpertParallel;
 class Fp8Layers;
 class Group;
@@ -125,8 +126,9 @@ struct Step {
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
   Group* data = nullptr;  // ranks whose micro-batches are one batch to a loss; null: none's are
   const ExpertParallel* experts = nullptr;  // ranks that share experts; null: none does
-  const Fp8Layers* fp8 = nullptr;  // linear layers that multiply eight bits; null: none does
-  bool new_weights = false;        // a step's first forward, before which weights had other values
+  ExpertChoices* choices = nullptr;  // keeps what routers choose, or imposes it; null: neither
+  const Fp8Layers* fp8 = nullptr;    // linear layers that multiply eight bits; null: none does
+  bool new_weights = false;  // a step's first forward, before which weights had other values
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk

@@ -31,7 +31,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
              ": judges the texts of --prompts alone");
     return;
   }
-  refuse({"--rollouts"}, "not with --prompts");
+  refuse({"--rollouts", "--moe-route-trace", "--moe-route-replay"}, "not with --prompts");
   if (!advantages.compares)
     refuse({"--dynamic-sampling"},
            "not with --no-baseline, with which texts that are worth the same are learnt from");

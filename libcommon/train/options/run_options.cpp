@@ -33,6 +33,7 @@ void RunOptions::add_to(CommandLine& cl) {
 
 void RunOptions::add_reports_to(CommandLine& cl) {
   checks.add_to(cl);
+  routing.add_to(cl);
   report.add_to(cl);
 }
 
@@ -112,6 +113,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
+  routing.check(model, device());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && fp8.is_delayed())
     fail(Exit::bad_config,
@@ -180,6 +182,10 @@ void RunOptions::complete_for(const ModelConfig& model, std::int64_t seq_length,
     schedule.complete({.train_iters = length.train_iters,
                        .train_samples = length.train_samples,
                        .global_batch_size = batch.largest()});
+  if (routing.is_on() && evaluation.skip_train)
+    fail(Exit::usage, "--moe-route-trace, --moe-route-replay: of a run that trains");
+  if (routing.is_on() && instead.check_layout)
+    fail(Exit::usage, "--moe-route-trace, --moe-route-replay: not with --check-layout");
   report.check_profile(trains ? std::optional(length.train_iters) : std::nullopt, ranks.count);
   if (report.log_progress && checkpoint.save.empty())
     fail(Exit::usage, "--log-progress: needs --save");

@@ -14,6 +14,7 @@
 #include "train/options/fp8_options.h"
 #include "train/options/rank_options.h"
 #include "train/options/report_options.h"
+#include "train/options/routing_options.h"
 
 namespace mt {
 
@@ -32,6 +33,7 @@ struct RunOptions {
   ParamSchedule schedule;
   CheckpointOptions checkpoint;
   CheckOptions checks;
+  RoutingOptions routing;
   ReportOptions report;
 
   // Declares the sections up to that of evaluation, which the caller may add to, and those after.

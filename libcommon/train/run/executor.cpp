@@ -290,6 +290,7 @@ Step Executor::step(Slot& slot, bool training) {
           .context = context_ ? &*context_ : nullptr,
           .data = data_.get(),
           .experts = experts_ ? &*experts_ : nullptr,
+          .choices = training ? choices_ : nullptr,
           .fp8 = fp8_ ? &*fp8_ : nullptr,
           .sharing = sharing_};
 }

@@ -29,6 +29,7 @@
 
 namespace mt {
 
+class ExpertChoices;
 class Probe;
 
 // Fills a micro-batch's fields, which lie in host memory, and returns the global number of its
@@ -95,6 +96,9 @@ class Executor {
 
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
+
+  // Has training's routers choose what is imposed, and what they choose kept, from now on.
+  void keep_choices(ExpertChoices* choices) { choices_ = choices; }
 
   // What has codes of eight bits multiplied; null: nothing does.
   Fp8Layers* fp8() { return fp8_ ? &*fp8_ : nullptr; }
@@ -177,6 +181,7 @@ class Executor {
   std::function<void(const Action&)> watch_;
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;
+  ExpertChoices* choices_ = nullptr;
   ParamSharing* sharing_ = nullptr;
   ConstTensor weight_scale_;
   int last_micro_batch_ = 0;

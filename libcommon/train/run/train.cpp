@@ -13,6 +13,7 @@
 #include "model/layers.h"
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
+#include "train/run/routing_files.h"
 #include "train/run/trainer.h"
 
 namespace mt {
@@ -83,7 +84,10 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                " ranks need ", plan.fullest().memory.total(), " bytes each, ",
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
         options, task, plan, log);
+  std::optional<RoutingFiles> routing;
+  if (options.routing.is_on()) routing.emplace(options.routing, task.model());
   const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
+  if (routing) routing->open();
   const auto run_rank = [&](Group& everyone, Stream& stream) {
     const int learners = options.ranks.count, drawers = options.ranks.drawers;
     const bool learns = everyone.rank() < learners;
@@ -104,8 +108,8 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                                 options.length.exit_duration_in_mins};
     limits.came = [&](Signal signal, double seconds) { tell_of(signal, seconds, log); };
     if (others != nullptr) end_if_held(*others, options, stream, limits);
-    Trainer trainer(options, task, plan, world, link.get(), stream, limits,
-                    ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
+    Trainer trainer(options, task, plan, world, link.get(), routing ? &*routing : nullptr, stream,
+                    limits, ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     if (others == nullptr) return trainer.run(options_json);
     tell_failures(*others, [&] { trainer.run(options_json); });
   };

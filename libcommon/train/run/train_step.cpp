@@ -194,6 +194,10 @@ void TrainStep::check_before_update(const Asked& asked) {
   checks_.check_gradient(asked.iteration, gradient_norm() / scale);
 }
 
+std::int64_t TrainStep::samples_of(const Asked& asked) const {
+  return asked.micro_batches * options_.batch.micro_batch_size * parts_.world.data().size();
+}
+
 void TrainStep::begin(const Asked& asked) {
   const NamedRange range("step ", asked.iteration);
   const Stream::Queueing queueing(parts_.stream);
@@ -201,7 +205,9 @@ void TrainStep::begin(const Asked& asked) {
   forward_backward(asked);
   if (Fp8Layers* const fp8 = parts_.executor.fp8())
     fp8->update_scales({&parts_.world.tensor(), &parts_.world.data_context()}, parts_.stream);
-  std::vector<double> routers = sum_routers();
+  std::vector<double> routers = sum_routers();  // once all ranks have chosen
+  if (parts_.routing != nullptr && parts_.world.all().rank() == 0)
+    parts_.routing->write_before(asked.first_sample + samples_of(asked));
   check_before_update(asked);
   update_expert_biases(routers);
   const NamedRange update("optimizer");
@@ -214,8 +220,7 @@ void TrainStep::begin(const Asked& asked) {
        .all_finite = options_.checks.finite},
       parts_.stream);
   parts_.task.end_step({.iteration = asked.iteration,
-                        .samples = asked.micro_batches * options_.batch.micro_batch_size *
-                                   parts_.world.data().size(),
+                        .samples = samples_of(asked),
                         .model = parts_.model,
                         .optimizer = parts_.optimizer,
                         .world = parts_.world,

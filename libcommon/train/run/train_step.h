@@ -11,6 +11,7 @@
 #include "train/options/run_options.h"
 #include "train/run/executor.h"
 #include "train/run/interruption.h"
+#include "train/run/routing_files.h"
 #include "train/run/step_clock.h"
 #include "train/run/task.h"
 
@@ -28,6 +29,7 @@ class TrainStep {
     Stream& stream;
     Timers& timers;
     Interruption& interruption;  // its requests go with each step
+    RoutingFiles* routing = nullptr;
   };
   TrainStep(const RunOptions& options, const Parts& parts);
 
@@ -67,6 +69,7 @@ class TrainStep {
     std::vector<double> routers;  // Executor::router_sums() of all ranks
   };
   void forward_backward(const Asked& asked);
+  std::int64_t samples_of(const Asked& asked) const;  // of all ranks
   int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
   std::vector<double> sum_routers();
   void update_expert_biases(std::span<const double> routers);

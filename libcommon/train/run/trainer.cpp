@@ -21,7 +21,8 @@ static double seconds_since(Clock::time_point start) {
 }
 
 Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-                 Group* drawers, Stream& stream, const Interruption::Limits& limits, const Log& log)
+                 Group* drawers, RoutingFiles* routing, Stream& stream,
+                 const Interruption::Limits& limits, const Log& log)
     : options_(options),
       task_(task),
       world_(world),
@@ -45,7 +46,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       flops_of_sample_(task.flops(1)),
       reports_(options, task.model(), log, world.all()),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
-                      interruption_}) {
+                      interruption_, routing}) {
   if (task.draws()) {
     const int together = task.drawn_work()->together;
     drawing_ranks_ = DrawingModel::split(options, together, world.all());
@@ -58,6 +59,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
+  if (routing != nullptr) executor_.keep_choices(&routing->choices());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
   if (world.all().rank() == 0 && !options.checkpoint.save.empty())

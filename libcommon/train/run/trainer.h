@@ -22,9 +22,11 @@ namespace mt {
 class Trainer {
  public:
   // Makes the rank's part of the model and its optimizer, and loads them or draws their first
-  // values; all ranks of `world` make one.  drawers: Task::Drawing's.
+  // values; all ranks of `world` make one.  drawers: Task::Drawing's.  routing: null, or what all
+  // of them have together.
   Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-          Group* drawers, Stream& stream, const Interruption::Limits& limits, const Log& log);
+          Group* drawers, RoutingFiles* routing, Stream& stream, const Interruption::Limits& limits,
+          const Log& log);
   ~Trainer() { task_.forget(world_.all()); }
   // Trains, evaluates and saves as train() (train/run/train.h) says.
   void run(const std::string& options_json);

@@ -1,0 +1,52 @@
+// ExpertChoices: the experts that training's routers choose for each token, kept as they choose, or
+// imposed on them: weights are then those of the router's scores of the imposed experts (Megatron-
+// LM's router replay; Ma et al.: arXiv:2510.11370).  A text, a sequence of the run's samples, has a
+// number of its own, so whatever ranks share it, and in whatever micro-batch, it finds the same.
+// Ranks that are threads of a process share one of these.  On the CPU alone.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "nn/step.h"
+
+namespace mt {
+
+class ExpertChoices {
+ public:
+  struct Place {
+    std::int64_t text = 0, layer = 0;  // a layer as of Mlp
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  // Of each token of a text its experts, ascending.
+  using Experts = std::vector<std::int32_t>;
+  using All = std::map<Place, Experts>;
+
+  // keeps: what routers choose, for take_before().  imposed: what they are to choose, if anything;
+  // `from` is what errors name.
+  ExpertChoices(bool keeps, All imposed, std::string from)
+      : keeps_(keeps), imposed_(std::move(imposed)), from_(std::move(from)) {}
+
+  bool imposes() const { return !imposed_.empty(); }
+  // Keeps what a layer's router chose for this rank's rows: expert: [rows, chosen] i32.
+  void keep(const Step& s, std::int64_t layer, ConstTensor expert);
+  // The keys by which this rank's rows choose what is imposed: 1 of such an expert, else 0.  keys:
+  // [rows, experts] of sums.  Exit::bad_data where nothing is imposed on one of the texts, or
+  // another number of tokens or of experts of each.
+  void put_keys(const Step& s, std::int64_t layer, Tensor keys, std::int64_t chosen) const;
+  // Takes out what was kept of texts before this one, by texts and layers.
+  All take_before(std::int64_t text);
+
+ private:
+  bool keeps_;
+  All imposed_;
+  std::string from_;
+  std::mutex mutex_;
+  All kept_;
+};
+
+}  // namespace mt

@@ -1,0 +1,29 @@
+#include "train/options/routing_options.h"
+
+#include "base/command.h"
+#include "model/config/model_config.h"
+
+namespace mt {
+
+void RoutingOptions::add_to(CommandLine& cl) {
+  cl.section("Routing record");
+  cl.flag("--moe-enable-routing-replay", &enabled,
+          "what routers choose is recorded or replayed, as one of the following says");
+  cl.option("--moe-route-trace", &trace, "FILE",
+            "on the CPU: lines of JSON with the experts that training's routers choose, of each "
+            "text and layer one, are added to this file");
+  cl.option("--moe-route-replay", &replay, "FILE",
+            "on the CPU: training's routers choose the experts that such a file has, in whatever "
+            "layout, and weigh them by their own scores");
+}
+
+void RoutingOptions::check(const ModelConfig& model, Device device) const {
+  if (enabled && !is_on())
+    fail(Exit::usage, "--moe-enable-routing-replay: needs --moe-route-trace or --moe-route-replay");
+  if (!is_on()) return;
+  const char* const flag = trace.empty() ? "--moe-route-replay" : "--moe-route-trace";
+  if (model.num_experts == 0) fail(Exit::bad_config, flag, ": needs --num-experts");
+  if (device != Device::cpu) fail(Exit::bad_config, flag, ": on the CPU alone; see --device cpu");
+}
+
+}  // namespace mt

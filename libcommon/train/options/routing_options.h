@@ -1,0 +1,23 @@
+// RoutingOptions: files of the experts that a run's routers choose (train/run/routing_files.h).
+#pragma once
+
+#include <string>
+
+#include "tensor/tensor.h"
+
+namespace mt {
+
+class CommandLine;
+struct ModelConfig;
+
+struct RoutingOptions {
+  bool enabled = false;       // as Megatron-LM's flag says, which needs one of the files here
+  std::string trace, replay;  // empty: none
+
+  bool is_on() const { return !trace.empty() || !replay.empty(); }
+  void add_to(CommandLine& cl);
+  // Whether a model on a device may have them.
+  void check(const ModelConfig& model, Device device) const;
+};
+
+}  // namespace mt

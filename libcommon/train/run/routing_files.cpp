@@ -1,0 +1,79 @@
+#include "train/run/routing_files.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/json_object.h"
+#include "base/json_parse.h"
+#include "base/lines.h"
+#include "model/config/model_config.h"
+
+namespace mt {
+
+// The experts of a text's tokens, so many of each.
+static ExpertChoices::Experts experts_in(const JsonObject& line, const ModelConfig& model) {
+  ExpertChoices::Experts experts;
+  simdjson::dom::array tokens;
+  if (line.member("experts").get(tokens)) line.refuse("\"experts\": expected a list");
+  for (const simdjson::dom::element token : tokens) {
+    simdjson::dom::array of_token;
+    if (token.get(of_token) || std::ssize(of_token) != model.moe_router_topk)
+      line.refuse("\"experts\": expected lists of ", model.moe_router_topk, " numbers");
+    std::int64_t before = -1;
+    for (const simdjson::dom::element one : of_token) {
+      std::int64_t expert = -1;
+      if (one.get(expert) || expert <= before || expert >= model.num_experts)
+        line.refuse("\"experts\": expected ascending numbers from 0 to ", model.num_experts - 1);
+      experts.push_back(static_cast<std::int32_t>(expert));
+      before = expert;
+    }
+  }
+  return experts;
+}
+
+static ExpertChoices::All read_all(const std::string& path, const ModelConfig& model) {
+  ExpertChoices::All all;
+  if (path.empty()) return all;
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  const MappedFile file(path);
+  simdjson::dom::parser parser;
+  std::size_t number = 0;
+  for (const std::string_view text : lines_of(as_text(file.bytes()))) {
+    const std::string where = concat(path, ":", ++number);
+    simdjson::dom::element root;
+    if (parse_json(parser, text).get(root)) fail(Exit::bad_data, where, ": is no JSON");
+    const JsonObject line(root, where);
+    all.insert_or_assign({line.number("text", kMost), line.number("layer", kMost)},
+                         experts_in(line, model));
+  }
+  if (all.empty()) fail(Exit::bad_data, path, ": has no line");
+  return all;
+}
+
+RoutingFiles::RoutingFiles(const RoutingOptions& options, const ModelConfig& model)
+    : chosen_(model.moe_router_topk),
+      path_(options.trace),
+      choices_(!path_.empty(), read_all(options.replay, model), options.replay) {}
+
+void RoutingFiles::open() {
+  if (!path_.empty()) trace_.emplace(File::append(path_));
+}
+
+void RoutingFiles::write_before(std::int64_t text) {
+  if (!trace_) return;
+  std::string lines;
+  for (const auto& [place, experts] : choices_.take_before(text)) {
+    JsonWriter json;
+    json.begin_object().member("text", place.text).member("layer", place.layer);
+    json.key("experts").begin_array();
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      if (i % static_cast<std::size_t>(chosen_) == 0) json.begin_array();
+      json.value(experts[i]);
+      if ((i + 1) % static_cast<std::size_t>(chosen_) == 0) json.end_array();
+    }
+    json.end_array().end_object();
+    lines += json.text() + "\n";
+  }
+  trace_->write(lines);
+}
+
+}  // namespace mt

@@ -1,0 +1,38 @@
+// RoutingFiles: what a run's routers choose, kept in a file, and what a file has them choose
+// instead.  Each line is
+//   {"text":5,"layer":1,"experts":[[0,3],[2,4]]}
+// Texts, the sequences of the samples that a run trains on, and layers are numbered from 0; of each
+// token of the text, in whole sequences whatever ranks share, come its experts, ascending.  Of
+// several lines of a text and layer the last counts: a run that goes on adds to its file.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "nn/expert_choices.h"
+#include "train/options/routing_options.h"
+
+namespace mt {
+
+struct ModelConfig;
+
+class RoutingFiles {
+ public:
+  // Reads what is to be replayed: Exit::bad_data, with the line, where it is nothing of the kind.
+  RoutingFiles(const RoutingOptions& options, const ModelConfig& model);
+  // Opens the file that is written, once its folder is there.
+  void open();
+
+  ExpertChoices& choices() { return choices_; }
+  // Writes what was kept of texts before this one.
+  void write_before(std::int64_t text);
+
+ private:
+  std::int64_t chosen_;  // experts of a token
+  std::string path_;     // of the file that is written, if any is
+  ExpertChoices choices_;
+  std::optional<File> trace_;
+};
+
+}  // namespace mt
