@@ -7,6 +7,7 @@
 #include "nn/kv_cache.h"
 #include "ops/attention_sink.h"
 #include "ops/check.h"
+#include "ops/largest_score.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -159,10 +160,19 @@ void AttentionCore::attend(Step& s, const Saved& found, const Qkv& heads, const 
   options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
 }
 
+// Of scores that are no repetition's.
+void AttentionCore::note_largest(Step& s, const Qkv& heads, const Keys& keys) const {
+  if (!s.largest_scores || s.again || keys.count > 0) return;
+  const Tensor of_layer = s.largest_scores.rows(options_.layer, options_.layer + 1);
+  add_largest_scores(of_layer.reshape({options_.heads}), heads.q, heads.k, keys.first_key,
+                     shape(s, keys), s.stream);
+}
+
 Tensor AttentionCore::forward(Step& s, const Qkv& heads, const Keys& keys, Saved* saved) const {
   if (options_.recompute) saved = nullptr;
   const Saved found{s.kept(saved, shape_of_o(s)), s.kept_sums(saved, shape_of_lse(s))};
   attend(s, found, heads, keys);
+  note_largest(s, heads, keys);
   if (saved) *saved = found;
   return found.o;
 }

@@ -114,6 +114,7 @@ class AttentionCore {
   Shape shape_of_o(const Step& s) const;
   Shape shape_of_lse(const Step& s) const;
   SinkShape sink_shape(const Step& s) const;
+  void note_largest(Step& s, const Qkv& heads, const Keys& keys) const;
   void attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
   void attend_past(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
 

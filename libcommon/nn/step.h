@@ -127,8 +127,11 @@ struct Step {
   Group* data = nullptr;  // ranks whose micro-batches are one batch to a loss; null: none's are
   const ExpertParallel* experts = nullptr;  // ranks that share experts; null: none does
   ExpertChoices* choices = nullptr;  // keeps what routers choose, or imposes it; null: neither
-  const Fp8Layers* fp8 = nullptr;    // linear layers that multiply eight bits; null: none does
-  bool new_weights = false;  // a step's first forward, before which weights had other values
+  // [layers, this rank's heads] f64: the largest scores that attentions have found; empty: they are
+  // not wanted.
+  Tensor largest_scores = {};
+  const Fp8Layers* fp8 = nullptr;  // linear layers that multiply eight bits; null: none does
+  bool new_weights = false;        // a step's first forward, before which weights had other values
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk

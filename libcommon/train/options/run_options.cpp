@@ -34,6 +34,7 @@ void RunOptions::add_to(CommandLine& cl) {
 void RunOptions::add_reports_to(CommandLine& cl) {
   checks.add_to(cl);
   routing.add_to(cl);
+  qk_clip.add_to(cl);
   report.add_to(cl);
 }
 
@@ -114,6 +115,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
   routing.check(model, device());
+  qk_clip.check(model, device(), ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && fp8.is_delayed())
     fail(Exit::bad_config,

@@ -12,6 +12,7 @@
 #include "train/check/check_options.h"
 #include "train/options/checkpoint_options.h"
 #include "train/options/fp8_options.h"
+#include "train/options/qk_clip_options.h"
 #include "train/options/rank_options.h"
 #include "train/options/report_options.h"
 #include "train/options/routing_options.h"
@@ -34,6 +35,7 @@ struct RunOptions {
   CheckpointOptions checkpoint;
   CheckOptions checks;
   RoutingOptions routing;
+  QkClipOptions qk_clip;
   ReportOptions report;
 
   // Declares the sections up to that of evaluation, which the caller may add to, and those after.

@@ -64,6 +64,8 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   if (!r.skipped) line += formatted(" grad norm: %.3f |", r.grad_norm);
   if (r.num_zeros) line += formatted(" num zeros: %lld.0 |", wide(*r.num_zeros));
   if (r.params_norm) line += formatted(" params norm: %.3f |", *r.params_norm);
+  if (r.max_attention_logit)
+    line += formatted(" max attention logit: %.3f |", *r.max_attention_logit);
   line += formatted(" number of skipped iterations: %3d | number of nan iterations: %3d |",
                     sums_.skipped, sums_.nan);
   return line;
@@ -101,6 +103,7 @@ void MegatronLog::step_event(const StepReport& r) const {
   fields.emplace_back("loss_scale", r.loss_scale);
   if (r.num_zeros) fields.emplace_back("num_zeros", *r.num_zeros);
   if (r.params_norm) fields.emplace_back("params_norm", *r.params_norm);
+  if (r.max_attention_logit) fields.emplace_back("max_attention_logit", *r.max_attention_logit);
   fields.emplace_back("skipped", sums_.skipped);
   fields.emplace_back("nan", sums_.nan);
   log_.event("step", fields);

@@ -88,6 +88,7 @@ void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory)
   if (!r.skipped) both("grad-norm", r.grad_norm);
   if (r.num_zeros) both("num-zeros", static_cast<double>(*r.num_zeros));
   if (r.params_norm) both("params-norm", *r.params_norm);
+  if (r.max_attention_logit) both("max_attention_logit", *r.max_attention_logit);
   if (!o.memory_to_tensorboard) return;
   const auto allocated = static_cast<double>(memory.total());
   curve("mem-reserved-bytes", resident_bytes());

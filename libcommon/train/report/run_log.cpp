@@ -53,6 +53,7 @@ void RunLog::step(const StepReport& r) {
   if (r.loss_scale != 1) json.member("loss_scale", r.loss_scale);
   if (r.skipped_samples > 0) json.member("skipped_samples", r.skipped_samples);
   if (r.params_norm) json.member("params_norm", *r.params_norm);
+  if (r.max_attention_logit) json.member("max_attention_logit", *r.max_attention_logit);
   const double tflops = r.flops / (r.seconds * 1e12 * ranks_);
   if (options_.log_throughput) json.member("tflops", tflops);
   if (options_.peak_tflops) json.member("mfu", tflops / *options_.peak_tflops);

@@ -8,8 +8,8 @@
 //    often is, over the mean, and expert_load, the largest of these; expert_drops, of each layer
 //    the part of all choices of experts that had no room, and expert_drop; and each further loss
 //    under its name, as in "sop_loss", and of skipped, loss_scale, skipped_samples, num_zeros,
-//    params_norm, tflops, mfu what there is to say; step_seconds by train/run/step_clock.h, and
-//    tokens_per_second is the step's tokens over them
+//    params_norm, max_attention_logit, tflops, mfu what there is to say; step_seconds by
+//    train/run/step_clock.h, and tokens_per_second is the step's tokens over them
 //   {"schema":…,"event":"eval","split":"valid","set":…,"iteration":…,"loss":…}
 //   {"schema":…,"event":"epoch","epoch":…,"set":…,"iteration":…} and what a task says of it
 //   {"schema":…,"event":"save","iteration":…,"seconds":…}

@@ -291,6 +291,7 @@ Step Executor::step(Slot& slot, bool training) {
           .data = data_.get(),
           .experts = experts_ ? &*experts_ : nullptr,
           .choices = training ? choices_ : nullptr,
+          .largest_scores = training ? largest_scores_ : Tensor(),
           .fp8 = fp8_ ? &*fp8_ : nullptr,
           .sharing = sharing_};
 }

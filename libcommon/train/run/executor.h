@@ -100,6 +100,9 @@ class Executor {
   // Has training's routers choose what is imposed, and what they choose kept, from now on.
   void keep_choices(ExpertChoices* choices) { choices_ = choices; }
 
+  // Has training's attentions put their largest scores there (Step::largest_scores) from now on.
+  void find_largest_scores(const Tensor& scores) { largest_scores_ = scores; }
+
   // What has codes of eight bits multiplied; null: nothing does.
   Fp8Layers* fp8() { return fp8_ ? &*fp8_ : nullptr; }
   const Fp8Layers* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
@@ -182,6 +185,7 @@ class Executor {
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;
   ExpertChoices* choices_ = nullptr;
+  Tensor largest_scores_;
   ParamSharing* sharing_ = nullptr;
   ConstTensor weight_scale_;
   int last_micro_batch_ = 0;

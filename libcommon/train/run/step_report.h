@@ -38,7 +38,8 @@ struct StepReport {
   bool skipped = false;                        // nothing was updated; grad_norm says nothing
   std::optional<std::int64_t> num_zeros = {};  // in the gradient
   std::optional<double> params_norm = {};
-  double seconds = 0;  // by StepClock
+  std::optional<double> max_attention_logit = {};  // the largest score of attention
+  double seconds = 0;                              // by StepClock
 };
 
 struct EvaluationReport {

@@ -21,11 +21,15 @@ TrainStep::TrainStep(const RunOptions& options, const Parts& parts)
       clock_(parts.stream.device()) {
   if (options.optimizer.loss_scale.is_given())
     parts_.executor.scale_weights_by(parts_.optimizer.loss_scale_on_device());
+  if (!options.qk_clip.is_on()) return;
+  qk_clip_.emplace(options.qk_clip, parts.task.model(), parts.world);
+  parts_.executor.find_largest_scores(qk_clip_->scores());
 }
 
 // The gradients of the step, this rank's part of them, and the optimizer's sums().
 void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
+  if (qk_clip_) qk_clip_->begin();
   BatchLoader loader(options_.batch, options_.compute_dtype(), parts_.task, parts_.task.training(),
                      asked.first_sample, asked.micro_batches, parts_.world);
   {
@@ -219,6 +223,11 @@ void TrainStep::begin(const Asked& asked) {
        .losses = terms(),
        .all_finite = options_.checks.finite},
       parts_.stream);
+  std::optional<double> largest;
+  if (qk_clip_) {
+    parts_.optimizer.finish_values();
+    largest = qk_clip_->end(parts_.model.table());
+  }
   parts_.task.end_step({.iteration = asked.iteration,
                         .samples = samples_of(asked),
                         .model = parts_.model,
@@ -226,7 +235,7 @@ void TrainStep::begin(const Asked& asked) {
                         .world = parts_.world,
                         .stream = parts_.stream});
   clock_.end(parts_.stream);
-  begun_.push_back({asked, std::move(routers)});
+  begun_.push_back({asked, std::move(routers), largest});
 }
 
 TrainStep::Result TrainStep::end() {
@@ -235,6 +244,7 @@ TrainStep::Result TrainStep::end() {
   begun_.pop_front();
   const Asked& asked = begun.asked;
   Result result{.update = parts_.optimizer.end_step(parts_.stream),
+                .max_attention_logit = begun.max_attention_logit,
                 .seconds = clock_.seconds(parts_.stream)};
   const Objective& objective = parts_.task.objective();
   result.losses = objective.values(result.update.losses);

@@ -11,6 +11,7 @@
 #include "train/options/run_options.h"
 #include "train/run/executor.h"
 #include "train/run/interruption.h"
+#include "train/run/qk_clip.h"
 #include "train/run/routing_files.h"
 #include "train/run/step_clock.h"
 #include "train/run/task.h"
@@ -44,6 +45,7 @@ class TrainStep {
     double loss = 0;                         // the objective's value
     std::vector<ExpertReport> experts = {};  // as in StepReport
     StepResult update = {};
+    std::optional<double> max_attention_logit = {};  // where it is wanted
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
     double seconds = 0;  // by StepClock
   };
@@ -67,6 +69,7 @@ class TrainStep {
   struct Begun {
     Asked asked;
     std::vector<double> routers;  // Executor::router_sums() of all ranks
+    std::optional<double> max_attention_logit;
   };
   void forward_backward(const Asked& asked);
   std::int64_t samples_of(const Asked& asked) const;  // of all ranks
@@ -81,6 +84,7 @@ class TrainStep {
   [[noreturn]] void failed(const Asked& asked, double loss, double grad_norm);
 
   const RunOptions& options_;
+  std::optional<QkClip> qk_clip_;
   Parts parts_;
   ResultChecks checks_;
   StepClock clock_;

@@ -215,6 +215,7 @@ void Trainer::end_step() {
   report.experts = result.experts;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;
+  report.max_attention_logit = result.max_attention_logit;
   report.loss_scale = result.update.loss_scale;
   report.skipped = result.update.skipped;
   if (report.skipped) counters_.scheduled_samples -= report.global_batch_size;
