@@ -14,12 +14,18 @@
 
 namespace mt {
 
-// Returns how many numbers a layer's router sums: for each loss of its choices those of
-// kernels/router_losses.h, 2 + experts, and behind them how many of the tokens' choices were
-// dropped.
-constexpr std::int64_t router_sums(std::int64_t experts, std::int64_t losses) {
-  return losses * (2 + experts) + 1;
-}
+// RouterSums: the numbers that a layer's router sums: for each loss of its choices those of
+// kernels/router_losses.h, 2 + experts, behind them how many of the tokens' choices were dropped,
+// and then, if they are what experts are chosen by, quantiles (kernels/quantile_balance.h), one for
+// each expert, of a micro-batch's tokens on all ranks.
+struct RouterSums {
+  std::int64_t experts = 0, losses = 0;
+  bool quantiles = false;
+
+  constexpr std::int64_t dropped() const { return losses * (2 + experts); }
+  constexpr std::int64_t first_quantile() const { return dropped() + 1; }
+  constexpr std::int64_t count() const { return first_quantile() + (quantiles ? experts : 0); }
+};
 
 // RouterLosses: what a step adds to its objective for its routers, and what it finds of them.
 struct RouterLosses {
@@ -27,7 +33,7 @@ struct RouterLosses {
       {};  // [1] f64 on the device: in the objective, of those of a micro-batch; empty: 1
   ConstTensor scale =
       {};            // [1] f64 on the device: what else they are multiplied by; empty: nothing
-  Tensor sums = {};  // [layers, router_sums(experts, losses)] f64
+  Tensor sums = {};  // [layers, RouterSums::count()] f64
   // [2 layers, experts] f64: how often all data-parallel ranks have chosen each expert in the
   // step's micro-batches so far; of each layer those of its forwards, and of such as are repeated.
   Tensor so_far = {};

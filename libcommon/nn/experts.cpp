@@ -12,6 +12,7 @@
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
+#include "ops/quantile_balance.h"
 #include "ops/sinkhorn.h"
 
 namespace mt {
@@ -84,8 +85,19 @@ void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
   choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
 }
 
+void Experts::choose_by_quantiles(Step& s, Tensor p, const Saved& v) const {
+  const Tensor keys = s.scratch_sums(v.logits.shape());
+  quantile_keys(keys, v.logits, s.weight(*options_.quantiles), s.stream);
+  RouterRules rules = options_.rules;
+  rules.keys_given = true;
+  choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
+  balance_.add_quantiles(s, v.logits, s.weight(*options_.quantiles));
+  s.done(*options_.quantiles);
+}
+
 void Experts::choose(Step& s, Tensor p, const Saved& v) const {
   if (s.choices != nullptr && s.choices->imposes()) return choose_imposed(s, p, v);
+  if (options_.quantiles != nullptr) return choose_by_quantiles(s, p, v);
   if (!options_.sinkhorn || !s.training)
     return choose_experts(v.expert, p, v.logits, value_of(s, options_.bias), options_.rules,
                           s.stream);

@@ -51,7 +51,9 @@ class Experts {
     const Param* bias = nullptr;  // of the keys that experts are chosen by
     const Param* logit_bias = nullptr;
     bool sinkhorn = false;  // training chooses by keys of all a rank's rows (kernels/sinkhorn.h)
-    double jitter = 0;      // by how much, at most, training varies what the router reads
+    const Param* quantiles =
+        nullptr;        // by which logits choose instead (kernels/quantile_balance.h)
+    double jitter = 0;  // by how much, at most, training varies what the router reads
     std::optional<ClampedGate> clamped = {};   // instead of swiglu
     bool squared_relu = false;                 // so, too; nothing is gated
     std::vector<BalanceLoss> balances = {{}};  // losses of its router's choices
@@ -99,6 +101,7 @@ class Experts {
   Jitter jitter_of(const Step& s) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
   void choose_imposed(Step& s, Tensor p, const Saved& v) const;
+  void choose_by_quantiles(Step& s, Tensor p, const Saved& v) const;
   bool counts_on_device(const Step& s) const;
   // body(expert, its first row, its last + 1, its group), also of those that have none: ranks that
   // have copies of experts gather their values and sum their gradients together.  Where

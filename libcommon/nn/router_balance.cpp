@@ -7,6 +7,7 @@
 #include "nn/expert_parallel.h"
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
+#include "ops/quantile_balance.h"
 #include "ops/router_losses.h"
 
 namespace mt {
@@ -107,7 +108,26 @@ void RouterBalance::backward(Step& s, Tensor d_logits, ConstTensor logits,
 void RouterBalance::add_drops(Step& s, ConstTensor kept) const {
   if (!is_on(s) || s.again) return;
   const Tensor sums = sums_of_layer(s);
-  add_dropped(sums.rows(sums.numel() - 1, sums.numel()), kept, s.stream);
+  add_dropped(sums.rows(numbers().dropped(), numbers().dropped() + 1), kept, s.stream);
+}
+
+// Each of the ranks that share the tokens finds the same, and adds its share.
+void RouterBalance::add_quantiles(Step& s, ConstTensor logits, ConstTensor beta) const {
+  if (!is_on(s) || s.again) return;
+  const ArenaScope scope(s.layer);
+  int ranks = 1;
+  const auto gather = [&](Group& over) {
+    const Tensor all = s.scratch({logits.shape()[0] * over.size(), options_.experts});
+    over.all_gather(all, logits).wait();
+    logits = all;
+    ranks *= over.size();
+  };
+  if (s.shares_rows()) gather(*s.tensor);
+  if (s.context != nullptr) gather(s.context->ranks());
+  const Tensor sums = sums_of_layer(s);
+  const std::int64_t first = numbers().first_quantile();
+  mt::add_quantiles(sums.rows(first, first + options_.experts), logits, beta, options_.chosen,
+                    1.0 / ranks, s.stream);
 }
 
 }  // namespace mt

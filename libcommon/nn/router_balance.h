@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/router_losses.h"
+#include "nn/expert_parallel.h"
 #include "nn/step.h"
 
 namespace mt {
@@ -37,6 +38,8 @@ class RouterBalance {
   void backward(Step& s, Tensor d_logits, ConstTensor logits, ConstTensor counts) const;
   // How many choices an expert had no room for: those of `kept` that are -1.
   void add_drops(Step& s, ConstTensor kept) const;
+  // Quantiles of the logits of all tokens of the micro-batch, less these biases.
+  void add_quantiles(Step& s, ConstTensor logits, ConstTensor beta) const;
 
  private:
   struct Part {  // a loss, and its lines of the counts
@@ -47,6 +50,9 @@ class RouterBalance {
   };
   std::vector<Part> parts(const Step& s) const;
   Tensor sums_of_layer(const Step& s) const;
+  RouterSums numbers() const {
+    return {.experts = options_.experts, .losses = std::ssize(options_.losses)};
+  }
   void sum_over_ranks(Step& s, Tensor counts) const;
 
   Options options_;

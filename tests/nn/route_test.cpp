@@ -8,6 +8,7 @@
 #include "kernels/experts.h"
 #include "ops/expert_capacity.h"
 #include "ops/ops.h"
+#include "ops/quantile_balance.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -186,6 +187,31 @@ TEST(Route, GradientsOfWeights) {
             << i << " of " << chosen;
       }
     }
+}
+
+// Twelve tokens of four experts, beside the definition in Python; with biases that are quantiles as
+// many tokens go to each.
+TEST(Route, QuantilesAreBiasesOfEvenChoices) {
+  constexpr std::int64_t kTokens = 12, kExperts = 4, kChosen = 2;
+  const HostTensor logits(DType::f64, {kTokens, kExperts}), beta(DType::f64, {kExperts}),
+      sums(DType::f64, {kExperts}), keys(DType::f64, {kTokens, kExperts});
+  fill_with(logits, [](std::int64_t i) { return kLogits[static_cast<std::size_t>(i)]; });
+  const std::vector<double> before = {.1, -.2, .3, -.2}, quantiles = {.1, .2, .3, .3};
+  fill_with(beta, [&](std::int64_t i) { return before[static_cast<std::size_t>(i)]; });
+  fill_with(sums, [](std::int64_t) { return 1.0; });
+  Stream stream(Device::cpu);
+  add_quantiles(sums, logits, beta, kChosen, 0.5, stream);
+  for (std::size_t e = 0; e < quantiles.size(); ++e)
+    EXPECT_NEAR(sums.span<double>()[e], 1 + 0.5 * quantiles[e], 1e-12);
+  const std::vector<double> even = {-.05, -.05, .05, .05};
+  fill_with(beta, [&](std::int64_t i) { return even[static_cast<std::size_t>(i)] + 1e-9 * i; });
+  quantile_keys(keys, logits, beta, stream);
+  EXPECT_NEAR(keys.span<double>()[5], .9 + .05, 1e-8);
+  const HostTensor expert(DType::i32, {kTokens, kChosen}), weight(DType::f64, {kTokens, kChosen});
+  choose_experts(expert, weight, logits, keys, {.keys_given = true}, stream);
+  std::vector<int> counts(kExperts);
+  for (const std::int32_t e : expert.span<std::int32_t>()) ++counts[static_cast<std::size_t>(e)];
+  for (const int count : counts) EXPECT_NEAR(count, kTokens * kChosen / kExperts, 1);
 }
 
 // Experts with room for three of six tokens, two of which each goes to: families.md's, of

@@ -45,6 +45,7 @@ bool is_read_back(std::string_view type) {
 std::string_view type_of(const ModelConfig& c) {
   if (c.moe_router_score_function == "sqrtsoftplus")
     refuse_setting("--moe-router-score-function sqrtsoftplus");
+  if (c.has_quantiles()) refuse_setting("--moe-router-load-balancing-type quantile_balancing");
   if (c.moe_latent_size > 0 && c.family != ModelFamily::mamba) refuse_setting("--moe-latent-size");
   if (c.family == ModelFamily::t5) {
     check_t5(c);

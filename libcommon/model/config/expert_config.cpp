@@ -184,7 +184,7 @@ void ExpertConfig::check_balance() const {
   for (const std::string& type : types) {
     if (std::ranges::count(types, type) > 1)
       fail(Exit::bad_config, kTypes, ": has ", type, " twice");
-    if ((type == "sinkhorn" || type == "none") && types.size() > 1)
+    if ((type == "sinkhorn" || type == "quantile_balancing" || type == "none") && types.size() > 1)
       fail(Exit::bad_config, kTypes, " ", type, ": not beside others");
   }
   if (const double weight = aux_loss_coeff("none"); weight != 0)
@@ -206,10 +206,30 @@ void ExpertConfig::check_sinkhorn() const {
   refuse_if(moe_expert_capacity_factor != 0, "--moe-expert-capacity-factor");
 }
 
+// Biases by which it chooses take all that makes it even.
+void ExpertConfig::check_quantiles() const {
+  constexpr const char* kWith = ": not with --moe-router-load-balancing-type quantile_balancing";
+  const auto refuse_if = [&](bool wrong, const char* flag) {
+    if (wrong) fail(Exit::bad_config, flag, kWith);
+  };
+  refuse_if(aux_loss_coeff("quantile_balancing") != 0, "--moe-aux-loss-coeff");
+  refuse_if(moe_router_num_groups != 0 || moe_router_group_topk != 0, "--moe-router-num-groups");
+  refuse_if(moe_router_enable_expert_bias, "--moe-router-enable-expert-bias");
+  refuse_if(moe_expert_capacity_factor != 0, "--moe-expert-capacity-factor");
+  if (moe_router_topk == num_experts)
+    fail(Exit::bad_config, "--moe-router-topk ", moe_router_topk, ": with ", num_experts,
+         " experts", kWith);
+}
+
 void ExpertConfig::check_router() const {
   const bool by_own_scores = moe_router_score_function != "softmax";
   check_balance();
+  if (moe_router_quantile_balancing_ema != 0 && !has_quantiles())
+    fail(Exit::bad_config,
+         "--moe-router-quantile-balancing-ema: needs --moe-router-load-balancing-type "
+         "quantile_balancing");
   if (has_sinkhorn()) return check_sinkhorn();
+  if (has_quantiles()) check_quantiles();
   if (moe_router_topk == 1 && !by_own_scores && !moe_router_pre_softmax)
     fail(Exit::bad_config,
          "--moe-router-topk 1: Please use --moe-router-pre-softmax when topk is 1.");

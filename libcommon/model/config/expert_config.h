@@ -26,12 +26,18 @@ struct ExpertConfig {
   // Losses by which all experts are chosen as often, and what each weighs; or another way alone.
   std::vector<std::string> moe_router_load_balancing_type = {"aux_loss"};
   std::vector<double> moe_aux_loss_coeff = {0};
+  double moe_router_quantile_balancing_ema = 0;  // what biases keep of what they were
   double moe_input_jitter_eps = 0, moe_z_loss_coeff = 0;
   double moe_expert_capacity_factor = 0;  // of the tokens that are an expert's share; 0: of all
   std::string moe_token_drop_policy = "probs";
 
   bool balances_by(std::string_view type) const;
   bool has_sinkhorn() const { return balances_by("sinkhorn"); }
+  bool has_quantiles() const { return balances_by("quantile_balancing"); }
+  // Whether routers choose evenly by themselves, or not, and have no loss of their choices.
+  bool has_no_balance_loss() const {
+    return has_sinkhorn() || has_quantiles() || balances_by("none");
+  }
   double aux_loss_coeff(std::string_view type) const;  // 0: it has no such loss
   void check(std::int64_t layers) const;
   // Of each layer whether it has experts: moe_layer_freq is N, by which every Nth from the first
@@ -46,6 +52,7 @@ struct ExpertConfig {
   void check_balance() const;
   void check_router() const;
   void check_sinkhorn() const;
+  void check_quantiles() const;
 };
 
 }  // namespace mt

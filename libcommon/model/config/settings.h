@@ -82,7 +82,10 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.moe_router_topk, stored("--moe-router-topk", kModel));
     visit(c.moe_router_load_balancing_type,
           stored("--moe-router-load-balancing-type", kTraining,
-                 choice({"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"})));
+                 choice({"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn",
+                         "quantile_balancing", "none"})));
+    visit(c.moe_router_quantile_balancing_ema,
+          rare(stored("--moe-router-quantile-balancing-ema", kTraining, part_to(1))));
     visit(c.moe_input_jitter_eps, rare(stored("--moe-input-jitter-eps", kTraining, part_to(1))));
     visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining, part_to(kWide)));
     visit(c.moe_router_pre_softmax, stored("--moe-router-pre-softmax", kModel));

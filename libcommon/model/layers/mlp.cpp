@@ -103,6 +103,15 @@ static const Param* make_expert_bias(const LayerRows& layer) {
   return &layer.table.add(std::move(bias));
 }
 
+// Nor is one by which logits choose: it is set to quantiles of these.
+static const Param* make_quantiles(const LayerRows& layer) {
+  if (!layer.config.has_quantiles()) return nullptr;
+  Param beta = layer.row("mlp.router", "qb_beta", {layer.config.num_experts}, {});
+  beta.trainable = false;
+  beta.dtype = DType::f32;
+  return &layer.table.add(std::move(beta));
+}
+
 // A bias beside the weight of a router, or of an expert's module.
 static const Param* make_bias(const LayerRows& layer, const Param& weight) {
   if (!layer.config.add_bias_linear) return nullptr;
@@ -141,6 +150,7 @@ static Branch make_experts(const LayerRows& layer) {
   const Param& gate = layer.table.add(std::move(router));
   const Param* const logit_bias = make_bias(layer, gate);
   const Param* const bias = make_expert_bias(layer);
+  const Param* const quantiles = make_quantiles(layer);
   const std::optional<Experts::Latents> latents = make_latents(layer);
   const Share& share = layer.part.experts;
   const std::int64_t here = count / share.ranks, first = here * share.rank;
@@ -176,6 +186,7 @@ static Branch make_experts(const LayerRows& layer) {
                .bias = bias,
                .logit_bias = logit_bias,
                .sinkhorn = c.has_sinkhorn(),
+               .quantiles = quantiles,
                .jitter = c.moe_input_jitter_eps,
                .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
                                                                     c.glu_linear_offset})

@@ -143,6 +143,9 @@ void RunOptions::check_experts(const ModelConfig& model) const {
   if (device() == Device::cuda && model.moe_router_score_function == "sqrtsoftplus")
     fail(Exit::bad_config,
          "--moe-router-score-function sqrtsoftplus: on the CPU alone; see --device cpu");
+  if (device() == Device::cuda && model.has_quantiles())
+    fail(Exit::bad_config,
+         "--moe-router-load-balancing-type quantile_balancing: on the CPU alone; see --device cpu");
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
@@ -176,6 +179,11 @@ void RunOptions::complete_for(const ModelConfig& model, std::int64_t seq_length,
   ranks.complete_for(model, seq_length);
   check_reduction();
   batch.complete(seq_length, ranks.sizes().dp);
+  if (model.has_quantiles() &&
+      batch.micro_batch_size * seq_length * model.moe_router_topk % model.num_experts != 0)
+    fail(Exit::bad_config, "--moe-router-load-balancing-type quantile_balancing: ",
+         batch.micro_batch_size * seq_length, " tokens of a micro-batch that go to ",
+         model.moe_router_topk, " experts each are no multiple of ", model.num_experts, " experts");
   check_step(batch.largest());
   if (checkpoint.load.empty()) check_steps_from(0);
   length.complete(batch);

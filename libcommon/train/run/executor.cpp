@@ -32,6 +32,12 @@ static std::unique_ptr<Group> same_ranks(Group& ranks) {
   return ranks.split(everyone);
 }
 
+RouterSums router_sums_of(const ModelConfig& config) {
+  return {.experts = config.num_experts,
+          .losses = std::ssize(config.moe_router_load_balancing_type),
+          .quantiles = config.has_quantiles()};
+}
+
 Executor::Executor(const Model& model, const Objective& objective, const StepShape& shape,
                    const StepMemory& memory, const World& world, Stream& stream)
     : model_(model),
@@ -66,8 +72,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
   if (objective.spans_ranks() || spans_ranks) data_ = same_ranks(world.data());
   if (shape.experts) {
     const std::int64_t layers = config.num_layers + config.mtp_num_layers * config.further_layers();
-    const Shape sums{layers, mt::router_sums(config.num_experts,
-                                             std::ssize(config.moe_router_load_balancing_type))},
+    const Shape sums{layers, router_sums_of(config).count()},
         so_far{spans_ranks ? 2 * layers : 0, config.num_experts};
     const std::size_t bytes = static_cast<std::size_t>(sums.numel()) * sizeof(double);
     router_storage_ =

@@ -29,6 +29,9 @@
 
 namespace mt {
 
+// What routers of a layer sum.
+RouterSums router_sums_of(const ModelConfig& config);
+
 class ExpertChoices;
 class Probe;
 

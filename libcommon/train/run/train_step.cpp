@@ -70,9 +70,31 @@ std::vector<double> TrainStep::sum_routers() {
 
 // Each expert's bias becomes larger where it was chosen less often than the mean, and smaller where
 // more often (Wang et al.: arXiv:2408.15664, algorithm 1).
-void TrainStep::update_expert_biases(std::span<const double> routers) {
+template <class T>
+static void even_out(std::span<T> bias, std::span<const double> counts, double rate) {
+  const double mean =
+      std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+  for (std::size_t e = 0; e < bias.size(); ++e)
+    bias[e] += static_cast<T>(counts[e] < mean ? rate : counts[e] > mean ? -rate : 0);
+}
+
+// It becomes the mean of the micro-batches' quantiles, less the mean of all experts'.
+template <class T>
+static void take_quantiles(std::span<T> bias, std::span<const double> sums, double keeps,
+                           double micro_batches) {
+  std::vector<double> taken(bias.begin(), bias.end());
+  double mean = 0;
+  for (std::size_t e = 0; e < taken.size(); ++e) {
+    taken[e] = keeps * taken[e] + (1 - keeps) * sums[e] / micro_batches;
+    mean += taken[e] / static_cast<double>(taken.size());
+  }
+  for (std::size_t e = 0; e < taken.size(); ++e) bias[e] = static_cast<T>(taken[e] - mean);
+}
+
+// micro_batches: of all ranks.
+void TrainStep::update_expert_biases(std::span<const double> routers, std::int64_t micro_batches) {
   const ModelConfig& config = parts_.task.model();
-  const double rate = config.moe_router_bias_update_rate;
+  const RouterSums numbers = router_sums_of(config);
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
     if (!is_buffer(row)) continue;
@@ -80,27 +102,23 @@ void TrainStep::update_expert_biases(std::span<const double> routers) {
     if (!row.place.inner.empty())
       layer =
           config.num_layers + layer * config.further_layers() + row.place.inner_layer.value_or(0);
-    const std::span<const double> counts =
-        routers.subspan(static_cast<std::size_t>(layer) * routers_of_layer() + 2, experts);
-    const double mean =
-        std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+    const auto sums = routers.subspan(static_cast<std::size_t>(layer * numbers.count()));
     with_float_type(row.value.dtype(), [&]<class T>() {
-      std::vector<T> bias(counts.size());
+      std::vector<T> bias(experts);
       const Tensor here(bias.data(), row.value.dtype(), row.value.shape());
       transfer(here, row.value, parts_.stream);
       parts_.stream.synchronize();
-      for (std::size_t e = 0; e < bias.size(); ++e)
-        bias[e] += static_cast<T>(counts[e] < mean ? rate : counts[e] > mean ? -rate : 0);
+      if (numbers.quantiles)
+        take_quantiles(std::span(bias),
+                       sums.subspan(static_cast<std::size_t>(numbers.first_quantile()), experts),
+                       config.moe_router_quantile_balancing_ema,
+                       static_cast<double>(micro_batches));
+      else
+        even_out(std::span(bias), sums.subspan(2, experts), config.moe_router_bias_update_rate);
       transfer(row.value, here, parts_.stream);
       parts_.stream.synchronize();
     });
   }
-}
-
-std::size_t TrainStep::routers_of_layer() const {
-  const ModelConfig& config = parts_.task.model();
-  return static_cast<std::size_t>(
-      router_sums(config.num_experts, std::ssize(config.moe_router_load_balancing_type)));
 }
 
 // Where there is one loss it has the name that Megatron-LM v0.12 gives it, which knows no global
@@ -119,7 +137,8 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
   const auto experts = static_cast<std::size_t>(config.num_experts);
   const double micro_batches = static_cast<double>(begun.asked.micro_batches),
                ranks = parts_.world.data().size();
-  const std::size_t stride = routers_of_layer();
+  const RouterSums numbers = router_sums_of(config);
+  const auto stride = static_cast<std::size_t>(numbers.count());
   std::vector<double> balances(types.size());
   double z = 0, layers = 0;
   for (std::size_t at = 0; at < begun.routers.size(); at += stride) {
@@ -134,10 +153,10 @@ void TrainStep::report_routers(const Begun& begun, Result& result) const {
     result.experts.push_back(
         {.layer = static_cast<std::int64_t>(at / stride),
          .load = *std::ranges::max_element(counts) * static_cast<double>(experts) / sum,
-         .dropped = begun.routers[at + stride - 1] / sum});
+         .dropped = begun.routers[at + static_cast<std::size_t>(numbers.dropped())] / sum});
   }
   if (layers == 0) return;
-  if (!config.has_sinkhorn() && !config.balances_by("none"))
+  if (!config.has_no_balance_loss())
     for (std::size_t loss = 0; loss < types.size(); ++loss)
       result.losses.push_back({name_of_balance(types, loss), balances[loss] / layers});
   if (config.moe_z_loss_coeff > 0) result.losses.push_back({"z_loss", z / layers});
@@ -213,7 +232,7 @@ void TrainStep::begin(const Asked& asked) {
   if (parts_.routing != nullptr && parts_.world.all().rank() == 0)
     parts_.routing->write_before(asked.first_sample + samples_of(asked));
   check_before_update(asked);
-  update_expert_biases(routers);
+  update_expert_biases(routers, asked.micro_batches * parts_.world.data().size());
   const NamedRange update("optimizer");
   const auto timing = parts_.timers.measure(Timed::optimizer);
   parts_.optimizer.begin_step(

@@ -75,8 +75,7 @@ class TrainStep {
   std::int64_t samples_of(const Asked& asked) const;  // of all ranks
   int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
   std::vector<double> sum_routers();
-  void update_expert_biases(std::span<const double> routers);
-  std::size_t routers_of_layer() const;  // numbers of each
+  void update_expert_biases(std::span<const double> routers, std::int64_t micro_batches);
   void report_routers(const Begun& begun, Result& result) const;
   double divisor(double tokens) const;
   double gradient_norm();
