@@ -6,8 +6,7 @@ namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
-         {{"--moe-shared-expert-overlap"},
-          {"--moe-layer-recompute"},
+         {{"--moe-layer-recompute"},
           {"--moe-extended-tp"},
           {"--moe-use-upcycling"},
           {"--moe-router-dtype"},

@@ -33,6 +33,9 @@ void ParallelOptions::add_to(CommandLine& cl) {
             "tokens for which a rank's experts have room, over those that they have when all are "
             "chosen as often; default room for the worst; a step that needs more ends the run",
             at_least(1));
+  cl.flag("--moe-shared-expert-overlap", &moe_shared_expert_overlap,
+          "with --moe-token-dispatcher-type alltoall and shared experts, on a rank that has all "
+          "experts: accepted; it changes no number");
   cl.flag("--sequence-parallel", &sequence_parallel,
           "ranks that share matrices share the tokens between them too; counts only with those");
   cl.flag("--tp-comm-overlap", &tp_comm_overlap,

@@ -90,6 +90,19 @@ void RankOptions::check_mixers(const ModelConfig& model) const {
          "multiple");
 }
 
+// What rows that travel would be overlapped with is computed behind them.
+void RankOptions::check_overlap(const ModelConfig& model) const {
+  constexpr const char* kOverlap = "--moe-shared-expert-overlap: ";
+  if (!parallel.moe_shared_expert_overlap) return;
+  if (model.moe_shared_expert_intermediate_size == 0)
+    fail(Exit::bad_config, kOverlap, "needs --moe-shared-expert-intermediate-size");
+  if (parallel.moe_token_dispatcher_type != "alltoall")
+    fail(Exit::bad_config, kOverlap, "needs --moe-token-dispatcher-type alltoall");
+  if (parallel.expert_model_parallel_size * parallel.expert_tensor_ranks() > 1)
+    fail(Exit::bad_config, kOverlap,
+         "not with ranks that share experts, whose shared ones are computed behind them");
+}
+
 void RankOptions::check_experts(const ModelConfig& model) const {
   const int experts = parallel.expert_model_parallel_size, tensor = parallel.expert_tensor_ranks();
   if (model.num_experts == 0) {
@@ -97,12 +110,15 @@ void RankOptions::check_experts(const ModelConfig& model) const {
       fail(Exit::bad_config,
            "--expert-model-parallel-size, --expert-tensor-parallel-size: of a model of experts");
     const ParallelOptions usual;
+    if (parallel.moe_shared_expert_overlap)
+      fail(Exit::bad_config, "--moe-shared-expert-overlap: of a model of experts");
     if (parallel.moe_buffer_factor ||
         parallel.moe_token_dispatcher_type != usual.moe_token_dispatcher_type)
       fail(Exit::bad_config,
            "--moe-token-dispatcher-type, --moe-buffer-factor: of a model of experts");
     return;
   }
+  check_overlap(model);
   if (model.num_experts % experts != 0)
     fail(Exit::bad_config, "--num-experts ", model.num_experts,
          ": number of experts should be a multiple of --expert-model-parallel-size ", experts);

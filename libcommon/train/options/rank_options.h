@@ -45,6 +45,7 @@ struct RankOptions {
   void check_shares(const ModelConfig& model, std::int64_t seq_length) const;
   void check_mixers(const ModelConfig& model) const;
   void check_experts(const ModelConfig& model) const;
+  void check_overlap(const ModelConfig& model) const;
 };
 
 }  // namespace mt
