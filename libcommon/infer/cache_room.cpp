@@ -45,6 +45,7 @@ void CachedPass::copy_layer(const KvCache::Layer& to, const KvCache::Layer& from
   first(to.values, from.values);
   first(to.latents, from.latents);
   first(to.before, from.before);
+  first(to.choices, from.choices);
   first(to.convolved, from.convolved);
   first(to.states, from.states);
   for (std::int64_t slot = 0; slot < slots; ++slot) {

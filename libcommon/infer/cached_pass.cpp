@@ -151,9 +151,31 @@ void CachedPass::follow(std::int64_t number, std::int64_t other) {
     copy_rows(cache_->values(layer));
     copy_rows(cache_->latents(layer));
     copy_rows(cache_->before(layer));
+    copy_rows(cache_->choices(layer));
   }
   sequence.length = from.length;
   forget_ahead(number);
+}
+
+std::vector<std::int32_t> CachedPass::choices(std::int64_t number) const {
+  const ModelConfig& config = pass_.model().config();
+  std::vector<std::int32_t> all;
+  if (!config.keeps_choices) return all;
+  const Sequence& sequence = at(number);
+  const auto chosen = static_cast<std::size_t>(config.moe_router_topk);
+  for (std::int64_t token = 0; token < sequence.length; ++token)
+    for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+      const Tensor& kept = cache_->choices(layer);
+      if (kept.numel() == 0) {
+        all.insert(all.end(), chosen, -1);
+        continue;
+      }
+      const std::int64_t page = sequence.pages[static_cast<std::size_t>(token / page_tokens_)];
+      const auto experts = kept.span<std::int32_t>().subspan(
+          static_cast<std::size_t>(page * page_tokens_ + token % page_tokens_) * chosen, chosen);
+      all.insert(all.end(), experts.begin(), experts.end());
+    }
+  return all;
 }
 
 bool CachedPass::has_same_pages(std::int64_t number, std::int64_t other) const {

@@ -82,6 +82,10 @@ class CachedPass {
   // Whether nobody has slots, and these have the same adapter and have seen the same pages, whole.
   bool has_same_pages(std::int64_t sequence, std::int64_t other) const;
   std::int64_t length(std::int64_t sequence) const { return at(sequence).length; }
+  // Of each token that the sequence has seen, in each of the model's layers, the experts that it
+  // went to, ascending, or as many -1 where it has none; nothing where a generation does not keep
+  // them (ModelConfig::keeps_choices).
+  std::vector<std::int32_t> choices(std::int64_t sequence) const;
   // The sequence has not seen its last tokens, of those that came one by one since its last piece.
   void take_back(std::int64_t sequence, std::int64_t tokens);
   // Makes sure that the sequence has pages for so many more tokens, and room for so many that an

@@ -124,6 +124,9 @@ class Completion {
   const std::vector<LogProbs>& log_probs() const { return log_probs_; }
   // Likewise, where they are scored.
   const std::vector<double>& scores() const { return scores_; }
+  // CachedPass::choices() of the text, where it is seen from its beginning on, as it ended.
+  const std::vector<std::int32_t>& experts() const { return experts_; }
+  void set_experts(std::vector<std::int32_t> experts) { experts_ = std::move(experts); }
   // The token that ended the text, which is none of made().
   std::optional<std::int32_t> end_token() const { return end_token_; }
   Finish finish() const { return finish_; }
@@ -158,6 +161,7 @@ class Completion {
   std::optional<std::int32_t> end_token_ = {};
   std::vector<LogProbs> log_probs_;
   std::vector<double> scores_;
+  std::vector<std::int32_t> experts_;
   std::unique_ptr<GrammarMatch> match_;  // of what is made; null without a grammar
   std::unique_ptr<StreamDecoder> decoder_;
   std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet

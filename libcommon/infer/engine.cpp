@@ -123,6 +123,13 @@ void Engine::end(std::int64_t sequence) {
   if (drafts_) drafts_->forget(sequence);
 }
 
+// The completion has all that it gets.
+void Engine::finish(std::int64_t sequence) {
+  const Active& active = at(sequence);
+  if (active.first == 0) active.completion->set_experts(pass_.choices(sequence));
+  end(sequence);
+}
+
 // --- Room ---------------------------------------------------------------------------------------
 
 // The tokens that a sequence sees next.
@@ -414,7 +421,7 @@ bool Engine::step() {
   for (const std::int64_t sequence : there)
     if (is_there(sequence) &&
         (at(sequence).failed || at(sequence).completion->finish() != Completion::Finish::none))
-      end(sequence);
+      finish(sequence);
   return !there.empty() || !waiting_.empty();
 }
 

@@ -130,6 +130,7 @@ class Engine {
   void take(const Turn& turn, ConstTensor logits);
   void choose(std::span<const std::int64_t> sequences, ConstTensor logits);
   void end(std::int64_t sequence);
+  void finish(std::int64_t sequence);
 
   EngineOptions options_;
   CachedPass pass_;

@@ -8,6 +8,7 @@
 #include "nn/context_parallel.h"
 #include "nn/expert_choices.h"
 #include "nn/expert_parallel.h"
+#include "nn/kv_cache.h"
 #include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
@@ -72,17 +73,67 @@ Jitter Experts::jitter_of(const Step& s) const {
   return {s.dropout(options_.jitter, options_.layer, Purpose::router_jitter)};
 }
 
-// The keys have memory of their own: a step's does not count them.
-void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
-  const Shape& shape = v.logits.shape();
-  const Buffer room(Device::cpu,
-                    static_cast<std::size_t>(shape.numel()) * size_of(sum_dtype(s.dtype)));
-  const Tensor keys = room.tensor(sum_dtype(s.dtype), shape);
-  s.choices->put_keys(s, options_.layer, keys, options_.rules.chosen);
+// Keys that are 1 of experts that are imposed, and else 0, whatever groups these are of.
+void Experts::choose_by(Step& s, Tensor p, const Saved& v, ConstTensor keys) const {
   RouterRules rules = options_.rules;
   rules.keys_given = true;
   rules.groups = rules.kept_groups = 1;
   choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
+}
+
+// They have memory of their own: a step's does not count them.
+static Buffer room_for_keys(const Step& s, const Shape& shape) {
+  return {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(sum_dtype(s.dtype))};
+}
+
+void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
+  const Buffer room = room_for_keys(s, v.logits.shape());
+  const Tensor keys = room.tensor(sum_dtype(s.dtype), v.logits.shape());
+  s.choices->put_keys(s, options_.layer, keys, options_.rules.chosen);
+  choose_by(s, p, v, keys);
+}
+
+// Tokens whose text says nothing go where they have been sent.
+void Experts::take_imposed(Step& s, Tensor p, const Saved& v) const {
+  const std::int64_t chosen = options_.rules.chosen, experts = router_->shape[0],
+                     length = s.tokens.length;
+  if (!s.imposed || s.stream.device() == Device::meta) return;
+  const std::int64_t width = s.imposed.numel() / s.tokens.count();
+  if (options_.layer * chosen >= width) return;  // behind the layers that a generation has
+  const Buffer room = room_for_keys(s, v.logits.shape());
+  const Tensor keys = room.tensor(sum_dtype(s.dtype), v.logits.shape());
+  const auto* const imposed = s.imposed.as<std::int32_t>();
+  const auto* const own = v.expert.as<std::int32_t>();
+  with_float_type(keys.dtype(), [&]<class T>() {
+    T* const to = keys.as<T>();
+    std::fill_n(to, keys.numel(), T(0));
+    for (std::int64_t row = 0; row < v.expert.shape()[0]; ++row) {
+      const std::int64_t token = s.first_row() + row, sequence = token / length;
+      const auto* const of_token =
+          imposed + (sequence * width + options_.layer * chosen) * length + token % length;
+      for (std::int64_t j = 0; j < chosen; ++j)
+        to[row * experts + (of_token[0] < 0 ? own[row * chosen + j] : of_token[j * length])] = 1;
+    }
+  });
+  choose_by(s, p, v, keys);
+}
+
+// Beside what the layer's attention keeps of the tokens, in the same pages.
+void Experts::keep_in_cache(const Step& s, ConstTensor expert) const {
+  if (s.past.cache == nullptr || s.stream.device() != Device::cpu) return;
+  const Tensor& kept = s.past.cache->choices(options_.layer);
+  if (kept.numel() == 0) return;
+  const std::int64_t page_tokens = kept.shape()[1], chosen = kept.shape()[3],
+                     pages = s.past.pages.shape()[1];
+  const auto *const positions = s.tokens.positions.as<std::int32_t>(),
+                    *const of_sequences = s.past.pages.as<std::int32_t>(),
+                    *const from = expert.as<std::int32_t>();
+  for (std::int64_t row = 0; row < expert.shape()[0]; ++row) {
+    const std::int64_t position = positions[row],
+                       page = of_sequences[row / s.tokens.length * pages + position / page_tokens];
+    std::copy_n(from + row * chosen, chosen,
+                kept.as<std::int32_t>() + (page * page_tokens + position % page_tokens) * chosen);
+  }
 }
 
 void Experts::choose_by_quantiles(Step& s, Tensor p, const Saved& v) const {
@@ -225,6 +276,8 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   s.done(*router_);
   const Tensor p = s.scratch_sums({tokens, chosen});
   choose(s, p, v);
+  take_imposed(s, p, v);
+  keep_in_cache(s, v.expert);
   if (s.choices != nullptr && !s.again) s.choices->keep(s, options_.layer, v.expert);
   if (RouterBalance::is_on(s)) v.counts = balance_.forward(s, v.logits, v.expert, saved);
   v.arrived = dispatch_.plan(s, with_room(s, v.expert, p), saved, counts_on_device(s));

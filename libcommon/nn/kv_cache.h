@@ -28,6 +28,7 @@ struct CacheShape {
   Shape keys = {0};          // [pages, tokens, kv_heads, head_dim], and as many values
   Shape latents = {0};       // [pages, tokens, 1, turning + rank] (kernels/cached_latents.h)
   Shape before = {0};        // [pages, tokens, hidden_size]: states that the next token reads
+  Shape choices = {0};       // [pages, tokens, 1, chosen] i32: experts that tokens go to
   Shape memory = {0, 0, 0};  // [slots, tokens, 2 heads head_dim], as its projection makes them
   Shape convolved = {0};     // [slots, taps - 1, channels]: the last that a convolution read
   Shape states = {0};        // [slots, heads, head_dim, state_dim], of the sum_dtype
@@ -37,7 +38,7 @@ class KvCache {
  public:
   struct Layer {
     Buffer storage;
-    Tensor keys, values, latents, before, memory, convolved, states;
+    Tensor keys, values, latents, before, choices, memory, convolved, states;
   };
 
   KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers)
@@ -57,8 +58,9 @@ class KvCache {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& has = layers_[i];
       if (fits(layers[i].keys, has.keys) && fits(layers[i].latents, has.latents) &&
-          fits(layers[i].before, has.before) && fits(layers[i].memory, has.memory) &&
-          fits(layers[i].convolved, has.convolved) && fits(layers[i].states, has.states))
+          fits(layers[i].before, has.before) && fits(layers[i].choices, has.choices) &&
+          fits(layers[i].memory, has.memory) && fits(layers[i].convolved, has.convolved) &&
+          fits(layers[i].states, has.states))
         continue;
       Layer larger = made(layers[i]);
       copy(has, std::as_const(larger));
@@ -77,6 +79,7 @@ class KvCache {
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
   const Tensor& latents(std::int64_t layer) const { return at(layer).latents; }
   const Tensor& before(std::int64_t layer) const { return at(layer).before; }
+  const Tensor& choices(std::int64_t layer) const { return at(layer).choices; }
   const Tensor& memory(std::int64_t layer) const { return at(layer).memory; }
   const Tensor& convolved(std::int64_t layer) const { return at(layer).convolved; }
   const Tensor& states(std::int64_t layer) const { return at(layer).states; }
@@ -96,15 +99,15 @@ class KvCache {
     };
     const Tensor keys = take(layer.keys, dtype_), values = take(layer.keys, dtype_),
                  latents = take(layer.latents, dtype_), before = take(layer.before, dtype_),
-                 memory = take(layer.memory, dtype_), convolved = take(layer.convolved, dtype_),
-                 states = take(layer.states, of_sums);
-    return {std::move(storage), keys, values, latents, before, memory, convolved, states};
+                 choices = take(layer.choices, DType::i32), memory = take(layer.memory, dtype_),
+                 convolved = take(layer.convolved, dtype_), states = take(layer.states, of_sums);
+    return {std::move(storage), keys, values, latents, before, choices, memory, convolved, states};
   }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   static std::size_t bytes(const CacheShape& layer, DType dtype) {
     return 2 * bytes(layer.keys, dtype) + bytes(layer.latents, dtype) + bytes(layer.before, dtype) +
-           bytes(layer.memory, dtype) + bytes(layer.convolved, dtype) +
-           bytes(layer.states, sum_dtype(dtype));
+           bytes(layer.choices, DType::i32) + bytes(layer.memory, dtype) +
+           bytes(layer.convolved, dtype) + bytes(layer.states, sum_dtype(dtype));
   }
   // Each begins where wide numbers and accesses of a GPU may.
   static std::size_t bytes(const Shape& shape, DType dtype) {

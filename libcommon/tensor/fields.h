@@ -48,6 +48,9 @@ enum class Field : std::uint8_t {
   // and what was said of it when the text was written; and what the loss of that weighs.
   returns,
   value_weight,
+  // Of each token the experts that it goes to, in each layer as many, or -1 where its router
+  // chooses: a row of tokens for each.
+  experts,
   pixels,  // of each token of an image, those of its patch (image/patches.h), or zeroes
   // Of images in texts: for each token of a text the row of hidden states that stands there, of
   // those of all tokens of its sequence's images, or -1; and these rows, where they are made
@@ -60,7 +63,7 @@ enum class Field : std::uint8_t {
   sharpness,
   last_learns,
 };
-inline constexpr std::size_t kFields = 33;
+inline constexpr std::size_t kFields = 34;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {

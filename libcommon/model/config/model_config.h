@@ -79,6 +79,8 @@ struct ModelConfig : Sizes,
   // computed together nor on whether those before it come from a cache, but on matrices that ranks
   // share.
   bool batch_invariant = false;
+  // On the CPU: a generation keeps the experts that its tokens go to, beside keys and values.
+  bool keeps_choices = false;
 
   void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
   // Checks what must fit together, naming the option that is wrong, and derives the padded

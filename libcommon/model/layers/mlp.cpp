@@ -1,6 +1,7 @@
 // The rows of a layer's MLP: linear_fc1, with the norm in front of it, and linear_fc2; and those of
 // experts, of which each has as many.
 #include "model/layers/layer_rows.h"
+#include "nn/kv_cache.h"
 
 namespace mt {
 
@@ -198,19 +199,26 @@ static Branch make_experts(const LayerRows& layer) {
 }
 
 extern const BranchKind kExperts{
-    .letter = 'E', .make = make_experts, .extra_states = [](const ModelConfig& c) {
-      using enum ExtraState::Turn;
-      std::vector<ExtraState> states{{"pre_mlp_layernorm"}};
-      if (c.moe_latent_size > 0)
-        for (const char* module : {"mlp.fc1_latent_proj", "mlp.fc2_latent_proj"})
-          states.push_back({module});
-      states.push_back({"linear_fc1", behind_layers, true});
-      states.push_back({"linear_fc2", behind_layers, true});
-      if (c.moe_shared_expert_intermediate_size > 0)
-        for (const char* module :
-             {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.linear_fc2"})
-          states.push_back({module, end_of_layer});
-      return states;
-    }};
+    .letter = 'E',
+    .make = make_experts,
+    .extra_states =
+        [](const ModelConfig& c) {
+          using enum ExtraState::Turn;
+          std::vector<ExtraState> states{{"pre_mlp_layernorm"}};
+          if (c.moe_latent_size > 0)
+            for (const char* module : {"mlp.fc1_latent_proj", "mlp.fc2_latent_proj"})
+              states.push_back({module});
+          states.push_back({"linear_fc1", behind_layers, true});
+          states.push_back({"linear_fc2", behind_layers, true});
+          if (c.moe_shared_expert_intermediate_size > 0)
+            for (const char* module :
+                 {"mlp.shared_experts.linear_fc1", "mlp.shared_experts.linear_fc2"})
+              states.push_back({module, end_of_layer});
+          return states;
+        },
+    .keep =
+        [](CacheShape& shape, const ModelConfig& c, const CacheRoom& room) {
+          if (c.keeps_choices) shape.choices = {room.pages, room.page_tokens, 1, c.moe_router_topk};
+        }};
 
 }  // namespace mt

@@ -350,8 +350,12 @@ bool DrawingTask::take_old(std::span<DrawnText> drawn, const Drawing& drawing) c
 
 // The texts of a step that a run has kept.
 std::vector<Rollout> DrawingTask::read_kept(const std::string& file) const {
-  std::vector<Rollout> rollouts = read_rollouts(
-      {file}, {.group = options_.num_generations, .seq_length = seq_length()}, tokenizer());
+  std::vector<Rollout> rollouts = read_rollouts({file},
+                                                {.group = options_.num_generations,
+                                                 .seq_length = seq_length(),
+                                                 .choices = options_.choices(),
+                                                 .experts = options_.model.num_experts},
+                                                tokenizer());
   if (std::ssize(rollouts) != options_.texts_at_once())
     fail(Exit::bad_data, file, ": ", rollouts.size(), " texts, expected ", options_.texts_at_once(),
          ", which the run goes on to learn from");

@@ -56,7 +56,8 @@ class DrawingTask final : public PackedTask {
 
   const Objective& objective() const override { return objective_; }
   FieldSpecs sample_fields() const override {
-    return policy_fields(seq_length(), options_.packed(), options_.has_values());
+    return policy_fields(seq_length(), options_.packed(), options_.has_values(),
+                         options_.choices());
   }
   std::optional<DrawnWork> drawn_work() const override { return options_.drawn_work(); }
   std::int64_t filled(std::int64_t first, std::int64_t samples) const override {

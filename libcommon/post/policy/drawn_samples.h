@@ -19,7 +19,7 @@ class DrawnSamples final : public Samples {
         step_size_(step),
         seq_length_(seq_length),
         how_(how),
-        fields_(policy_fields(seq_length, how.packing, how.values)) {}
+        fields_(policy_fields(seq_length, how.packing, how.values, how.choices)) {}
   ~DrawnSamples() override;
 
   const std::string& name() const override { return name_; }

@@ -18,7 +18,7 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
   for (const std::size_t count :
        {one.text.ids.size(), one.generated.size(), one.reference.size(), one.versions.size(),
-        drawn.judged.size(), drawn.text.size(), drawn.wrong.size(),
+        one.experts.size(), drawn.judged.size(), drawn.text.size(), drawn.wrong.size(),
         static_cast<std::size_t>(one.truncated), static_cast<std::size_t>(drawn.turns)})
     numbers.push_back(static_cast<double>(count));
   numbers.push_back(drawn.environment);
@@ -27,6 +27,7 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   numbers.insert(numbers.end(), one.generated.begin(), one.generated.end());
   numbers.insert(numbers.end(), one.reference.begin(), one.reference.end());
   numbers.insert(numbers.end(), one.versions.begin(), one.versions.end());
+  numbers.insert(numbers.end(), one.experts.begin(), one.experts.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
   for (const std::string* const text : {&drawn.text, &drawn.wrong})
     for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
@@ -40,7 +41,7 @@ static DrawnText take_text(std::span<const double>& numbers) {
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
   const std::size_t ids = count(), generated = count(), references = count(), versions = count(),
-                    judges = count(), bytes = count(), wrong = count();
+                    experts = count(), judges = count(), bytes = count(), wrong = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
   drawn.turns = static_cast<std::int64_t>(take());
@@ -54,6 +55,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
     drawn.rollout.reference.push_back(static_cast<float>(take()));
   for (std::size_t i = 0; i < versions; ++i)
     drawn.rollout.versions.push_back(static_cast<std::int64_t>(take()));
+  for (std::size_t i = 0; i < experts; ++i)
+    drawn.rollout.experts.push_back(static_cast<std::int32_t>(take()));
   for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
   const auto letters = [&](std::string& to, std::size_t count_of) {
     for (std::size_t i = 0; i < count_of; ++i)
@@ -102,6 +105,7 @@ void take_completion(DrawnText& drawn, const Completion& completion) {
   drawn.rollout.truncated = !completion.end_token();
   for (const double score : completion.scores())
     drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
+  drawn.rollout.experts = completion.experts();
   drawn.text = completion.text();
 }
 

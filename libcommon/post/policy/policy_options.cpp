@@ -357,7 +357,8 @@ PolicySamples::How PolicyOptions::how_learnt() const {
   return {.passes = {.texts = texts_at_once(), .times = num_iterations},
           .masks_truncated = masks_truncated,
           .packing = packed(),
-          .values = has_values()};
+          .values = has_values(),
+          .choices = choices()};
 }
 
 PolicyObjective::How PolicyOptions::how_counted() const {
@@ -379,6 +380,8 @@ void PolicyOptions::check_method() {
     fail(Exit::bad_config, "--label-smoothing ", model.label_smoothing,
          ": not with grpo, whose losses are of log-probabilities");
   model.value_head = has_values();
+  run.routing.of_texts = true;
+  model.keeps_choices = run.routing.enabled && !prompts.empty();
   take_drawers();
 }
 

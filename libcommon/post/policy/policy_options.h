@@ -87,6 +87,10 @@ struct PolicyOptions : FinetuneOptions {
   std::string environment_program() const;      // empty: there is none
   std::string scale() const;                    // what advantages are divided by
   PolicySamples::How how_learnt() const;
+  // Experts that each token brings, with --moe-enable-routing-replay; 0: routers choose.
+  std::int64_t choices() const {
+    return run.routing.enabled ? model.num_layers * model.moe_router_topk : 0;
+  }
   PolicyObjective::How how_counted() const;
 
  private:

@@ -7,7 +7,8 @@
 
 namespace mt {
 
-FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values) {
+FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values,
+                         std::int64_t choices) {
   FieldSpecs fields = gpt_fields(seq_length, true);
   fields.push_back(
       {.field = Field::lengths, .per_sample = texts_of_sample(packing), .of_tokens = false});
@@ -15,6 +16,7 @@ FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values) 
   fields.push_back({.field = Field::reference, .dtype = DType::f32, .per_sample = 3 * seq_length});
   if (values)
     fields.push_back({.field = Field::returns, .dtype = DType::f32, .per_sample = 2 * seq_length});
+  if (choices > 0) fields.push_back({.field = Field::experts, .per_sample = choices * seq_length});
   return fields;
 }
 
@@ -48,7 +50,9 @@ void PolicySamples::get(std::int64_t k, const Fields& sample) const {
              values = sample.span<float>(Field::values),
              others = sample.span<float>(Field::reference),
              returns = sample.span<float>(Field::returns);
-  const std::size_t row = values.size();
+  const auto experts = sample.span<std::int32_t>(Field::experts);
+  const std::size_t row = values.size(), choices = experts.size() / row;
+  std::ranges::fill(experts, -1);
   std::ranges::fill(lengths, 0);
   std::ranges::fill(values, 0.0F);
   std::ranges::fill(others, kUnknown);
@@ -77,6 +81,9 @@ void PolicySamples::get(std::int64_t k, const Fields& sample) const {
     });
     for (std::size_t t = 0; !reference_->empty() && t < size; ++t)
       others[row + begin + t] = static_cast<float>((*reference_)[piece.text * row + t]);
+    for (std::size_t t = 0; t < size; ++t)
+      for (std::size_t i = 0; (t + 1) * choices <= rollout.experts.size() && i < choices; ++i)
+        experts[i * row + begin + t] = rollout.experts[t * choices + i];
     begin += size;
   }
 }
@@ -113,7 +120,7 @@ std::unique_ptr<PolicySamples> samples_to_score(
   return std::make_unique<PolicySamples>(
       std::make_unique<PackedSamples>("texts", std::move(packed), PackedSamples::Order{}),
       std::move(rollouts), std::make_shared<const std::vector<double>>(),
-      PolicySamples::How{.packing = how.packing, .values = how.values});
+      PolicySamples::How{.packing = how.packing, .values = how.values, .choices = how.choices});
 }
 
 }  // namespace mt

@@ -5,6 +5,7 @@
 //   reference  of each token, in three rows: the log-probability of its label by the policy as it
 //              was when the text was written, by the model that it is to stay near, and by who
 //              generated it; kUnknown where there is none
+//   experts    with choices, of each token, in a row for each: the expert that it goes to, or -1
 //   returns    with values, of each token, in two rows: what its text turned out to be worth from
 //              there on, and what a value head had said of that
 // Thread-safe.
@@ -27,7 +28,9 @@ constexpr std::int64_t texts_of_sample(Packing packing) {
   return packing == Packing::none ? 1 : kMostTextsOfSample;
 }
 
-FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values);
+// choices: PolicySamples::How's.
+FieldSpecs policy_fields(std::int64_t seq_length, Packing packing, bool values,
+                         std::int64_t choices = 0);
 
 // Texts share samples with others of their step, which has so many texts; behind the samples of a
 // step come empty ones, so that there are as many as texts.  Of 0, all texts share samples, and
@@ -42,6 +45,8 @@ class PolicySamples final : public Samples {
     bool masks_truncated = false;  // of texts that were cut no token counts
     Packing packing = Packing::none;
     bool values = false;  // there is a value head
+    // Experts that each token brings, of all layers together; 0: routers choose.
+    std::int64_t choices = 0;
   };
   // `rollouts` are the examples of `packed`, in their order.  `reference`, unless it is empty: what
   // the model that the run began with says, seq_length numbers of each.
@@ -52,7 +57,8 @@ class PolicySamples final : public Samples {
         rollouts_(std::move(rollouts)),
         reference_(std::move(reference)),
         how_(how),
-        fields_(policy_fields(packed_->packed().seq_length, how.packing, how.values)) {}
+        fields_(policy_fields(packed_->packed().seq_length, how.packing, how.values, how.choices)) {
+  }
 
   const std::string& name() const override { return packed_->name(); }
   std::int64_t size() const override { return packed_->size() * how_.passes.times; }

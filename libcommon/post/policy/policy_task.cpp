@@ -20,7 +20,7 @@ PolicyTask::PolicyTask(const PolicyOptions& options, Data from, Rollouts rollout
       reference_(std::make_shared<std::vector<double>>()) {}
 
 FieldSpecs PolicyTask::sample_fields() const {
-  return policy_fields(seq_length(), options_.packed(), options_.has_values());
+  return policy_fields(seq_length(), options_.packed(), options_.has_values(), options_.choices());
 }
 
 std::unique_ptr<Samples> PolicyTask::make_samples(std::unique_ptr<PackedSamples> packed) const {
@@ -168,7 +168,9 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
       read_rollouts(options.rollouts,
                     {.group = options.num_generations,
                      .seq_length = options.seq_length,
-                     .rewards = reward_rules(options.rewards)},
+                     .rewards = reward_rules(options.rewards),
+                     .choices = options.choices(),
+                     .experts = options.model.num_experts},
                     *data.words.tokenizer));
   const auto referred =
       std::ranges::count_if(*rollouts, [](const Rollout& one) { return !one.reference.empty(); });

@@ -98,6 +98,22 @@ bool is_truncated(const JsonObject& line, std::int32_t last, const Tokenizer& to
   return truncated;
 }
 
+std::vector<std::int32_t> experts_of(const JsonObject& line, const RolloutOptions& options,
+                                     std::int64_t tokens) {
+  std::vector<std::int32_t> all;
+  if (options.choices == 0) return all;
+  for (const simdjson::dom::element item : items_of(line, "experts")) {
+    std::int64_t expert = -2;
+    if (item.get(expert) || expert < -1 || expert >= options.experts)
+      line.refuse("\"experts\": expected numbers from -1 to ", options.experts - 1);
+    all.push_back(static_cast<std::int32_t>(expert));
+  }
+  if (std::ssize(all) % options.choices != 0 || std::ssize(all) > tokens * options.choices)
+    line.refuse("\"experts\": ", all.size(), " numbers, expected ", options.choices,
+                " of each of at most ", tokens, " tokens");
+  return all;
+}
+
 Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
                    const Tokenizer& tokenizer) {
   Rollout one;
@@ -124,6 +140,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   if (one.generated.empty()) one.generated = one.old;
   one.reference = log_probs(line, "reference_log_probs", tokens);
   one.values = real_numbers(line, "values", tokens);
+  one.experts = experts_of(line, options, one.text.size());
   std::string_view said;
   if (std::int64_t version = 0; line.has("version") && !line.member("version").get(version))
     one.version = version;
@@ -228,6 +245,7 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
   list("versions", rollout.versions);
   if (rollout.generated != rollout.old) list("log_probs", rollout.generated);
   list("old_log_probs", rollout.old);
+  list("experts", rollout.experts);
   list("values", rollout.values);
   list("reference_log_probs", rollout.reference);
   return json.end_object().text() + "\n";

@@ -13,6 +13,8 @@
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it
 //    "versions"?:[…]             of each of these tokens, where they were not the same
+//    "experts"?:[…]              of each token, from the first on, in each layer of the model that
+//                                wrote it, the experts that it went to, ascending, or as many -1
 //    "values"?:[…]               what a value head said of these tokens then
 //    "reference_log_probs"?:[…]} by the model that the policy is to stay near
 // Log-probabilities are natural logarithms, none above 0.  Lines of one prompt, which is their
@@ -44,6 +46,7 @@ struct Rollout {
   // Of the tokens that are learnt; empty: not known.
   std::vector<float> old, reference, generated, values = {};
   std::vector<float> advantages = {}, returns = {};  // likewise: take_advantages()
+  std::vector<std::int32_t> experts = {};            // CachedPass::choices()
 
   std::int64_t prompt_tokens() const {
     return std::find(text.learnt.begin(), text.learnt.end(), true) - text.learnt.begin();
@@ -62,6 +65,8 @@ struct RolloutOptions {
   std::int64_t group = 0;                // lines of one prompt
   std::int64_t seq_length = 0;           // tokens of a text, at most
   std::vector<RewardRule> rewards = {};  // by these; empty: each line has its reward
+  // Each line has the experts of its tokens, so many of each, of as many in a layer; 0: not asked.
+  std::int64_t choices = 0, experts = 0;
 };
 
 // RolloutPasses: how the texts of a run become its samples: so many of them, which were drawn at

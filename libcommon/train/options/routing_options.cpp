@@ -8,7 +8,8 @@ namespace mt {
 void RoutingOptions::add_to(CommandLine& cl) {
   cl.section("Routing record");
   cl.flag("--moe-enable-routing-replay", &enabled,
-          "what routers choose is recorded or replayed, as one of the following says");
+          "what routers choose is recorded or replayed, as one of the following says; mt-finetune "
+          "grpo: on the CPU, texts are learnt with the experts that they were drawn with");
   cl.option("--moe-route-trace", &trace, "FILE",
             "on the CPU: lines of JSON with the experts that training's routers choose, of each "
             "text and layer one, are added to this file");
@@ -18,10 +19,16 @@ void RoutingOptions::add_to(CommandLine& cl) {
 }
 
 void RoutingOptions::check(const ModelConfig& model, Device device) const {
-  if (enabled && !is_on())
+  if (enabled && of_texts && is_on())
+    fail(Exit::usage,
+         "--moe-route-trace, --moe-route-replay: without --moe-enable-routing-replay, "
+         "with which texts bring what they replay");
+  if (enabled && !of_texts && !is_on())
     fail(Exit::usage, "--moe-enable-routing-replay: needs --moe-route-trace or --moe-route-replay");
-  if (!is_on()) return;
-  const char* const flag = trace.empty() ? "--moe-route-replay" : "--moe-route-trace";
+  if (!is_on() && !enabled) return;
+  const char* const flag = !is_on()        ? "--moe-enable-routing-replay"
+                           : trace.empty() ? "--moe-route-replay"
+                                           : "--moe-route-trace";
   if (model.num_experts == 0) fail(Exit::bad_config, flag, ": needs --num-experts");
   if (device != Device::cpu) fail(Exit::bad_config, flag, ": on the CPU alone; see --device cpu");
 }

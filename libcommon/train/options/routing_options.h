@@ -11,7 +11,8 @@ class CommandLine;
 struct ModelConfig;
 
 struct RoutingOptions {
-  bool enabled = false;       // as Megatron-LM's flag says, which needs one of the files here
+  // As Megatron-LM's flag says, which needs one of the files, or texts that bring experts.
+  bool enabled = false, of_texts = false;
   std::string trace, replay;  // empty: none
 
   bool is_on() const { return !trace.empty() || !replay.empty(); }

@@ -295,6 +295,7 @@ Step Executor::step(Slot& slot, bool training) {
           .context = context_ ? &*context_ : nullptr,
           .data = data_.get(),
           .experts = experts_ ? &*experts_ : nullptr,
+          .imposed = slot.batch[Field::experts],
           .choices = training ? choices_ : nullptr,
           .largest_scores = training ? largest_scores_ : Tensor(),
           .fp8 = fp8_ ? &*fp8_ : nullptr,
