@@ -92,9 +92,10 @@ CASES = {
                                    " --ranks 2",
     "experts-every-second": LLAMA + " --num-experts 4 --moe-layer-freq 2 --moe-ffn-hidden-size 28",
     "experts-behind-dense": LLAMA + " --num-experts 4 --moe-layer-freq [0]*1+[1]*2 --use-distributed-optimizer --ranks 2",
-    # With the usual seed losses are 9e-6 apart; with this, and with others on one rank, 4e-7 at most.
+    # With seed 7 the last token that an expert keeps and the first that it drops have weights 1.9e-9 apart in the 17th of these
+    # steps, less than a rounding: that step's losses are 2.1e-5 apart, all others 2.4e-7 at most.
     "experts-capacity": LLAMA + " --num-experts 4 --moe-expert-capacity-factor 0.75 --moe-aux-loss-coeff 0.3 --ranks 2"
-                                " --seed 7",
+                                " --seed 11",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "latent": LATENT + " --q-lora-rank 13",
     "latent-2-ranks": LATENT + " --q-lora-rank 13 --rotary-scaling-factor 4 --mscale 0.7 --mscale-all-dim 0.7 --ranks 2"
