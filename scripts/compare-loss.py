@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compare the losses of mt-pretrain, step by step, with those of the same model in PyTorch on the same text.
 
-mt-convert draws the weights of a GPT-2, a Llama, a Mixtral or a Nemotron-H (a third of whose layers mix by Mamba-2, one
-attends, the others are MLPs) in bf16, as transformers knows them; both sides start from
+mt-convert draws the weights of a GPT-2, a Llama, a Mixtral, a GLM-4.5 of experts alone or a Nemotron-H (a third of whose layers
+mix by Mamba-2, one attends, the others are MLPs) in bf16, as transformers knows them; both sides start from
 these, read the samples that mt-pretrain show-batch names, and take the learning rates that mt-pretrain logs.
 Masters start from these, too: with bits that bf16 has not they would follow fp32 more closely through the first
 updates of a warm-up, which are smaller than what lies between two weights in bf16.
@@ -11,13 +11,15 @@ all in fp32, without TF32: how far its own losses in bf16 are from these is the 
 square over the steps).  Fails if mt's losses in bf16 are further from PyTorch's in fp32 than 1.5 times that, or if
 their mean over the last quarter is; and if its losses in fp32 are further than that noise, or those of the first
 twentieth of the steps, before rounding has had time to grow, than 1e-4.  On a CPU (--device cpu) only those in fp32
-are compared.  A Mixtral learns with the loss that has its experts chosen as often, and how often the most chosen
-one is at the end is printed.  Rounding has it choose other experts, so its losses in fp32 may be as far from PyTorch's
-as 1.5 times those of PyTorch itself are from weights that were changed by a rounding.
+are compared.  A Mixtral learns with the loss that has its experts chosen as often, a GLM-4.5 with the biases that do; how often
+the most chosen one is at the end is printed, and may be 1.3 and 1.2 times the mean.  Rounding has them choose other experts, so
+their losses in fp32 may be as far from PyTorch's as 1.5 times those of PyTorch itself are from weights that were changed by a
+rounding.
 
 Needs from PyPI: torch, transformers.
-Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama|mixtral|nemotron_h] [--steps 200] [--json FILE]
-BIN holds mt-pretrain and mt-convert, PREFIX.bin and .idx token files of GPT-2's vocabulary, which is in FOLDER.
+Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama|mixtral|glm4_moe|nemotron_h] [--steps 200] [--json FILE]
+BIN holds mt-pretrain and mt-convert, PREFIX.bin and .idx token files of GPT-2's vocabulary, or of another of as many as --vocab,
+which is in FOLDER.
 """
 import argparse
 import concurrent.futures
@@ -33,31 +35,38 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-VOCAB = 50304
-EXPERTS, CHOSEN, BALANCE = 8, 2, 0.01
+EXPERTS, CHOSEN, BALANCE, BIAS_RATE = 8, 2, 0.01, 1e-3
+MOST_LOAD = {"mixtral": 1.3, "glm4_moe": 1.2}  # of the most chosen expert of a layer, of the mean, at the end
 BETAS, EPS, DECAY, CLIP = (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
 def config(args):
     if args.model == "gpt2":
         return transformers.GPT2Config(
-            vocab_size=VOCAB, n_positions=args.seq, n_embd=args.hidden, n_layer=args.layers, n_head=args.heads,
+            vocab_size=args.vocab, n_positions=args.seq, n_embd=args.hidden, n_layer=args.layers, n_head=args.heads,
             resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, architectures=["GPT2LMHeadModel"])
     if args.model == "mixtral":
         return transformers.MixtralConfig(
-            vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
+            vocab_size=args.vocab, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
             num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5, rope_theta=1e4,
             intermediate_size=args.hidden * 2, num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN, sliding_window=None,
             tie_word_embeddings=False, architectures=["MixtralForCausalLM"])
+    if args.model == "glm4_moe":
+        return transformers.Glm4MoeConfig(
+            vocab_size=args.vocab, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
+            num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), head_dim=args.hidden // args.heads,
+            intermediate_size=args.hidden * 2, moe_intermediate_size=args.hidden * 2, n_routed_experts=EXPERTS,
+            num_experts_per_tok=CHOSEN, n_shared_experts=1, first_k_dense_replace=0, tie_word_embeddings=False,
+            architectures=["Glm4MoeForCausalLM"])
     if args.model == "nemotron_h":
         kinds = ["mamba", "mlp", "mamba", "attention", "mlp"]
         return transformers.NemotronHConfig(
-            vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_attention_heads=args.heads,
+            vocab_size=args.vocab, max_position_embeddings=args.seq, hidden_size=args.hidden, num_attention_heads=args.heads,
             num_key_value_heads=max(1, args.heads // 4), head_dim=args.hidden // args.heads, intermediate_size=args.hidden * 4,
             mamba_num_heads=args.hidden // 32, mamba_head_dim=64, ssm_state_size=64, n_groups=2, chunk_size=64,
             layers_block_type=[kinds[i % len(kinds)] for i in range(args.layers)], architectures=["NemotronHForCausalLM"])
     return transformers.LlamaConfig(
-        vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
+        vocab_size=args.vocab, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
         num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5,
         intermediate_size=args.hidden * 8 // 3 // 64 * 64, tie_word_embeddings=False,
         architectures=["LlamaForCausalLM"])
@@ -73,7 +82,7 @@ def shape_flags(args):
 
 def common_flags(args):
     flags = ["--seq-length", args.seq, "--max-position-embeddings", args.seq, "--micro-batch-size", args.batch,
-             "--train-iters", args.steps, "--data-path", args.prefix, "--split", "100,0,0", "--vocab-size", VOCAB,
+             "--train-iters", args.steps, "--data-path", args.prefix, "--split", "100,0,0", "--vocab-size", args.vocab,
              "--lr", args.lr, "--lr-warmup-iters", args.steps // 10, "--min-lr", args.lr / 10, "--eval-iters", 0,
              "--lr-decay-style", "cosine", "--adam-beta1", BETAS[0], "--adam-beta2", BETAS[1], "--adam-eps", EPS,
              "--weight-decay", DECAY, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0,
@@ -86,20 +95,25 @@ def common_flags(args):
                   "--num-query-groups", c.num_key_value_heads, "--ffn-hidden-size", c.intermediate_size]
     if args.model == "mixtral":
         flags += ["--num-experts", EXPERTS, "--moe-router-topk", CHOSEN, "--moe-aux-loss-coeff", BALANCE]
+    if args.model == "glm4_moe":
+        flags += ["--moe-aux-loss-coeff", 0, "--moe-router-bias-update-rate", BIAS_RATE]
     return flags
 
 
 def mt_losses(args, weights, bf16):
-    """The losses and the learning rates of the steps."""
-    own = [] if args.model == "nemotron_h" else shape_flags(args)  # a hybrid's layers are the checkpoint's
+    """The losses and the learning rates of the steps, and how often the most chosen expert is at the end."""
+    own = [] if args.model in ("nemotron_h", "glm4_moe") else shape_flags(args)  # whose layers are the checkpoint's
     lines = run(f"{args.bin}/mt-pretrain", *common_flags(args), *own, "--load", weights, "--finetune", "--device",
                 args.device, "--quiet", "--json", *(["--bf16"] if bf16 else [])).splitlines()
     steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
-    if args.model == "mixtral":
+    most = 0
+    if args.model in MOST_LOAD:
         last = steps[-max(1, len(steps) // 10):]
-        print("max / mean load of each layer over the last tenth of the steps:",
-              *(f"{sum(load) / len(last):.3f}" for load in zip(*(step["expert_loads"] for step in last))))
-    return [step["loss"] for step in steps], [step["lr"] for step in steps]
+        loads = [sum(load) / len(last) for load in zip(*(step["expert_loads"] for step in last))]
+        print(f"{'bf16' if bf16 else 'fp32'}: max / mean load of each layer over the last tenth of the steps:",
+              *(f"{load:.3f}" for load in loads))
+        most = max(loads)
+    return [step["loss"] for step in steps], [step["lr"] for step in steps], most
 
 
 def batches(args):
@@ -132,6 +146,19 @@ def balance(router_logits):
     return BALANCE * total
 
 
+def routers(model):
+    return [layer.mlp.gate for layer in model.model.layers]
+
+
+@torch.no_grad()
+def update_biases(model, router_logits):
+    """Megatron's: what is chosen less often than the mean has a rate more next time."""
+    for router, logits in zip(routers(model), router_logits, strict=True):
+        chosen = (logits.float().sigmoid() + router.e_score_correction_bias).topk(CHOSEN).indices
+        counts = torch.bincount(chosen.flatten(), minlength=EXPERTS).float()
+        router.e_score_correction_bias += BIAS_RATE * torch.sign(counts.mean() - counts)
+
+
 def torch_losses(args, weights, data, rates, bf16, nudged=False):
     model = transformers.AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32).to(args.device)
     if nudged:
@@ -142,14 +169,23 @@ def torch_losses(args, weights, data, rates, bf16, nudged=False):
     model.train()
     parameters = list(model.parameters())
     masters = [p.detach().clone().requires_grad_() for p in parameters] if bf16 else parameters
+    router_logits = []
+    if args.model == "glm4_moe":
+        for router in routers(model):
+            router.register_forward_hook(lambda router, x, _: router_logits.append(
+                F.linear(x[0].detach().flatten(0, -2).float(), router.weight.detach().float())))
     if bf16:
+        biases = [router.e_score_correction_bias for router in routers(model)] if args.model == "glm4_moe" else []
         model.bfloat16()
+        for router, bias in zip(routers(model) if biases else [], biases):
+            router.e_score_correction_bias = bias
     optimizer = torch.optim.AdamW([{"params": [p for p in masters if p.dim() > 1], "weight_decay": DECAY},
                                    {"params": [p for p in masters if p.dim() == 1], "weight_decay": 0}],
                                   betas=BETAS, eps=EPS)
     losses = []
     for tokens, rate in zip(data, rates):
         tokens = tokens.to(args.device)
+        router_logits.clear()
         experts = {"output_router_logits": True} if args.model == "mixtral" else {}
         out = model(tokens[:, :-1], use_cache=False, **experts)
         loss = F.cross_entropy(out.logits.float().flatten(0, 1), tokens[:, 1:].flatten())
@@ -162,6 +198,8 @@ def torch_losses(args, weights, data, rates, bf16, nudged=False):
             group["lr"] = rate
         optimizer.step()
         optimizer.zero_grad()
+        if router_logits:
+            update_biases(model, router_logits)
         if bf16:
             with torch.no_grad():
                 torch._foreach_copy_(parameters, masters)
@@ -183,12 +221,12 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("prefix")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="vocab.json and merges.txt of GPT-2")
-    parser.add_argument("--model", choices=["gpt2", "llama", "mixtral", "nemotron_h"], default="gpt2")
+    parser.add_argument("--model", choices=["gpt2", "llama", "mixtral", "glm4_moe", "nemotron_h"], default="gpt2")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lr", type=float, default=6e-4)
     parser.add_argument("--json", metavar="FILE", help="write the losses here")
-    for name, value in (("layers", 12), ("hidden", 768), ("heads", 12), ("seq", 1024), ("batch", 4)):
+    for name, value in (("layers", 12), ("hidden", 768), ("heads", 12), ("seq", 1024), ("batch", 4), ("vocab", 50304)):
         parser.add_argument("--" + name, type=int, default=value)
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -197,11 +235,12 @@ def main():
         config(args).save_pretrained(f"{folder}/config")
         run(f"{args.bin}/mt-convert", "--mock", "--dtype", "bf16", "--saver", "hf", f"{folder}/config", f"{folder}/hf")
         run(f"{args.bin}/mt-convert", f"{folder}/hf", f"{folder}/core")
-        losses = {}
+        losses, loads = {}, []
         for kind in ["fp32", "bf16"] if args.device == "cuda" else ["fp32"]:
-            losses["mt " + kind], rates = mt_losses(args, f"{folder}/core", kind == "bf16")
+            losses["mt " + kind], rates, most = mt_losses(args, f"{folder}/core", kind == "bf16")
+            loads.append(most)
             losses["torch " + kind] = torch_losses(args, f"{folder}/hf", data, rates, kind == "bf16")
-        if args.model == "mixtral":
+        if args.model in MOST_LOAD:
             losses["torch nudged"] = torch_losses(args, f"{folder}/hf", data, rates, False, nudged=True)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(losses))
@@ -210,7 +249,7 @@ def main():
     if "torch nudged" in losses:
         noise = max(noise, 1.5 * distance(losses["torch nudged"], truth))
     print(f"{args.model}, {args.steps} steps: from {truth[0]:.5f} to {end(truth):.5f}, the mean of the last quarter")
-    failed = distance(losses["mt fp32"][:early], truth[:early]) > 1e-4
+    failed = distance(losses["mt fp32"][:early], truth[:early]) > 1e-4 or max(loads) > MOST_LOAD.get(args.model, 0)
     for name, of in losses.items():
         if name == "torch fp32":
             continue
