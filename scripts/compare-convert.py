@@ -143,7 +143,9 @@ def check_logits(options, model, tokenizer, folder):
     for text in TEXTS:
         line = json.loads(run(f"{options.bin}/mt-generate", "--quiet", "--load", folder, "--device", "cpu",
                               "--temperature", "0", "--num-tokens", "12", "--json", "--logprobs", str(VOCAB), text))
-        prompt = [tokenizer.eos_token_id] + tokenizer(text).input_ids  # a text begins behind the end of another
+        prompt = tokenizer(text).input_ids
+        if tokenizer.bos_token_id is not None:  # a text begins behind the end of another
+            prompt = [tokenizer.eos_token_id] + prompt
         with torch.no_grad():
             logits = model(torch.tensor([prompt + line["token_ids"]])).logits[0].double()
         expected = logits.log_softmax(-1)
@@ -354,12 +356,15 @@ def check(options, name, config, dtype, shards):
                 fail(file, "differs")
         check_core(f"{core}/release")
         check_no_common_file(options, core, scratch)
-        tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
+        if config.model_type.startswith("qwen"):  # whose class of tokenizers transformers takes
+            tokenizer = T.AutoTokenizer.from_pretrained(original)
+        else:
+            tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
         loaded = check_loads(back, dtype, auto_class(config))
         computed = dtype == torch.float32 and config.model_type not in TENSORS_ONLY
         result = f", logits {check_logits(options, model, tokenizer, core):.1e}" if computed else ""
         if config.model_type in GGUF_ARCHITECTURES and "erf" not in name:  # llama.cpp's GPT-2 has GeLU by tanh
-            result += check_gguf(options, name, loaded, core, scratch)
+            result += check_gguf(options, name, loaded, tokenizer, core, scratch)
         print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors{result}")
         if name == "llama with query groups":
             check_meta(options, model, original, scratch)

@@ -70,7 +70,7 @@ def gguf_settings(config, architecture, vocab):
     return {f"{architecture}.{k}": v for k, v in kv.items()}
 
 
-def check_gguf(options, name, model, core, scratch):
+def check_gguf(options, name, model, tokenizer, core, scratch):
     config, architecture = model.config, GGUF_ARCHITECTURES[model.config.model_type]
     arch = {text: number for number, text in gguf.MODEL_ARCH_NAMES.items()}[architecture]
     names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
@@ -102,22 +102,27 @@ def check_gguf(options, name, model, core, scratch):
         if found:
             fail("left over:", list(found))
         kv = key_values(reader)
-        special = {"bos_token_id": VOCAB - 1, "eos_token_id": VOCAB - 1}
+        special = {"pre": "gpt-2", "bos_token_id": VOCAB - 1, "eos_token_id": VOCAB - 1}
+        if config.model_type.startswith("qwen"):
+            special = {"pre": "qwen2", "eos_token_id": tokenizer.eos_token_id, "unknown_token_id": tokenizer.unk_token_id,
+                       "padding_token_id": tokenizer.pad_token_id, "add_bos_token": False, "add_eos_token": False}
         expected = gguf_settings(config, architecture, VOCAB) | {
             "general.architecture": architecture, "general.type": "model", "general.name": f"gguf-{kind}",
             "general.file_type": file_type, "general.quantization_version": 2, "tokenizer.ggml.model": "gpt2",
-            "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": list(json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))),
+            "tokenizer.ggml.tokens": list(json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))),
             "tokenizer.ggml.merges": gguf.SpecialVocab(TESTDATA / "gpt2_bpe", load_merges=True).merges,
             "tokenizer.ggml.token_type": [1] * (VOCAB - 1) + [3]} | {f"tokenizer.ggml.{k}": v for k, v in special.items()}
         for key in kv.keys() | expected.keys():
             a, b = kv.get(key), expected.get(key)
             if a != b and not (isinstance(b, float) and abs(a - b) <= 1e-6 * abs(b)):
                 fail(kind, key, "is", a, "expected", b)
-    if config.model_type in ("mistral", "mixtral"):  # which a GGUF file calls a llama
+    # A GGUF file calls the first two a llama; of the third transformers expects the shared experts' gate as llama.cpp had it
+    # before, without its dimension of 1.
+    if config.model_type in ("mistral", "mixtral", "qwen2_moe"):
         return ", GGUF"
     # What transformers does not take from a GGUF file's settings: GPT-2's positions, windows, scaling,
-    # biases, Qwen 3's head_dim.
-    told = config.model_type in ("gpt2", "qwen3") or name in ("llama with biases", "llama 3.1", "llama, stretched",
+    # biases, Qwen 3's head_dim, the width of its experts.
+    told = config.model_type in ("gpt2", "qwen3", "qwen3_moe") or name in ("llama with biases", "llama 3.1", "llama, stretched",
                                                    "qwen2 with windows")
     loaded = type(model).from_pretrained(f"{scratch}/gguf-fp32", gguf_file="model.gguf", dtype=torch.float32,
                                          **{"config": config} if told else {}).eval()
