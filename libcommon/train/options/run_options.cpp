@@ -143,6 +143,8 @@ void RunOptions::check_experts(const ModelConfig& model) const {
   if (device() == Device::cuda && model.moe_router_score_function == "sqrtsoftplus")
     fail(Exit::bad_config,
          "--moe-router-score-function sqrtsoftplus: on the CPU alone; see --device cpu");
+  if (device() == Device::cuda && model.moe_latent_size > 0)
+    fail(Exit::bad_config, "--moe-latent-size: on the CPU alone; see --device cpu");
   if (device() == Device::cuda && model.has_quantiles())
     fail(Exit::bad_config,
          "--moe-router-load-balancing-type quantile_balancing: on the CPU alone; see --device cpu");
