@@ -27,12 +27,12 @@ static Tensor queue(Pass& pass, EncoderPass::Wanted wanted) {
 EncoderPass::EncoderPass(const Model& model, const Options& options)
     : wanted_(options.wanted),
       window_(model.config().max_position_embeddings),
-      tokens_(round_up(options.batch * padded_length(window_), kRowTile)),
+      tokens_(room_for(options.batch, window_)),
       stream_(model.table().device(), options.threads),
       pass_(model, stream_, options.vocab_size) {
   pass_.reserve([&](Pass& pass) {  // when all tokens are asked of, of the longest and the shortest
-    for (const std::int64_t length : {padded_length(window_), kRowPeriod}) {
-      pass.input({.sequences = tokens_ / length, .length = length, .rows = tokens_, .types = true});
+    for (const auto& [sequences, length] : extreme_batches(tokens_, window_)) {
+      pass.input({.sequences = sequences, .length = length, .rows = tokens_, .types = true});
       pass.on_host(queue(pass, wanted_));
     }
   });
@@ -48,15 +48,15 @@ void EncoderPass::run(std::span<const Text> texts,
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater(), [&](auto i) { return texts[i].ids.size(); });
   for (std::span<const std::size_t> left(order); !left.empty();) {
-    const std::int64_t length = padded_length(std::ssize(texts[left.front()].ids));
-    const std::int64_t unit = tile_sequences(length), most = tokens_ / length / unit * unit;
-    std::size_t count = 0;
-    for (std::int64_t asked = 0; count < left.size(); ++count) {
-      asked += room(texts[left[count]]);
-      if (count > 0 && (static_cast<std::int64_t>(count) >= most || asked > tokens_)) break;
-    }
-    const bool fills_one = count == 1 && length > kRowTile / 2;
-    run_batch(texts, left.first(count), fills_one ? round_up(length, kRowTile) : length, take);
+    std::int64_t asked = 0;
+    const std::size_t count = best_together(left.size(), tokens_, [&](std::size_t i) {
+      asked += room(texts[left[i]]);
+      return i > 0 && asked > tokens_ ? 0 : std::ssize(texts[left[i]].ids);
+    });
+    run_batch(
+        texts, left.first(count),
+        padded_batch(static_cast<std::int64_t>(count), std::ssize(texts[left.front()].ids)).length,
+        take);
     left = left.subspan(count);
   }
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 
@@ -27,16 +29,55 @@ constexpr std::int64_t tile_sequences(std::int64_t length) {
   return kRowTile / std::gcd(kRowTile, length);
 }
 
-// How many sequences of such a length a pass over so many tokens has room for, in whole tiles; one
-// at least.
-constexpr std::int64_t sequences_within(std::int64_t tokens, std::int64_t length) {
-  const std::int64_t unit = tile_sequences(length);
-  return std::max<std::int64_t>(1, tokens / length / unit * unit);
+// What a pass works on: so many sequences of so many tokens, padding included, in whole tiles.
+struct PaddedBatch {
+  std::int64_t sequences = 0, length = 0;
+
+  constexpr std::int64_t tokens() const { return sequences * length; }
+};
+
+// The smallest for `count` sequences of at most `longest` tokens.
+constexpr PaddedBatch padded_batch(std::int64_t count, std::int64_t longest) {
+  PaddedBatch best{count, round_up(longest, kRowTile)};
+  for (std::int64_t length = round_up(longest, kRowPeriod); length < best.length;
+       length += kRowPeriod) {
+    const PaddedBatch batch{round_up(count, tile_sequences(length)), length};
+    if (batch.tokens() < best.tokens()) best = batch;
+  }
+  return best;
 }
 
-// The length of so many sequences in a pass: a long one that is alone fills tiles.
-constexpr std::int64_t length_in_pass(std::int64_t sequences, std::int64_t length) {
-  return sequences == 1 && length > kRowTile / 2 ? round_up(length, kRowTile) : length;
+// Tokens of a pass with room for `count` sequences of at most `longest` tokens.
+constexpr std::int64_t room_for(std::int64_t count, std::int64_t longest) {
+  return round_up(count * round_up(longest, kRowPeriod), kRowTile);
+}
+
+// What fills such room most differently: few long sequences, and many short ones.
+constexpr std::array<PaddedBatch, 2> extreme_batches(std::int64_t tokens, std::int64_t longest) {
+  const std::int64_t length = round_up(longest, kRowTile);
+  return {{{(tokens + length - 1) / length, length}, {tokens / kRowPeriod, kRowPeriod}}};
+}
+
+// How many of the sequences that wait, the longest first, are to go together into a pass of at most
+// `most` tokens: as many as make the largest share of what is worked on theirs, where a pass takes
+// as long as another tile does.  At least one.  `next(i)`, for each i once, in order: the tokens of
+// the i-th of `waiting`, or 0 where it may not go with those before it.
+template <class Next>
+std::size_t best_together(std::size_t waiting, std::int64_t most, const Next& next) {
+  std::size_t best = 1;
+  std::int64_t longest = 0, tokens = 0;
+  double share = 0;
+  for (std::size_t i = 0; i < waiting; ++i) {
+    const std::int64_t own = next(i);
+    if (own == 0) break;
+    longest = std::max(longest, own);
+    tokens += own;
+    const std::int64_t all = padded_batch(static_cast<std::int64_t>(i) + 1, longest).tokens();
+    if (i > 0 && all > most) break;
+    const double here = static_cast<double>(tokens) / static_cast<double>(all + kRowTile);
+    if (here >= share) best = i + 1, share = here;
+  }
+  return best;
 }
 
 }  // namespace mt

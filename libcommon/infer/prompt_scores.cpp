@@ -4,15 +4,11 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/gemm.h"
+#include "infer/padding.h"
 
 namespace mt {
 
 static constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;  // that are kept at a time
-
-static std::int64_t round_up(std::int64_t count, std::int64_t unit) {
-  return (count + unit - 1) / unit * unit;
-}
 
 PromptScores::PromptScores(const Model& model, std::int64_t vocab_size, int threads)
     : stream_(model.table().device(), threads),

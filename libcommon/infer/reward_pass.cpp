@@ -17,13 +17,12 @@ static PassSize size_of(std::int64_t texts, std::int64_t length) {
 }
 
 RewardPass::RewardPass(const Model& model, const Options& options)
-    : tokens_(round_up(options.batch * padded_length(options.longest), kRowTile)),
+    : tokens_(room_for(options.batch, options.longest)),
       stream_(model.table().device(), options.threads),
       pass_(model, stream_, 1) {
   pass_.reserve([&](Pass& pass) {  // of the longest and of the shortest
-    for (const std::int64_t length : {padded_length(options.longest), kRowPeriod}) {
-      const std::int64_t texts = sequences_within(tokens_, length);
-      pass.input(size_of(texts, length_in_pass(texts, length)));
+    for (const auto& [texts, length] : extreme_batches(tokens_, options.longest)) {
+      pass.input(size_of(texts, length));
       pass.on_host(pass.logits());
     }
   });
@@ -35,11 +34,12 @@ void RewardPass::judge(std::span<const std::span<const std::int32_t>> texts,
   for (std::size_t i = 0; i < texts.size(); ++i) items.push_back({texts[i], &rewards[i]});
   std::ranges::stable_sort(items, std::greater(), [](const Item& x) { return x.text.size(); });
   for (std::span<const Item> left(items); !left.empty();) {
-    const std::int64_t length = padded_length(std::ssize(left.front().text)),
-                       count = std::min<std::int64_t>(sequences_within(tokens_, length),
-                                                      std::ssize(left));
-    judge_batch(left.first(static_cast<std::size_t>(count)), length_in_pass(count, length));
-    left = left.subspan(static_cast<std::size_t>(count));
+    const std::size_t count = best_together(
+        left.size(), tokens_, [&](std::size_t i) { return std::ssize(left[i].text); });
+    judge_batch(
+        left.first(count),
+        padded_batch(static_cast<std::int64_t>(count), std::ssize(left.front().text)).length);
+    left = left.subspan(count);
   }
 }
 

@@ -18,14 +18,14 @@ ScorePass::ScorePass(const Model& model, const Options& options)
     : scored_(options.scored),
       temperature_(options.temperature),
       window_(options.window),
-      tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),
+      tokens_(room_for(options.batch, options.window)),
       judged_rows_(std::clamp(options.host_logits / options.vocab_size / kRowTile * kRowTile,
                               kRowTile, tokens_)),
       stream_(model.table().device(), options.threads),
       pass_(model, stream_, options.vocab_size) {
   pass_.reserve([&](Pass& pass) {  // when all tokens are scored, of the longest and the shortest
-    for (const std::int64_t length : {padded_length(window_), kRowPeriod}) {
-      pass.input({.sequences = tokens_ / length, .length = length, .rows = tokens_});
+    for (const auto& [sequences, length] : extreme_batches(tokens_, window_)) {
+      pass.input({.sequences = sequences, .length = length, .rows = tokens_});
       pass.on_host(pass.scores(temperature_));
     }
   });
@@ -51,10 +51,10 @@ void ScorePass::score(std::span<const std::span<const std::int32_t>> ids,
   assert(temperature_ == 1);
   if (!std::exchange(judges_, true))
     pass_.reserve([&](Pass& pass) {
-      for (const std::int64_t length : {padded_length(window_), kRowPeriod}) {
-        pass.input({.sequences = tokens_ / length, .length = length, .rows = tokens_});
+      for (const auto& [sequences, length] : extreme_batches(tokens_, window_)) {
+        pass.input({.sequences = sequences, .length = length, .rows = tokens_});
         pass.on_host(pass.scores());
-        pass.input({.sequences = tokens_ / length, .length = length, .rows = judged_rows_});
+        pass.input({.sequences = sequences, .length = length, .rows = judged_rows_});
         pass.on_host(pass.logits());
       }
     });
@@ -75,17 +75,14 @@ void ScorePass::score(std::span<const std::span<const std::int32_t>> ids,
 void ScorePass::score_all(std::vector<Item> items, std::int64_t most_rows) {
   std::ranges::stable_sort(items, std::greater(), [](const Item& x) { return x.ids.size(); });
   for (std::span<const Item> left(items); !left.empty();) {
-    const std::int64_t length =
-        padded_length(static_cast<std::int64_t>(left.front().ids.size()) - 1);
-    auto sequences = static_cast<std::size_t>(
-        std::min<std::int64_t>(sequences_within(tokens_, length), std::ssize(left)));
     std::int64_t rows = 0;
-    for (std::size_t i = 0; i < sequences; ++i) {
+    const std::size_t sequences = best_together(left.size(), tokens_, [&](std::size_t i) {
       rows += room_of(left[i].nll.size());
-      if (i > 0 && rows > most_rows) sequences = i;
-    }
+      return i > 0 && rows > most_rows ? 0 : std::ssize(left[i].ids) - 1;
+    });
     score_batch(left.first(sequences),
-                length_in_pass(static_cast<std::int64_t>(sequences), length));
+                padded_batch(static_cast<std::int64_t>(sequences), std::ssize(left.front().ids) - 1)
+                    .length);
     if (scored_) {
       std::int64_t tokens = 0;
       for (const Item& item : left.first(sequences)) tokens += std::ssize(item.nll);

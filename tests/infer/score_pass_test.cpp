@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "infer/cached_pass.h"
+#include "infer/padding.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
@@ -137,6 +138,29 @@ TEST(ScorePass, AtATemperature) {
 INSTANTIATE_TEST_SUITE_P(Models, ScorePassOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 
+// As few tokens as fill tiles, and of those that wait as many as leave little padding.
+TEST(Padding, IsAsLittleAsCanBe) {
+  const auto tokens = [](std::int64_t count, std::int64_t longest) {
+    const PaddedBatch batch = padded_batch(count, longest);
+    EXPECT_TRUE(batch.sequences >= count && batch.length >= longest);
+    return batch.tokens();
+  };
+  EXPECT_EQ(tokens(1, 3), 96);
+  EXPECT_EQ(tokens(8, 3), 96);
+  EXPECT_EQ(tokens(1, 80), 96);
+  EXPECT_EQ(tokens(5, 84), 5 * 96);
+  EXPECT_EQ(tokens(8, 83), 8 * 84);
+  EXPECT_EQ(tokens(3, 130), 4 * 144);
+  const std::vector<std::int64_t> lengths = {100, 84, 84, 84, 84, 84, 84, 84, 84, 30};
+  const auto together = [&](std::size_t first, std::int64_t most) {
+    const auto next = [&](std::size_t i) { return lengths[first + i]; };
+    return best_together(lengths.size() - first, most, next);
+  };
+  EXPECT_EQ(together(1, 4096), 8U);
+  EXPECT_EQ(together(1, 300), 3U);
+  EXPECT_EQ(together(9, 96), 1U);
+}
+
 // Sequences of many lengths alone, in batches of any size and on any number of threads: every bit
 // is the same.
 TEST(ScorePass, BatchesChangeNoBit) {
@@ -146,7 +170,8 @@ TEST(ScorePass, BatchesChangeNoBit) {
     config.max_position_embeddings = 150;
     const auto model = make_gpt(config, DType::f32);
     std::vector<Sequence> sequences;
-    for (const std::size_t length : {2, 151, 17, 3, 64, 65, 66, 18, 33, 34, 100, 129, 5, 2, 150})
+    for (const std::size_t length :
+         {2, 151, 17, 3, 64, 65, 66, 18, 33, 34, 100, 85, 129, 5, 109, 2, 150, 86, 83, 82, 81, 80})
       sequences.push_back({some_tokens(length), std::min(length - 1, 1 + length * 7 % 40)});
     std::vector<std::vector<double>> alone;
     for (const Sequence& s : sequences) alone.push_back(score(*model, {s}, 1, 1).at(0));
