@@ -13,8 +13,8 @@
 
 namespace mt {
 inline constexpr std::int64_t kFewRows = 16;
-// Forward products of a multiple of kRowTile rows are cut into tiles of so many, each multiplied
-// alike, and the loops of a BLAS kernel treat rows in turn, the same way every kRowPeriod: OpenBLAS
+// Forward products of a multiple of kRowTile rows are cut into tiles of so many or of multiples of
+// it, and the loops of a BLAS kernel treat rows in turn, the same way every kRowPeriod: OpenBLAS
 // takes 2, 4, 6, 8 or 12 at a time.
 inline constexpr std::int64_t kRowPeriod = 12, kRowTile = 96;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/threads.h"
 #include "kernels/block_product.h"
 #include "kernels/loops.h"
 
@@ -15,6 +16,19 @@ struct Tiles {
 };
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Tiles of kRowTile rows below one another that are one product, so that b is packed once for them,
+// of which a sixth of the time would go into it for each: as many as leave each core eight, and
+// none where a tile is so small that a BLAS might take other loops for what is small.  They change
+// no bit (gemm.h).
+template <class T>
+std::int64_t row_tiles_together(const Gemm<T>& p, std::int64_t cols) {
+  constexpr std::int64_t kSmall = 1 << 22, kMost = 8;
+  if (kRowTile * cols * p.k < kSmall) return 1;
+  const std::int64_t down = p.m / kRowTile, tiles = down * divide_up(p.n, cols);
+  const auto most = std::clamp<std::int64_t>(tiles / (8 * available_cores()), 1, kMost);
+  return divide_up(down, divide_up(down, most));
+}
 
 // Tiles of at most 256 x 256, and smaller, down to about 64 x 64, until there are four of them, or
 // sixteen of a large product.  Smaller ones pack more: for k = 128, tiles of 128 x 128 run at 0.95
@@ -34,8 +48,10 @@ Tiles choose_tiles(const Gemm<T>& p) {
     return divide_up(divide_up(length, parts), 16) * 16;
   };
   std::int64_t rows = side(p.m, down), cols = side(p.n, across);
-  if (p.m % kRowTile == 0 && p.transpose_b && !p.transpose_a)  // by n alone
-    rows = kRowTile, cols = side(p.n, divide_up(p.n, kLargest));
+  if (p.m % kRowTile == 0 && p.transpose_b && !p.transpose_a) {
+    cols = side(p.n, divide_up(p.n, kLargest));  // by n alone
+    rows = kRowTile * row_tiles_together(p, cols);
+  }
   return {rows, cols, divide_up(p.m, rows), divide_up(p.n, cols)};
 }
 

@@ -111,6 +111,25 @@ TYPED_TEST(GemmTest, FewRowsAreIndependent) {
     }
 }
 
+// Rows in whole tiles, many of which are one product: each is what it is in one tile, wherever the
+// rounds of rows in it begin.
+TYPED_TEST(GemmTest, RowsOfTilesAreIndependent) {
+  constexpr std::int64_t kTiles = 40, kWidth = 256, kDepth = 180;
+  for (const std::int64_t n : {kWidth, kWidth - 6}) {
+    Case<TypeParam> all({kTiles * kRowTile, n, kDepth, false, true, false, true});
+    const std::vector<TypeParam> expected = all.run();
+    for (std::int64_t first = 0; first + kRowTile <= kTiles * kRowTile; first += 9 * kRowPeriod) {
+      Case<TypeParam> some({kRowTile, n, kDepth, false, true, false, true});
+      std::copy_n(all.a.begin() + first * kDepth, kRowTile * kDepth, some.a.begin());
+      some.b = all.b;
+      some.bias = all.bias;
+      const std::vector<TypeParam> c = some.run();
+      EXPECT_TRUE(std::equal(c.begin(), c.end(), expected.begin() + first * n))
+          << "rows from " << first << ", n " << n;
+    }
+  }
+}
+
 // Also where the library does not know the processor.
 TEST(GemmProcessor, LoopsHaveItsVectors) {
 #if defined(__x86_64__)
