@@ -121,9 +121,11 @@ std::vector<LayerPlan> divided_layers(const PipelineOptions& pipeline, const Con
 ModelTarget target_of(const ConvertOptions& o, const ModelSource& source,
                       const ModelConfig& config) {
   fs::path save = fs::path(o.save);
-  if (!save.has_filename()) save = save.parent_path();              // "out/"
-  for (int links = 0; links < 40 && fs::is_symlink(save); ++links)  // what they lead to is made
-    save = save.parent_path() / fs::read_symlink(save);
+  if (!save.has_filename()) save = save.parent_path();  // "out/"
+  std::error_code error;                                // is told by check_output()
+  // What they lead to is made.
+  for (int links = 0; links < 40 && fs::is_symlink(save, error); ++links)
+    save = save.parent_path() / fs::read_symlink(save, error);
   const PipelineOptions pipeline = pipeline_of(o, config);
   return {.path = save.string(),
           .source = source,
