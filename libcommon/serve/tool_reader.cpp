@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/json_object.h"
+#include "serve/marked_arguments.h"
 #include "serve/request_json.h"
 
 namespace mt {
@@ -37,6 +38,44 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == text.npos) return "";
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+// How long the JSON object is that a text begins with; nothing: it does not end.
+std::optional<std::size_t> size_of_object(std::string_view text) {
+  std::size_t depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && c == '{')
+      ++depth;
+    else if (!quoted && c == '}' && --depth == 0)
+      return i + 1;
+  }
+  return std::nullopt;
+}
+
+// Where a mark stands behind `from`, but for JSON objects, whose texts may have it.  An object that
+// does not end may go on, or, where the text has ended, is none.
+std::size_t find_outside_objects(std::string_view text, std::string_view mark, std::size_t from,
+                                 bool ended) {
+  for (;;) {
+    const std::size_t at = text.find(mark, from), object = text.find('{', from);
+    if (at == text.npos || at < object) return at;
+    const auto size = size_of_object(text.substr(object));
+    if (!size) return ended ? at : text.npos;
+    from = object + *size;
+  }
+}
+
+// Where a call ends that begins at `from`, by its mark.
+std::size_t find_end(ToolForm form, std::string_view text, std::string_view mark, std::size_t from,
+                     bool ended) {
+  return marks_arguments(form) ? text.find(mark, from)
+                               : find_outside_objects(text, mark, from, ended);
 }
 
 // Takes what stands in front of a mark off a text, and the mark; nothing if it is not there.
@@ -103,7 +142,9 @@ std::vector<ToolCall> calls_of_mistral(std::string_view text) {
 std::vector<ToolCall> calls_of_deepseek(std::string_view text) {
   std::vector<ToolCall> calls;
   while (take_to(text, "<｜tool▁call▁begin｜>")) {
-    std::string_view inside = take_to(text, "<｜tool▁call▁end｜>").value_or(text);
+    const std::size_t end = find_outside_objects(text, "<｜tool▁call▁end｜>", 0, true);
+    std::string_view inside = text.substr(0, end);
+    text.remove_prefix(inside.size());
     auto name = take_to(inside, "<｜tool▁sep｜>");
     if (!name) return {};
     if (constexpr std::string_view kJson = "```json"; inside.find(kJson) != inside.npos) {
@@ -220,7 +261,7 @@ ToolReader::Said ToolReader::take_marked(bool ended) {
     const std::size_t begin = held_.find(first);
     if (begin == held_.npos) break;
     const std::size_t inside = begin + first.size(),
-                      end = held_.find(last.empty() ? first : last, inside);
+                      end = find_end(form_, held_, last.empty() ? first : last, inside, ended);
     if (end == held_.npos && !ended) break;
     const std::vector<ToolCall> calls = calls_inside(
         std::string_view(held_).substr(inside, end == held_.npos ? end : end - inside));
@@ -243,24 +284,6 @@ ToolReader::Said ToolReader::take_marked(bool ended) {
   return said;
 }
 
-// How long the JSON object is that a text begins with; of one that does not end, the text.
-static std::size_t size_of_object(std::string_view text) {
-  std::size_t depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\')
-      ++i;
-    else if (c == '"')
-      quoted = !quoted;
-    else if (!quoted && c == '{')
-      ++depth;
-    else if (!quoted && c == '}' && --depth == 0)
-      return i + 1;
-  }
-  return text.size();
-}
-
 // Nothing is certain about a text that may be calls until it ends.
 ToolReader::Said ToolReader::take_llama3(bool ended) {
   std::string_view text = trimmed(held_);
@@ -272,9 +295,9 @@ ToolReader::Said ToolReader::take_llama3(bool ended) {
   for (std::size_t at = 0; may_be && at < text.size();) {
     const std::string_view rest = trimmed(text.substr(at));
     if (!rest.starts_with('{')) break;
-    const std::size_t size = size_of_object(rest);
-    const auto call = call_of(rest.substr(0, size));
-    const std::string_view behind = trimmed(rest.substr(size));
+    const auto size = size_of_object(rest);
+    const auto call = call_of(rest.substr(0, size.value_or(0)));
+    const std::string_view behind = trimmed(rest.substr(size.value_or(0)));
     if (!call || !(behind.empty() || behind[0] == ';')) break;
     said.calls.push_back(*call);
     if (behind.size() <= 1) return held_.clear(), said;

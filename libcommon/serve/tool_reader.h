@@ -12,7 +12,8 @@
 //               </tool_call> (Qwen3-Coder, Nemotron 3)
 //   glm         <tool_call>f\n<arg_key>a</arg_key>\n<arg_value>...</arg_value>\n</tool_call>
 // In the last two a value is what its parameter's schema says: a text, unless that has another
-// type and the value is its JSON.  What is no whole call is text as any other.
+// type and the value is its JSON; in the others a mark ends nothing in the JSON of a call.  What is
+// no whole call is text as any other.
 #pragma once
 
 #include <cstdint>

@@ -142,9 +142,12 @@ ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
     const ByteGrammar::Node before = grammar.text(
         grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
     const element schema = parse_request(parser, parameters).value();
+    const auto first = static_cast<ByteGrammar::Node>(grammar.nodes());
     const ByteGrammar::Node behind = marks_arguments(form)
                                          ? add_marked_arguments(grammar, before, form, schema)
                                          : add_schema(grammar, before, schema, schema);
+    if (form == ToolForm::channels)
+      grammar.write_as(first, '<', "\\u003c");  // as a mark ends a message wherever it stands
     grammar.link(grammar.text(behind, w.behind), grammar.end(one));
   }
   const ByteGrammar::Node called = grammar.call(grammar.text(grammar.begin(all), w.begin), one);

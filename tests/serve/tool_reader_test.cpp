@@ -42,6 +42,13 @@ TEST(Tools, CallsOfHermes) {
               "<tool_call>{\"name\":}</tool_call> and");
   expect_said("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> x ", kForm, " x|f{}");
   expect_said("<tool_call", kForm, "<tool_call");
+  // The mark in a text of a call ends none, but where the object does not end either.
+  expect_said(R"(<tool_call>{"name":"f","arguments":{"x":"{\"</tool_call>"}}</tool_call> and)",
+              kForm, R"( and|f{"x":"{\"</tool_call>"})");
+  expect_said(R"(<tool_call>{"name":"f","arguments":{"x":"</tool_call>"}})", kForm,
+              R"(|f{"x":"</tool_call>"})");
+  expect_said(R"(<tool_call>{"name":"f</tool_call> and <tool_call>{"name":"f","arguments":{}})",
+              kForm, R"(<tool_call>{"name":"f</tool_call> and|f{})");
 }
 
 TEST(Tools, CallsOfLlama3) {
@@ -67,6 +74,8 @@ TEST(Tools, CallsOfMistral) {
     expect_said(R"([TOOL_CALLS] f[ARGS]{"a": "]"}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{})", form,
                 R"(|f{"a":"]"}|g{})");
     expect_said(R"([TOOL_CALLS][{"name": "f"}])", form, R"([TOOL_CALLS][{"name": "f"}])");
+    expect_said(R"([TOOL_CALLS]f[ARGS]{"a": "[TOOL_CALLS]"}[TOOL_CALLS]g[ARGS]{})", form,
+                R"(|f{"a":"[TOOL_CALLS]"}|g{})");
     expect_said("a [TOOL", form, "a [TOOL");
   }
 }
@@ -82,6 +91,10 @@ TEST(Tools, CallsOfDeepSeek) {
     expect_said(
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":[]}<｜tool▁call▁end｜>",
         form, "|f{\"a\":[]}");
+    expect_said(
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":\"<｜tool▁call▁end｜>"
+        "<｜tool▁calls▁end｜>\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        form, "|f{\"a\":\"<｜tool▁call▁end｜><｜tool▁calls▁end｜>\"}");
     expect_said("<｜tool▁calls▁begin｜>f<｜tool▁calls▁end｜>", form,
                 "<｜tool▁calls▁begin｜>f<｜tool▁calls▁end｜>");
   }

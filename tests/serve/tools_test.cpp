@@ -110,6 +110,13 @@ TEST(Tools, CallsThatMustBe) {
   }
   tools.functions[0].second = R"({"not":{}})";
   EXPECT_THROW(grammar_of_calls(tools, ToolForm::hermes), Error);
+  // A mark would end gpt-oss's call in a text, too.
+  tools.must_call = {"g"};
+  const std::string begun =
+      R"(<|channel|>commentary to=functions.g <|constrain|>json<|message|>{"b":")";
+  const ByteGrammar channels = grammar_of_calls(tools, ToolForm::channels);
+  EXPECT_TRUE(fits(channels, begun + "\\u003c|end|>\"}"));
+  EXPECT_FALSE(fits(channels, begun + "<|end|>\"}"));
 }
 
 // What Qwen3-Coder's and GLM's templates show a model of calls, whose arguments stand between
