@@ -70,7 +70,7 @@ PackedTask::Data read_packed(FinetuneOptions& options, const ExampleOptions& exa
   PackedTask::Data data;
   data.words = options.open_tokenizer();
   options.take_vocabulary(*data.words.tokenizer);
-  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  how.check();
   const ExampleMaker maker(*data.words.tokenizer, examples, std::move(data.words.chat_files),
                            data.words.place);
   const bool speaks = options.run.ranks.process.rank <= 0;

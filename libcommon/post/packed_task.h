@@ -57,6 +57,7 @@ struct ExampleOptions;
 
 // HowPacked: how the examples of a task's files become samples.
 struct HowPacked {
+  std::function<void()> check;  // what is checked before they are read, check_before_data()
   std::string packing, overlong;
   std::int64_t longest = 0;         // ReadOptions's
   std::int64_t longest_target = 0;  // and its

@@ -5,6 +5,7 @@
 #include "formats/model_source.h"
 #include "model/model_table.h"
 #include "ops/ops.h"
+#include "post/check_before_data.h"
 #include "post/verbs.h"
 #include "tensor/arena.h"
 #include "text/same_ids.h"
@@ -97,10 +98,12 @@ static void check_words(const std::string& teacher, const Tokenizer& tokenizer) 
 }
 
 std::unique_ptr<Distillation> open_distillation(DistillOptions& options, const Log& log) {
-  PackedTask::Data data = read_packed(
-      options, options.examples,
-      {.packing = options.packing, .overlong = options.overlong, .longest = options.longest_text()},
-      log);
+  PackedTask::Data data = read_packed(options, options.examples,
+                                      {.check = [&] { check_before_data(options); },
+                                       .packing = options.packing,
+                                       .overlong = options.overlong,
+                                       .longest = options.longest_text()},
+                                      log);
   options.complete();
   check_words(options.teacher, *data.words.tokenizer);
   return std::make_unique<Distillation>(options, std::move(data));

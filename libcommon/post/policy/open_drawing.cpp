@@ -5,6 +5,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/model_source.h"
 #include "model/config/model_config.h"
+#include "post/check_before_data.h"
 #include "post/policy/drawing_task.h"
 #include "post/preferences/reference.h"
 
@@ -89,7 +90,7 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
 std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
   FinetuneOptions::Words words = options.open_tokenizer();
   options.take_vocabulary(*words.tokenizer);
-  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  check_before_data(options);
   const auto chat = std::make_shared<const ChatPrompts>(
       *words.tokenizer, std::move(words.chat_files), words.place, options.chat);
   const auto read_split = [&](const char* split, const std::vector<std::string>& files) {

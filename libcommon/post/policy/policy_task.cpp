@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/command.h"
+#include "post/check_before_data.h"
 #include "post/policy/drawing_task.h"
 #include "post/policy/policy_samples.h"
 #include "post/preferences/reference.h"
@@ -163,7 +164,7 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
   PackedTask::Data data;
   data.words = options.open_tokenizer();
   options.take_vocabulary(*data.words.tokenizer);
-  if (options.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  check_before_data(options);
   auto rollouts = std::make_shared<std::vector<Rollout>>(
       read_rollouts(options.rollouts,
                     {.group = options.num_generations,

@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "post/check_before_data.h"
 #include "post/preferences/preference_samples.h"
 #include "post/verbs.h"
 #include "train/run/training_command.h"
@@ -89,7 +90,8 @@ std::unique_ptr<Task> PreferenceTask::changed(const Change& change) const {
 
 std::unique_ptr<PreferenceTask> open_preferences(PreferenceOptions& options, const Log& log) {
   const bool single = options.examples.judged == Judged::single;
-  HowPacked how{.packing = options.packing,
+  HowPacked how{.check = [&] { check_before_data(options); },
+                .packing = options.packing,
                 .overlong = options.overlong,
                 .longest = single ? options.seq_length / 2 : options.seq_length,
                 .read_together = single ? 1 : 2,

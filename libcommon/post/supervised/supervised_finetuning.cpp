@@ -5,6 +5,7 @@
 #include "data/samples/gpt_dataset.h"
 #include "model/families/llava.h"
 #include "model/families/retro.h"
+#include "post/check_before_data.h"
 #include "post/supervised/image_text_samples.h"
 #include "post/supervised/paired_samples.h"
 #include "post/supervised/retro_text_samples.h"
@@ -104,7 +105,8 @@ std::unique_ptr<Task> SupervisedFinetuning::changed(const Change& change) const 
 
 std::unique_ptr<SupervisedFinetuning> open_sft(SftOptions& options, const Log& log) {
   PackedTask::Data data = read_packed(options, options.examples,
-                                      {.packing = options.packing,
+                                      {.check = [&] { check_before_data(options); },
+                                       .packing = options.packing,
                                        .overlong = options.overlong,
                                        .longest = options.longest_text(),
                                        .longest_target = options.decoder_seq_length.value_or(0)},
