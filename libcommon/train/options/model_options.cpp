@@ -4,7 +4,9 @@
 #include <set>
 
 #include "base/command.h"
+#include "base/error.h"
 #include "comm/launch.h"
+#include "formats/model_source.h"
 #include "model/config/settings.h"
 #include "text/null_tokenizer.h"
 #include "train/options/checkpoint_options.h"
@@ -293,6 +295,17 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }
 
+// Whether a tokenizer is the one that travels with what is to be loaded.
+static bool is_own(const StoredSettings& stored, const Tokenizer& tokenizer) {
+  try {
+    return open_model(stored.where, {.check_while_reading = true})
+               ->make_tokenizer({})
+               ->identity() == tokenizer.identity();
+  } catch (const Error&) {  // it brings none
+    return false;
+  }
+}
+
 void ModelOptions::take_vocabulary(const Tokenizer& tokenizer) {
   const bool given = model.vocab_size != 0;
   if (model.vocab_size == 0 || tokenizer.type() == NullTokenizer::kType)
@@ -300,7 +313,10 @@ void ModelOptions::take_vocabulary(const Tokenizer& tokenizer) {
   if (model.vocab_size < tokenizer.vocab_size())
     fail(Exit::bad_config, "--vocab-size ", model.vocab_size, ": less than the tokenizer's ",
          tokenizer.vocab_size(), " tokens");
-  if (!given && stored) model.vocab_size = std::max(model.vocab_size, stored->model.vocab_size);
+  if (given || !stored) return;
+  const std::int64_t rows = stored->model.vocab_size;
+  if (model.vocab_size < rows || (model.vocab_size > rows && is_own(*stored, tokenizer)))
+    model.vocab_size = rows;
 }
 
 void ModelOptions::take_stored_vocabulary() {

@@ -49,7 +49,8 @@ struct ModelOptions {
   // --use-checkpoint-args, all that it has.  Before the command line is printed or used.
   void take_stored(CommandLine& cl, const CheckpointOptions& checkpoint, const PlanOptions& plan);
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
-  // less.  Rows that what is to be loaded has beside those keep their number.
+  // less.  What is to be loaded keeps the number of its rows where that is larger; and where it is
+  // smaller with its own tokenizer, of whose further words samples then may have none.
   void take_vocabulary(const Tokenizer& tokenizer);
   // Takes the vocabulary of the checkpoint that is loaded, where there is no tokenizer.
   void take_stored_vocabulary();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "model/config/model_config.h"
 #include "train/run/objective.h"
 
 namespace mt {
@@ -19,6 +20,15 @@ BatchLoader::BatchLoader(const BatchOptions& options, DType dtype, const Task& t
       micro_batches_(micro_batches),
       per_token_(options.calculate_per_token_loss),
       context_(world.context()) {
+  const ModelConfig& model = task.model();
+  if (model.family != ModelFamily::vit && task.tokenizer().vocab_size() > model.vocab_size) {
+    words_ = model.vocab_size;
+    std::ranges::copy_if(samples.samples->fields(), std::back_inserter(with_words_),
+                         [](const FieldSpec& spec) {
+                           return spec.field == Field::ids || spec.field == Field::labels ||
+                                  spec.field == Field::encoder_ids;
+                         });
+  }
   if (context_.size() == 1) return;
   const FieldSpecs fields = task.fields();
   shared_ = samples.samples->fields();
@@ -50,11 +60,22 @@ void BatchLoader::take_chunks(const Fields& batch) const {
   }
 }
 
+void BatchLoader::check_words(const Fields& batch, std::int64_t first) const {
+  for (const FieldSpec& spec : with_words_)
+    for (std::int64_t i = 0; const std::int32_t id : batch[spec.field].span<std::int32_t>()) {
+      if (id >= words_)
+        fail(Exit::bad_data, "sample ", first + i / spec.per_sample, ": has token ", id,
+             ", and the model rows for ", words_, " words, fewer than its tokenizer has");
+      ++i;
+    }
+}
+
 std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
   const std::int64_t first = first_ + micro_batch * stride_;
   const bool shared = context_.size() > 1;
   const Fields& whole = shared ? whole_ : batch;
   fill(samples_, first, size_, whole);
+  check_words(whole, first);
   objective_.look_ahead(whole);
   if (shared) take_chunks(batch);
   // Another chunk may load it again.

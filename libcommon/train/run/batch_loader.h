@@ -35,6 +35,7 @@ class BatchLoader {
 
  private:
   void take_chunks(const Fields& batch) const;
+  void check_words(const Fields& batch, std::int64_t first) const;
 
   const Objective& objective_;
   const SampleSet& samples_;
@@ -48,6 +49,8 @@ class BatchLoader {
   Fields whole_;
   FieldSpecs shared_;        // what they take chunks of, or all
   std::int64_t tokens_ = 0;  // of a sequence
+  std::int64_t words_ = 0;   // that the model has; and, where its tokenizer has more,
+  FieldSpecs with_words_;    // what has words
 };
 
 // The LossSums of a step or an evaluation stand at the end of `sums`, f64, one a term: every stage

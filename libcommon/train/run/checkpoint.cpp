@@ -345,6 +345,12 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
       first && wanted.family != ModelFamily::vit && words > known)
     log.note(concat(source->path(), ": knows ", known, " words, and this run ", words,
                     "; the rows of the others begin as the mean of its own"));
+  if (const std::int64_t words =
+          wanted.family == ModelFamily::vit ? 0 : state.task.tokenizer().vocab_size();
+      first && words > wanted.vocab_size)
+    log.note(concat(source->path(), ": its tokenizer has ", words,
+                    " words, and the model rows for ", wanted.vocab_size,
+                    "; samples may have none of the others"));
   if (source->config().has_adapters())
     check_same_adapters(
         state.task.model(), source->config(),
