@@ -49,10 +49,11 @@ void EncoderPass::run(std::span<const Text> texts,
   std::ranges::stable_sort(order, std::greater(), [&](auto i) { return texts[i].ids.size(); });
   for (std::span<const std::size_t> left(order); !left.empty();) {
     std::int64_t asked = 0;
-    const std::size_t count = best_together(left.size(), tokens_, [&](std::size_t i) {
-      asked += room(texts[left[i]]);
-      return i > 0 && asked > tokens_ ? 0 : std::ssize(texts[left[i]].ids);
-    });
+    const std::size_t count =
+        best_together(left.size(), tokens_, tokens_of_start(stream_.device()), [&](std::size_t i) {
+          asked += room(texts[left[i]]);
+          return i > 0 && asked > tokens_ ? 0 : std::ssize(texts[left[i]].ids);
+        });
     run_batch(
         texts, left.first(count),
         padded_batch(static_cast<std::int64_t>(count), std::ssize(texts[left.front()].ids)).length,

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "kernels/gemm.h"
+#include "tensor/tensor.h"
 
 namespace mt {
 
@@ -58,12 +59,20 @@ constexpr std::array<PaddedBatch, 2> extreme_batches(std::int64_t tokens, std::i
   return {{{(tokens + length - 1) / length, length}, {tokens / kRowPeriod, kRowPeriod}}};
 }
 
+// How many tokens take as long as what a pass takes whatever its size: on a CPU reading the
+// weights, and waiting for the last thread; on a GPU, by an estimate, launching a small model's
+// kernels.
+constexpr std::int64_t tokens_of_start(Device device) {
+  return device == Device::cuda ? 8 * kRowTile : kRowTile;
+}
+
 // How many of the sequences that wait, the longest first, are to go together into a pass of at most
-// `most` tokens: as many as make the largest share of what is worked on theirs, where a pass takes
-// as long as another tile does.  At least one.  `next(i)`, for each i once, in order: the tokens of
-// the i-th of `waiting`, or 0 where it may not go with those before it.
+// `most` tokens: as many as make the largest share of what is worked on theirs, `start` tokens for
+// the pass itself included.  At least one.  `next(i)`, for each i once, in order: the tokens of the
+// i-th of `waiting`, or 0 where it may not go with those before it.
 template <class Next>
-std::size_t best_together(std::size_t waiting, std::int64_t most, const Next& next) {
+std::size_t best_together(std::size_t waiting, std::int64_t most, std::int64_t start,
+                          const Next& next) {
   std::size_t best = 1;
   std::int64_t longest = 0, tokens = 0;
   double share = 0;
@@ -74,7 +83,7 @@ std::size_t best_together(std::size_t waiting, std::int64_t most, const Next& ne
     tokens += own;
     const std::int64_t all = padded_batch(static_cast<std::int64_t>(i) + 1, longest).tokens();
     if (i > 0 && all > most) break;
-    const double here = static_cast<double>(tokens) / static_cast<double>(all + kRowTile);
+    const double here = static_cast<double>(tokens) / static_cast<double>(all + start);
     if (here >= share) best = i + 1, share = here;
   }
   return best;

@@ -34,8 +34,9 @@ void RewardPass::judge(std::span<const std::span<const std::int32_t>> texts,
   for (std::size_t i = 0; i < texts.size(); ++i) items.push_back({texts[i], &rewards[i]});
   std::ranges::stable_sort(items, std::greater(), [](const Item& x) { return x.text.size(); });
   for (std::span<const Item> left(items); !left.empty();) {
-    const std::size_t count = best_together(
-        left.size(), tokens_, [&](std::size_t i) { return std::ssize(left[i].text); });
+    const std::size_t count =
+        best_together(left.size(), tokens_, tokens_of_start(stream_.device()),
+                      [&](std::size_t i) { return std::ssize(left[i].text); });
     judge_batch(
         left.first(count),
         padded_batch(static_cast<std::int64_t>(count), std::ssize(left.front().text)).length);

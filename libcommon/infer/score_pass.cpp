@@ -76,10 +76,11 @@ void ScorePass::score_all(std::vector<Item> items, std::int64_t most_rows) {
   std::ranges::stable_sort(items, std::greater(), [](const Item& x) { return x.ids.size(); });
   for (std::span<const Item> left(items); !left.empty();) {
     std::int64_t rows = 0;
-    const std::size_t sequences = best_together(left.size(), tokens_, [&](std::size_t i) {
-      rows += room_of(left[i].nll.size());
-      return i > 0 && rows > most_rows ? 0 : std::ssize(left[i].ids) - 1;
-    });
+    const std::size_t sequences =
+        best_together(left.size(), tokens_, tokens_of_start(stream_.device()), [&](std::size_t i) {
+          rows += room_of(left[i].nll.size());
+          return i > 0 && rows > most_rows ? 0 : std::ssize(left[i].ids) - 1;
+        });
     score_batch(left.first(sequences),
                 padded_batch(static_cast<std::int64_t>(sequences), std::ssize(left.front().ids) - 1)
                     .length);

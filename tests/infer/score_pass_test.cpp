@@ -154,7 +154,7 @@ TEST(Padding, IsAsLittleAsCanBe) {
   const std::vector<std::int64_t> lengths = {100, 84, 84, 84, 84, 84, 84, 84, 84, 30};
   const auto together = [&](std::size_t first, std::int64_t most) {
     const auto next = [&](std::size_t i) { return lengths[first + i]; };
-    return best_together(lengths.size() - first, most, next);
+    return best_together(lengths.size() - first, most, 96, next);
   };
   EXPECT_EQ(together(1, 4096), 8U);
   EXPECT_EQ(together(1, 300), 3U);
