@@ -73,6 +73,12 @@ struct Plain {
     const auto bytes = __builtin_convertvector(load_as<HalfBytes>(at), HalfShorts);
     return join(bytes & 15, bytes >> 4);
   }
+  // Twice the numbers of E2M1 that halves() are the codes of.
+  INLINE static Shorts e2m1(const std::uint8_t* at) {
+    const Shorts code = halves(at), size = code & 7;
+    const Shorts twice = size + ((size > 4) & (size - 4)) + ((size == 7) & 2);
+    return (code & 8) != 0 ? -twice : twice;
+  }
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
     for (int i = 0; i < kLanes; ++i) sums[i] += w[2 * i] * p[2 * i] + w[2 * i + 1] * p[2 * i + 1];
     return sums;
@@ -114,6 +120,19 @@ struct Vnni {
     asm("vinserti64x4 $1, %2, %g1, %0" : "=v"(v) : "v"(bytes), "v"(high));
     return v & 15;
   }
+  INLINE static Shorts e2m1(const std::uint8_t* at) {
+    using HalfBytes [[gnu::vector_size(kPart / 2)]] = std::uint8_t;
+    constexpr HalfBytes kTwice = {0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244};
+    const auto codes = load_as<HalfBytes>(at);
+    HalfBytes low, high;
+    asm("vpshufb %1, %2, %0" : "=x"(low) : "x"(codes & 15), "x"(kTwice));
+    asm("vpshufb %1, %2, %0" : "=x"(high) : "x"(codes >> 4), "x"(kTwice));
+    Bytes both;
+    asm("vinserti128 $1, %2, %t1, %t0" : "=x"(both) : "x"(low), "x"(high));
+    Shorts v;
+    asm("vpmovsxbw %1, %0" : "=v"(v) : "x"(both));
+    return v;
+  }
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {  // without saturation
     asm("vpdpwssd %1, %2, %0"
         : "+v"(sums)
@@ -126,7 +145,7 @@ struct Vnni {
 // Expanded: what the blocks of a row are made of.
 struct Expanded {
   std::int16_t* q;  // [k]; of E4M3 its numbers, as floats
-  float* d;         // of each block
+  float* d;         // of each block, or half of a part of nvfp4
   float* least;     // of each part, where the type has one
 };
 
@@ -239,6 +258,31 @@ INLINE void expand_e4m3(const Expanded& to, const std::uint8_t* block) {
   }
 }
 
+template <class Machine>
+INLINE void expand_mxfp4(const Expanded& to, const std::uint8_t* block) {
+  const std::uint32_t b = block[0];  // half of 2^(b - 127) is 2^(b - 128), denormal of 0 and 1
+  *to.d = std::bit_cast<float>(b < 2 ? 0x200000U << b : (b - 1) << 23);
+  store(to.q, Machine::e2m1(block + 1));
+}
+
+template <class Machine>
+INLINE void expand_nvfp4(const Expanded& to, const std::uint8_t* block) {
+  float scale;
+  std::memcpy(&scale, block, sizeof scale);
+  const bool divides = block[4] != 0;
+  for (int i = 0; i < 8; ++i) {
+    const std::uint32_t code = block[8 + i];
+    const float t = std::bit_cast<float>((code & 0x7f) << 20 | (code & 0x80) << 24) * 0x1p120f;
+    to.d[i] = (divides ? t / scale : t * scale) * 0.5f;
+  }
+  for (int i = 0; i < 4; ++i) store(to.q + kPart * i, Machine::e2m1(block + 16 + kPart / 2 * i));
+}
+
+// How many of Expanded's d a block has.
+constexpr std::int64_t scales_of(BlockType type) {
+  return type == BlockType::nvfp4 ? form_of(type).elements / (kPart / 2) : 1;
+}
+
 template <BlockType kType>
 constexpr bool kHasLeast = kType == BlockType::q4_1 || kType == BlockType::q5_1 ||
                            kType == BlockType::q4_k || kType == BlockType::q5_k;
@@ -258,6 +302,8 @@ INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
     expand_int4<Machine>(to, block, form_of(kType).elements);
   if constexpr (kType == BlockType::int8) expand_int8<Machine>(to, block);
   if constexpr (kType == BlockType::e4m3) expand_e4m3(to, block);
+  if constexpr (kType == BlockType::mxfp4) expand_mxfp4<Machine>(to, block);
+  if constexpr (kType == BlockType::nvfp4) expand_nvfp4<Machine>(to, block);
 }
 
 // How many 16 bits of room a number takes that is expanded from such a block; of a matrix, the most
@@ -279,7 +325,7 @@ INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) 
     expand_block<Machine, kType>(to, blocks);
     blocks += kForm.bytes;
     to.q += room_of(kType) * kForm.elements;
-    ++to.d;
+    to.d += scales_of(kType);
     to.least += kForm.elements / kPart;
   }
 }
@@ -314,6 +360,10 @@ INLINE void with_type(BlockType type, const Body& body) {
       return body.template operator()<BlockType::int8>();
     case BlockType::e4m3:
       return body.template operator()<BlockType::e4m3>();
+    case BlockType::mxfp4:
+      return body.template operator()<BlockType::mxfp4>();
+    case BlockType::nvfp4:
+      return body.template operator()<BlockType::nvfp4>();
   }
 }
 

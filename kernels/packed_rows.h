@@ -28,8 +28,15 @@ namespace mt {
 //   int4_32, int4_64, int4_128   a scale in 16 bits, the code that is zero, 1 where the scale is
 //                                bf16, else fp16; then two codes a byte, of each 32 as of q4_0
 //   int8, e4m3                   a scale in f32, then a code a byte
+//   mxfp4                        a byte b, of the scale 2^(b - 127), then two codes a byte, as of
+//                                q4_0: llama.cpp's, too
+//   nvfp4                        a scale s in f32, 1 where that divides, else 0, and three bytes of
+//                                nothing; of each 16 numbers a scale t in E4M3; then two codes a
+//                                byte, of each 32 as of q4_0: the scales are t s, or t / s
 // with w = scale (code - zero).  Codes of E4M3 are no whole numbers: their products, by the same
-// lanes, are of x as it is, in f32, which is rounded after each addition.
+// lanes, are of x as it is, in f32, which is rounded after each addition.  Those of E2M1 are halves
+// of whole numbers, q.  Numbers of nvfp4 have a d for each half of a part, d q being the number,
+// and its lanes are added part after part.
 enum class BlockType : std::uint8_t {
   q4_0,
   q4_1,
@@ -43,7 +50,9 @@ enum class BlockType : std::uint8_t {
   int4_64,
   int4_128,
   int8,
-  e4m3
+  e4m3,
+  mxfp4,
+  nvfp4
 };
 
 struct BlockForm {
@@ -52,7 +61,7 @@ struct BlockForm {
 constexpr BlockForm form_of(BlockType type) {
   constexpr BlockForm kForms[] = {{32, 18},   {32, 20},   {32, 22},   {32, 24}, {32, 34},
                                   {256, 144}, {256, 176}, {256, 210}, {32, 20}, {64, 36},
-                                  {128, 68},  {128, 132}, {128, 132}};
+                                  {128, 68},  {128, 132}, {128, 132}, {32, 17}, {128, 80}};
   return kForms[static_cast<int>(type)];
 }
 

@@ -153,12 +153,35 @@ INLINE void multiply_floats(float (&sums)[kRows], const Room& w, std::int64_t ro
   for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
 }
 
+// The same of nvfp4, of which each half of a part has its d.
+template <class Machine, int kRows>
+INLINE void multiply_halves(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
+                            std::int64_t k) {
+  static_assert(kLanes == 16);
+  Expanded rows[kRows];
+  for (int r = 0; r < kRows; ++r) rows[r] = w.row(row + r);
+  Floats total[kRows] = {};
+  for (std::int64_t part = 0; part < k / kPart; ++part) {
+    const Shorts p = load(x.p + part * kPart);
+    const float e = x.e[part * kPart / kGroup];
+    for (int r = 0; r < kRows; ++r) {
+      const float a = rows[r].d[2 * part] * e, b = rows[r].d[2 * part + 1] * e;
+      const Floats d = {a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b};
+      total[r] +=
+          __builtin_convertvector(Machine::add(Ints{}, rows[r].q + part * kPart, p), Floats) * d;
+    }
+  }
+  for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
+}
+
 // Sets the sums to the products of x with kRows rows of w, which were expanded from blocks of
 // kType.
 template <class Machine, BlockType kType, int kRows>
 INLINE void multiply_rows(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
                           std::int64_t k) {
   if constexpr (kType == BlockType::e4m3) return multiply_floats<kRows>(sums, w, row, x.x, k);
+  if constexpr (kType == BlockType::nvfp4)
+    return multiply_halves<Machine, kRows>(sums, w, row, x, k);
   constexpr std::int64_t kParts = form_of(kType).elements / kPart;
   Expanded rows[kRows];
   for (int r = 0; r < kRows; ++r) rows[r] = w.row(row + r);
@@ -263,15 +286,14 @@ void multiply_here(const Columns& columns) {
 template <BlockType kType>
 INLINE void unpack_row(float* to, const Expanded& room, const std::uint8_t* blocks,
                        std::int64_t k) {
+  constexpr std::int64_t kOfScale = form_of(kType).elements / scales_of(kType);
   expand_row<Plain, kType>(room, blocks, k);
-  for (std::int64_t part = 0; part < k / kPart; ++part) {
-    const float d = room.d[part * kPart / form_of(kType).elements],
-                least = kHasLeast<kType> ? room.least[part] : 0;
-    for (std::int64_t i = part * kPart; i < (part + 1) * kPart; ++i)
-      if constexpr (kType == BlockType::e4m3)
-        to[i] = d * load_as<float>(room.q + 2 * i);
-      else
-        to[i] = d * room.q[i] - least;
+  for (std::int64_t i = 0; i < k; ++i) {
+    const float d = room.d[i / kOfScale], least = kHasLeast<kType> ? room.least[i / kPart] : 0;
+    if constexpr (kType == BlockType::e4m3)
+      to[i] = d * load_as<float>(room.q + 2 * i);
+    else
+      to[i] = d * room.q[i] - least;
   }
 }
 

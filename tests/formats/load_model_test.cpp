@@ -170,7 +170,8 @@ TEST_F(LoadModel, BlocksStandForTheReadersNumbers) {
                                    {"q8_0", BlockType::q8_0},
                                    {"q4_k", BlockType::q4_k},
                                    {"q5_k", BlockType::q5_k},
-                                   {"q6_k", BlockType::q6_k}}) {
+                                   {"q6_k", BlockType::q6_k},
+                                   {"mxfp4", BlockType::mxfp4}}) {
     SCOPED_TRACE(name);
     const GgufBlocks& of = *gguf_blocks(name);
     ASSERT_EQ(form_of(type).elements, of.elements);

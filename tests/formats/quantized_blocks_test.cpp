@@ -2,6 +2,7 @@
 // (kernels/packed_rows.h), against the numbers that are read of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/half.h"
@@ -21,11 +22,14 @@ struct QuantizedBlocks : Convert {
     DType dtype;
     Shape shape;
     std::vector<std::int64_t> values = {};  // of i64; else any
-    bool is_broken = false;                 // the last, of f8 or floats, is no finite number
+    bool is_broken = false;                 // the last is no finite number, or a scale of none
+    float value = 0;                        // of f32, if not 0
+    int most = 255;                         // of u8
   };
   static void break_last(DType dtype, std::uint8_t* end) {
     constexpr float kInfinite = std::numeric_limits<float>::infinity();
     if (dtype == DType::f8) end[-1] = 0x7f;
+    if (dtype == DType::u8) end[-1] = 0xff;
     if (dtype == DType::f32) std::memcpy(end - 4, &kInfinite, 4);
     if (dtype == DType::f16) reinterpret_cast<Fp16*>(end)[-1] = Fp16(kInfinite);
     if (dtype == DType::bf16) reinterpret_cast<Bf16*>(end)[-1] = Bf16(kInfinite);
@@ -44,7 +48,9 @@ struct QuantizedBlocks : Convert {
         bytes[i] = static_cast<std::uint8_t>(next());
       for (std::int64_t i = 0; i < t.shape.numel(); ++i) {
         const float x = (static_cast<float>(next() % 200) - 100) / 1000;
-        if (t.dtype == DType::f32) tensor.view().as<float>()[i] = x;
+        if (t.dtype == DType::f32) tensor.view().as<float>()[i] = t.value != 0 ? t.value : x;
+        if (t.dtype == DType::u8)
+          bytes[i] = static_cast<std::uint8_t>(std::min<int>(bytes[i], t.most));
         if (t.dtype == DType::f16) reinterpret_cast<Fp16*>(bytes)[i] = Fp16(x);
         if (t.dtype == DType::bf16) reinterpret_cast<Bf16*>(bytes)[i] = Bf16(x);
         if (t.dtype == DType::i64)
@@ -145,6 +151,59 @@ TEST_F(QuantizedBlocks, OfEightBits) {
   }
 }
 
+// Scales that are no E4M3, a scale of scales that is next to nothing, and rows that are no blocks
+// of 128 have none.
+TEST_F(QuantizedBlocks, OfNvfp4) {
+  const auto of = [&](std::int64_t in, DType scales, const char* second, float value) {
+    return block({{"x.weight_packed", DType::u8, {kOut, in / 2}},
+                  {"x.weight_scale", scales, {kOut, in / 16}},
+                  {second, DType::f32, {1}, {}, false, value}},
+                 {.method = "compressed-tensors"});
+  };
+  for (const auto& [second, value] :
+       {std::pair{"x.weight_global_scale", 1234.F}, {"x.weight_scale_2", 0.0123F}})
+    EXPECT_EQ(of(256, DType::f8, second, value), BlockType::nvfp4);
+  EXPECT_EQ(of(256, DType::f32, "x.weight_scale_2", 1), std::nullopt);
+  EXPECT_EQ(of(256, DType::f8, "x.weight_scale_2", 1e-35F), std::nullopt);
+  EXPECT_EQ(of(192, DType::f8, "x.weight_scale_2", 1), std::nullopt);
+}
+
+TEST_F(QuantizedBlocks, OfMxfp4) {
+  EXPECT_EQ(block({{"x.weight_packed", DType::u8, {kOut, 96 / 2}},
+                   {"x.weight_scale", DType::u8, {kOut, 96 / 32}, {}, false, 0, 252}},
+                  {.method = "compressed-tensors"}),
+            BlockType::mxfp4);
+}
+
+// Rows are columns of the experts' matrices.
+TEST_F(QuantizedBlocks, OfExpertsInMxfp4) {
+  constexpr std::int64_t kExperts = 3, kIn = 64;
+  write({{"x_blocks", DType::u8, {kExperts, kOut, kIn / 32, 16}},
+         {"x_scales", DType::u8, {kExperts, kOut, kIn / 32}, {}, false, 0, 252}});
+  const auto source =
+      unpacked(open_tensors(scratch_.path("model.safetensors")), {.method = "mxfp4"}, DType::f32);
+  const PackedWeight& weight = *dynamic_cast<const PackedTensors&>(*source).find_packed("x");
+  ASSERT_EQ(weight.block, BlockType::mxfp4);
+  EXPECT_TRUE(weight.of_columns);
+  const std::int64_t rows = kExperts * kOut;
+  const std::vector<BlockType> types(static_cast<std::size_t>(rows), BlockType::mxfp4);
+  std::vector<std::uint8_t> packed(static_cast<std::size_t>(PackedRows::bytes(types, kIn)));
+  PackedRows::lay_out(packed.data(), types, kIn);
+  const PackedRows::Run run = PackedRows(packed.data()).runs()[0];
+  const std::int64_t bytes = PackedRows(packed.data()).row_bytes(run), cut = kOut + 5;
+  weight.blocks(0, cut, packed.data() + run.offset);
+  weight.blocks(cut, rows, packed.data() + run.offset + cut * bytes);
+  std::vector<float> numbers(static_cast<std::size_t>(rows * kIn));
+  cpu::unpack_rows(numbers.data(), packed.data());
+  const HostTensor expected(DType::f32, weight.shape);
+  source->read_original("x", {0, 0, 0}, expected.view());
+  for (std::int64_t e = 0; e < kExperts; ++e)
+    for (std::int64_t i = 0; i < kIn; ++i)
+      for (std::int64_t o = 0; o < kOut; ++o)
+        ASSERT_EQ(numbers[static_cast<std::size_t>((e * kOut + o) * kIn + i)],
+                  expected.view().as<float>()[(e * kIn + i) * kOut + o]);
+}
+
 TEST_F(QuantizedBlocks, WhatIsNotFiniteIsRefused) {
   const auto expect_refused = [&](const std::vector<Stored>& tensors, const Quantization& q,
                                   std::string_view why) {
@@ -165,6 +224,15 @@ TEST_F(QuantizedBlocks, WhatIsNotFiniteIsRefused) {
                     {"x.qzeros", DType::i32, {2, kOut / 8}},
                     {"x.scales", scales, {2, kOut}, {}, true}},
                    {.method = "awq"}, ": a scale of row 23 is no finite number");
+  expect_refused({{"x.weight_packed", DType::u8, {kOut, 64}},
+                  {"x.weight_scale", DType::f8, {kOut, 8}, {}, true},
+                  {"x.weight_scale_2", DType::f32, {1}, {}, false, 1}},
+                 {.method = "modelopt"},
+                 ": tensor x.weight_scale: row 23 has a number that is not finite");
+  expect_refused({{"x.weight_packed", DType::u8, {kOut, 64}},
+                  {"x.weight_scale", DType::u8, {kOut, 4}, {}, true, 0, 252}},
+                 {.method = "modelopt"},
+                 ": tensor x.weight_packed: row 23 has a number that is not finite");
 }
 
 }  // namespace

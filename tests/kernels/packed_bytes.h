@@ -13,7 +13,7 @@ namespace mt::check {
 inline constexpr BlockType kBlockTypes[] = {
     BlockType::q4_0,     BlockType::q4_1, BlockType::q5_0, BlockType::q5_1,    BlockType::q8_0,
     BlockType::q4_k,     BlockType::q5_k, BlockType::q6_k, BlockType::int4_32, BlockType::int4_64,
-    BlockType::int4_128, BlockType::int8, BlockType::e4m3};
+    BlockType::int4_128, BlockType::int8, BlockType::e4m3, BlockType::mxfp4,   BlockType::nvfp4};
 
 // Where in a block its scales of 16 bits are.
 inline std::vector<std::int64_t> scales_of(BlockType type) {
@@ -34,6 +34,19 @@ void make_finite(std::uint8_t* block, BlockType type, const Next& next) {
     std::memcpy(block, &s, sizeof s);
     for (std::int64_t i = 4; i < form_of(type).bytes; ++i)
       if (type == BlockType::e4m3 && (block[i] & 127) == 127) block[i] = 1;
+    return;
+  }
+  if (type == BlockType::mxfp4) return static_cast<void>(block[0] = block[0] % 20 + 100);
+  if (type == BlockType::nvfp4) {
+    const float s = scale();
+    std::memcpy(block, &s, sizeof s);
+    block[4] &= 1;
+    if (block[4] != 0) {
+      const float inverse = 1 / (std::fabs(s) + 1e-3F);
+      std::memcpy(block, &inverse, sizeof inverse);
+    }
+    for (int i = 8; i < 16; ++i)
+      if ((block[i] & 127) == 127) block[i] = 1;
     return;
   }
   for (const std::int64_t at : scales_of(type)) {

@@ -13,13 +13,15 @@ static std::optional<BlockType> block_type(std::string_view name) {
   constexpr std::pair<std::string_view, BlockType> kTypes[] = {
       {"q4_0", BlockType::q4_0}, {"q4_1", BlockType::q4_1}, {"q5_0", BlockType::q5_0},
       {"q5_1", BlockType::q5_1}, {"q8_0", BlockType::q8_0}, {"q4_k", BlockType::q4_k},
-      {"q5_k", BlockType::q5_k}, {"q6_k", BlockType::q6_k}};
+      {"q5_k", BlockType::q5_k}, {"q6_k", BlockType::q6_k}, {"mxfp4", BlockType::mxfp4}};
   const auto* const found = std::ranges::find(kTypes, name, [](const auto& t) { return t.first; });
   return found == std::end(kTypes) ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<BlockType> GgufSource::block_type_of(const DistTensor& tensor) const {
-  return block_type(tensor.dtype_name);
+std::optional<GgufSource::StoredBlocks> GgufSource::stored_blocks_of(
+    const DistTensor& tensor) const {
+  const std::optional<BlockType> type = block_type(tensor.dtype_name);
+  return type ? std::optional(StoredBlocks{*type}) : std::nullopt;
 }
 
 void GgufSource::read_blocks(const Param& row, std::uint8_t* packed) const {

@@ -32,7 +32,7 @@ class GgufSource : public HuggingFaceSource {
     if (lacking_.has(row.place)) return {};
     return gguf_tensors(architecture_, *config_, row);
   }
-  std::optional<BlockType> block_type_of(const DistTensor& tensor) const override;
+  std::optional<StoredBlocks> stored_blocks_of(const DistTensor& tensor) const override;
 
  private:
   void take_frequencies(double attention_factor);

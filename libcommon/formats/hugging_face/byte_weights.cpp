@@ -1,11 +1,15 @@
 #include "formats/hugging_face/byte_weights.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
 #include "formats/hugging_face/mxfp4_weights.h"
+#include "kernels/packed_rows.h"
 
 namespace mt {
 namespace {
@@ -27,6 +31,49 @@ float scale_of_all(const TensorSource& stored, const std::string& key) {
   if (scale == 0 || !std::isfinite(scale))
     fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", scale, ", which scales nothing");
   return scale;
+}
+
+// NVFP4: what all of a matrix is stored as.
+struct Nvfp4 {
+  const TensorSource& stored;
+  std::string codes, scale;
+  Shape shape;
+  float second;  // the scale of all scales
+  bool divides;
+};
+
+// The type of the blocks of its rows, where these have numbers that floats have all bits of.
+std::optional<BlockType> block_of(const Nvfp4& m) {
+  const BlockForm form = form_of(BlockType::nvfp4);
+  const float size = std::fabs(m.divides ? 1 / m.second : m.second);
+  const bool has_bits = size > 1e-30F && size < 1e30F;
+  if (!has_bits || m.shape[1] < 1 || m.shape[1] % form.elements != 0 ||
+      m.stored.at(m.scale).dtype != DType::f8)
+    return {};
+  return BlockType::nvfp4;
+}
+
+void fill_blocks(const Nvfp4& m, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
+  const BlockForm form = form_of(BlockType::nvfp4);
+  const std::int64_t in = m.shape[1], rows = end - begin, of_block = form.elements / kGroup;
+  const auto codes =
+      stored_block<std::uint8_t>(m.stored, m.codes, DType::u8, {begin, 0}, {rows, in / 2});
+  const auto scales =
+      stored_block<std::uint8_t>(m.stored, m.scale, DType::f8, {begin, 0}, {rows, in / kGroup});
+  for (std::int64_t i = 0; i < rows * in; i += form.elements, out += form.bytes) {
+    const auto some = std::span(scales).subspan(static_cast<std::size_t>(i / kGroup),
+                                                static_cast<std::size_t>(of_block));
+    std::memcpy(out, &m.second, sizeof m.second);
+    std::memset(out + 4, 0, 4);
+    out[4] = m.divides ? 1 : 0;
+    std::ranges::copy(some, out + 8);
+    lay_out_e2m1(out + 8 + of_block,
+                 std::span(codes).subspan(static_cast<std::size_t>(i / 2),
+                                          static_cast<std::size_t>(form.elements / 2)));
+    if (std::ranges::any_of(some, [](auto x) { return (x & 127) == 127; }))
+      fail(Exit::bad_data, m.stored.path(), ": tensor ", m.scale, ": row ", begin + i / in,
+           " has a number that is not finite");
+  }
 }
 
 PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
@@ -52,10 +99,15 @@ PackedWeight nvfp4_weight(const TensorSource& stored, const std::string& key,
       out[i] = kE2m1[bytes[i / 2] >> (i % 2 * 4) & 15U] * (divides ? s / one : s * one);
     }
   };
+  const Nvfp4 m{stored, key, scale, shape, one, divides};
   return {.name = name,
           .shape = shape,
           .parts = {key, scale, divides ? global : second},
-          .unpack = unpack};
+          .unpack = unpack,
+          .block = block_of(m),
+          .blocks = [m](std::int64_t begin, std::int64_t end, std::uint8_t* out) {
+            fill_blocks(m, begin, end, out);
+          }};
 }
 
 PackedWeight mxfp4_weight(const TensorSource& stored, const std::string& key,
@@ -77,7 +129,26 @@ PackedWeight mxfp4_weight(const TensorSource& stored, const std::string& key,
       out[i] = scaled_e2m1(bytes[i / 2] >> (i % 2 * 4) & 15U,
                            scales[i / static_cast<std::size_t>(kMxGroup)]);
   };
-  return {.name = name, .shape = shape, .parts = {key, scale}, .unpack = unpack};
+  const auto blocks = [&stored, key, scale, shape](std::int64_t begin, std::int64_t end,
+                                                   std::uint8_t* out) {
+    constexpr std::size_t kBytes = kMxGroup / 2;
+    const std::int64_t in = shape[1], rows = end - begin;
+    const auto bytes =
+        stored_block<std::uint8_t>(stored, key, DType::u8, {begin, 0}, {rows, in / 2});
+    const auto scales =
+        stored_block<std::uint8_t>(stored, scale, DType::u8, {begin, 0}, {rows, in / kMxGroup});
+    for (std::size_t i = 0; i < scales.size(); ++i, out += 1 + kBytes)
+      if (!lay_out_mxfp4(out, scales[i], std::span(bytes).subspan(i * kBytes, kBytes)))
+        fail(Exit::bad_data, stored.path(), ": tensor ", key, ": row ",
+             begin + static_cast<std::int64_t>(i) * kMxGroup / in,
+             " has a number that is not finite");
+  };
+  return {.name = name,
+          .shape = shape,
+          .parts = {key, scale},
+          .unpack = unpack,
+          .block = BlockType::mxfp4,
+          .blocks = blocks};
 }
 
 PackedWeight int4_weight(const TensorSource& stored, const std::string& key) {

@@ -26,21 +26,26 @@ std::vector<HuggingFaceSource::RowPlaceInFile> HuggingFaceSource::places_of(
   std::vector<std::int32_t> numbers(places.size());
   for (const ForeignName& name : names_of(row)) {
     const DistTensor& tensor = stored(row, name);
-    const std::optional<BlockType> type = block_type_of(tensor);
+    const std::optional<StoredBlocks> blocks = stored_blocks_of(tensor);
     const Shape theirs = tensor.shape;
-    if (!type || !moves_rows(name.transform) || theirs.rank() != (name.parts > 0 ? 3 : 2))
-      return {};
-    const std::int64_t count = theirs[-2], first = name.part * count;
+    if (!blocks || theirs.rank() != (name.parts > 0 ? 3 : 2)) return {};
+    Transform transform = name.transform;
+    if (blocks->of_columns) {
+      if (transform.empty() || transform.back().kind != Rearrange::Kind::transpose) return {};
+      transform.pop_back();
+    }
+    if (!moves_rows(transform)) return {};
+    const std::int64_t count = theirs[blocks->of_columns ? -1 : -2], first = name.part * count;
     std::vector<std::int32_t> own(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int32_t>(i);
     std::ranges::fill(numbers, -1);
     const auto ours = row.is_vocabulary() ? count : row.shape[0];
     if (ours > row.shape[0]) return {};
-    apply_inverse(name.transform, {numbers.data(), DType::i32, {ours, 1}},
+    apply_inverse(transform, {numbers.data(), DType::i32, {ours, 1}},
                   {own.data(), DType::i32, {count, 1}});
     for (std::size_t i = 0; i < places.size(); ++i)
       if (numbers[i] >= 0 || row.is_vocabulary())
-        places[i] = {numbers[i] >= 0 ? &tensor : nullptr, first + numbers[i], type};
+        places[i] = {numbers[i] >= 0 ? &tensor : nullptr, first + numbers[i], blocks->type};
   }
   const bool all = std::ranges::all_of(places, [](const auto& p) { return p.type.has_value(); });
   return all ? places : std::vector<RowPlaceInFile>();
@@ -52,10 +57,12 @@ std::vector<BlockType> HuggingFaceSource::block_types(const Param& row) const {
   return types;
 }
 
-std::optional<BlockType> HuggingFaceSource::block_type_of(const DistTensor& tensor) const {
+std::optional<HuggingFaceSource::StoredBlocks> HuggingFaceSource::stored_blocks_of(
+    const DistTensor& tensor) const {
   const auto* const packed = dynamic_cast<const PackedTensors*>(tensors_.get());
   const PackedWeight* const weight = packed != nullptr ? packed->find_packed(tensor.key) : nullptr;
-  return weight != nullptr ? weight->block : std::nullopt;
+  if (weight == nullptr || !weight->block) return {};
+  return StoredBlocks{*weight->block, weight->of_columns};
 }
 
 // Some rows of a tensor at a time, as those that are stored by columns are read together.
@@ -74,7 +81,7 @@ void HuggingFaceSource::read_blocks(const Param& row, std::uint8_t* packed) cons
         continue;
       }
       auto& all = to[place.tensor];
-      all.resize(static_cast<std::size_t>(place.tensor->shape[0]));
+      all.resize(static_cast<std::size_t>(place.tensor->shape.numel() / rows.cols()));
       all[static_cast<std::size_t>(place.row)] = at;
     }
     first = run.end;

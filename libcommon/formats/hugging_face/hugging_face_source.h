@@ -30,8 +30,13 @@ class HuggingFaceSource : public ModelSource {
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
 
-  // The type of the blocks that all of a stored matrix lies in, if it does.
-  virtual std::optional<BlockType> block_type_of(const DistTensor& tensor) const;
+  // The blocks that all rows of a stored matrix lie in, or, of_columns, of its transposed, if they
+  // do.
+  struct StoredBlocks {
+    BlockType type;
+    bool of_columns = false;
+  };
+  virtual std::optional<StoredBlocks> stored_blocks_of(const DistTensor& tensor) const;
   // Where a row of a matrix lies: row `row` of a tensor, whose blocks are of that type.
   struct RowPlaceInFile {
     const DistTensor* tensor = nullptr;

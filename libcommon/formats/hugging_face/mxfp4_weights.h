@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "formats/hugging_face/packed_tensors.h"
@@ -19,6 +20,12 @@ inline constexpr float kE2m1[] = {0,    .5F,  1,  1.5F,  2,  3,  4,  6,
 
 // That number times 2^(scale - 127), of which 255 is no number.
 float scaled_e2m1(unsigned bits, std::uint8_t scale);
+
+// Where codes of E2M1 lie in blocks (kernels/packed_rows.h): of each 32, low bits first in 16
+// bytes, those of the first half in the low bits.
+void lay_out_e2m1(std::uint8_t* to, std::span<const std::uint8_t> codes);
+// A block of mxfp4.  Whether its numbers are finite.
+bool lay_out_mxfp4(std::uint8_t* to, std::uint8_t scale, std::span<const std::uint8_t> codes);
 
 // Those of `stored`, which must outlive them.  Exit::bad_data for blocks and scales that do not
 // belong together.

@@ -25,9 +25,10 @@ struct PackedWeight {
   // Fills `out` with the elements [begin, end) of the first axis, row-major.
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> unpack;
   // The type of the blocks that stand for a matrix's rows exactly (kernels/packed_rows.h), if there
-  // is one; and what fills `out` with those of the rows [begin, end).  Exit::bad_data for a scale
-  // or a code that is no finite number.
+  // is one; and what fills `out` with those of the rows [begin, end), which of several matrices are
+  // counted on.  Exit::bad_data for a scale or a code that is no finite number.
   std::optional<BlockType> block = {};
+  bool of_columns = false;  // these are the columns of each matrix
   std::function<void(std::int64_t begin, std::int64_t end, std::uint8_t* out)> blocks = {};
 };
 
