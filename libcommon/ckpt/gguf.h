@@ -64,10 +64,12 @@ class GgufWriter {
              const std::vector<Entry>& entries);
 
   // Each of the entries once, in any order, from several threads at a time: its elements in its
-  // type; of blocks as f32.
-  void write(const std::string& name, ConstTensor tensor);
+  // type; of blocks as f32, made by the importance of each column where that is given
+  // (ckpt/gguf_quantize.h).
+  void write(const std::string& name, ConstTensor tensor, std::span<const float> importance = {});
   // The same of one of the tensors that an entry is of, which its first axis counts.
-  void write_part(const std::string& name, std::int64_t part, ConstTensor tensor);
+  void write_part(const std::string& name, std::int64_t part, ConstTensor tensor,
+                  std::span<const float> importance = {});
   void close();  // synced to the disk
 
  private:
@@ -76,7 +78,8 @@ class GgufWriter {
     GgufType type;
     Shape shape;
   };
-  void write_at(const std::string& name, const Place& place, ConstTensor tensor);
+  void write_at(const std::string& name, const Place& place, ConstTensor tensor,
+                std::span<const float> importance);
   void pad(const Place& place);  // behind its last element
   File file_;
   std::map<std::string, Place> places_;

@@ -115,18 +115,20 @@ GgufWriter::GgufWriter(const std::string& path, const GgufKeyValues& key_values,
   file_.write(header);
 }
 
-void GgufWriter::write(const std::string& name, ConstTensor tensor) {
+void GgufWriter::write(const std::string& name, ConstTensor tensor,
+                       std::span<const float> importance) {
   const Place& place = places_.at(name);
-  write_at(name, place, tensor);
+  write_at(name, place, tensor, importance);
   pad(place);
 }
 
-void GgufWriter::write_part(const std::string& name, std::int64_t part, ConstTensor tensor) {
+void GgufWriter::write_part(const std::string& name, std::int64_t part, ConstTensor tensor,
+                            std::span<const float> importance) {
   const Place& whole = places_.at(name);
   Place place = whole;
   place.shape = Shape(whole.shape.extents().subspan(1));
   place.offset += static_cast<std::uint64_t>(part) * gguf_bytes(place.type, place.shape);
-  write_at(name, place, tensor);
+  write_at(name, place, tensor, importance);
   if (part == whole.shape[0] - 1) pad(whole);
 }
 
@@ -136,7 +138,8 @@ void GgufWriter::pad(const Place& place) {
   file_.write_at(place.offset + size, as_bytes(padding));
 }
 
-void GgufWriter::write_at(const std::string& name, const Place& place, ConstTensor tensor) {
+void GgufWriter::write_at(const std::string& name, const Place& place, ConstTensor tensor,
+                          std::span<const float> importance) {
   const GgufBlocks* const of = gguf_blocks(place.type);
   const DType expected = place.type == GgufType::f16    ? DType::f16
                          : place.type == GgufType::bf16 ? DType::bf16
@@ -145,17 +148,18 @@ void GgufWriter::write_at(const std::string& name, const Place& place, ConstTens
     fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
          name_of(expected), place.shape);
   if (of != nullptr) {
-    constexpr std::int64_t kAtOnce = 1 << 20;                                 // elements
+    const std::int64_t row = tensor.shape()[-1],
+                       at_once = std::max<std::int64_t>(1, (1 << 20) / row) * row;  // elements
     const auto* const stored = static_cast<const std::byte*>(tensor.data());  // at any address
     std::vector<float> values;
     std::vector<std::byte> blocks;
-    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kAtOnce) {
-      const std::int64_t count = std::min(kAtOnce, tensor.numel() - begin);
+    for (std::int64_t begin = 0; begin < tensor.numel(); begin += at_once) {
+      const std::int64_t count = std::min(at_once, tensor.numel() - begin);
       values.resize(static_cast<std::size_t>(count));
       std::memcpy(values.data(), stored + begin * static_cast<std::int64_t>(sizeof(float)),
                   values.size() * sizeof(float));
       blocks.resize(static_cast<std::size_t>(count / of->elements) * of->bytes);
-      quantize(of->type, blocks.data(), values);
+      quantize(of->type, blocks.data(), values, importance);
       file_.write_at(place.offset + gguf_bytes(place.type, {begin}), blocks);
     }
   } else {

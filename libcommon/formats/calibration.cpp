@@ -23,12 +23,14 @@ void Calibration::look(const Param& module, const char* what, ConstTensor tensor
   const std::int64_t tokens = tensor.shape()[0], channels = tensor.shape()[1];
   const auto* const x = tensor.as<float>();
   in.sums.resize(static_cast<std::size_t>(channels));
+  in.squares.resize(static_cast<std::size_t>(channels));
   in.largest.resize(static_cast<std::size_t>(channels));
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto at = static_cast<std::size_t>(c);
       const float magnitude = std::fabs(x[t * channels + c]);
       in.sums[at] += magnitude;
+      in.squares[at] += static_cast<double>(magnitude) * magnitude;
       in.largest[at] = std::max(in.largest[at], magnitude);
     }
   if (!std::ranges::all_of(in.sums, [](double sum) { return std::isfinite(sum); }))

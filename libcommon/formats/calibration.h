@@ -17,8 +17,8 @@ namespace mt {
 struct LayerInputs {
   static constexpr std::int64_t kMostKept = 256;
 
-  std::vector<double> sums;    // of |x|, for each channel
-  std::vector<float> largest;  // |x| of each channel
+  std::vector<double> sums, squares;  // of |x| and of x², for each channel
+  std::vector<float> largest;         // |x| of each channel
   std::int64_t tokens = 0;
   std::vector<float>
       some;  // kMostKept of them or fewer, those of a channel kMostKept apart; or none

@@ -42,6 +42,7 @@ struct ConvertOptions {
   std::string quantize;  // a WeightFormat of the linear layers' matrices; empty: as the others
   std::string quantize_layout = "compressed-tensors";  // or modelopt
   TextOptions calibration = {};
+  std::string imatrix;    // a file: an ImportanceMatrix of a GGUF file's blocks
   std::string cost_text;  // a file, of which pieces as of the calibration's are read
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;

@@ -150,7 +150,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--calib", &calibration.text, "FILE",
             "of --quantize int8_sq, int4_awq and w4a8_awq, plain text, of which the model says how "
             "much each channel of its layers' inputs matters; of fp8 and nvfp4, by which inputs "
-            "have scales that stand in the folder");
+            "have scales that stand in the folder; of a GGUF file in blocks, by which an "
+            "importance matrix is made");
+  cl.option("--imatrix", &imatrix, "FILE",
+            "of a GGUF file in blocks, an importance matrix that llama.cpp's llama-imatrix has "
+            "written, GGUF or .dat: how much errors in each column count");
   cl.option("--cost-text", &cost_text, "FILE",
             "plain text, of which is told how well OUTPUT reads it beside INPUT, and how far off "
             "each layer is, in a table or in --json's object");
@@ -229,7 +233,22 @@ static void check_of_saver(const ConvertOptions& o) {
     fail(Exit::usage, "--moe-grouped-gemm: not with --ckpt-format torch_dcp");
 }
 
+// GGUF's blocks of 8 bits are made by no importance.
+static void check_importance(const ConvertOptions& o) {
+  const bool blocks = o.saver == "gguf" && gguf_mixture(o.dtype) != nullptr && o.dtype != "q8_0";
+  if (!o.imatrix.empty() && !blocks)
+    fail(Exit::usage, "--imatrix: is of --saver gguf with --dtype q2_k to q6_k, q4_0 to q5_1");
+  if (!o.imatrix.empty() && !o.calibration.text.empty())
+    fail(Exit::usage, "--imatrix and --calib exclude each other");
+  if (!o.calibration.text.empty() && o.quantize.empty() && !blocks)
+    fail(Exit::usage,
+         "--calib: is of --quantize fp8, int8_sq, int4_awq, w4a8_awq and nvfp4, and of --saver "
+         "gguf with --dtype q2_k to q6_k, q4_0 to q5_1");
+}
+
 static void check_calibration(const ConvertOptions& o) {
+  check_importance(o);
+  if (o.quantize.empty() && o.quantize_layout != "modelopt") return;
   const WeightFormat format = weight_format(o.quantize);
   const CalibrationUse use = calibration_use(format);
   const bool given = !o.calibration.text.empty(), modelopt = o.quantize_layout == "modelopt";

@@ -164,6 +164,11 @@ ConvertPlan::ConvertPlan(const ConvertOptions& options)
   if (target.weights.format != WeightFormat::none)
     check_quantizable(target.weights.format, target.config);
   target.input_ranges = &input_ranges;
+  if (gguf) target.importance = &importance;
+  if (!options.imatrix.empty()) {
+    importance = ImportanceMatrix(options.imatrix);
+    check_gguf_importance(target, table, options.imatrix);
+  }
   if (by_stages) check_tensor_ranks();
   source->check_all_used(model_rows(source->config()));
   if (options.with_optimizer) {
@@ -273,6 +278,10 @@ void ConvertPlan::calibrate(const ConvertOptions& o, const Log& log) {
     const bool searches = format == WeightFormat::int4_awq || format == WeightFormat::w4a8_awq;
     const Calibration calibration = mt::calibrate(*source, o.calibration, searches, log);
     if (target.weights.static_inputs) return keep_ranges(calibration);
+    if (gguf) {
+      importance = gguf_importance(target, table, calibration);
+      return;
+    }
     const auto find = searches ? awq_scales : smooth_quant_scales;
     RowFactorsByName factors = smoothing_factors(
         *source, calibration, [&](const Param& row) { return dtype_of(row, ""); },

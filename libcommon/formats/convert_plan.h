@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "formats/convert.h"
+#include "formats/gguf/importance_matrix.h"
 #include "formats/model_sink.h"
 #include "model/config/model_config.h"
 #include "tensor/param.h"
@@ -23,7 +24,7 @@ struct ConvertPlan {
   // Exit::bad_config for options that do not fit INPUT, or each other in the target's format.
   explicit ConvertPlan(const ConvertOptions& options);
 
-  // What is quantized by a text: the model reads it, and is smoothed.
+  // What is quantized by a text: the model reads it, and is smoothed, or its importance found.
   void calibrate(const ConvertOptions& options, const Log& log);
 
   DType dtype_of(const Param& row, const std::string& state) const;
@@ -46,6 +47,7 @@ struct ConvertPlan {
   bool by_stages;                             // parts of the target are pipeline ranks
   std::vector<std::string> states = {""};     // the first, of all
   std::map<std::string, float> input_ranges;  // the target's
+  ImportanceMatrix importance;                // its, if it has one
 
  private:
   [[noreturn]] void refuse_states() const;

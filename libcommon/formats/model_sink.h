@@ -17,6 +17,8 @@
 namespace mt {
 
 struct GgufMixture;
+class Calibration;
+class ImportanceMatrix;
 
 // What is made of a source.
 struct ModelTarget {
@@ -33,7 +35,9 @@ struct ModelTarget {
   std::uint64_t shard_bytes = 0;         // most bytes of a file of Hugging Face's
   bool common_file = true;               // torch_dist has a common.pt
   const GgufMixture* mixture = nullptr;  // of a GGUF file in blocks
-  WeightScheme weights = {};             // of a folder of Hugging Face's
+  // By which its blocks are made, where it has any: there before anything is written.
+  const ImportanceMatrix* importance = nullptr;
+  WeightScheme weights = {};  // of a folder of Hugging Face's
   // The largest |x| that each row of a layer reads of a text, where that scheme is of static
   // inputs: there before anything is written.
   const std::map<std::string, float>* input_ranges = nullptr;
@@ -96,6 +100,12 @@ std::unique_ptr<ModelSink> make_meta_sink(const ModelTarget& target, const Param
                                           const RowTypes& types);
 std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
                                           const RowTypes& types);
+// By what such a text shows of the layers' inputs; tensors of experts have none.
+ImportanceMatrix gguf_importance(const ModelTarget& target, const ParamTable& table,
+                                 const Calibration& calibration);
+// Exit::bad_data for a target's importance, of a file, that is none of the model's.
+void check_gguf_importance(const ModelTarget& target, const ParamTable& table,
+                           const std::string& path);
 // What its tensors are called in the file.  Exit::bad_config if llama.cpp has no such model.
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row);
 // Whether a row is in blocks in a quantized file, and what its sink takes it as: f32 then.

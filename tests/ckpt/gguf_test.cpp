@@ -254,6 +254,27 @@ TEST(Gguf, NumbersBecomeTheBlocksThatGgmlMakes) {
   }
 }
 
+// Of xllamacpp 2026.10.11549's ggml_quantize_chunk with an importance matrix.
+TEST(Gguf, ImportanceDecidesBlocksAsGgmlsDoes) {
+  constexpr std::pair<const char*, const char*> kGoldens[] = {
+      {"q4_0", "1c39e30de5f699d8"}, {"q4_1", "ceaf3ac5a72d77cb"}, {"q5_0", "01d06ffcb5d8c688"},
+      {"q5_1", "9e316b6282241e89"}, {"q8_0", "5d08f833b3de6014"}, {"q2_k", "20bdec27f30089dc"},
+      {"q3_k", "e000ab40868e9194"}, {"q4_k", "770e25d7ea0e88c5"}, {"q5_k", "422598099be67b79"},
+      {"q6_k", "3c37cadab8f247b1"}};
+  std::vector<float> numbers, importance;
+  for (int i = 0; i < 256; ++i) {
+    numbers.push_back(static_cast<float>((37 * i + 11) % 256 - 128) / 64 *
+                      (1 + static_cast<float>(i / 32) / 8));
+    importance.push_back(static_cast<float>((53 * i + 7) % 17) / 8);
+  }
+  for (const auto& [name, expected] : kGoldens) {
+    const GgufBlocks& of = *gguf_blocks(name);
+    std::string blocks(gguf_bytes(of.type, {256}), '\0');
+    quantize(of.type, reinterpret_cast<std::byte*>(blocks.data()), numbers, importance);
+    EXPECT_EQ(sha256_hex(blocks).substr(0, 16), expected) << name;
+  }
+}
+
 // Parts of zeros beside others, and numbers that rounding alone is left of.
 TEST(Gguf, QuantizedNumbersAreAsNearAsBitsAllow) {
   std::mt19937 draw(1);

@@ -10,11 +10,13 @@
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
 #include "ckpt/gguf_quantize.h"
+#include "formats/calibration.h"
 #include "formats/gguf/gguf_experts.h"
 #include "formats/gguf/gguf_families.h"
 #include "formats/gguf/gguf_latent.h"
 #include "formats/gguf/gguf_mixture.h"
 #include "formats/gguf/gguf_tokenizer.h"
+#include "formats/gguf/importance_matrix.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/model_sink.h"
@@ -123,6 +125,14 @@ std::vector<std::string> names_of_factors(const ModelConfig& c, std::string_view
 
 // --- Files --------------------------------------------------------------------------------------
 
+// Of the columns of a row's matrix in a tensor that it is, or is a part of.
+std::span<const float> importance_of(const ModelTarget& target, const Param& row,
+                                     const ForeignName& name, const Shape& shape) {
+  if (target.importance == nullptr || !is_gguf_quantized(row)) return {};
+  return target.importance->of(name.name, name.part, std::max<std::int64_t>(1, name.parts),
+                               shape[-1]);
+}
+
 class GgufSink : public ModelSink {
  public:
   GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
@@ -134,10 +144,11 @@ class GgufSink : public ModelSink {
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
     for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
       const ForeignValue foreign(row, name, value, target_.config.vocab_size);
+      const auto importance = importance_of(target_, row, name, foreign.tensor().shape());
       if (name.parts > 0)
-        writer_.write_part(name.name, name.part, foreign.tensor());
+        writer_.write_part(name.name, name.part, foreign.tensor(), importance);
       else
-        writer_.write(name.name, foreign.tensor());
+        writer_.write(name.name, foreign.tensor(), importance);
     }
   }
 
@@ -223,6 +234,40 @@ DType gguf_dtype(const Param& row, DType stored, bool quantized) {
   return is_gguf_quantized(row) ? DType::f32 : DType::f16;
 }
 
+ImportanceMatrix gguf_importance(const ModelTarget& target, const ParamTable& table,
+                                 const Calibration& calibration) {
+  ImportanceMatrix matrix;
+  const std::string architecture = architecture_name(target);
+  const auto moves_rows = [](const Rearrange& step) {
+    return step.kind == Rearrange::Kind::rows || step.kind == Rearrange::Kind::sort ||
+           step.kind == Rearrange::Kind::exchange;
+  };
+  for (const Param& row : table.rows()) {
+    const LayerInputs* const inputs = calibration.find(row);
+    if (inputs == nullptr || !is_gguf_quantized(row)) continue;
+    for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+      if (name.parts > 0 || !std::ranges::all_of(name.transform, moves_rows)) continue;
+      std::vector<float> means;
+      for (const double sum : inputs->squares)
+        means.push_back(static_cast<float>(sum / static_cast<double>(inputs->tokens)));
+      matrix.add(name.name, std::move(means));
+    }
+  }
+  return matrix;
+}
+
+void check_gguf_importance(const ModelTarget& target, const ParamTable& table,
+                           const std::string& path) {
+  const std::string architecture = architecture_name(target);
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
+      importance_of(target, row, name, hugging_face_shape(row, name, target.config));
+      if (target.importance->has(name.name)) return;
+    }
+  fail(Exit::bad_data, path, ": is of another model: none of ", target.importance->tensors(),
+       " tensors is one of this");
+}
+
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
   std::vector<std::string> names;
   for (const ForeignName& name : gguf_tensors(architecture_name(target), target.config, row))
@@ -255,9 +300,10 @@ std::span<const float> floats(ConstTensor tensor) {
 }
 
 // What is read of the blocks that these numbers become.
-std::vector<float> in_blocks(const GgufBlocks& of, ConstTensor numbers) {
+std::vector<float> in_blocks(const GgufBlocks& of, ConstTensor numbers,
+                             std::span<const float> importance) {
   std::vector<std::byte> blocks(gguf_bytes(of.type, numbers.shape()));
-  quantize(of.type, blocks.data(), floats(numbers));
+  quantize(of.type, blocks.data(), floats(numbers), importance);
   std::vector<float> read(static_cast<std::size_t>(numbers.numel()));
   dequantize(of, read.data(), blocks);
   return read;
@@ -296,7 +342,9 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
     const Buffer turned(Device::cpu, stored.tensor.bytes());
     const Tensor wanted = turned.tensor(DType::f32, stored.shape);
     apply(transform, wanted, expected);
-    if (!std::ranges::equal(floats(stored.tensor), in_blocks(*of, wanted))) differ(theirs);
+    if (!std::ranges::equal(floats(stored.tensor),
+                            in_blocks(*of, wanted, importance_of(target, row, name, stored.shape))))
+      differ(theirs);
     apply_inverse(transform, ours, wanted);
   }
   if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name());
