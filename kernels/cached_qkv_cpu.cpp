@@ -42,7 +42,8 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
   for_blocks(tokens, rows_per_block(row), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
       const std::int64_t place =
-          row_in_cache(slots, s.runs, s.capacity, t / length, positions[t]) * groups;
+          (s.of_tokens ? t : row_in_cache(slots, s.runs, s.capacity, t / length, positions[t])) *
+          groups;
       const T* from = qkv + t * row;
       for (std::int64_t g = 0; g < groups; ++g) {
         for (std::int64_t n = 0; n < per_group; ++n, from += head_dim)

@@ -22,6 +22,7 @@ void EvalOptions::add_to(CommandLine& cl) {
   cl.required("--load");
   compute.add_to(cl, kDtypeAsStored);
   compute.add_dequantize_to(cl);
+  kept.add_to(cl);
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
   add_vocab_size_to(cl, tokenizer);
@@ -82,6 +83,7 @@ static void check_task(const EvalOptions& o) {
         Rule{o.mask_prob.has_value(), samples, "--mask-prob"},
         Rule{o.short_seq_prob.has_value(), samples, "--short-seq-prob"},
         Rule{o.seed.has_value(), samples || tasks, "--seed"},
+        Rule{o.kept.asked(), tasks, "--kv-cache-dtype"},
         Rule{o.tasks.given() != nullptr, tasks, o.tasks.given()},
         Rule{!o.chat.chat_template.empty(), o.tasks.apply_chat_template, "--chat-template"},
         Rule{!o.chat.kwargs.empty(), o.tasks.apply_chat_template, "--chat-template-kwargs"}})

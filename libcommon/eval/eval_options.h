@@ -8,6 +8,7 @@
 
 #include "eval/tasks/task_session.h"
 #include "formats/load_model.h"
+#include "infer/cache_options.h"
 #include "infer/chat_prompts.h"
 #include "model/config/launch_flags.h"
 #include "tensor/device_options.h"
@@ -26,6 +27,7 @@ struct EvalOptions {
   int threads = 0;
   bool json = false;
   DeviceOptions compute{.dtype = ""};
+  CacheOptions kept;  // of texts that a task has continued
   TokenizerOptions tokenizer;
   LaunchFlags launch;
 

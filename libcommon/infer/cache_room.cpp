@@ -26,12 +26,31 @@ static std::int64_t power_of_two(std::int64_t count) {
 bool CachedPass::has_encoder() const { return pass_.model().config().encoder_num_layers > 0; }
 
 std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
-  return cache_of(pass_.model().config(), {.pages = pages,
-                                           .page_tokens = page_tokens_,
-                                           .slots = room_.slots,
-                                           .memory = room_.read,
-                                           .ranks = ranks_.count(),
-                                           .further = guesses_});
+  std::vector<CacheShape> layers = cache_of(pass_.model().config(), {.pages = pages,
+                                                                     .page_tokens = page_tokens_,
+                                                                     .slots = room_.slots,
+                                                                     .memory = room_.read,
+                                                                     .ranks = ranks_.count(),
+                                                                     .further = guesses_});
+  for (std::size_t i = 0; i < layers.size() && form_.in_codes; ++i) {
+    layers[i].in_codes = true;
+    if (i < form_.scales.size()) layers[i].scales = form_.scales[i];
+  }
+  return layers;
+}
+
+void CachedPass::check_form() const {
+  if (!form_.in_codes) return;
+  if (stream_.device() == Device::cuda)
+    fail(Exit::unavailable, "--kv-cache-dtype fp8: not on GPUs yet; leave it out, or --device cpu");
+  const std::vector<CacheShape> layers = cache_layers(1);
+  if (std::ranges::any_of(layers, [](const CacheShape& l) { return l.latents.numel() > 0; }))
+    fail(Exit::bad_config,
+         "--kv-cache-dtype fp8: this model keeps latents, which have no form in eight bits; "
+         "leave it out");
+  if (std::ranges::none_of(layers, [](const CacheShape& l) { return l.keys.numel() > 0; }))
+    fail(Exit::bad_config,
+         "--kv-cache-dtype fp8: this model keeps no keys and values; leave it out");
 }
 
 // What the layer has of pages, and of so many sequences, goes to the new one.

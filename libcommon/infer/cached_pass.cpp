@@ -40,6 +40,7 @@ CachedPass::CachedPass(const Model& model, const Options& options)
                                                     : options.sequences * pages_of(max_read()),
                            pages_of(has_encoder() ? max_read() : 1))),
       guesses_(options.guesses),
+      form_(options.form),
       has_states_(
           std::ranges::any_of(cache_of(model.config(), {.slots = 1, .further = guesses_}),
                               [](const CacheShape& layer) { return layer.states.numel() > 0; })),
@@ -48,6 +49,7 @@ CachedPass::CachedPass(const Model& model, const Options& options)
       asked_(options.asked > 0 ? std::min(options.asked, rows_) : rows_),
       all_at_once_(options.cache_tokens > 0),
       sequences_(static_cast<std::size_t>(options.sequences)) {
+  check_form();
   if (stream_.device() == Device::cuda)
     for (std::int64_t left = options.sequences; left > 0; left -= kTogether)
       steps_.push_back(std::make_unique<TokenSteps>(

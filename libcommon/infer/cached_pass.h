@@ -44,6 +44,7 @@ class CachedPass {
     std::int64_t cache_tokens = 0;  // of all sequences; 0: as many as they come to
     std::int64_t page_tokens = 0;   // a power of two; 0: as suits the device
     std::int64_t guesses = 0;       // guess() may be called for so many tokens
+    CacheForm form = {};            // Exit::bad_config for codes where none are kept
     PassRanks ranks = {};           // each of which calls the same, with the same arguments
   };
   CachedPass(const Model& model, const Options& options);
@@ -170,6 +171,7 @@ class CachedPass {
   }
   DType dtype() const { return pass_.model().table().dtype(); }
   std::vector<CacheShape> cache_layers(std::int64_t pages) const;
+  void check_form() const;
   void make(const Room& room);
   std::int64_t pages_in_memory();
   bool grow(Room room, std::int64_t needed);
@@ -200,6 +202,7 @@ class CachedPass {
   Pass pass_;
   std::int64_t page_tokens_, most_pages_;
   std::int64_t guesses_;
+  CacheForm form_;
   bool has_states_;            // which pass on from token to token
   std::int64_t rows_, asked_;  // of a step
   bool all_at_once_;           // the cache has all pages from the beginning

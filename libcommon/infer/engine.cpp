@@ -19,6 +19,7 @@ void EngineLimits::add_to(CommandLine& cl) {
       "tokens, of all completions together, that the cache has room for, and the most that one "
       "sees; 0: it grows while there is memory; changes no result but that",
       at_least(0));
+  kept.add_to(cl);
   cl.option("--prefill-tokens", &prefill_tokens, "N",
             "tokens of prompts to read between two tokens of the others, in whole pieces; 0: one "
             "piece, on a GPU sixteen; changes no result",
@@ -64,6 +65,7 @@ Engine::Engine(const Model& model, const EngineOptions& options)
                     .cache_tokens = options.limits.cache_tokens,
                     .page_tokens = options.page_tokens,
                     .guesses = options_.limits.further_layers,
+                    .form = options.limits.cache,
                     .ranks = options.ranks}),
       active_(static_cast<std::size_t>(options.limits.max_requests)) {
   if (options_.limits.prefill_tokens == 0)

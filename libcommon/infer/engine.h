@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "infer/cache_options.h"
 #include "infer/cached_pass.h"
 #include "infer/completion.h"
 #include "infer/drafts.h"
@@ -34,6 +35,10 @@ struct EngineLimits {
   std::int64_t draft_tokens = 0;    // of each text, that a step tries to add to its next
   // The model's layers that predict further tokens, which guess; 0: they do not.
   std::int64_t further_layers = 0;
+  // What keys and values are kept as, which alone changes results: as asked for, and, of the model
+  // that was loaded, the form itself.
+  CacheOptions kept = {};
+  CacheForm cache = {};
 
   void add_to(CommandLine& cl);
   // Exit::usage where nothing is to be guessed by what guesses, or two are to guess, or layers that

@@ -87,7 +87,8 @@ void generate(GenerateOptions o, const Session::Print& print) {
     for (const auto& [says, name] :
          {std::pair{o.session.limits.cache_tokens > 0, "--cache-tokens"},
           std::pair{o.session.limits.prefill_tokens > 0, "--prefill-tokens"},
-          std::pair{o.session.limits.draft_tokens > 0, "--draft-tokens"}})
+          std::pair{o.session.limits.draft_tokens > 0, "--draft-tokens"},
+          std::pair{o.session.limits.kept.asked(), "--kv-cache-dtype"}})
       if (says)
         fail(Exit::bad_config, name, ": ", loaded.path,
              " is a Retro, which reads all of a text for each token of it");
@@ -120,6 +121,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
                        .others = {}},
                       chat, grammars);
   const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);
+  o.session.limits.cache = o.session.limits.kept.form(loaded.path);
   if (draft) o.session.draft = draft->model.get();
   Session(*loaded.model, about, reader, o.session, print).run();
 }

@@ -21,6 +21,7 @@ void TalkOptions::add_to(CommandLine& cl) {
   completion.add_to(cl);
   chat.add_to(cl);
   cl.section("Run");
+  limits.kept.add_to(cl);
   cl.option("--threads,-j", &limits.threads, "N", "worker threads of the CPU; 0: one a core",
             at_least(0));
 }
@@ -134,6 +135,7 @@ void talk(TalkOptions options, const Terminal& terminal) {
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   loaded.tell(options.warn);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");
+  options.limits.cache = options.limits.kept.form(loaded.path);
   Talk(options, loaded, terminal).run();
 }
 

@@ -7,6 +7,7 @@
 #include "nn/kv_cache.h"
 #include "ops/attention_sink.h"
 #include "ops/check.h"
+#include "ops/coded_attention.h"
 #include "ops/largest_score.h"
 #include "ops/ops.h"
 
@@ -123,11 +124,34 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
         s.scratch({s.tokens.count(), (options_.heads + 2 * options_.kv_heads) * options_.head_dim});
     qkv_merge(rows, heads.q, heads.k, heads.v, s.stream);
   }
+  const std::int64_t capacity = k.shape()[1];
+  const Shape used{(past.longest + capacity - 1) / capacity, capacity, k.shape()[2], k.shape()[3]},
+      own{s.tokens.count(), k.shape()[2], k.shape()[3]};
+  const ConstTensor angles = options_.angles ? past.angles[*options_.angles] : ConstTensor();
+  if (k.dtype() == DType::f8) {
+    coded_attention({.o = found.o,
+                     .keys = k,
+                     .values = v,
+                     .q = s.scratch(found.o.shape()),
+                     .lse = found.lse,
+                     .own_keys = s.scratch(own),
+                     .own_values = s.scratch(own),
+                     .joined_keys = s.scratch(used),
+                     .joined_values = s.scratch(used),
+                     .qkv = rows,
+                     .positions = s.tokens.positions,
+                     .slots = past.pages,
+                     .angles = angles,
+                     .first_key = keys.first_key,
+                     .scales = past.cache->scales(options_.layer),
+                     .interleaved = past.interleaved,
+                     .shape = shape_of_past(s, keys, capacity),
+                     .needs_lse = options_.sink.is_there},
+                    s.stream);
+    return options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
+  }
   Tensor joined_keys, joined_values;
   if (past.slot && k.device() != Device::cpu) {
-    const std::int64_t capacity = k.shape()[1];
-    const Shape used{(past.longest + capacity - 1) / capacity, capacity, k.shape()[2],
-                     k.shape()[3]};
     joined_keys = s.scratch(used);
     joined_values = s.scratch(used);
   }
@@ -141,10 +165,10 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .qkv = rows,
                     .positions = s.tokens.positions,
                     .slots = past.pages,
-                    .angles = options_.angles ? past.angles[*options_.angles] : ConstTensor(),
+                    .angles = angles,
                     .first_key = keys.first_key,
                     .interleaved = past.interleaved,
-                    .shape = shape_of_past(s, keys, k.shape()[1]),
+                    .shape = shape_of_past(s, keys, capacity),
                     .needs_lse = options_.sink.is_there,
                     .repeats = past.repeats},
                    s.stream);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cached_codes.h"
 #include "tensor/buffer.h"
 
 namespace mt {
@@ -23,6 +24,13 @@ struct CacheRoom {
       0;  // layers, of those that predict further tokens, that keep something, too
 };
 
+// CacheForm: whether keys and values are kept in eight bits (kernels/cached_codes.h), and their
+// scales in each layer; those of layers behind the last are 1.
+struct CacheForm {
+  bool in_codes = false;
+  std::vector<CacheScales> scales = {};
+};
+
 // CacheShape: what a layer keeps; what has no elements it does not.
 struct CacheShape {
   Shape keys = {0};          // [pages, tokens, kv_heads, head_dim], and as many values
@@ -32,6 +40,8 @@ struct CacheShape {
   Shape memory = {0, 0, 0};  // [slots, tokens, 2 heads head_dim], as its projection makes them
   Shape convolved = {0};     // [slots, taps - 1, channels]: the last that a convolution read
   Shape states = {0};        // [slots, heads, head_dim, state_dim], of the sum_dtype
+  bool in_codes = false;     // keys and values, by these scales
+  CacheScales scales = {};
 };
 
 class KvCache {
@@ -39,6 +49,7 @@ class KvCache {
   struct Layer {
     Buffer storage;
     Tensor keys, values, latents, before, choices, memory, convolved, states;
+    CacheScales scales = {};
   };
 
   KvCache(Device device, DType dtype, const std::vector<CacheShape>& layers)
@@ -77,6 +88,7 @@ class KvCache {
   std::int64_t layers() const { return std::ssize(layers_); }
   const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
   const Tensor& values(std::int64_t layer) const { return at(layer).values; }
+  const CacheScales& scales(std::int64_t layer) const { return at(layer).scales; }
   const Tensor& latents(std::int64_t layer) const { return at(layer).latents; }
   const Tensor& before(std::int64_t layer) const { return at(layer).before; }
   const Tensor& choices(std::int64_t layer) const { return at(layer).choices; }
@@ -97,17 +109,20 @@ class KvCache {
     const auto take = [&](const Shape& shape, DType of) {
       return storage.tensor(of, shape, std::exchange(at, at + bytes(shape, of)));
     };
-    const Tensor keys = take(layer.keys, dtype_), values = take(layer.keys, dtype_),
+    const DType of_keys = layer.in_codes ? DType::f8 : dtype_;
+    const Tensor keys = take(layer.keys, of_keys), values = take(layer.keys, of_keys),
                  latents = take(layer.latents, dtype_), before = take(layer.before, dtype_),
                  choices = take(layer.choices, DType::i32), memory = take(layer.memory, dtype_),
                  convolved = take(layer.convolved, dtype_), states = take(layer.states, of_sums);
-    return {std::move(storage), keys, values, latents, before, choices, memory, convolved, states};
+    return {std::move(storage), keys,   values,      latents, before, choices, memory,
+            convolved,          states, layer.scales};
   }
   const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   static std::size_t bytes(const CacheShape& layer, DType dtype) {
-    return 2 * bytes(layer.keys, dtype) + bytes(layer.latents, dtype) + bytes(layer.before, dtype) +
-           bytes(layer.choices, DType::i32) + bytes(layer.memory, dtype) +
-           bytes(layer.convolved, dtype) + bytes(layer.states, sum_dtype(dtype));
+    return 2 * bytes(layer.keys, layer.in_codes ? DType::f8 : dtype) + bytes(layer.latents, dtype) +
+           bytes(layer.before, dtype) + bytes(layer.choices, DType::i32) +
+           bytes(layer.memory, dtype) + bytes(layer.convolved, dtype) +
+           bytes(layer.states, sum_dtype(dtype));
   }
   // Each begins where wide numbers and accesses of a GPU may.
   static std::size_t bytes(const Shape& shape, DType dtype) {

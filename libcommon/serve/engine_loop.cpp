@@ -214,7 +214,8 @@ CachedPass& EngineLoop::pass(std::int64_t sequences) {
         model_, CachedPass::Options{.vocab_size = options_.vocab_size,
                                     .sequences = sequences,
                                     .threads = options_.limits.threads,
-                                    .page_tokens = options_.page_tokens});
+                                    .page_tokens = options_.page_tokens,
+                                    .form = options_.limits.cache});
   return *of_tasks_;
 }
 

@@ -390,10 +390,12 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
     log.warn(concat("chats get status 400: ", error.what()));
   }
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
+  EngineLimits limits = options.limits;
+  limits.cache = limits.kept.form(loaded.path);
   EngineLoop loop(
       *loaded.model,
       {.vocab_size = model.vocab_size,
-       .limits = options.limits,
+       .limits = limits,
        .draft = draft ? draft->model.get() : nullptr},
       static_cast<std::size_t>(options.max_waiting),
       {.waits = time_of(options.queue_timeout), .all = time_of(options.request_timeout)});

@@ -25,8 +25,9 @@ std::string run_settings(const EvalOptions& o, const LoadedModel& loaded) {
       .member("model", loaded.path)
       .member("adapter", o.adapter)
       .member("device", o.compute.device_name)
-      .member("dtype", name_of(loaded.model->table().dtype()))
-      .end_object();
+      .member("dtype", name_of(loaded.model->table().dtype()));
+  if (o.kept.asked()) json.member("kv_cache_dtype", o.kept.dtype);
+  json.end_object();
   return json.text();
 }
 
@@ -87,8 +88,10 @@ class TaskModel {
                                                  const EvalGeneration& generation,
                                                  std::int64_t repeats) {
     if (!engine_)
-      engine_.emplace(*loaded_.model, EngineOptions{.vocab_size = loaded_.vocab_size(),
-                                                    .limits = {.threads = options_.threads}});
+      engine_.emplace(*loaded_.model,
+                      EngineOptions{.vocab_size = loaded_.vocab_size(),
+                                    .limits = {.threads = options_.threads,
+                                               .cache = options_.kept.form(loaded_.path)}});
     CompletionOptions asked{.num_tokens = generation.max_gen_toks, .stop = generation.until};
     asked.sampling.temperature = generation.temperature;
     asked.sampling.top_k = generation.top_k;
@@ -153,6 +156,11 @@ void measure_tasks(const EvalOptions& o, const LoadedModel& loaded, Progress& pr
     if (reads_images(loaded) && !planned.task.is_about_texts())
       fail(Exit::bad_config, "--task ", planned.task.name, ": asks how likely texts are, and ",
            loaded.path, " is a LLaVA, which is asked for texts (generate_until) alone");
+  if (o.kept.asked() && std::ranges::none_of(plan.tasks(), [](const TaskPlan::Planned& planned) {
+        return planned.task.kind == EvalKind::generate;
+      }))
+    fail(Exit::usage, "--kv-cache-dtype: has no effect with --task ", o.task,
+         ", which has no text continued");
   run_tasks(plan, settings, model.functions(), print_now, [&] { progress.add(1); });
   progress.finish();
 }
