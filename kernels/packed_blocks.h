@@ -80,9 +80,35 @@ struct Plain {
     return (code & 8) != 0 ? -twice : twice;
   }
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
+    return add(sums, load(w), p);
+  }
+  INLINE static Ints add(Ints sums, Shorts w, Shorts p) {
     for (int i = 0; i < kLanes; ++i) sums[i] += w[2 * i] * p[2 * i] + w[2 * i + 1] * p[2 * i + 1];
     return sums;
   }
+  INLINE static float half(const std::uint8_t* at) { return blocks::half(at); }
+  // Of eight parts, a byte each: their scales, each twice in 16 bits, and m times whole numbers.
+  INLINE static void spread(std::int32_t* scales, float* leasts, std::uint64_t of_scales,
+                            std::uint64_t of_leasts, float m) {
+    for (int j = 0; j < 8; ++j) {
+      scales[j] = static_cast<std::int32_t>(of_scales >> 8 * j & 255) * 0x10001;
+      leasts[j] = m * static_cast<float>(of_leasts >> 8 * j & 255);
+    }
+  }
+  // Times such a scale.
+  INLINE static Shorts times(Shorts v, const std::int32_t* scale) {
+    return v * static_cast<std::int16_t>(*scale);
+  }
+  // Numbers below 16 and the fifth bits of all, which are 32 in four bytes.
+  INLINE static Shorts with_fifth(Shorts q, const std::uint8_t* bits) {
+    constexpr Shorts kBits = {1,    2,    4,    8,     16,     32,   64,   128,  256,   512,   1024,
+                              2048, 4096, 8192, 16384, -32768, 1,    2,    4,    8,     16,    32,
+                              64,   128,  256,  512,   1024,   2048, 4096, 8192, 16384, -32768};
+    std::int16_t high[2];
+    std::memcpy(high, bits, sizeof high);
+    return q | (((join(high[0], high[1]) & kBits) != 0) & 16);
+  }
+  INLINE static float sum_of_lanes(simd::Floats v) { return simd::sum_of_lanes(v); }
 };
 
 // GCC alone lets instructions of a set stand where only the callers that they are inlined into have
@@ -91,10 +117,13 @@ struct Plain {
 #define MT_PACKED_ASM
 struct Avx2 : Plain {
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
-    HalfShorts halves[2];
+    return add(sums, load(w), p);
+  }
+  INLINE static Ints add(Ints sums, Shorts w, Shorts p) {
+    HalfShorts halves[2], of_w[2];
     std::memcpy(halves, &p, sizeof p);
-    for (int i = 0; i < 2; ++i)
-      asm("vpmaddwd %1, %0, %0" : "+x"(halves[i]) : "x"(load_as<HalfShorts>(w + 16 * i)));
+    std::memcpy(of_w, &w, sizeof w);
+    for (int i = 0; i < 2; ++i) asm("vpmaddwd %1, %0, %0" : "+x"(halves[i]) : "x"(of_w[i]));
     return sums + load_as<Ints>(halves);
   }
 };
@@ -139,6 +168,61 @@ struct Vnni {
         : "m"(*reinterpret_cast<const std::int16_t(*)[kPart]>(w)), "v"(p));
     return sums;
   }
+  INLINE static Ints add(Ints sums, Shorts w, Shorts p) {
+    asm("vpdpwssd %1, %2, %0" : "+v"(sums) : "v"(w), "v"(p));
+    return sums;
+  }
+  INLINE static float half(const std::uint8_t* at) {
+    using Halves [[gnu::vector_size(16)]] = std::uint16_t;
+    using Numbers [[gnu::vector_size(16)]] = float;
+    Halves halves = {};
+    std::memcpy(&halves, at, 2);
+    Numbers numbers;
+    asm("vcvtph2ps %1, %0" : "=v"(numbers) : "v"(halves));
+    return numbers[0];
+  }
+  INLINE static void spread(std::int32_t* scales, float* leasts, std::uint64_t of_scales,
+                            std::uint64_t of_leasts, float m) {
+    static constexpr Bytes kTwice = {0,   128, 0,   128, 1,   128, 1,   128, 2,   128, 2,
+                                     128, 3,   128, 3,   128, 4,   128, 4,   128, 5,   128,
+                                     5,   128, 6,   128, 6,   128, 7,   128, 7,   128};
+    Bytes bytes;
+    asm("vpbroadcastq %1, %0" : "=v"(bytes) : "r"(of_scales));
+    asm("vpshufb %1, %0, %0" : "+v"(bytes) : "m"(kTwice));
+    std::memcpy(scales, &bytes, sizeof bytes);
+    Eight numbers, of_m;
+    asm("vmovq %1, %x0" : "=v"(numbers) : "r"(of_leasts));
+    asm("vpmovzxbd %x0, %0" : "+v"(numbers));
+    asm("vcvtdq2ps %0, %0" : "+v"(numbers));
+    asm("vbroadcastss %1, %0" : "=v"(of_m) : "v"(m));
+    asm("vmulps %1, %0, %0" : "+v"(numbers) : "v"(of_m));
+    std::memcpy(leasts, &numbers, sizeof numbers);
+  }
+  INLINE static Shorts times(Shorts v, const std::int32_t* scale) {
+    Shorts of;
+    asm("vpbroadcastd %1, %0" : "=v"(of) : "m"(*scale));
+    return v * of;
+  }
+  INLINE static Shorts with_fifth(Shorts q, const std::uint8_t* bits) {
+    std::uint32_t high, mask;
+    std::memcpy(&high, bits, sizeof high);
+    asm("kmovd %1, %0" : "=Yk"(mask) : "r"(high));
+    asm("vpaddw %2, %0, %0 %{%1%}" : "+v"(q) : "Yk"(mask), "v"(Shorts{} + std::int16_t{16}));
+    return q;
+  }
+  INLINE static float sum_of_lanes(simd::Floats v) {  // in the order of simd::sum_of_lanes()
+    using Four [[gnu::vector_size(16)]] = float;
+    Eight high, eight;
+    Four upper, four;
+    asm("vextractf64x4 $1, %1, %0" : "=v"(high) : "v"(v));
+    asm("vaddps %t1, %2, %0" : "=v"(eight) : "v"(v), "v"(high));
+    asm("vextractf32x4 $1, %1, %0" : "=v"(upper) : "v"(eight));
+    asm("vaddps %x1, %2, %0" : "=v"(four) : "v"(eight), "v"(upper));
+    return (four[0] + four[2]) + (four[1] + four[3]);
+  }
+
+ private:
+  using Eight [[gnu::vector_size(32)]] = float;
 };
 #endif
 
@@ -147,56 +231,44 @@ struct Expanded {
   std::int16_t* q;  // [k]; of E4M3 its numbers, as floats
   float* d;         // of each block, or half of a part of nvfp4
   float* least;     // of each part, where the type has one
+
+  INLINE void put(std::int64_t i, Shorts v) const { store(q + i, v); }
 };
+// What blocks are expanded to is Expanded, or something else with its d and least whose put() takes
+// the numbers of each part, from the i-th on.
 
 // Expands a block of q4_0, q4_1, q5_0 or q5_1.
 template <class Machine, bool kFive, bool kLeast>
-INLINE void expand_short(const Expanded& to, const std::uint8_t* block) {
-  constexpr Shorts kBits = {1,    2,    4,    8,     16,     32,   64,   128,  256,   512,   1024,
-                            2048, 4096, 8192, 16384, -32768, 1,    2,    4,    8,     16,    32,
-                            64,   128,  256,  512,   1024,   2048, 4096, 8192, 16384, -32768};
+INLINE void expand_short(const auto& to, const std::uint8_t* block) {
   constexpr std::int16_t kMiddle = kLeast ? 0 : kFive ? 16 : 8;
-  *to.d = half(block);
-  if constexpr (kLeast) *to.least = -half(block + 2);
+  *to.d = Machine::half(block);
+  if constexpr (kLeast) *to.least = -Machine::half(block + 2);
   block += kLeast ? 4 : 2;
-  const std::uint8_t* const low = block + (kFive ? 4 : 0);
-  Shorts q = Machine::halves(low);
-  if constexpr (kFive) {
-    std::int16_t high[2];
-    std::memcpy(high, block, sizeof high);
-    q |= ((join(high[0], high[1]) & kBits) != 0) & 16;
-  }
-  store(to.q, q - kMiddle);
+  Shorts q = Machine::halves(block + (kFive ? 4 : 0));
+  if constexpr (kFive) q = Machine::with_fifth(q, block);
+  to.put(0, q - kMiddle);
 }
 
 template <class Machine>
-INLINE void expand_q8_0(const Expanded& to, const std::uint8_t* block) {
-  *to.d = half(block);
-  store(to.q, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 2)));
-}
-
-// Six bits each of the scales and then of the leasts of eight parts, from twelve bytes.
-INLINE void unpack_scales(std::uint8_t* scales, const std::uint8_t* bytes) {
-  constexpr std::uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
-  std::uint32_t in[3], out[4];
-  std::memcpy(in, bytes, sizeof in);
-  out[0] = in[0] & kSix;
-  out[1] = (in[2] & kFour) | (in[0] >> 6 & kTwo) << 4;
-  out[2] = in[1] & kSix;
-  out[3] = (in[2] >> 4 & kFour) | (in[1] >> 6 & kTwo) << 4;
-  std::memcpy(scales, out, sizeof out);
+INLINE void expand_q8_0(const auto& to, const std::uint8_t* block) {
+  *to.d = Machine::half(block);
+  to.put(0, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 2)));
 }
 
 template <class Machine, bool kFive>
-INLINE void expand_q4_k_or_q5_k(const Expanded& to, const std::uint8_t* block) {
-  *to.d = half(block);
-  const float m = half(block + 2);
-  std::uint8_t scales[16];
-  unpack_scales(scales, block + 4);
-  for (int j = 0; j < 8; ++j) to.least[j] = m * scales[8 + j];
-  const auto scale = [&](int part) __attribute__((always_inline)) {
-    return static_cast<std::int16_t>(scales[part]);
+INLINE void expand_q4_k_or_q5_k(const auto& to, const std::uint8_t* block) {
+  // Six bits each of the scales and then of the leasts of eight parts, from twelve bytes.
+  constexpr std::uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
+  std::uint32_t in[3];
+  std::memcpy(in, block + 4, sizeof in);
+  const auto eight = [](std::uint32_t first, std::uint32_t last) __attribute__((always_inline)) {
+    return first | static_cast<std::uint64_t>(last) << 32;
   };
+  std::int32_t scales[8];
+  Machine::spread(scales, to.least, eight(in[0] & kSix, (in[2] & kFour) | (in[0] >> 6 & kTwo) << 4),
+                  eight(in[1] & kSix, (in[2] >> 4 & kFour) | (in[1] >> 6 & kTwo) << 4),
+                  Machine::half(block + 2));
+  *to.d = Machine::half(block);
   const std::uint8_t* const low = block + 16 + (kFive ? 32 : 0);
   const Shorts high = kFive ? Machine::wide(block + 16) : Shorts{};
   for (int c = 0; c < 4; ++c) {
@@ -206,14 +278,14 @@ INLINE void expand_q4_k_or_q5_k(const Expanded& to, const std::uint8_t* block) {
       first |= (high >> 2 * c & 1) << 4;
       second |= (high >> (2 * c + 1) & 1) << 4;
     }
-    store(to.q + 64 * c, first * scale(2 * c));
-    store(to.q + 64 * c + 32, second * scale(2 * c + 1));
+    to.put(64 * c, Machine::times(first, scales + 2 * c));
+    to.put(64 * c + 32, Machine::times(second, scales + 2 * c + 1));
   }
 }
 
 template <class Machine>
-INLINE void expand_q6_k(const Expanded& to, const std::uint8_t* block) {
-  *to.d = half(block + 208);
+INLINE void expand_q6_k(const auto& to, const std::uint8_t* block) {
+  *to.d = Machine::half(block + 208);
   const auto* const scales = reinterpret_cast<const std::int8_t*>(block + 192);
   for (int h = 0; h < 2; ++h) {
     const Shorts high = Machine::wide(block + 128 + 32 * h);
@@ -221,28 +293,28 @@ INLINE void expand_q6_k(const Expanded& to, const std::uint8_t* block) {
       const Shorts bytes = Machine::wide(block + 64 * h + 32 * (part % 2));
       const Shorts q = (part < 2 ? bytes & 15 : bytes >> 4) | (high >> 2 * part & 3) << 4;
       const std::int8_t* const scale = scales + 8 * h + 2 * part;
-      store(to.q + 128 * h + 32 * part, (q - 32) * join(scale[0], scale[1]));
+      to.put(128 * h + 32 * part, (q - 32) * join(scale[0], scale[1]));
     }
   }
 }
 
 // Expands a block of int4 that has so many numbers.
 template <class Machine>
-INLINE void expand_int4(const Expanded& to, const std::uint8_t* block, std::int64_t size) {
+INLINE void expand_int4(const auto& to, const std::uint8_t* block, std::int64_t size) {
   std::uint16_t bits;
   std::memcpy(&bits, block, sizeof bits);
-  *to.d =
-      block[3] != 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16) : half(block);
+  *to.d = block[3] != 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)
+                        : Machine::half(block);
   const auto zero = static_cast<std::int16_t>(block[2]);
   for (std::int64_t i = 0; i < size; i += kPart)
-    store(to.q + i, Machine::halves(block + 4 + i / 2) - zero);
+    to.put(i, Machine::halves(block + 4 + i / 2) - zero);
 }
 
 template <class Machine>
-INLINE void expand_int8(const Expanded& to, const std::uint8_t* block) {
+INLINE void expand_int8(const auto& to, const std::uint8_t* block) {
   std::memcpy(to.d, block, sizeof *to.d);
   for (std::int64_t i = 0; i < 128; i += kPart)
-    store(to.q + i, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 4 + i)));
+    to.put(i, Machine::wide(reinterpret_cast<const std::int8_t*>(block + 4 + i)));
 }
 
 // An E4M3's bits are those of a float of another bias.
@@ -288,7 +360,7 @@ constexpr bool kHasLeast = kType == BlockType::q4_1 || kType == BlockType::q5_1 
                            kType == BlockType::q4_k || kType == BlockType::q5_k;
 
 template <class Machine, BlockType kType>
-INLINE void expand_block(const Expanded& to, const std::uint8_t* block) {
+INLINE void expand_block(const auto& to, const std::uint8_t* block) {
   if constexpr (kType == BlockType::q4_0) expand_short<Machine, false, false>(to, block);
   if constexpr (kType == BlockType::q4_1) expand_short<Machine, false, true>(to, block);
   if constexpr (kType == BlockType::q5_0) expand_short<Machine, true, false>(to, block);
@@ -315,13 +387,19 @@ inline std::int64_t room_of(const PackedRows& w) {
   return most;
 }
 
+// The block that comes some time after this one.
+template <std::int64_t kBytes>
+INLINE void prefetch(const std::uint8_t* block) {
+  __builtin_prefetch(block + 2048);
+  if (kBytes > 64) __builtin_prefetch(block + 2112);
+  if (kBytes > 128) __builtin_prefetch(block + 2176);
+}
+
 template <class Machine, BlockType kType>
 INLINE void expand_row(Expanded to, const std::uint8_t* blocks, std::int64_t k) {
   constexpr BlockForm kForm = form_of(kType);
   for (std::int64_t i = 0; i < k; i += kForm.elements) {
-    __builtin_prefetch(blocks + 2048);
-    if (kForm.bytes > 64) __builtin_prefetch(blocks + 2112);
-    if (kForm.bytes > 128) __builtin_prefetch(blocks + 2176);
+    prefetch<kForm.bytes>(blocks);
     expand_block<Machine, kType>(to, blocks);
     blocks += kForm.bytes;
     to.q += room_of(kType) * kForm.elements;

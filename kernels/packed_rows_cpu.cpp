@@ -206,11 +206,54 @@ INLINE void multiply_rows(float (&sums)[kRows], const Room& w, std::int64_t row,
   for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
 }
 
+// Adds the products of each part of a block to a row of x, as they are expanded.
+template <class Machine>
+struct Multiplied {
+  Ints& sum;
+  const std::int16_t* p;
+  float *d, *least;
+
+  INLINE void put(std::int64_t i, Shorts v) const { sum = Machine::add(sum, v, load(p + i)); }
+};
+
+// Types of which multiply_row() is the sooner for one row of x: of whole numbers, but not q6_k.
+template <BlockType kType>
+constexpr bool kMeetsOneRow = kType < BlockType::e4m3&& kType != BlockType::q6_k;
+
+// What multiply_rows() sets, of one row of w, whose numbers do not go to memory; room: for the l of
+// its parts.
+template <class Machine, BlockType kType>
+INLINE float multiply_row(const std::uint8_t* blocks, const Rounded& x, float* room,
+                          std::int64_t k) {
+  constexpr BlockForm kForm = form_of(kType);
+  constexpr std::int64_t kParts = kForm.elements / kPart;
+  Floats total = {};
+  for (std::int64_t part = 0; part < k / kPart; part += kParts, blocks += kForm.bytes) {
+    prefetch<kForm.bytes>(blocks);
+    Ints sum = {};
+    float d;
+    expand_block<Machine, kType>(Multiplied<Machine>{sum, x.p + part * kPart, &d, room + part},
+                                 blocks);
+    total += __builtin_convertvector(sum, Floats) * (d * x.e[part * kPart / kGroup]);
+  }
+  if constexpr (kHasLeast<kType>)
+    for (std::int64_t part = 0; part < k / kPart; part += kLanes) {
+      const std::int64_t count = std::min<std::int64_t>(kLanes, k / kPart - part);
+      total -= simd::load(room + part, count, 0) * simd::load(x.sums + part, count, 0);
+    }
+  return Machine::sum_of_lanes(total);
+}
+
 // Rows of W, [begin, end), of which `tile` are expanded at a time.
 struct Columns {
   const PackedProduct& product;
   const RoundedRows& x;
   std::int64_t begin, end, tile;
+
+  INLINE void set(std::int64_t m, std::int64_t column, float sum) const {
+    float& y = product.y[m * product.n + column];
+    y = ((product.accumulate ? y : 0) + (product.bias != nullptr ? product.bias[column] : 0)) + sum;
+  }
 };
 
 // A column of y for each of kRows rows of W, which lie in the room from `row` on, in the rows of y
@@ -218,14 +261,10 @@ struct Columns {
 template <class Machine, BlockType kType, int kRows>
 INLINE void some_columns(const Columns& columns, const Room& room, std::int64_t row,
                          std::int64_t column, std::int64_t m, std::int64_t k) {
-  const PackedProduct& p = columns.product;
-  for (const std::int64_t end = std::min(p.m, m + kTogether); m < end; ++m) {
+  for (const std::int64_t end = std::min(columns.product.m, m + kTogether); m < end; ++m) {
     float sums[kRows];
     multiply_rows<Machine, kType, kRows>(sums, room, row, columns.x.row(m), k);
-    for (int r = 0; r < kRows; ++r) {
-      float& y = p.y[m * p.n + column + r];
-      y = ((p.accumulate ? y : 0) + (p.bias != nullptr ? p.bias[column + r] : 0)) + sums[r];
-    }
+    for (int r = 0; r < kRows; ++r) columns.set(m, column + r, sums[r]);
   }
 }
 
@@ -233,6 +272,14 @@ INLINE void some_columns(const Columns& columns, const Room& room, std::int64_t 
 template <class Machine, BlockType kType>
 INLINE void multiply_tile(const Columns& columns, const Room& room, const std::uint8_t* blocks,
                           std::int64_t first, std::int64_t count, std::int64_t k) {
+  if constexpr (kMeetsOneRow<kType>)
+    if (columns.product.m == 1) {
+      for (std::int64_t row = 0; row < count; ++row)
+        columns.set(0, first + row,
+                    multiply_row<Machine, kType>(blocks + row * PackedRows::row_bytes(kType, k),
+                                                 columns.x.row(0), room.row(0).least, k));
+      return;
+    }
   for (std::int64_t row = 0; row < count; ++row)
     expand_row<Machine, kType>(room.row(row), blocks + row * PackedRows::row_bytes(kType, k), k);
   for (std::int64_t m = 0; m < columns.product.m; m += kTogether) {
@@ -313,7 +360,7 @@ void packed_product(const PackedProduct& problem) {
   const std::int64_t k = w.cols();
   const RoundedRows x(problem.x, problem.m, w);
   const bool many = problem.m > kTogether;
-  const std::int64_t few_rows = kTogether * rows_per_block(k),
+  const std::int64_t few_rows = (problem.m == 1 ? 2 : 1) * kTogether * rows_per_block(k),
                      block = many ? std::max(kTile, few_rows) : few_rows;
   parallel_for((problem.n + block - 1) / block, [&](std::int64_t i) {
     multiply_here(
