@@ -6,10 +6,10 @@
 
 For each index string, of made vectors around centres: `train`, `add` and `query` as whole commands, from files to files, and
 without what the same command takes with 64 vectors, which is its start and that of a GPU and its libraries; and what faiss
-takes for the same: with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round,
-with the ratios of both wholes and of both rests, and at last recall@k of both, of the first of the queries, against exact
-search.  With --same-index faiss trains none, which may take it an hour, but adds to the one that `train` made.  Where the
-environment has no OPENBLAS_CORETYPE, faiss's OpenBLAS multiplies with the loops of SkylakeX, or of Haswell, if the processor
+takes for the same: with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round
+as soon as it is known, and one with the ratios of both wholes and of both rests, and at last recall@k of both, of the first of
+the queries, against exact search.  With --same-index faiss adds to the index that `train` made, and trains last, which may
+take it an hour.  Where the environment has no OPENBLAS_CORETYPE, faiss's OpenBLAS multiplies with the loops of SkylakeX, or of Haswell, if the processor
 can run them: one that it does not know would have those of Prescott, a fifth as fast, and mt chooses likewise.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
@@ -20,6 +20,7 @@ import os
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 flags = set(Path("/proc/cpuinfo").read_text().split())
@@ -29,14 +30,18 @@ import faiss  # noqa: E402
 import numpy  # noqa: E402
 
 
-def drawn(rng, centres, count, columns):
+def drawn(seed, centres, count, columns):
     """Rows around centres that lie near each other."""
     x = numpy.empty((count, columns), "f")
-    for begin in range(0, count, 65536):
-        some = x[begin:begin + 65536]
+
+    def draw(begin):
+        rng, some = numpy.random.default_rng([seed, begin]), x[begin:begin + 16384]
         rng.standard_normal(some.shape, "f", out=some)
         some *= 0.5
         some += centres[rng.integers(0, len(centres), len(some))]
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(draw, range(0, count, 16384)))
     return x
 
 
@@ -60,7 +65,7 @@ def main():
     parser.add_argument("--ef-search", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--exact", type=int, default=10000, help="queries of which recall is told; 0: none")
-    parser.add_argument("--same-index", action="store_true", help="faiss goes on from what `train` made")
+    parser.add_argument("--same-index", action="store_true", help="faiss goes on from what `train` made, and trains last")
     parser.add_argument("--folder", help="where the files go for a while")
     options = parser.parse_intermixed_args()
     program = options.programs.resolve() / "mt-retro-index"
@@ -72,8 +77,8 @@ def main():
           f"{options.device}, {threads} threads; faiss {faiss.__version__}", flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = Path(folder)
-        x = drawn(rng, centres, options.vectors, options.columns)
-        queries = drawn(rng, centres, options.queries, options.columns)
+        x = drawn(2, centres, options.vectors, options.columns)
+        queries = drawn(3, centres, options.queries, options.columns)
         numpy.save(folder / "x.npy", x)
         numpy.save(folder / "q.npy", queries)
         nearest = None
@@ -95,46 +100,52 @@ def main():
         def recall(ids):
             return sum(len(set(a) & set(b)) for a, b in zip(ids, nearest)) / nearest.size  # of the first
 
-        def tell(step, ours, start, theirs, files):
-            line = f"{string:28} {step:6} {ours:7.3f} s, start {start:6.3f} s"
-            if theirs is not None:
-                line += (f"; faiss {theirs + files:8.3f} s, its calls {theirs:8.3f} s: {(theirs + files) / ours:6.2f} x, "
-                         f"{theirs / max(ours - start, 1e-3):6.2f} x")
-            print(line, flush=True)
+        def ours(step, few, all_of):
+            """Seconds of a command, and of its start."""
+            start = timed(lambda: run(step, *few))[0]
+            took = timed(lambda: run(step, *all_of))[0]
+            print(f"{string:28} {step:6} {took:8.3f} s, start {start:6.3f} s", flush=True)
+            return took, start
+
+        def tell(step, took, start, theirs, files):
+            print(f"{string:28} {step:6} faiss {theirs + files:8.3f} s, its calls {theirs:8.3f} s: {(theirs + files) / took:6.2f} x, "
+                  f"{theirs / max(took - start, 1e-3):6.2f} x", flush=True)
 
         numpy.save(folder / "few.npy", x[:64])
         searching = ["-k", str(options.k), "--retro-query-nprobe", str(options.nprobe), "--retro-query-ef-search", str(options.ef_search)]
         for string in [string for string in options.strings for _ in range(options.rounds)]:
             reads = timed(lambda: numpy.load(folder / "x.npy"))[0]
-            start = timed(lambda: run("train", "--index-str", "IVF1,Flat", "few.npy", "--output", "empty", "--force"))[0]
-            took = timed(lambda: run("train", "--index-str", string, "x.npy", "--output", "empty", "--force"))[0]
-            if options.same_index:
-                tell("train", took, start, None, 0)
-                reads_empty, index = timed(lambda: faiss.read_index(str(folder / "empty")))
-            else:
+            rest = ("--output", "empty", "--force")
+            trained = ours("train", ("--index-str", "IVF1,Flat", "few.npy", *rest), ("--index-str", string, "x.npy", *rest))
+
+            def train():
                 index = faiss.index_factory(options.columns, string)
                 theirs = timed(lambda: index.train(x))[0]
                 writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
-                tell("train", took, start, theirs, reads + writes)
-                reads_empty, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
-            start = timed(lambda: run("add", "empty", "few.npy", "--output", "ours", "--force"))[0]
-            took = timed(lambda: run("add", "empty", "x.npy", "--output", "ours", "--force"))[0]
+                tell("train", *trained, theirs, reads + writes)
+
+            if not options.same_index:
+                train()
+            reads_empty, index = timed(lambda: faiss.read_index(str(folder / ("empty" if options.same_index else "theirs"))))
+            rest = ("--output", "ours", "--force")
+            added = ours("add", ("empty", "few.npy", *rest), ("empty", "x.npy", *rest))
             theirs = timed(lambda: index.add(x))[0]
             writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
-            tell("add", took, start, theirs, reads + reads_empty + writes)
-            start = timed(lambda: run("query", "ours", "few.npy", *searching))[0]
-            took = timed(lambda: run("query", "ours", "q.npy", *searching))[0]
+            tell("add", *added, theirs, reads + reads_empty + writes)
+            asked = ours("query", ("ours", "few.npy", *searching), ("ours", "q.npy", *searching))
             ids = [json.loads(line)["neighbors"] for line in open(folder / "out")]
-            reads, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
+            reads_all, index = timed(lambda: faiss.read_index(str(folder / "theirs")))
             theirs, their_ids = timed(lambda: searched(index))
-            tell("query", took, start, theirs, reads)
-            if options.exact == 0:
-                continue
-            if nearest is None:
-                exact = faiss.IndexFlatL2(options.columns)
-                exact.add(x)
-                nearest = exact.search(queries[:options.exact], options.k)[1]
-            print(f"{string:28} recall@{options.k} {recall(ids):.4f}, faiss {recall(their_ids):.4f}", flush=True)
+            tell("query", *asked, theirs, reads_all)
+            if options.exact > 0:
+                if nearest is None:
+                    exact = faiss.IndexFlatL2(options.columns)
+                    exact.add(x)
+                    nearest = exact.search(queries[:options.exact], options.k)[1]
+                    del exact
+                print(f"{string:28} recall@{options.k} {recall(ids):.4f}, faiss {recall(their_ids):.4f}", flush=True)
+            if options.same_index:
+                train()
 
 
 if __name__ == "__main__":
