@@ -6,7 +6,7 @@
 #include <queue>
 
 #include "base/random.h"
-#include "search/products.h"
+#include "kernels/near_rows.h"
 
 namespace mt {
 
@@ -42,7 +42,7 @@ std::span<const std::int32_t> Hnsw::places(std::int32_t vector, std::int32_t lev
 static float distance(std::span<const float> vectors, std::int64_t columns, const float* vector,
                       std::int32_t other) {
   const float far =
-      squared_distance(vector, &vectors[static_cast<std::size_t>(other * columns)], columns);
+      cpu::squared_distance(vector, &vectors[static_cast<std::size_t>(other * columns)], columns);
   return std::isnan(far) ? INFINITY : far;
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/near_rows.h"
 #include "search/vector_index.h"
 
 namespace mt {
@@ -27,7 +28,8 @@ bool FlatIndex::merge(const FlatIndex& other) {
 
 float FlatIndex::distance(const float* vector, std::int64_t id) const {
   const float* const other = &vectors[static_cast<std::size_t>(id * columns)];
-  return inner ? inner_product(vector, other, columns) : squared_distance(vector, other, columns);
+  return inner ? cpu::inner_product(vector, other, columns)
+               : cpu::squared_distance(vector, other, columns);
 }
 
 void ScalarIndex::train(std::span<const float> vectors, Products&) { quantizer.train(vectors); }
@@ -49,7 +51,7 @@ bool ScalarIndex::merge(const ScalarIndex& other) {
 float ScalarIndex::distance(const float* vector, std::int64_t id) const {
   std::vector<float> other(static_cast<std::size_t>(quantizer.columns));
   quantizer.decode(&codes[static_cast<std::size_t>(id * code_size())], other.data());
-  return squared_distance(vector, other.data(), quantizer.columns);
+  return cpu::squared_distance(vector, other.data(), quantizer.columns);
 }
 
 std::int64_t IvfIndex::next_id() const {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/isa.h"
+#include "kernels/near_rows.h"
 #include "ops/nearest.h"
 #include "search/kmeans.h"
 #include "search/vector_index.h"
@@ -13,9 +13,8 @@ namespace mt {
 namespace {
 
 constexpr int kCentreIterations = 10, kCodeIterations = 25;
-constexpr std::int64_t kRanged = 100000;                    // vectors that ranges are told of
-constexpr std::int64_t kRows = 256;                         // whose products are in memory at once
-constexpr std::size_t kMostTerms = std::size_t{512} << 20;  // of tables, in memory
+constexpr std::int64_t kRanged = 100000;  // vectors that ranges are told of
+constexpr std::int64_t kMostRows = 1024;  // of a thread, that look through lists together
 
 // The nearest so far, by distance and number.
 class Nearest {
@@ -39,6 +38,11 @@ class Nearest {
       ones_.emplace_back(distance, id);
     }
     std::ranges::push_heap(ones_);
+  }
+  // Of vectors id(0), id(1), …
+  void add_all(std::span<const float> distances, const auto& id) {
+    for (std::size_t j = 0; j < distances.size(); ++j)
+      if (takes(distances[j])) add(distances[j], id(j));
   }
   std::vector<One> sorted() {
     std::ranges::sort(ones_);
@@ -68,47 +72,16 @@ void put(FoundVectors& found, std::int64_t row, std::int64_t count, const auto& 
 
 FoundVectors FlatIndex::search(std::span<const float> of, std::int64_t count,
                                Products& products) const {
-  const std::int64_t rows = std::ssize(of) / columns, all = std::ssize(vectors) / columns;
+  const std::int64_t rows = std::ssize(of) / columns;
   FoundVectors found = none(rows, count);
-  std::vector<float> lengths(static_cast<std::size_t>(all));
-  if (!inner)
-    products.each(all, [&](std::int64_t i) {
-      const float* const row = &vectors[static_cast<std::size_t>(i * columns)];
-      lengths[static_cast<std::size_t>(i)] = inner_product(row, row, columns) / 2;
-    });
-  constexpr std::int64_t kVectors = 16384;
-  for (std::int64_t begin = 0; begin < rows; begin += kRows) {
-    const std::int64_t some = std::min(kRows, rows - begin);
-    const std::span<const float> here = of.subspan(static_cast<std::size_t>(begin * columns),
-                                                   static_cast<std::size_t>(some * columns));
-    std::vector<Nearest> nearest(static_cast<std::size_t>(some), Nearest(count));
-    for (std::int64_t first = 0; first < all; first += kVectors) {
-      const std::int64_t these = std::min(kVectors, all - first);
-      const std::vector<float> dots =
-          products.dot(here,
-                       std::span(vectors).subspan(static_cast<std::size_t>(first * columns),
-                                                  static_cast<std::size_t>(these * columns)),
-                       columns);
-      products.each(some, [&](std::int64_t i) {
-        Nearest& best = nearest[static_cast<std::size_t>(i)];
-        for (std::int64_t j = 0; j < these; ++j) {
-          const float far = lengths[static_cast<std::size_t>(first + j)] -
-                            dots[static_cast<std::size_t>(i * these + j)];
-          if (best.takes(far)) best.add(far, first + j);
-        }
-      });
-    }
-    products.each(some, [&](std::int64_t i) {
-      auto ones = nearest[static_cast<std::size_t>(i)].sorted();
-      const float* const vector = &here[static_cast<std::size_t>(i * columns)];
-      // The distances themselves, without what the difference of large products loses.
-      for (auto& [far, id] : ones) {
-        far = Nearest::known(inner ? -distance(vector, id) : distance(vector, id));
-      }
-      std::ranges::sort(ones);
-      put(found, begin + i, count, ones, inner ? -1.0F : 1.0F);
-    });
-  }
+  products.run([&] {
+    if (coded.rows != size()) coded = RowCodes(vectors.data(), size(), columns, inner);
+    cpu::near_rows(
+        found.ids.data(), found.distances.data(),
+        {.x = of.data(), .rows = rows, .vectors = vectors.data(), .codes = &coded, .count = count});
+  });
+  for (std::size_t i = 0; inner && i < found.ids.size(); ++i)
+    if (found.ids[i] >= 0) found.distances[i] = -found.distances[i];
   return found;
 }
 
@@ -117,7 +90,8 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
   const std::int64_t columns = quantizer.columns, rows = std::ssize(of) / columns;
   FoundVectors found = none(rows, options.count);
   std::vector<Nearest> nearest(static_cast<std::size_t>(rows), Nearest(options.count));
-  constexpr std::int64_t kVectors = 4096;  // decoded at once, for all that is asked
+  constexpr std::int64_t kVectors = 1024;  // decoded at once, for all that is asked
+  constexpr std::int64_t kTogether = 16;   // of what is asked
   std::vector<float> vectors(static_cast<std::size_t>(std::min(kVectors, size()) * columns));
   for (std::int64_t first = 0; first < size(); first += kVectors) {
     const std::int64_t these = std::min(kVectors, size() - first);
@@ -127,13 +101,16 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
     products.each(these, [&](std::int64_t i) {
       quantizer.decode(&codes[static_cast<std::size_t>((first + i) * code_size())], vector(i));
     });
-    products.each(rows, [&](std::int64_t row) {
-      Nearest& best = nearest[static_cast<std::size_t>(row)];
-      for (std::int64_t i = 0; i < these; ++i) {
-        const float far =
-            squared_distance(&of[static_cast<std::size_t>(row * columns)], vector(i), columns);
-        if (best.takes(far)) best.add(far, first + i);
-      }
+    products.each((rows + kTogether - 1) / kTogether, [&](std::int64_t group) {
+      const std::int64_t begin = group * kTogether, some = std::min(kTogether, rows - begin);
+      std::vector<float> far(static_cast<std::size_t>(some * these));
+      cpu::squared_distances(far.data(), &of[static_cast<std::size_t>(begin * columns)], some,
+                             vectors.data(), these, columns);
+      for (std::int64_t i = 0; i < some; ++i)
+        nearest[static_cast<std::size_t>(begin + i)].add_all(
+            std::span(far).subspan(static_cast<std::size_t>(i * these),
+                                   static_cast<std::size_t>(these)),
+            [&](std::size_t j) { return first + static_cast<std::int64_t>(j); });
     });
   }
   for (std::int64_t row = 0; row < rows; ++row)
@@ -205,59 +182,61 @@ FoundVectors IvfIndex::near(std::span<const float> vectors, std::int64_t count,
 }
 
 // A code's distance from a vector x is that of x - c - r, with its list's centre c and the
-// quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on neither vector
-// nor code: [lists, parts, 256] of them are made once, where they are not too many.
-void IvfIndex::make_terms(std::span<const float> turned, Products& products) {
-  const ProductQuantizer& quantizer_of = *product();
-  const auto table = static_cast<std::size_t>(quantizer_of.parts * ProductQuantizer::kCentres);
-  if (!terms.empty() || lists.size() * table > kMostTerms / sizeof(float)) return;
-  terms.resize(lists.size() * table);
-  const std::vector<float> zeros(static_cast<std::size_t>(quantizer_of.columns));
-  std::vector<float> lengths(table);
-  quantizer_of.fill_table(zeros.data(), false, turned, lengths);
-  products.each(std::ssize(lists), [&](std::int64_t list) {
-    const auto here = std::span(terms).subspan(static_cast<std::size_t>(list) * table, table);
-    quantizer_of.fill_table(&centres.vectors[static_cast<std::size_t>(list * centres.columns)],
-                            true, turned, here);
-    for (std::size_t i = 0; i < table; ++i) here[i] = lengths[i] + 2 * here[i];
+// quantizer's r: |x - c|^2 + (|r|^2 + 2 c r) - 2 x r.  The middle term depends on the code alone.
+void IvfIndex::make_terms(Products& products) {
+  const ProductQuantizer& of = *product();
+  products.each(std::ssize(lists), [&](std::int64_t number) {
+    List& list = lists[static_cast<std::size_t>(number)];
+    if (list.terms.size() == list.ids.size()) return;
+    const float* const centre =
+        &centres.vectors[static_cast<std::size_t>(number * centres.columns)];
+    std::vector<float> r(static_cast<std::size_t>(centres.columns));
+    const std::int64_t width = of.part_columns();
+    list.terms.clear();
+    for (auto code = list.codes.begin(); code != list.codes.end(); code += of.parts) {
+      for (std::int64_t part = 0; part < of.parts; ++part)
+        std::copy_n(of.centres.begin() + (part * ProductQuantizer::kCentres + code[part]) * width,
+                    width, r.begin() + part * width);
+      list.terms.push_back(cpu::inner_product(r.data(), r.data(), centres.columns) +
+                           2 * cpu::inner_product(centre, r.data(), centres.columns));
+    }
   });
 }
 
 namespace {
 
-// One vector's way through an index's lists.
+// One vector's way through lists of a product quantizer's codes.
 class Visit {
  public:
-  // turned: ProductQuantizer::turned(), if there is one.
-  Visit(const IvfIndex& index, std::span<const float> turned, const float* vector,
+  // turned: ProductQuantizer::turned().
+  Visit(const ProductQuantizer& quantizer, std::span<const float> turned, const float* vector,
         std::int64_t count)
-      : index_(index),
-        turned_(turned),
-        vector_(vector),
-        columns_(index.centres.columns),
-        bytes_(static_cast<std::size_t>(index.bytes_in_list())),
+      : bytes_(static_cast<std::size_t>(quantizer.parts)),
         best_(count),
-        residual_(static_cast<std::size_t>(columns_)),
-        other_(residual_.size()) {
-    if (!index.product()) return;
-    products_with_.resize(bytes_ * ProductQuantizer::kCentres);
-    table_.resize(products_with_.size());
-    index.product()->fill_table(vector, true, turned, products_with_);
+        table_(bytes_ * ProductQuantizer::kCentres) {
+    quantizer.fill_table(vector, true, turned, table_);
+    for (float& product : table_) product *= -2;
   }
 
-  // `far`: its centre's distance.
-  void look_through(std::size_t number, float far) {
-    const IvfIndex::List& list = index_.lists[number];
-    if (list.ids.empty()) return;
-    if (index_.product()) return look_up(list, fill_table(number, far));
-    const ScalarQuantizer* const scalar = index_.scalar();
-    const float* const from = scalar ? residual(number) : vector_;
-    for (std::size_t j = 0; j < list.ids.size(); ++j) {
-      if (scalar)
-        scalar->decode(&list.codes[j * bytes_], other_.data());
-      else
-        std::memcpy(other_.data(), &list.codes[j * bytes_], bytes_);
-      add(squared_distance(from, other_.data(), columns_), list.ids[j]);
+  // far: its centre's distance.
+  void look_through(const IvfIndex::List& list, float far_of) {
+    constexpr std::size_t kTogether = 8;  // sums that do not wait for each other
+    const std::size_t count = list.ids.size();
+    const std::uint8_t* code = list.codes.data();
+    std::size_t j = 0;
+    for (; j + kTogether <= count; j += kTogether, code += kTogether * bytes_) {
+      float far[kTogether];
+      for (std::size_t k = 0; k < kTogether; ++k) far[k] = far_of + list.terms[j + k];
+      const float* part = table_.data();
+      for (std::size_t p = 0; p < bytes_; ++p, part += ProductQuantizer::kCentres)
+        for (std::size_t k = 0; k < kTogether; ++k) far[k] += part[code[k * bytes_ + p]];
+      for (std::size_t k = 0; k < kTogether; ++k) add(far[k], list.ids[j + k]);
+    }
+    for (; j < count; ++j, code += bytes_) {
+      float far = far_of + list.terms[j];
+      for (std::size_t p = 0; p < bytes_; ++p)
+        far += table_[p * ProductQuantizer::kCentres + code[p]];
+      add(far, list.ids[j]);
     }
   }
 
@@ -267,51 +246,51 @@ class Visit {
   void add(float far, std::int64_t id) {
     if (best_.takes(far)) best_.add(far, id);
   }
-  const float* residual(std::size_t number) {
-    for (std::size_t c = 0; c < residual_.size(); ++c)
-      residual_[c] = vector_[c] - index_.centres.vectors[number * residual_.size() + c];
-    return residual_.data();
-  }
-  // Of distances of codes' parts; returns what all codes of the list have besides.
-  float fill_table(std::size_t number, float far) {
-    if (index_.terms.empty()) {
-      index_.product()->fill_table(residual(number), false, turned_, table_);
-      return 0;
-    }
-    const float* const term = &index_.terms[number * table_.size()];
-    cpu::run([&] {
-      for (std::size_t t = 0; t < table_.size(); ++t) table_[t] = term[t] - 2 * products_with_[t];
-    });
-    return far;
-  }
-  void look_up(const IvfIndex::List& list, float begin) {
-    constexpr std::size_t kTogether = 8;  // sums that do not wait for each other
-    const std::size_t count = list.ids.size();
-    const std::uint8_t* code = list.codes.data();
-    std::size_t j = 0;
-    for (; j + kTogether <= count; j += kTogether, code += kTogether * bytes_) {
-      float far[kTogether];
-      std::fill_n(far, kTogether, begin);
-      const float* part = table_.data();
-      for (std::size_t p = 0; p < bytes_; ++p, part += ProductQuantizer::kCentres)
-        for (std::size_t k = 0; k < kTogether; ++k) far[k] += part[code[k * bytes_ + p]];
-      for (std::size_t k = 0; k < kTogether; ++k) add(far[k], list.ids[j + k]);
-    }
-    for (; j < count; ++j, code += bytes_) {
-      float far = begin;
-      for (std::size_t p = 0; p < bytes_; ++p) far += table_[p * 256 + code[p]];
-      add(far, list.ids[j]);
-    }
-  }
 
-  const IvfIndex& index_;
-  std::span<const float> turned_;
-  const float* vector_;
-  std::int64_t columns_;
   std::size_t bytes_;
   Nearest best_;
-  std::vector<float> residual_, other_, products_with_, table_;
+  std::vector<float> table_;  // of what parts of codes add to a distance
 };
+
+// The vectors' nearest so far from the lists that they visit, of vectors or of numbers' codes:
+// list after list, for all that visit it.  coarse: [vectors, visited].
+void look_through(const IvfIndex& index, std::span<const float> of,
+                  std::span<const std::int64_t> coarse, std::span<Nearest> best) {
+  const std::int64_t columns = index.centres.columns,
+                     visited = std::ssize(coarse) / std::ssize(best);
+  const ScalarQuantizer* const scalar = index.scalar();
+  std::vector<std::pair<std::int64_t, std::int64_t>> visits;  // list, vector
+  for (std::int64_t i = 0; i < std::ssize(coarse); ++i)
+    if (coarse[static_cast<std::size_t>(i)] >= 0)
+      visits.emplace_back(coarse[static_cast<std::size_t>(i)], i / visited);
+  std::ranges::sort(visits);
+  std::vector<float> asked, decoded, far;
+  for (auto begin = visits.begin(); begin != visits.end();) {
+    const std::int64_t number = begin->first;
+    const auto end = std::ranges::find_if(begin, visits.end(),
+                                          [&](const auto& visit) { return visit.first != number; });
+    const IvfIndex::List& list = index.lists[static_cast<std::size_t>(number)];
+    const auto count = std::ssize(list.ids);
+    const float* const centre = &index.centres.vectors[static_cast<std::size_t>(number * columns)];
+    decoded.resize(static_cast<std::size_t>(count * columns));
+    for (std::int64_t j = 0; scalar && j < count; ++j)
+      scalar->decode(&list.codes[static_cast<std::size_t>(j * scalar->code_size())],
+                     &decoded[static_cast<std::size_t>(j * columns)]);
+    if (!scalar && count > 0) std::memcpy(decoded.data(), list.codes.data(), list.codes.size());
+    asked.clear();
+    for (auto visit = begin; visit != end; ++visit)
+      for (std::int64_t c = 0; c < columns; ++c)
+        asked.push_back(of[static_cast<std::size_t>(visit->second * columns + c)] -
+                        (scalar ? centre[c] : 0.0F));
+    far.resize(static_cast<std::size_t>((end - begin) * count));
+    cpu::squared_distances(far.data(), asked.data(), end - begin, decoded.data(), count, columns);
+    const float* distances = far.data();
+    for (; begin != end; ++begin, distances += count)
+      best[static_cast<std::size_t>(begin->second)].add_all(
+          std::span(distances, static_cast<std::size_t>(count)),
+          [&](std::size_t j) { return list.ids[j]; });
+  }
+}
 
 }  // namespace
 
@@ -321,19 +300,36 @@ FoundVectors IvfIndex::search(std::span<const float> of, const IndexSearch& opti
   const std::int64_t visited = std::min(options.lists.value_or(default_lists), std::ssize(lists));
   const FoundVectors coarse = near(of, visited, options.ef_search, products);
   FoundVectors found = none(rows, options.count);
-  std::vector<float> turned;
+  const auto of_row = [&](std::int64_t row) {
+    return of.subspan(static_cast<std::size_t>(row * columns));
+  };
   if (product()) {
-    turned = product()->turned();
-    make_terms(turned, products);
+    const std::vector<float> turned = product()->turned();
+    make_terms(products);
+    products.each(rows, [&](std::int64_t row) {
+      Visit visit(*product(), turned, of_row(row).data(), options.count);
+      for (std::int64_t i = row * visited; i < (row + 1) * visited; ++i) {
+        const std::int64_t list = coarse.ids[static_cast<std::size_t>(i)];
+        if (list < 0) break;
+        visit.look_through(lists[static_cast<std::size_t>(list)],
+                           coarse.distances[static_cast<std::size_t>(i)]);
+      }
+      put(found, row, options.count, visit.best().sorted(), 1.0F);
+    });
+    return found;
   }
-  products.each(rows, [&](std::int64_t row) {
-    Visit visit(*this, turned, &of[static_cast<std::size_t>(row * columns)], options.count);
-    for (std::int64_t i = 0; i < visited; ++i) {
-      const auto at = static_cast<std::size_t>(row * visited + i);
-      if (coarse.ids[at] < 0) break;
-      visit.look_through(static_cast<std::size_t>(coarse.ids[at]), coarse.distances[at]);
-    }
-    put(found, row, options.count, visit.best().sorted(), 1.0F);
+  const std::int64_t together =
+      std::clamp<std::int64_t>((rows + products.threads() - 1) / products.threads(), 1, kMostRows);
+  products.each((rows + together - 1) / together, [&](std::int64_t block) {
+    const std::int64_t begin = block * together, some = std::min(together, rows - begin);
+    std::vector<Nearest> best(static_cast<std::size_t>(some), Nearest(options.count));
+    look_through(*this, of_row(begin),
+                 std::span(coarse.ids)
+                     .subspan(static_cast<std::size_t>(begin * visited),
+                              static_cast<std::size_t>(some * visited)),
+                 best);
+    for (std::int64_t i = 0; i < some; ++i)
+      put(found, begin + i, options.count, best[static_cast<std::size_t>(i)].sorted(), 1.0F);
   });
   return found;
 }

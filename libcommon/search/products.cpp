@@ -1,13 +1,13 @@
 #include "search/products.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "kernels/near_rows.h"
 #include "ops/nearest.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
@@ -15,40 +15,17 @@
 namespace mt {
 namespace {
 
-// Sums in kLanes parts, which the compiler keeps in vector registers.
-constexpr std::int64_t kLanes = 16;
-
-template <class Term>
-float sum_of(std::int64_t columns, const Term& term) {
-  std::array<float, kLanes> parts = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= columns; i += kLanes)
-    for (std::int64_t lane = 0; lane < kLanes; ++lane)
-      parts[static_cast<std::size_t>(lane)] += term(i + lane);
-  float sum = 0;
-  for (const float part : parts) sum += part;
-  for (; i < columns; ++i) sum += term(i);
-  return sum;
-}
-
-constexpr std::int64_t kRows = 1024;               // of a, to which all of b is compared at a time
-constexpr std::int64_t kColumns = 4096;            // of b
 constexpr std::int64_t kMostProducts = 1LL << 27;  // in a GPU's memory, but for one row's
-// Distances in parts of vectors between two calls of `between`.
+// Sums of two codes' products, and distances in parts of vectors, between two calls of `between`.
+constexpr std::int64_t kMostByCodes = 1LL << 34;
 constexpr std::int64_t kMostOfParts = 1LL << 27, kMostOfPartsOnGpu = 1LL << 36;
 
 }  // namespace
 
-float squared_distance(const float* a, const float* b, std::int64_t columns) {
-  return sum_of(columns, [&](std::int64_t i) { return (a[i] - b[i]) * (a[i] - b[i]); });
-}
-
-float inner_product(const float* a, const float* b, std::int64_t columns) {
-  return sum_of(columns, [&](std::int64_t i) { return a[i] * b[i]; });
-}
-
 Products::Products(int threads, std::function<void()> between, Device device)
-    : workers_(Device::cpu, threads), between_(std::move(between)) {
+    : threads_(worker_threads(threads)),
+      workers_(Device::cpu, threads),
+      between_(std::move(between)) {
   if (device == Device::cuda) gpu_.emplace(device);
 }
 
@@ -129,12 +106,27 @@ std::vector<float> Products::dot(std::span<const float> a, std::span<const float
   return dot(rows(a, columns).tensor, rows(b, columns).tensor);
 }
 
-// By the products of all of one part.
+// By codes of all of one part, on the CPU.
+void Products::nearest_by_codes(Tensor found, ConstTensor a, ConstTensor b) {
+  const std::int64_t m = a.shape()[0], n = b.shape()[0], columns = b.shape()[1];
+  const std::int64_t rows = std::max<std::int64_t>(64, kMostByCodes / (n * columns));
+  run([&] {
+    const RowCodes codes(b.as<float>(), n, columns, false);
+    for (std::int64_t row = 0; row < m; row += rows) {
+      between_();
+      cpu::nearest_rows(found.as<std::int32_t>() + row, {.x = a.as<float>() + row * columns,
+                                                         .rows = std::min(rows, m - row),
+                                                         .vectors = b.as<float>(),
+                                                         .codes = &codes});
+    }
+  });
+}
+
+// By the products of all of one part, on a GPU.
 void Products::nearest_by_products(Tensor found, ConstTensor a, ConstTensor b) {
   const std::int64_t m = a.shape()[0], n = b.shape()[0];
-  const bool on_cpu = device() == Device::cpu;
-  const std::int64_t columns = on_cpu ? kColumns : std::min(n, kMostProducts),
-                     rows = on_cpu ? kRows : std::max<std::int64_t>(1, kMostProducts / columns);
+  const std::int64_t columns = std::min(n, kMostProducts),
+                     rows = std::max<std::int64_t>(1, kMostProducts / columns);
   const Tensor half = scratch(kHalves, DType::f32, {n}), best = scratch(kBest, DType::f32, {m});
   half_squares(half, b, stream());
   fill(best, -INFINITY, stream());
@@ -148,7 +140,7 @@ void Products::nearest_by_products(Tensor found, ConstTensor a, ConstTensor b) {
       dot(products, a.rows(row, end), b.rows(begin, some));
       nearest_of_products(found.rows(row, end), best.rows(row, end), products,
                           half.rows(begin, some), begin, stream());
-      if (!on_cpu) stream().synchronize();  // so that `between` is called while it works
+      stream().synchronize();  // so that `between` is called while it works
     }
   }
 }
@@ -174,8 +166,12 @@ void Products::nearest(Tensor found, ConstTensor a, ConstTensor b) {
       collect(narrow, a, {.column = part * width}, 1, stream());
       of_part = narrow;
     }
-    nearest_by_products(found.rows(part, part + 1).reshape({m}), of_part,
-                        b.rows(part, part + 1).reshape({n, width}));
+    const Tensor of_found = found.rows(part, part + 1).reshape({m});
+    const ConstTensor others = b.rows(part, part + 1).reshape({n, width});
+    if (device() == Device::cpu)
+      nearest_by_codes(of_found, of_part, others);
+    else
+      nearest_by_products(of_found, of_part, others);
   }
 }
 

@@ -14,10 +14,6 @@
 
 namespace mt {
 
-// Squared distance of two vectors of so many numbers.
-float squared_distance(const float* a, const float* b, std::int64_t columns);
-float inner_product(const float* a, const float* b, std::int64_t columns);
-
 class Products {
  public:
   // threads: 0 is one a core.  `between` is called several times a second while nearest() works,
@@ -47,6 +43,8 @@ class Products {
   void run(const std::function<void()>& body) { workers_.run(body); }
   // body(i) for i in [0, count), several at a time.
   void each(std::int64_t count, const std::function<void(std::int64_t)>& body);
+
+  int threads() const { return threads_; }
 
   // --- Memory where products are made. ---
 
@@ -82,8 +80,10 @@ class Products {
   Tensor scratch(Use use, DType dtype, const Shape& shape);
 
  private:
+  void nearest_by_codes(Tensor found, ConstTensor a, ConstTensor b);
   void nearest_by_products(Tensor found, ConstTensor a, ConstTensor b);
 
+  int threads_;
   Stream workers_;
   std::optional<Stream> gpu_;
   std::function<void()> between_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "kernels/isa.h"
 
 namespace mt {
 namespace {
@@ -81,8 +82,16 @@ std::vector<std::uint8_t> ScalarQuantizer::encode(std::span<const float> vectors
 }
 
 void ScalarQuantizer::decode(const std::uint8_t* code, float* vector) const {
-  const NumberCodes codes = {kind, columns, ranges.data()};
-  for (std::int64_t i = 0; i < columns; ++i) vector[i] = codes.number(code, i);
+  const auto all = [&](Kind of) __attribute__((always_inline)) {
+    const NumberCodes codes = {of, columns, ranges.data()};
+    for (std::int64_t i = 0; i < columns; ++i) vector[i] = codes.number(code, i);
+  };
+  cpu::run([&] {  // a loop of its own for each kind
+    if (kind == Kind::bits8) return all(Kind::bits8);
+    if (kind == Kind::fp16) return all(Kind::fp16);
+    if (kind == Kind::bf16) return all(Kind::bf16);
+    all(kind);
+  });
 }
 
 }  // namespace mt

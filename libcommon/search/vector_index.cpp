@@ -10,7 +10,7 @@
 namespace mt {
 namespace {
 
-constexpr std::int64_t kAtATime = 256;  // vectors that are asked for, at most
+constexpr std::int64_t kAtATime = 2048;  // vectors that are asked for, at most
 constexpr std::int64_t kAtATimeOnGpu = 16384;
 constexpr std::int64_t kFound = 1LL << 22;  // neighbours that are found at a time, but for one's
 

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/near_rows.h"
 #include "search/hnsw.h"
 #include "search/product_quantizer.h"
 #include "search/products.h"
@@ -45,6 +46,7 @@ struct FlatIndex {
   std::int64_t columns = 0;
   bool inner = false;
   std::vector<float> vectors = {};  // their numbers are their places
+  mutable RowCodes coded = {};      // codes of them, which the first search makes
 
   std::int64_t size() const { return std::ssize(vectors) / columns; }
   std::int64_t width() const { return columns; }
@@ -85,8 +87,9 @@ struct ScalarIndex {
 
 struct IvfIndex {
   struct List {
-    std::vector<std::uint8_t> codes;
-    std::vector<std::int64_t> ids;
+    std::vector<std::uint8_t> codes = {};
+    std::vector<std::int64_t> ids = {};
+    std::vector<float> terms = {};  // of distances, each code's: see search()
   };
   bool trained = false;
   std::int64_t default_lists = 1;  // that a search visits
@@ -95,8 +98,7 @@ struct IvfIndex {
   // Of what vectors differ from the centres by; nothing: codes are the vectors.
   std::variant<std::monostate, ProductQuantizer, ScalarQuantizer> quantizer = {};
   std::vector<List> lists = {};
-  std::int64_t count = 0;         // of vectors
-  std::vector<float> terms = {};  // of tables of distances: see search()
+  std::int64_t count = 0;  // of vectors
 
   std::int64_t size() const { return count; }
   std::int64_t width() const { return centres.columns; }
@@ -128,7 +130,7 @@ struct IvfIndex {
   };
   // By the graph, if there is one, on the CPU; a GPU compares all centres.
   Assigned assign(std::span<const float> vectors, bool with_residuals, Products& products) const;
-  void make_terms(std::span<const float> turned, Products& products);
+  void make_terms(Products& products);
 };
 
 // Finer codes of an index's vectors, by which the nearest of those that it finds are told.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "kernels/near_rows.h"
 #include "search/kmeans.h"
 
 namespace mt {
@@ -29,8 +30,8 @@ TEST(Products, TheNearestIsTheFirstOfThoseThatAreAsNear) {
       for (std::int64_t i = 0; i < rows; ++i) {
         std::int64_t best = 0;
         const auto far = [&](std::int64_t j) {
-          return squared_distance(&a[static_cast<std::size_t>(i * columns)],
-                                  &b[static_cast<std::size_t>(j * columns)], columns);
+          return cpu::squared_distance(&a[static_cast<std::size_t>(i * columns)],
+                                       &b[static_cast<std::size_t>(j * columns)], columns);
         };
         for (std::int64_t j = 1; j < centres; ++j)
           if (far(j) < far(best)) best = j;

@@ -293,8 +293,9 @@ TEST(VectorIndex, HasPrincipalComponents) {
     const Rotation& rotation = index.rotations.front();
     const std::vector<float> turned = rotation.apply(all, products);
     if (rotation.out == kColumns) {
-      const float before = squared_distance(&all[0], &all[160], kColumns);
-      EXPECT_NEAR(squared_distance(&turned[0], &turned[160], kColumns), before, 1e-5) << string;
+      const float before = cpu::squared_distance(&all[0], &all[160], kColumns);
+      EXPECT_NEAR(cpu::squared_distance(&turned[0], &turned[160], kColumns), before, 1e-5)
+          << string;
       continue;
     }
     for (std::int64_t i = 0; i < rotation.out; ++i) {
