@@ -3,16 +3,10 @@
 #include <cstring>
 
 #include "kernels/isa.h"
+#include "kernels/unrolled.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#endif
-
-// Loops whose counts are constants; registers that they fill are arrays without it in GCC.
-#if defined(__clang__)
-#define MT_UNROLLED
-#else
-#define MT_UNROLLED _Pragma("GCC unroll 16")
 #endif
 
 namespace mt::cpu {

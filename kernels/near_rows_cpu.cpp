@@ -53,8 +53,9 @@ template <class T, class From>
 }
 
 [[gnu::always_inline]] inline bool any(Whole of) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < cpu::kLanes; ++lane) all |= of[lane];
+  std::uint64_t words[cpu::kLanes / 2], all = 0;
+  std::memcpy(words, &of, sizeof words);
+  for (const std::uint64_t word : words) all |= word;
   return all != 0;
 }
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/loops.h"
+#include "kernels/unrolled.h"
 
 namespace mt::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 256;  // centres
+constexpr std::int64_t kTile = 32;  // centres
 
 // The centres of a part in tiles, each of which lies column by column: a product of matrices would
 // mostly pack them.  For 4,000 vectors of 4 columns and 256 centres it takes a tenth of the time.
@@ -30,26 +33,55 @@ class Tiles {
     }
   }
 
-  [[gnu::always_inline]] inline std::int32_t nearest(const float* vector) const {
-    std::int64_t found = 0;
-    float best = -INFINITY;
+  // Of kSome vectors, `stride` numbers from one to the next, in registers of kWide numbers.
+  template <int kSome, int kWide>
+  [[gnu::always_inline]] inline void nearest(std::int32_t* found, const float* x,
+                                             std::int64_t stride) const {
+    using Lanes [[gnu::vector_size(kWide * sizeof(float))]] = float;
+    using Numbers [[gnu::vector_size(kWide * sizeof(float))]] = std::int32_t;
+    constexpr int kTogether = kTile / kWide;
+    const auto load = [](const float* from) __attribute__((always_inline)) {
+      Lanes lanes;
+      std::memcpy(&lanes, from, sizeof lanes);
+      return lanes;
+    };
+    Lanes best[kSome];
+    Numbers of_best[kSome] = {};  // registers
+    MT_UNROLLED for (int i = 0; i < kSome; ++i) best[i] = Lanes{} - INFINITY;
     for (std::int64_t tile = 0; tile < count_; ++tile) {
-      float close[kTile];  // the product with each, less half its squared length
-      std::copy_n(&begin_[static_cast<std::size_t>(tile * kTile)], kTile, close);
+      Lanes close[kSome][kTogether];  // the product with each, less half its squared length
+      MT_UNROLLED for (int i = 0; i < kSome; ++i) {
+        MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[i][v] =
+            load(&begin_[static_cast<std::size_t>(tile * kTile + v * kWide)]);
+      }
       const float* column = &turned_[static_cast<std::size_t>(tile * columns_ * kTile)];
-      for (std::int64_t c = 0; c < columns_; ++c, column += kTile)
-        for (std::int64_t j = 0; j < kTile; ++j) close[j] += vector[c] * column[j];
-      float most[kLanes];
-      std::fill_n(most, kLanes, -INFINITY);
-      for (std::int64_t j = 0; j < kTile; j += kLanes)
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-          most[lane] = close[j + lane] > most[lane] ? close[j + lane] : most[lane];
-      const float top = *std::max_element(most, most + kLanes);
-      if (!(top > best)) continue;
-      best = top;
-      found = tile * kTile + (std::find(close, close + kTile, top) - close);
+      for (std::int64_t c = 0; c < columns_; ++c, column += kTile) {
+        Lanes centres[kTogether];
+        MT_UNROLLED for (int v = 0; v < kTogether; ++v) centres[v] = load(column + v * kWide);
+        MT_UNROLLED for (int i = 0; i < kSome; ++i) {
+          const float number = x[i * stride + c];
+          MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[i][v] += number * centres[v];
+        }
+      }
+      MT_UNROLLED for (int i = 0; i < kSome; ++i) {
+        MT_UNROLLED for (int v = 0; v < kTogether; ++v) {
+          const Numbers nearer = close[i][v] > best[i];
+          best[i] = nearer ? close[i][v] : best[i];
+          of_best[i] =
+              nearer ? Numbers{} + static_cast<std::int32_t>(tile * kTogether + v) : of_best[i];
+        }
+      }
     }
-    return static_cast<std::int32_t>(found);
+    MT_UNROLLED for (int i = 0; i < kSome; ++i) {
+      float top = best[i][0];
+      for (int lane = 1; lane < kWide; ++lane) top = best[i][lane] > top ? best[i][lane] : top;
+      std::int32_t first = std::numeric_limits<std::int32_t>::max();
+      for (int lane = 0; lane < kWide; ++lane) {
+        const std::int32_t number = of_best[i][lane] * kWide + lane;
+        first = best[i][lane] == top && number < first ? number : first;
+      }
+      found[i] = first;
+    }
   }
 
  private:
@@ -88,8 +120,18 @@ void nearest_parts(std::int32_t* found, const NearestParts& p) {
   for (std::int64_t part = 0; part < p.parts; ++part) {
     const Tiles tiles(p.centres + part * p.count * p.width, p.count, p.width);
     for_blocks(p.rows, rows_per_block(p.count), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        found[part * p.stride + i] = tiles.nearest(p.x + i * columns + part * p.width);
+      const float* const x = p.x + part * p.width;
+      std::int32_t* const of_part = found + part * p.stride;
+      const auto all = [&]<int kSome, int kWide>() __attribute__((always_inline)) {
+        std::int64_t i = begin;
+        for (; i + kSome <= end; i += kSome)
+          tiles.template nearest<kSome, kWide>(of_part + i, x + i * columns, columns);
+        for (; i < end; ++i)
+          tiles.template nearest<1, kWide>(of_part + i, x + i * columns, columns);
+      };
+      if (isa() == Isa::avx512) return all.template operator()<4, 16>();
+      if (isa() == Isa::avx2) return all.template operator()<2, 8>();
+      all.template operator()<1, 4>();
     });
   }
 }
