@@ -9,8 +9,7 @@ without what the same command takes with 64 vectors, which is its start and that
 takes for the same: with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round
 as soon as it is known, and one with the ratios of both wholes and of both rests, and at last recall@k of both, of the first of
 the queries, against exact search.  With --same-index faiss adds to the index that `train` made, and trains last, which may
-take it an hour.  Where the environment has no OPENBLAS_CORETYPE, faiss's OpenBLAS multiplies with the loops of SkylakeX, or of Haswell, if the processor
-can run them: one that it does not know would have those of Prescott, a fifth as fast, and mt chooses likewise.
+take it an hour.  faiss's OpenBLAS has the loops of openblas_loops.py.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
 """
@@ -23,11 +22,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-flags = set(Path("/proc/cpuinfo").read_text().split())
-if core := "SkylakeX" if {"avx512bw", "avx512vl"} <= flags else "Haswell" if {"avx2", "fma"} <= flags else None:
-    os.environ.setdefault("OPENBLAS_CORETYPE", core)
-import faiss  # noqa: E402
-import numpy  # noqa: E402
+import openblas_loops  # noqa: F401, before faiss
+import faiss
+import numpy
 
 
 def drawn(seed, centres, count, columns):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("FAISS_SIMD_LEVEL", "AVX2")  # with more it rounds what is asked of SQbf16, too
+import openblas_loops  # noqa: E402, F401, before faiss
 import faiss  # noqa: E402
 import numpy  # noqa: E402
 
