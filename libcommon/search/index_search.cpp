@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/code_sums.h"
+#include "kernels/isa.h"
 #include "kernels/near_rows.h"
 #include "ops/nearest.h"
 #include "search/kmeans.h"
@@ -44,6 +46,8 @@ class Nearest {
     for (std::size_t j = 0; j < distances.size(); ++j)
       if (takes(distances[j])) add(distances[j], id(j));
   }
+  // What is farther is not taken.
+  float limit() const { return ones_.size() < count_ ? INFINITY : ones_.front().first; }
   std::vector<One> sorted() {
     std::ranges::sort(ones_);
     return std::move(ones_);
@@ -200,6 +204,10 @@ void IvfIndex::make_terms(Products& products) {
       list.terms.push_back(cpu::inner_product(r.data(), r.data(), centres.columns) +
                            2 * cpu::inner_product(centre, r.data(), centres.columns));
     }
+    list.largest_term = 0;
+    for (const float term : list.terms)
+      list.largest_term = std::max(list.largest_term, Nearest::known(std::abs(term)));
+    if (cpu::sums_bytes()) list.by_parts = cpu::by_parts(list.codes, of.parts);
   });
 }
 
@@ -216,10 +224,12 @@ class Visit {
         table_(bytes_ * ProductQuantizer::kCentres) {
     quantizer.fill_table(vector, true, turned, table_);
     for (float& product : table_) product *= -2;
+    if (cpu::sums_bytes()) bounds_.fill(table_);
   }
 
-  // far: its centre's distance.
+  // far_of: its centre's distance.
   void look_through(const IvfIndex::List& list, float far_of) {
+    if (!bounds_.bytes.empty()) return look_through_near(list, far_of);
     constexpr std::size_t kTogether = 8;  // sums that do not wait for each other
     const std::size_t count = list.ids.size();
     const std::uint8_t* code = list.codes.data();
@@ -232,12 +242,7 @@ class Visit {
         for (std::size_t k = 0; k < kTogether; ++k) far[k] += part[code[k * bytes_ + p]];
       for (std::size_t k = 0; k < kTogether; ++k) add(far[k], list.ids[j + k]);
     }
-    for (; j < count; ++j, code += bytes_) {
-      float far = far_of + list.terms[j];
-      for (std::size_t p = 0; p < bytes_; ++p)
-        far += table_[p * ProductQuantizer::kCentres + code[p]];
-      add(far, list.ids[j]);
-    }
+    for (; j < count; ++j) add_code(list, j, far_of);
   }
 
   Nearest& best() { return best_; }
@@ -246,10 +251,40 @@ class Visit {
   void add(float far, std::int64_t id) {
     if (best_.takes(far)) best_.add(far, id);
   }
+  void add_code(const IvfIndex::List& list, std::size_t j, float far_of) {
+    const std::uint8_t* const code = &list.codes[j * bytes_];
+    float far = far_of + list.terms[j];
+    for (std::size_t p = 0; p < bytes_; ++p)
+      far += table_[p * ProductQuantizer::kCentres + code[p]];
+    add(far, list.ids[j]);
+  }
+  // Those alone whose lower bounds, less what the sums of both may lose, are near enough.
+  void look_through_near(const IvfIndex::List& list, float far_of) {
+    constexpr auto kTogether = static_cast<std::size_t>(cpu::kCodesTogether);
+    const float lost = static_cast<float>(bytes_ + 8) * 0x1p-21F *
+                       (std::abs(far_of) + list.largest_term + bounds_.largest),
+                least = far_of + bounds_.low - lost;
+    const std::size_t count = list.ids.size();
+    for (std::size_t begin = 0; begin < count; begin += kTogether) {
+      std::uint16_t sums[kTogether];
+      cpu::byte_sums(sums, &list.by_parts[begin * bytes_], bounds_);
+      const float* const terms = &list.terms[begin];
+      const std::size_t some = std::min(kTogether, count - begin);
+      std::int32_t near[kTogether] = {};
+      const float limit = best_.limit(), step = bounds_.step;
+      cpu::run([&] {
+        for (std::size_t j = 0; j < some; ++j)
+          near[j] = least + terms[j] + step * static_cast<float>(sums[j]) > limit ? 0 : 1;
+      });
+      for (std::size_t j = 0; j < some; ++j)
+        if (near[j] != 0) add_code(list, begin + j, far_of);
+    }
+  }
 
   std::size_t bytes_;
   Nearest best_;
   std::vector<float> table_;  // of what parts of codes add to a distance
+  cpu::ByteTables bounds_ = {};
 };
 
 // The vectors' nearest so far from the lists that they visit, of vectors or of numbers' codes:

@@ -89,7 +89,11 @@ struct IvfIndex {
   struct List {
     std::vector<std::uint8_t> codes = {};
     std::vector<std::int64_t> ids = {};
-    std::vector<float> terms = {};  // of distances, each code's: see search()
+    // Of codes of products, which the first search makes: what each adds to distances, the largest
+    // of these by size, and the codes part by part (kernels/code_sums.h).
+    std::vector<float> terms = {};
+    float largest_term = 0;
+    std::vector<std::uint8_t> by_parts = {};
   };
   bool trained = false;
   std::int64_t default_lists = 1;  // that a search visits

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/code_products.h"
+#include "kernels/code_sums.h"
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -142,6 +143,40 @@ TEST(SquaredDistances, AreThoseOfEachTwo) {
       cpu::squared_distances(far.data(), a.data(), m, b.data(), n, columns);
       EXPECT_EQ(far, right) << columns << " columns, " << m;
     }
+}
+
+TEST(CodeSums, AreLowerBounds) {
+  for (const std::int64_t parts : {1, 5, 32}) {
+    const std::vector<float> table = check::random<float>(parts * 256, 11, -3, 2);
+    const std::int64_t count = 130;
+    std::vector<std::uint8_t> codes;
+    for (const float number : check::random<float>(count * parts, 12, -0.4F, 255.4F))
+      codes.push_back(static_cast<std::uint8_t>(std::round(number)));
+    cpu::ByteTables tables;
+    tables.fill(table);
+    const std::vector<std::uint8_t> tiles = cpu::by_parts(codes, parts);
+    ASSERT_EQ(std::ssize(tiles), 3 * parts * cpu::kCodesTogether);
+    std::uint16_t sums[cpu::kCodesTogether];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t place = i % cpu::kCodesTogether;
+      if (place == 0 && cpu::sums_bytes())
+        cpu::byte_sums(sums, &tiles[static_cast<std::size_t>(i * parts)], tables);
+      double right = 0, whole = 0;
+      for (std::int64_t p = 0; p < parts; ++p) {
+        const std::uint8_t code = codes[static_cast<std::size_t>(i * parts + p)];
+        right += static_cast<double>(table[static_cast<std::size_t>(p * 256 + code)]);
+        whole += tables.bytes[static_cast<std::size_t>(p * 256 + code)];
+      }
+      const double bound =
+          static_cast<double>(tables.low) + static_cast<double>(tables.step) * whole;
+      EXPECT_LE(bound, right + 1e-4) << i;
+      EXPECT_GE(bound, right - static_cast<double>(parts * tables.step) - 1e-4) << i;
+      if (cpu::sums_bytes()) EXPECT_EQ(sums[place], whole) << i;
+    }
+  }
+  cpu::ByteTables none;
+  none.fill(std::vector<float>(256, kInfinity));
+  EXPECT_TRUE(none.bytes.empty());
 }
 
 }  // namespace
