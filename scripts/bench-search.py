@@ -9,7 +9,8 @@ without what the same command takes with 64 vectors, which is its start and that
 takes for the same: with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round
 as soon as it is known, and one with the ratios of both wholes and of both rests, and at last recall@k of both, of the first of
 the queries, against exact search.  With --same-index faiss adds to the index that `train` made, and trains last, which may
-take it an hour.  faiss's OpenBLAS has the loops of openblas_loops.py.
+take it an hour.  faiss's OpenBLAS has the loops of openblas_loops.py, and its codes of products are trained as with "np" behind
+their number: not for their order, which polysemous search alone asks for, and which takes it longer than all the rest.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
 """
@@ -117,6 +118,8 @@ def main():
 
             def train():
                 index = faiss.index_factory(options.columns, string)
+                if string.split(",")[-1].startswith("PQ"):
+                    faiss.downcast_index(faiss.extract_index_ivf(index)).do_polysemous_training = False
                 theirs = timed(lambda: index.train(x))[0]
                 writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]
                 tell("train", *trained, theirs, reads + writes)
