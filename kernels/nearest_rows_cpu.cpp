@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/loops.h"
@@ -13,6 +14,18 @@ namespace mt::cpu {
 namespace {
 
 constexpr std::int64_t kTile = 32;  // centres
+
+// What `of` makes of all numbers of a register, half of it after half.
+template <class Register, class Of>
+[[gnu::always_inline]] inline auto halved(Register from, const Of& of) {
+  constexpr int kWide = sizeof(Register) / sizeof(from[0]);
+  std::remove_cvref_t<decltype(from[0])> numbers[kWide];
+  std::memcpy(numbers, &from, sizeof numbers);
+  MT_UNROLLED for (int half = kWide / 2; half > 0; half /= 2) {
+    MT_UNROLLED for (int i = 0; i < half; ++i) numbers[i] = of(numbers[i], numbers[i + half]);
+  }
+  return numbers[0];
+}
 
 // The centres of a part in tiles, each of which lies column by column: a product of matrices would
 // mostly pack them.  For 4,000 vectors of 4 columns and 256 centres it takes a tenth of the time.
@@ -73,13 +86,16 @@ class Tiles {
       }
     }
     MT_UNROLLED for (int i = 0; i < kSome; ++i) {
-      float top = best[i][0];
-      for (int lane = 1; lane < kWide; ++lane) top = best[i][lane] > top ? best[i][lane] : top;
-      std::int32_t first = std::numeric_limits<std::int32_t>::max();
-      for (int lane = 0; lane < kWide; ++lane) {
-        const std::int32_t number = of_best[i][lane] * kWide + lane;
-        first = best[i][lane] == top && number < first ? number : first;
-      }
+      const float top = halved(best[i], [](float x, float y) { return y > x ? y : x; });
+      std::int32_t places[kWide];
+      for (int lane = 0; lane < kWide; ++lane) places[lane] = lane;
+      Numbers lanes;
+      std::memcpy(&lanes, places, sizeof lanes);
+      const Numbers first_of = best[i] == Lanes{} + top
+                                   ? of_best[i] * kWide + lanes
+                                   : Numbers{} + std::numeric_limits<std::int32_t>::max();
+      const std::int32_t first =
+          halved(first_of, [](std::int32_t x, std::int32_t y) { return y < x ? y : x; });
       found[i] = first;
     }
   }
