@@ -171,7 +171,9 @@ TEST(CodeSums, AreLowerBounds) {
           static_cast<double>(tables.low) + static_cast<double>(tables.step) * whole;
       EXPECT_LE(bound, right + 1e-4) << i;
       EXPECT_GE(bound, right - static_cast<double>(parts * tables.step) - 1e-4) << i;
-      if (cpu::sums_bytes()) EXPECT_EQ(sums[place], whole) << i;
+      if (cpu::sums_bytes()) {
+        EXPECT_EQ(sums[place], whole) << i;
+      }
     }
   }
   cpu::ByteTables none;
