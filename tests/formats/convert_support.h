@@ -242,7 +242,7 @@ inline ModelConfig config_named(const std::string& name) {
     } else {
       c.swiglu = false;
       c.squared_relu = true;
-      if (name == "hybrid_experts_of_latents") c.moe_latent_size = 10;
+      if (name == "hybrid_experts_latents") c.moe_latent_size = 10;
       c.moe_router_score_function = "sigmoid";
       c.moe_router_enable_expert_bias = true;
       c.moe_router_topk_scaling_factor = 2.5;

@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
                     "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
                     "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
-                    "hybrid_wide", "hybrid_experts", "hybrid_experts_of_latents", "bamba",
+                    "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba",
                     "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention",
                     "t5", "t5_gated", "t5_not_scaled", "bert_of_labels", "bert_of_numbers",
                     "bert_of_choices", "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),

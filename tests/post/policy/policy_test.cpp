@@ -429,6 +429,7 @@ TEST_F(PolicyRun, RefusesWhatIsNoRollout) {
   expect_refused(of_values, Exit::bad_data, R"(rollouts.jsonl:1: no "values")");
   PolicyOptions o = policy();
   o.num_generations = 3;
+  o.run.batch.global_batch_size = 3;
   expect_refused(o, Exit::bad_data, "is another prompt");
   o = policy();
   o.run.batch.global_batch_size = 3;
