@@ -354,6 +354,7 @@ std::vector<Rollout> DrawingTask::read_kept(const std::string& file) const {
                                                 {.group = options_.num_generations,
                                                  .seq_length = seq_length(),
                                                  .choices = options_.choices(),
+                                                 .of_layer = options_.model.moe_router_topk,
                                                  .experts = options_.model.num_experts},
                                                 tokenizer());
   if (std::ssize(rollouts) != options_.texts_at_once())

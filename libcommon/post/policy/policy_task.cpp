@@ -171,6 +171,7 @@ std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) 
                      .seq_length = options.seq_length,
                      .rewards = reward_rules(options.rewards),
                      .choices = options.choices(),
+                     .of_layer = options.model.moe_router_topk,
                      .experts = options.model.num_experts},
                     *data.words.tokenizer));
   const auto referred =

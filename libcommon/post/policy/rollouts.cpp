@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 
 #include "base/fits_float.h"
 #include "base/json.h"
@@ -98,6 +100,13 @@ bool is_truncated(const JsonObject& line, std::int32_t last, const Tokenizer& to
   return truncated;
 }
 
+// Whether they are experts of a token in one layer, or say that it has none.
+bool are_of_layer(std::span<const std::int32_t> experts) {
+  return experts[0] < 0
+             ? std::ranges::all_of(experts, [](std::int32_t e) { return e < 0; })
+             : std::ranges::adjacent_find(experts, std::greater_equal()) == experts.end();
+}
+
 std::vector<std::int32_t> experts_of(const JsonObject& line, const RolloutOptions& options,
                                      std::int64_t tokens) {
   std::vector<std::int32_t> all;
@@ -111,6 +120,11 @@ std::vector<std::int32_t> experts_of(const JsonObject& line, const RolloutOption
   if (std::ssize(all) % options.choices != 0 || std::ssize(all) > tokens * options.choices)
     line.refuse("\"experts\": ", all.size(), " numbers, expected ", options.choices,
                 " of each of at most ", tokens, " tokens");
+  const auto of_layer = static_cast<std::size_t>(options.of_layer);
+  for (std::size_t i = 0; i < all.size(); i += of_layer)
+    if (!are_of_layer(std::span(all).subspan(i, of_layer)))
+      line.refuse("\"experts\": expected in each layer ", of_layer,
+                  " ascending numbers, or as many -1");
   return all;
 }
 

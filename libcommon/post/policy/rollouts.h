@@ -65,8 +65,9 @@ struct RolloutOptions {
   std::int64_t group = 0;                // lines of one prompt
   std::int64_t seq_length = 0;           // tokens of a text, at most
   std::vector<RewardRule> rewards = {};  // by these; empty: each line has its reward
-  // Each line has the experts of its tokens, so many of each, of as many in a layer; 0: not asked.
-  std::int64_t choices = 0, experts = 0;
+  // Each line has the experts of its tokens, so many of each, in each layer so many of as many; 0:
+  // not asked.
+  std::int64_t choices = 0, of_layer = 0, experts = 0;
 };
 
 // RolloutPasses: how the texts of a run become its samples: so many of them, which were drawn at
