@@ -91,6 +91,9 @@ void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
   const Tensor keys = room.tensor(sum_dtype(s.dtype), v.logits.shape());
   s.choices->put_keys(s, options_.layer, keys, options_.rules.chosen);
   choose_by(s, p, v, keys);
+  if (options_.quantiles == nullptr) return;
+  balance_.add_quantiles(s, v.logits, s.weight(*options_.quantiles));  // by which others choose
+  s.done(*options_.quantiles);
 }
 
 // Tokens whose text says nothing go where they have been sent.

@@ -26,6 +26,8 @@ void RoutingOptions::check(const ModelConfig& model, Device device) const {
   if (enabled && !of_texts && !is_on())
     fail(Exit::usage, "--moe-enable-routing-replay: needs --moe-route-trace or --moe-route-replay");
   if (!is_on() && !enabled) return;
+  if (trace == "-")
+    fail(Exit::usage, "--moe-route-trace -: expected a file, to which a run that goes on adds");
   const char* const flag = !is_on()        ? "--moe-enable-routing-replay"
                            : trace.empty() ? "--moe-route-replay"
                                            : "--moe-route-trace";

@@ -3,7 +3,8 @@
 //   {"text":5,"layer":1,"experts":[[0,3],[2,4]]}
 // Texts, the sequences of the samples that a run trains on, and layers are numbered from 0; of each
 // token of the text, in whole sequences whatever ranks share, come its experts, ascending.  Of
-// several lines of a text and layer the last counts: a run that goes on adds to its file.
+// several lines of a text and layer the last counts: a run that goes on adds to its file.  A line
+// without its end, which a killed run leaves, counts for nothing.
 #pragma once
 
 #include <optional>
