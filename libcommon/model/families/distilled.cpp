@@ -85,6 +85,7 @@ void Distilled::forward(Step& s, Wire& out, const Wire& in, const Fields& batch,
     Step its = s;
     its.training = false;
     its.probe = nullptr;
+    its.largest_scores = {};
     Wire its_out, its_in;
     its_in.hidden() = in.memory();
     teacher_->forward(its, its_out, its_in, batch, is_last(s) ? Ends{.hidden = taught} : Ends(),
