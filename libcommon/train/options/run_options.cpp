@@ -194,6 +194,8 @@ void RunOptions::complete_for(const ModelConfig& model, std::int64_t seq_length,
     schedule.complete({.train_iters = length.train_iters,
                        .train_samples = length.train_samples,
                        .global_batch_size = batch.largest()});
+  if (qk_clip.is_on() && evaluation.skip_train)
+    fail(Exit::usage, "--qk-clip, --log-max-attention-logit: of a run that trains");
   if (routing.is_on() && evaluation.skip_train)
     fail(Exit::usage, "--moe-route-trace, --moe-route-replay: of a run that trains");
   if (routing.is_on() && instead.check_layout)
