@@ -74,9 +74,9 @@ struct ModelUse {
 // Or, unless `compute` says otherwise, matrices that lie in blocks stay as they are.
 // The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
 // Exit::no_input if there is no model.  Exit::bad_config for a family or a head that is of no use,
-// for other layers that predict further tokens than `source` says,
-// for another tokenizer than the checkpoint's, and for a given one with more tokens than the model
-// knows.
+// for other layers that predict further tokens than `source` says, for experts that the device does
+// not compute, for another tokenizer than the checkpoint's, and for a given one with more tokens
+// than the model knows.
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute, const ModelUse& use,
                        const ModelSourceOptions& source = {});

@@ -2,6 +2,7 @@
 
 #include "base/command.h"
 #include "comm/nccl_group.h"
+#include "model/config/expert_device.h"
 #include "model/config/model_config.h"
 #include "train/options/plan_options.h"
 
@@ -140,14 +141,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
 }
 
 void RunOptions::check_experts(const ModelConfig& model) const {
-  if (device() == Device::cuda && model.moe_router_score_function == "sqrtsoftplus")
-    fail(Exit::bad_config,
-         "--moe-router-score-function sqrtsoftplus: on the CPU alone; see --device cpu");
-  if (device() == Device::cuda && model.moe_latent_size > 0)
-    fail(Exit::bad_config, "--moe-latent-size: on the CPU alone; see --device cpu");
-  if (device() == Device::cuda && model.has_quantiles())
-    fail(Exit::bad_config,
-         "--moe-router-load-balancing-type quantile_balancing: on the CPU alone; see --device cpu");
+  check_experts_on(device(), model);
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");
