@@ -267,7 +267,7 @@ std::unique_ptr<LabelTask> LabelOptions::open(const Log& log) {
   Words words = open_tokenizer();
   take_vocabulary(*words.tokenizer);
   choose_head_of_verb();
-  LabelOptions(*this).complete_for(std::int64_t{1} << 40);  // what is contradictory is told now
+  LabelOptions(*this).complete_for(std::int64_t{1} << 30);  // what is contradictory is told now
   const auto sets_of = [&](const std::vector<std::string>& paths) {
     std::vector<LabelledSet> sets;
     for (const std::string& path : paths) sets.push_back(read(path, log));
