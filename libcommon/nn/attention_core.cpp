@@ -184,7 +184,7 @@ void AttentionCore::attend(Step& s, const Saved& found, const Qkv& heads, const 
   options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
 }
 
-// Of scores that are no repetition's.
+// A repetition's scores have been noted, and the largest is not asked of keys of other tokens.
 void AttentionCore::note_largest(Step& s, const Qkv& heads, const Keys& keys) const {
   if (!s.largest_scores || s.again || keys.count > 0) return;
   const Tensor of_layer = s.largest_scores.rows(options_.layer, options_.layer + 1);

@@ -1,5 +1,5 @@
-// Of the tasks that the program has itself those of MMLU: one of each subject, in four groups,
-// which together are a group, too.
+// MMLU's tasks, which the program has itself: one for each subject, in four groups that are
+// together a group, too.
 #pragma once
 
 #include "eval/tasks/builtin_tasks.h"
@@ -8,7 +8,7 @@ namespace mt {
 
 std::vector<std::string> mmlu_task_names();
 std::vector<std::string> mmlu_group_names();
-// Nothing: it is none of these.
+// The task or the group of this name; nothing where MMLU has none.
 std::optional<std::string> mmlu_task(std::string_view name);
 std::optional<TaskGroup> mmlu_group(std::string_view name);
 

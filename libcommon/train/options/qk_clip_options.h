@@ -15,8 +15,8 @@ struct QkClipOptions {
 
   bool is_on() const { return clips || logs; }
   void add_to(CommandLine& cl);
-  // Whether a model on a device may have it; context_ranks: that share a sequence; shards_values:
-  // no rank has whole weights.
+  // Exit::usage or Exit::bad_config where a model on a device may not have it.  context_ranks: how
+  // many share a sequence; shards_values: no rank has whole weights.
   void check(const ModelConfig& model, Device device, int context_ranks, bool shards_values) const;
 };
 

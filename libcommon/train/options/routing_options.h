@@ -17,7 +17,7 @@ struct RoutingOptions {
 
   bool is_on() const { return !trace.empty() || !replay.empty(); }
   void add_to(CommandLine& cl);
-  // Whether a model on a device may have them.
+  // Exit::usage or Exit::bad_config where a model on a device may not have them.
   void check(const ModelConfig& model, Device device) const;
 };
 

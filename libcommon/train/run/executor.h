@@ -29,7 +29,7 @@
 
 namespace mt {
 
-// What routers of a layer sum.
+// Returns what each layer's router sums in a model of such settings.
 RouterSums router_sums_of(const ModelConfig& config);
 
 class ExpertChoices;
