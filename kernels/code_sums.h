@@ -27,7 +27,7 @@ struct ByteTables {
   void fill(std::span<const float> table);
 };
 
-// sums: [kCodesTogether], of a tile of by_parts().  Where sums_bytes().
+// sums: [kCodesTogether], of a tile of by_parts().
 void byte_sums(std::uint16_t* sums, const std::uint8_t* tile, const ByteTables& tables);
 
 }  // namespace mt::cpu

@@ -85,7 +85,9 @@ void ByteTables::fill(std::span<const float> table) {
   step = widest / 255;
   const float inverse = 255 / widest;
   bytes.clear();
-  if (!(inverse < INFINITY) || !(largest < INFINITY) || parts > kMostCodeParts) return;
+  if (!(inverse < INFINITY) || !(widest < INFINITY) || !(largest < INFINITY) ||
+      parts > kMostCodeParts)
+    return;
   bytes.resize(table.size());
   run([&] {
     for (std::int64_t p = 0; p < parts; ++p)
@@ -95,9 +97,8 @@ void ByteTables::fill(std::span<const float> table) {
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx512f,avx512bw,avx512vbmi")]] void byte_sums(std::uint16_t* sums,
-                                                              const std::uint8_t* tile,
-                                                              const ByteTables& tables) {
+[[gnu::target("avx512f,avx512bw,avx512vbmi")]] static void sums_in_registers(
+    std::uint16_t* sums, const std::uint8_t* tile, const ByteTables& tables) {
   __m512i even = _mm512_setzero_si512(), odd = even;  // of codes 0, 2, ... and 1, 3, ...
   const __m512i low = _mm512_set1_epi16(255);
   const std::uint8_t* const end = tables.bytes.data() + tables.bytes.size();
@@ -117,8 +118,17 @@ void ByteTables::fill(std::span<const float> table) {
   for (std::int64_t i = 0; i < kCodesTogether / 2; ++i)
     for (std::int64_t k = 0; k < 2; ++k) sums[2 * i + k] = pairs[k][i];
 }
-#else
-void byte_sums(std::uint16_t*, const std::uint8_t*, const ByteTables&) {}
 #endif
+
+void byte_sums(std::uint16_t* sums, const std::uint8_t* tile, const ByteTables& tables) {
+#if defined(__x86_64__)
+  if (sums_bytes()) return sums_in_registers(sums, tile, tables);
+#endif
+  std::fill_n(sums, kCodesTogether, std::uint16_t{0});
+  const std::uint8_t* const end = tables.bytes.data() + tables.bytes.size();
+  for (const std::uint8_t* table = tables.bytes.data(); table != end; table += kEntries)
+    for (std::int64_t i = 0; i < kCodesTogether; ++i, ++tile)
+      sums[i] = static_cast<std::uint16_t>(sums[i] + table[*tile]);
+}
 
 }  // namespace mt::cpu

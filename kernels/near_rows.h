@@ -22,8 +22,9 @@ namespace mt {
 
 // Codes of the vectors that others are compared with.  Threads: those of the arena that calls.
 struct RowCodes {
-  static constexpr std::int64_t kTile = 64;            // vectors whose codes lie together
-  static constexpr std::int64_t kMostColumns = 65536;  // whose sums of 127 * 255 have 31 bits
+  static constexpr std::int64_t kTile = 64;  // vectors whose codes lie together
+  // Whose sums of 127 * 255 have 31 bits; of more columns distances alone tell what is near.
+  static constexpr std::int64_t kMostColumns = 65536;
 
   RowCodes() = default;
   // vectors: [rows, columns].  inner: what has large products is near.

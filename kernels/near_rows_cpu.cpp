@@ -73,7 +73,7 @@ template <class T, class From>
     odd |= ~(size <= kLargest);
     most = size > most ? size : most;
   }
-  const bool finite = !any(odd);
+  const bool finite = !any(odd) && columns <= RowCodes::kMostColumns;
   const float top = largest(most), inverse = kMost / top;
   const bool coded = finite && top > 0 && inverse <= kLargest;
   const float scale = coded ? top / kMost : 0, by = coded ? inverse : 0;
@@ -164,6 +164,8 @@ namespace {
 constexpr std::int64_t kRows = 48;       // of x that meet a tile of codes in the first cache
 constexpr std::int64_t kVectors = 1024;  // whose products with these are in the second
 static_assert(kRows % kCodeRows == 0 && kVectors % kCodeTile == 0);
+// Of a row, that wait for their distances: where bounds leave out next to nothing, all would.
+constexpr std::size_t kMostMay = 1 << 14;
 
 [[gnu::always_inline]] inline float distance(const float* a, const float* b, std::int64_t columns) {
   return sum<float>(
@@ -182,8 +184,9 @@ using One = std::pair<float, std::int64_t>;  // a distance or a bound, a number
 struct Found {
   // The largest lower bounds, of one vector in four at most: a heap, the least in front.
   std::vector<float> lowest = {};
-  std::vector<One> may = {};  // upper bounds
-  float floor = -INFINITY;    // as many have lower bounds of this
+  std::vector<One> may = {};   // upper bounds
+  std::vector<One> told = {};  // distances of those that were made, the nearest first
+  float floor = -INFINITY;     // as many have lower bounds of this
 };
 
 class Block {  // of rows of x
@@ -214,13 +217,17 @@ class Block {  // of rows of x
                        .rows = rows,
                        .depth = codes_.depth(),
                        .tile = &codes_.codes[static_cast<std::size_t>((first + j) * width_)]});
-      for (std::int64_t i = begin; i < end; ++i) choose(i - begin, first, some);
+      for (std::int64_t i = begin; i < end; ++i) {
+        choose(i - begin, first, some);
+        if (Found& found = found_of(i - begin); found.may.size() > kMostMay)
+          tell(found, p_.x + i * codes_.columns, own_of(i - begin), true);
+      }
     }
     for (std::int64_t i = begin; i < end; ++i) {
-      Found& found = found_[static_cast<std::size_t>(i - begin)];
+      Found& found = found_of(i - begin);
       tell(found, p_.x + i * codes_.columns, own_of(i - begin), distances);
-      done(i, std::as_const(found.may));
-      found.may.clear();
+      done(i, std::as_const(found.told));
+      found.told.clear();
       found.lowest.clear();
       found.floor = -INFINITY;
     }
@@ -232,6 +239,8 @@ class Block {  // of rows of x
     of_[i] = code_row(codes, y_.data(), x, codes_.middle.data(), codes_.columns);
     starts_[i] = -128 * of_[i].sum;
   }
+
+  Found& found_of(std::int64_t i) { return found_[static_cast<std::size_t>(i)]; }
 
   // Twice a row's own part of the bounds, which is in none of those that are kept.
   float own_of(std::int64_t i) const { return 2 * loss_of(codes_.columns, of_[i].length); }
@@ -245,7 +254,7 @@ class Block {  // of rows of x
                        *const losses = &codes_.losses[at];
     const Coded of = of_[i];
     const std::int64_t tiles = (some + kCodeTile - 1) / kCodeTile;
-    Found& found = found_[static_cast<std::size_t>(i)];
+    Found& found = found_of(i);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       Lanes top = Lanes{} - INFINITY;
       for (std::int64_t j = tile * kCodeTile; j < (tile + 1) * kCodeTile; j += kLanes) {
@@ -275,20 +284,23 @@ class Block {  // of rows of x
     }
   }
 
-  // Keeps those whose upper bounds are high enough, and sorts them by their distances, but for one
-  // alone that nobody asks the distance of.
+  // Sorts those whose upper bounds are high enough among the nearest by their distances, but for
+  // one alone that nobody asks the distance of.
   [[gnu::always_inline]] inline void tell(Found& found, const float* x, float own,
                                           bool distances) const {
     std::erase_if(found.may, [&](const One& one) { return one.first < found.floor - own; });
-    if (found.may.size() == 1 && !distances) return;
+    const bool alone = found.told.empty() && found.may.size() == 1 && !distances;
     for (auto& [far, id] : found.may) {
+      if (alone) break;
       const float* const other = p_.vectors + id * codes_.columns;
       far = codes_.inner ? -product(x, other, codes_.columns) : distance(x, other, codes_.columns);
       if (std::isnan(far)) far = INFINITY;
     }
-    const auto count = std::min(p_.count, std::ssize(found.may));
-    std::ranges::partial_sort(found.may, found.may.begin() + count);
-    found.may.resize(static_cast<std::size_t>(count));
+    found.told.insert(found.told.end(), found.may.begin(), found.may.end());
+    found.may.clear();
+    const auto count = std::min(p_.count, std::ssize(found.told));
+    std::ranges::partial_sort(found.told, found.told.begin() + count);
+    found.told.resize(static_cast<std::size_t>(count));
   }
 
   // With a lower bound of one more vector.

@@ -17,6 +17,7 @@ namespace {
 constexpr int kCentreIterations = 10, kCodeIterations = 25;
 constexpr std::int64_t kRanged = 100000;  // vectors that ranges are told of
 constexpr std::int64_t kMostRows = 1024;  // of a thread, that look through lists together
+constexpr std::int64_t kVectors = 1024;   // decoded at once, for all that is asked
 
 // The nearest so far, by distance and number.
 class Nearest {
@@ -94,8 +95,7 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
   const std::int64_t columns = quantizer.columns, rows = std::ssize(of) / columns;
   FoundVectors found = none(rows, options.count);
   std::vector<Nearest> nearest(static_cast<std::size_t>(rows), Nearest(options.count));
-  constexpr std::int64_t kVectors = 1024;  // decoded at once, for all that is asked
-  constexpr std::int64_t kTogether = 16;   // of what is asked
+  constexpr std::int64_t kTogether = 16;  // of what is asked
   std::vector<float> vectors(static_cast<std::size_t>(std::min(kVectors, size()) * columns));
   for (std::int64_t first = 0; first < size(); first += kVectors) {
     const std::int64_t these = std::min(kVectors, size() - first);
@@ -307,23 +307,30 @@ void look_through(const IvfIndex& index, std::span<const float> of,
     const IvfIndex::List& list = index.lists[static_cast<std::size_t>(number)];
     const auto count = std::ssize(list.ids);
     const float* const centre = &index.centres.vectors[static_cast<std::size_t>(number * columns)];
-    decoded.resize(static_cast<std::size_t>(count * columns));
-    for (std::int64_t j = 0; scalar && j < count; ++j)
-      scalar->decode(&list.codes[static_cast<std::size_t>(j * scalar->code_size())],
-                     &decoded[static_cast<std::size_t>(j * columns)]);
-    if (!scalar && count > 0) std::memcpy(decoded.data(), list.codes.data(), list.codes.size());
     asked.clear();
     for (auto visit = begin; visit != end; ++visit)
       for (std::int64_t c = 0; c < columns; ++c)
         asked.push_back(of[static_cast<std::size_t>(visit->second * columns + c)] -
                         (scalar ? centre[c] : 0.0F));
-    far.resize(static_cast<std::size_t>((end - begin) * count));
-    cpu::squared_distances(far.data(), asked.data(), end - begin, decoded.data(), count, columns);
-    const float* distances = far.data();
-    for (; begin != end; ++begin, distances += count)
-      best[static_cast<std::size_t>(begin->second)].add_all(
-          std::span(distances, static_cast<std::size_t>(count)),
-          [&](std::size_t j) { return list.ids[j]; });
+    for (std::int64_t first = 0; first < count; first += kVectors) {
+      const std::int64_t some = std::min(kVectors, count - first);
+      decoded.resize(static_cast<std::size_t>(some * columns));
+      for (std::int64_t j = 0; scalar && j < some; ++j)
+        scalar->decode(&list.codes[static_cast<std::size_t>((first + j) * scalar->code_size())],
+                       &decoded[static_cast<std::size_t>(j * columns)]);
+      if (!scalar)
+        std::memcpy(decoded.data(),
+                    &list.codes[static_cast<std::size_t>(first * columns) * sizeof(float)],
+                    decoded.size() * sizeof(float));
+      far.resize(static_cast<std::size_t>((end - begin) * some));
+      cpu::squared_distances(far.data(), asked.data(), end - begin, decoded.data(), some, columns);
+      const float* distances = far.data();
+      for (auto visit = begin; visit != end; ++visit, distances += some)
+        best[static_cast<std::size_t>(visit->second)].add_all(
+            std::span(distances, static_cast<std::size_t>(some)),
+            [&](std::size_t j) { return list.ids[static_cast<std::size_t>(first) + j]; });
+    }
+    begin = end;
   }
 }
 

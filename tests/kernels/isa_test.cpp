@@ -17,6 +17,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/layer_norm.h"
+#include "kernels/near_rows.h"
 #include "kernels/packed_rows.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -134,14 +135,31 @@ void print_packed_rows() {
     const std::vector<std::uint8_t> w = check::packed(std::vector<BlockType>(kRows, type), kLong);
     const auto x = random<float>(3 * kLong, 1);
     std::vector<float> y(3 * kRows);
-    cpu::packed_product({.y = y.data(),
-                         .x = x.data(),
-                         .w = w.data(),
-                         .bias = nullptr,
-                         .m = 3,
-                         .n = kRows,
-                         .accumulate = false});
-    print_hash("packed_product", y);
+    for (const std::int64_t m : {1, 3}) {
+      cpu::packed_product({.y = y.data(),
+                           .x = x.data(),
+                           .w = w.data(),
+                           .bias = nullptr,
+                           .m = m,
+                           .n = kRows,
+                           .accumulate = false});
+      print_hash("packed_product", y);
+    }
+  }
+}
+
+void print_near_rows() {
+  const std::int64_t columns = 37, rows = 70, count = 5;
+  const auto x = random<float>(rows * columns, 1), others = random<float>(300 * columns, 2);
+  for (const bool inner : {false, true}) {
+    const RowCodes codes(others.data(), 300, columns, inner);
+    std::vector<std::int64_t> numbers(rows * count);
+    std::vector<float> distances(rows * count);
+    cpu::near_rows(
+        numbers.data(), distances.data(),
+        {.x = x.data(), .rows = rows, .vectors = others.data(), .codes = &codes, .count = count});
+    print_hash("near_rows", numbers);
+    print_hash("near_rows distances", distances);
   }
 }
 
@@ -160,6 +178,7 @@ TEST(Isa, DISABLED_PrintHashes) {
   print_attention<float>(7, nullptr);
   print_attention<double>(32, documents.data());
   print_packed_rows();
+  print_near_rows();
 }
 
 struct Output {

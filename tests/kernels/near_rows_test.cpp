@@ -92,6 +92,28 @@ TEST(NearRows, OfOddNumbersAndSizes) {
   }
 }
 
+// The first's products of codes do not have 32 bits, and the last's have.
+TEST(NearRows, OfVeryManyColumns) {
+  const std::int64_t columns = 2 * RowCodes::kMostColumns + 10000, all = 5;
+  std::vector<float> x(static_cast<std::size_t>(columns), 1), others;
+  for (std::int64_t j = 0; j < all; ++j)
+    for (std::int64_t c = 0; c < columns; ++c)
+      others.push_back(c * all < columns * (all - j) ? 1.0F : 0.1F);
+  for (const bool inner : {false, true}) expect_found(x, others, columns, 1, inner);
+}
+
+// More than wait for their distances.
+TEST(NearRows, NothingIsLeftOut) {
+  const std::int64_t columns = 3, all = 20000;
+  std::vector<float> x = check::random<float>(2 * columns, 13, -1, 1), others;
+  x.push_back(std::nanf(""));
+  x.resize(3 * static_cast<std::size_t>(columns), 1.0F);
+  for (std::int64_t j = 0; j < all * columns; ++j) others.push_back(0.25F);
+  for (const std::int64_t j : {9000, 19999}) others[static_cast<std::size_t>(j * columns)] = 0.3F;
+  for (const bool inner : {false, true})
+    for (const std::int64_t count : {1, 7}) expect_found(x, others, columns, count, inner);
+}
+
 TEST(CodeProducts, AreExact) {
   for (const std::int64_t depth : {1, 2, 17}) {
     const std::int64_t rows = 2 * cpu::kCodeRows, width = 4 * depth, stride = cpu::kCodeTile + 3;
@@ -146,7 +168,7 @@ TEST(SquaredDistances, AreThoseOfEachTwo) {
 }
 
 TEST(CodeSums, AreLowerBounds) {
-  for (const std::int64_t parts : {1, 5, 32}) {
+  for (const std::int64_t parts : {1, 5, 32, 256}) {
     const std::vector<float> table = check::random<float>(parts * 256, 11, -3, 2);
     const std::int64_t count = 130;
     std::vector<std::uint8_t> codes;
@@ -159,8 +181,7 @@ TEST(CodeSums, AreLowerBounds) {
     std::uint16_t sums[cpu::kCodesTogether];
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t place = i % cpu::kCodesTogether;
-      if (place == 0 && cpu::sums_bytes())
-        cpu::byte_sums(sums, &tiles[static_cast<std::size_t>(i * parts)], tables);
+      if (place == 0) cpu::byte_sums(sums, &tiles[static_cast<std::size_t>(i * parts)], tables);
       double right = 0, whole = 0;
       for (std::int64_t p = 0; p < parts; ++p) {
         const std::uint8_t code = codes[static_cast<std::size_t>(i * parts + p)];
@@ -171,14 +192,23 @@ TEST(CodeSums, AreLowerBounds) {
           static_cast<double>(tables.low) + static_cast<double>(tables.step) * whole;
       EXPECT_LE(bound, right + 1e-4) << i;
       EXPECT_GE(bound, right - static_cast<double>(parts * tables.step) - 1e-4) << i;
-      if (cpu::sums_bytes()) {
-        EXPECT_EQ(sums[place], whole) << i;
-      }
+      EXPECT_EQ(sums[place], whole) << i;
     }
   }
-  cpu::ByteTables none;
-  none.fill(std::vector<float>(256, kInfinity));
-  EXPECT_TRUE(none.bytes.empty());
+  std::vector<float> wide(256, -3e38F);
+  wide[0] = 3e38F;
+  for (const std::vector<float>& table : {std::vector<float>(256, kInfinity), wide}) {
+    cpu::ByteTables none;
+    none.fill(table);
+    EXPECT_TRUE(none.bytes.empty());
+  }
+  // All that 16 bits hold.
+  cpu::ByteTables most{.bytes = std::vector<std::uint8_t>(cpu::kMostCodeParts * 256, 255)};
+  const std::vector<std::uint8_t> tile(
+      static_cast<std::size_t>(cpu::kMostCodeParts * cpu::kCodesTogether), 200);
+  std::uint16_t sums[cpu::kCodesTogether];
+  cpu::byte_sums(sums, tile.data(), most);
+  for (const std::uint16_t sum : sums) EXPECT_EQ(sum, 65280);
 }
 
 }  // namespace

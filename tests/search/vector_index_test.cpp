@@ -213,6 +213,7 @@ TEST(VectorIndex, FindsWhatIsNear) {
     return recall(index, lists, products);
   };
   EXPECT_EQ(of("Flat", 1), 1);
+  EXPECT_EQ(of("IVF1,Flat", 1), 1);
   EXPECT_EQ(of("IVF16,Flat", 16), 1);
   EXPECT_EQ(of("IVF16_HNSW4,Flat", 16), 1);
   // faiss-cpu 1.15.1: at least 0.925 and 0.9 with eight seeds, 0.326 with one.
@@ -231,6 +232,7 @@ TEST(VectorIndex, FindsWhatIsNearByCodesOfNumbers) {
   EXPECT_GT(of("SQfp16", 1), 0.99);
   EXPECT_GT(of("SQ8", 1), 0.97);
   EXPECT_GT(of("SQ6", 1), 0.90);
+  EXPECT_GT(of("IVF1,SQ8", 1), 0.97);
   EXPECT_GT(of("IVF16,SQ4", 16), 0.9);
   EXPECT_GT(of("PCA8,Flat", 1), 0.3);
   EXPECT_GT(of("PCAR8,SQ8", 1), 0.3);
