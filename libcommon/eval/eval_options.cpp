@@ -98,7 +98,12 @@ static void check_inputs(const EvalOptions& o) {
     o.tasks.check();
     if (o.tasks.log_tokens && o.tasks.output_dir.empty() && !o.json)
       fail(Exit::usage, "--log-tokens: has no effect without --output-dir or --json");
-    TaskPlan({.asked = o.task, .inputs = o.inputs, .options = o.tasks});
+    const TaskPlan plan({.asked = o.task, .inputs = o.inputs, .options = o.tasks});
+    if (o.kept.asked() && std::ranges::none_of(plan.tasks(), [](const TaskPlan::Planned& planned) {
+          return planned.task.kind == EvalKind::generate;
+        }))
+      fail(Exit::usage, "--kv-cache-dtype: has no effect with --task ", o.task,
+           ", which has no text continued");
   } else if (std::ranges::find(kOwn, o.task) == std::end(kOwn)) {
     fail(Exit::usage, "--task ", o.task,
          ": expected perplexity, masked-words, pseudo-perplexity, spans, WIKITEXT103, LAMBADA, "

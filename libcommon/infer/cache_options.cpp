@@ -2,6 +2,8 @@
 
 #include "base/command.h"
 #include "formats/hugging_face/cache_scales.h"
+#include "formats/load_model.h"
+#include "tensor/device_options.h"
 
 namespace mt {
 
@@ -14,9 +16,15 @@ void CacheOptions::add_to(CommandLine& cl) {
       one_of({"auto", "fp8", "fp8_e4m3"}));
 }
 
-CacheForm CacheOptions::form(const std::string& folder) const {
+void CacheOptions::check(const DeviceOptions& compute) const {
+  if (asked() && compute.device() == Device::cuda)
+    fail(Exit::unavailable, "--kv-cache-dtype ", dtype,
+         ": not on GPUs yet; leave it out, or --device cpu");
+}
+
+CacheForm CacheOptions::form(const LoadedModel& loaded) const {
   if (!asked()) return {};
-  return {.in_codes = true, .scales = cache_scales_in(folder)};
+  return {.in_codes = true, .scales = cache_scales_in(loaded.path, loaded.model->config())};
 }
 
 }  // namespace mt

@@ -8,14 +8,17 @@
 namespace mt {
 
 class CommandLine;
+struct DeviceOptions;
+struct LoadedModel;
 
 struct CacheOptions {
   std::string dtype = "auto";
 
   void add_to(CommandLine& cl);
   bool asked() const { return dtype != "auto"; }
-  // For a model that was loaded from there.
-  CacheForm form(const std::string& folder) const;
+  // Exit::unavailable for what the device has no form for; before anything is loaded.
+  void check(const DeviceOptions& compute) const;
+  CacheForm form(const LoadedModel& loaded) const;
 };
 
 }  // namespace mt

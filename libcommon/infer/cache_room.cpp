@@ -41,8 +41,6 @@ std::vector<CacheShape> CachedPass::cache_layers(std::int64_t pages) const {
 
 void CachedPass::check_form() const {
   if (!form_.in_codes) return;
-  if (stream_.device() == Device::cuda)
-    fail(Exit::unavailable, "--kv-cache-dtype fp8: not on GPUs yet; leave it out, or --device cpu");
   const std::vector<CacheShape> layers = cache_layers(1);
   if (std::ranges::any_of(layers, [](const CacheShape& l) { return l.latents.numel() > 0; }))
     fail(Exit::bad_config,

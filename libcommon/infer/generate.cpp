@@ -71,6 +71,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.options.logprobs && !o.session.json)
     fail(Exit::usage, "--logprobs: needs --json");
   o.session.limits.check_draft(o.draft_load, false);
+  o.session.limits.kept.check(o.compute);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();
@@ -121,7 +122,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
                        .others = {}},
                       chat, grammars);
   const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);
-  o.session.limits.cache = o.session.limits.kept.form(loaded.path);
+  o.session.limits.cache = o.session.limits.kept.form(loaded);
   if (draft) o.session.draft = draft->model.get();
   Session(*loaded.model, about, reader, o.session, print).run();
 }

@@ -132,10 +132,11 @@ class Talk {
 }  // namespace
 
 void talk(TalkOptions options, const Terminal& terminal) {
+  options.limits.kept.check(options.compute);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   loaded.tell(options.warn);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");
-  options.limits.cache = options.limits.kept.form(loaded.path);
+  options.limits.cache = options.limits.kept.form(loaded);
   Talk(options, loaded, terminal).run();
 }
 

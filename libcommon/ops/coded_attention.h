@@ -21,7 +21,6 @@ struct CodedAttention {
   CacheScales scales = {};
   bool interleaved = false;
   AttentionShape shape = {};
-  bool needs_lse = false;
 };
 void coded_attention(const CodedAttention& problem, Stream& stream);
 

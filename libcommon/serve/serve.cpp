@@ -371,6 +371,7 @@ EngineLoop::Clock::duration time_of(double seconds) {
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const std::int64_t rank = runtime_rank(options);
   options.limits.check_draft(options.draft_load, !options.adapters.empty() || rank > 0);
+  options.limits.kept.check(options.compute);
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   Exchange::Headers cors = cors_headers(options.cors_origin);
@@ -391,7 +392,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   }
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
   EngineLimits limits = options.limits;
-  limits.cache = limits.kept.form(loaded.path);
+  limits.cache = limits.kept.form(loaded);
   EngineLoop loop(
       *loaded.model,
       {.vocab_size = model.vocab_size,

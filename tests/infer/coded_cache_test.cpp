@@ -2,7 +2,9 @@
 // kept is what its scales say.
 #include <gtest/gtest.h>
 
+#include "infer/cache_options.h"
 #include "infer/cached_pass.h"
+#include "tensor/device_options.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
@@ -89,6 +91,26 @@ TEST(CodedCache, SequencesDoNotNoticeEachOther) {
   }
 }
 
+// A page that another sequence has filled, and one of which a part is copied.
+TEST(CodedCache, SequencesHavePagesInCommon) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 40;
+  const auto model = make_gpt(config, DType::f32);
+  CachedPass::Options options = coded(3, {{0.5F, 0.25F}, {2, 0.125F}});
+  options.page_tokens = 8;
+  CachedPass pass(*model, options);
+  const auto ids = some_tokens(21), others = some_tokens(40);
+  const std::span all(ids);
+  pass.see(0, all.first(20));
+  EXPECT_EQ(pass.start(1, all), 16);
+  pass.see(1, all.subspan(16, 4));
+  pass.see(2, std::span(others).subspan(20, 20));
+  pass.follow(2, 0);
+  const HostTensor expected = clone(pass.next_logits(0, all.last(1)));
+  for (const std::int64_t other : {1, 2})
+    EXPECT_SAME_BITS(pass.next_logits(other, all.last(1)), expected.view());
+}
+
 TEST(CodedCache, LatentsHaveNone) {
   const auto model = make_gpt(small_latent());
   try {
@@ -99,6 +121,21 @@ TEST(CodedCache, LatentsHaveNone) {
     EXPECT_STREQ(error.what(),
                  "--kv-cache-dtype fp8: this model keeps latents, which have no form in eight "
                  "bits; leave it out");
+  }
+}
+
+TEST(CodedCache, GpusHaveNone) {
+  const CacheOptions coded{.dtype = "fp8_e4m3"};
+  const DeviceOptions on_gpu{.device_name = "cuda"};
+  EXPECT_NO_THROW(CacheOptions().check(on_gpu));
+  EXPECT_NO_THROW(coded.check({.device_name = "cpu"}));
+  try {
+    coded.check(on_gpu);
+    FAIL() << "they have";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::unavailable);
+    EXPECT_STREQ(error.what(),
+                 "--kv-cache-dtype fp8_e4m3: not on GPUs yet; leave it out, or --device cpu");
   }
 }
 

@@ -26,7 +26,7 @@ std::string run_settings(const EvalOptions& o, const LoadedModel& loaded) {
       .member("adapter", o.adapter)
       .member("device", o.compute.device_name)
       .member("dtype", name_of(loaded.model->table().dtype()));
-  if (o.kept.asked()) json.member("kv_cache_dtype", o.kept.dtype);
+  if (o.kept.asked()) json.member("kv_cache_dtype", "fp8");
   json.end_object();
   return json.text();
 }
@@ -68,6 +68,15 @@ class TaskModel {
         .tokens_of_image = [this](const std::string& file) { return tokens_of_image(file); }};
   }
 
+  // What continues texts; Exit::bad_config where it keeps nothing in the form that is asked for.
+  void open_engine() {
+    if (!engine_)
+      engine_.emplace(*loaded_.model,
+                      EngineOptions{.vocab_size = loaded_.vocab_size(),
+                                    .limits = {.threads = options_.threads,
+                                               .cache = options_.kept.form(loaded_)}});
+  }
+
  private:
   void score(std::span<const std::span<const std::int32_t>> ids,
              std::span<const std::span<double>> nll,
@@ -87,11 +96,7 @@ class TaskModel {
                                                  std::span<const EvalImages> images,
                                                  const EvalGeneration& generation,
                                                  std::int64_t repeats) {
-    if (!engine_)
-      engine_.emplace(*loaded_.model,
-                      EngineOptions{.vocab_size = loaded_.vocab_size(),
-                                    .limits = {.threads = options_.threads,
-                                               .cache = options_.kept.form(loaded_.path)}});
+    open_engine();
     CompletionOptions asked{.num_tokens = generation.max_gen_toks, .stop = generation.until};
     asked.sampling.temperature = generation.temperature;
     asked.sampling.top_k = generation.top_k;
@@ -156,11 +161,7 @@ void measure_tasks(const EvalOptions& o, const LoadedModel& loaded, Progress& pr
     if (reads_images(loaded) && !planned.task.is_about_texts())
       fail(Exit::bad_config, "--task ", planned.task.name, ": asks how likely texts are, and ",
            loaded.path, " is a LLaVA, which is asked for texts (generate_until) alone");
-  if (o.kept.asked() && std::ranges::none_of(plan.tasks(), [](const TaskPlan::Planned& planned) {
-        return planned.task.kind == EvalKind::generate;
-      }))
-    fail(Exit::usage, "--kv-cache-dtype: has no effect with --task ", o.task,
-         ", which has no text continued");
+  if (o.kept.asked()) model.open_engine();  // which refuses before what other tasks take
   run_tasks(plan, settings, model.functions(), print_now, [&] { progress.add(1); });
   progress.finish();
 }
