@@ -170,6 +170,9 @@ if [[ -n $data ]]; then
   long scripts/compare-quantization-loss.py "$python" scripts/compare-quantization-loss.py \
     build/release/cmd "$data/wikitext-2"
   long scripts/compare-gguf-types.py "$python" scripts/compare-gguf-types.py build/release/cmd
+  if "$python" -c 'import xllamacpp' 2> /dev/null; then
+    long scripts/compare-importance.py "$python" scripts/compare-importance.py build/release/cmd
+  fi
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
     ${releases:+--releases "$releases"}
 fi

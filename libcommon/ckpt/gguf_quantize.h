@@ -25,9 +25,8 @@ void quantize(GgufType type, std::byte* blocks, std::span<const float> numbers);
 // each column: errors weigh as w = importance sqrt(s² + x²), s² the mean of x² over the block of
 // 256, twice that but of q2_k, or over the row, for types of 32; of q6_k as the importance alone.
 //   q4_0, q5_0, q3_k, q6_k   the d of least weighted error among roundings at 19 steps
-//   q4_1, q5_1, q2_k, q4_k, q5_k  the d and m as above, of 37 steps; and of these, where they
-//   become
-//                    4 or 6 bits, the block's own d and m of least error, weighted by the parts' w
+//   q4_1, q5_1, q2_k, q4_k, q5_k   the d and m as above, of 37 steps; where these become 4 or 6
+//                    bits, the block's own d and m have least error, weighted by the parts' w
 // q8_0 is as without one, and so is all where `importance` is empty.
 void quantize(GgufType type, std::byte* blocks, std::span<const float> rows,
               std::span<const float> importance);

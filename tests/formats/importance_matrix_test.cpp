@@ -82,19 +82,29 @@ TEST_F(Importance, DamagedFilesAreRefused) {
     EXPECT_EQ(error_of([&] { ImportanceMatrix(write_dat(whole.substr(0, size))); }).substr(0, 3),
               "65 ")
         << size;
-  for (const float wrong : {-1.0F, std::numeric_limits<float>::infinity()})
-    EXPECT_NE(error_of([&] {
-                ImportanceMatrix(write_dat(dat("a", 1, {wrong})));
-              }).find("below 0 or not finite"),
-              std::string::npos);
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN(),
+                  kInfinite = std::numeric_limits<float>::infinity();
+  for (const float wrong : {-1.0F, kInfinite, kNone, 1e21F}) {
+    EXPECT_EQ(error_of([&] { ImportanceMatrix(write_dat(dat("a", 1, {wrong}))); }),
+              "65 " + scratch_.path("imatrix.dat") +
+                  ": a: has numbers that are below 0, or above 1e+20, or none");
+    if (wrong == 1e21F) continue;
+    EXPECT_EQ(error_of([&] {
+                ImportanceMatrix(write_gguf({{"a", 1, {1, 2}, {wrong}}}));
+              }),
+              "65 " + scratch_.path("imatrix.gguf") +
+                  ": tensor a.counts: has numbers that are below 0 or not finite");
+  }
   std::string large = whole;
   large[0] = large[3] = 0x7f;
   EXPECT_NE(error_of([&] { ImportanceMatrix(write_dat(large)); }).find("or damaged"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
-              ImportanceMatrix(write_gguf({{"a", 1, {1, 2, 3}, {1, 1}}}));
-            }).find("2 for 3 sums"),
-            std::string::npos);
+  for (const std::size_t counts : {2, 3})
+    EXPECT_EQ(error_of([&] {
+                ImportanceMatrix(write_gguf({{"a", 1, {1, 2, 3}, std::vector<float>(counts, 1)}}));
+              }),
+              concat("65 ", scratch_.path("imatrix.gguf"), ": tensor a.counts: has ", counts,
+                     " numbers, expected one for each of 1 matrices"));
 }
 
 // The blocks of a file are those of the matrix, and what is read back is compared with them;
@@ -126,6 +136,15 @@ TEST_F(Importance, MakesAFilesBlocks) {
   options.imatrix = write_gguf({{"blk.7.attn_q.weight", 1, sums, {2}}});
   EXPECT_EQ(error("hf", "other", "gguf", options),
             "65 " + options.imatrix + ": is of another model: none of 1 tensors is one of this");
+  // Before anything is written, whatever else is right.
+  options.imatrix = write_gguf(
+      {{"blk.0.attn_q.weight", 1, sums, {2}}, {"blk.0.ffn_down.weight", 1, {1, 2}, {2}}});
+  options.load = scratch_.path("hf");
+  options.save = scratch_.path("other");
+  options.saver = "gguf";
+  EXPECT_EQ(error_of([&] { describe_conversion(options); }),
+            "65 " + options.imatrix +
+                ": blk.0.ffn_down.weight: has 2 numbers, expected one for each of 256 columns");
   options.imatrix = write_gguf({{"blk.0.attn_q.weight", 1, {1, 2}, {2}}});
   EXPECT_EQ(error("hf", "other", "gguf", options),
             "65 " + options.imatrix +

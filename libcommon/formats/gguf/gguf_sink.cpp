@@ -259,11 +259,13 @@ ImportanceMatrix gguf_importance(const ModelTarget& target, const ParamTable& ta
 void check_gguf_importance(const ModelTarget& target, const ParamTable& table,
                            const std::string& path) {
   const std::string architecture = architecture_name(target);
+  bool has_any = false;
   for (const Param& row : table.rows())
     for (const ForeignName& name : gguf_tensors(architecture, target.config, row)) {
       importance_of(target, row, name, hugging_face_shape(row, name, target.config));
-      if (target.importance->has(name.name)) return;
+      has_any = has_any || target.importance->has(name.name);
     }
+  if (has_any) return;
   fail(Exit::bad_data, path, ": is of another model: none of ", target.importance->tensors(),
        " tensors is one of this");
 }

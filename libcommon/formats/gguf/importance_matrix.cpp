@@ -13,6 +13,9 @@ namespace mt {
 namespace {
 
 constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
+constexpr float kMost = 1e20F;  // sums over a block by larger ones would not be finite
+
+bool is_count(float count) { return count >= 0 && std::isfinite(count); }
 
 std::vector<float> numbers_of(const GgufReader& file, const DistTensor& tensor) {
   if (tensor.dtype != DType::f32)
@@ -71,9 +74,13 @@ void ImportanceMatrix::read_gguf() {
     const std::string name = key.substr(0, key.size() - kSums.size());
     std::vector<float> columns = numbers_of(file, tensor);
     const std::vector<float> counts = numbers_of(file, file.at(concat(name, kCounts)));
-    if (counts.empty() || columns.size() % counts.size() != 0)
-      fail(Exit::bad_data, path_, ": tensor ", name, kCounts, ": ", counts.size(), " for ",
-           columns.size(), " sums");
+    const std::int64_t matrices = tensor.shape.rank() < 2 ? 1 : tensor.shape[0];
+    if (std::ssize(counts) != matrices || matrices == 0)
+      fail(Exit::bad_data, path_, ": tensor ", name, kCounts, ": has ", counts.size(),
+           " numbers, expected one for each of ", matrices, " matrices");
+    if (!std::ranges::all_of(counts, is_count))
+      fail(Exit::bad_data, path_, ": tensor ", name, kCounts,
+           ": has numbers that are below 0 or not finite");
     const std::size_t each = columns.size() / counts.size();
     for (std::size_t i = 0; i < columns.size(); ++i)
       columns[i] = counts[i / each] > 0 ? columns[i] / counts[i / each] : 1;
@@ -98,8 +105,9 @@ void ImportanceMatrix::read_dat() {
 }
 
 void ImportanceMatrix::add(const std::string& tensor, std::vector<float> columns) {
-  if (!std::ranges::all_of(columns, [](float x) { return x >= 0 && std::isfinite(x); }))
-    fail(Exit::bad_data, path_, ": ", tensor, ": has numbers that are below 0 or not finite");
+  if (!std::ranges::all_of(columns, [](float x) { return x >= 0 && x <= kMost; }))
+    fail(Exit::bad_data, path_, ": ", tensor, ": has numbers that are below 0, or above ", kMost,
+         ", or none");
   of_tensor_[tensor] = std::move(columns);
 }
 

@@ -19,8 +19,8 @@ namespace mt {
 class ImportanceMatrix {
  public:
   ImportanceMatrix() = default;
-  // Exit::bad_data for a file that is neither, is cut, or has numbers that are below 0 or not
-  // finite.
+  // Exit::bad_data for a file that is neither, is cut, or has a number that is below 0, above 1e20
+  // or none.
   explicit ImportanceMatrix(const std::string& path);
 
   void add(const std::string& tensor, std::vector<float> columns);
