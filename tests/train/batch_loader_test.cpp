@@ -8,10 +8,28 @@
 
 #include "tests/train/samples.h"
 #include "tests/train/two_terms.h"
+#include "text/null_tokenizer.h"
 #include "train/run/pretraining.h"
 
 namespace mt {
 namespace {
+
+// Of a model with rows for so many of its tokenizer's kEod + 1 words.
+class OfNumbers : public Pretraining {
+ public:
+  explicit OfNumbers(const DataOptions& data = {}, std::int64_t rows = kEod + 1)
+      : Pretraining(of_words(rows), data) {}
+  const Tokenizer& tokenizer() const override { return tokenizer_; }
+
+ private:
+  static ModelConfig of_words(std::int64_t count) {
+    ModelConfig model;
+    model.vocab_size = count;
+    return model;
+  }
+
+  NullTokenizer tokenizer_{kEod};
+};
 
 BatchOptions one_at_a_time(bool per_token) {
   BatchOptions o;
@@ -40,7 +58,7 @@ Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.dp = 2});
-    const Pretraining task({}, {});
+    const OfNumbers task;
     BatchLoader loader(one_at_a_time(per_token), DType::f32, task, sample.set, 0, 2, world);
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
@@ -78,9 +96,8 @@ TEST(BatchLoader, OrEveryToken) {
 }
 
 // A task whose objective has two terms.
-class TwoTermTask final : public Pretraining {
+class TwoTermTask final : public OfNumbers {
  public:
-  TwoTermTask() : Pretraining({}, {}) {}
   const Objective& objective() const override { return objective_; }
 
  private:
@@ -128,7 +145,7 @@ TEST(BatchLoader, NothingCounts) {
     const BatchMemory memory(1, DType::f32);
     const auto group = make_single_group();
     const World alone(*group, {});
-    const Pretraining task({}, {});
+    const OfNumbers task;
     BatchLoader loader(one_at_a_time(per_token), DType::f32, task, sample.set, 0, 2, alone);
     loader.load(0, memory.batch());
     EXPECT_EQ(loader.count(0), 0);
@@ -138,6 +155,24 @@ TEST(BatchLoader, NothingCounts) {
 
 // Of two ranks that share a sequence of eight tokens, the first has the ends.  Only its first token
 // counts: the other's weigh nothing, and nothing is divided by their number.
+TEST(BatchLoader, TellsATokenThatTheModelHasNoRowFor) {
+  const FileSamples sample = counting_4_2_3_1();
+  const auto group = make_single_group();
+  const World alone(*group, {});
+  const OfNumbers task({}, kEod);
+  BatchLoader loader(one_at_a_time(false), DType::f32, task, sample.set, 0, 2, alone);
+  const BatchMemory memory(1, DType::f64);
+  try {
+    loader.load(0, memory.batch());
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+    EXPECT_EQ(
+        std::string(error.what()),
+        "sample 0: has token 99, and the model rows for 99 words, fewer than its tokenizer has");
+  }
+}
+
 TEST(BatchLoader, RanksShareASequence) {
   std::vector<std::int32_t> tokens(kLength + 1, kEod);
   tokens[0] = 7;
@@ -151,7 +186,7 @@ TEST(BatchLoader, RanksShareASequence) {
     for (const Field field :
          {Field::ids, Field::labels, Field::positions, Field::loss_mask, Field::weight})
       own[field] = own[field].rows(0, kLength / 2);
-    const Pretraining task({}, data);
+    const OfNumbers task(data);
     BatchLoader loader(one_at_a_time(false), DType::f32, task, sample.set, 0, 1, world);
     loader.load(0, own);
     const auto positions = own.span<std::int32_t>(Field::positions);
