@@ -100,8 +100,8 @@ if ! nvidia-smi -L >/dev/null 2>&1 &&
   gpus=("-DMT_GPUS=$kernels")
 fi
 stage 'configure release' 30 cmake --preset release "${gpus[@]}"
-stage 'build release' 700 build release
-stage 'tests release' 480 run_tests release --label-exclude "$leave_out"
+stage 'build release' 750 build release
+stage 'tests release' 540 run_tests release --label-exclude "$leave_out"
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
