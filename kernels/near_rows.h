@@ -36,8 +36,8 @@ struct RowCodes {
   std::vector<float> middle = {};  // m: [columns]
   // q + 128: [tiles, depth, kTile, 4], columns 4 d to 4 d + 3 of a vector together.
   std::vector<std::uint8_t> codes = {};
-  // Of each vector, and of those that fill the last tile, which are infinitely far: s, |y|^2 / 2 or
-  // 0, |e|, |y|, and the part of a bound that is the vector's own.
+  // Each vector has s, |y|^2 / 2 or 0, |e|, |y|, and the part of a bound that is its own; those
+  // that fill the last tile are infinitely far.
   std::vector<float> scales = {}, halves = {}, errors = {}, lengths = {}, losses = {};
 };
 

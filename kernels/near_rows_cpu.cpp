@@ -164,7 +164,8 @@ namespace {
 constexpr std::int64_t kRows = 48;       // of x that meet a tile of codes in the first cache
 constexpr std::int64_t kVectors = 1024;  // whose products with these are in the second
 static_assert(kRows % kCodeRows == 0 && kVectors % kCodeTile == 0);
-// Of a row, that wait for their distances: where bounds leave out next to nothing, all would.
+// So many vectors may wait for their distances to a row, as all would where bounds leave out next
+// to nothing.
 constexpr std::size_t kMostMay = 1 << 14;
 
 [[gnu::always_inline]] inline float distance(const float* a, const float* b, std::int64_t columns) {
@@ -351,7 +352,7 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
   return near;
 }
 
-// Of kFew rows of a, each of which b is read once for.
+// Gives the distances of kFew rows of a from those of b, each of which is read once for them.
 template <int kFew>
 [[gnu::always_inline]] static inline void few_distances(float* far, const float* a, const float* b,
                                                         std::int64_t n, std::int64_t columns) {

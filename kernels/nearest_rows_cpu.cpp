@@ -46,7 +46,8 @@ class Tiles {
     }
   }
 
-  // Of kSome vectors, `stride` numbers from one to the next, in registers of kWide numbers.
+  // Finds the nearest of kSome vectors, which are `stride` numbers apart, in registers of kWide
+  // numbers.
   template <int kSome, int kWide>
   [[gnu::always_inline]] inline void nearest(std::int32_t* found, const float* x,
                                              std::int64_t stride) const {

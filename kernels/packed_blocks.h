@@ -87,7 +87,8 @@ struct Plain {
     return sums;
   }
   INLINE static float half(const std::uint8_t* at) { return blocks::half(at); }
-  // Of eight parts, a byte each: their scales, each twice in 16 bits, and m times whole numbers.
+  // Spreads bytes, one for each of eight parts: of scales each becomes twice 16 bits, of whole
+  // numbers m times as much.
   INLINE static void spread(std::int32_t* scales, float* leasts, std::uint64_t of_scales,
                             std::uint64_t of_leasts, float m) {
     for (int j = 0; j < 8; ++j) {

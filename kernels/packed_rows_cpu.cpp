@@ -153,7 +153,7 @@ INLINE void multiply_floats(float (&sums)[kRows], const Room& w, std::int64_t ro
   for (int r = 0; r < kRows; ++r) sums[r] = simd::sum_of_lanes(total[r]);
 }
 
-// The same of nvfp4, of which each half of a part has its d.
+// Multiplies blocks of nvfp4, of which each half of a part has its own d.
 template <class Machine, int kRows>
 INLINE void multiply_halves(float (&sums)[kRows], const Room& w, std::int64_t row, const Rounded& x,
                             std::int64_t k) {

@@ -58,28 +58,8 @@ float best_scale_of_q3(const float* x, int* q) {
     sums.products += w * x[i] * l;
     sums.squares += w * l * l;
   }
-  for (int pass = 0; pass < 5; ++pass) {
-    bool changed = false;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const float w = x[i] * x[i];
-      const auto l = static_cast<float>(q[i]);
-      Sums without{sums.products - w * x[i] * l, sums.squares - w * l * l};
-      if (!(without.products > 0)) continue;
-      const int other = nearest(x[i] * without.squares / without.products, -kMiddle, kMiddle - 1);
-      if (other == q[i]) continue;
-      const auto o = static_cast<float>(other);
-      without.products += w * x[i] * o;
-      without.squares += w * o * o;
-      if (!(without.squares > 0 && without.products * without.products * sums.squares >
-                                       sums.products * sums.products * without.squares))
-        continue;
-      q[i] = other;
-      sums = without;
-      changed = true;
-    }
-    if (!changed) break;
-  }
-  return sums.squares > 0 ? sums.products / sums.squares : 0;
+  return change_one_by_one<kCount>(x, [&](std::size_t i) { return x[i] * x[i]; }, q, sums,
+                                   {-kMiddle, kMiddle - 1, false});
 }
 
 void write_q2_k(std::byte* block, const float* x) {

@@ -21,9 +21,10 @@ namespace mt {
 // first.
 void quantize(GgufType type, std::byte* blocks, std::span<const float> numbers);
 
-// The same as quantize_row_*_impl makes them of whole rows with what an importance matrix says of
-// each column: errors weigh as w = importance sqrt(s² + x²), s² the mean of x² over the block of
-// 256, twice that but of q2_k, or over the row, for types of 32; of q6_k as the importance alone.
+// Makes blocks as llama.cpp's quantize_row_*_impl does, of whole rows with what an importance
+// matrix says of each column: errors weigh as w = importance sqrt(s² + x²), s² the mean of x² over
+// the block of 256, twice that but of q2_k, or over the row, for types of 32; of q6_k as the
+// importance alone.
 //   q4_0, q5_0, q3_k, q6_k   the d of least weighted error among roundings at 19 steps
 //   q4_1, q5_1, q2_k, q4_k, q5_k   the d and m as above, of 37 steps; where these become 4 or 6
 //                    bits, the block's own d and m have least error, weighted by the parts' w

@@ -41,27 +41,8 @@ float best_scale_of_scales(const float* x, const float* w, int* q) {
     sums.products += w[i] * x[i] * l;
     sums.squares += w[i] * l * l;
   }
-  for (int pass = 0; pass < 5; ++pass) {
-    bool changed = false;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const auto l = static_cast<float>(q[i]);
-      Sums without{sums.products - w[i] * x[i] * l, sums.squares - w[i] * l * l};
-      if (!(without.products > 0 && without.squares > 0)) continue;
-      const int other = nearest(x[i] * without.squares / without.products, 0, kMost);
-      if (other == q[i]) continue;
-      const auto o = static_cast<float>(other);
-      without.products += w[i] * x[i] * o;
-      without.squares += w[i] * o * o;
-      if (!(without.products * without.products * sums.squares >
-            sums.products * sums.products * without.squares))
-        continue;
-      q[i] = other;
-      sums = without;
-      changed = true;
-    }
-    if (!changed) break;
-  }
-  return sums.squares > 0 ? sums.products / sums.squares : 0;
+  return change_one_by_one<kCount>(x, [&](std::size_t i) { return w[i]; }, q, sums,
+                                   {0, kMost, true});
 }
 
 float sum_of_squares(const float* x, std::size_t count) {
@@ -88,7 +69,8 @@ void write_short(std::byte* block, const float* x, const float* importance, floa
   weigh(w, x, importance, sigma2, kShort);
   Line line;
   if constexpr (kLeast) {
-    line = best_line < kFive ? 31 : 15, kShort > (x, w, q, kTries);
+    constexpr int kMost = kFive ? 31 : 15;
+    line = best_line<kMost, kShort>(x, w, q, kTries);
   } else {
     constexpr int kMiddle = kFive ? 16 : 8;
     line.d = best_scale<kMiddle, kShort>(x, w, q);
@@ -156,7 +138,7 @@ void write_q6_k(std::byte* block, const float* x, const float* importance) {
   put_q6_k(block, x, q, d);
 }
 
-// Of blocks of 32, null for the others.
+// What writes a block of 32, and one of 256; a type has one of them, and the other is null.
 using WriteShort = void (*)(std::byte*, const float*, const float*, float);
 using WriteLong = void (*)(std::byte*, const float*, const float*);
 

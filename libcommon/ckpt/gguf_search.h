@@ -133,6 +133,43 @@ struct Sums {
   float products = 0, squares = 0;
 };
 
+// A q may become `least` to `most`.  It is changed only where its part's other q have a sum of
+// products above 0 and, with by_squares, one of squares above 0, which llama.cpp asks for of
+// importances but not of its own weights.
+struct Changes {
+  int least = 0, most = 0;
+  bool by_squares = false;
+};
+
+// Changes the q one by one while (Σ w x q)² / Σ w q² grows, at most five times.  Gives the d of d
+// q.
+template <std::size_t kCount, class Weight>
+float change_one_by_one(const float* x, const Weight& weight, int* q, Sums sums,
+                        const Changes& to) {
+  for (int pass = 0; pass < 5; ++pass) {
+    bool changed = false;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const float w = weight(i);
+      const auto l = static_cast<float>(q[i]);
+      Sums without{sums.products - w * x[i] * l, sums.squares - w * l * l};
+      if (!(without.products > 0) || (to.by_squares && !(without.squares > 0))) continue;
+      const int other = nearest(x[i] * without.squares / without.products, to.least, to.most);
+      if (other == q[i]) continue;
+      const auto o = static_cast<float>(other);
+      without.products += w * x[i] * o;
+      without.squares += w * o * o;
+      if (!(without.squares > 0 && without.products * without.products * sums.squares >
+                                       sums.products * sums.products * without.squares))
+        continue;
+      q[i] = other;
+      sums = without;
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  return sums.squares > 0 ? sums.products / sums.squares : 0;
+}
+
 // The q, -kMiddle to kMiddle - 1, and the d of d q with which (Σ w x q)² / Σ w q² is largest, of 19
 // roundings.
 template <int kMiddle, std::size_t kCount>
