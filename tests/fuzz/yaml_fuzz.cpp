@@ -1,6 +1,6 @@
-// Any bytes as YAML: refused with one line, or a tree.
-// Parser: libcommon/ckpt/yaml.cpp
-#include "ckpt/yaml.h"
+// Any bytes as YAML: refused with one line, or a value.
+// Parser: libcommon/text/yaml.cpp
+#include "text/yaml.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(input), size);
   try {
-    const mt::PyValue value = mt::parse_yaml(text, "yaml");
-    if (value.is(mt::PyValue::Kind::object)) std::abort();
+    const mt::ChatValue value = mt::parse_yaml(text, "yaml", {.omegaconf = size % 2 == 1});
+    if (value.is_undefined()) std::abort();
   } catch (const mt::Error& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
   }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <set>
 
-#include "ckpt/yaml.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/run_config.h"
 #include "model/checkpoint_tokenizer.h"
@@ -71,7 +70,7 @@ PyValue CoreSource::read_args() {
   if (common_.find("args") != nullptr || !std::filesystem::exists(path))
     return common_.at("args", path_ + ": common.pt");
   const Shape& words = checkpoint_.tensors().at("embedding.word_embeddings.weight").own_shape();
-  PyValue args = args_of_run_config(parse_yaml(read_regular_file(path), path), words[0], path);
+  PyValue args = args_of_run_config(read_regular_file(path), words[0], path);
   common_.set_item("args", args);
   notes_.push_back(
       concat(path_, ": is of Megatron Bridge's; its model is what ", kRunConfig, " says"));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "text/yaml.h"
 
 namespace mt {
 namespace {
@@ -41,6 +42,22 @@ const std::vector<Usual>& usual_settings() {
                                            {"moe_router_num_groups", {}},
                                            {"moe_router_topk_scaling_factor", {}}};
   return usual;
+}
+
+PyValue py_value(const ChatValue& value) {
+  if (const bool* const truth = value.boolean()) return *truth;
+  if (const std::int64_t* const number = value.integer()) return *number;
+  if (const double* const number = value.real()) return *number;
+  if (const std::string* const text = value.text()) return *text;
+  if (const std::vector<ChatValue>* const items = value.items()) {
+    std::vector<PyValue> list;
+    for (const ChatValue& item : *items) list.push_back(py_value(item));
+    return PyValue::list(std::move(list));
+  }
+  if (!value.is_dict()) return {};
+  PyValue dict = PyValue::dict();
+  for (const auto& [key, item] : *value.pairs()) dict.set_item(py_value(key), py_value(item));
+  return dict;
 }
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
@@ -151,8 +168,9 @@ class Model {
 
 }  // namespace
 
-PyValue args_of_run_config(const PyValue& config, std::int64_t rows, const std::string& where) {
-  return Model(config, where).args(rows);
+PyValue args_of_run_config(std::string_view yaml, std::int64_t rows, const std::string& where) {
+  const YamlRules rules{.code = Exit::bad_data, .omegaconf = true};
+  return Model(py_value(parse_yaml(yaml, where, rules)), where).args(rows);
 }
 
 void refuse_unread(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ckpt/pickle.h"
 
@@ -13,7 +14,7 @@ inline constexpr const char* kRunConfig = "run_config.yaml";
 
 // What Megatron-LM's args would say of that model, whose embedding has `rows`.  `where` is the
 // file.  Exit::bad_config for one whose class, or whose settings, no args describe.
-PyValue args_of_run_config(const PyValue& config, std::int64_t rows, const std::string& where);
+PyValue args_of_run_config(std::string_view yaml, std::int64_t rows, const std::string& where);
 
 // Exit::bad_config for what NeMo and Bridge write and nothing here reads: a line that says what it
 // is and what makes of it what is read.
