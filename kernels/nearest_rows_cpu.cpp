@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "kernels/loops.h"
@@ -13,98 +12,44 @@
 namespace mt::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 32;  // centres
+constexpr std::int64_t kStrip = 64;  // rows whose numbers lie column by column
 
-// What `of` makes of all numbers of a register, half of it after half.
-template <class Register, class Of>
-[[gnu::always_inline]] inline auto halved(Register from, const Of& of) {
-  constexpr int kWide = sizeof(Register) / sizeof(from[0]);
-  std::remove_cvref_t<decltype(from[0])> numbers[kWide];
-  std::memcpy(numbers, &from, sizeof numbers);
-  MT_UNROLLED for (int half = kWide / 2; half > 0; half /= 2) {
-    MT_UNROLLED for (int i = 0; i < half; ++i) numbers[i] = of(numbers[i], numbers[i + half]);
+// Finds which of a part's centres are nearest to the rows of a strip, in registers of kWide rows,
+// kTogether of them at a time: so no row's numbers meet each other, and what is nearest is found as
+// it is defined, centre after centre.  x: [columns, kStrip].
+template <int kTogether, int kWide>
+[[gnu::always_inline]] inline void nearest_of_strip(std::int32_t* found, const float* x,
+                                                    const float* centres, const float* halves,
+                                                    std::int64_t count, std::int64_t columns) {
+  using Lanes [[gnu::vector_size(kWide * sizeof(float))]] = float;
+  using Numbers [[gnu::vector_size(kWide * sizeof(float))]] = std::int32_t;
+  const auto rows_of = [&](std::int64_t c, std::int64_t row) __attribute__((always_inline)) {
+    Lanes lanes;
+    std::memcpy(&lanes, x + c * kStrip + row, sizeof lanes);
+    return lanes;
+  };
+  for (std::int64_t row = 0; row < kStrip; row += kTogether * kWide) {
+    Lanes best[kTogether];
+    Numbers of_best[kTogether] = {};
+    MT_UNROLLED for (int v = 0; v < kTogether; ++v) best[v] = Lanes{} - INFINITY;
+    const float* centre = centres;
+    for (std::int64_t j = 0; j < count; ++j, centre += columns) {
+      Lanes close[kTogether];  // the product with it, less half its squared length
+      MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[v] = Lanes{} - halves[j];
+      for (std::int64_t c = 0; c < columns; ++c) {
+        MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[v] +=
+            rows_of(c, row + v * kWide) * centre[c];
+      }
+      MT_UNROLLED for (int v = 0; v < kTogether; ++v) {
+        const Numbers nearer = close[v] > best[v];
+        best[v] = nearer ? close[v] : best[v];
+        of_best[v] = nearer ? Numbers{} + static_cast<std::int32_t>(j) : of_best[v];
+      }
+    }
+    MT_UNROLLED for (int v = 0; v < kTogether; ++v)
+        std::memcpy(found + row + v * kWide, &of_best[v], sizeof of_best[v]);
   }
-  return numbers[0];
 }
-
-// The centres of a part in tiles, each of which lies column by column: a product of matrices would
-// mostly pack them.  For 4,000 vectors of 4 columns and 256 centres it takes a tenth of the time.
-class Tiles {
- public:
-  Tiles(const float* centres, std::int64_t count, std::int64_t columns)
-      : columns_(columns), count_((count + kTile - 1) / kTile) {
-    // What is behind the last is infinitely far.
-    const auto places = static_cast<std::size_t>(count_ * kTile);
-    begin_.assign(places, -INFINITY);
-    turned_.resize(places * static_cast<std::size_t>(columns));
-    half_squares(begin_.data(), centres, count, columns);
-    for (std::int64_t j = 0; j < count; ++j) {
-      begin_[static_cast<std::size_t>(j)] = -begin_[static_cast<std::size_t>(j)];
-      for (std::int64_t c = 0; c < columns; ++c)
-        turned_[static_cast<std::size_t>((j / kTile * columns + c) * kTile + j % kTile)] =
-            centres[j * columns + c];
-    }
-  }
-
-  // Finds the nearest of kSome vectors, which are `stride` numbers apart, in registers of kWide
-  // numbers.
-  template <int kSome, int kWide>
-  [[gnu::always_inline]] inline void nearest(std::int32_t* found, const float* x,
-                                             std::int64_t stride) const {
-    using Lanes [[gnu::vector_size(kWide * sizeof(float))]] = float;
-    using Numbers [[gnu::vector_size(kWide * sizeof(float))]] = std::int32_t;
-    constexpr int kTogether = kTile / kWide;
-    const auto load = [](const float* from) __attribute__((always_inline)) {
-      Lanes lanes;
-      std::memcpy(&lanes, from, sizeof lanes);
-      return lanes;
-    };
-    Lanes best[kSome];
-    Numbers of_best[kSome] = {};  // registers
-    MT_UNROLLED for (int i = 0; i < kSome; ++i) best[i] = Lanes{} - INFINITY;
-    for (std::int64_t tile = 0; tile < count_; ++tile) {
-      Lanes close[kSome][kTogether];  // the product with each, less half its squared length
-      MT_UNROLLED for (int i = 0; i < kSome; ++i) {
-        MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[i][v] =
-            load(&begin_[static_cast<std::size_t>(tile * kTile + v * kWide)]);
-      }
-      const float* column = &turned_[static_cast<std::size_t>(tile * columns_ * kTile)];
-      for (std::int64_t c = 0; c < columns_; ++c, column += kTile) {
-        Lanes centres[kTogether];
-        MT_UNROLLED for (int v = 0; v < kTogether; ++v) centres[v] = load(column + v * kWide);
-        MT_UNROLLED for (int i = 0; i < kSome; ++i) {
-          const float number = x[i * stride + c];
-          MT_UNROLLED for (int v = 0; v < kTogether; ++v) close[i][v] += number * centres[v];
-        }
-      }
-      MT_UNROLLED for (int i = 0; i < kSome; ++i) {
-        MT_UNROLLED for (int v = 0; v < kTogether; ++v) {
-          const Numbers nearer = close[i][v] > best[i];
-          best[i] = nearer ? close[i][v] : best[i];
-          of_best[i] =
-              nearer ? Numbers{} + static_cast<std::int32_t>(tile * kTogether + v) : of_best[i];
-        }
-      }
-    }
-    MT_UNROLLED for (int i = 0; i < kSome; ++i) {
-      const float top = halved(best[i], [](float x, float y) { return y > x ? y : x; });
-      std::int32_t places[kWide];
-      for (int lane = 0; lane < kWide; ++lane) places[lane] = lane;
-      Numbers lanes;
-      std::memcpy(&lanes, places, sizeof lanes);
-      const Numbers first_of = best[i] == Lanes{} + top
-                                   ? of_best[i] * kWide + lanes
-                                   : Numbers{} + std::numeric_limits<std::int32_t>::max();
-      const std::int32_t first =
-          halved(first_of, [](std::int32_t x, std::int32_t y) { return y < x ? y : x; });
-      found[i] = first;
-    }
-  }
-
- private:
-  std::int64_t columns_, count_;
-  std::vector<float> turned_, begin_;
-};
 
 }  // namespace
 
@@ -134,23 +79,29 @@ void nearest_of_products(std::int32_t* found, float* best, const NearestOfProduc
 
 void nearest_parts(std::int32_t* found, const NearestParts& p) {
   const std::int64_t columns = p.parts * p.width;
-  for (std::int64_t part = 0; part < p.parts; ++part) {
-    const Tiles tiles(p.centres + part * p.count * p.width, p.count, p.width);
-    for_blocks(p.rows, rows_per_block(p.count), [&](std::int64_t begin, std::int64_t end) {
-      const float* const x = p.x + part * p.width;
-      std::int32_t* const of_part = found + part * p.stride;
-      const auto all = [&]<int kSome, int kWide>() __attribute__((always_inline)) {
-        std::int64_t i = begin;
-        for (; i + kSome <= end; i += kSome)
-          tiles.template nearest<kSome, kWide>(of_part + i, x + i * columns, columns);
-        for (; i < end; ++i)
-          tiles.template nearest<1, kWide>(of_part + i, x + i * columns, columns);
+  std::vector<float> halves(static_cast<std::size_t>(p.parts * p.count));
+  half_squares(halves.data(), p.centres, p.parts * p.count, p.width);
+  for_blocks(p.rows, kStrip, [&](std::int64_t begin, std::int64_t end) {
+    float x[kNearestPartColumns * kStrip] = {};
+    std::int32_t numbers[kStrip];
+    for (std::int64_t part = 0; part < p.parts; ++part) {
+      for (std::int64_t i = begin; i < end; ++i)
+        for (std::int64_t c = 0; c < p.width; ++c)
+          x[c * kStrip + i - begin] = p.x[i * columns + part * p.width + c];
+      const auto of = [&]<int kTogether, int kWide>() __attribute__((always_inline)) {
+        nearest_of_strip<kTogether, kWide>(numbers, x, p.centres + part * p.count * p.width,
+                                           &halves[static_cast<std::size_t>(part * p.count)],
+                                           p.count, p.width);
       };
-      if (isa() == Isa::avx512) return all.template operator()<4, 16>();
-      if (isa() == Isa::avx2) return all.template operator()<2, 8>();
-      all.template operator()<1, 4>();
-    });
-  }
+      if (isa() == Isa::avx512)
+        of.template operator()<4, 16>();
+      else if (isa() == Isa::avx2)
+        of.template operator()<2, 8>();
+      else
+        of.template operator()<2, 4>();
+      std::copy_n(numbers, end - begin, found + part * p.stride + begin);
+    }
+  });
 }
 
 }  // namespace mt::cpu
