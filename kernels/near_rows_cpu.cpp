@@ -10,6 +10,7 @@
 
 #include "kernels/code_products.h"
 #include "kernels/loops.h"
+#include "kernels/unrolled.h"
 
 namespace mt {
 namespace {
@@ -352,30 +353,72 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
   return near;
 }
 
-// Gives the distances of kFew rows of a from those of b, each of which is read once for them.
-template <int kFew>
+// Of the blocks of kWide lanes that two registers have, p's before q's, one half and the other are
+// added.
+template <int kWide, int... kPlaces>
+[[gnu::always_inline]] static inline Lanes halves_of(Lanes p, Lanes q,
+                                                     std::integer_sequence<int, kPlaces...>) {
+  constexpr auto first = [](int place) {
+    return place / (kWide / 2) * kWide + place % (kWide / 2);
+  };
+  return __builtin_shufflevector(p, q, first(kPlaces)...) +
+         __builtin_shufflevector(p, q, first(kPlaces) + kWide / 2 ...);
+}
+
+// What sum() makes of the lanes of kLanes registers, a number each; of the first 32 / kWide blocks
+// of kWide / 2 lanes each.
+template <int kWide = 2>
+[[gnu::always_inline]] static inline Lanes sums_of(const Lanes* lanes) {
+  constexpr auto places = std::make_integer_sequence<int, kLanes>();
+  if constexpr (kWide == kLanes)
+    return halves_of<kWide>(lanes[0], lanes[1], places);
+  else
+    return halves_of<kWide>(sums_of<2 * kWide>(lanes), sums_of<2 * kWide>(lanes + kLanes / kWide),
+                            places);
+}
+
+// Of kFew rows of a and kOthers of b, each of which is read once for them, the lanes of the
+// distances, [kOthers, kFew].
+template <int kFew, int kOthers>
+[[gnu::always_inline]] static inline void add_squares(Lanes* to, const float* a, const float* b,
+                                                      std::int64_t columns) {
+  Lanes lanes[kOthers * kFew] = {};
+  const auto add = [&](std::int64_t c, const auto& of) __attribute__((always_inline)) {
+    Lanes theirs[kOthers];
+    MT_UNROLLED for (int j = 0; j < kOthers; ++j) theirs[j] = of(b + j * columns + c);
+    MT_UNROLLED for (int i = 0; i < kFew; ++i) {
+      const Lanes ours = of(a + i * columns + c);
+      MT_UNROLLED for (int j = 0; j < kOthers; ++j) {
+        const Lanes apart = ours - theirs[j];
+        lanes[j * kFew + i] += apart * apart;
+      }
+    }
+  };
+  std::int64_t c = 0;
+  for (; c + kLanes <= columns; c += kLanes) add(c, load<Lanes, float>);
+  if (c < columns)
+    add(
+        c, [&](const float* from)
+               __attribute__((always_inline)) { return load_some(from, columns - c); });
+  MT_UNROLLED for (int k = 0; k < kOthers * kFew; ++k) to[k] = lanes[k];
+}
+
+// The distances of kFew rows of a from all of b, kOthers of these at a time.
+template <int kFew, int kOthers>
 [[gnu::always_inline]] static inline void few_distances(float* far, const float* a, const float* b,
                                                         std::int64_t n, std::int64_t columns) {
-  for (std::int64_t j = 0; j < n; ++j) {
-    Lanes lanes[kFew] = {};
-    const float* const other = b + j * columns;
-    const auto add = [&](Lanes theirs, std::int64_t c, const auto& of)
-        __attribute__((always_inline)) {
-      for (int i = 0; i < kFew; ++i) {
-        const Lanes apart = of(a + i * columns + c) - theirs;
-        lanes[i] += apart * apart;
-      }
-    };
-    std::int64_t c = 0;
-    for (; c + kLanes <= columns; c += kLanes) add(load<Lanes>(other + c), c, load<Lanes, float>);
-    if (c < columns)
-      add(
-          load_some(other + c, columns - c),
-          c, [&](const float* from) __attribute__((always_inline)) {
-            return load_some(from, columns - c);
-          });
-    for (int i = 0; i < kFew; ++i)
-      far[i * n + j] = sum<float>(kLanes, [&](std::int64_t l) { return lanes[i][l]; });
+  constexpr std::int64_t kTogether = kLanes / kFew;  // whose sums are made at once
+  Lanes lanes[kLanes] = {};
+  for (std::int64_t first = 0; first < n; first += kTogether) {
+    const std::int64_t some = std::min(kTogether, n - first);
+    std::int64_t j = 0;
+    for (; j + kOthers <= some; j += kOthers)
+      add_squares<kFew, kOthers>(lanes + j * kFew, a, b + (first + j) * columns, columns);
+    for (; j < some; ++j)
+      add_squares<kFew, 1>(lanes + j * kFew, a, b + (first + j) * columns, columns);
+    const Lanes sums = sums_of(lanes);
+    for (j = 0; j < some; ++j)
+      for (std::int64_t i = 0; i < kFew; ++i) far[i * n + first + j] = sums[j * kFew + i];
   }
 }
 
@@ -383,8 +426,10 @@ void squared_distances(float* far, const float* a, std::int64_t m, const float* 
                        std::int64_t columns) {
   run([&] {
     std::int64_t i = 0;
-    for (; i + 4 <= m; i += 4) few_distances<4>(far + i * n, a + i * columns, b, n, columns);
-    for (; i < m; ++i) few_distances<1>(far + i * n, a + i * columns, b, n, columns);
+    for (; isa() == Isa::avx512 && i + 4 <= m; i += 4)
+      few_distances<4, 4>(far + i * n, a + i * columns, b, n, columns);
+    for (; i + 4 <= m; i += 4) few_distances<4, 1>(far + i * n, a + i * columns, b, n, columns);
+    for (; i < m; ++i) few_distances<1, 1>(far + i * n, a + i * columns, b, n, columns);
   });
 }
 

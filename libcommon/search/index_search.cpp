@@ -44,8 +44,17 @@ class Nearest {
   }
   // Of vectors id(0), id(1), …
   void add_all(std::span<const float> distances, const auto& id) {
-    for (std::size_t j = 0; j < distances.size(); ++j)
-      if (takes(distances[j])) add(distances[j], id(j));
+    constexpr std::size_t kTogether = 64;  // most of which are all too far
+    for (std::size_t begin = 0; begin < distances.size(); begin += kTogether) {
+      const std::size_t end = std::min(begin + kTogether, distances.size());
+      const float most = limit();
+      std::int32_t near = ones_.size() < count_ ? 1 : 0;
+      cpu::run([&] {
+        for (std::size_t j = begin; j < end; ++j) near |= distances[j] <= most ? 1 : 0;
+      });
+      for (std::size_t j = begin; near != 0 && j < end; ++j)
+        if (takes(distances[j])) add(distances[j], id(j));
+    }
   }
   // What is farther is not taken.
   float limit() const { return ones_.size() < count_ ? INFINITY : ones_.front().first; }
@@ -308,10 +317,12 @@ void look_through(const IvfIndex& index, std::span<const float> of,
     const auto count = std::ssize(list.ids);
     const float* const centre = &index.centres.vectors[static_cast<std::size_t>(number * columns)];
     asked.clear();
-    for (auto visit = begin; visit != end; ++visit)
-      for (std::int64_t c = 0; c < columns; ++c)
-        asked.push_back(of[static_cast<std::size_t>(visit->second * columns + c)] -
-                        (scalar ? centre[c] : 0.0F));
+    for (auto visit = begin; visit != end; ++visit) {
+      const auto x = of.subspan(static_cast<std::size_t>(visit->second * columns),
+                                static_cast<std::size_t>(columns));
+      asked.insert(asked.end(), x.begin(), x.end());
+      for (std::int64_t c = 0; scalar && c < columns; ++c) asked.end()[c - columns] -= centre[c];
+    }
     for (std::int64_t first = 0; first < count; first += kVectors) {
       const std::int64_t some = std::min(kVectors, count - first);
       decoded.resize(static_cast<std::size_t>(some * columns));
