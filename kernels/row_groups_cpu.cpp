@@ -7,27 +7,59 @@
 
 namespace mt::cpu {
 
+namespace {
+
+// Adds some columns of each row to those of its group; kCount: 0, or how many.
+template <std::int64_t kCount>
+[[gnu::always_inline]] inline void add_columns(double* sums, const std::int32_t* found,
+                                               const float* x, std::int64_t stride,
+                                               std::int64_t rows, std::int64_t count) {
+  const std::int64_t columns = kCount > 0 ? kCount : count;
+  for (std::int64_t i = 0; i < rows; ++i, x += stride) {
+    double* const sum = sums + found[i] * columns;
+    for (std::int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(x[c]);
+  }
+}
+
+}  // namespace
+
 void add_to_groups(double* sums, std::int32_t* sizes, const RowGroups& p) {
-  constexpr std::int64_t kColumns = 64;  // of one task, which reads all rows
-  for (std::int64_t part = 0; part < p.parts; ++part)
-    for (std::int64_t i = 0; i < p.rows; ++i) ++sizes[part * p.groups + p.found[part * p.rows + i]];
-  const std::int64_t slices = (p.width + kColumns - 1) / kColumns;
-  for_blocks(p.parts * slices, 1, [&](std::int64_t task, std::int64_t) {
-    const std::int64_t part = task / slices, first = task % slices * kColumns,
+  constexpr std::int64_t kColumns = 64;   // of one task, which reads all rows
+  constexpr std::int64_t kTogether = 16;  // columns of narrow parts, that a cache line has
+  constexpr std::int64_t kRows = 1024;    // whose numbers are in the first cache for these
+  const std::int64_t slices = (p.width + kColumns - 1) / kColumns,
+                     parts = std::clamp<std::int64_t>(kTogether / p.width, 1, p.parts),
+                     stride = p.parts * p.width;
+  for_blocks(p.parts, parts, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part)
+      for (std::int64_t i = 0; i < p.rows; ++i)
+        ++sizes[part * p.groups + p.found[part * p.rows + i]];
+  });
+  for_blocks((p.parts + parts - 1) / parts * slices, 1, [&](std::int64_t task, std::int64_t) {
+    const std::int64_t begin = task / slices * parts, end = std::min(begin + parts, p.parts),
+                       first = task % slices * kColumns,
                        count = std::min(kColumns, p.width - first);
-    const auto sums_of = [&](std::int64_t g) {
-      return sums + (part * p.groups + g) * p.width + first;
+    std::vector<double> some(static_cast<std::size_t>((end - begin) * p.groups * count));
+    const auto for_groups = [&](const auto& copy) {
+      for (std::int64_t group = begin * p.groups; group < end * p.groups; ++group)
+        copy(sums + group * p.width + first,
+             &some[static_cast<std::size_t>((group - begin * p.groups) * count)]);
     };
-    std::vector<double> some(static_cast<std::size_t>(p.groups * count));  // near one another
-    for (std::int64_t g = 0; g < p.groups; ++g)
-      std::copy_n(sums_of(g), count, &some[static_cast<std::size_t>(g * count)]);
-    for (std::int64_t i = 0; i < p.rows; ++i) {
-      double* const sum = &some[static_cast<std::size_t>(p.found[part * p.rows + i] * count)];
-      const float* const row = p.x + (i * p.parts + part) * p.width + first;
-      for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<double>(row[c]);
-    }
-    for (std::int64_t g = 0; g < p.groups; ++g)
-      std::copy_n(&some[static_cast<std::size_t>(g * count)], count, sums_of(g));
+    for_groups([&](double* all, double* here) { std::copy_n(all, count, here); });
+    for (std::int64_t row = 0; row < p.rows; row += kRows)
+      for (std::int64_t part = begin; part < end; ++part) {
+        const auto add = [&]<std::int64_t kCount>() __attribute__((always_inline)) {
+          add_columns<kCount>(&some[static_cast<std::size_t>((part - begin) * p.groups * count)],
+                              p.found + part * p.rows + row,
+                              p.x + row * stride + part * p.width + first, stride,
+                              std::min(kRows, p.rows - row), count);
+        };
+        if (count == 4)
+          add.template operator()<4>();
+        else
+          add.template operator()<0>();
+      }
+    for_groups([&](double* all, double* here) { std::copy_n(here, count, all); });
   });
 }
 

@@ -7,8 +7,14 @@
 namespace mt {
 namespace {
 
-TEST(RowGroups, MeansAreOfTheRowsOfAGroup) {
-  const std::int64_t rows = 1000, parts = 2, groups = 7, width = 70;
+class MeansOf : public testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {};
+
+INSTANTIATE_TEST_SUITE_P(PartsAndWidths, MeansOf,
+                         testing::Values(std::pair(2, 70), std::pair(9, 4), std::pair(7, 3)));
+
+TEST_P(MeansOf, RowsOfAGroup) {
+  const std::int64_t rows = 2500, groups = 7;
+  const auto [parts, width] = GetParam();
   const std::vector<float> x = check::random<float>(rows * parts * width, 1);
   std::vector<std::int32_t> found;
   for (std::int64_t part = 0; part < parts; ++part)
