@@ -9,8 +9,8 @@
 
 namespace mt {
 
-extern const char
-    kDocumentedOptions[];  // each between two ends of lines (scripts/documented-options)
+extern const char kDocumentedOptions[];  // each between two ends of lines, as are variables that
+                                         // are none (scripts/documented-options)
 
 namespace {
 
@@ -43,7 +43,10 @@ std::string meant(const OptionTable& table, const std::string& name) {
 bool is_known(const OptionTable& table, const std::string& variable, const std::string& name) {
   for (const Option& option : table.options)
     if (option.answers_to(name)) return option.variable() == variable || !may_be_set(option);
-  return std::string_view(kDocumentedOptions).find("\n" + name + "\n") != std::string_view::npos;
+  const auto is_documented = [](const std::string& what) {
+    return std::string_view(kDocumentedOptions).find("\n" + what + "\n") != std::string_view::npos;
+  };
+  return is_documented(name) || is_documented(variable);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(Sources, VariablesThatNoProgramReads) {
   EXPECT_EQ(said_of({{"MT_QQQQ", ""}}), Lines{});
   EXPECT_EQ(said_of({{"MT_SEED", "3"}, {"MT_HELP", "json"}}), Lines{});
   EXPECT_EQ(said_of({{"MT_HIDDEN_SIZE", "3"}}), Lines{});  // mt-pretrain's
+  EXPECT_EQ(said_of({{"MT_KERNELS", "generic"}, {"MT_CPU_ISA", "base"}}), Lines{});  // of none
 }
 
 TEST(Sources, AVariableIsNamedOnce) {
