@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/temporary.h"
 #include "base/threads.h"
 
@@ -97,8 +98,7 @@ File File::create_stream(const std::string& path, const std::function<void()>& w
 }
 
 File File::append(const std::string& path) {
-  std::error_code error;  // a folder that cannot be made is one that open() reports
-  std::filesystem::create_directories(parent_directory(path), error);
+  make_folder(parent_directory(path));
   File file = open_to_write(path, path, O_RDWR | O_APPEND);
   const std::uint64_t size = file.is_regular() ? file.size() : 0;
   if (size == 0) return file;

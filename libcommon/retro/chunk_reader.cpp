@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 
 #include "base/command.h"
@@ -18,6 +19,9 @@ constexpr std::int64_t kAtATime = 4096;
 // The prefixes of indexed_dataset_infos.json, whose places there are the datasets' numbers.
 static std::vector<std::string> prefixes_of(const RetroProject& project) {
   const std::string path = project.db() + "/indexed_dataset_infos.json";
+  std::error_code none;
+  if (std::filesystem::status(path, none).type() == std::filesystem::file_type::not_found)
+    fail(Exit::no_input, path, ": no such file, expected a project's chunks; see build-db");
   const std::string text = read_regular_file(path);
   simdjson::dom::parser parser;
   simdjson::dom::array array;

@@ -149,7 +149,7 @@ Hdf5Writer::Hdf5Writer(const std::string& path, bool overwrite)
   state_->file = {
       ::H5Fcreate(file_.temporary_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access().id()),
       ::H5Fclose};
-  if (!state_->file) fail(Exit::cannot_create, path, ": HDF5 cannot make it");
+  if (!state_->file) fail(Exit::io_error, path, ": HDF5 cannot make it; is the disk full?");
 }
 
 Hdf5Writer::~Hdf5Writer() = default;
