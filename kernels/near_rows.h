@@ -62,4 +62,7 @@ float inner_product(const float* a, const float* b, std::int64_t columns);
 // [m, n]: the same of each row of a, [m, columns], and of b, [n, columns], on the calling thread.
 void squared_distances(float* far, const float* a, std::int64_t m, const float* b, std::int64_t n,
                        std::int64_t columns);
+// [count]: those of x and the rows of b that have these numbers.
+void squared_distances_of(float* far, const float* x, const float* b, const std::int32_t* numbers,
+                          std::int64_t count, std::int64_t columns);
 }  // namespace mt::cpu

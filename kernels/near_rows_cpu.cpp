@@ -377,6 +377,17 @@ template <int kWide = 2>
                             places);
 }
 
+// add(column, of) for each kLanes of a row's numbers, which of(place of the first) loads.
+template <class Add>
+[[gnu::always_inline]] static inline void over_lanes(std::int64_t columns, const Add& add) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= columns; c += kLanes) add(c, load<Lanes, float>);
+  if (c < columns)
+    add(
+        c, [&](const float* from)
+               __attribute__((always_inline)) { return load_some(from, columns - c); });
+}
+
 // Of kFew rows of a and kOthers of b, each of which is read once for them, the lanes of the
 // distances, [kOthers, kFew].
 template <int kFew, int kOthers>
@@ -394,12 +405,7 @@ template <int kFew, int kOthers>
       }
     }
   };
-  std::int64_t c = 0;
-  for (; c + kLanes <= columns; c += kLanes) add(c, load<Lanes, float>);
-  if (c < columns)
-    add(
-        c, [&](const float* from)
-               __attribute__((always_inline)) { return load_some(from, columns - c); });
+  over_lanes(columns, add);
   MT_UNROLLED for (int k = 0; k < kOthers * kFew; ++k) to[k] = lanes[k];
 }
 
@@ -430,6 +436,34 @@ void squared_distances(float* far, const float* a, std::int64_t m, const float* 
       few_distances<4, 4>(far + i * n, a + i * columns, b, n, columns);
     for (; i + 4 <= m; i += 4) few_distances<4, 1>(far + i * n, a + i * columns, b, n, columns);
     for (; i < m; ++i) few_distances<1, 1>(far + i * n, a + i * columns, b, n, columns);
+  });
+}
+
+void squared_distances_of(float* far, const float* x, const float* b, const std::int32_t* numbers,
+                          std::int64_t count, std::int64_t columns) {
+  constexpr std::int64_t kFew = 4;  // that do not wait for each other
+  run([&] {
+    Lanes lanes[kLanes] = {};
+    for (std::int64_t first = 0; first < count; first += kLanes) {
+      const std::int64_t some = std::min<std::int64_t>(kLanes, count - first);
+      for (std::int64_t k = 0; k < some; k += kFew) {
+        const float* rows[kFew];
+        for (std::int64_t j = 0; j < kFew; ++j)
+          rows[j] = b + numbers[first + std::min(k + j, some - 1)] * columns;
+        Lanes here[kFew] = {};
+        const auto add = [&](std::int64_t c, const auto& of) __attribute__((always_inline)) {
+          const Lanes ours = of(x + c);
+          MT_UNROLLED for (int j = 0; j < kFew; ++j) {
+            const Lanes apart = ours - of(rows[j] + c);
+            here[j] += apart * apart;
+          }
+        };
+        over_lanes(columns, add);
+        MT_UNROLLED for (int j = 0; j < kFew; ++j) lanes[k + j] = here[j];
+      }
+      const Lanes sums = sums_of(lanes);
+      for (std::int64_t k = 0; k < some; ++k) far[first + k] = sums[k];
+    }
   });
 }
 

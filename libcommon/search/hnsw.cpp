@@ -1,9 +1,10 @@
 #include "search/hnsw.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
-#include <queue>
+#include <utility>
 
 #include "base/random.h"
 #include "kernels/near_rows.h"
@@ -46,50 +47,127 @@ static float distance(std::span<const float> vectors, std::int64_t columns, cons
   return std::isnan(far) ? INFINITY : far;
 }
 
+// Distances of some of a graph's vectors from one, which come together.
+class Distances {
+ public:
+  Distances(std::span<const float> vectors, std::int64_t columns, const float* from)
+      : vectors_(vectors), columns_(columns), from_(from) {}
+
+  // Where it is no guess whether one is asked for.
+  void ask(std::int32_t vector, bool really = true) {
+    if (count_ == asked_.size()) asked_.resize(2 * count_ + 64);
+    asked_[count_] = vector;
+    count_ += really ? 1 : 0;
+  }
+  // take(distance, vector) for each that was asked for, in that order.
+  void take(const auto& each) {
+    far_.resize(asked_.size());
+    cpu::squared_distances_of(far_.data(), from_, vectors_.data(), asked_.data(),
+                              static_cast<std::int64_t>(count_), columns_);
+    for (std::size_t i = 0; i < count_; ++i)
+      each(std::isnan(far_[i]) ? INFINITY : far_[i], asked_[i]);
+    count_ = 0;
+  }
+
+ private:
+  std::span<const float> vectors_;
+  std::int64_t columns_;
+  const float* from_;
+  std::size_t count_ = 0;
+  std::vector<std::int32_t> asked_;  // the first count_
+  std::vector<float> far_;
+};
+
 // From neighbour to neighbour, as long as one is nearer.
 Hnsw::Found Hnsw::walk(std::span<const float> vectors, std::int64_t columns, const float* vector,
                        Found from, std::int32_t level) const {
+  Distances distances(vectors, columns, vector);
   for (;;) {
     const Found before = from;
     for (const std::int32_t to : places(before.second, level)) {
       if (to < 0) break;
-      const float far = distance(vectors, columns, vector, to);
-      if (far < from.first) from = {far, to};
+      distances.ask(to);
     }
+    distances.take([&](float far, std::int32_t to) {
+      if (far < from.first) from = {far, to};
+    });
     if (from.second == before.second) return from;
   }
 }
+
+// The nearest so far, at most `most`, nearest first, of which some were gone on from.  A number has
+// a distance's bits, as none is negative, then a vector's, and at last whether it was.
+class Nearest {
+ public:
+  explicit Nearest(std::size_t most) : most_(most) { ones_.reserve(most + 1); }
+
+  void add(float far, std::int32_t vector) {
+    if (ones_.size() == most_ && far >= distance_of(ones_.back())) return;
+    const std::uint64_t one = std::uint64_t{std::bit_cast<std::uint32_t>(far)} << 32 |
+                              static_cast<std::uint64_t>(vector) << 1;
+    const std::size_t place = place_of(one);
+    open_ = std::min(open_, place);
+    if (ones_.size() == most_) ones_.pop_back();
+    ones_.insert(ones_.begin() + static_cast<std::ptrdiff_t>(place), one);
+  }
+  // The nearest that was not gone on from: it is now.  -1: all were.
+  std::int32_t next() {
+    while (open_ < ones_.size() && (ones_[open_] & 1) != 0) ++open_;
+    if (open_ == ones_.size()) return -1;
+    return vector_of(ones_[open_++] |= 1);
+  }
+  std::vector<Hnsw::Found> found() const {
+    std::vector<Hnsw::Found> all;
+    for (const std::uint64_t one : ones_) all.emplace_back(distance_of(one), vector_of(one));
+    return all;
+  }
+
+ private:
+  // How many are before it, found by halves, but by no guess.
+  std::size_t place_of(std::uint64_t one) const {
+    std::size_t place = 0;
+    for (std::size_t count = ones_.size(); count > 0; count /= 2) {
+      const std::size_t half = (count + 1) / 2;
+      const bool before = ones_[place + half - 1] < one;
+      place += before ? half : 0;
+    }
+    return place;
+  }
+  static float distance_of(std::uint64_t one) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(one >> 32));
+  }
+  static std::int32_t vector_of(std::uint64_t one) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(one) >> 1);
+  }
+
+  std::size_t most_, open_ = 0;  // all before open_ were gone on from
+  std::vector<std::uint64_t> ones_;
+};
 
 // The `ef` nearest that are found from `from` on, nearest first.
 std::vector<Hnsw::Found> Hnsw::around(std::span<const float> vectors, std::int64_t columns,
                                       const float* vector, Found from, std::int32_t level,
                                       std::size_t ef) const {
-  thread_local std::vector<std::uint32_t> seen;  // in which search a vector was
-  thread_local std::uint32_t search = 0;
-  if (seen.size() < levels.size() || ++search == 0) {
-    seen.assign(std::max(seen.size(), levels.size()), 0);
-    search = 1;
+  thread_local std::vector<std::uint32_t> all_seen;  // in which search a vector was
+  thread_local std::uint32_t searches = 0;
+  if (all_seen.size() < levels.size() || ++searches == 0) {
+    all_seen.assign(std::max(all_seen.size(), levels.size()), 0);
+    searches = 1;
   }
-  std::priority_queue<Found> best({}, {from});  // the farthest on top
-  std::priority_queue<Found, std::vector<Found>, std::greater<>> open({}, {from});
+  const std::span seen = all_seen;
+  const std::uint32_t search = searches;
+  Distances distances(vectors, columns, vector);
+  Nearest nearest(ef);
+  nearest.add(from.first, from.second);
   seen[static_cast<std::size_t>(from.second)] = search;
-  while (!open.empty()) {
-    const Found next = open.top();
-    if (best.size() >= ef && next.first > best.top().first) break;
-    open.pop();
-    for (const std::int32_t to : places(next.second, level)) {
+  for (std::int32_t next = nearest.next(); next >= 0; next = nearest.next()) {
+    for (const std::int32_t to : places(next, level)) {
       if (to < 0) break;
-      if (std::exchange(seen[static_cast<std::size_t>(to)], search) == search) continue;
-      const float far = distance(vectors, columns, vector, to);
-      if (best.size() >= ef && far >= best.top().first) continue;
-      open.emplace(far, to);
-      best.emplace(far, to);
-      if (best.size() > ef) best.pop();
+      distances.ask(to, std::exchange(seen[static_cast<std::size_t>(to)], search) != search);
     }
+    distances.take([&](float far, std::int32_t to) { nearest.add(far, to); });
   }
-  std::vector<Found> found(best.size());
-  for (auto at = found.rbegin(); at != found.rend(); ++at, best.pop()) *at = best.top();
-  return found;
+  return nearest.found();
 }
 
 // Those of `near`, nearest first, that are nearer to the vector than to one that was taken.

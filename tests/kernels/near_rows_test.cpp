@@ -167,6 +167,24 @@ TEST(SquaredDistances, AreThoseOfEachTwo) {
     }
 }
 
+TEST(SquaredDistances, AreOfRowsWithNumbers) {
+  for (const std::int64_t columns : {1, 16, 37})
+    for (const std::int64_t count : {0, 1, 5, 16, 33}) {
+      const std::int64_t rows = 9;
+      const std::vector<float> x = check::random<float>(columns, 13, -1, 1),
+                               b = check::random<float>(rows * columns, 14, -1, 1);
+      std::vector<std::int32_t> numbers;
+      std::vector<float> far(static_cast<std::size_t>(count)), right;
+      for (std::int64_t i = 0; i < count; ++i) {
+        numbers.push_back(static_cast<std::int32_t>(i * 5 % rows));
+        right.push_back(cpu::squared_distance(
+            x.data(), &b[static_cast<std::size_t>(numbers.back() * columns)], columns));
+      }
+      cpu::squared_distances_of(far.data(), x.data(), b.data(), numbers.data(), count, columns);
+      EXPECT_EQ(far, right) << columns << " columns, " << count;
+    }
+}
+
 TEST(CodeSums, AreLowerBounds) {
   for (const std::int64_t parts : {1, 5, 32, 256}) {
     const std::vector<float> table = check::random<float>(parts * 256, 11, -3, 2);
