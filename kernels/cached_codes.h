@@ -4,13 +4,14 @@
 //   x ~ code scale, which is rounded to T
 // put_codes: tokens' keys and values, [tokens, width], go to their places in the cache, [slots,
 // capacity, width], as of cached_qkv.h.  get_codes: those of a sequence's first tokens become
-// [most, width], where rows behind `length` of these, or null for all, are left.
-// T: float or double.  On the CPU alone.
+// [most, width], where rows behind `length` of these, on its device, or null for all, are left.
+// T: float or double; on the GPU float, bf16 or fp16.  On the GPU width is a multiple of 4.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cache_place.h"
+#include "kernels/cuda_types.h"
 
 namespace mt {
 
@@ -49,3 +50,12 @@ void put_codes(const CachedCodes<std::uint8_t>& cache, const PutCodes<T>& rows);
 template <class T>
 void get_codes(const GetCodes<T>& rows, const CachedCodes<const std::uint8_t>& cache);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void put_codes(const CachedCodes<std::uint8_t>& cache, const PutCodes<T>& rows,
+               cudaStream_t stream);
+template <class T>
+void get_codes(const GetCodes<T>& rows, const CachedCodes<const std::uint8_t>& cache,
+               cudaStream_t stream);
+}  // namespace mt::cuda

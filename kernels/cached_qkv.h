@@ -3,8 +3,8 @@
 //   token t of sequence i stands at position p = positions[i tokens / sequences + t]
 //   q[token] = its queries, turned by angles[token]
 //   keys[slot, c], values[slot, c] = its key, turned, and its value, where slot = slots[i, run]
-//   with p = run capacity + c, or slot = i and c = p; of_tokens, on the CPU alone: keys and values
-//   [tokens, groups, head_dim] are the tokens' own
+//   with p = run capacity + c, or slot = i and c = p; of_tokens: keys and values [tokens, groups,
+//   head_dim] are the tokens' own
 // qkv: [tokens, (heads + 2 groups) head_dim];  q: [tokens, heads, head_dim];  positions: [tokens]
 // keys, values: [slots, capacity, groups, head_dim];  slots: [sequences, runs], or null
 // angles: [tokens, rotary_dim], the cosines and then the sines of a token's position; made by

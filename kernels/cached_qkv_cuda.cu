@@ -37,6 +37,7 @@ struct Rows {
   T *q, *keys, *values;
   const T* qkv;
   const std::int32_t *positions, *slots;
+  bool of_tokens;
 };
 
 // A block works on a token: units of its queries and keys, then of its values.
@@ -49,8 +50,9 @@ __global__ __launch_bounds__(kThreads) void rows_kernel(const Rows<T> rows, cons
   wait_for_kernel_before();
   const std::int64_t token = blockIdx.x, sequence = token / length;
   const std::int64_t row =
-                         row_in_cache(rows.slots, runs, capacity, sequence, rows.positions[token]),
-                     place = row * groups * head_dim;
+      rows.of_tokens ? token
+                     : row_in_cache(rows.slots, runs, capacity, sequence, rows.positions[token]);
+  const std::int64_t place = row * groups * head_dim;
   const int per_group = heads / groups, of_head = turn.units<N>(head_dim);
   const int turned = (heads + groups) * of_head, of_value = Turn{}.units<N>(head_dim);
   const T* const from = rows.qkv + token * (heads + 2 * groups) * head_dim;
@@ -95,7 +97,7 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const float* angles,
   const bool wide = aligned(q, keys, values, qkv) && fits(turn, s.qkv.head_dim, kWide<T>);
   with_width<kWide<T>>(wide, [&]<int N>() {
     launch_dependent(rows_kernel<N, T>, s.qkv.tokens, kThreads, 0, stream,
-                     Rows<T>{q, keys, values, qkv, positions, slots}, turn,
+                     Rows<T>{q, keys, values, qkv, positions, slots, s.of_tokens}, turn,
                      static_cast<int>(s.qkv.heads), static_cast<int>(s.qkv.groups),
                      static_cast<int>(s.qkv.head_dim), static_cast<int>(s.qkv.tokens / s.sequences),
                      s.capacity, static_cast<int>(s.runs));

@@ -10,10 +10,12 @@
 // is_cached: then that kernel is cached_qkv(), and several of the sequences may be one, with a
 // token more each, as their keys and values are in the cache by now.
 //
-// The CPU, older GPUs and more queries a key head than 16 take the two, one after the other.
+// The CPU, older GPUs and more queries a key head than 16 take the two, one after the other.  So do
+// codes with f32.
 #pragma once
 
 #include "kernels/attention.h"
+#include "kernels/cached_codes.h"
 
 namespace mt {
 template <class T>
@@ -25,6 +27,9 @@ struct TokenAttention {
   bool interleaved = false;
   const std::int32_t* first_key = nullptr;  // [sequences], or null
   bool is_cached = false;                   // the tokens' own keys and values, too
+  // A cache in codes (cached_codes.h) in place of keys and values, where they are is_cached.
+  const std::uint8_t *key_codes = nullptr, *value_codes = nullptr;
+  CacheScales scales = {};
 };
 }  // namespace mt
 

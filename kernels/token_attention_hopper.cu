@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
+#include "kernels/cached_codes.cuh"
 #include "kernels/dependent.cuh"
 #include "kernels/hopper.cuh"
 #include "kernels/token_attention.h"
@@ -46,13 +47,17 @@ struct Found {
   }
 };
 
-template <class T, int kHeadDim, int kBlocks>
+// C: what the cache has, T or codes.
+template <class T, class C, int kHeadDim, int kBlocks>
 struct Shared {
   // A block has as many warps as leave room for other kernels' blocks.
   static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 8);
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kJoined = 16 / kBlocks;  // queries that a block joins at most
   struct Stage {
+    Tile<C, kKeys, kHeadDim> k, v;
+  };
+  struct Numbers {  // what a stage's codes are
     Tile<T, kKeys, kHeadDim> k, v;
   };
   // What a warp of a block found of the queries that this block joins.
@@ -73,6 +78,7 @@ struct Shared {
   } of_warp[kWarps];
   typename Left<T, kKeys>::Strip strips[kWarps];
   std::conditional_t<kBlocks == 1, Alone, Apart> cluster;
+  std::conditional_t<std::is_same_v<T, C>, Alone, Numbers> numbers[kWarps];
 };
 
 // What a warp found in the runs so far, of the rows that its threads have (WarpRows).
@@ -166,6 +172,18 @@ __device__ void put_row(T* to, T* cached, const Tile& own, int row, int head_dim
   }
 }
 
+// A warp's tile of codes becomes numbers.
+template <class T, int kHeadDim>
+__device__ void unpack_tile(Tile<T, kKeys, kHeadDim>& to,
+                            Tile<std::uint8_t, kKeys, kHeadDim>& codes, float scale) {
+  constexpr int kAtOnce = 4, kUnits = kHeadDim / kAtOnce;
+#pragma unroll 4
+  for (int i = lane(); i < kKeys * kUnits; i += 32) {
+    const int r = i / kUnits, c = i % kUnits * kAtOnce;
+    numbers_of(to.row(r) + c, *reinterpret_cast<const std::uint32_t*>(codes.row(r) + c), scale);
+  }
+}
+
 // The tiles of a warp in some of the runs, one after the other.
 template <int kWarps>
 struct WarpTiles {
@@ -195,10 +213,12 @@ struct WarpTiles {
   }
 };
 
-template <int N, class T, int kHeadDim, int kBlocks>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, kBlocks>::kThreads)
-    token_kernel(const AttentionArguments a, const TokenAttention<T> p, const Turn turn) {
-  using Memory = Shared<T, kHeadDim, kBlocks>;
+template <int N, class T, class C, int kHeadDim, int kBlocks>
+__global__ void __cluster_dims__(kBlocks)
+    __launch_bounds__(Shared<T, C, kHeadDim, kBlocks>::kThreads)
+        token_kernel(const AttentionArguments a, const TokenAttention<T> p, const Turn turn) {
+  using Memory = Shared<T, C, kHeadDim, kBlocks>;
+  constexpr bool kCodes = !std::is_same_v<T, C>;
   constexpr int kWarps = Memory::kWarps, kThreads = Memory::kThreads;
   extern __shared__ __align__(16) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
@@ -226,8 +246,13 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   const auto load_next = [&](int to) {
     if (coming.are_left()) {
       auto& place = shared.of_warp[warp].stages[to];
-      load_keys<32>(place.k, static_cast<const T*>(p.keys), past, coming.n * kKeys, lane());
-      load_keys<32>(place.v, static_cast<const T*>(p.values), past, coming.n * kKeys, lane());
+      const C *keys, *values;
+      if constexpr (kCodes)
+        keys = p.key_codes, values = p.value_codes;
+      else
+        keys = p.keys, values = p.values;
+      load_keys<32>(place.k, keys, past, coming.n * kKeys, lane());
+      load_keys<32>(place.v, values, past, coming.n * kKeys, lane());
       coming.advance();
     }
     copies_commit();
@@ -250,16 +275,26 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
     __syncwarp();
     auto& place = shared.of_warp[warp].stages[stage];
     const int n = tiles.n, run = tiles.run;
-    if (n == own / kKeys && !p.is_cached) {
-      const std::int64_t cached = at.key_place(own);
-      put_row(place.k.row(own % kKeys), p.keys + cached, shared.own, 0, head_dim);
-      put_row(place.v.row(own % kKeys), p.values + cached, shared.own, 1, head_dim);
+    const T *keys, *values;
+    if constexpr (kCodes) {
+      auto& numbers = shared.numbers[warp];
+      unpack_tile<T, kHeadDim>(numbers.k, place.k, p.scales.keys);
+      unpack_tile<T, kHeadDim>(numbers.v, place.v, p.scales.values);
+      keys = numbers.k.row(0), values = numbers.v.row(0);
       __syncwarp();
+    } else {
+      if (n == own / kKeys && !p.is_cached) {
+        const std::int64_t cached = at.key_place(own);
+        put_row(place.k.row(own % kKeys), p.keys + cached, shared.own, 0, head_dim);
+        put_row(place.v.row(own % kKeys), p.values + cached, shared.own, 1, head_dim);
+        __syncwarp();
+      }
+      keys = place.k.row(0), values = place.v.row(0);
     }
-    rows.multiply_keys(shared.q.row(0), place.k.row(0));
+    rows.multiply_keys(shared.q.row(0), keys);
     if (n < whole || n == own / kKeys) rows.mask(n * kKeys);
     rows.softmax();
-    rows.multiply_values(place.v.row(0), shared.strips[warp]);
+    rows.multiply_values(values, shared.strips[warp]);
     __syncwarp();  // the stage has been read
     stage = (stage + 1) % kStages;
     tiles.advance();
@@ -309,15 +344,26 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim, 
   }
 }
 
-template <int N, int kHeadDim, int kBlocks, class T>
+template <int N, class C, int kHeadDim, int kBlocks, class T>
 void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn& turn,
             cudaStream_t stream) {
-  using Memory = Shared<T, kHeadDim, kBlocks>;
-  const auto kernel = token_kernel<N, T, kHeadDim, kBlocks>;
+  using Memory = Shared<T, C, kHeadDim, kBlocks>;
+  const auto kernel = token_kernel<N, T, C, kHeadDim, kBlocks>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
   leave_memory_shared(kernel);
   launch_dependent(kernel, std::int64_t{kBlocks} * a.sizes.sequences * a.sizes.kv_heads,
                    Memory::kThreads, sizeof(Memory), stream, a, p, turn);
+}
+
+template <int N, class C, class T>
+void launch(const AttentionArguments& a, const TokenAttention<T>& p, const AttentionShape& s,
+            const Turn& turn, cudaStream_t stream) {
+  with_channels(s.head_dim, [&]<int kHeadDim>() {
+    if (s.sequences * s.kv_heads <= kMostApart)
+      launch<N, C, kHeadDim, kRuns>(a, p, turn, stream);
+    else
+      launch<N, C, kHeadDim, 1>(a, p, turn, stream);
+  });
 }
 
 }  // namespace
@@ -330,17 +376,15 @@ bool token_attention_fits(const AttentionShape& s) {
 template <class T>
 void token_attention(const TokenAttention<T>& p, const AttentionShape& s, cudaStream_t stream) {
   if (s.sequences * s.heads == 0) return;
-  const AttentionArguments a(s, p.first_key, {}, sizeof(T), p.o, p.qkv, p.keys, p.values);
+  const bool codes = p.key_codes != nullptr;
+  const AttentionArguments a =
+      codes ? AttentionArguments(s, p.first_key, {}, 1, p.key_codes, p.value_codes)
+            : AttentionArguments(s, p.first_key, {}, sizeof(T), p.o, p.qkv, p.keys, p.values);
   const Turn turn{p.angles, static_cast<int>(p.rotary_dim / 2), p.interleaved, 1};
+  if constexpr (sizeof(T) == 2)
+    if (codes) return launch<1, std::uint8_t>(a, p, s, turn, stream);
   const bool wide = a.whole_units && fits(turn, s.head_dim, kWide<T>);
-  with_width<kWide<T>>(wide, [&]<int N>() {
-    with_channels(s.head_dim, [&]<int kHeadDim>() {
-      if (s.sequences * s.kv_heads <= kMostApart)
-        launch<N, kHeadDim, kRuns>(a, p, turn, stream);
-      else
-        launch<N, kHeadDim, 1>(a, p, turn, stream);
-    });
-  });
+  with_width<kWide<T>>(wide, [&]<int N>() { launch<N, T>(a, p, s, turn, stream); });
 }
 
 #define INSTANTIATE(T) \

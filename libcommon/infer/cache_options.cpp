@@ -12,7 +12,7 @@ void CacheOptions::add_to(CommandLine& cl) {
       "--kv-cache-dtype", &dtype, "TYPE",
       "what keys and values of tokens are kept in while a text is continued: auto, in what is "
       "computed in; fp8, that is fp8_e4m3, in eight bits, by the scales k_scale and v_scale "
-      "of a folder of Hugging Face's that has them, else by 1; not on GPUs",
+      "of a folder of Hugging Face's that has them, else by 1",
       one_of({"auto", "fp8", "fp8_e4m3"}));
 }
 

@@ -145,7 +145,8 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                      .first_key = keys.first_key,
                      .scales = past.cache->scales(options_.layer),
                      .interleaved = past.interleaved,
-                     .shape = shape_of_past(s, keys, capacity)},
+                     .shape = shape_of_past(s, keys, capacity),
+                     .needs_lse = options_.sink.is_there},
                     s.stream);
     return options_.sink.add(s, found.o, found.lse, sink_shape(s), 0);
   }

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "kernels/cached_qkv.h"
+#include "kernels/gpu.h"
+#include "kernels/token_attention.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
 namespace mt {
 namespace {
-
-constexpr const char* kName = "coded_attention";
 
 // q, and keys and values in rows of their own.
 void split_rows(const CodedAttention& p, Stream& stream) {
@@ -22,12 +22,17 @@ void split_rows(const CodedAttention& p, Stream& stream) {
       .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
       .interleaved = p.interleaved,
       .of_tokens = true};
-  dispatch_cpu(Family::attention, kName, p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())},
-               stream, [&]<class T>() {
-                 cpu::cached_qkv(p.q.as<T>(), p.own_keys.as<T>(), p.own_values.as<T>(),
-                                 p.qkv.as<T>(), or_null<T>(p.angles),
-                                 p.positions.as<std::int32_t>(), nullptr, shape);
-               });
+  const auto* const positions = p.positions.as<std::int32_t>();
+  dispatch(
+      Family::attention, p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
+      [&]<class T>() {
+        cpu::cached_qkv(p.q.as<T>(), p.own_keys.as<T>(), p.own_values.as<T>(), p.qkv.as<T>(),
+                        or_null<T>(p.angles), positions, nullptr, shape);
+      },
+      [&]<class T>() {
+        cuda::cached_qkv(p.q.as<T>(), p.own_keys.as<T>(), p.own_values.as<T>(), p.qkv.as<T>(),
+                         or_null<float>(p.angles), positions, nullptr, shape, stream.handle());
+      });
 }
 
 template <class Code>
@@ -43,28 +48,56 @@ CachedCodes<Code> codes_of(const CodedAttention& p) {
 }
 
 void put_rows(const CodedAttention& p, Stream& stream) {
-  dispatch_cpu(Family::attention, kName, p.q,
-               {.bytes = 3.0 * static_cast<double>(p.own_keys.bytes())}, stream, [&]<class T>() {
-                 cpu::put_codes<T>(codes_of<std::uint8_t>(p),
-                                   {.keys = p.own_keys.as<T>(),
-                                    .values = p.own_values.as<T>(),
-                                    .positions = p.positions.as<std::int32_t>(),
-                                    .tokens = p.q.shape()[0],
-                                    .of_sequence = p.shape.q_length});
-               });
+  const auto rows = [&]<class T>() {
+    return PutCodes<T>{.keys = p.own_keys.as<T>(),
+                       .values = p.own_values.as<T>(),
+                       .positions = p.positions.as<std::int32_t>(),
+                       .tokens = p.q.shape()[0],
+                       .of_sequence = p.shape.q_length};
+  };
+  dispatch(
+      Family::attention, p.q, {.bytes = 3.0 * static_cast<double>(p.own_keys.bytes())}, stream,
+      [&]<class T>() { cpu::put_codes(codes_of<std::uint8_t>(p), rows.template operator()<T>()); },
+      [&]<class T>() {
+        cuda::put_codes(codes_of<std::uint8_t>(p), rows.template operator()<T>(), stream.handle());
+      });
 }
 
 void get_rows(const CodedAttention& p, std::int64_t sequence, Stream& stream) {
-  dispatch_cpu(Family::attention, kName, p.q,
-               {.bytes = 3.0 * static_cast<double>(p.joined_keys.bytes())}, stream, [&]<class T>() {
-                 const std::int32_t* const lengths = p.shape.kv_lengths;
-                 cpu::get_codes<T>({.keys = p.joined_keys.as<T>(),
-                                    .values = p.joined_values.as<T>(),
-                                    .sequence = sequence,
-                                    .most = p.shape.kv_length,
-                                    .length = lengths != nullptr ? lengths + sequence : nullptr},
-                                   codes_of<const std::uint8_t>(p));
-               });
+  const auto rows = [&]<class T>() {
+    const std::int32_t* const lengths = p.shape.kv_lengths;
+    return GetCodes<T>{.keys = p.joined_keys.as<T>(),
+                       .values = p.joined_values.as<T>(),
+                       .sequence = sequence,
+                       .most = p.shape.kv_length,
+                       .length = lengths != nullptr ? lengths + sequence : nullptr};
+  };
+  dispatch(
+      Family::attention, p.q, {.bytes = 3.0 * static_cast<double>(p.joined_keys.bytes())}, stream,
+      [&]<class T>() {
+        cpu::get_codes(rows.template operator()<T>(), codes_of<const std::uint8_t>(p));
+      },
+      [&]<class T>() {
+        cuda::get_codes(rows.template operator()<T>(), codes_of<const std::uint8_t>(p),
+                        stream.handle());
+      });
+}
+
+void token_attention(const CodedAttention& p, Stream& stream) {
+  const Stream::Working working(stream, Family::attention);
+  with_gpu_type(p.q.dtype(), [&]<class T>() {
+    cuda::token_attention<T>({.o = p.o.as<T>(),
+                              .qkv = p.qkv.as<T>(),
+                              .angles = or_null<float>(p.angles),
+                              .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
+                              .interleaved = p.interleaved,
+                              .first_key = or_null<std::int32_t>(p.first_key),
+                              .is_cached = true,
+                              .key_codes = static_cast<const std::uint8_t*>(p.keys.data()),
+                              .value_codes = static_cast<const std::uint8_t*>(p.values.data()),
+                              .scales = p.scales},
+                             p.shape, stream.handle());
+  });
 }
 
 }  // namespace
@@ -74,6 +107,10 @@ void coded_attention(const CodedAttention& p, Stream& stream) {
   const Shape& keys = p.keys.shape();
   split_rows(p, stream);
   put_rows(p, stream);
+  if constexpr (kWithCuda && cuda::kHopper)
+    if (p.o.device() == Device::cuda && !p.needs_lse && size_of(p.q.dtype()) == 2 &&
+        cuda::token_attention_fits(p.shape))
+      return token_attention(p, stream);
   const std::int64_t length = p.shape.q_length;
   const Shape joined{p.joined_keys.shape()[0] * keys[1], keys[2], keys[3]};
   AttentionShape one = p.shape;

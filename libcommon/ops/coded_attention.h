@@ -1,4 +1,4 @@
-// Attention of tokens that follow those in a cache of eight bits a number, on the CPU alone.
+// Attention of tokens that follow those in a cache of eight bits a number.
 #pragma once
 
 #include "kernels/attention.h"
@@ -21,6 +21,7 @@ struct CodedAttention {
   CacheScales scales = {};
   bool interleaved = false;
   AttentionShape shape = {};
+  bool needs_lse = false;  // otherwise lse may stay as it is
 };
 void coded_attention(const CodedAttention& problem, Stream& stream);
 

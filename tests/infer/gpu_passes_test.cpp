@@ -99,6 +99,7 @@ struct Case {
   ModelConfig (*config)();
   DType dtype;
   double tolerance;  // of the largest logit
+  bool in_codes = false;
 };
 
 class GpuPasses : public testing::TestWithParam<Case> {
@@ -108,13 +109,16 @@ class GpuPasses : public testing::TestWithParam<Case> {
     pair_ = std::make_unique<Pair>(GetParam().config(), GetParam().dtype);
   }
   CachedPass on_cpu(std::int64_t sequences = 1) const {
-    return CachedPass(*pair_->cpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+    return CachedPass(*pair_->cpu,
+                      {.vocab_size = kVocabulary - 3, .sequences = sequences, .form = form()});
   }
   CachedPass on_gpu(std::int64_t sequences = 1, std::int64_t page_tokens = 0) const {
-    return CachedPass(
-        *pair_->gpu,
-        {.vocab_size = kVocabulary - 3, .sequences = sequences, .page_tokens = page_tokens});
+    return CachedPass(*pair_->gpu, {.vocab_size = kVocabulary - 3,
+                                    .sequences = sequences,
+                                    .page_tokens = page_tokens,
+                                    .form = form()});
   }
+  static CacheForm form() { return {.in_codes = GetParam().in_codes}; }
   bool passes_states_on() const { return pair_->gpu->config().family == ModelFamily::mamba; }
   std::unique_ptr<Pair> pair_;
 };
@@ -129,6 +133,10 @@ INSTANTIATE_TEST_SUITE_P(Of, GpuPasses,
                                          Case{"LatentInFp32", latent, DType::f32, 2e-5},
                                          Case{"LatentInBf16", latent, DType::bf16, 2e-2},
                                          Case{"LlamaInFp16", llama, DType::f16, 4e-3},
+                                         Case{"CodesInFp32", llama, DType::f32, 1e-2, true},
+                                         Case{"CodesInBf16", llama, DType::bf16, 1e-1, true},
+                                         Case{"UnusualCodesInFp16", unusual, DType::f16, 5e-2,
+                                              true},
                                          Case{"HybridInFp32", one_group, DType::f32, 1e-4},
                                          Case{"HybridInBf16", one_group, DType::bf16, 5e-2},
                                          Case{"HybridInFp16", one_group, DType::f16, 1e-2},
@@ -204,7 +212,8 @@ TEST_P(GpuPasses, TokensOfASequenceSeeEachOther) {
   const std::vector<std::size_t> prompts{14, 250, 505, 1};
   const auto ids = some_tokens(600, kVocabulary);
   CachedPass apart = on_gpu(4);
-  CachedPass together(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = 4, .rows = 64});
+  CachedPass together(*pair_->gpu,
+                      {.vocab_size = kVocabulary - 3, .sequences = 4, .rows = 64, .form = form()});
   std::vector<std::int64_t> sequences;
   std::vector<std::int32_t> next;
   std::vector<HostTensor> expected;

@@ -29,6 +29,31 @@ struct Size {
   std::int64_t page = 0, window = -1;  // page 0: a sequence has one
 };
 
+// Any codes, but those of no number, and what they stand for.
+template <class T>
+struct Codes {
+  Codes(std::int64_t tokens, std::int64_t width)
+      : keys(some(tokens * width, 7)),
+        values(some(tokens * width, 8)),
+        of_keys(tokens * width),
+        of_values(tokens * width) {
+    const CachedCodes<const std::uint8_t> cache{keys.data(), values.data(), nullptr, tokens,
+                                                1,           width,         scales};
+    cuda::get_codes<T>({of_keys.data(), of_values.data(), 0, tokens, nullptr}, cache, nullptr);
+  }
+  static std::vector<std::uint8_t> some(std::int64_t count, std::uint32_t state) {
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
+    for (std::uint8_t& code : codes) {
+      code = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+      if ((code & 0x7f) > 0x40) code = static_cast<std::uint8_t>(code & 0xbf);  // below 2
+    }
+    return codes;
+  }
+  const CacheScales scales = {0.75F, 1.25F};
+  const check::DeviceArray<std::uint8_t> keys, values;
+  const Numbers<T> of_keys, of_values;
+};
+
 // Sequences of very different lengths; their pages lie from the last to the first.
 template <class T>
 struct Problem {
@@ -49,8 +74,10 @@ struct Problem {
   }
   std::int64_t tokens() const { return s.sequences * pages_each * page; }
 
-  // Sequences [first, last) alone, into their part of `o`.
-  void run(const Numbers<T>& o, std::int64_t first, std::int64_t last) const {
+  // Sequences [first, last) alone, into their part of `o`; codes: of these, or of what they stand
+  // for.
+  void run(const Numbers<T>& o, std::int64_t first, std::int64_t last,
+           const Codes<T>* codes = nullptr, bool as_codes = false) const {
     const check::DeviceArray<std::int32_t> of_lengths(
         std::vector<std::int32_t>(lengths.begin() + first, lengths.begin() + last)),
         of_pages(std::vector<std::int32_t>(pages.begin() + first * pages_each,
@@ -68,11 +95,23 @@ struct Problem {
                          .kv_runs = pages_each,
                          .scale = scale()};
     ASSERT_TRUE(cuda::token_attention_fits(shape));
-    cuda::token_attention<T>({.o = o.data() + first * s.kv_heads * s.group * s.head_dim,
+    TokenAttention<T> problem{.o = o.data() + first * s.kv_heads * s.group * s.head_dim,
                               .keys = keys.device.data(),
                               .values = values.device.data(),
-                              .qkv = qkv.data() + first * s.kv_heads * row},
-                             shape, nullptr);
+                              .qkv = qkv.data() + first * s.kv_heads * row};
+    if (codes != nullptr) {
+      problem.is_cached = true;
+      if (as_codes) {
+        problem.keys = problem.values = nullptr;
+        problem.key_codes = codes->keys.data();
+        problem.value_codes = codes->values.data();
+        problem.scales = codes->scales;
+      } else {
+        problem.keys = codes->of_keys.data();
+        problem.values = codes->of_values.data();
+      }
+    }
+    cuda::token_attention<T>(problem, shape, nullptr);
     check::check_cuda(cudaDeviceSynchronize());
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(s.head_dim)); }
@@ -123,6 +162,23 @@ TYPED_TEST(TokenAttentionCuda, IsTheDefinition) {
     p.run(o, 0, size.sequences);
     // Probabilities are rounded too.
     EXPECT_TRUE(check::near(o, p.expected(), 2 * check::kRounding<TypeParam> + 1e-5))
+        << size.sequences << " of " << size.longest;
+  }
+}
+
+// A cache in codes has the bits of one in the numbers that these stand for.
+TYPED_TEST(TokenAttentionCuda, CodesAreTheirNumbers) {
+  if (sizeof(TypeParam) == 4) GTEST_SKIP() << "codes are of 16 bits";
+  for (const Size& size :
+       {Size{3, 2, 4, 128, 700}, Size{70, 4, 3, 64, 300}, Size{40, 8, 1, 96, 333, 64},
+        Size{300, 1, 16, 256, 130}, Size{50, 6, 2, 72, 500, 128, 90}}) {
+    const Problem<TypeParam> p(size);
+    const Codes<TypeParam> codes(p.tokens(), size.kv_heads * size.head_dim);
+    const auto results = std::ssize(p.lengths) * size.kv_heads * size.group * size.head_dim;
+    const Numbers<TypeParam> of_numbers(results), of_codes(results);
+    p.run(of_numbers, 0, size.sequences, &codes, false);
+    p.run(of_codes, 0, size.sequences, &codes, true);
+    EXPECT_TRUE(check::same_bits(of_numbers.bits(), of_codes.bits()))
         << size.sequences << " of " << size.longest;
   }
 }
