@@ -1,5 +1,6 @@
 #include "ckpt/torch_pickles.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -107,6 +108,24 @@ class Reader {
 };
 
 }  // namespace
+
+std::string write_torch_storage(ConstTensor tensor) {
+  const PyValue machine =
+      PyValue::dict({{"protocol_version", 1001},
+                     {"little_endian", true},
+                     {"type_sizes", PyValue::dict({{"short", 2}, {"int", 4}, {"long", 4}})}});
+  const auto* const known =
+      std::ranges::find(kStorageClasses, tensor.dtype(), &StorageClass::dtype);
+  const std::int64_t count = tensor.numel();
+  const PyValue storage = PyValue::persistent(PyValue::tuple(
+      {"storage", PyValue::global("torch", known->name), "0", "cpu", count, PyValue()}));
+  std::string file = write_pickle(PyValue::big_integer(std::string(kMagic)));
+  for (const PyValue& value : {PyValue(1001), machine, storage, PyValue::list({"0"})})
+    file += write_pickle(value);
+  file.append(reinterpret_cast<const char*>(&count), sizeof count);
+  file.append(static_cast<const char*>(tensor.data()), tensor.bytes());
+  return file;
+}
 
 TorchPickles read_torch_pickles(Bytes file, const std::string& name, Allowance& allowance) {
   return Reader(file, name, allowance).run();

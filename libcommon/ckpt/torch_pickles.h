@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ckpt/pickle.h"
+#include "tensor/tensor.h"
 
 namespace mt {
 
@@ -18,6 +19,8 @@ struct TorchPickles {
 };
 
 bool are_torch_pickles(Bytes file);  // by their beginning, of which 8 bytes are enough
+// The file of a tensor's storage alone (host memory).
+std::string write_torch_storage(ConstTensor tensor);
 // Exit::bad_data.
 TorchPickles read_torch_pickles(Bytes file, const std::string& name, Allowance& allowance);
 

@@ -68,6 +68,8 @@ class ModelSource {
   // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
   // there may be fewer here or more than in `out`; those that are missing become zeros.
   virtual void read(const Param& row, const std::string& state, Tensor out) const = 0;
+  // What Transformer Engine's module of a weight remembers (ckpt/te_state.h); empty: nothing.
+  virtual std::string extra_state(const Param& /*weight*/) const { return {}; }
   // A view of the value without copying it, where it lies in a file as the row is; else nothing.
   virtual std::optional<MappedTensor> view(const Param&, const std::string& /*state*/) const {
     return {};

@@ -242,6 +242,20 @@ static std::string extra_state(const std::string& module, const std::string& par
   return concat(module, "._extra_state/shard_", part);
 }
 
+std::string extra_state_key(const Param& weight, const KeySpelling& spelling) {
+  std::string numbers, counts;
+  const auto add = [&](std::int64_t number, std::int64_t count) {
+    const char* const separator = numbers.empty() ? "" : ".";
+    numbers += concat(separator, number);
+    counts += concat(separator, count);
+  };
+  if (is_stacked(weight, spelling)) add(*weight.place.layer, weight.layers);
+  if (weight.experts > 0) add(*weight.place.expert, weight.experts);
+  if (numbers.empty()) add(0, 1);
+  const std::string key = key_of(weight, spelling);
+  return extra_state(key.substr(0, key.rfind('.')), concat(numbers, "_", counts));
+}
+
 // Adds those that have this turn of a layer of a stack of so many, or of the layer inside it.
 static void add_extra_states(std::vector<std::string>& keys, const ModelConfig& c,
                              const LayerPlan& layer, std::int64_t layers, ExtraState::Turn turn,

@@ -73,8 +73,10 @@ std::vector<KeyPart> reformulated_parts(const Param& row, std::int64_t begin, st
 
 // --- Extra states -------------------------------------------------------------------------------
 
-// Returns the keys of the empty objects that Megatron asks for beside the parameters: Transformer
+// Returns the keys of the objects that Megatron asks for beside the parameters: Transformer
 // Engine's extra states.
 std::vector<std::string> extra_states(const ModelConfig& config);
+// Returns the key of the one that the linear module of a weight has.
+std::string extra_state_key(const Param& weight, const KeySpelling& spelling = {});
 
 }  // namespace mt

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ckpt/dist_checkpoint.h"
+#include "ckpt/te_state.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -16,9 +17,27 @@ void write_row(DistWriter& writer, const Param& row, const std::string& state,
                here.tensor().rows(part.begin, part.end).reshape(part.chunk));
 }
 
-void write_extra_states(DistWriter& writer, const ModelConfig& config) {
-  const PyValue none = PyValue::list({PyValue()});
-  for (const std::string& key : extra_states(config)) writer.add_object(key, none);
+void write_extra_states(DistWriter& writer, const ModelConfig& config,
+                        const std::map<std::string, std::string>& states) {
+  for (const std::string& key : extra_states(config)) {
+    const auto state = states.find(key);
+    TorchWriter tensors;
+    const PyValue value =
+        te_state_value(state == states.end() ? "" : state->second,
+                       [&](ConstTensor tensor) { return tensors.tensor(tensor); });
+    writer.add_object(key, PyValue::list({value}), tensors);
+  }
+}
+
+// Where layers differ, or are said to, each has a key of its own.
+std::string read_extra_state(const DistReader& reader, const Param& weight) {
+  for (const bool numbered : {false, true}) {
+    const std::string key = extra_state_key(weight, {.numbered = numbered});
+    if (!reader.objects().contains(key)) continue;
+    const TorchReader object = reader.open_object(key);
+    return te_state_in(object.value(), object, concat(reader.folder(), ": ", key));
+  }
+  return {};
 }
 
 // Whether `stored` is `expected` but for the number of its rows.

@@ -2,6 +2,7 @@
 // what an optimizer remembers of each, under prefixed keys.
 #pragma once
 
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -18,7 +19,11 @@ class DistWriter;
 // tensor.
 void write_row(DistWriter& writer, const Param& row, const std::string& state,
                const Tensor& tensor);
-void write_extra_states(DistWriter& writer, const ModelConfig& config);
+// `states`: what modules remember (ckpt/te_state.h), by keys; the others are empty.
+void write_extra_states(DistWriter& writer, const ModelConfig& config,
+                        const std::map<std::string, std::string>& states = {});
+// What the linear module of a weight remembers; empty: nothing.
+std::string read_extra_state(const DistReader& reader, const Param& weight);
 
 // Reads parts of a row to where they are in `out`, host memory of this rank's part of it.  A
 // missing key or another shape is Exit::bad_data, naming it; only of the vocabulary's rows may

@@ -53,6 +53,7 @@ class Fp8Layers {
     return weight.index < numbers_.size() && numbers_[weight.index] >= 0;
   }
   bool weight_gradients() const { return rules_.weight_gradients; }
+  const Fp8Rules& rules() const { return rules_; }
 
   bool is_blockwise() const { return rules_.blockwise; }
 

@@ -1,4 +1,9 @@
 // Runs whose linear layers multiply eight bits: they learn, and go on with the same bits.
+#include <cmath>
+
+#include "ckpt/dist_checkpoint.h"
+#include "ckpt/te_state.h"
+#include "formats/convert.h"
 #include "tests/train/training_run.h"
 #include "train/run/fp8_checkpoint.h"
 
@@ -86,43 +91,70 @@ TEST(Fp8Options, SayWhichLayersMultiply) {
   EXPECT_FALSE(options.rules(model, true));
 }
 
-// What each stage's layers remember goes with them to other stages.
+// What layers remember, by keys.
+std::map<std::string, DelayedScales> remembered(const std::string& folder) {
+  const DistReader reader(folder);
+  std::map<std::string, DelayedScales> all;
+  for (const auto& [key, place] : reader.objects()) {
+    if (key.find("_extra_state") == std::string::npos) continue;
+    const TorchReader object = reader.open_object(key);
+    const auto scales = decode_te_state(te_state_in(object.value(), object, key), key);
+    if (scales) all[key] = *scales;
+  }
+  return all;
+}
+
+// It goes with them to other stages, and to Megatron's other formats and back.
 TEST_F(Fp8Training, GoesOnInOtherStages) {
   PretrainOptions o = narrow("whole", "delayed");
+  o.run.fp8.history = 3;
   o.run.checkpoint.save_interval = 5;
   train_with(o);
-  const auto remembered = [&](const std::string& save) {
-    return MegatronCheckpoint(iteration_folder(path(save), 10)).common().at("fp8", save);
-  };
   for (const bool of_two : {true, false}) {
     o.run.checkpoint.load = of_two ? iteration_folder(path("whole"), 5) : path("stages");
     o.run.checkpoint.save = path(of_two ? "stages" : "again");
+    o.run.checkpoint.format = of_two ? "torch" : "torch_dist";
     o.run.ranks.count = o.run.ranks.parallel.pipeline_model_parallel_size = of_two ? 2 : 1;
     o.run.length.exit_interval = of_two ? 8 : 10;
     train_with(o);
   }
-  const PyValue got = remembered("again"), expected = remembered("whole");
-  EXPECT_EQ(got.entries("").size(), expected.entries("").size());
-  for (const char* operand : {"scale", "amax_history"}) {
-    const std::string name = "decoder.layers.1.mlp.linear_fc1.weight";
-    const PyValue& a = got.at(name, "").at(operand, "");
-    const PyValue& b = expected.at(name, "").at(operand, "");
-    EXPECT_EQ(a, b) << name;
+  const auto got = remembered(iteration_folder(path("again"), 10)),
+             expected = remembered(iteration_folder(path("whole"), 10));
+  EXPECT_EQ(expected.size(), 4 * 2);  // linear layers of two layers
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [key, scales] : expected) {
+    EXPECT_EQ(got.at(key).scales, scales.scales) << key;
+    EXPECT_EQ(got.at(key).amaxes, scales.amaxes) << key;
+    EXPECT_EQ(scales.amaxes[0].size(), 2) << key;
+    EXPECT_GT(scales.amaxes[2][1], 0) << key;
   }
+  ConvertOptions conversion;
+  conversion.load = path("whole");
+  conversion.save = path("dcp");
+  conversion.ckpt_format = "torch_dcp";
+  conversion.complete();
+  const Log quiet({.level = Log::Level::quiet, .progress = Log::Show::none});
+  convert_checkpoint(conversion, quiet, [] {});
+  conversion.load = path("dcp");
+  conversion.save = path("back");
+  conversion.ckpt_format = "torch_dist";
+  convert_checkpoint(conversion, quiet, [] {});
+  const auto back = remembered(iteration_folder(path("back"), 10));
+  ASSERT_EQ(back.size(), expected.size());
+  for (const auto& [key, scales] : expected) EXPECT_EQ(back.at(key).amaxes, scales.amaxes) << key;
 }
 
 // A layer's scales belong to its weights: a run that begins anew with these has those, too.
 TEST_F(Fp8Training, BeginsAnewWithTheScalesOfTheWeights) {
-  const auto remembered = [&](const std::string& save, int iteration) {
-    const PyValue common = MegatronCheckpoint(iteration_folder(path(save), iteration)).common();
-    const PyValue& layer =
-        common.at("fp8", save).at("decoder.layers.1.mlp.linear_fc1.weight", save);
-    return layer.at("amax_history", save).as_items(save).front().as_items(save);
+  const auto amaxes = [&](const std::string& save, int iteration) {
+    return remembered(iteration_folder(path(save), iteration))
+        .at("decoder.layers.mlp.linear_fc1._extra_state/shard_1_2")
+        .amaxes[0];
   };
   PretrainOptions o = narrow("whole", "delayed");
   o.run.fp8.history = 3;
   train_with(o);
-  const std::vector<PyValue> before = remembered("whole", 10);
+  const std::vector<float> before = amaxes("whole", 10);
   for (const bool foreign : {false, true}) {
     o.run.checkpoint.load = path("whole");
     o.run.checkpoint.finetune = true;
@@ -130,38 +162,40 @@ TEST_F(Fp8Training, BeginsAnewWithTheScalesOfTheWeights) {
     o.run.checkpoint.save = path(foreign ? "foreign" : "anew");
     o.run.length.exit_interval = 1;
     train_with(o);
-    const std::vector<PyValue> after = remembered(foreign ? "foreign" : "anew", 1);
-    for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(after[i], before[i - 1]);
+    EXPECT_EQ(amaxes(foreign ? "foreign" : "anew", 1)[1], before[0]);
   }
 }
 
-TEST(LoadFp8, RefusesOtherNumbersOfOperands) {
+TEST(LoadFp8, RefusesScalesThatAreNone) {
   ParamTable table;
   table.add({.place = {.stack = "decoder", .layer = 0, .module = "fc1", .param = "weight"},
              .shape = {16, 16}});
   Stream stream(Device::cpu);
   Fp8Layers fp8(table,
                 {.multiplies = [](const RowPlace&) { return true; },
-                 .delayed = Fp8Rules::Delayed{.length = 1}},
+                 .delayed = Fp8Rules::Delayed{.length = 4}},
                 stream);
   const auto group = make_single_group();
   const World world(*group, {});
-  const auto list = [](std::size_t count, const PyValue& item) {
-    return PyValue::list(std::vector<PyValue>(count, item));
-  };
-  const auto error = [&](std::size_t scales, std::size_t histories) {
+  const auto error = [&](float scale, std::size_t steps) {
+    DelayedScales scales{{2, 4, scale}, {}};
+    for (std::vector<float>& amaxes : scales.amaxes) amaxes.assign(steps, 3);
     return error_of([&] {
-      const PyValue layer =
-          PyValue::dict({{"scale", list(scales, PyValue(2.0))},
-                         {"amax_history", list(histories, list(1, PyValue(1.0)))}});
-      load_fp8(fp8, PyValue::dict({{"fp8", PyValue::dict({{table.rows()[0].name(), layer}})}}), "x",
-               world, stream, Log({.level = Log::Level::quiet}));
+      load_fp8(
+          fp8, table, [&](const Param&) { return encode_te_state({}, scales); }, "x", world, stream,
+          Log({.level = Log::Level::quiet}));
     });
   };
-  const std::string here = "65 x: fp8.decoder.layers.0.fc1.weight: has ";
-  EXPECT_EQ(error(3, 3), "");
-  EXPECT_EQ(error(1, 3), here + "1 items of scale, expected 3");
-  EXPECT_EQ(error(3, 4), here + "4 items of amax_history, expected 3");
+  EXPECT_EQ(error(8, 2), "");
+  EXPECT_EQ(fp8.memories(stream)[0].numbers,
+            (std::vector<float>{2, 4, 8, 3, 3, 0, 0, 3, 3, 0, 0, 3, 3, 0, 0}));
+  EXPECT_EQ(error(8, 7), "");  // of a longer history the newest
+  EXPECT_EQ(fp8.memories(stream)[0].numbers.back(), 3);
+  const std::string here = "65 x: decoder.layers.0.fc1.weight: extra state: a scale is ";
+  EXPECT_EQ(error(0, 2), here + "0");
+  EXPECT_EQ(error(-1, 2), here + "-1");
+  EXPECT_EQ(error(NAN, 2), here + "nan");
+  EXPECT_EQ(error(INFINITY, 2), here + "inf");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/megatron_common.h"
+#include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/model_sink.h"
 #include "model/row_checkpoint.h"
@@ -39,7 +40,7 @@ class CoreSink : public ModelSink {
   }
 
   std::string finish() override {
-    write_extra_states(writers_.front(), target_.config);
+    write_extra_states(writers_.front(), target_.config, extra_states());
     CheckpointSave::Content content;
     for (FileHash& file : write_companions(target_.source, save_.folder()))
       content.files.push_back({std::move(file), {}});
@@ -76,6 +77,13 @@ class CoreSink : public ModelSink {
     if (!target.with_optimizer) return false;
     const RankOptimizer kind(target.source);
     return kind.distributed && (!target.common_file || target.source.is_reshardable());
+  }
+
+  std::map<std::string, std::string> extra_states() const {
+    std::map<std::string, std::string> states;
+    for (const Param& row : table_.rows())
+      if (is_parallel_linear(row)) states[extra_state_key(row)] = target_.source.extra_state(row);
+    return states;
   }
 
   PyValue optimizer(const KeepTensor& keep) const {

@@ -6,7 +6,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/model_source.h"
-#include "model/keys.h"
+#include "model/row_checkpoint.h"
 
 namespace mt {
 
@@ -25,6 +25,9 @@ class CoreSource : public ModelSource {
   bool has_gaps() const override { return buckets_.has_value(); }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::string extra_state(const Param& weight) const override {
+    return read_extra_state(checkpoint_.tensors(), weight);
+  }
   std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
   void finish_reading() const override { checkpoint_.finish_reading(); }
   void check_all_used(const ParamTable& table) const override;

@@ -9,6 +9,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "ckpt/dist_checkpoint.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "ckpt/te_state.h"
 #include "formats/megatron/dcp_source.h"
 #include "formats/megatron/megatron_common.h"
 #include "formats/megatron/rank_layout.h"
@@ -149,8 +150,13 @@ class DcpSink : public ModelSink {
 
   // Every parallel linear asks for its extra state, which may be None.
   void add_extra_state(const Param& row) {
-    if (is_parallel_linear(row))
-      add_object({kModel, SpecNames().module(row.place) + "._extra_state"}, PyValue());
+    if (!is_parallel_linear(row)) return;
+    TorchWriter tensors;
+    const PyValue value = te_state_value(target_.source.extra_state(row), [&](ConstTensor tensor) {
+      return tensors.tensor(tensor);
+    });
+    const Path path = {kModel, SpecNames().module(row.place) + "._extra_state"};
+    writers_.front().add_object(note_path(path), value, tensors);
   }
 
   ModelTarget target_;

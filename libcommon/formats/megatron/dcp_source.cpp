@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ckpt/checkpoint_manifest.h"
+#include "ckpt/te_state.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/hugging_face/image_processor.h"
@@ -255,6 +256,22 @@ std::optional<MappedTensor> DcpSource::view(const Param& row, const std::string&
   const DistTensor& tensor = stored(row, state);
   if (!(tensor.shape == row.shape)) return {};
   return tensors_.view(tensor.key, origin_of(row.shape.rank()), row.shape);
+}
+
+// A tensor of a state_dict() is one here, and anything else an object.
+std::string DcpSource::extra_state(const Param& weight) const {
+  const std::string key = concat(prefix_, SpecNames().module(weight.place), "._extra_state");
+  if (const DistTensor* const tensor = tensors_.find(key)) {
+    if (tensor->dtype != DType::u8)
+      fail(Exit::bad_data, path_, ": tensor ", key, " is ", tensor->dtype_name, ", expected bytes");
+    std::string state(static_cast<std::size_t>(tensor->shape.numel()), '\0');
+    tensors_.read_original(key, origin_of(tensor->shape.rank()),
+                           {state.data(), DType::u8, tensor->shape});
+    return state;
+  }
+  if (!tensors_.objects().contains(key)) return {};
+  const TorchReader object = tensors_.open_object(key);
+  return te_state_in(object.value(), object, concat(path_, ": ", key));
 }
 
 void DcpSource::check_all_used(const ParamTable& table) const {

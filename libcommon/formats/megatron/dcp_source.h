@@ -25,6 +25,7 @@ class DcpSource : public ModelSource {
   std::vector<std::string> states() const override { return states_; }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::string extra_state(const Param& weight) const override;
   std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
   void check_all_used(const ParamTable& table) const override;
 

@@ -68,6 +68,7 @@ class RankFilesSource : public ModelSource {
   const TorchReader* common_tensors() const override { return &files_[0].reader; }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::string extra_state(const Param& weight) const override;
   void check_all_used(const ParamTable& table) const override;
 
  private:

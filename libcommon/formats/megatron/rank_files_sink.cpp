@@ -5,6 +5,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "ckpt/folder_save.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "ckpt/te_state.h"
 #include "ckpt/torch_types.h"
 #include "formats/megatron/legacy_classes.h"
 #include "formats/megatron/megatron_common.h"
@@ -211,8 +212,9 @@ class RankFilesSink : public ModelSink {
         target_.with_optimizer ? copied_optimizer(target_.source, keep) : PyValue();
     std::vector<std::vector<RankParam>> params(optimizer_count(counts_.expert));  // of each
     const RankChunks chunks = chunks_of(target_, parts_[0], stage);
+    const ExtraStates remembered = extra_states(chunks, keep);
     for (std::size_t i = 0; i < chunks.size(); ++i)
-      state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
+      state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, remembered, params));
     if (target_.with_optimizer) state.set_item("optimizer", rank_optimizer(optimizer, params));
     file.stream.begin(state, "model_optim_rng", [&file](Bytes bytes) { file.file.write(bytes); });
     for (const auto& [copy, tensor] : kept) file.stream.add(tensor);
@@ -260,9 +262,22 @@ class RankFilesSink : public ModelSink {
     return concat(names_of(target_).module(place), ".", place.param);
   }
 
+  // What linear modules remember, by their weights: the same on all tensor ranks.
+  using ExtraStates = std::map<std::size_t, PyValue>;
+
+  ExtraStates extra_states(const RankChunks& chunks, const KeepTensor& keep) const {
+    ExtraStates states;
+    if (target_.legacy) return states;
+    for (const RankChunk& chunk : chunks)
+      for (const Param* row : chunk.rows)
+        if (is_parallel_linear(*row) && !row->place.expert)
+          states[row->index] = te_state_value(target_.source.extra_state(*row), keep);
+    return states;
+  }
+
   // What the model's dict of a chunk holds, its rows to the `params` of their optimizer.
   PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
-                  std::span<std::vector<RankParam>> params) const {
+                  const ExtraStates& remembered, std::span<std::vector<RankParam>> params) const {
     Named named, aliases;                    // which come last
     bool words = chunk.at.has_words_copy();  // come next, those of the embedding
     for (const Param* whole : chunk.rows) {
@@ -280,7 +295,10 @@ class RankFilesSink : public ModelSink {
         for (const std::string& state : kept_.beside)
           param.states[state] = stream.declare(types_(*whole, state), row.local);
       }
-      if (has_extra_state(row, place)) named.emplace_back(extra_state_at(place), PyValue());
+      if (!has_extra_state(row, place)) continue;
+      const auto state = remembered.find(row.index);
+      named.emplace_back(extra_state_at(place),
+                         state == remembered.end() ? PyValue() : state->second);
     }
     if (target_.legacy) return legacy_model(named);
     PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});

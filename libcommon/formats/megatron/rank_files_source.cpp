@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ckpt/checkpoint_manifest.h"
+#include "ckpt/te_state.h"
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/legacy_classes.h"
 #include "formats/megatron/rank_files.h"
@@ -347,6 +348,19 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
     }
     if (!cut.is_cut()) return;  // all ranks have the same
   }
+}
+
+// It is the same on all tensor ranks.
+std::string RankFilesSource::extra_state(const Param& weight) const {
+  if (format_ == kLegacyFormat || weight.place.expert) return {};
+  const Chunk& chunk = chunk_of(weight);
+  RowPlace place = place_in(chunk, weight);
+  place.param = kExtraState;
+  const RankFile& of = file(0, chunk.stage);
+  const auto found = chunk.tensors[0].find(place.name());
+  if (found == chunk.tensors[0].end()) return {};
+  return te_state_in(found->second, of.reader,
+                     concat(of.mapped.path(), ": ", chunk.key, ": ", found->first));
 }
 
 void RankFilesSource::check_all_used(const ParamTable& table) const {

@@ -118,9 +118,6 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   routing.check(model, device());
   qk_clip.check(model, device(), ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
-  if (checkpoint.format == "torch" && fp8.is_delayed())
-    fail(Exit::bad_config,
-         "--ckpt-format torch: has no place for the scales of --fp8-recipe delayed");
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
   if (checkpoint.format == "torch" && model.multi_latent_attention &&

@@ -274,10 +274,11 @@ static void check_same_base(const AdapterConfig& run, const AdapterConfig& store
 }
 
 // They belong to the weights, whatever run these begin.
-static void load_scales(TrainingState& state, const PyValue& common, const std::string& where,
-                        const World& world, const Log& log) {
+static void load_scales(TrainingState& state,
+                        const std::function<std::string(const Param&)>& stored,
+                        const std::string& where, const World& world, const Log& log) {
   if (state.fp8 != nullptr && state.fp8->is_delayed())
-    load_fp8(*state.fp8, common, where, world, state.stream, log);
+    load_fp8(*state.fp8, state.model.table(), stored, where, world, state.stream, log);
 }
 
 // Positions of this run's images from those in `stored`, a row of the source.
@@ -377,9 +378,10 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
       state.stream);
   state.stream.synchronize();
   source->finish_reading();
-  const PyValue common = source->common();
-  load_scales(state, common.is(PyValue::Kind::dict) ? common : PyValue::dict(), source->path(),
-              world, log);
+  const auto remembered = [&](const Param& row) {
+    return rows.has(row) ? source->extra_state(rows.as_stored(row)) : std::string();
+  };
+  load_scales(state, remembered, source->path(), world, log);
   if (first)
     for (const Companion& file : source->companions())
       state.companions.push_back({.name = file.name, .content = file.read()});
@@ -457,7 +459,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
       },
       state.stream);
   state.stream.synchronize();
-  load_scales(state, common, where, world, log);
+  const auto remembered = [&](const Param& row) {
+    return rows.has(row) ? checkpoint->extra_state(row) : std::string();
+  };
+  load_scales(state, remembered, place->folder, world, log);
   if (place->release || found.begins_anew) return loaded;
   check_same_classes(task, options.compute_dtype(), args, place->folder);
   if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);

@@ -151,17 +151,18 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
   if (adapted)
     content_.files = write_adapters(folder, task.model(), task.rows(), state.optimizer, mine,
                                     ranks_, state.stream);
-  if (first && !adapted) write_extra_states(*writer_, task.model());
-  if (has_state) write_optimizer(*writer_, state.optimizer);
   const bool delayed = state.fp8 != nullptr && state.fp8->is_delayed();
-  const PyValue scales = delayed ? make_fp8(*state.fp8, world, state.stream) : PyValue();
+  const std::map<std::string, std::string> remembered =
+      delayed ? fp8_states(*state.fp8, task.rows(), world, state.stream)
+              : std::map<std::string, std::string>();
+  if (first && !adapted) write_extra_states(*writer_, task.model(), remembered);
+  if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
     const ParamTable whole = task.rows();
     for (WrittenFile& file : write_tokenizer(folder, state.tokenizer.files))
       content_.files.push_back(std::move(file));
     for (const Companion& file : state.companions) add_companion(file, folder);
     content_.common = make_common(run, state, whole, save_->common_writer());
-    if (!scales.is_none()) content_.common.set_item("fp8", scales);
     if (o.save_optimizer && run.optimizer.use_distributed_optimizer)
       content_.mcore_data = make_mcore_data(state.optimizer, whole);
     content_.manifest_extra = state.tokenizer.manifest;

@@ -5,25 +5,27 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "ckpt/te_state.h"
+#include "model/keys.h"
 #include "train/run/broadcast_text.h"
 
 namespace mt {
 
 static constexpr auto kOperands = static_cast<std::size_t>(Fp8Layers::kOperands);
 
-static PyValue list_of(const float* numbers, std::size_t count) {
-  std::vector<PyValue> items;
-  for (std::size_t i = 0; i < count; ++i) items.emplace_back(static_cast<double>(numbers[i]));
-  return PyValue::list(std::move(items));
-}
-
-static PyValue value_of(const std::vector<float>& numbers) {
-  const std::size_t length = numbers.size() / kOperands - 1;
-  std::vector<PyValue> histories;
-  for (std::size_t i = 0; i < kOperands; ++i)
-    histories.push_back(list_of(numbers.data() + kOperands + i * length, length));
-  return PyValue::dict({{"scale", list_of(numbers.data(), kOperands)},
-                        {"amax_history", PyValue::list(std::move(histories))}});
+// The oldest of a history counts no more by the end of the next step, and has no place there.
+static std::string state_of(const Fp8Rules& rules, const std::vector<float>& numbers) {
+  const auto length = static_cast<std::ptrdiff_t>(numbers.size() / kOperands - 1);
+  DelayedScales scales;
+  for (std::size_t i = 0; i < kOperands; ++i) {
+    const auto newest = numbers.begin() + kOperands + static_cast<std::ptrdiff_t>(i) * length;
+    scales.scales[i] = numbers[i];
+    scales.amaxes[i].assign(newest, newest + length - 1);
+  }
+  return encode_te_state({.hybrid = rules.hybrid,
+                          .most_recent = rules.delayed->most_recent,
+                          .margin = rules.delayed->margin},
+                         scales);
 }
 
 // A stage's layers: of each its name, a line, and its numbers' bytes; all have as many.
@@ -37,66 +39,52 @@ static std::string packed(const std::vector<Fp8Layers::Memory>& memories) {
   return text;
 }
 
-static void add(PyValue& all, const std::string& text, std::size_t numbers) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    std::vector<float> of_one(numbers);
-    std::memcpy(of_one.data(), text.data() + end + 1, numbers * sizeof(float));
-    all.set_item(text.substr(at, end - at), value_of(of_one));
-    at = end + 1 + numbers * sizeof(float);
-  }
-}
-
-PyValue make_fp8(const Fp8Layers& fp8, const World& world, Stream& stream) {
+std::map<std::string, std::string> fp8_states(const Fp8Layers& fp8, const ParamTable& whole,
+                                              const World& world, Stream& stream) {
+  std::map<std::string, std::string> keys;  // by weights' names
+  for (const Param& row : whole.rows())
+    if (row.place.param == "weight") keys[row.name()] = extra_state_key(row);
   const std::string own = packed(fp8.memories(stream));
-  PyValue all = PyValue::dict();
+  std::map<std::string, std::string> states;
+  std::vector<float> numbers(fp8.remembered());
+  const std::size_t bytes = numbers.size() * sizeof(float);
   Group& stages = world.pipeline();
-  for (int stage = 0; stage < stages.size(); ++stage)
-    add(all, broadcast_text(stages, stage == stages.rank() ? own : "", stage), fp8.remembered());
-  return all;
+  for (int stage = 0; stage < stages.size(); ++stage) {
+    const std::string text = broadcast_text(stages, stage == stages.rank() ? own : "", stage);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      std::memcpy(numbers.data(), text.data() + end + 1, bytes);
+      states[keys.at(text.substr(at, end - at))] = state_of(fp8.rules(), numbers);
+      at = end + 1 + bytes;
+    }
+  }
+  return states;
 }
 
-static const std::vector<PyValue>& operands(const PyValue& stored, const char* name,
-                                            const std::string& where) {
-  const std::vector<PyValue>& items = stored.at(name, where).as_items(where);
-  if (items.size() != kOperands)
-    fail(Exit::bad_data, where, ": has ", items.size(), " items of ", name, ", expected ",
-         kOperands);
-  return items;
-}
-
-// `count` numbers, of which a list has the first.
-static void read(float* to, std::size_t count, const std::vector<PyValue>& items,
-                 const std::string& where) {
-  for (std::size_t i = 0; i < std::min(count, items.size()); ++i)
-    to[i] = static_cast<float>(items[i].as_real(where));
-}
-
-void load_fp8(Fp8Layers& fp8, const PyValue& common, const std::string& where, const World& world,
-              Stream& stream, const Log& log) {
-  const PyValue* const all = common.find("fp8");
+void load_fp8(Fp8Layers& fp8, const ParamTable& table,
+              const std::function<std::string(const Param&)>& stored, const std::string& where,
+              const World& world, Stream& stream, const Log& log) {
   std::string anew;
   for (Fp8Layers::Memory& memory : fp8.memories(stream)) {
-    const PyValue* const stored = all == nullptr ? nullptr : all->find(memory.name);
-    if (stored == nullptr) {
+    const Param& row = *std::ranges::find(table.rows(), memory.name, &Param::name);
+    const std::string here = concat(where, ": ", memory.name, ": extra state");
+    const std::optional<DelayedScales> scales = decode_te_state(stored(row), here);
+    if (!scales) {
       anew = memory.name;
       continue;
     }
-    const std::string here = concat(where, ": fp8.", memory.name);
     const std::size_t length = memory.numbers.size() / kOperands - 1;
-    read(memory.numbers.data(), kOperands, operands(*stored, "scale", here), here);
-    const std::vector<PyValue>& histories = operands(*stored, "amax_history", here);
-    for (std::size_t i = 0; i < kOperands; ++i)
-      read(memory.numbers.data() + kOperands + i * length, length, histories[i].as_items(here),
-           here);
-    for (std::size_t i = 0; i < kOperands; ++i)
-      if (!(memory.numbers[i] > 0 && std::isfinite(memory.numbers[i])))
-        fail(Exit::bad_data, here, ": a scale is ", memory.numbers[i]);
+    for (std::size_t i = 0; i < kOperands; ++i) {
+      const float scale = memory.numbers[i] = scales->scales[i];
+      if (!(scale > 0 && std::isfinite(scale))) fail(Exit::bad_data, here, ": a scale is ", scale);
+      const std::vector<float>& amaxes = scales->amaxes[i];
+      std::copy_n(amaxes.begin(), std::min(length, amaxes.size()),
+                  memory.numbers.begin() + static_cast<std::ptrdiff_t>(kOperands + i * length));
+    }
     fp8.remember(memory, stream);
   }
   if (!anew.empty() && world.all().rank() == 0)
-    log.note(
-        concat(where, ": has no scales of ", all == nullptr ? "fp8" : anew, "; they begin anew"));
+    log.note(concat(where, ": has no scales of ", anew, "; they begin anew"));
 }
 
 }  // namespace mt

@@ -40,6 +40,9 @@ class DistRun : public RunCheckpoint {
   void read(const Param& row, const std::string& state, const Tensor& to) const override {
     read_row(checkpoint_.tensors(), row, state, to);
   }
+  std::string extra_state(const Param& weight) const override {
+    return read_extra_state(checkpoint_.tensors(), weight);
+  }
   std::string master_of(const Param& row) const override {
     const std::string key = key_of(row, {.of_state = true});
     for (const char* state : {"param", kMaster})  // the former in fully_reshardable
@@ -74,6 +77,9 @@ class SourceRun : public RunCheckpoint {
     const HostCopy here = HostCopy::for_writing(to);
     copy_part(row, all, here.tensor());
     here.upload();
+  }
+  std::string extra_state(const Param& weight) const override {
+    return source_->extra_state(*rows_.at(weight.name()));
   }
   std::string master_of(const Param& /*row*/) const override {
     const std::vector<std::string> states = source_->states();

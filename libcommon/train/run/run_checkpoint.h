@@ -28,6 +28,8 @@ class RunCheckpoint {
   virtual void take_rows(ParamTable table) = 0;
   // Fills this rank's part of a row, on any device, with the weight or a state of the optimizer's.
   virtual void read(const Param& row, const std::string& state, const Tensor& to) const = 0;
+  // What a weight's module remembers (ckpt/te_state.h); empty: nothing.
+  virtual std::string extra_state(const Param& weight) const = 0;
   // The state that has the fp32 copy of a row's weight; empty where the weight itself is.
   virtual std::string master_of(const Param& row) const = 0;
   virtual const TorchReader& common_tensors() const = 0;  // that the common state refers to
