@@ -36,7 +36,7 @@ inline constexpr SafetensorsType kSafetensorsTypes[] = {
     {"C64", 64},
     {"F8_E5M2", 8},
     {"F8_E4M3", 8, DType::f8},
-    {"F8_E8M0", 8},
+    {"F8_E8M0", 8, DType::u8},  // powers of two, as their bits
     {"F6_E2M3", 6},
     {"F6_E3M2", 6},
     {"F4", 4},

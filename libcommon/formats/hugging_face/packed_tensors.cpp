@@ -83,6 +83,8 @@ template std::vector<std::uint8_t> stored_block(const TensorSource&, const std::
                                                 const Shape&, const Shape&);
 template std::vector<std::int32_t> stored_block(const TensorSource&, const std::string&, DType,
                                                 const Shape&, const Shape&);
+template std::vector<std::int64_t> stored_block(const TensorSource&, const std::string&, DType,
+                                                const Shape&, const Shape&);
 
 void expect_floats(const TensorSource& stored, const std::string& key) {
   const DistTensor& tensor = stored.at(key);
@@ -99,7 +101,11 @@ void expect_shape(const TensorSource& stored, const std::string& key, const Shap
 
 std::vector<float> stored_floats(const TensorSource& stored, const std::string& key,
                                  const Shape& offset, const Shape& shape) {
-  const DType dtype = *stored.at(key).dtype;
+  const DistTensor& tensor = stored.at(key);
+  if (!tensor.dtype)
+    fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", tensor.dtype_name,
+         ", whose numbers are not read");
+  const DType dtype = *tensor.dtype;
   const Buffer buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype));
   const Tensor block = buffer.tensor(dtype, shape);
   stored.read_original(key, offset, block);

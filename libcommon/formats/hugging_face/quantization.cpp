@@ -1,6 +1,7 @@
 #include "formats/hugging_face/quantization.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json_object.h"
 #include "base/json_parse.h"
@@ -17,10 +18,12 @@ namespace {
 // A list of two sizes.
 void read_block(const JsonObject& from, const char* name, Quantization& q) {
   if (!from.has(name)) return;
+  constexpr std::int64_t kMost = 1 << 30;
   std::vector<std::int64_t> sizes;
   if (simdjson::dom::array list; from.member(name).get(list) == simdjson::SUCCESS)
     for (const simdjson::dom::element size : list)
-      if (std::int64_t n = 0; size.get(n) == simdjson::SUCCESS && n > 0) sizes.push_back(n);
+      if (std::int64_t n = 0; size.get(n) == simdjson::SUCCESS && n > 0 && n <= kMost)
+        sizes.push_back(n);
   if (sizes.size() != 2) from.refuse(name, ": expected two sizes");
   q.block = {sizes[0], sizes[1]};
 }
@@ -33,11 +36,31 @@ void expect_one_of(const JsonObject& from, std::string_view name, std::string_vi
   from.refuse(name, " is ", json_quoted(found), ", expected one of ", list);
 }
 
+// Inputs that share a scale, of which -1 are all.
+void read_groups(const JsonObject& from, Quantization& q) {
+  constexpr std::int64_t kMost = 1 << 30;
+  const double size = from.real("group_size");
+  if (size != -1 && !(size >= 1 && size <= static_cast<double>(kMost) && size == std::floor(size)))
+    from.refuse("group_size: expected -1, or a number from 1 to ", kMost);
+  q.groups.push_back(size == -1 ? 0 : static_cast<std::int64_t>(size));
+}
+
+// Whether columns are grouped in another order than their own: actorder "group", or true.
+bool is_ordered(const JsonObject& weights) {
+  if (!weights.has("actorder")) return false;
+  std::string_view order;
+  if (weights.member("actorder").get(order) != simdjson::SUCCESS)
+    return weights.flag_or("actorder", false);
+  return order == "group";
+}
+
 void read_compressed(const JsonObject& from, Quantization& q) {
   expect_one_of(from, "format", from.text("format"),
                 {"float-quantized", "int-quantized", "naive-quantized", "pack-quantized",
                  "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision"});
   const JsonObject groups = from.object("config_groups");
+  bool any = false;  // of groups: one says nothing of them
+  q.zeros = q.ordered = true;
   for (const std::string_view name : groups.names()) {
     const JsonObject group = groups.object(name);
     if (!group.has("weights")) continue;
@@ -45,8 +68,20 @@ void read_compressed(const JsonObject& from, Quantization& q) {
     const std::int64_t bits = weights.number("num_bits", 32);
     if (bits != 2 && bits != 4 && bits != 8) weights.refuse("num_bits: expected 2, 4 or 8");
     q.bits.push_back(static_cast<int>(bits));
+    // A matrix may be of any group.
+    q.zeros = q.zeros && !weights.flag_or("symmetric", true);
+    q.ordered = q.ordered && is_ordered(weights);
+    if (weights.has("group_size"))
+      read_groups(weights, q);
+    else if (weights.text_or("strategy", "") == "channel")
+      q.groups.push_back(0);
+    else
+      any = true;
     read_block(weights, "block_structure", q);
   }
+  if (any) q.groups.clear();
+  q.zeros = q.zeros && !q.bits.empty();
+  q.ordered = q.ordered && !q.bits.empty();
 }
 
 }  // namespace
@@ -66,6 +101,7 @@ Quantization read_quantization(const std::string& json, const std::string& path)
   } else if (q.method == "awq") {
     expect_one_of(from, "version", from.text_or("version", "gemm"), {"gemm", "GEMM"});
     if (from.number("bits", 32) != 4) from.refuse("bits: expected 4");
+    if (from.has("group_size")) read_groups(from, q);
   } else if (q.method == "gptq") {
     const std::string_view format = from.text_or("checkpoint_format", "gptq");
     expect_one_of(from, "checkpoint_format", format, {"gptq", "gptq_v2"});
@@ -73,6 +109,8 @@ Quantization read_quantization(const std::string& json, const std::string& path)
     const std::int64_t bits = from.number("bits", 32);
     if (bits != 2 && bits != 4 && bits != 8) from.refuse("bits: expected 2, 4 or 8");
     q.bits = {static_cast<int>(bits)};
+    q.ordered = from.flag_or("desc_act", false);
+    if (from.has("group_size")) read_groups(from, q);
   } else {
     expect_one_of(
         from, "quant_method", q.method,
@@ -101,13 +139,13 @@ std::unique_ptr<TensorSource> unpacked(std::unique_ptr<TensorSource> stored, con
   } else if (q.method == "bitsandbytes") {
     add(bitsandbytes_weights(*stored));
   } else if (q.method == "awq") {
-    add(awq_weights(*stored));
+    add(awq_weights(*stored, q));
   } else if (q.method == "gptq") {
-    add(gptq_weights(*stored, q.bits.front(), q.zeros_less_one));
+    add(gptq_weights(*stored, q));
   } else {
-    add(scaled_weights(*stored, q.block));
+    add(scaled_weights(*stored, q));
     if (q.method != "fp8") add(byte_weights(*stored));
-    if (q.method == "compressed-tensors") add(compressed_words(*stored, q.bits));
+    if (q.method == "compressed-tensors") add(compressed_words(*stored, q));
   }
   std::vector<std::string> others;
   for (const auto& [key, tensor] : stored->tensors())

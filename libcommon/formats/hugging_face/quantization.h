@@ -18,6 +18,10 @@ struct Quantization {
   std::vector<int> bits = {};                      // of integers in words
   std::array<std::int64_t, 2> block = {128, 128};  // of scales, outputs and inputs
   bool zeros_less_one = true;                      // of gptq, not of gptq_v2
+  // Inputs that share a scale, of integers in words: one of these; 0: all; none: any number.
+  std::vector<std::int64_t> groups = {};
+  bool zeros = false;    // of compressed-tensors: every matrix has zero points
+  bool ordered = false;  // every matrix has a tensor that says which group a column is of
 };
 
 // `json` is config.json's quantization_config, or all of hf_quant_config.json; `path` stands in

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -62,8 +63,16 @@ Scales scales_of(const Matrix& m, const DistTensor& scale, std::array<std::int64
          Shape{block[0], block[1]});
   }
   s.stride = flat ? axes[1] : 1;
+  const Shape origin = origin_of(scale.shape.rank());
+  if (m.dtype == DType::f8 && scale.dtype == DType::u8) {
+    for (const std::uint8_t bits :
+         stored_block<std::uint8_t>(m.stored, scale.key, DType::u8, origin, scale.shape))
+      s.scale.push_back(bits == 255 ? std::numeric_limits<float>::quiet_NaN()
+                                    : std::ldexp(1.F, bits - 127));
+    return s;
+  }
   expect_floats(m.stored, scale.key);
-  s.scale = stored_floats(m.stored, scale.key, origin_of(scale.shape.rank()), scale.shape);
+  s.scale = stored_floats(m.stored, scale.key, origin, scale.shape);
   return s;
 }
 
@@ -147,8 +156,7 @@ void fill_blocks(const Matrix& m, const Scales& s, std::int64_t begin, std::int6
 
 }  // namespace
 
-std::vector<PackedWeight> scaled_weights(const TensorSource& stored,
-                                         std::array<std::int64_t, 2> block) {
+std::vector<PackedWeight> scaled_weights(const TensorSource& stored, const Quantization& q) {
   std::vector<PackedWeight> weights;
   for (const auto& [key, tensor] : stored.tensors()) {
     if (!key.ends_with(kWeight) || (tensor.dtype != DType::f8 && tensor.dtype != DType::i8))
@@ -161,7 +169,8 @@ std::vector<PackedWeight> scaled_weights(const TensorSource& stored,
     const DistTensor* const inverse = stored.find(key + "_scale_inv");
     const DistTensor& scale = inverse != nullptr ? *inverse : stored.at(key + "_scale");
     std::vector<std::string> parts{key, scale.key};
-    const auto scales = std::make_shared<Scales>(scales_of(m, scale, block));
+    const auto scales = std::make_shared<Scales>(scales_of(m, scale, q.block));
+    if (q.zeros && m.dtype == DType::i8) stored.at(key + "_zero_point");
     scales->zero = beside(m, key + "_zero_point", scale.shape.numel(), parts);
     scales->of_inputs = beside(m, module + "pre_quant_scale", m.in, parts);
     weights.push_back(

@@ -1,5 +1,7 @@
 #include "formats/hugging_face/word_weights.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -23,6 +25,7 @@ std::vector<T> whole(const TensorSource& stored, const std::string& key, DType d
 std::vector<float> whole_floats(const TensorSource& stored, const std::string& key,
                                 const Shape& shape) {
   expect_shape(stored, key, shape);
+  expect_floats(stored, key);
   return stored_floats(stored, key, origin_of(shape.rank()), shape);
 }
 
@@ -39,11 +42,35 @@ unsigned element(std::int32_t word, std::int64_t i, int bits) {
   return static_cast<std::uint32_t>(word) >> (i * bits) & ((1U << bits) - 1);
 }
 
-// The number of each input's group.
-std::vector<std::int32_t> groups_of(const TensorSource& stored, const std::string& key,
-                                    std::int64_t in, std::int64_t groups,
+// The outputs and inputs that a tensor says a matrix has, whose words are not whole.
+std::array<std::int64_t, 2> extents_in(const TensorSource& stored, const std::string& key) {
+  std::array<std::int64_t, 2> extents;
+  if (stored.at(key).dtype == DType::i32)
+    std::ranges::copy(whole<std::int32_t>(stored, key, DType::i32, {2}), extents.begin());
+  else
+    std::ranges::copy(whole<std::int64_t>(stored, key, DType::i64, {2}), extents.begin());
+  return extents;
+}
+
+// Exit::bad_data where the settings say another number of groups.
+void check_groups(const TensorSource& stored, const Quantization& q, std::int64_t in,
+                  std::int64_t groups, const std::string& scales) {
+  const auto fits = [&](std::int64_t size) {
+    return groups == (size == 0 ? 1 : blocks_of(in, size));
+  };
+  if (!q.groups.empty() && std::ranges::none_of(q.groups, fits))
+    fail(Exit::bad_data, stored.path(), ": tensor ", scales, " has ", groups, " groups of ", in,
+         " inputs, but quantization_config says group_size ", q.groups[0] == 0 ? -1 : q.groups[0]);
+}
+
+// The number of each input's group.  Columns that are not in their order have a tensor that says
+// it.
+std::vector<std::int32_t> groups_of(const TensorSource& stored, const Quantization& q,
+                                    const std::string& key, std::int64_t in, std::int64_t groups,
                                     const std::string& scales) {
   std::vector<std::int32_t> group;
+  check_groups(stored, q, in, groups, scales);
+  if (q.ordered) stored.at(key);
   if (stored.find(key) != nullptr) {
     group = whole<std::int32_t>(stored, key, DType::i32, {in});
     for (const std::int32_t g : group)
@@ -151,7 +178,8 @@ constexpr int kAwqColumns[] = {0, 2, 4, 6, 1, 3, 5, 7}, kAwqPlaces[] = {0, 4, 1,
 
 }  // namespace
 
-std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
+std::vector<PackedWeight> awq_weights(const TensorSource& stored,
+                                      const Quantization& quantization) {
   std::vector<PackedWeight> weights;
   for (const auto& [key, tensor] : stored.tensors()) {
     if (!key.ends_with(kQweight)) continue;
@@ -163,7 +191,7 @@ std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
     const std::int64_t groups = of_scales.shape.rank() > 0 ? of_scales.shape[0] : 0;
     m.scale = whole_floats(stored, scales, {groups, m.out});
     m.scale_dtype = of_scales.dtype.value_or(DType::f32);
-    m.group = groups_of(stored, "", m.in, groups, scales);
+    m.group = groups_of(stored, quantization, "", m.in, groups, scales);
     std::vector<std::string> parts{key, scales};
     m.zero.resize(m.scale.size());
     const std::string zeros = module + "qzeros";
@@ -189,7 +217,8 @@ std::vector<PackedWeight> awq_weights(const TensorSource& stored) {
   return weights;
 }
 
-std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, bool zeros_less_one) {
+std::vector<PackedWeight> gptq_weights(const TensorSource& stored, const Quantization& q) {
+  const int bits = q.bits.front();
   std::vector<PackedWeight> weights;
   const std::int64_t per = 32 / bits;
   for (const auto& [key, tensor] : stored.tensors()) {
@@ -203,7 +232,7 @@ std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, boo
     m.scale = whole_floats(stored, scales, {groups, m.out});
     m.scale_dtype = of_scales.dtype.value_or(DType::f32);
     m.bits = bits;
-    m.group = groups_of(stored, g, m.in, groups, scales);
+    m.group = groups_of(stored, q, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, zeros};
     if (stored.find(g) != nullptr) parts.push_back(g);
     const std::int64_t columns = (m.out + per - 1) / per;
@@ -212,17 +241,17 @@ std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, boo
       const std::int64_t row = i % m.out;
       const std::int32_t word = packed[static_cast<std::size_t>(i / m.out * columns + row / per)];
       m.zero.push_back(static_cast<float>(element(word, row % per, bits)) +
-                       (zeros_less_one ? 1.F : 0.F));
+                       (q.zeros_less_one ? 1.F : 0.F));
     }
     m.elements = [&stored, key, words, bits, per](std::int64_t begin, std::int64_t end,
-                                                  std::span<float> q) {
+                                                  std::span<float> codes) {
       const std::int64_t count = end - begin;
       const auto block =
           stored_block<std::int32_t>(stored, key, DType::i32, {0, begin}, {words[0], count});
       const std::int64_t in = words[0] * per;
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t input = 0; input < in; ++input)
-          q[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
+          codes[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
               element(block[static_cast<std::size_t>(input / per * count + row - begin)],
                       input % per, bits));
     };
@@ -231,33 +260,40 @@ std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, boo
   return weights;
 }
 
-std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span<const int> bits) {
+std::vector<PackedWeight> compressed_words(const TensorSource& stored, const Quantization& q) {
+  const std::vector<int>& bits = q.bits;
   std::vector<PackedWeight> weights;
   for (const auto& [key, tensor] : stored.tensors()) {
     if (!key.ends_with(kPacked) || tensor.dtype == DType::u8) continue;  // byte_weights.h
     const Shape& words = words_of(stored, tensor);
     const std::string module = module_of(key, "packed"), scales = module + "scale",
                       shape = module + "shape", g = module + "g_idx", zeros = module + "zero_point";
-    const std::vector<float> extents = whole_floats(stored, shape, {2});
-    Grouped m{.out = static_cast<std::int64_t>(extents[0]),
-              .in = static_cast<std::int64_t>(extents[1])};
+    const auto [out, in] = extents_in(stored, shape);
+    Grouped m{.out = out, .in = in};
+    constexpr int kMost = 16;  // numbers of a word
     int width = 0;
-    for (const int b : bits)
-      if (words[1] == (m.in + 32 / b - 1) / (32 / b)) width = b;
-    if (words[0] != m.out || m.in < 1 || width == 0)
+    bool several = false;
+    if (words[0] == out && in >= 1 && in <= words[1] * kMost)
+      for (const int b : bits)
+        if (b != width && words[1] == (in + 32 / b - 1) / (32 / b)) {
+          several = width != 0;
+          width = b;
+        }
+    if (width == 0 || several)
       fail(Exit::bad_data, stored.path(), ": tensor ", key, " is ", words,
-           ", which does not hold the matrix of ", Shape{m.out, m.in}, " of ", shape);
+           several ? ", which may hold numbers of several widths of" : ", which does not hold",
+           " the matrix of [", out, ", ", in, "] of ", shape);
     const std::int64_t per = 32 / width;
     const DistTensor& of_scales = stored.at(scales);
     const std::int64_t groups = of_scales.shape.rank() == 2 ? of_scales.shape[1] : 1;
     const auto by_row = whole_floats(stored, scales, {m.out, groups});
     m.scale_dtype = of_scales.dtype.value_or(DType::f32);
     m.bits = width;
-    m.group = groups_of(stored, g, m.in, groups, scales);
+    m.group = groups_of(stored, q, g, m.in, groups, scales);
     std::vector<std::string> parts{key, scales, shape};
     if (stored.find(g) != nullptr) parts.push_back(g);
     std::vector<std::int32_t> packed;
-    if (stored.find(zeros) != nullptr) {
+    if (q.zeros || stored.find(zeros) != nullptr) {
       packed = whole<std::int32_t>(stored, zeros, DType::i32, {(m.out + per - 1) / per, groups});
       parts.push_back(zeros);
     }
@@ -270,12 +306,12 @@ std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span
                                    row % per, width)));
     }
     m.elements = [&stored, key, columns = words[1], in = m.in, width, per](
-                     std::int64_t begin, std::int64_t end, std::span<float> q) {
+                     std::int64_t begin, std::int64_t end, std::span<float> codes) {
       const auto block =
           stored_block<std::int32_t>(stored, key, DType::i32, {begin, 0}, {end - begin, columns});
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t input = 0; input < in; ++input)
-          q[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
+          codes[static_cast<std::size_t>((row - begin) * in + input)] = static_cast<float>(
               element(block[static_cast<std::size_t>((row - begin) * columns + input / per)],
                       input % per, width));
     };

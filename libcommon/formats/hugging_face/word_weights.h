@@ -12,18 +12,18 @@
 //           [out b / 32, groups], or none, which is 2^(b - 1): (q - z) s.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "formats/hugging_face/packed_tensors.h"
+#include "formats/hugging_face/quantization.h"
 
 namespace mt {
 
 // Those of `stored`, which must outlive them.  Exit::bad_data for tensors that do not belong
-// together.
-std::vector<PackedWeight> awq_weights(const TensorSource& stored);
-std::vector<PackedWeight> gptq_weights(const TensorSource& stored, int bits, bool zeros_less_one);
-// bits: those that a matrix may have, 2, 4 or 8; which it has is seen by its shape.
-std::vector<PackedWeight> compressed_words(const TensorSource& stored, std::span<const int> bits);
+// together, and without those that every matrix is said to have.
+std::vector<PackedWeight> awq_weights(const TensorSource& stored, const Quantization& q);
+std::vector<PackedWeight> gptq_weights(const TensorSource& stored, const Quantization& q);
+// Which of the widths a matrix has is seen by its shape.
+std::vector<PackedWeight> compressed_words(const TensorSource& stored, const Quantization& q);
 
 }  // namespace mt
