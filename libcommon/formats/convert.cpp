@@ -16,6 +16,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/meta/meta_source.h"
 #include "formats/names/gguf.h"
+#include "formats/names/trtllm.h"
 #include "formats/row_value.h"
 
 namespace mt {
@@ -184,6 +185,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options,
   };
   if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
   if (options.saver == "meta") return make_meta_sink(plan.target, plan.table, types);
+  if (options.saver == "trtllm") return make_trtllm_sink(plan.target, plan.table, types);
   if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   if (options.ckpt_format == "torch_dcp") return make_dcp_sink(plan.target, plan.table, kParts);
@@ -302,6 +304,9 @@ std::string describe_conversion(const ConvertOptions& options) {
           add({{.name = copy, .transform = names.front().transform}});
       }
       if (options.saver == "meta") add(meta_tensors(plan.target.config, row));
+      if (options.saver == "trtllm")
+        for (const TrtllmName& name : trtllm_names(plan.target.config, row))
+          text += "  " + name.name;
       if (plan.gguf)
         for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;
       text += '\n';

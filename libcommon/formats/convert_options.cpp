@@ -25,10 +25,12 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option(
       "--saver", &saver, "FORMAT",
       "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
-      "own code takes it), gguf (llama.cpp) or legacy (Megatron's models from before its core, for "
+      "own code takes it), gguf (llama.cpp), trtllm (TensorRT-LLM's checkpoint, of a Llama, "
+      "Mistral, "
+      "Qwen 2 or GPT-2) or legacy (Megatron's models from before its core, for "
       "--use-legacy-models); "
       "mcore and megatron are core and legacy",
-      one_of({"core", "hf", "meta", "gguf", "mcore", "legacy", "megatron"}));
+      one_of({"core", "hf", "meta", "gguf", "trtllm", "mcore", "legacy", "megatron"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
@@ -55,7 +57,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option(
       "--target-tensor-parallel-size", &target_tensor_parallel, "N",
       "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
-      "of Meta's format, its files",
+      "of Meta's format and TensorRT-LLM's, their files",
       between(1, 4096));
   cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
@@ -140,8 +142,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
                    "and vLLM, ",
                    formats,
                    ": eight bits a number, with a scale of each row, or of each 128 x 128; or "
-                   "four, with one of each 128 of a row, or 16, or 32; GGUF files have --dtype for "
-                   "that"),
+                   "four, with one of each 128 of a row, or 16, or 32; fp8 and int4_awq in "
+                   "TensorRT-LLM's checkpoints, too; GGUF files have --dtype for that"),
             one_of(weight_formats()));
   cl.option("--quantize-layout", &quantize_layout, "NAME",
             "of that folder: compressed-tensors' (of fp8_block, DeepSeek's), or, of fp8 and nvfp4 "
@@ -200,14 +202,19 @@ static void check_of_saver(const ConvertOptions& o) {
       fail(Exit::usage, flag, ' ', value, ": means nothing with --saver ", o.saver);
   };
   check("--ckpt-format", core, o.ckpt_format, "torch_dist");
-  check("--target-tensor-parallel-size", megatron || o.saver == "meta", o.target_tensor_parallel,
-        1);
+  const bool trtllm = o.saver == "trtllm";
+  check("--target-tensor-parallel-size", megatron || trtllm || o.saver == "meta",
+        o.target_tensor_parallel, 1);
   check("--target-pipeline-parallel-size", megatron, o.target_pipeline_parallel, 1);
   check("--target-encoder-pipeline-parallel-size", core, o.target_encoder_pipeline_parallel, 0);
   check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
   check("--saver-transformer-impl", core, o.transformer_impl,
         o.saver == "legacy" ? "local" : "transformer_engine");
-  check("--quantize", o.saver == "hf", o.quantize, "");
+  check("--quantize", o.saver == "hf" || trtllm, o.quantize, "");
+  check("--quantize-layout", o.saver == "hf", o.quantize_layout, ConvertOptions().quantize_layout);
+  if (trtllm && (o.verify || !o.cost_text.empty()))
+    fail(Exit::usage, o.verify ? "--verify" : "--cost-text",
+         ": TensorRT-LLM's checkpoints are written, and not read");
   check("--shard-size", o.saver == "hf", o.shard_megabytes, ConvertOptions().shard_megabytes);
   const auto check_given = [&](const char* flag, bool given, bool known = false) {
     if (!core && !known && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);
@@ -254,6 +261,10 @@ static void check_calibration(const ConvertOptions& o) {
   const bool given = !o.calibration.text.empty(), modelopt = o.quantize_layout == "modelopt";
   if (modelopt && !has_modelopt_folder(format))
     fail(Exit::usage, "--quantize-layout modelopt: is of --quantize fp8 and nvfp4");
+  if (o.saver == "trtllm" && format != WeightFormat::fp8 && format != WeightFormat::int4_awq)
+    fail(Exit::usage, "--quantize ", o.quantize, ": --saver trtllm writes fp8 and int4_awq");
+  if (o.saver == "trtllm" && format == WeightFormat::fp8 && !given)
+    fail(Exit::usage, "--quantize fp8: needs a text for TensorRT-LLM's; see --calib");
   if ((use == CalibrationUse::must || modelopt) && !given)
     fail(Exit::usage, "--quantize ", o.quantize, ": needs a text",
          modelopt ? " for ModelOpt's" : "", "; see --calib");
@@ -349,6 +360,7 @@ void ConvertOptions::complete() {
     fail(Exit::usage, "--with-optimizer: ",
          saver == "hf"       ? "Hugging Face's format"
          : saver == "meta"   ? "Meta's format"
+         : saver == "trtllm" ? "TensorRT-LLM's format"
          : saver == "legacy" ? "a checkpoint that convert.py's legacy saver writes"
                              : "GGUF",
          " has no place for it");

@@ -30,6 +30,7 @@ std::string folder_written(const ConvertOptions& options, const ModelTarget& tar
 FolderFiles files_of(const ConvertOptions& options, const ModelTarget& target) {
   if (options.saver == "hf") return hugging_face_files(target.source);
   if (options.saver == "meta") return meta_files(target.source);
+  if (options.saver == "trtllm") return trtllm_files();
   return options.saver == "gguf" ? gguf_files() : checkpoint_files();
 }
 

@@ -94,7 +94,9 @@ WeightScheme scheme_of(const ConvertOptions& o) {
   return {.format = format,
           .static_inputs =
               calibration_use(format) == CalibrationUse::may && !o.calibration.text.empty(),
-          .modelopt = o.quantize_layout == "modelopt"};
+          // TensorRT-LLM's scales are ModelOpt's.
+          .modelopt = o.quantize_layout == "modelopt" ||
+                      (o.saver == "trtllm" && has_modelopt_folder(format))};
 }
 
 PipelineOptions pipeline_of(const ConvertOptions& o, const ModelConfig& config) {

@@ -82,10 +82,15 @@ class ForeignValue {
 // source brings one; else those that are there stay.
 FolderFiles hugging_face_files(const ModelSource& source);
 FolderFiles meta_files(const ModelSource& source);
+FolderFiles trtllm_files();
 FolderFiles gguf_files();
 
 // The config.json of the target as a model of Hugging Face's, with what the source's said beside.
 std::string hugging_face_config(const ModelTarget& target);
+
+// Returns the range of all of a row, which its matrices share, and that of the inputs that it met
+// in the calibration; nothing where the target's format has no use for it.
+SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value);
 
 // What is read of a row's value, which is replaced by that, where such a folder has its matrices in
 // a format of fewer bits.
@@ -98,6 +103,8 @@ std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
 // One part alone: its files are written from front to back.
 std::unique_ptr<ModelSink> make_meta_sink(const ModelTarget& target, const ParamTable& table,
                                           const RowTypes& types);
+std::unique_ptr<ModelSink> make_trtllm_sink(const ModelTarget& target, const ParamTable& table,
+                                            const RowTypes& types);
 std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
                                           const RowTypes& types);
 // By what such a text shows of the layers' inputs; tensors of experts have none.

@@ -41,15 +41,6 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   return entries;
 }
 
-// Returns the range of all of a row, which its matrices share, and that of the inputs that it met
-// in the calibration; nothing where the format has no use for it.
-SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value) {
-  const WeightScheme& scheme = target.weights;
-  if (scheme.format != WeightFormat::nvfp4 && !scheme.static_inputs) return {};
-  return {.weights = largest_of(value),
-          .inputs = target.weights.static_inputs ? target.input_ranges->at(row.name()) : 0};
-}
-
 std::string original_config(const ModelSource& source) {
   for (const Companion& file : source.companions())
     if (file.name == kConfig) return file.read();
@@ -194,6 +185,13 @@ FolderFiles hugging_face_files(const ModelSource& source) {
            (tokenizer && is_tokenizer_file(name));
   };
   return {.own = [own](const std::string&) { return own; }, .keys = {kIndex, kConfig}};
+}
+
+SharedRange range_of(const ModelTarget& target, const Param& row, ConstTensor value) {
+  const WeightScheme& scheme = target.weights;
+  if (scheme.format != WeightFormat::nvfp4 && !scheme.static_inputs) return {};
+  return {.weights = largest_of(value),
+          .inputs = target.weights.static_inputs ? target.input_ranges->at(row.name()) : 0};
 }
 
 std::string hugging_face_config(const ModelTarget& target) {
