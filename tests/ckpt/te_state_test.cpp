@@ -8,7 +8,6 @@
 namespace mt {
 namespace {
 
-using test::error_of;
 using test::testdata;
 
 void expect_golden(const std::optional<DelayedScales>& got) {
@@ -75,7 +74,7 @@ TEST(TeState, RefusesWhatIsNone) {
                                                           {"amax_history_fwd", std::move(history)},
                                                           {"scale_bwd", two},
                                                           {"amax_history_bwd", rows}}));
-    return error_of([&] { decode_te_state(state, "x"); });
+    return test::error_of([&] { decode_te_state(state, "x"); });
   };
   const PyValue three = tensor({1, 1, 1}, {3}, {1}), row = tensor({0, 0, 0}, {1, 3}, {3, 1});
   EXPECT_EQ(error(three, row), "");
@@ -91,10 +90,10 @@ TEST(TeState, RefusesWhatIsNone) {
   EXPECT_NE(error(tensor({1, 1, 1}, {1000}, {1}), row), "");
   const std::string whole = read_file(testdata("te_state.pickle"));
   for (std::size_t size = 1; size < whole.size(); ++size)
-    EXPECT_NE(error_of([&] { decode_te_state(whole.substr(0, size), "x"); }), "") << size;
+    EXPECT_NE(test::error_of([&] { decode_te_state(whole.substr(0, size), "x"); }), "") << size;
   const std::string archive = read_file(testdata("te_state.pt"));
   for (std::size_t size = 8; size < archive.size(); size += 7)
-    EXPECT_NE(error_of([&] { decode_te_state(archive.substr(0, size), "x"); }), "") << size;
+    EXPECT_NE(test::error_of([&] { decode_te_state(archive.substr(0, size), "x"); }), "") << size;
 }
 
 }  // namespace
