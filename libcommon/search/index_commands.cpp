@@ -25,7 +25,8 @@ constexpr std::int64_t kAtATime = 4096, kAtATimeOnGpu = 65536, kMostNumbers = 1 
 constexpr std::int64_t kMostFound = 1 << 22;  // neighbours between two writes
 
 constexpr const char* kInputs =
-    "matrices of NumPy's, .npy, of float32, as mt-generate embed makes them; - is stdin";
+    "matrices of NumPy's, .npy, of float32, or lines of JSON with an \"embedding\", as mt-generate "
+    "embed makes both; - is stdin";
 constexpr const char* kColumnsHelp = "columns of vectors that come as float32 without a header";
 
 std::int64_t rows_at_a_time(const DeviceOptions& compute, std::int64_t columns) {

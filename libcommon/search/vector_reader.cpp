@@ -9,9 +9,11 @@
 #include <cmath>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "search/json_vectors.h"
 
 namespace mt {
 
@@ -53,19 +55,24 @@ VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> 
   if (begin_ == kMagic) {
     begin_.clear();
     read_header();
-    if (columns && *columns != columns_)
-      fail(Exit::bad_data, file_.name(), ": vectors of ", columns_, " columns, expected ",
-           *columns);
+  } else if (JsonVectors::begins(begin_)) {
+    lines_ = std::make_unique<JsonVectors>(file_, std::exchange(begin_, {}));
+    columns_ = lines_->columns();
   } else if (columns) {
     columns_ = *columns;
   } else {
     fail(Exit::bad_data, file_.name(),
-         ": is no matrix of NumPy's; numbers without a header need --dim");
+         ": is no matrix of NumPy's, nor lines of JSON with an \"embedding\"; numbers without a "
+         "header need --dim");
   }
+  if (columns && *columns != columns_)
+    fail(Exit::bad_data, file_.name(), ": vectors of ", columns_, " columns, expected ", *columns);
   if (!is_regular_) return;
   offset_ = static_cast<std::uint64_t>(::lseek(file_.descriptor(), 0, SEEK_CUR));
   size_ = std::max(offset_, file_.size());
 }
+
+VectorReader::~VectorReader() = default;
 
 std::size_t VectorReader::fill(std::span<std::byte> into) {
   std::size_t done = 0;
@@ -133,6 +140,7 @@ void VectorReader::check_end() {
 }
 
 std::int64_t VectorReader::read(std::span<float> into) {
+  if (lines_) return lines_->read(into);
   std::int64_t most = std::ssize(into) / columns_;
   if (rows_) most = std::min(most, *rows_ - at_);
   if (most == 0) {

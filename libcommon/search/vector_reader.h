@@ -1,8 +1,10 @@
 // VectorReader: rows of f32 from a file or stdin, some at a time: a matrix of NumPy's, .npy, of
-// float32 in C's order, little-endian; or, where the columns are given, numbers without a header.
+// float32 in C's order, little-endian; lines of JSON (json_vectors.h); or, where the columns are
+// given, numbers without a header.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,10 +13,14 @@
 
 namespace mt {
 
+class JsonVectors;
+
 class VectorReader {
  public:
   // "-" is stdin.  Exit::bad_data where it is no such matrix, or has other columns than given.
   VectorReader(const std::string& path, std::optional<std::int64_t> columns);
+  ~VectorReader();
+  VectorReader(const VectorReader&) = delete;
 
   std::int64_t columns() const { return columns_; }
   // Whether rows can be read before they are asked for: nobody has to write them first.
@@ -38,6 +44,7 @@ class VectorReader {
   std::int64_t columns_ = 0, at_ = 0;
   std::optional<std::int64_t> rows_ = {};  // that a header tells of
   std::string begin_ = {};                 // read while a header was looked for, and not yet used
+  std::unique_ptr<JsonVectors> lines_;     // null: no lines of JSON
 };
 
 }  // namespace mt

@@ -42,6 +42,41 @@ TEST(VectorReader, GivesAllRowsAndThenNone) {
   EXPECT_TRUE(read(none, 5).empty());
 }
 
+TEST(VectorReader, LinesOfJson) {
+  const Scratch folder;
+  const std::string path = folder.path("lines");
+  const auto lines = [&](const std::string& text, std::optional<std::int64_t> columns = {}) {
+    write_file_atomically(path, text, true);
+    return VectorReader(path, columns);
+  };
+  VectorReader some = lines("{\"item\":0,\"embedding\":[1,-2.5]}\n{\"embedding\":[3e0,4]}", 2);
+  EXPECT_EQ(some.columns(), 2);
+  EXPECT_EQ(read(some, 1), (std::vector<float>{1, -2.5}));
+  EXPECT_EQ(read(some, 5), (std::vector<float>{3, 4}));
+  EXPECT_TRUE(read(some, 5).empty());
+  const std::string first = "{\"embedding\":[1,2]}\n";
+  for (const auto& [text, wrong] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"embedding\":[1]}\n", "1 columns, expected 2"},
+           {first + "{\"embedding\":[1]}\n", ":2: an embedding of 1 numbers, expected 2"},
+           {first + "{\"embedding\":[1,1e39]}\n", ":2: number 1 of its embedding"},
+           {first + "{\"embedding\":[1,\"2\"]}\n", ":2: number 1 of its embedding"},
+           {first + "{\"embedding\":[1,NaN]}\n", ":2: "},
+           {first + "{\"embedding\":[1,2]\n", ":2: "},
+           {first + "\n", ":2: "},
+           {first + "[1,2]\n", ":2: expected an object"},
+           {"{\"embedding\":[]}\n", ":1: its embedding has no numbers"},
+           {"{\"embed\":[1,2]}\n", ":1: expected an object"}}) {
+    try {
+      VectorReader reader = lines(text, 2);
+      read(reader, 5);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::bad_data);
+      EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(VectorReader, WhatFollowsTheMatrixIsNotPassedOver) {
   const Scratch folder;
   const std::string one = read_file(MT_TESTDATA "/search/vectors.npy"), path = folder.path("two");
