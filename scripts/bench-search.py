@@ -2,14 +2,16 @@
 """How fast mt-retro-index trains, fills and searches indexes, beside faiss-cpu on the same machine.
 
     python scripts/bench-search.py build/release/cmd [--device cuda] [--threads 0] [--vectors 1000000] [--columns 768]
-        [--queries 10000] [-k 10] [--nprobe 32] [--ef-search 64] [--rounds 1] [--exact 10000] [--same-index] [INDEX ...]
+        [--queries 10000] [-k 10] [--nprobe 32] [--ef-search 64] [--rounds 1] [--exact 10000] [--same-index]
+        [--processor-time] [INDEX ...]
 
 For each index string, of made vectors around centres: `train`, `add` and `query` as whole commands, from files to files, and
 without what the same command takes with 64 vectors, which is its start and that of a GPU and its libraries; and what faiss
 takes for the same: with the reading and writing of the same files, and its calls alone.  Prints a line a step of each round
 as soon as it is known, and one with the ratios of both wholes and of both rests, and at last recall@k of both, of the first of
 the queries, against exact search.  With --same-index faiss adds to the index that `train` made, and trains last, which may
-take it an hour.  faiss's OpenBLAS has the loops of openblas_loops.py, and its codes of products are trained as with "np" behind
+take it an hour.  With --processor-time seconds are the processor's, of all threads: with --threads 1 what else runs changes
+ratios little.  faiss's OpenBLAS has the loops of openblas_loops.py, and its codes of products are trained as with "np" behind
 their number: not for their order, which polysemous search alone asks for, and which takes it longer than all the rest.
 
 Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
@@ -17,6 +19,7 @@ Needs from PyPI: faiss-cpu (tried with 1.15.1), numpy.
 import argparse
 import json
 import os
+import resource
 import subprocess
 import tempfile
 import time
@@ -43,10 +46,15 @@ def drawn(seed, centres, count, columns):
     return x
 
 
+def processor_time():
+    """Of this process and of commands that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def timed(call):
-    begin = time.perf_counter()
+    begin = clock()
     result = call()
-    return time.perf_counter() - begin, result
+    return clock() - begin, result
 
 
 def main():
@@ -64,8 +72,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--exact", type=int, default=10000, help="queries of which recall is told; 0: none")
     parser.add_argument("--same-index", action="store_true", help="faiss goes on from what `train` made, and trains last")
+    parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, not of a clock")
     parser.add_argument("--folder", help="where the files go for a while")
     options = parser.parse_intermixed_args()
+    global clock
+    clock = processor_time if options.processor_time else time.perf_counter
     program = options.programs.resolve() / "mt-retro-index"
     threads = options.threads or os.cpu_count()
     faiss.omp_set_num_threads(threads)
