@@ -53,7 +53,7 @@ void append_number(std::string_view number, std::string& out) {
 
 }  // namespace
 
-std::string with_plain_numbers(std::string_view content) {
+std::string with_plain_numbers(std::string_view content, Nan nan) {
   std::string out;
   out.reserve(content.size());
   for (std::size_t at = 0; at < content.size();) {
@@ -65,7 +65,7 @@ std::string with_plain_numbers(std::string_view content) {
     } else if (rest.starts_with(kInfinity)) {
       size = kInfinity.size();
       out += kBeyond;
-    } else if (rest.starts_with(kNaN)) {
+    } else if (nan == Nan::null && rest.starts_with(kNaN)) {
       size = kNaN.size();
       out += "null";
     } else if (rest[0] == '-' && rest.substr(1).starts_with(kInfinity)) {
@@ -82,10 +82,10 @@ std::string with_plain_numbers(std::string_view content) {
 }
 
 simdjson::simdjson_result<simdjson::dom::element> parse_json(simdjson::dom::parser& parser,
-                                                             std::string_view content) {
+                                                             std::string_view content, Nan nan) {
   auto root = parser.parse(simdjson::padded_string(content));
   if (root.error() == simdjson::SUCCESS || root.error() == simdjson::UTF8_ERROR) return root;
-  const std::string plain = with_plain_numbers(content);
+  const std::string plain = with_plain_numbers(content, nan);
   if (plain == content) return root;
   return parser.parse(simdjson::padded_string(plain));
 }

@@ -1,22 +1,27 @@
 // parse_json: JSON as other programs write it, read by simdjson.  Beyond what simdjson takes it
 // takes what Python writes and reads: an integer of any size, which becomes the nearest double; a
 // number beyond the doubles and Infinity, which become 1e308 of their sign; NaN, which becomes
-// null.  Only readers of files include this: nvcc cannot compile simdjson.h.
+// null, or where null would say something else stays what simdjson refuses.  Only readers of files
+// include this: nvcc cannot compile simdjson.h.
 #pragma once
 
 #include <simdjson.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace mt {
 
+enum class Nan : std::uint8_t { null, refused };
+
 // The parser must outlive the result; the content need not.
 simdjson::simdjson_result<simdjson::dom::element> parse_json(simdjson::dom::parser& parser,
-                                                             std::string_view content);
+                                                             std::string_view content,
+                                                             Nan nan = Nan::null);
 
 // The content with every such number in the form that simdjson takes, each at most a few bytes
 // longer.
-std::string with_plain_numbers(std::string_view content);
+std::string with_plain_numbers(std::string_view content, Nan nan = Nan::null);
 
 }  // namespace mt

@@ -1,4 +1,5 @@
-// parse_request: the JSON of a request's body.
+// parse_request: the JSON of a request's body.  NaN is refused: it would be a field as good as
+// absent.
 #pragma once
 
 #include <simdjson.h>
@@ -16,7 +17,7 @@ inline simdjson::simdjson_result<simdjson::dom::element> parse_request(
   if (const simdjson::error_code error =
           parser.allocate(std::max<std::size_t>(json.size(), 256), kMostDepth))
     return error;
-  return parse_json(parser, json);
+  return parse_json(parser, json, Nan::refused);
 }
 
 }  // namespace mt

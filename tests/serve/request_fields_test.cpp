@@ -26,6 +26,9 @@ TEST(RequestFields, Bodies) {
   EXPECT_EQ(wrong("{"), ": the body is no JSON");
   EXPECT_EQ(wrong(""), ": the body is no JSON");
   EXPECT_EQ(wrong("[]"), ": the body is no JSON object");
+  EXPECT_EQ(wrong_field(R"("temperature":NaN)"), ": the body is no JSON");
+  EXPECT_EQ(wrong_field(R"("temperature":Infinity)"),
+            "temperature: temperature: expected a number from 0 to 100");
   const std::string deep(70, '[');
   EXPECT_EQ(wrong(R"({"prompt":)" + deep + std::string(70, ']') + "}"),
             ": the body has more than 64 lists and objects in each other");
