@@ -49,6 +49,37 @@ static std::vector<std::string> names_allowed(const Tools& tools, element allowe
 static constexpr const char* kTools =
     "a list of {\"type\": \"function\", \"function\": {\"name\": ..., \"parameters\": ...}}";
 
+// No form of calls has to quote such a name, and in none does it end what it stands in.
+static bool is_name(std::string_view name) {
+  return !name.empty() && name.find_first_of("\"\\<>{}[]\x7f") == name.npos &&
+         std::ranges::none_of(name, [](char c) { return c >= 0 && c <= ' '; });
+}
+
+// A schema of objects: where none is said, or no type, or one of several, it is said that they are
+// objects.
+static std::string object_schema(simdjson::simdjson_result<element> given) {
+  simdjson::dom::object schema;
+  if (bool any = false; given.error() != simdjson::SUCCESS || given.is_null() ||
+                        (given.get(any) == simdjson::SUCCESS && any))
+    return R"({"type":"object"})";
+  if (given.get(schema) != simdjson::SUCCESS) return simdjson::minify(given.value());
+  bool says_type = false;
+  std::string members;
+  for (const auto& [key, value] : schema) {
+    simdjson::dom::array types;
+    if (key == "type" && value.get(types) == simdjson::SUCCESS &&
+        std::ranges::any_of(types, [](element type) {
+          return type.is_string() && type.get_string().value() == "object";
+        }))
+      continue;
+    for (const char* const name : {"type", "anyOf", "oneOf", "$ref", "enum", "const"})
+      says_type |= key == name;
+    members += concat(",", json_quoted(key), ":", simdjson::minify(value));
+  }
+  return says_type ? concat("{", members.substr(1), "}")
+                   : concat(R"({"type":"object")", members, "}");
+}
+
 Tools read_tools(RequestFields& fields) {
   Tools tools;
   const std::optional<element> listed = fields.any("tools"), choice = fields.any("tool_choice");
@@ -60,13 +91,13 @@ Tools read_tools(RequestFields& fields) {
       RequestFields::wrong("tools", concat("at most ", kMostTools, " of them"));
     for (const element one : list) {
       std::string_view name;
-      if (one["function"]["name"].get(name) != simdjson::SUCCESS || name.empty())
+      if (one["function"]["name"].get(name) != simdjson::SUCCESS)
         RequestFields::wrong("tools", kTools);
-      element parameters;
-      const bool given = one["function"]["parameters"].get(parameters) == simdjson::SUCCESS;
-      tools.functions.emplace_back(name, given && !parameters.is_null()
-                                             ? simdjson::minify(parameters)
-                                             : R"({"type":"object"})");
+      if (!is_name(name))
+        RequestFields::wrong("tools", concat("a name without blanks, control characters and "
+                                             "\"\\<>{}[], not ",
+                                             json_quoted(name)));
+      tools.functions.emplace_back(name, object_schema(one["function"]["parameters"]));
     }
   }
   std::string_view asked = tools.functions.empty() ? "none" : "auto";
@@ -129,6 +160,25 @@ Writing writing_of(ToolForm form) {
   fail(Exit::internal, "a form of calls that is not known");
 }
 
+// Whether a schema allows objects alone; all: where its references lead.
+bool is_of_objects(element schema, element all, int depth = 0) {
+  const auto is_true_of_all = [&](const char* key, const auto& is_true) {
+    simdjson::dom::array list;
+    return schema[key].get(list) == simdjson::SUCCESS && std::ranges::all_of(list, is_true);
+  };
+  const auto is_of = [&](element one) { return is_of_objects(one, all, depth + 1); };
+  std::string_view type, reference;
+  element there;
+  if (depth > static_cast<int>(kMostDepth) || !schema.is_object()) return false;
+  if (schema["type"].get(type) == simdjson::SUCCESS) return type == "object";
+  if (schema["const"].get(there) == simdjson::SUCCESS) return there.is_object();
+  if (schema["$ref"].get(reference) == simdjson::SUCCESS)
+    return reference.starts_with('#') &&
+           all.at_pointer(reference.substr(1)).get(there) == simdjson::SUCCESS && is_of(there);
+  return is_true_of_all("enum", [](element one) { return one.is_object(); }) ||
+         is_true_of_all("anyOf", is_of) || is_true_of_all("oneOf", is_of);
+}
+
 }  // namespace
 
 ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
@@ -142,6 +192,8 @@ ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
     const ByteGrammar::Node before = grammar.text(
         grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
     const element schema = parse_request(parser, parameters).value();
+    if (!is_of_objects(schema, schema))
+      fail(Exit::bad_data, name, ": expected parameters whose type is object");
     const auto first = static_cast<ByteGrammar::Node>(grammar.nodes());
     const ByteGrammar::Node behind = marks_arguments(form)
                                          ? add_marked_arguments(grammar, before, form, schema)

@@ -50,6 +50,55 @@ TEST(Tools, Requests) {
   EXPECT_EQ(refusal(allowed(R"({"mode":"required","tools":[]})")), "tool_choice");
 }
 
+TEST(Tools, AreCalledWithObjects) {
+  const auto parameters = [](const std::string& given) {
+    return read(R"({"tools":[{"function":{"name":"f")" + given + "}}]}").functions[0].second;
+  };
+  EXPECT_EQ(parameters(""), R"({"type":"object"})");
+  for (const char* const any : {"null", "true", "{}"})
+    EXPECT_EQ(parameters(R"(,"parameters":)" + std::string(any)), R"({"type":"object"})") << any;
+  EXPECT_EQ(parameters(R"(,"parameters":{"properties":{"a":{}}})"),
+            R"({"type":"object","properties":{"a":{}}})");
+  EXPECT_EQ(parameters(R"(,"parameters":{"type":["null","object"],"required":["a"]})"),
+            R"({"type":"object","required":["a"]})");
+  for (const char* const kept :
+       {R"({"type":"string"})", R"({"type":["string","null"]})", R"({"$ref":"#/$defs/a"})",
+        R"({"anyOf":[{"type":"object"}]})", "5"})
+    EXPECT_EQ(parameters(R"(,"parameters":)" + std::string(kept)), kept);
+  const auto takes = [](const std::string& schema) {
+    const Tools tools{.functions = {{"f", schema}}, .must_call = {"f"}};
+    try {
+      grammar_of_calls(tools, ToolForm::hermes);
+      return true;
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "f: expected parameters whose type is object") << schema;
+      return false;
+    }
+  };
+  for (const char* const good :
+       {R"({"enum":[{"a":1}]})", R"({"const":{"a":1}})",
+        R"({"anyOf":[{"$ref":"#/$defs/a"},{"type":"object"}],"$defs":{"a":{"type":"object"}}})"})
+    EXPECT_TRUE(takes(good)) << good;
+  for (const char* const bad :
+       {R"({"type":"string"})", R"({"type":["object","null"]})", R"({"enum":[{"a":1},5]})",
+        R"({"const":null})", R"({"anyOf":[{"type":"object"},{"type":"null"}]})",
+        R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"integer"}}})", R"({"$ref":"#"})",
+        R"({"$ref":"#/$defs/b"})", "{}", "5"})
+    EXPECT_FALSE(takes(bad)) << bad;
+}
+
+// Each form writes a name as it is, or in quotes.
+TEST(Tools, HaveNamesThatAnyFormCanSay) {
+  const auto tool = [](const char* name) {
+    return R"({"tools":[{"function":{"name":")" + std::string(name) + R"("}}]})";
+  };
+  for (const char* const good : {"f", "a.b:c/d-e_1", "é", "天気"})
+    EXPECT_EQ(read(tool(good)).functions[0].first, good);
+  for (const char* const bad : {"", "a b", R"(a\nb)", R"(a\"b)", R"(a\\b)", "</tool_call>", "{a",
+                                "a]", R"(\u007f)", R"(\u0000)"})
+    EXPECT_EQ(refusal(tool(bad)), "tools") << bad;
+}
+
 TEST(Tools, AreAtMost128) {
   std::string tools = R"({"type":"function","function":{"name":"f"}})";
   const std::string one = tools;
