@@ -1,4 +1,5 @@
 """Runs of other programs that are timed: what they print, when, and the most memory that a GPU holds meanwhile."""
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,9 +32,11 @@ def lines_of(command):
 
 
 def with_memory(run):
-    """What it gives, and the most MiB that the first GPU has held meanwhile, beside what it held before."""
+    """What it gives, and the most MiB that the first GPU that it sees has held meanwhile, beside what it held before."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+
     def held():
-        return int(output_of(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"])[0])
+        return int(output_of(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", first])[0])
 
     before, most, ended = held(), [0], threading.Event()
 
