@@ -143,8 +143,10 @@ std::string LineProgram::ask(std::string_view lines,
   {
     Child child(command_, name());
     if (!child.talk(lines, output, end, ends))
-      wrong = output.size() < kMostOutput ? concat("took more than ", seconds_, " s")
-                                          : "printed more than 64 MiB";
+      wrong = output.size() >= kMostOutput ? "printed more than 64 MiB"
+              : child.ends(status, {}) ? concat("ended, but what it started holds its output for ",
+                                                "more than ", seconds_, " s")
+                                       : concat("took more than ", seconds_, " s");
     else if (!child.ends(status, end))
       wrong = concat("took more than ", seconds_, " s");
   }

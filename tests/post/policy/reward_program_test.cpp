@@ -63,6 +63,8 @@ TEST(RewardProgram, WhatIsWrongIsNamed) {
 TEST(RewardProgram, ItsTimeIsLimited) {
   EXPECT_EQ(said_by("sleep 1000 & wait", 0.05).wrong, "took more than 0.05 s");
   EXPECT_EQ(said_by("exec > /dev/null; sleep 1000", 0.05).wrong, "took more than 0.05 s");
+  EXPECT_EQ(said_by("sleep 1000 & exit", 0.2).wrong,
+            "ended, but what it started holds its output for more than 0.2 s");
 }
 
 TEST(RewardProgram, MayWaitForAllOfItsChildren) {
