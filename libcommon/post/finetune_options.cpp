@@ -32,12 +32,21 @@ void TaskData::add_to(CommandLine& cl) {
             "a line that cannot be used: stop, skip it, or quarantine=FILE, which collects such");
 }
 
+void check_stdin(std::initializer_list<NamedInputs> inputs, bool processes) {
+  std::int64_t named = 0;
+  for (const auto& [option, files] : inputs) {
+    const std::int64_t here = std::ranges::count(files, "-");
+    if (processes && here > 0)
+      fail(Exit::usage, option,
+           " -: is of one process, and every rank reads all lines; give a file");
+    if ((named += here) > 1)
+      fail(Exit::usage, option, " -: named twice, but stdin can be read once");
+  }
+}
+
 void TaskData::check(bool processes) const {
   if (train.empty()) fail(Exit::usage, "--train-data: required");
-  for (const auto* files : {&train, &valid})
-    if (processes && std::ranges::count(*files, "-") > 0)
-      fail(Exit::usage, files == &train ? "--train-data" : "--valid-data",
-           " -: is of one process, and every rank reads all lines; give a file");
+  check_stdin({{"--train-data", train}, {"--valid-data", valid}}, processes);
 }
 
 // What says nothing beside other options.

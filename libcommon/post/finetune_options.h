@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ namespace mt {
 class CommandLine;
 
 // Which files a task learns from, and how often.
+// Exit::usage where what options name is stdin twice, or where ranks that are processes would share
+// it.
+struct NamedInputs {
+  const char* option;
+  const std::vector<std::string>& files;
+};
+void check_stdin(std::initializer_list<NamedInputs> inputs, bool processes);
+
 struct TaskData {
   std::vector<std::string> train, valid;
   double valid_split = 0.02;  // of the training lines, where no `valid` is given

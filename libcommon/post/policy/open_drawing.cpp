@@ -88,6 +88,8 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
 }
 
 std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
+  check_stdin({{"--prompts", options.prompts}, {"--valid-prompts", options.valid_prompts}},
+              options.run.ranks.has_processes());
   FinetuneOptions::Words words = options.open_tokenizer();
   options.take_vocabulary(*words.tokenizer);
   check_before_data(options);

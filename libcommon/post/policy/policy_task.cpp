@@ -158,9 +158,7 @@ static void check_values(std::span<const Rollout> rollouts, const PolicyOptions&
 
 std::unique_ptr<PolicyTask> open_policy(PolicyOptions& options, const Log& log) {
   if (options.rollouts.empty()) fail(Exit::usage, "--prompts or --rollouts: required");
-  if (options.run.ranks.has_processes() && std::ranges::count(options.rollouts, "-") > 0)
-    fail(Exit::usage,
-         "--rollouts -: is of one process, and every rank reads all lines; give a file");
+  check_stdin({{"--rollouts", options.rollouts}}, options.run.ranks.has_processes());
   PackedTask::Data data;
   data.words = options.open_tokenizer();
   options.take_vocabulary(*data.words.tokenizer);
