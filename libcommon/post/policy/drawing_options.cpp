@@ -170,6 +170,10 @@ void PolicyOptions::complete_drawing() {
 
 // Steps that share texts have them in their order, and texts that are drawn ahead are of a step.
 void PolicyOptions::complete_passes() const {
+  if (run.batch.largest() > (std::int64_t{1} << 40) / steps_per_generation / num_iterations)
+    fail(Exit::bad_config, "--global-batch-size ", run.batch.largest(), ", --steps-per-generation ",
+         steps_per_generation, ", --num-iterations ", num_iterations,
+         ": their product is above 2^40");
   if (!needs_old() && max_lag == 0) return;
   const char* const option = num_iterations > 1         ? "--num-iterations"
                              : steps_per_generation > 1 ? "--steps-per-generation"

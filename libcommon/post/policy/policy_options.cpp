@@ -191,9 +191,9 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "texts of one prompt, of which 2 at least are compared", between(1, kMostTexts));
   cl.option("--steps-per-generation", &steps_per_generation, "N",
             "steps that share the texts that are drawn at once, --global-batch-size for each",
-            at_least(1));
+            between(1, kMostTexts));
   cl.option("--num-iterations", &num_iterations, "N",
-            "how often these are learnt from before the next are drawn", at_least(1));
+            "how often these are learnt from before the next are drawn", between(1, kMostTexts));
   cl.option(
       "--packing", &packing, "HOW",
       "how texts of a step share samples of --seq-length tokens, which do not see each other, "
@@ -203,7 +203,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
       "--max-lag", &max_lag, "N",
       "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
       "by the weights of then",
-      at_least(0));
+      between(0, kMostTexts));
   cl.option("--rl-inference-tensor-model-parallel-size", &inference_tensor_ranks, "N",
             "with --prompts: ranks that draw texts together, by parts of the same matrices; "
             "default: --tensor-model-parallel-size, or 1 where these cannot have such parts",
