@@ -165,7 +165,7 @@ void PolicyOptions::complete_drawing() {
     fail(Exit::usage, "--prompts: not with a batch size that changes");
   // From these a run goes on that is saved between two steps that share texts, or has drawn ahead.
   if ((needs_old() || max_lag > 0) && save_rollouts.empty() && !run.checkpoint.save.empty())
-    save_rollouts = run.checkpoint.save + "/rollouts";
+    save_rollouts = kept_beside(run.checkpoint.save);
 }
 
 // Steps that share texts have them in their order, and texts that are drawn ahead are of a step.

@@ -65,7 +65,9 @@ static std::vector<std::unique_ptr<LoadedModel>> load_reward_models(const Policy
   return models;
 }
 
-// What another run has kept is replaced only by who was told to.
+// What another run has kept is replaced only by who was told to.  But what lies in SAVE/rollouts
+// where SAVE has no checkpoint is of a run that ended before its first, which the same command
+// begins again.
 static void prepare_kept(const PolicyOptions& options, const Log& log) {
   namespace fs = std::filesystem;
   const std::string& folder = options.save_rollouts;
@@ -74,13 +76,17 @@ static void prepare_kept(const PolicyOptions& options, const Log& log) {
   make_folder(folder);
   const CheckpointOptions& o = options.run.checkpoint;
   if (goes_on(options) || ranks.process.attempt > 0) return;
+  const bool begins_again =
+      folder == kept_beside(o.save) && !o.save.empty() && !find_checkpoint(o.save);
   for (const auto& file : fs::directory_iterator(folder)) {
     const std::string name = file.path().filename().string();
     if (!(name.starts_with("step-") || name.starts_with("ahead-") || name.starts_with("valid-")) ||
         !name.ends_with(".jsonl"))
       continue;
-    const std::string holds = concat(folder, ": holds rollouts of another run, ", name);
-    if (!o.force)
+    const std::string holds =
+        concat(folder, ": holds rollouts of ",
+               begins_again ? "a run that left no checkpoint" : "another run", ", ", name);
+    if (!o.force && !begins_again)
       fail(Exit::cannot_create, holds,
            o.save.empty() ? "; give another folder" : "; --force replaces those of equal steps");
     return log.warn(concat(holds, "; those of equal steps will be replaced"));

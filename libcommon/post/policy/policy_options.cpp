@@ -78,7 +78,7 @@ void PolicyOptions::add_losses_to(CommandLine& cl) {
             at_least(1));
   cl.option("--advantage", &advantage, "HOW",
             "what a token is better than: its text than others of its group; or, of gae, what a "
-            "value head, which is learnt beside the policy, says of all of them, on the CPU",
+            "value head, which is learnt beside the policy, says of all of them",
             one_of(list_of(kAdvantages)));
   cl.option("--gae-lambda", &gae.lambda, "F",
             "of gae: by how much less a token counts in the advantage of the one before",
@@ -244,7 +244,7 @@ void PolicyOptions::add_to(CommandLine& cl) {
       "--save-rollouts", &save_rollouts, "FOLDER",
       "with --prompts: keep each step's texts there, as --rollouts reads them; those of another "
       "run are replaced with --force alone; default: SAVE/rollouts where several steps learn "
-      "from the same");
+      "from the same, or with --max-lag");
   cl.option("--reference", &reference, "PATH",
             "with --prompts and --beta: the model that the policy stays near: what --load may be; "
             "default: what the run began with, of adapters their model");

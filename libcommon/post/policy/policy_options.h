@@ -16,6 +16,9 @@
 
 namespace mt {
 
+// Where a run keeps texts that it goes on from, if it is told no other folder.
+inline std::string kept_beside(const std::string& save) { return save + "/rollouts"; }
+
 struct PolicyOptions : FinetuneOptions {
   std::vector<std::string> rollouts, prompts, valid_prompts, rewards;
   double reward_timeout = 60, environment_timeout = 60;  // seconds

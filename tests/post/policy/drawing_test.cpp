@@ -355,6 +355,22 @@ TEST_F(DrawingRun, KeepsWhatAnotherRunHasKept) {
   EXPECT_NE(step("run", 1), kept);
 }
 
+// A run that is killed before its first checkpoint begins again over what it left in its folder.
+TEST_F(DrawingRun, BeginsAgainOverWhatItLeft) {
+  PolicyOptions o = drawing("run");
+  o.max_lag = 1;
+  o.save_rollouts = kept_beside(path("run"));
+  o.run.length.train_iters = 2;
+  train_with(o);
+  const std::string name = path("run/rollouts/step-0000002.jsonl"), kept = read_file(name);
+  EXPECT_THROW(train_with(o), Error);
+  for (const char* const left : {"iter_0000002", "latest_checkpointed_iteration.txt"})
+    std::filesystem::remove_all(path("run/") + left);
+  write_file_atomically(name, "half of a text", true);
+  train_with(o);
+  EXPECT_EQ(read_file(name), kept);
+}
+
 // The first texts of a step of twelve are those of a step of four, of the same weights; and all
 // of them are different from those of another seed.
 TEST_F(DrawingRun, TextsDependOnTheirPlaceAlone) {
