@@ -61,10 +61,10 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
 inline constexpr int kRequests = 6;    // that ranks may make with a step (train/run/interruption.h)
 inline constexpr int kMostLosses = 8;  // that a step may have by name (train/run/objective.h)
 
-// LossSum: the sum of a loss's values, and how many they are.
+// LossSum: the sum of a loss's values, and how many they are.  Where none counts, the mean is 0.
 struct LossSum {
   double sum = 0, count = 0;
-  constexpr double mean() const { return sum / count; }
+  constexpr double mean() const { return sum == 0 ? 0 : sum / count; }
 };
 
 // StepOutcome: what comes of a step; it lies on the device, from step to step.

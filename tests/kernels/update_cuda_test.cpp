@@ -272,11 +272,15 @@ TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
                        .loss_scale = {.scale = 1.7, .growth = 3, .hysteresis = 1},
                        .skipped = before};
   };
-  const Step steps[] = {
-      {outcome(30.5, 7, 4), false, false},         {outcome(2, 1, 1e-9), false, false},
-      {outcome(3, 11, kInfinity), true, true},     {outcome(3, 11, 0.1, 1), false, true},
-      {outcome(kNan, 3, 17.3), false, true},       {outcome(1, 12, kNan), true, true},
-      {outcome(kInfinity, 3, 1e300), false, true}, {outcome(1.5, 0, 2), false, true}};
+  const Step steps[] = {{outcome(30.5, 7, 4), false, false},
+                        {outcome(2, 1, 1e-9), false, false},
+                        {outcome(3, 11, kInfinity), true, true},
+                        {outcome(3, 11, 0.1, 1), false, true},
+                        {outcome(kNan, 3, 17.3), false, true},
+                        {outcome(1, 12, kNan), true, true},
+                        {outcome(kInfinity, 3, 1e300), false, true},
+                        {outcome(1.5, 0, 2), false, true},
+                        {outcome(0, 0, 2), false, false}};
   for (const Step& step : steps)
     for (const bool all_finite : {false, true})
       for (const double divisor : {0.0, 3.0})

@@ -355,6 +355,19 @@ TEST_F(DrawingRun, KeepsWhatAnotherRunHasKept) {
   EXPECT_NE(step("run", 1), kept);
 }
 
+// Where no token of a step counts it learns nothing, and goes on.
+TEST_F(SameDrawing, LearnsNothingFromTextsThatAreAllCut) {
+  PolicyOptions o = exact("run");
+  o.masks_truncated = true;
+  o.max_completion_length = 1;
+  o.run.length.train_iters = 2;
+  o.take_losses();
+  train_with(o);
+  EXPECT_EQ(step("run", 2).find("\"truncated\":false"), std::string::npos);
+  for (const char* const member : {"loss", "grad_norm"})
+    EXPECT_EQ(told("run", member), std::vector<double>({0, 0})) << member;
+}
+
 // A run that is killed before its first checkpoint begins again over what it left in its folder.
 TEST_F(DrawingRun, BeginsAgainOverWhatItLeft) {
   PolicyOptions o = drawing("run");
