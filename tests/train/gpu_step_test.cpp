@@ -82,6 +82,9 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsOfExperts) {
       run.dtype = DType::f64;
       const SmallRunResult exact = run_small(run);
       EXPECT_LT(relative_error(with.losses, exact.losses), 2e-2);
+      // Of experts, some tokens go to others than they do by exact numbers.
+      for (const auto& [name, gradient] : exact.gradients)
+        EXPECT_LT(relative_error(with.gradients.at(name), gradient), 0.2) << name;
     }
 }
 
