@@ -23,6 +23,8 @@ struct Shared {
   static constexpr int kHeadDim = kChannels, kValues = kChannels,
                        kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels, kValues), kStages = 2;
+  static constexpr int kHeadsAtATime = 64, kAdders = 2, kMovingRegisters = 24,
+                       kConsumingRegisters = 240;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kHeadDim];
   alignas(1024) bf16 q[kStages][kQueries * kHeadDim];
@@ -94,7 +96,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
       if (turn == number) return;
       const std::int64_t block =
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
-      int* const turns = a.work.turns + 2 * block;
+      int* const turns = a.work.turns + BackwardWork::kTurns * block;
       float* const to = a.work.dq + block * 2 * kPiece;
       const int before = key_blocks_before<Memory>(a, t, m);
       if (before > 0) wait_for(turns, before);
@@ -165,7 +167,7 @@ struct Consumer : BackwardRows<Memory> {
         (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
     const int thread = threadIdx.x % kWarpGroup, before = key_blocks_before<Memory>(a, t, m);
     if (before > 0) {
-      if (thread == 0) wait_for(a.work.turns + 2 * block, before);
+      if (thread == 0) wait_for(a.work.turns + BackwardWork::kTurns * block, before);
       named_sync(kOwn + number, kWarpGroup);
       const float4* from =
           reinterpret_cast<const float4*>(a.work.dq + (2 * block + number) * kPiece) + thread;
@@ -331,30 +333,11 @@ struct Consumer : BackwardRows<Memory> {
   }
 };
 
-template <class Memory, bool kDropout>
-__global__ void __launch_bounds__(3 * kWarpGroup, 1)
-    backward_kernel(const __grid_constant__ BackwardArguments a) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
-  Memory& shared = *reinterpret_cast<Memory*>(bytes);
-  if (threadIdx.x == 0) shared.init();
-  __syncthreads();
-  const int group = __shfl_sync(0xffffffff, threadIdx.x / kWarpGroup, 0);
-  if (group == 0) {
-    give_registers_back<24>();
-    const int warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 != 0 || warp == 3) return;
-    if (warp == 0)
-      load_tiles(shared, a);
-    else
-      add_dq(shared, a, warp - 1);
-  } else {
-    take_registers<240>();
-    const int number = group - 1;
-    Consumer<Memory> c{{shared, a, number * kHalf, static_cast<int>(threadIdx.x / 32 % 4),
-                        static_cast<int>(threadIdx.x % 32)},
-                       number};
-    c.template run<kDropout>();
-  }
+template <bool kDropout, class Memory>
+__device__ void consume(Memory& shared, const BackwardArguments& a, int number, int warp,
+                        int lane) {
+  Consumer<Memory> c{{shared, a, number * kHalf, warp, lane}, number};
+  c.template run<kDropout>();
 }
 
 }  // namespace
@@ -374,10 +357,7 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
   if (s.head_dim > 128) return attention_backward_wide(tensors, s, dropout, work, stream);
   const auto with = [&]<int kChannels, bool kCausal>() {
     const auto with_bias = [&]<bool kBiased>() {
-      using Memory = Shared<kChannels, kCausal, kBiased>;
-      launch_backward<Memory>(
-          dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors,
-          s, dropout, work, stream);
+      launch_backward<Shared<kChannels, kCausal, kBiased>>(tensors, s, dropout, work, stream);
     };
     s.bias ? with_bias.template operator()<true>() : with_bias.template operator()<false>();
   };

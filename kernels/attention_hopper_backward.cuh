@@ -12,8 +12,23 @@
 
 namespace mt::cuda {
 
+// Whether another block has called publish(turns, n) (kernels/hopper.cuh): then what its engine
+// wrote before is there.
+__device__ inline bool has_come(const int* turns, int n) {
+  int seen;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(turns) : "memory");
+  if (seen != n) return false;
+  asm volatile("fence.acq_rel.gpu;\nfence.proxy.async.global;" ::: "memory");
+  return true;
+}
+// Waits until what this thread's engine was told to write has been written, but for the last group.
+__device__ inline void store_wait_but_last() {
+  asm volatile("cp.async.bulk.wait_group 1;" ::: "memory");
+}
+
 // Scratch between the kernels.  Queries are in blocks of queries(head_dim), padded.
 struct BackwardWork {
+  static constexpr int kTurns = 3;
   static constexpr int kPiece = 64 * 64;  // elements of dQ that a warp group makes at a time
   // Whether heads are as latent attention has them, whose values are narrower.
   static constexpr bool latent(std::int64_t head_dim, std::int64_t values) {
@@ -50,7 +65,8 @@ struct BackwardWork {
   std::int32_t* end_block;  // [sequences, key blocks]: query blocks from here on see none of them
   float* dq;                // [sequences, heads, blocks, pieces, 8, 128 threads, 4]
   float* dkv;               // [parts, dK or dV, sequences, kv_heads, key blocks, as dq], if several
-  int* turns;  // [sequences, heads, blocks, 2]: key blocks that have added to dq, or to its parts
+  // [sequences, heads, blocks, kTurns]: key blocks that have added to dq, or to its parts
+  int* turns;
   int* next_tile;
 
   // Cuts the memory into the parts, and returns its size.
@@ -346,11 +362,37 @@ struct BackwardRows {
   }
 };
 
+// The second kernel.  Threads of the first warp group's warps move memory, one of each: the first
+// loads tiles, so many after it (Memory::kAdders) add sums of dQ; the two other groups consume.  A
+// file says how in functions of its Memory: load_tiles(), add_dq() and consume().
+template <class Memory, bool kDropout>
+__global__ void __launch_bounds__(3 * kWarpGroup, 1)
+    backward_kernel(const __grid_constant__ BackwardArguments a) {
+  extern __shared__ __align__(1024) unsigned char bytes[];
+  Memory& shared = *reinterpret_cast<Memory*>(bytes);
+  if (threadIdx.x == 0) shared.init();
+  __syncthreads();
+  const int group = __shfl_sync(0xffffffff, threadIdx.x / kWarpGroup, 0);
+  const int warp = static_cast<int>(threadIdx.x / 32 % 4),
+            lane = static_cast<int>(threadIdx.x % 32);
+  if (group == 0) {
+    give_registers_back<Memory::kMovingRegisters>();
+    if (lane != 0 || warp > Memory::kAdders) return;
+    if (warp == 0)
+      load_tiles(shared, a);
+    else
+      add_dq(shared, a, warp - 1);
+  } else {
+    take_registers<Memory::kConsumingRegisters>();
+    consume<kDropout>(shared, a, group - 1, warp, lane);
+  }
+}
+
 // All three kernels.
 template <class Memory>
-void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x,
-                     const AttentionShape& s, const Dropout& dropout, void* memory,
-                     cudaStream_t stream) {
+void launch_backward(const BackwardTensors& x, const AttentionShape& s, const Dropout& dropout,
+                     void* memory, cudaStream_t stream) {
+  static_assert(sizeof(Memory) <= 227 * 1024);
   BackwardWork work;
   work.cut(s, memory);
   const AttentionSizes sizes(s, x.first_key);
@@ -368,12 +410,13 @@ void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x
                             work,
                             sizes,
                             // Many heads at a time: fewer blocks then wait for one another.
-                            {key_blocks, in_parts, std::min(in_parts, 64)},
+                            {key_blocks, in_parts, std::min(in_parts, Memory::kHeadsAtATime)},
                             KeepRule(dropout, s),
                             query_blocks,
                             parts};
   prepare_backward(work, s, sizes, x.lse, x.o, x.d_o, stream);
-  launch_persistent(kernel, a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
+  launch_persistent(dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>,
+                    a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
   if (Memory::kCompletesDq) return;
   const std::int64_t all = std::int64_t{heads} * key_blocks * Memory::kKeys * Memory::kHeadDim;
   const int row_blocks = key_blocks * Memory::kKeys / Memory::kQueries;

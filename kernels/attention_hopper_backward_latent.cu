@@ -8,12 +8,6 @@
 // The sums of dK and dV take 160 of a thread's 240 registers, so that P^T is kept as dV has it, in
 // bf16, until dS^T is made of it, and one piece of dQ, of 64 channels, is made at a time: of every
 // block of queries each consumer makes one, and the two make the third by turns.
-//
-// On an H200 a step takes 4 to 6 us, two to three times what the matrix units need.  One thing is
-// seen to cost: where many heads go at a time (64; not causal, 12 take 4.0 ms instead of 5.7)
-// queries, gradients and sums come from memory, not from the L2.  Another may: each thread that
-// adds dQ waits until that is there, tells others, and waits for its next turn, one after the
-// other.
 #include "kernels/attention_hopper_backward.cuh"
 
 namespace mt::cuda {
@@ -28,6 +22,8 @@ struct Shared {
   static constexpr bool kCausal = kLastIsOwn, kCompletesDq = false, kBiased = false;
   static constexpr int kHeadDim = 192, kValues = 128, kQueries = BackwardWork::queries(kHeadDim),
                        kKeys = BackwardWork::keys(kHeadDim, kValues), kStages = 2;
+  static constexpr int kHeadsAtATime = kCausal ? 32 : 16, kAdders = kPieces, kMovingRegisters = 24,
+                       kConsumingRegisters = 240;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kValues];
   alignas(1024) bf16 q[kStages][kQueries * kHeadDim];
@@ -36,7 +32,7 @@ struct Shared {
   alignas(1024) float dq[2][kPiece];           // of each consumer
   alignas(128) float lse2[kStages][kQueries], delta[kStages][kQueries];
   Barrier kv_full, kv_empty, q_full[kStages], q_empty[kStages], do_full[kStages], do_empty[kStages];
-  Barrier ds_full[2], ds_empty[2], dq_full[2], dq_empty[2], tile_full, tile_empty;
+  Barrier ds_full[2], ds_empty[2], dq_full[2], third_full[2], dq_empty[2], tile_full, tile_empty;
   int tile;
 
   __device__ void init() {
@@ -50,10 +46,11 @@ struct Shared {
       ds_full[i].init(2 * kWarpGroup);
       ds_empty[i].init(8);
       dq_full[i].init(kWarpGroup);
+      third_full[i].init(kWarpGroup);
       dq_empty[i].init(1);
     }
     tile_full.init(1);
-    tile_empty.init(2 * kWarpGroup + 2);
+    tile_empty.init(2 * kWarpGroup + 3);
     fence_barrier_init();
   }
 };
@@ -85,37 +82,44 @@ __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
   });
 }
 
-// Whether a consumer makes the third piece of the m-th queries' dQ.
-__device__ bool makes_third(int number, int m) { return m % 2 == number; }
-
-// Adds what a consumer makes of the steps' dQ to memory.
+// Adds a piece of the steps' dQ to memory: one thread for each.  While a step's is on its way it
+// waits for the next; others hear of it then, or before it waits for others.
 template <class Memory>
-__device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
-  int parity = 0;
+__device__ void add_dq(Memory& shared, const BackwardArguments& a, int piece) {
+  unsigned parities = 0;  // a bit for each consumer
   for_tiles(shared, a, [&](const QueryBlocks& t, int) {
+    int *written = nullptr, turn = 0;
+    const auto publish_last = [&](auto&& wait) {
+      if (written == nullptr) return;
+      wait();
+      publish(written, turn);
+      written = nullptr;
+    };
     for_steps(a, t, [&](int head, int m) {
+      const int number = piece < 2 ? piece : m % 2;
       const std::int64_t block =
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
-      int* const turns = a.work.turns + 2 * block + number;
+      int* const turns = a.work.turns + BackwardWork::kTurns * block + piece;
+      float* const to = a.work.dq + (block * kPieces + piece) * kPiece;
       const int before = key_blocks_before<Memory>(a, t, m);
-      if (before > 0) wait_for(turns, before);
-      const auto add = [&](int piece) {
-        float* const to = a.work.dq + (block * kPieces + piece) * kPiece;
-        shared.dq_full[number].wait(parity);
-        parity ^= 1;
-        if (before > 0)
-          add_floats(to, shared.dq[number], sizeof(shared.dq[number]));
-        else
-          store_bytes(to, shared.dq[number], sizeof(shared.dq[number]));
-        store_commit();
-        store_wait_read();
-        shared.dq_empty[number].arrive();
-      };
-      add(number);
-      if (makes_third(number, m)) add(2);
-      store_wait();
-      publish(turns, before + 1);
+      if (before > 0 && !has_come(turns, before)) {
+        publish_last(store_wait);
+        wait_for(turns, before);
+      }
+      (piece < 2 ? shared.dq_full : shared.third_full)[number].wait(parities >> number & 1);
+      parities ^= 1u << number;
+      if (before > 0)
+        add_floats(to, shared.dq[number], sizeof(shared.dq[number]));
+      else
+        store_bytes(to, shared.dq[number], sizeof(shared.dq[number]));
+      store_commit();
+      store_wait_read();
+      shared.dq_empty[number].arrive();
+      publish_last(store_wait_but_last);
+      written = turns;
+      turn = before + 1;
     });
+    publish_last(store_wait);
   });
 }
 
@@ -145,7 +149,7 @@ struct Consumer : BackwardRows<Memory> {
     wgmma_commit();
   }
 
-  __device__ void hand_over_dq(const float (&dq)[32]) {
+  __device__ void hand_over_dq(const float (&dq)[32], Barrier& full) {
     shared.dq_empty[number].wait(dq_parity);
     dq_parity ^= 1;
     float4* to = reinterpret_cast<float4*>(shared.dq[number]) + threadIdx.x % kWarpGroup;
@@ -153,7 +157,7 @@ struct Consumer : BackwardRows<Memory> {
     for (int j = 0; j < 8; ++j)
       to[j * kWarpGroup] = make_float4(dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
     fence_async_shared();
-    shared.dq_full[number].arrive();
+    full.arrive();
   }
 
   // An element of P^T, as dV has it.
@@ -207,12 +211,12 @@ struct Consumer : BackwardRows<Memory> {
     multiply_keys(dq, number);
     wgmma_wait<0>();
     pin(dq);
-    hand_over_dq(dq);
-    if (makes_third(number, m)) {
+    hand_over_dq(dq, shared.dq_full[number]);
+    if (m % 2 == number) {
       multiply_keys(dq, 2);
       wgmma_wait<0>();
       pin(dq);
-      hand_over_dq(dq);
+      hand_over_dq(dq, shared.third_full[number]);
     }
     shared.ds_empty[read.stage].arrive_by_warps();
     read.advance();
@@ -313,43 +317,19 @@ struct Consumer : BackwardRows<Memory> {
   }
 };
 
-template <class Memory, bool kDropout>
-__global__ void __launch_bounds__(3 * kWarpGroup, 1)
-    backward_kernel(const __grid_constant__ BackwardArguments a) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
-  Memory& shared = *reinterpret_cast<Memory*>(bytes);
-  if (threadIdx.x == 0) shared.init();
-  __syncthreads();
-  const int group = __shfl_sync(0xffffffff, threadIdx.x / kWarpGroup, 0);
-  const int warp = static_cast<int>(threadIdx.x / 32 % 4),
-            lane = static_cast<int>(threadIdx.x % 32);
-  if (group == 0) {
-    give_registers_back<24>();
-    if (lane != 0 || warp == 3) return;
-    if (warp == 0)
-      load_tiles(shared, a);
-    else
-      add_dq(shared, a, warp - 1);
-  } else {
-    take_registers<240>();
-    const int number = group - 1;
-    Consumer<Memory> c{{shared, a, number * 64, warp, lane}, number};
-    c.template run<kDropout>();
-  }
+template <bool kDropout, class Memory>
+__device__ void consume(Memory& shared, const BackwardArguments& a, int number, int warp,
+                        int lane) {
+  Consumer<Memory> c{{shared, a, number * 64, warp, lane}, number};
+  c.template run<kDropout>();
 }
 
 }  // namespace
 
 void attention_backward_latent(const BackwardTensors& tensors, const AttentionShape& s,
                                const Dropout& dropout, void* work, cudaStream_t stream) {
-  const auto with_mask = [&]<bool kCausal>() {
-    using Memory = Shared<kCausal>;
-    static_assert(sizeof(Memory) <= 227 * 1024);
-    launch_backward<Memory>(
-        dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
-        dropout, work, stream);
-  };
-  s.causal ? with_mask.template operator()<true>() : with_mask.template operator()<false>();
+  s.causal ? launch_backward<Shared<true>>(tensors, s, dropout, work, stream)
+           : launch_backward<Shared<false>>(tensors, s, dropout, work, stream);
 }
 
 }  // namespace mt::cuda

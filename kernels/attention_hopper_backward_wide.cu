@@ -21,6 +21,8 @@ struct Shared {
   static constexpr int kHeadDim = kChannels, kValues = kChannels,
                        kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels, kChannels), kStages = 2;
+  static constexpr int kHeadsAtATime = 64, kAdders = 2, kMovingRegisters = 40,
+                       kConsumingRegisters = 232;
   // Pieces of 64 channels of dQ that the first warp group makes, and the second.
   static constexpr int kFirstPieces = kHeadDim == 192 ? 1 : 2;
   static constexpr int kOtherPieces = kHeadDim / 64 - kFirstPieces;
@@ -96,7 +98,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t block =
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
-      int* const turns = a.work.turns + 2 * block + number;
+      int* const turns = a.work.turns + BackwardWork::kTurns * block + number;
       float* const to = a.work.dq + (block * kPieces + first) * kPiece;
       const int before = key_blocks_before<Memory>(a, t, m);
       if (before > 0) wait_for(turns, before);
@@ -312,32 +314,15 @@ struct Consumer : BackwardRows<Memory> {
   }
 };
 
-template <class Memory, bool kDropout>
-__global__ void __launch_bounds__(3 * kWarpGroup, 1)
-    backward_kernel(const __grid_constant__ BackwardArguments a) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
-  Memory& shared = *reinterpret_cast<Memory*>(bytes);
-  if (threadIdx.x == 0) shared.init();
-  __syncthreads();
-  const int group = __shfl_sync(0xffffffff, threadIdx.x / kWarpGroup, 0);
-  const int warp = static_cast<int>(threadIdx.x / 32 % 4),
-            lane = static_cast<int>(threadIdx.x % 32);
-  if (group == 0) {
-    give_registers_back<40>();
-    if (lane != 0 || warp == 3) return;
-    if (warp == 0)
-      load_tiles(shared, a);
-    else
-      add_dq(shared, a, warp - 1);
+template <bool kDropout, class Memory>
+__device__ void consume(Memory& shared, const BackwardArguments& a, int number, int warp,
+                        int lane) {
+  if (number == 0) {
+    Consumer<Memory, 0> c{{shared, a, 0, warp, lane}};
+    c.template run<kDropout>();
   } else {
-    take_registers<232>();
-    if (group == 1) {
-      Consumer<Memory, 0> c{{shared, a, 0, warp, lane}};
-      c.template run<kDropout>();
-    } else {
-      Consumer<Memory, 1> c{{shared, a, 0, warp, lane}};
-      c.template run<kDropout>();
-    }
+    Consumer<Memory, 1> c{{shared, a, 0, warp, lane}};
+    c.template run<kDropout>();
   }
 }
 
@@ -346,11 +331,7 @@ __global__ void __launch_bounds__(3 * kWarpGroup, 1)
 void attention_backward_wide(const BackwardTensors& tensors, const AttentionShape& s,
                              const Dropout& dropout, void* work, cudaStream_t stream) {
   const auto with = [&]<int kChannels, bool kCausal>() {
-    using Memory = Shared<kChannels, kCausal>;
-    static_assert(sizeof(Memory) <= 227 * 1024);
-    launch_backward<Memory>(
-        dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
-        dropout, work, stream);
+    launch_backward<Shared<kChannels, kCausal>>(tensors, s, dropout, work, stream);
   };
   const bool narrow = s.head_dim <= 192;
   if (s.causal)

@@ -117,8 +117,8 @@ std::size_t BackwardWork::cut(const AttentionShape& s, void* memory) {
   take(end_block, s.sequences * key_blocks(s));
   const std::int64_t key_rows = s.sequences * s.kv_heads * key_blocks(s) * keys(s);
   take(dkv, parts(s) > 1 ? 2 * parts(s) * key_rows * (s.head_dim <= 64 ? 64 : 128) : 0);
-  take(turns, 2 * blocks + 1);
-  next_tile = turns + 2 * blocks;
+  take(turns, kTurns * blocks + 1);
+  next_tile = turns + kTurns * blocks;
   return used;
 }
 
@@ -130,7 +130,8 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
   const int of_row = shape.head_dim <= 64 ? 8 : shape.head_dim <= 128 ? 16 : 32;
   const std::int64_t threads = all * BackwardWork::queries(shape.head_dim) * of_row;
   const auto grid = static_cast<unsigned>((threads + 255) / 256);
-  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(2 * all + 1) * 4, stream));
+  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(BackwardWork::kTurns * all + 1) * 4,
+                        stream));
   const auto kernel = of_row == 8                        ? prepare<64, 128>
                       : of_row == 16                     ? prepare<128, 128>
                       : BackwardWork::keys(shape) == 128 ? prepare<256, 128>

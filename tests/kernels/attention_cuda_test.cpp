@@ -485,15 +485,27 @@ void expect_same_bits(const Case& c) {
   }
 }
 
-TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
-  for (const std::int64_t head_dim : {64, 96, 128, 192, 256}) {
-    expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
-    expect_same_bits<__half>({1, 300, 4, 2, head_dim});
-    expect_same_bits<float>({1, 300, 4, 2, head_dim});
-    expect_same_bits<bf16>({2, 1, 8, 2, head_dim, 0, -1, 0, 3000});
-    expect_same_bits<bf16>(full({1, 1024, 8, 4, head_dim}));
-    expect_same_bits<bf16>(full({1, 1000, 2, 1, head_dim, 300, 200}));
-  }
+class AttentionCudaThousandTimes : public testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Heads, AttentionCudaThousandTimes, testing::Values(64, 96, 128, 192, 256),
+                         [](const auto& head_dim) {
+                           return "Of" + std::to_string(head_dim.param);
+                         });
+
+TEST_P(AttentionCudaThousandTimes, GivesTheSameBits) {
+  if (!check::has_gpu()) GTEST_SKIP() << "no GPU";
+  const std::int64_t head_dim = GetParam();
+  expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
+  expect_same_bits<__half>({1, 300, 4, 2, head_dim});
+  expect_same_bits<float>({1, 300, 4, 2, head_dim});
+  expect_same_bits<bf16>({2, 1, 8, 2, head_dim, 0, -1, 0, 3000});
+  expect_same_bits<bf16>(full({1, 1024, 8, 4, head_dim}));
+  expect_same_bits<bf16>(full({1, 1000, 2, 1, head_dim, 300, 200}));
+}
+
+TEST_F(AttentionCuda, GivesTheSameBitsOfLatentHeadsAThousandTimes) {
+  const Case latent{1, 1024, 40, 40, 192, 0, -1, 0, 0, false, true, 0, 128};
+  expect_same_bits<bf16>(latent);
+  expect_same_bits<bf16>(full(latent));
 }
 
 }  // namespace
