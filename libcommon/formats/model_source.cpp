@@ -18,7 +18,6 @@
 #include "formats/peft/adapted_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
-#include "model/keys.h"
 #include "text/file_names.h"
 
 namespace mt {
@@ -32,11 +31,11 @@ ModelSource::~ModelSource() = default;
 PyValue ModelSource::common() const { return {}; }
 
 bool ModelSource::has_states(const Param& row) const {
-  return states().size() > 1 && !is_buffer(row);
+  return states().size() > 1 && !row.is_buffer;
 }
 
 bool lacks_states(const ModelSource& source, const Param& row) {
-  return source.states().size() > 1 && row.trainable && !is_buffer(row) && !source.has_states(row);
+  return source.states().size() > 1 && row.trainable && !row.is_buffer && !source.has_states(row);
 }
 
 // Files of a tokenizer; without one that holds its words there is none.

@@ -167,10 +167,6 @@ std::vector<KeyPart> key_parts(const Param& row, const KeySpelling& spelling) {
 
 // --- Optimizers ---------------------------------------------------------------------------------
 
-bool is_buffer(const Param& row) {
-  return row.place.param == "expert_bias" || row.place.param == "qb_beta";
-}
-
 std::string state_prefix(const std::string& state) {
   return state.empty() ? "" : concat("optimizer.state.", state, ".");
 }

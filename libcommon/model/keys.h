@@ -51,11 +51,6 @@ std::vector<KeyPart> key_parts(const Param& row, const KeySpelling& spelling = {
 
 // --- Optimizers ---------------------------------------------------------------------------------
 
-// Whether Megatron-Core has the row in a buffer, of which optimizers know nothing: a router's
-// expert_bias, which changes by how often experts are chosen, or its qb_beta, which becomes
-// quantiles of logits.
-bool is_buffer(const Param& row);
-
 // Returns what stands in front of a row's key in the key of its state, "exp_avg" say.  The weight
 // itself is the state "", and nothing stands in front of its key.
 std::string state_prefix(const std::string& state);

@@ -44,9 +44,7 @@ SharedBuffer::SharedBuffer(ParamTable& table, const std::vector<std::size_t>& ro
   }
   const bool shares = sharers_.tensors->size() > 1;
   // What a step's end changes elsewhere each rank has whole.
-  const bool whole = std::ranges::any_of(rows_, [](const Param* row) {
-    return row->place.param == "expert_bias" || row->place.param == "qb_beta";
-  });
+  const bool whole = std::ranges::any_of(rows_, &Param::is_buffer);
   shards_values_ = options.shards_values() && shares && !whole;
   shards_gradients_ = options.shards_gradients() && shares && is_trainable();
   if (distributed() || shards_values_ || (options_.overlap_grad_reduce && is_trainable())) {

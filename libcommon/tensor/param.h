@@ -102,6 +102,9 @@ struct Param {
   bool shared = false, copy = false;
   int sharing_stages = 0;  // which stages those are: the World's groups of them are numbered
   bool trainable = true;   // else it is frozen: it has no gradient, and keeps its value
+  // It is not trained either, but each step's end changes it (a router's biases, by how its experts
+  // were chosen): Megatron-Core has it in a buffer, of which optimizers know nothing.
+  bool is_buffer = false;
   // What its values need where those of the table have fewer bits: a router's, an expert's bias.
   std::optional<DType> dtype = {};
   // Packed: it is frozen, and its value is so many bytes, which are unpacked where it is used, or

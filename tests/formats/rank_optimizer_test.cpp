@@ -186,7 +186,7 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
       add_row(writer, row, "", value.view());
       for (const auto& [state, factor] :
            {std::pair("exp_avg", 2.F), {"exp_avg_sq", 3.F}, {"fp32_param", 1.F}}) {
-        if (is_buffer(row) || (factor == 1 && kind == Kind::plain)) continue;
+        if (row.is_buffer || (factor == 1 && kind == Kind::plain)) continue;
         const HostTensor moment(DType::f32, row.shape);
         for (std::size_t i = 0; i < moment.span<float>().size(); ++i)
           moment.span<float>()[i] = factor * wide.span<float>()[i];

@@ -7,7 +7,6 @@
 #include "ckpt/tensor_source.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "model/config/model_config.h"
-#include "model/keys.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -166,7 +165,7 @@ std::vector<ParamRows> BucketStates::params_of(const Rank& rank, const ChunkLaye
   for (const Param* row : registered_rows(parts_[static_cast<std::size_t>(rank.tensor)], chunk,
                                           names_, !config_.untie_embeddings_and_output_weights)) {
     const std::int64_t expert_rank = expert_rank_of(*row, config_, counts_).value_or(rank.expert);
-    if (is_buffer(*row) || optimizer_of(*row, counts_.expert) != rank.optimizer ||
+    if (row->is_buffer || optimizer_of(*row, counts_.expert) != rank.optimizer ||
         expert_rank != rank.expert)
       continue;
     if (gemm_ && !params.empty() && same_module(*row, params.back().first()))

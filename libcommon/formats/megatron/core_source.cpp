@@ -97,7 +97,7 @@ void CoreSource::find_buckets() {
 void CoreSource::check_buckets(const std::string& type) const {
   const ParamTable table = model_rows(*config_);
   for (const Param& row : table.rows()) {
-    if (is_buffer(row) || !buckets_->is_telling(row)) continue;
+    if (row.is_buffer || !buckets_->is_telling(row)) continue;
     const DType dtype = dtype_of(row, "");
     const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
     const Buffer weight(Device::cpu, bytes), master(Device::cpu, bytes);

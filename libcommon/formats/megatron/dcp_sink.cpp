@@ -135,7 +135,7 @@ class DcpSink : public ModelSink {
     std::vector<RankParam> params;
     const ChunkLayers all = ChunkLayers::all(target_.config);
     for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {
-      if (is_buffer(*row)) continue;
+      if (row->is_buffer) continue;
       if (!target_.source.has_states(*row))
         fail(Exit::bad_config, "--ckpt-format torch_dcp: ", where, ": ", row->name(),
              " was frozen, and has no state of the optimizer");

@@ -195,7 +195,7 @@ void DcpSource::take_optimizer(const PyValue& optimizer) {
   });
   std::vector<RankParam> params;
   for (const Param* row : registered_rows(table, ChunkLayers::all(*config_), {local_spec}, false))
-    if (!is_buffer(*row)) params.push_back({row});
+    if (!row->is_buffer) params.push_back({row});
   find_rank_states(optimizer, params, path_);
   for (const RankParam& param : params)
     for (const auto& [state, value] : param.states) {

@@ -73,7 +73,7 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
     for (const RankChunk& chunk : chunks)
       for (const Param* row : chunk.rows) {
         part.push_back({row, ""});
-        if (is_buffer(*row)) continue;
+        if (row->is_buffer) continue;
         for (const std::string& state : kept.beside) part.push_back({row, state});
       }
     for (std::size_t optimizer = 0; optimizer < optimizer_count(target.expert_parallel);
@@ -81,7 +81,7 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
       for (const RankChunk& chunk : chunks)
         for (const std::string& state : kept.in_buffer)
           for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row)
-            if (!is_buffer(**row) && optimizer_of(**row, target.expert_parallel) == optimizer)
+            if (!(*row)->is_buffer && optimizer_of(**row, target.expert_parallel) == optimizer)
               part.push_back({*row, state});
   }
   return parts;
@@ -290,7 +290,7 @@ class RankFilesSink : public ModelSink {
       const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
       named.emplace_back(names[0], tensor);
       for (std::size_t i = 1; i < names.size(); ++i) aliases.emplace_back(names[i], tensor);
-      if (!is_buffer(row)) {
+      if (!row.is_buffer) {
         RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
         for (const std::string& state : kept_.beside)
           param.states[state] = stream.declare(types_(*whole, state), row.local);
@@ -331,7 +331,7 @@ class RankFilesSink : public ModelSink {
     for (const RankChunk& chunk : chunks) {
       std::vector<ParamRows> rows;
       for (const Param* whole : chunk.rows)
-        if (has(rank, *whole) && !is_buffer(*whole) &&
+        if (has(rank, *whole) && !whole->is_buffer &&
             optimizer_of(*whole, counts_.expert) == optimizer)
           rows.push_back({{&part_of(*whole, rank)}});
       if (rows.empty()) continue;

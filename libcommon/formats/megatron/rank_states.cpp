@@ -6,7 +6,6 @@
 #include "ckpt/strided_copy.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_optimizer.h"
-#include "model/keys.h"
 
 namespace mt {
 
@@ -18,7 +17,7 @@ std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t
   const ParamTable& table = parts_[static_cast<std::size_t>(rank % counts_.tensor)];
   std::map<std::string, ParamRows> named;
   for (const Param& row : table.rows())
-    if (chunk.at.has(row) && !is_buffer(row) && optimizer_of(row, counts_.expert) == optimizer &&
+    if (chunk.at.has(row) && !row.is_buffer && optimizer_of(row, counts_.expert) == optimizer &&
         expert_rank_of(row, *config_, counts_).value_or(expert_rank) == expert_rank)
       for (const RowTensor& tensor : tensors_of(place_in(chunk, row))) {
         ParamRows& param = named[tensor.name];

@@ -100,6 +100,7 @@ static const Param* make_expert_bias(const LayerRows& layer) {
   if (!layer.config.moe_router_enable_expert_bias) return nullptr;
   Param bias = layer.row("mlp.router", "expert_bias", {layer.config.num_experts}, {});
   bias.trainable = false;
+  bias.is_buffer = true;
   bias.dtype = DType::f32;
   return &layer.table.add(std::move(bias));
 }
@@ -109,6 +110,7 @@ static const Param* make_quantiles(const LayerRows& layer) {
   if (!layer.config.has_quantiles()) return nullptr;
   Param beta = layer.row("mlp.router", "qb_beta", {layer.config.num_experts}, {});
   beta.trainable = false;
+  beta.is_buffer = true;
   beta.dtype = DType::f32;
   return &layer.table.add(std::move(beta));
 }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "comm/group.h"
-#include "model/keys.h"
 #include "post/policy/drawing_task.h"
 
 namespace mt {
@@ -92,7 +91,7 @@ static Order shared(Group& ranks, Order order) {
 // Gives the others of these the model of the first: all of it, or what steps change.
 static void hand_on(Group& drawers, const Model& model, bool all) {
   for (const Param& row : model.table().rows())
-    if (all || row.trainable || is_buffer(row)) drawers.broadcast(row.value, 0).wait();
+    if (all || row.trainable || row.is_buffer) drawers.broadcast(row.value, 0).wait();
 }
 
 // The texts that they have drawn, and how long that took; none on a rank that does not ask them.

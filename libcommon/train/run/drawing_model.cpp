@@ -6,7 +6,6 @@
 
 #include "comm/world.h"
 #include "model/config/model_config.h"
-#include "model/keys.h"
 #include "model/layers.h"
 #include "ops/ops.h"
 #include "optim/optimizer.h"
@@ -149,7 +148,7 @@ const Model& DrawingModel::take(Optimizer& optimizer, const World& world, Stream
   std::set<const Param*> known;
   std::vector<const FlatRows*> asked;
   const auto stays = [&](std::size_t row) {
-    return !whole.rows()[row].trainable && !is_buffer(whole.rows()[row]);
+    return !whole.rows()[row].trainable && !whole.rows()[row].is_buffer;
   };
   for (const FlatRows& flat : whole.flat_rows()) {
     if (has_frozen_ && std::ranges::all_of(flat.rows, stays)) {

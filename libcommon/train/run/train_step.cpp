@@ -7,7 +7,6 @@
 #include <span>
 
 #include "model/config/model_config.h"
-#include "model/keys.h"
 #include "nn/probe.h"
 #include "ops/ops.h"
 #include "train/run/batch_loader.h"
@@ -97,7 +96,7 @@ void TrainStep::update_expert_biases(std::span<const double> routers, std::int64
   const RouterSums numbers = router_sums_of(config);
   const auto experts = static_cast<std::size_t>(config.num_experts);
   for (const Param& row : parts_.model.table().rows()) {
-    if (!is_buffer(row)) continue;
+    if (!row.is_buffer) continue;
     std::int64_t layer = *row.place.layer;
     if (!row.place.inner.empty())
       layer =
