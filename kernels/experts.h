@@ -26,7 +26,7 @@ namespace mt {
 //   softmax_of_chosen   z                   softmax over the chosen
 //   softmax_of_all      softmax over all    the same
 //   sigmoid             sigmoid(z) + bias   sigmoid(z) over the sum of the chosen, if they are many
-//   sqrt_softplus       r(z) + bias         likewise, of r(z) = sqrt(ln(1 + e^z)); on the CPU alone
+//   sqrt_softplus       r(z) + bias         likewise, of r(z) = sqrt(ln(1 + e^z))
 // or keys_given.  Times `scale`.  Of groups of experts that lie one after another those
 // `kept_groups` are kept whose best chosen / kept_groups keys have the largest sums, or whose best
 // key is the largest.

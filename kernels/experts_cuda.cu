@@ -66,8 +66,10 @@ class Scores {
         softmax_(z_, shape.scores == RouterScores::softmax_of_all ? shape.experts : 0) {}
   __device__ float operator()(std::int64_t e) const {
     if (s_.scores == RouterScores::softmax_of_all) return softmax_(e);
-    return s_.scores == RouterScores::sigmoid ? logistic(z_(e)) : z_(e);
+    return scores_each(s_.scores) ? own_score(z_(e), s_.scores) : z_(e);
   }
+  // The derivative of the logarithm of a score that is an expert's own.
+  __device__ float slope(std::int64_t e) const { return own_slope(z_(e), s_.scores); }
 
  private:
   Logits<T> z_;
@@ -79,10 +81,10 @@ class Scores {
 template <class T>
 __device__ void weigh(float* weight, const Scores<T>& scores, const std::int32_t* expert,
                       const RouterRules& s) {
-  float most = -INFINITY, sum = s.scores == RouterScores::sigmoid ? float{kLeastScoreSum} : 0;
+  float most = -INFINITY, sum = scores_each(s.scores) ? float{kLeastScoreSum} : 0;
   for (std::int64_t j = 0; j < s.chosen; ++j) most = fmaxf(most, weight[j] = scores(expert[j]));
   if (s.scores == RouterScores::softmax_of_all) return;
-  if (s.scores == RouterScores::sigmoid && s.chosen == 1) return;
+  if (scores_each(s.scores) && s.chosen == 1) return;
   for (std::int64_t j = 0; j < s.chosen; ++j) {
     if (s.scores == RouterScores::softmax_of_chosen) weight[j] = expf(weight[j] - most);
     sum += weight[j];
@@ -270,7 +272,7 @@ __global__ __launch_bounds__(kThreads) void backward_kernel(T* d_logits, const f
       if (expert[j] != e) continue;
       const float w = scale * undivided(e) / sum;
       d += w * (d_weight[j] - (divided ? mean : 0));
-      if (!of_all && !of_chosen) d *= 1 - scores(e);
+      if (scores_each(s.scores)) d *= scores.slope(e);
     }
     d_logits[e] = static_cast<T>(d);
   }

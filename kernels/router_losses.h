@@ -2,7 +2,7 @@
 // often (Fedus, Zoph, Shazeer: arXiv:2101.03961, eq. 4-6), and so that logits stay small (Zoph et
 // al.: arXiv:2202.08906, eq. 5).  Rows belong to groups, all or those of a sequence; row r to group
 // (first + r) / group_rows.  S are the softmax of a row's logits z, or its experts' own scores
-// (kernels/experts.h; on a GPU sigmoids alone) over their sum:
+// (kernels/experts.h) over their sum:
 //   count      counts[g, e] = how many of a group's chosen experts are e
 //   forward    balance[r] = sum_e counts[g, e] S[r, e]      square[r] = logsumexp(z[r])^2
 //   sums       sums[0] += by_balance sum_r balance[r]     sums[1] += by_square sum_r square[r]

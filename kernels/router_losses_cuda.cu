@@ -19,16 +19,19 @@ template <class T>
 class Row {
  public:
   __device__ Row(const T* z, const RouterGroups& s) : z_{z}, s_(s), softmax_(z_, s.experts) {
-    if (s.sigmoid)
-      for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32) whole_ += logistic(z_(e));
+    if (scores_each(s.scores()))
+      for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
+        whole_ += own_score(z_(e), s.scores());
     whole_ = over_lanes(whole_) + float{kLeastScoreSum};
   }
   __device__ float log_sum() const { return softmax_.log_sum(); }
   __device__ float softmax(std::int64_t e) const { return softmax_(e); }
   __device__ float score(std::int64_t e) const {
-    return s_.sigmoid ? logistic(z_(e)) / whole_ : softmax(e);
+    return scores_each(s_.scores()) ? own_score(z_(e), s_.scores()) / whole_ : softmax(e);
   }
-  __device__ float slope(std::int64_t e) const { return s_.sigmoid ? 1 - logistic(z_(e)) : 1; }
+  __device__ float slope(std::int64_t e) const {
+    return scores_each(s_.scores()) ? own_slope(z_(e), s_.scores()) : 1;
+  }
   __device__ float balance(const float* counts) const {
     float sum = 0;
     for (std::int64_t e = threadIdx.x % 32; e < s_.experts; e += 32) sum += counts[e] * score(e);

@@ -3,11 +3,23 @@
 
 #include <cmath>
 
+#include "kernels/experts.h"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda {
 
 __device__ inline float logistic(float z) { return 1 / (1 + expf(-z)); }
+__device__ inline float softplus(float z) { return fmaxf(z, 0) + log1pf(expf(-fabsf(z))); }
+
+// The score that an expert of this logit has of its own, and the derivative of its logarithm.
+__device__ inline float own_score(float z, RouterScores scores) {
+  return scores == RouterScores::sqrt_softplus ? sqrtf(softplus(z)) : logistic(z);
+}
+__device__ inline float own_slope(float z, RouterScores scores) {
+  if (scores == RouterScores::sigmoid) return 1 - logistic(z);
+  constexpr float kBothAreExponentials = -40;  // the same in a float, and before it is 0
+  return z < kBothAreExponentials ? 0.5f : logistic(z) / (2 * softplus(z));
+}
 
 // RowSoftmax: the softmax of a row, which a warp has.  z(e): what the logit of an expert counts as.
 template <class Logits>

@@ -226,8 +226,6 @@ void Experts::multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, c
 
 ConstTensor Experts::read(Step& s, ConstTensor x) const {
   if (!options_.latents) return x;
-  if (s.stream.device() == Device::cuda)
-    fail(Exit::bad_config, "--moe-latent-size: on the CPU alone; see --device cpu");
   const Tensor latent = s.scratch({x.shape()[0], width()});
   options_.latents->down.forward(s, latent, x);
   return latent;

@@ -7,11 +7,7 @@
 namespace mt {
 namespace {
 
-// The GPU's kernels know the others.
 RouterRules of(RouterRules rules, const ConstTensor& logits, const ConstTensor& expert) {
-  if (rules.scores == RouterScores::sqrt_softplus && logits.device() == Device::cuda)
-    fail(Exit::bad_config,
-         "--moe-router-score-function sqrtsoftplus: on the CPU alone; see --device cpu");
   rules.tokens = logits.shape()[0];
   rules.experts = logits.shape()[1];
   rules.chosen = expert.shape()[1];

@@ -2,6 +2,7 @@
 #include "kernels/experts.h"
 
 #include "kernels/expert_capacity.h"
+#include "kernels/router_losses.h"
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -21,7 +22,8 @@ std::vector<RouterRules> cases() {
   std::vector<RouterRules> all;
   for (const std::int64_t tokens : {1, 31, 333})
     for (const RouterScores scores :
-         {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid}) {
+         {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid,
+          RouterScores::sqrt_softplus}) {
       all.push_back({tokens, 8, 2, scores, 1, 1, false, 1.5});
       all.push_back({tokens, 5, 1, scores});
       all.push_back({tokens, 160, 8, scores, 8, 4, false, 2});
@@ -54,6 +56,39 @@ TYPED_TEST(ExpertsCuda, ChoosesAsTheCpu) {
     cpu::choose_backward(d_expected.data(), d_weight_values.host.data(), logits.host.data(),
                          chosen.data(), rules);
     EXPECT_TRUE(near(d_logits, d_expected, check::kRounding<T> + 1e-5));
+  }
+}
+
+// Rows of two groups, the first of which begins before them.
+TYPED_TEST(ExpertsCuda, LosesAsTheCpu) {
+  using T = TypeParam;
+  for (const RouterScores scores :
+       {RouterScores::softmax_of_all, RouterScores::sigmoid, RouterScores::sqrt_softplus}) {
+    SCOPED_TRACE(static_cast<int>(scores));
+    const RouterGroups s{.rows = 77,
+                         .experts = 40,
+                         .chosen = 2,
+                         .groups = 2,
+                         .group_rows = 50,
+                         .first = 11,
+                         .sigmoid = scores == RouterScores::sigmoid,
+                         .sqrt_softplus = scores == RouterScores::sqrt_softplus};
+    const RouterFactors by{.by_balance = 0.3, .by_square = 0.02};
+    const Input<T> logits(s.rows * s.experts, 1), before(s.rows * s.experts, 2);
+    const Numbers<float> counts(check::random<double>(s.groups * s.experts, 3, 0, 9), 0);
+    const std::vector<double> host_counts = counts.values();
+    const Numbers<double> balance(s.rows), square(s.rows);
+    cuda::router_losses(balance.data(), square.data(), logits.data(), counts.data(), s, nullptr);
+    std::vector<double> balances(static_cast<std::size_t>(s.rows)), squares(balances);
+    cpu::router_losses(balances.data(), squares.data(), logits.host.data(), host_counts.data(), s);
+    EXPECT_TRUE(near(balance, balances, 1e-5));
+    EXPECT_TRUE(near(square, squares, 1e-5));
+    cuda::router_losses_backward(before.device.data(), logits.data(), counts.data(), by, nullptr,
+                                 nullptr, s, nullptr);
+    std::vector<double> gradient = before.host;
+    cpu::router_losses_backward(gradient.data(), logits.host.data(), host_counts.data(), by,
+                                nullptr, nullptr, s);
+    EXPECT_TRUE(near(before.device, gradient, check::kRounding<T> + 1e-5));
   }
 }
 

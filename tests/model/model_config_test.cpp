@@ -131,10 +131,8 @@ TEST(ModelConfig, ExpertsThatAGpuDoesNotCompute) {
   ExpertConfig usual;
   usual.num_experts = 4;
   EXPECT_NO_THROW(check_experts_on(Device::cuda, usual));
-  std::vector<ExpertConfig> others(3, usual);
-  others[0].moe_latent_size = 8;
-  others[1].moe_router_score_function = "sqrtsoftplus";
-  others[2].moe_router_load_balancing_type = {"quantile_balancing"};
+  std::vector<ExpertConfig> others(1, usual);
+  others[0].moe_router_load_balancing_type = {"quantile_balancing"};
   for (const ExpertConfig& other : others) {
     EXPECT_NO_THROW(check_experts_on(Device::cpu, other));
     EXPECT_THROW(check_experts_on(Device::cuda, other), Error);

@@ -59,6 +59,9 @@ kind experts "${llama[@]}" "${experts[@]}"
 kind clamped "${llama[@]/--swiglu/--quick-geglu}" "${experts[@]}" --glu-linear-offset 1 --activation-func-clamp-value 0.5
 kind 'latents, sigmoid experts' "${llama[@]}" "${latent[@]}" "${sigmoid[@]}" --moe-layer-freq '[0,1,1,1]'
 kind 'latents, experts, further tokens' "${llama[@]}" "${latent[@]}" "${experts[@]}" --mtp-num-layers 1
+kind 'experts of latents' "${llama[@]}" "${experts[@]}" --moe-latent-size 48 --moe-shared-expert-intermediate-size 64
+kind 'root experts' "${llama[@]}" "${sigmoid[@]/sigmoid/sqrtsoftplus}"
+kind 'root experts with a loss' "${llama[@]}" "${experts[@]}" --moe-router-score-function sqrtsoftplus --moe-z-loss-coeff 1e-3
 kind mamba "${mamba[@]}"
 kind hybrid "${mamba[@]}" --hybrid-override-pattern 'M*M-'
 kind 'hybrid, sigmoid experts, further tokens' "${mamba[@]}" "${sigmoid[@]}" --squared-relu --hybrid-layer-pattern 'ME*E/*E'

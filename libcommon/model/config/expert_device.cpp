@@ -10,9 +10,6 @@ void check_experts_on(Device device, const ExpertConfig& config) {
   const auto refuse_if = [](bool wrong, const char* flag) {
     if (wrong) fail(Exit::bad_config, flag, ": on the CPU alone; see --device cpu");
   };
-  refuse_if(config.moe_router_score_function == "sqrtsoftplus",
-            "--moe-router-score-function sqrtsoftplus");
-  refuse_if(config.moe_latent_size > 0, "--moe-latent-size");
   refuse_if(config.has_quantiles(), "--moe-router-load-balancing-type quantile_balancing");
 }
 

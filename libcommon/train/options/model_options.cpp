@@ -31,12 +31,12 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
   cl.flag("--moe-shared-expert-gate", &model.moe_shared_expert_gate,
           "what they make is multiplied by a sigmoid of each token");
   cl.option("--moe-latent-size", &model.moe_latent_size, "N",
-            "on the CPU: width of what experts read and make, between two projections that all of "
+            "width of what experts read and make, between two projections that all of "
             "a layer have in common; 0: the hidden size, and none",
             at_least(0));
   cl.option("--moe-router-score-function", &model.moe_router_score_function, "TYPE",
             "softmax of the chosen experts' logits weighs them; sigmoid: those of all choose, and "
-            "weigh over their sum; sqrtsoftplus: likewise roots of ln(1 + e^logit), on the CPU",
+            "weigh over their sum; sqrtsoftplus: likewise roots of ln(1 + e^logit)",
             one_of({"softmax", "sigmoid", "sqrtsoftplus"}));
   cl.flag("--moe-router-pre-softmax", &model.moe_router_pre_softmax,
           "the softmax is of all experts' logits, not of the chosen alone");
