@@ -2,8 +2,8 @@
 // arXiv:1701.06538, section 2.1; Jiang et al.: arXiv:2401.04088, section 2.1; DeepSeek-AI:
 // arXiv:2412.19437, section 2.1.2).
 //   choose     of each row of logits [tokens, experts] the `chosen` experts of largest key, the
-//              first of equal ones: expert[t, j], ascending in j; weight[t, j] by the rules, NaN
-//              where a logit of the row is
+//              first of equal ones, unless they are given: expert[t, j], ascending in j; weight[t,
+//              j] by the rules, NaN where a logit of the row is
 //   place      of each expert[t, j] its row, where rows lie by experts, those of one by tokens, of
 //              the experts [first, first + count) alone: of others it is -1; and where each one's
 //              end
@@ -47,6 +47,7 @@ struct RouterRules {
   bool groups_by_best = false;  // by the best key alone (arXiv:2405.04434, section 2.2.2)
   double scale = 1;
   bool keys_given = false;  // what else is a bias is the keys themselves
+  bool given = false;       // the experts are there, ascending: they are weighed alone
 
   // How many of a group's keys add up to what it is kept by.
   constexpr std::int64_t keys_of_group() const { return groups_by_best ? 1 : chosen / kept_groups; }

@@ -51,17 +51,9 @@ class Router {
 
   void choose(std::int64_t token, std::int32_t* expert, T* weight, const T* logits) const {
     const std::vector<T> scores = scores_of(logits);
-    std::vector<T> keys = scores;
-    if (s_.keys_given) keys.assign(bias_ + token * s_.experts, bias_ + (token + 1) * s_.experts);
-    for (std::int64_t e = 0; !s_.keys_given && bias_ != nullptr && e < s_.experts; ++e)
-      keys[static_cast<std::size_t>(e)] += bias_[e];
-    const auto is_nan = [](T one) { return std::isnan(one); };
-    std::ranges::replace_if(keys, is_nan, -std::numeric_limits<T>::infinity());
-    if (s_.groups > 1) limit_groups(keys, s_);
-    std::ranges::copy(largest(keys, 0, s_.experts, s_.chosen), expert);
-    std::sort(expert, expert + s_.chosen);
+    if (!s_.given) find(token, expert, scores);
     weigh(weight, scores, expert);
-    if (std::any_of(logits, logits + s_.experts, is_nan))
+    if (std::any_of(logits, logits + s_.experts, [](T one) { return std::isnan(one); }))
       std::fill_n(weight, s_.chosen, std::numeric_limits<T>::quiet_NaN());
   }
 
@@ -92,6 +84,18 @@ class Router {
   }
 
  private:
+  // The experts of largest key, ascending.
+  void find(std::int64_t token, std::int32_t* expert, std::vector<T> keys) const {
+    if (s_.keys_given) keys.assign(bias_ + token * s_.experts, bias_ + (token + 1) * s_.experts);
+    for (std::int64_t e = 0; !s_.keys_given && bias_ != nullptr && e < s_.experts; ++e)
+      keys[static_cast<std::size_t>(e)] += bias_[e];
+    std::ranges::replace_if(
+        keys, [](T one) { return std::isnan(one); }, -std::numeric_limits<T>::infinity());
+    if (s_.groups > 1) limit_groups(keys, s_);
+    std::ranges::copy(largest(keys, 0, s_.experts, s_.chosen), expert);
+    std::sort(expert, expert + s_.chosen);
+  }
+
   std::vector<T> scores_of(const T* logits) const {
     std::vector<T> scores(logits, logits + s_.experts);
     if (s_.scores == RouterScores::softmax_of_all) softmax(scores);

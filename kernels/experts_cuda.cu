@@ -92,20 +92,13 @@ __device__ void weigh(float* weight, const Scores<T>& scores, const std::int32_t
   for (std::int64_t j = 0; j < s.chosen; ++j) weight[j] /= sum;
 }
 
-// Behind the chosen experts' numbers, which one lane sorts, come their weights.
+// A warp's token's experts of largest key, which one lane sorts.  of_groups: of each warp, for each
+// group its sum, and whether it is kept.
 template <class T>
-__global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, float* weight,
-                                                          const T* logits, const float* bias,
-                                                          RouterRules s) {
-  const std::int64_t t = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
-  if (t >= s.tokens) return;
-  expert += t * s.chosen;
-  weight += t * s.chosen;
-  // Each warp has the sum of each group, and whether it is kept.
-  extern __shared__ float of_groups[];
+__device__ void find_experts(std::int32_t* expert, const float* bias, const Scores<T>& scores,
+                             float* of_groups, std::int64_t t, const RouterRules& s) {
   float* const sums = of_groups + threadIdx.x / 32 * 2 * s.groups;
   float* const kept = sums + s.groups;
-  const Scores<T> scores(logits + t * s.experts, s);
   const std::int64_t size = s.experts / s.groups;
   const auto key = [&](std::int64_t e) {
     if (s.keys_given) return bias[t * s.experts + e];
@@ -139,10 +132,6 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     });
     if (threadIdx.x % 32 == 0) expert[j] = last.number;
   }
-  bool has_nan = false;
-  for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
-    has_nan |= isnan(to_float(logits[t * s.experts + e]));
-  has_nan = __any_sync(0xffffffff, has_nan);
   if (threadIdx.x % 32 != 0) return;
   for (std::int64_t j = 1; j < s.chosen; ++j) {
     const std::int32_t moved = expert[j];
@@ -150,6 +139,24 @@ __global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, 
     for (; to > 0 && expert[to - 1] > moved; --to) expert[to] = expert[to - 1];
     expert[to] = moved;
   }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void choose_kernel(std::int32_t* expert, float* weight,
+                                                          const T* logits, const float* bias,
+                                                          RouterRules s) {
+  const std::int64_t t = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
+  if (t >= s.tokens) return;
+  expert += t * s.chosen;
+  weight += t * s.chosen;
+  extern __shared__ float of_groups[];
+  const Scores<T> scores(logits + t * s.experts, s);
+  if (!s.given) find_experts(expert, bias, scores, of_groups, t, s);
+  bool has_nan = false;
+  for (std::int64_t e = threadIdx.x % 32; e < s.experts; e += 32)
+    has_nan |= isnan(to_float(logits[t * s.experts + e]));
+  has_nan = __any_sync(0xffffffff, has_nan);
+  if (threadIdx.x % 32 != 0) return;
   weigh(weight, scores, expert, s);
   for (std::int64_t j = 0; j < s.chosen; ++j)
     weight[j] = has_nan ? NAN : static_cast<float>(s.scale) * weight[j];

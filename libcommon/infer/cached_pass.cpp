@@ -14,6 +14,7 @@
 #include "nn/cached_past.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
+#include "tensor/host_copy.h"
 
 namespace mt {
 
@@ -161,22 +162,25 @@ void CachedPass::follow(std::int64_t number, std::int64_t other) {
 
 std::vector<std::int32_t> CachedPass::choices(std::int64_t number) const {
   const ModelConfig& config = pass_.model().config();
-  std::vector<std::int32_t> all;
-  if (!config.keeps_choices) return all;
+  if (!config.keeps_choices) return {};
   const Sequence& sequence = at(number);
-  const auto chosen = static_cast<std::size_t>(config.moe_router_topk);
-  for (std::int64_t token = 0; token < sequence.length; ++token)
-    for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-      const Tensor& kept = cache_->choices(layer);
-      if (kept.numel() == 0) {
-        all.insert(all.end(), chosen, -1);
-        continue;
-      }
-      const std::int64_t page = sequence.pages[static_cast<std::size_t>(token / page_tokens_)];
-      const auto experts = kept.span<std::int32_t>().subspan(
-          static_cast<std::size_t>(page * page_tokens_ + token % page_tokens_) * chosen, chosen);
-      all.insert(all.end(), experts.begin(), experts.end());
+  const auto chosen = static_cast<std::int64_t>(config.moe_router_topk),
+             of_token = config.num_layers * chosen;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(sequence.length * of_token), -1);
+  stream_.synchronize();
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const Tensor& kept = cache_->choices(layer);
+    for (std::int64_t begin = 0; kept.numel() > 0 && begin < sequence.length;
+         begin += page_tokens_) {
+      const std::int64_t page = sequence.pages[static_cast<std::size_t>(begin / page_tokens_)],
+                         count = std::min(page_tokens_, sequence.length - begin);
+      const HostCopy copy = HostCopy::of(kept.rows(page, page + 1));
+      const auto experts = copy.tensor().span<std::int32_t>();
+      for (std::int64_t token = 0; token < count; ++token)
+        std::copy_n(experts.begin() + token * chosen, chosen,
+                    all.begin() + (begin + token) * of_token + layer * chosen);
     }
+  }
   return all;
 }
 

@@ -2,7 +2,8 @@
 // imposed on them: weights are then those of the router's scores of the imposed experts (Megatron-
 // LM's router replay; Ma et al.: arXiv:2510.11370).  A text, a sequence of the run's samples, has a
 // number of its own, so whatever ranks share it, and in whatever micro-batch, it finds the same.
-// Ranks that are threads of a process share one of these.  On the CPU alone.
+// Ranks that are threads of a process share one of these.  It is on the host: a GPU's work is not
+// captured with it.
 #pragma once
 
 #include <compare>
@@ -33,11 +34,10 @@ class ExpertChoices {
 
   bool imposes() const { return !imposed_.empty(); }
   // Keeps what a layer's router chose for this rank's rows: expert: [rows, chosen] i32.
-  void keep(const Step& s, std::int64_t layer, ConstTensor expert);
-  // The keys by which this rank's rows choose what is imposed: 1 of such an expert, else 0.  keys:
-  // [rows, experts] of sums.  Exit::bad_data where nothing is imposed on one of the texts, or
-  // another number of tokens or of experts of each.
-  void put_keys(const Step& s, std::int64_t layer, Tensor keys, std::int64_t chosen) const;
+  void keep(Step& s, std::int64_t layer, ConstTensor expert);
+  // What is imposed on this rank's rows.  Exit::bad_data where nothing is imposed on one of the
+  // texts, or another number of tokens or of experts of each.
+  void put(Step& s, std::int64_t layer, Tensor expert) const;
   // Takes out what was kept of texts before this one, by texts and layers.
   All take_before(std::int64_t text);
 

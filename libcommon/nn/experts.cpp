@@ -12,6 +12,7 @@
 #include "nn/packed_weight.h"
 #include "nn/weight_grads.h"
 #include "ops/expert_capacity.h"
+#include "ops/given_experts.h"
 #include "ops/ops.h"
 #include "ops/quantile_balance.h"
 #include "ops/sinkhorn.h"
@@ -73,24 +74,16 @@ Jitter Experts::jitter_of(const Step& s) const {
   return {s.dropout(options_.jitter, options_.layer, Purpose::router_jitter)};
 }
 
-// Keys that are 1 of experts that are imposed, and else 0, whatever groups these are of.
-void Experts::choose_by(Step& s, Tensor p, const Saved& v, ConstTensor keys) const {
+// By its scores of experts that are there.
+void Experts::weigh(Step& s, Tensor p, const Saved& v) const {
   RouterRules rules = options_.rules;
-  rules.keys_given = true;
-  rules.groups = rules.kept_groups = 1;
-  choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
-}
-
-// They have memory of their own: a step's does not count them.
-static Buffer room_for_keys(const Step& s, const Shape& shape) {
-  return {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(sum_dtype(s.dtype))};
+  rules.given = true;
+  choose_experts(v.expert, p, v.logits, {}, rules, s.stream);
 }
 
 void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
-  const Buffer room = room_for_keys(s, v.logits.shape());
-  const Tensor keys = room.tensor(sum_dtype(s.dtype), v.logits.shape());
-  s.choices->put_keys(s, options_.layer, keys, options_.rules.chosen);
-  choose_by(s, p, v, keys);
+  s.choices->put(s, options_.layer, v.expert);
+  weigh(s, p, v);
   if (options_.quantiles == nullptr) return;
   balance_.add_quantiles(s, v.logits, s.weight(*options_.quantiles));  // by which others choose
   s.done(*options_.quantiles);
@@ -98,45 +91,20 @@ void Experts::choose_imposed(Step& s, Tensor p, const Saved& v) const {
 
 // Tokens whose text says nothing go where they have been sent.
 void Experts::take_imposed(Step& s, Tensor p, const Saved& v) const {
-  const std::int64_t chosen = options_.rules.chosen, experts = router_->shape[0],
-                     length = s.tokens.length;
-  if (!s.imposed || s.stream.device() == Device::meta) return;
+  const std::int64_t chosen = options_.rules.chosen;
+  if (!s.imposed) return;
   const std::int64_t width = s.imposed.numel() / s.tokens.count();
   if (options_.layer * chosen >= width) return;  // behind the layers that a generation has
-  const Buffer room = room_for_keys(s, v.logits.shape());
-  const Tensor keys = room.tensor(sum_dtype(s.dtype), v.logits.shape());
-  const auto* const imposed = s.imposed.as<std::int32_t>();
-  const auto* const own = v.expert.as<std::int32_t>();
-  with_float_type(keys.dtype(), [&]<class T>() {
-    T* const to = keys.as<T>();
-    std::fill_n(to, keys.numel(), T(0));
-    for (std::int64_t row = 0; row < v.expert.shape()[0]; ++row) {
-      const std::int64_t token = s.first_row() + row, sequence = token / length;
-      const auto* const of_token =
-          imposed + (sequence * width + options_.layer * chosen) * length + token % length;
-      for (std::int64_t j = 0; j < chosen; ++j)
-        to[row * experts + (of_token[0] < 0 ? own[row * chosen + j] : of_token[j * length])] = 1;
-    }
-  });
-  choose_by(s, p, v, keys);
+  take_experts(v.expert, s.imposed.reshape({s.tokens.sequences, width, s.tokens.length}),
+               options_.layer * chosen, s.first_row(), s.stream);
+  weigh(s, p, v);
 }
 
 // Beside what the layer's attention keeps of the tokens, in the same pages.
 void Experts::keep_in_cache(const Step& s, ConstTensor expert) const {
-  if (s.past.cache == nullptr || s.stream.device() != Device::cpu) return;
+  if (s.past.cache == nullptr) return;
   const Tensor& kept = s.past.cache->choices(options_.layer);
-  if (kept.numel() == 0) return;
-  const std::int64_t page_tokens = kept.shape()[1], chosen = kept.shape()[3],
-                     pages = s.past.pages.shape()[1];
-  const auto *const positions = s.tokens.positions.as<std::int32_t>(),
-                    *const of_sequences = s.past.pages.as<std::int32_t>(),
-                    *const from = expert.as<std::int32_t>();
-  for (std::int64_t row = 0; row < expert.shape()[0]; ++row) {
-    const std::int64_t position = positions[row],
-                       page = of_sequences[row / s.tokens.length * pages + position / page_tokens];
-    std::copy_n(from + row * chosen, chosen,
-                kept.as<std::int32_t>() + (page * page_tokens + position % page_tokens) * chosen);
-  }
+  if (kept.numel() > 0) keep_experts(kept, expert, s.tokens.positions, s.past.pages, s.stream);
 }
 
 void Experts::choose_by_quantiles(Step& s, Tensor p, const Saved& v) const {

@@ -101,7 +101,7 @@ class Experts {
   Jitter jitter_of(const Step& s) const;
   void choose(Step& s, Tensor p, const Saved& v) const;  // of v.logits
   void choose_imposed(Step& s, Tensor p, const Saved& v) const;
-  void choose_by(Step& s, Tensor p, const Saved& v, ConstTensor keys) const;
+  void weigh(Step& s, Tensor p, const Saved& v) const;
   void take_imposed(Step& s, Tensor p, const Saved& v) const;
   void keep_in_cache(const Step& s, ConstTensor expert) const;
   void choose_by_quantiles(Step& s, Tensor p, const Saved& v) const;

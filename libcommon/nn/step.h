@@ -103,6 +103,7 @@ struct Step {
   Arena& deferred;
   WeightGrads& weight_grads;
   const StepRecord* record = nullptr;  // on the device
+  std::int64_t first_sample = 0;       // the record's, for the host, where nothing is captured
   DType dtype = DType::f32;            // of activations
   int chunk = 0;                       // of the model, where it is in several
   std::uint64_t seed = 0;
@@ -126,8 +127,8 @@ struct Step {
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
   Group* data = nullptr;  // ranks whose micro-batches are one batch to a loss; null: none's are
   const ExpertParallel* experts = nullptr;  // ranks that share experts; null: none does
-  // [sequences, layers chosen, tokens of each] i32, on the CPU: the experts that tokens go to; -1:
-  // those that routers choose; empty: these choose for all.
+  // [sequences, layers chosen, tokens of each] i32: the experts that tokens go to; -1: those that
+  // routers choose; empty: these choose for all.
   ConstTensor imposed = {};
   ExpertChoices* choices = nullptr;  // keeps what routers choose, or imposes it; null: neither
   // [layers, this rank's heads] f64: the largest scores that attentions have found; empty: they are

@@ -134,8 +134,8 @@ class Stream {
     captured_ = true;
     at_launch_ = noted;
   }
-  // Notes that what is queued next depends on what the host has read of the device's: together with
-  // what it has read, it cannot be captured.  How often that was so.
+  // Notes that what is queued next depends on what the host has read of the device's, or written
+  // for it: together with that, it cannot be captured.  How often that was so.
   void note_host_read() { ++host_reads_; }
   std::int64_t host_reads() const { return host_reads_; }
   // With the work that is being queued: at once, unless it is captured.

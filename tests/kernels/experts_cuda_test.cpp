@@ -2,6 +2,7 @@
 #include "kernels/experts.h"
 
 #include "kernels/expert_capacity.h"
+#include "kernels/given_experts.h"
 #include "kernels/router_losses.h"
 #include "tests/kernels/device_numbers.h"
 
@@ -21,9 +22,8 @@ TYPED_TEST_SUITE(ExpertsCuda, check::ElementTypes);
 std::vector<RouterRules> cases() {
   std::vector<RouterRules> all;
   for (const std::int64_t tokens : {1, 31, 333})
-    for (const RouterScores scores :
-         {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all, RouterScores::sigmoid,
-          RouterScores::sqrt_softplus}) {
+    for (const RouterScores scores : {RouterScores::softmax_of_chosen, RouterScores::softmax_of_all,
+                                      RouterScores::sigmoid, RouterScores::sqrt_softplus}) {
       all.push_back({tokens, 8, 2, scores, 1, 1, false, 1.5});
       all.push_back({tokens, 5, 1, scores});
       all.push_back({tokens, 160, 8, scores, 8, 4, false, 2});
@@ -48,6 +48,12 @@ TYPED_TEST(ExpertsCuda, ChoosesAsTheCpu) {
     std::vector<double> expected(static_cast<std::size_t>(slots));
     cpu::choose(chosen.data(), expected.data(), logits.host.data(), bias_host.data(), rules);
     EXPECT_TRUE(near(weight, expected, 1e-5));
+    EXPECT_EQ(expert.values(), chosen);
+    RouterRules given = rules;
+    given.given = true;
+    const Numbers<float> again(slots);
+    cuda::choose(expert.data(), again.data(), logits.data(), nullptr, given, nullptr);
+    EXPECT_TRUE(check::same_bits(again.bits(), weight.bits()));
     EXPECT_EQ(expert.values(), chosen);
     const Numbers<T> d_logits(rules.tokens * rules.experts);
     cuda::choose_backward(d_logits.data(), d_weight.data(), logits.data(), expert.data(), rules,
@@ -127,6 +133,36 @@ TYPED_TEST(ExpertsCuda, RowsGoThereAndBack) {
                     cols);
       EXPECT_TRUE(near(dots, dots_expected, 1e-4));
     }
+}
+
+using GivenExpertsCuda = check::CudaTest<float>;
+
+TEST_F(GivenExpertsCuda, AreTakenAsOnTheCpu) {
+  const GivenShape s{
+      .tokens = 700, .chosen = 3, .first_token = 40, .length = 185, .width = 10, .first = 6};
+  Indices expert, given;
+  for (std::int32_t i = 0; i < s.tokens * s.chosen; ++i) expert.push_back(i);
+  for (std::int32_t i = 0; i < 4 * s.width * s.length; ++i)
+    given.push_back(i % 7 == 0 ? -1 : 10000 + i);
+  const DeviceArray<std::int32_t> there(expert), given_there(given);
+  cuda::take_experts(there.data(), given_there.data(), s, nullptr);
+  cpu::take_experts(expert.data(), given.data(), s);
+  EXPECT_EQ(there.values(), expert);
+}
+
+TEST_F(GivenExpertsCuda, AreKeptAsOnTheCpu) {
+  const KeptShape s{.tokens = 300, .chosen = 3, .length = 100, .capacity = 64, .runs = 2};
+  Indices expert, positions;
+  const Indices slots{5, 0, 3, 1, 2, 4};
+  for (std::int32_t i = 0; i < s.tokens * s.chosen; ++i) expert.push_back(i);
+  for (std::int32_t t = 0; t < s.tokens; ++t) positions.push_back(t % 100 + t / 100);
+  Indices cache(static_cast<std::size_t>(6 * s.capacity * s.chosen), -1);
+  const DeviceArray<std::int32_t> there(cache), expert_there(expert), positions_there(positions),
+      slots_there(slots);
+  cuda::keep_experts(there.data(), expert_there.data(),
+                     {positions_there.data(), slots_there.data()}, s, nullptr);
+  cpu::keep_experts(cache.data(), expert.data(), {positions.data(), slots.data()}, s);
+  EXPECT_EQ(there.values(), cache);
 }
 
 using ExpertCapacityCuda = check::CudaTest<float>;

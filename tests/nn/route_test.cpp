@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "kernels/experts.h"
 #include "ops/expert_capacity.h"
+#include "ops/given_experts.h"
 #include "ops/ops.h"
 #include "ops/quantile_balance.h"
 #include "tests/support/host_tensor.h"
@@ -68,10 +70,13 @@ class Routed {
   Stream stream_{Device::cpu};
 };
 
-void expect_weights(const Routed& routed, const std::vector<double>& expected) {
-  const std::vector<double> weights = routed.weights();
+void expect_weights(const std::vector<double>& weights, const std::vector<double>& expected) {
   ASSERT_EQ(weights.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(weights[i], expected[i], 1e-6) << i;
+}
+
+void expect_weights(const Routed& routed, const std::vector<double>& expected) {
+  expect_weights(routed.weights(), expected);
 }
 
 TEST(Route, GoldenOfSoftmaxBehindTheChoice) {
@@ -147,6 +152,63 @@ TEST(Route, OfEqualLogitsTheFirstIsChosen) {
   EXPECT_EQ(routed.experts(), (Experts{0, 1}));
   EXPECT_EQ(routed.weights(), (std::vector<double>{.5, .5}));
   EXPECT_EQ(routed.ends(), (Experts{1, 2, 2, 2}));
+}
+
+// Experts of largest key, and others.
+TEST(Route, ExpertsThatAreGivenAreWeighedAlike) {
+  for (const RouterRules& rules : {RouterRules{}, RouterRules{.scores = RouterScores::sigmoid}}) {
+    const Routed routed(kLogits, 8, 2, rules);
+    const HostTensor logits(DType::f64, {6, 8}), expert(DType::i32, {6, 2}),
+        weight(DType::f64, {6, 2});
+    fill_with(logits, [](std::int64_t i) { return kLogits[static_cast<std::size_t>(i)]; });
+    Experts given = routed.experts();
+    given[2] = 0;
+    given[3] = 7;
+    std::ranges::copy(given, expert.view().as<std::int32_t>());
+    RouterRules as_given = rules;
+    as_given.given = true;
+    Stream stream(Device::cpu);
+    choose_experts(expert, weight, logits, {}, as_given, stream);
+    EXPECT_EQ(Routed::values<std::int32_t>(expert), given);
+    std::vector<double> expected = routed.weights();
+    const double a = kLogits[8], b = kLogits[15];
+    const auto score = [&](double z) {
+      return rules.scores == RouterScores::sigmoid ? 1 / (1 + std::exp(-z)) : std::exp(z);
+    };
+    expected[2] = score(a) / (score(a) + score(b));
+    expected[3] = score(b) / (score(a) + score(b));
+    expect_weights(Routed::values<double>(weight), expected);
+  }
+}
+
+void count_up(const HostTensor& tensor) {
+  const auto values = tensor.span<std::int32_t>();
+  std::iota(values.begin(), values.end(), 0);
+}
+
+// The tokens of two sequences but the first two, of which a layer's two slots of three are asked.
+TEST(Route, TokensTakeWhatIsGiven) {
+  const HostTensor expert(DType::i32, {4, 2}), given(DType::i32, {2, 3, 3});
+  count_up(expert);
+  count_up(given);
+  for (std::int32_t& one : given.span<std::int32_t>()) one = one % 4 == 0 ? -1 : 100 + one;
+  Stream stream(Device::cpu);
+  take_experts(expert, given, 1, 2, stream);
+  EXPECT_EQ(Routed::values<std::int32_t>(expert), (Experts{105, 1, 2, 115, 113, 5, 114, 117}));
+}
+
+// Two sequences of two tokens each, in slots of two tokens.
+TEST(Route, ACacheKeepsWhatTokensTake) {
+  const HostTensor cache(DType::i32, {4, 2, 1, 2}), expert(DType::i32, {4, 2}),
+      positions(DType::i32, {4}), slots(DType::i32, {2, 2});
+  std::ranges::fill(cache.span<std::int32_t>(), -1);
+  count_up(expert);
+  std::ranges::copy(Experts{1, 2, 0, 1}, positions.view().as<std::int32_t>());
+  std::ranges::copy(Experts{3, 0, 2, 1}, slots.view().as<std::int32_t>());
+  Stream stream(Device::cpu);
+  keep_experts(cache, expert, positions, slots, stream);
+  EXPECT_EQ(Routed::values<std::int32_t>(cache),
+            (Experts{2, 3, -1, -1, -1, -1, -1, -1, 4, 5, 6, 7, -1, -1, 0, 1}));
 }
 
 // Beside differences of the weights, whose choice a small step does not change.

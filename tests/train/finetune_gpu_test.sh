@@ -61,7 +61,7 @@ ASSISTANT:" --image data/444.jpg | grep -o '"token_ids":[^]]*' > "$device"
 done
 
 grpo() {
-  "$bin/mt-finetune" grpo --load "$testdata/trl/llama" --num-generations 4 --global-batch-size 8 --micro-batch-size 4 --seq-length 32 \
+  "$bin/mt-finetune" grpo --load "${loaded:-$testdata/trl/llama}" --num-generations 4 --global-batch-size 8 --micro-batch-size 4 --seq-length 32 \
     --train-iters 4 --lr 1e-3 --lr-decay-style constant --adam-eps 1e-5 --log-interval 1 --progress none --quiet --json "$@"
 }
 echo '{"prompt":"Mia has"}' > prompts.jsonl
@@ -96,6 +96,20 @@ done
 grpo --device cpu --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > first
 grpo --device cuda --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > second
 near 'grpo, values' 4 1e9 1e-4  # the loss of advantages whose mean is 0 is what rounding leaves of it
+# A model of experts learns texts with the experts that it drew them with, which stored ones bring.
+for dtype in fp32 bf16; do
+  routed() { loaded=$testdata/trl/mixtral grpo --dtype "$dtype" --moe-enable-routing-replay "$@"; }
+  routed --device cuda --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --save "routed-$dtype" --save-rollouts "routes-$dtype" > first
+  routed --device cuda --rollouts "routes-$dtype"/*.jsonl --save "rerouted-$dtype" > second
+  "$bin/mt-convert" diff "routed-$dtype" "rerouted-$dtype" && echo "grpo, experts, $dtype: the same from kept texts" || failed=1
+  width=$(jq '.num_hidden_layers * .num_experts_per_tok' "$testdata/trl/mixtral/config.json")
+  jq -e -s --argjson width "$width" 'map((.experts | length) as $n | $n % $width == 0 and
+    $n / $width >= (.prompt_ids + .completion_ids | length) - 1 and (.experts | min) >= 0) | all' "routes-$dtype"/*.jsonl > /dev/null ||
+    { echo "experts of texts"; failed=1; }
+done
+loaded=$testdata/trl/mixtral grpo --device cpu --dtype fp32 --moe-enable-routing-replay --rollouts routes-fp32/*.jsonl > first
+loaded=$testdata/trl/mixtral grpo --device cuda --dtype fp32 --moe-enable-routing-replay --rollouts routes-fp32/*.jsonl > second
+near 'grpo, experts' 4 1e9 1e-4  # as of values: losses of one pass are what rounding leaves
 # The weights of a step are those that its tokens are drawn by: the CPU draws the same.
 grpo --device cpu --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates --save-rollouts flight-cpu > first
 grpo --device cuda --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates > second

@@ -65,4 +65,16 @@ kind 'root experts with a loss' "${llama[@]}" "${experts[@]}" --moe-router-score
 kind mamba "${mamba[@]}"
 kind hybrid "${mamba[@]}" --hybrid-override-pattern 'M*M-'
 kind 'hybrid, sigmoid experts, further tokens' "${mamba[@]}" "${sigmoid[@]}" --squared-relu --hybrid-layer-pattern 'ME*E/*E'
+
+# Routers of a GPU choose what the CPU's have chosen, and weigh it by their own scores.
+for more in '' '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1'; do
+  rm -f routes again
+  # shellcheck disable=SC2086  # options
+  {
+    steps --device cpu "${llama[@]}" "${experts[@]}" $more --moe-route-trace routes > first
+    steps --device cuda --bf16 "${llama[@]}" "${experts[@]}" $more --moe-route-replay routes --moe-route-trace again > second
+  }
+  near "routes${more:+, recomputed}, bf16" 2e-2 1e-1
+  cmp routes again || failed=1
+done
 exit $failed

@@ -9,16 +9,16 @@ void RoutingOptions::add_to(CommandLine& cl) {
   cl.section("Routing record");
   cl.flag("--moe-enable-routing-replay", &enabled,
           "what routers choose is recorded or replayed, as one of the following says; mt-finetune "
-          "grpo: on the CPU, texts are learnt with the experts that they were drawn with");
+          "grpo: texts are learnt with the experts that they were drawn with");
   cl.option("--moe-route-trace", &trace, "FILE",
-            "on the CPU: lines of JSON with the experts that training's routers choose, of each "
-            "text and layer one, are added to this file");
+            "lines of JSON with the experts that training's routers choose, of each text and layer "
+            "one, are added to this file");
   cl.option("--moe-route-replay", &replay, "FILE",
-            "on the CPU: training's routers choose the experts that such a file has, in whatever "
-            "layout, and weigh them by their own scores");
+            "training's routers choose the experts that such a file has, in whatever layout, and "
+            "weigh them by their own scores");
 }
 
-void RoutingOptions::check(const ModelConfig& model, Device device) const {
+void RoutingOptions::check(const ModelConfig& model) const {
   if (enabled && of_texts && is_on())
     fail(Exit::usage,
          "--moe-route-trace, --moe-route-replay: without --moe-enable-routing-replay, "
@@ -32,7 +32,6 @@ void RoutingOptions::check(const ModelConfig& model, Device device) const {
                            : trace.empty() ? "--moe-route-replay"
                                            : "--moe-route-trace";
   if (model.num_experts == 0) fail(Exit::bad_config, flag, ": needs --num-experts");
-  if (device != Device::cpu) fail(Exit::bad_config, flag, ": on the CPU alone; see --device cpu");
 }
 
 }  // namespace mt

@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "tensor/tensor.h"
-
 namespace mt {
 
 class CommandLine;
@@ -17,8 +15,8 @@ struct RoutingOptions {
 
   bool is_on() const { return !trace.empty() || !replay.empty(); }
   void add_to(CommandLine& cl);
-  // Exit::usage or Exit::bad_config where a model on a device may not have them.
-  void check(const ModelConfig& model, Device device) const;
+  // Exit::usage or Exit::bad_config where a model may not have them.
+  void check(const ModelConfig& model) const;
 };
 
 }  // namespace mt

@@ -115,7 +115,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts(model);
-  routing.check(model, device());
+  routing.check(model);
   qk_clip.check(model, device(), ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)

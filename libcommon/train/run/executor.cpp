@@ -220,7 +220,8 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load, bo
   const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
   {
     const Stream::Queueing loading(stream_, false);
-    *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+    slot.first_sample = load(action.micro_batch, host.batch);
+    *host.record = {.first_sample = slot.first_sample};
     if (training && experts_) *host.router_weight.as<double>() = router_weight_(action.micro_batch);
   }
   if (stage_) stage_->send(block, stream_);
@@ -279,6 +280,7 @@ Step Executor::step(Slot& slot, bool training) {
           .deferred = slot.deferred,
           .weight_grads = weight_grads_,
           .record = slot.record,
+          .first_sample = slot.first_sample,
           .dtype = shape_.dtype,
           .chunk = slot.chunk,
           .seed = shape_.seed,

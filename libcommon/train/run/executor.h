@@ -123,7 +123,8 @@ class Executor {
     Arena keep, deferred;
     std::unique_ptr<Model::Saved> saved;
     StepRecord* record = nullptr;  // on the device
-    Tensor router_weight;          // likewise
+    std::int64_t first_sample = 0;
+    Tensor router_weight;  // likewise
     Fields batch;
     Ends ends;
     Wire in, out, din, dout;
