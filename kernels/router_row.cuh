@@ -39,4 +39,40 @@ class RowSoftmax {
   float most_ = -INFINITY, sum_ = 0;
 };
 
+// A key and the number of what has it; none has number -1.
+struct Candidate {
+  float key;
+  std::int32_t number;
+};
+
+// The order of choice: larger keys first, of equal ones smaller numbers.
+__device__ inline bool comes_first(const Candidate& a, const Candidate& b) {
+  return a.key > b.key || (a.key == b.key && a.number < b.number);
+}
+
+__device__ inline Candidate first_of_lanes(Candidate best) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const Candidate other{__shfl_xor_sync(0xffffffff, best.key, distance),
+                          __shfl_xor_sync(0xffffffff, best.number, distance)};
+    if (best.number < 0 || (other.number >= 0 && comes_first(other, best))) best = other;
+  }
+  return best;
+}
+
+// What comes first in [begin, end) of those that come behind `last`, or, if that has no number, of
+// all.  Every lane gets it.
+template <class Key>
+__device__ Candidate next_best(std::int64_t begin, std::int64_t end, const Candidate& last,
+                               const Key& key) {
+  Candidate best{0, -1};
+  for (std::int64_t e = begin + threadIdx.x % 32; e < end; e += 32) {
+    const float of_one = key(e);
+    const Candidate one{isnan(of_one) ? -INFINITY : of_one, static_cast<std::int32_t>(e)};
+    if (last.number >= 0 && !comes_first(last, one)) continue;
+    if (best.number < 0 || comes_first(one, best)) best = one;
+  }
+  return first_of_lanes(best);
+}
+
 }  // namespace mt::cuda

@@ -10,7 +10,6 @@
 #include "formats/model_source.h"
 #include "kernels/packed_rows.h"
 #include "model/checkpoint_tokenizer.h"
-#include "model/config/expert_device.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "nn/packed_weight.h"
@@ -162,7 +161,6 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   if (config.task_head != use.task_head)
     fail(Exit::bad_config, source->path(), ": has the head of a task, ", config.task_head, ", ",
          use.task_head.empty() ? "with which no text is continued or scored" : use.others);
-  check_experts_on(compute.device(), config);
   LoadedModel loaded{.model = make_model(config, {{.end = config.all_layers()}}),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),

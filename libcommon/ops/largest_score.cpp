@@ -1,5 +1,7 @@
 #include "ops/largest_score.h"
 
+#include <cstddef>
+
 #include "kernels/largest_score.h"
 #include "ops/check.h"
 
@@ -17,12 +19,20 @@ void add_largest_scores(Tensor largest, ConstTensor q, ConstTensor k, ConstTenso
   else
     check_shape("add_largest_scores", "q", q, {tokens, shape.heads, shape.head_dim});
   auto* const to = largest.as<double>();
-  dispatch_cpu(Family::attention, "add_largest_scores", q, k ? moves(q, k) : moves(q), stream,
-               [&]<class T>() {
-                 const T* const keys = k ? k.as<T>() : q.as<T>() + shape.group() * shape.head_dim;
-                 cpu::add_largest_scores(to, q.as<T>(), keys, or_null<std::int32_t>(first_key),
-                                         shape);
-               });
+  const auto* const first = or_null<std::int32_t>(first_key);
+  // Packed, a group's keys are behind its queries.
+  const auto behind = static_cast<std::size_t>(shape.group() * shape.head_dim);
+  const void* const keys =
+      k ? k.data() : static_cast<const std::byte*>(q.data()) + behind * size_of(q.dtype());
+  dispatch(
+      Family::attention, q, k ? moves(q, k) : moves(q), stream,
+      [&]<class T>() {
+        cpu::add_largest_scores(to, q.as<T>(), static_cast<const T*>(keys), first, shape);
+      },
+      [&]<class T>() {
+        cuda::add_largest_scores(to, q.as<T>(), static_cast<const T*>(keys), first, shape,
+                                 stream.handle());
+      });
 }
 
 }  // namespace mt

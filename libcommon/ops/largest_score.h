@@ -1,4 +1,4 @@
-// How large scores of attention are (kernels/largest_score.h), on the CPU.
+// How large scores of attention are (kernels/largest_score.h).
 #pragma once
 
 #include "kernels/attention.h"

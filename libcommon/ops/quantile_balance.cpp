@@ -9,12 +9,13 @@ void quantile_keys(Tensor keys, ConstTensor logits, ConstTensor beta, Stream& st
   const QuantileShape shape{.tokens = row_count(logits), .experts = columns(logits)};
   check_shape("quantile_keys", "keys", keys, logits.shape());
   check_shape("quantile_keys", "beta", beta, {shape.experts});
-  if (logits.device() == Device::cuda)
-    fail(Exit::bad_config,
-         "--moe-router-load-balancing-type quantile_balancing: on the CPU alone; see --device cpu");
-  dispatch_cpu(
-      Family::elementwise, "quantile_keys", logits, moves(logits, keys), stream,
-      [&]<class T>() { cpu::quantile_keys(keys.as<T>(), logits.as<T>(), beta.as<T>(), shape); });
+  dispatch(
+      Family::elementwise, logits, moves(logits, keys), stream,
+      [&]<class T>() { cpu::quantile_keys(keys.as<T>(), logits.as<T>(), beta.as<T>(), shape); },
+      [&]<class T>() {
+        cuda::quantile_keys(keys.as<float>(), logits.as<T>(), beta.as<float>(), shape,
+                            stream.handle());
+      });
 }
 
 void add_quantiles(Tensor sums, ConstTensor logits, ConstTensor beta, std::int64_t chosen,
@@ -24,9 +25,14 @@ void add_quantiles(Tensor sums, ConstTensor logits, ConstTensor beta, std::int64
   check_shape("add_quantiles", "sums", sums, {shape.experts});
   check_shape("add_quantiles", "beta", beta, {shape.experts});
   auto* const to = sums.as<double>();
-  dispatch_cpu(Family::elementwise, "add_quantiles", logits, moves(logits), stream, [&]<class T>() {
-    cpu::add_quantiles(to, logits.as<T>(), beta.as<T>(), factor, shape);
-  });
+  void* const work = gpu_work(logits, stream, [&] { return cuda::quantiles_work(shape); });
+  dispatch(
+      Family::elementwise, logits, moves(logits), stream,
+      [&]<class T>() { cpu::add_quantiles(to, logits.as<T>(), beta.as<T>(), factor, shape); },
+      [&]<class T>() {
+        cuda::add_quantiles(to, logits.as<T>(), beta.as<float>(), factor, shape, work,
+                            stream.handle());
+      });
 }
 
 }  // namespace mt

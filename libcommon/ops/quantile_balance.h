@@ -1,4 +1,4 @@
-// Routers that choose by quantiles of their logits (kernels/quantile_balance.h), on the CPU.
+// Routers that choose by quantiles of their logits (kernels/quantile_balance.h).
 #pragma once
 
 #include "tensor/stream.h"
@@ -6,7 +6,7 @@
 
 namespace mt {
 
-// keys, logits: [tokens, experts];  beta: [experts].  Exit::bad_config on a GPU.
+// keys, logits: [tokens, experts];  beta: [experts].
 void quantile_keys(Tensor keys, ConstTensor logits, ConstTensor beta, Stream& stream);
 // sums: [experts] f64;  chosen: experts of a token.
 void add_quantiles(Tensor sums, ConstTensor logits, ConstTensor beta, std::int64_t chosen,

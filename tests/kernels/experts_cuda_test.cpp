@@ -1,8 +1,12 @@
 // The choice of experts and the way to them on the GPU against the CPU's in double.
 #include "kernels/experts.h"
 
+#include <cmath>
+#include <tuple>
+
 #include "kernels/expert_capacity.h"
 #include "kernels/given_experts.h"
+#include "kernels/quantile_balance.h"
 #include "kernels/router_losses.h"
 #include "tests/kernels/device_numbers.h"
 
@@ -132,6 +136,34 @@ TYPED_TEST(ExpertsCuda, RowsGoThereAndBack) {
       cpu::row_dots(dots_expected.data(), there_expected.data(), by_experts.host.data(), rows,
                     cols);
       EXPECT_TRUE(near(dots, dots_expected, 1e-4));
+    }
+}
+
+// Many logits are equal.
+TYPED_TEST(ExpertsCuda, QuantilesAreTheCpus) {
+  using T = TypeParam;
+  for (const auto& [tokens, experts, chosen] :
+       {std::tuple(4, 4, 1), {96, 8, 2}, {1000, 40, 8}, {5120, 160, 8}})
+    for (const double step : {0.0, 0.25}) {
+      SCOPED_TRACE(testing::Message() << tokens << " of " << experts << " by " << step);
+      const QuantileShape s{.tokens = tokens, .experts = experts, .chosen = chosen};
+      std::vector<double> values = check::random<double>(tokens * experts, 1, -2, 2);
+      for (double& value : values)
+        if (step > 0) value = std::round(value / step) * step;
+      const Numbers<T> z(values, 0);
+      const std::vector<double> host = z.values();
+      const Numbers<float> beta(check::random<double>(experts, 2, -0.5, 0.5), 0),
+          keys(tokens * experts), work(tokens);
+      const std::vector<double> host_beta = beta.values();
+      std::vector<double> expected_keys(host.size()),
+          expected(static_cast<std::size_t>(experts), 1);
+      const Numbers<double> sums(expected, 0);
+      cuda::quantile_keys(keys.data(), z.data(), beta.data(), s, nullptr);
+      cpu::quantile_keys(expected_keys.data(), host.data(), host_beta.data(), s);
+      EXPECT_TRUE(near(keys, expected_keys, 1e-6));
+      cuda::add_quantiles(sums.data(), z.data(), beta.data(), 0.5, s, work.data(), nullptr);
+      cpu::add_quantiles(expected.data(), host.data(), host_beta.data(), 0.5, s);
+      EXPECT_TRUE(near(sums, expected, 1e-6));
     }
 }
 

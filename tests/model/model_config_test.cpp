@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "model/config/expert_device.h"
 #include "model/config/yarn.h"
 #include "nn/mlp.h"
 #include "tests/model/tiny_models.h"
@@ -125,18 +124,6 @@ TEST(ModelConfig, WeightsOfBalance) {
   EXPECT_EQ(c.aux_loss_coeff("aux_loss"), 0.01);
   EXPECT_EQ(c.aux_loss_coeff("seq_aux_loss"), 0.001);
   EXPECT_EQ(c.aux_loss_coeff("global_aux_loss"), 0);
-}
-
-TEST(ModelConfig, ExpertsThatAGpuDoesNotCompute) {
-  ExpertConfig usual;
-  usual.num_experts = 4;
-  EXPECT_NO_THROW(check_experts_on(Device::cuda, usual));
-  std::vector<ExpertConfig> others(1, usual);
-  others[0].moe_router_load_balancing_type = {"quantile_balancing"};
-  for (const ExpertConfig& other : others) {
-    EXPECT_NO_THROW(check_experts_on(Device::cpu, other));
-    EXPECT_THROW(check_experts_on(Device::cuda, other), Error);
-  }
 }
 
 TEST(ModelConfig, Windows) {

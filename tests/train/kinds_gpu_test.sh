@@ -62,6 +62,10 @@ kind 'latents, experts, further tokens' "${llama[@]}" "${latent[@]}" "${experts[
 kind 'experts of latents' "${llama[@]}" "${experts[@]}" --moe-latent-size 48 --moe-shared-expert-intermediate-size 64
 kind 'root experts' "${llama[@]}" "${sigmoid[@]/sigmoid/sqrtsoftplus}"
 kind 'root experts with a loss' "${llama[@]}" "${experts[@]}" --moe-router-score-function sqrtsoftplus --moe-z-loss-coeff 1e-3
+kind 'experts by quantiles' "${llama[@]}" --num-experts 4 --moe-router-topk 2 --moe-router-load-balancing-type quantile_balancing \
+     --moe-router-quantile-balancing-ema 0.5
+kind 'clipped heads' "${llama[@]}" "${groups[@]}" --qk-clip --qk-clip-threshold 0.02
+kind 'clipped latents' "${llama[@]}" "${latent[@]}" --qk-clip --qk-clip-threshold 0.02
 kind mamba "${mamba[@]}"
 kind hybrid "${mamba[@]}" --hybrid-override-pattern 'M*M-'
 kind 'hybrid, sigmoid experts, further tokens' "${mamba[@]}" "${sigmoid[@]}" --squared-relu --hybrid-layer-pattern 'ME*E/*E'

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "comm/group.h"
+#include "tests/support/host_tensor.h"
 
 namespace mt {
 namespace {
@@ -31,10 +32,18 @@ Factors factors(const ModelConfig& model, const char* module, std::int64_t rows,
   std::fill_n(row.value.as<double>(), row.value.numel(), 1.0);
   const auto group = make_single_group();
   const World world(*group, {});
-  QkClip clip({.clips = true, .alpha = alpha, .threshold = 100}, model, world);
+  Stream stream(Device::cpu);
+  QkClip clip({.clips = true, .alpha = alpha, .threshold = 100}, model, world, stream);
   clip.begin();
+  // A copy of all that is trained.
+  const HostTensor master(DType::f64, {row.value.numel()});
+  fill_with(master, [](std::int64_t) { return 1.0; });
+  const Optimizer::Piece piece{
+      .row = &row, .begin = 0, .end = row.value.numel(), .master = master, .has_master = true};
   std::ranges::copy(scores, clip.scores().as<double>());
-  EXPECT_EQ(clip.end(table), std::ranges::max(scores));
+  EXPECT_EQ(clip.end(table, {&piece, 1}), std::ranges::max(scores));
+  for (std::int64_t i = 0; i < row.value.numel(); ++i)
+    EXPECT_EQ(master.span<double>()[static_cast<std::size_t>(i)], row.value.as<double>()[i]);
   Factors found;
   for (std::int64_t i = 0; i < rows; ++i) found.push_back(row.value.as<double>()[2 * i + 1]);
   return found;

@@ -67,8 +67,8 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "what --moe-aux-loss-coeff is of, one or several: aux_loss, over a micro-batch, "
             "seq_aux_loss, over each sequence, global_aux_loss, over the step's micro-batches so "
             "far of all data-parallel ranks; sinkhorn: none is needed, as training chooses evenly "
-            "by keys of all tokens of a rank's micro-batch, nor with quantile_balancing, on the "
-            "CPU, as logits choose less biases, which a step sets to quantiles of a micro-batch's",
+            "by keys of all tokens of a rank's micro-batch, nor with quantile_balancing, as logits "
+            "choose less biases, which a step sets to quantiles of a micro-batch's",
             one_of({"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "quantile_balancing",
                     "none"}));
   cl.option("--moe-router-quantile-balancing-ema", &model.moe_router_quantile_balancing_ema, "F",

@@ -8,18 +8,16 @@ namespace mt {
 void QkClipOptions::add_to(CommandLine& cl) {
   cl.section("Scores of attention");
   cl.flag("--qk-clip", &clips,
-          "on the CPU: after a step, the projections to queries and keys of heads that had a score "
+          "after a step, the projections to queries and keys of heads that had a score "
           "above --qk-clip-threshold become as much smaller as it was too large");
   cl.option("--qk-clip-alpha", &alpha, "F",
             "the part of it that queries take, in the exponent; keys take the rest", between(0, 1));
   cl.option("--qk-clip-threshold", &threshold, "F", "the largest score, once it is scaled",
             greater_than(0));
-  cl.flag("--log-max-attention-logit", &logs,
-          "on the CPU: log the largest score of a step, as --qk-clip does");
+  cl.flag("--log-max-attention-logit", &logs, "log the largest score of a step, as --qk-clip does");
 }
 
-void QkClipOptions::check(const ModelConfig& model, Device device, int context_ranks,
-                          bool shards_values) const {
+void QkClipOptions::check(const ModelConfig& model, int context_ranks, bool shards_values) const {
   const QkClipOptions usual;
   if (!clips && (alpha != usual.alpha || threshold != usual.threshold))
     fail(Exit::usage, "--qk-clip-alpha, --qk-clip-threshold: need --qk-clip");
@@ -27,7 +25,6 @@ void QkClipOptions::check(const ModelConfig& model, Device device, int context_r
   const char* const flag = clips ? "--qk-clip" : "--log-max-attention-logit";
   if (alpha <= 0 || alpha >= 1)
     fail(Exit::bad_config, "--qk-clip-alpha ", alpha, ": expected between 0 and 1");
-  if (device != Device::cpu) fail(Exit::bad_config, flag, ": on the CPU alone; see --device cpu");
   const bool attends =
       model.family == ModelFamily::gpt || model.family == ModelFamily::mixtral ||
       (model.family == ModelFamily::mamba && (model.has_layer('*') || model.has_layer('+')));

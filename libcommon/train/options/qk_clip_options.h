@@ -2,8 +2,6 @@
 // (train/run/qk_clip.h).
 #pragma once
 
-#include "tensor/tensor.h"
-
 namespace mt {
 
 class CommandLine;
@@ -15,9 +13,9 @@ struct QkClipOptions {
 
   bool is_on() const { return clips || logs; }
   void add_to(CommandLine& cl);
-  // Exit::usage or Exit::bad_config where a model on a device may not have it.  context_ranks: how
-  // many share a sequence; shards_values: no rank has whole weights.
-  void check(const ModelConfig& model, Device device, int context_ranks, bool shards_values) const;
+  // Exit::usage or Exit::bad_config where a model may not have it.  context_ranks: how many share a
+  // sequence; shards_values: no rank has whole weights.
+  void check(const ModelConfig& model, int context_ranks, bool shards_values) const;
 };
 
 }  // namespace mt

@@ -2,7 +2,6 @@
 
 #include "base/command.h"
 #include "comm/nccl_group.h"
-#include "model/config/expert_device.h"
 #include "model/config/model_config.h"
 #include "train/options/plan_options.h"
 
@@ -114,9 +113,9 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
   if (ranks.parallel.tensor_model_parallel_size > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
-  if (model.num_experts > 0) check_experts(model);
+  if (model.num_experts > 0) check_experts();
   routing.check(model);
-  qk_clip.check(model, device(), ranks.parallel.context_parallel_size, optimizer.shards_values());
+  qk_clip.check(model, ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--ckpt-format torch: not with --mtp-num-layers");
@@ -137,8 +136,7 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "(--reset-attention-mask) or windows (--window-size)");
 }
 
-void RunOptions::check_experts(const ModelConfig& model) const {
-  check_experts_on(device(), model);
+void RunOptions::check_experts() const {
   if (ranks.parallel.expert_tensor_ranks() > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --expert-tensor-parallel-size 1");

@@ -66,7 +66,7 @@ struct RunOptions {
   void complete_processes();
   void check_step(std::int64_t sequences) const;
   void check_model(const ModelConfig& model, bool documents) const;
-  void check_experts(const ModelConfig& model) const;
+  void check_experts() const;
   void check_reduction() const;
 };
 

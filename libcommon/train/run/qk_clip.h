@@ -12,6 +12,7 @@
 
 #include "comm/world.h"
 #include "model/config/model_config.h"
+#include "optim/optimizer.h"
 #include "tensor/buffer.h"
 #include "tensor/param.h"
 #include "train/options/qk_clip_options.h"
@@ -20,25 +21,30 @@ namespace mt {
 
 class QkClip {
  public:
-  QkClip(const QkClipOptions& options, const ModelConfig& model, const World& world);
+  QkClip(const QkClipOptions& options, const ModelConfig& model, const World& world,
+         Stream& stream);
 
-  // Where a step's attentions put what they find: Step::largest_scores.
+  // Where a step's attentions put what they find: Step::largest_scores, on the device.
   Tensor scores() const { return scores_; }
   void begin();  // before a step's first micro-batch
   // Returns the largest score of all heads.  Every rank calls it once its values are whole, after a
-  // step's update.
-  double end(const ParamTable& table);
+  // step's update.  pieces: the optimizer's, whose copies with more bits become smaller, too.
+  double end(const ParamTable& table, std::span<const Optimizer::Piece> pieces);
 
  private:
-  void clip(const Param& row) const;
+  void clip(const Param& row, std::span<const Optimizer::Piece> pieces) const;
   // What a head's scores are to be multiplied by, of some of this rank's heads in a layer.
   double factor(std::int64_t layer, std::int64_t first_head, std::int64_t heads) const;
+  // The largest of all ranks' numbers.
+  double most_of_ranks(double own);
 
   QkClipOptions options_;
   const ModelConfig& model_;
   const World& world_;
+  Stream& stream_;
   Buffer storage_;
-  Tensor scores_;  // [layers, heads of this rank] f64
+  Tensor scores_, number_;            // [layers, heads of this rank], [1], f64
+  std::vector<double> none_, found_;  // scores before a step, and what it found
 };
 
 }  // namespace mt

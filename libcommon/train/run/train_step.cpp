@@ -21,7 +21,7 @@ TrainStep::TrainStep(const RunOptions& options, const Parts& parts)
   if (options.optimizer.loss_scale.is_given())
     parts_.executor.scale_weights_by(parts_.optimizer.loss_scale_on_device());
   if (!options.qk_clip.is_on()) return;
-  qk_clip_.emplace(options.qk_clip, parts.task.model(), parts.world);
+  qk_clip_.emplace(options.qk_clip, parts.task.model(), parts.world, parts.stream);
   parts_.executor.find_largest_scores(qk_clip_->scores());
 }
 
@@ -244,7 +244,7 @@ void TrainStep::begin(const Asked& asked) {
   std::optional<double> largest;
   if (qk_clip_) {
     parts_.optimizer.finish_values();
-    largest = qk_clip_->end(parts_.model.table());
+    largest = qk_clip_->end(parts_.model.table(), parts_.optimizer.pieces());
   }
   parts_.task.end_step({.iteration = asked.iteration,
                         .samples = samples_of(asked),
