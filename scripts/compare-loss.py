@@ -12,7 +12,7 @@ square over the steps).  Fails if mt's losses in bf16 are further from PyTorch's
 their mean over the last quarter is; and if its losses in fp32 are further than that noise, or those of the first
 twentieth of the steps, before rounding has had time to grow, than 1e-4.  On a CPU (--device cpu) only those in fp32
 are compared.  A Mixtral learns with the loss that has its experts chosen as often, a GLM-4.5 with the biases that do; how often
-the most chosen one is at the end is printed, and may be 1.3 and 1.2 times the mean.  Rounding has them choose other experts, so
+the most chosen one is at the end is printed, beside PyTorch's, and may be 1.3 and 1.2 times the mean.  Rounding has them choose other experts, so
 their losses in fp32 may be as far from PyTorch's as 1.5 times those of PyTorch itself are from weights that were changed by a
 rounding.
 
@@ -100,6 +100,14 @@ def common_flags(args):
     return flags
 
 
+def show_loads(name, loads):
+    """Prints, and returns, the means over the last tenth of the steps of what the most chosen expert of each layer has, over the mean."""
+    last = loads[-max(1, len(loads) // 10):]
+    means = [sum(of_layer) / len(last) for of_layer in zip(*last)]
+    print(f"{name}: max / mean load of each layer over the last tenth of the steps:", *(f"{load:.3f}" for load in means))
+    return means
+
+
 def mt_losses(args, weights, bf16):
     """The losses and the learning rates of the steps, and how often the most chosen expert is at the end."""
     own = [] if args.model in ("nemotron_h", "glm4_moe") else shape_flags(args)  # whose layers are the checkpoint's
@@ -108,11 +116,7 @@ def mt_losses(args, weights, bf16):
     steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
     most = 0
     if args.model in MOST_LOAD:
-        last = steps[-max(1, len(steps) // 10):]
-        loads = [sum(load) / len(last) for load in zip(*(step["expert_loads"] for step in last))]
-        print(f"{'bf16' if bf16 else 'fp32'}: max / mean load of each layer over the last tenth of the steps:",
-              *(f"{load:.3f}" for load in loads))
-        most = max(loads)
+        most = max(show_loads("bf16" if bf16 else "fp32", [step["expert_loads"] for step in steps]))
     return [step["loss"] for step in steps], [step["lr"] for step in steps], most
 
 
@@ -150,13 +154,19 @@ def routers(model):
     return [layer.mlp.gate for layer in model.model.layers]
 
 
+def counts_of(keys):
+    return torch.bincount(keys.topk(CHOSEN).indices.flatten(), minlength=EXPERTS).float()
+
+
 @torch.no_grad()
 def update_biases(model, router_logits):
-    """Megatron's: what is chosen less often than the mean has a rate more next time."""
+    """Megatron's: what is chosen less often than the mean has a rate more next time.  Returns the loads of the layers."""
+    loads = []
     for router, logits in zip(routers(model), router_logits, strict=True):
-        chosen = (logits.float().sigmoid() + router.e_score_correction_bias).topk(CHOSEN).indices
-        counts = torch.bincount(chosen.flatten(), minlength=EXPERTS).float()
+        counts = counts_of(logits.float().sigmoid() + router.e_score_correction_bias)
         router.e_score_correction_bias += BIAS_RATE * torch.sign(counts.mean() - counts)
+        loads.append((counts.max() / counts.mean()).item())
+    return loads
 
 
 def torch_losses(args, weights, data, rates, bf16, nudged=False):
@@ -182,7 +192,7 @@ def torch_losses(args, weights, data, rates, bf16, nudged=False):
     optimizer = torch.optim.AdamW([{"params": [p for p in masters if p.dim() > 1], "weight_decay": DECAY},
                                    {"params": [p for p in masters if p.dim() == 1], "weight_decay": 0}],
                                   betas=BETAS, eps=EPS)
-    losses = []
+    losses, loads = [], []
     for tokens, rate in zip(data, rates):
         tokens = tokens.to(args.device)
         router_logits.clear()
@@ -190,6 +200,9 @@ def torch_losses(args, weights, data, rates, bf16, nudged=False):
         out = model(tokens[:, :-1], use_cache=False, **experts)
         loss = F.cross_entropy(out.logits.float().flatten(0, 1), tokens[:, 1:].flatten())
         (loss + balance(out.router_logits) if experts else loss).backward()
+        if experts:
+            counts = [counts_of(logits.detach().float()) for logits in out.router_logits]
+            loads.append([(of_layer.max() / of_layer.mean()).item() for of_layer in counts])
         if bf16:
             for parameter, master in zip(parameters, masters):
                 master.grad, parameter.grad = parameter.grad.float(), None
@@ -199,11 +212,13 @@ def torch_losses(args, weights, data, rates, bf16, nudged=False):
         optimizer.step()
         optimizer.zero_grad()
         if router_logits:
-            update_biases(model, router_logits)
+            loads.append(update_biases(model, router_logits))
         if bf16:
             with torch.no_grad():
                 torch._foreach_copy_(parameters, masters)
         losses.append(loss.item())
+    if loads:
+        show_loads(f"torch {'bf16' if bf16 else 'nudged' if nudged else 'fp32'}", loads)
     return losses
 
 
