@@ -11,6 +11,7 @@
 #include "train/options/run_options.h"
 #include "train/run/drawing_model.h"
 #include "train/run/executor.h"
+#include "train/run/routing_files.h"
 #include "train/run/task.h"
 
 namespace mt {
@@ -138,6 +139,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.copy = copy_bytes(options, task);
   plan.memory.texts = flight_bytes(options, task);
+  plan.memory.routes = route_bytes(options, task);
   const StepShape shape = step_shape(options, task);
   plan.memory.step =
       measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);

@@ -11,16 +11,17 @@ class JsonWriter;
 
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
-  std::size_t work = 0;   // scratch of a GPU's operations
-  std::size_t copy = 0;   // of the model: what texts are drawn by beside what is trained
-  std::size_t texts = 0;  // keys and values of such as are under way while steps learn
+  std::size_t work = 0;    // scratch of a GPU's operations
+  std::size_t copy = 0;    // of the model: what texts are drawn by beside what is trained
+  std::size_t texts = 0;   // keys and values of such as are under way while steps learn
+  std::size_t routes = 0;  // its share of the experts that a step chose, until they are in a file
   // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
   // GPUs take.
   std::size_t cuda = 0, nccl = 0, copies = 0;
   StepMemory step;
   std::size_t total() const {
-    return parameters + gradients + optimizer + work + copy + texts + cuda + nccl + copies +
-           step.total();
+    return parameters + gradients + optimizer + work + copy + texts + routes + cuda + nccl +
+           copies + step.total();
   }
   void write(JsonWriter& json) const;  // an object
 };

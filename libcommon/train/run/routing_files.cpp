@@ -1,11 +1,15 @@
 #include "train/run/routing_files.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/lines.h"
 #include "model/config/model_config.h"
+#include "train/options/run_options.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -50,6 +54,18 @@ static ExpertChoices::All read_all(const std::string& path, const ModelConfig& m
   }
   if (all.empty()) fail(Exit::bad_data, path, ": has no whole line");
   return all;
+}
+
+std::size_t route_bytes(const RunOptions& options, const Task& task) {
+  if (options.routing.trace.empty() || options.device() != Device::cpu) return 0;
+  const ParamTable rows = task.rows();
+  const auto routers = std::ranges::count_if(rows.rows(), [](const Param& row) {
+    return row.place.module == "mlp.router" && row.place.param == "weight";
+  });
+  const std::int64_t experts = options.batch.largest() * task.seq_length() * routers *
+                               task.model().moe_router_topk,
+                     ranks = options.ranks.count;
+  return static_cast<std::size_t>((experts + ranks - 1) / ranks) * sizeof(std::int32_t);
 }
 
 RoutingFiles::RoutingFiles(const RoutingOptions& options, const ModelConfig& model)

@@ -16,7 +16,13 @@
 
 namespace mt {
 
+class Task;
 struct ModelConfig;
+struct RunOptions;
+
+// A rank's share of the bytes of host memory that a step's experts take until they are in the file;
+// 0 of a GPU's rank, whose memory is the GPU's.
+std::size_t route_bytes(const RunOptions& options, const Task& task);
 
 class RoutingFiles {
  public:

@@ -365,6 +365,7 @@ RankMemory Trainer::memory() const {
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
           .copy = drawn_by_ ? drawn_by_->bytes() : 0,
+          .routes = route_bytes(options_, task_),
           .step = executor_.peak()};
 }
 
