@@ -107,7 +107,6 @@ void run(mt::CommandLine& cl) {
   for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  options.kept.check(options.compute);
   const std::vector<mt::ModelFamily> decoders = {mt::ModelFamily::gpt, mt::ModelFamily::mixtral,
                                                  mt::ModelFamily::mamba};
   std::vector<mt::ModelFamily> askable = decoders;

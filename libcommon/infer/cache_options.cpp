@@ -3,7 +3,6 @@
 #include "base/command.h"
 #include "formats/hugging_face/cache_scales.h"
 #include "formats/load_model.h"
-#include "tensor/device_options.h"
 
 namespace mt {
 
@@ -14,12 +13,6 @@ void CacheOptions::add_to(CommandLine& cl) {
       "computed in; fp8, that is fp8_e4m3, in eight bits, by the scales k_scale and v_scale "
       "of a folder of Hugging Face's that has them, else by 1",
       one_of({"auto", "fp8", "fp8_e4m3"}));
-}
-
-void CacheOptions::check(const DeviceOptions& compute) const {
-  if (asked() && compute.device() == Device::cuda)
-    fail(Exit::unavailable, "--kv-cache-dtype ", dtype,
-         ": not on GPUs yet; leave it out, or --device cpu");
 }
 
 CacheForm CacheOptions::form(const LoadedModel& loaded) const {

@@ -8,7 +8,6 @@
 namespace mt {
 
 class CommandLine;
-struct DeviceOptions;
 struct LoadedModel;
 
 struct CacheOptions {
@@ -16,8 +15,6 @@ struct CacheOptions {
 
   void add_to(CommandLine& cl);
   bool asked() const { return dtype != "auto"; }
-  // Exit::unavailable for what the device has no form for; before anything is loaded.
-  void check(const DeviceOptions& compute) const;
   CacheForm form(const LoadedModel& loaded) const;
 };
 

@@ -49,6 +49,14 @@ void CachedPass::check_form() const {
   if (std::ranges::none_of(layers, [](const CacheShape& l) { return l.keys.numel() > 0; }))
     fail(Exit::bad_config,
          "--kv-cache-dtype fp8: this model keeps no keys and values; leave it out");
+  constexpr std::int64_t kMultiple = 4;  // kernels/cached_codes.h
+  for (const CacheShape& layer : layers) {
+    if (layer.keys.numel() == 0 || stream_.device() != Device::cuda) continue;
+    if (const std::int64_t width = layer.keys[2] * layer.keys[3]; width % kMultiple != 0)
+      fail(Exit::unavailable, "--kv-cache-dtype fp8: a token's keys are ", width,
+           " numbers, on a GPU expected a multiple of ", kMultiple,
+           "; leave it out, or --device cpu");
+  }
 }
 
 // What the layer has of pages, and of so many sequences, goes to the new one.

@@ -71,7 +71,6 @@ void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.options.logprobs && !o.session.json)
     fail(Exit::usage, "--logprobs: needs --json");
   o.session.limits.check_draft(o.draft_load, false);
-  o.session.limits.kept.check(o.compute);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();

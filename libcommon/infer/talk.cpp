@@ -132,7 +132,6 @@ class Talk {
 }  // namespace
 
 void talk(TalkOptions options, const Terminal& terminal) {
-  options.limits.kept.check(options.compute);
   const LoadedModel loaded = load_to_continue(options.load, options.tokenizer, options.compute);
   loaded.tell(options.warn);
   if (loaded.start_token) fail(Exit::bad_config, loaded.path, ": a T5 has no conversations");

@@ -371,7 +371,6 @@ EngineLoop::Clock::duration time_of(double seconds) {
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const std::int64_t rank = runtime_rank(options);
   options.limits.check_draft(options.draft_load, !options.adapters.empty() || rank > 0);
-  options.limits.kept.check(options.compute);
   keep_large_pages_to_who_asks();  // so that what a server holds grows by what it uses alone
   std::vector<std::string> keys = read_keys(options);
   Exchange::Headers cors = cors_headers(options.cors_origin);

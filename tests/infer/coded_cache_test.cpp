@@ -2,9 +2,7 @@
 // kept is what its scales say.
 #include <gtest/gtest.h>
 
-#include "infer/cache_options.h"
 #include "infer/cached_pass.h"
-#include "tensor/device_options.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
@@ -121,21 +119,6 @@ TEST(CodedCache, LatentsHaveNone) {
     EXPECT_STREQ(error.what(),
                  "--kv-cache-dtype fp8: this model keeps latents, which have no form in eight "
                  "bits; leave it out");
-  }
-}
-
-TEST(CodedCache, GpusHaveNone) {
-  const CacheOptions coded{.dtype = "fp8_e4m3"};
-  const DeviceOptions on_gpu{.device_name = "cuda"};
-  EXPECT_NO_THROW(CacheOptions().check(on_gpu));
-  EXPECT_NO_THROW(coded.check({.device_name = "cpu"}));
-  try {
-    coded.check(on_gpu);
-    FAIL() << "they have";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::unavailable);
-    EXPECT_STREQ(error.what(),
-                 "--kv-cache-dtype fp8_e4m3: not on GPUs yet; leave it out, or --device cpu");
   }
 }
 
