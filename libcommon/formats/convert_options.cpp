@@ -26,10 +26,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
       "--saver", &saver, "FORMAT",
       "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
       "own code takes it), gguf (llama.cpp), trtllm (TensorRT-LLM's checkpoint, of a Llama, "
-      "Mistral, "
-      "Qwen 2 or GPT-2) or legacy (Megatron's models from before its core, for "
-      "--use-legacy-models); "
-      "mcore and megatron are core and legacy",
+      "Mistral, Qwen 2 or GPT-2) or legacy (Megatron's models from before its core, for "
+      "--use-legacy-models); mcore and megatron are core and legacy",
       one_of({"core", "hf", "meta", "gguf", "trtllm", "mcore", "legacy", "megatron"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));

@@ -12,7 +12,6 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/torch_file.h"
 #include "formats/model_sink.h"
-#include "formats/names/hugging_face.h"
 #include "formats/names/trtllm.h"
 #include "formats/trtllm/trtllm_config.h"
 #include "model/config/model_config.h"
@@ -38,7 +37,7 @@ class TrtllmSink : public ModelSink {
         save_(target.path, trtllm_files(), target.replaces) {
     std::vector<Made> all;
     for (const Param& row : table.rows())
-      for (const TrtllmName& name : names_of(row))
+      for (const TrtllmName& name : trtllm_names(target.config, row))
         std::ranges::move(made_of(row, name, types(row, "")), std::back_inserter(all));
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank) {
       std::vector<SafetensorsWriter::Entry> entries;
@@ -49,10 +48,7 @@ class TrtllmSink : public ModelSink {
   }
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    const std::vector<TrtllmName> names = names_of(row);
-    if (names.empty() && !is_zero(value))
-      fail(Exit::bad_config, row.name(), ": is not zero, and has no place in TensorRT-LLM's model");
-    for (const TrtllmName& name : names) {
+    for (const TrtllmName& name : trtllm_names(target_.config, row)) {
       const ForeignValue theirs(row, name, value, target_.config.vocab_size);
       if (is_quantized(target_.weights, row))
         write_quantized(row, name, value, theirs.tensor());
@@ -80,17 +76,6 @@ class TrtllmSink : public ModelSink {
   void publish() override { save_.publish(); }
 
  private:
-  // Biases that are zero in a model that has others have no place there.
-  std::vector<TrtllmName> names_of(const Param& row) const {
-    if (hugging_face_names(target_.config, row).empty()) return {};
-    return trtllm_names(target_.config, row);
-  }
-
-  static bool is_zero(ConstTensor tensor) {
-    const auto* const bytes = static_cast<const char*>(tensor.data());
-    return std::all_of(bytes, bytes + tensor.bytes(), [](char byte) { return byte == 0; });
-  }
-
   static std::string module_of(const std::string& name) {  // with the dot behind it
     return name.substr(0, name.rfind('.') + 1);
   }
