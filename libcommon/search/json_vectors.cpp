@@ -13,11 +13,9 @@ constexpr std::size_t kAtATime = std::size_t{1} << 20;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of a line
 
 bool JsonVectors::begins(std::string_view text) {
-  return text.size() > 3 && text.starts_with("{\"") &&
-         std::ranges::all_of(text.substr(2), [](char c) {
-           return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || c == '_' || c == '"' ||
-                  c == ':';
-         });
+  const bool is_text = std::ranges::all_of(text, [](char c) { return ' ' <= c && c <= '~'; });
+  return is_text && text.size() > 3 && text[0] == '{' &&
+         text.find('"') == text.find_first_not_of(' ', 1);
 }
 
 JsonVectors::JsonVectors(File& file, std::string begin) : file_(file), buffer_(std::move(begin)) {

@@ -16,7 +16,7 @@ namespace mt {
 
 class JsonVectors {
  public:
-  // Whether what a file begins with is such a line's: a brace, and a name of letters.
+  // Whether what a file begins with is such a line's: text, a brace and then a name's mark.
   static bool begins(std::string_view text);
 
   // begin: what was read of the file, which must outlive this.  Exit::bad_data, with the line, for

@@ -58,6 +58,9 @@ VectorReader::VectorReader(const std::string& path, std::optional<std::int64_t> 
   } else if (JsonVectors::begins(begin_)) {
     lines_ = std::make_unique<JsonVectors>(file_, std::exchange(begin_, {}));
     columns_ = lines_->columns();
+    if (columns_ > kMostColumns)
+      fail(Exit::bad_data, file_.name(), ": vectors of ", columns_, " columns, expected at most ",
+           kMostColumns);
   } else if (columns) {
     columns_ = *columns;
   } else {

@@ -54,6 +54,10 @@ TEST(VectorReader, LinesOfJson) {
   EXPECT_EQ(read(some, 1), (std::vector<float>{1, -2.5}));
   EXPECT_EQ(read(some, 5), (std::vector<float>{3, 4}));
   EXPECT_TRUE(read(some, 5).empty());
+  for (const std::string begin : {"{\"i\": 0, ", "{ \"id2\":7,", "{\"n\":[0],"}) {
+    VectorReader one = lines(begin + "\"embedding\": [5, 6]}\n");
+    EXPECT_EQ(read(one, 5), (std::vector<float>{5, 6})) << begin;
+  }
   const std::string first = "{\"embedding\":[1,2]}\n";
   for (const auto& [text, wrong] : std::vector<std::pair<std::string, std::string>>{
            {"{\"embedding\":[1]}\n", "1 columns, expected 2"},
