@@ -157,7 +157,7 @@ std::vector<Hnsw::Found> Hnsw::around(std::span<const float> vectors, std::int64
   const std::span seen = all_seen;
   const std::uint32_t search = searches;
   Distances distances(vectors, columns, vector);
-  Nearest nearest(ef);
+  Nearest nearest(std::min(ef, levels.size()));
   nearest.add(from.first, from.second);
   seen[static_cast<std::size_t>(from.second)] = search;
   for (std::int32_t next = nearest.next(); next >= 0; next = nearest.next()) {

@@ -222,6 +222,17 @@ TEST(VectorIndex, FindsWhatIsNear) {
   EXPECT_GT(of("OPQ4_8,IVF16_HNSW4,PQ4", 16), 0.316);
 }
 
+// More than a graph has vectors are as good as all of them.
+TEST(VectorIndex, AGraphIsSearchedWithAnyNumber) {
+  Products products(2);
+  VectorIndex index = trained("IVF16_HNSW4,Flat", products);
+  const std::vector<float> queries = vectors(5000, 20);
+  const auto with = [&](std::int64_t number) {
+    return index.search(queries, {.lists = 16, .ef_search = number}, products).ids;
+  };
+  EXPECT_EQ(with(std::numeric_limits<std::int64_t>::max()), with(64));
+}
+
 // faiss-cpu 1.15.1 finds as many, to the second digit.
 TEST(VectorIndex, FindsWhatIsNearByCodesOfNumbers) {
   Products products(2);
