@@ -1,6 +1,7 @@
 #include "serve/tools.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/json_object.h"
@@ -160,24 +161,41 @@ Writing writing_of(ToolForm form) {
   fail(Exit::internal, "a form of calls that is not known");
 }
 
-// Whether a schema allows objects alone; all: where its references lead.
-bool is_of_objects(element schema, element all, int depth = 0) {
-  const auto is_true_of_all = [&](const char* key, const auto& is_true) {
-    simdjson::dom::array list;
-    return schema[key].get(list) == simdjson::SUCCESS && std::ranges::all_of(list, is_true);
-  };
-  const auto is_of = [&](element one) { return is_of_objects(one, all, depth + 1); };
-  std::string_view type, reference;
-  element there;
-  if (depth > static_cast<int>(kMostDepth) || !schema.is_object()) return false;
-  if (schema["type"].get(type) == simdjson::SUCCESS) return type == "object";
-  if (schema["const"].get(there) == simdjson::SUCCESS) return there.is_object();
-  if (schema["$ref"].get(reference) == simdjson::SUCCESS)
-    return reference.starts_with('#') &&
-           all.at_pointer(reference.substr(1)).get(there) == simdjson::SUCCESS && is_of(there);
-  return is_true_of_all("enum", [](element one) { return one.is_object(); }) ||
-         is_true_of_all("anyOf", is_of) || is_true_of_all("oneOf", is_of);
-}
+// Whether a schema allows objects alone.  Each reference is followed once, however many lead there;
+// one that leads back to itself allows nothing that is known.
+class ObjectSchemas {
+ public:
+  explicit ObjectSchemas(element root) : root_(root) {}
+
+  bool includes(element schema, int depth = 0) {
+    const auto is_true_of_all = [&](const char* key, const auto& is_true) {
+      simdjson::dom::array list;
+      return schema[key].get(list) == simdjson::SUCCESS && std::ranges::all_of(list, is_true);
+    };
+    const auto is_of = [&](element one) { return includes(one, depth + 1); };
+    std::string_view type, reference;
+    element constant;
+    if (depth > static_cast<int>(kMostDepth) || !schema.is_object()) return false;
+    if (schema["type"].get(type) == simdjson::SUCCESS) return type == "object";
+    if (schema["const"].get(constant) == simdjson::SUCCESS) return constant.is_object();
+    if (schema["$ref"].get(reference) == simdjson::SUCCESS) return is_referred(reference, depth);
+    return is_true_of_all("enum", [](element one) { return one.is_object(); }) ||
+           is_true_of_all("anyOf", is_of) || is_true_of_all("oneOf", is_of);
+  }
+
+ private:
+  bool is_referred(std::string_view reference, int depth) {
+    const auto [known, is_new] = known_.emplace(reference, false);
+    element there;
+    if (is_new && reference.starts_with('#') &&
+        root_.at_pointer(reference.substr(1)).get(there) == simdjson::SUCCESS)
+      known->second = includes(there, depth + 1);
+    return known->second;
+  }
+
+  element root_;
+  std::map<std::string_view, bool> known_;  // by references
+};
 
 }  // namespace
 
@@ -192,7 +210,7 @@ ByteGrammar grammar_of_calls(const Tools& tools, ToolForm form) {
     const ByteGrammar::Node before = grammar.text(
         grammar.begin(one), concat(w.name, quoted.substr(1, quoted.size() - 2), w.arguments));
     const element schema = parse_request(parser, parameters).value();
-    if (!is_of_objects(schema, schema))
+    if (!ObjectSchemas(schema).includes(schema))
       fail(Exit::bad_data, name, ": expected parameters whose type is object");
     const auto first = static_cast<ByteGrammar::Node>(grammar.nodes());
     const ByteGrammar::Node behind = marks_arguments(form)

@@ -85,6 +85,14 @@ TEST(Tools, AreCalledWithObjects) {
         R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"integer"}}})", R"({"$ref":"#"})",
         R"({"$ref":"#/$defs/b"})", "{}", "5"})
     EXPECT_FALSE(takes(bad)) << bad;
+  // Each leads to the next twice, which is two to the 30th ways.
+  std::string many = R"({"$ref":"#/$defs/0","$defs":{)";
+  for (int i = 0; i < 30; ++i) {
+    const std::string next = concat(R"({"$ref":"#/$defs/)", i + 1, R"("})");
+    many += concat("\"", i, R"(":{"anyOf":[)", next, ",", next, "]},");
+  }
+  EXPECT_TRUE(takes(many + R"("30":{"type":"object"}}})"));
+  EXPECT_FALSE(takes(many + R"("30":{"type":"null"}}})"));
 }
 
 // Each form writes a name as it is, or in quotes.
