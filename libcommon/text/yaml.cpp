@@ -87,7 +87,9 @@ std::optional<double> real_value(std::string_view text, bool loose) {
   if ((!point && !loose) || (before == 0 && is_signed)) return {};
   rest.remove_prefix(point);
   if (before + take(rest, kDigits) == 0) return {};
-  if (rest.starts_with('e') || rest.starts_with('E')) {
+  const bool exponent = rest.starts_with('e') || rest.starts_with('E');
+  if (!point && !exponent) return {};
+  if (exponent) {
     rest.remove_prefix(1);
     const bool sign = rest.starts_with('-') || rest.starts_with('+');
     if (!sign && !loose) return {};
@@ -158,11 +160,11 @@ class Document {
       value = alias();
     } else if (event_.type == YAML_SEQUENCE_START_EVENT) {
       anchor = text_of(event_.data.sequence_start.anchor);
-      check_tag(text_of(event_.data.sequence_start.tag), "");
+      check_tag_of(text_of(event_.data.sequence_start.tag), "seq");
       value = sequence();
     } else if (event_.type == YAML_MAPPING_START_EVENT) {
       anchor = text_of(event_.data.mapping_start.anchor);
-      check_tag(text_of(event_.data.mapping_start.tag), "");
+      check_tag_of(text_of(event_.data.mapping_start.tag), "map");
       value = mapping();
     } else {
       anchor = text_of(event_.data.scalar.anchor);
@@ -195,6 +197,7 @@ class Document {
     std::set<std::string, std::less<>> keys;
     for (next(); event_.type != YAML_MAPPING_END_EVENT;) {
       const yaml_event_t& key = event_;
+      const std::size_t line = key.start_mark.line;
       if (key.type != YAML_SCALAR_EVENT) refuse("a key that is no text");
       std::string name = scalar_text();
       const bool merges = name == "<<" && key.data.scalar.plain_implicit != 0;
@@ -203,7 +206,7 @@ class Document {
         anchors_[anchor] = name;
       next();
       if (merges)
-        merge(node(), merged);
+        merge(node(), line, merged);
       else
         own.emplace_back(std::move(name), node());
     }
@@ -214,10 +217,10 @@ class Document {
     return ChatValue::dict(std::move(all));
   }
 
-  void merge(const ChatValue& from, std::vector<ChatValue>& merged) const {
+  void merge(const ChatValue& from, std::size_t line, std::vector<ChatValue>& merged) const {
     const std::vector<ChatValue> one{from}, &several = from.is_list() ? *from.items() : one;
     for (const ChatValue& item : several)
-      if (!item.is_dict()) refuse("<<: expected a mapping, or a list of mappings");
+      if (!item.is_dict()) refuse_at(line, "<<: expected a mapping, or a list of mappings");
     merged.insert(merged.end(), several.rbegin(), several.rend());
   }
 
@@ -232,7 +235,14 @@ class Document {
     if (own == "float")
       if (const auto number = python_parse_float(without_underscores(text))) return *number;
     const bool plain = event_.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    return tag == "!" || own == "str" || (own.empty() && !plain) ? text : plain_value(text);
+    if (tag == "!" || own == "str" || (own.empty() && !plain)) return text;
+    ChatValue value = plain_value(text);
+    const bool fits = own.empty() || (own == "bool" && value.boolean() != nullptr) ||
+                      (own == "int" && value.integer() != nullptr) ||
+                      (own == "float" && value.real() != nullptr) ||
+                      (own == "null" && value.is_none());
+    if (!fits) refuse_own(own);
+    return value;
   }
 
   ChatValue plain_value(const std::string& text) const {
@@ -253,6 +263,16 @@ class Document {
       refuse("\"!function ", value, "\": code is not run; a template can say it");
     if (rules_.omegaconf || tag.empty() || tag == "!" || !own_tag(tag).empty()) return;
     refuse("the tag ", tag, " is not supported");
+  }
+
+  // Of a collection of this kind.
+  void check_tag_of(std::string_view tag, std::string_view kind) const {
+    check_tag(tag, "");
+    if (const std::string_view own = own_tag(tag); !own.empty() && own != kind) refuse_own(own);
+  }
+
+  [[noreturn]] void refuse_own(std::string_view own) const {
+    refuse("the tag !!", own, " is not of this value");
   }
 
   std::string_view text_, path_;

@@ -58,11 +58,17 @@ TEST(Yaml, RefusesTheRest) {
   EXPECT_EQ(read("a: !function u.f\n"),
             "f:1: \"!function u.f\": code is not run; a template can say it");
   EXPECT_EQ(read("a: !x 1\n"), "f:1: the tag !x is not supported");
+  for (const char* const wrong : {"!!int x", "!!bool 1", "!!float x", "!!null 0", "!!seq x",
+                                  "!!map [1]", "!!seq {a: 1}", "!!str [1]"})
+    EXPECT_EQ(read(wrong),
+              concat("f:1: the tag ",
+                     std::string_view(wrong).substr(0, std::string_view(wrong).find(' ')),
+                     " is not of this value"));
   EXPECT_EQ(read("a: *b\n"), "f:1: *b: is no anchor before");
   EXPECT_EQ(read("a: &b [*b]\n"), "f:1: *b: is no anchor before");
   EXPECT_EQ(read("a: 1\na: 2\n"), "f:2: the key \"a\" stands twice");
   EXPECT_EQ(read("? [a]\n: b\n"), "f:1: a key that is no text");
-  EXPECT_EQ(read("a:\n  <<: 1\n"), "f:3: <<: expected a mapping, or a list of mappings");
+  EXPECT_EQ(read("a:\n  <<: 1\n"), "f:2: <<: expected a mapping, or a list of mappings");
   EXPECT_EQ(read("a: 9223372036854775808\n"),
             "f:1: 9223372036854775808: a whole number of more than 64 bits");
   EXPECT_EQ(read("a: 1\n---\nb: 2\n"), "f:2: a second document; one is expected");
@@ -87,8 +93,8 @@ TEST(Yaml, ReadsAsOmegaConf) {
   EXPECT_EQ(
       read("a: !!python/tuple\n- 1\n- 2\nb: !!python/name:torch.nn.functional.silu ''\n", rules),
       R"({"a": [1, 2], "b": ""})");
-  EXPECT_EQ(read("a: [1e-5, -1E5, 1.5e3, 1_0e2, .5e-1, e5, 1e, 12]\n", rules),
-            R"({"a": [1e-05, -100000.0, 1500.0, 1000.0, 0.05, "e5", "1e", 12]})");
+  EXPECT_EQ(read("a: [1e-5, -1E5, 1.5e3, 1_0e2, .5e-1, e5, 1e, 12, 08]\n", rules),
+            R"({"a": [1e-05, -100000.0, 1500.0, 1000.0, 0.05, "e5", "1e", 12, "08"]})");
   try {
     parse_yaml("a: [", "f", rules);
     FAIL();
