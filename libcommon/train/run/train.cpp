@@ -85,8 +85,6 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
         options, task, plan, log);
   std::optional<RoutingFiles> routing;
-  if (others != nullptr && !options.routing.trace.empty())
-    fail(Exit::bad_config, "--moe-route-trace: of ranks that are one process's; see --gpus 1");
   if (options.routing.is_on()) routing.emplace(options.routing, task.model());
   const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
   if (routing) routing->open();
