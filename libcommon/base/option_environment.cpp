@@ -9,8 +9,9 @@
 
 namespace mt {
 
-extern const char kDocumentedOptions[];  // each between two ends of lines, as are variables that
-                                         // are none (scripts/documented-options)
+// Options, and variables that are none, each between two ends of lines
+// (scripts/documented-options).
+extern const char kDocumentedOptions[];
 
 namespace {
 

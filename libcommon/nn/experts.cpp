@@ -74,7 +74,7 @@ Jitter Experts::jitter_of(const Step& s) const {
   return {s.dropout(options_.jitter, options_.layer, Purpose::router_jitter)};
 }
 
-// By its scores of experts that are there.
+// Weighs experts that are there by the router's scores of them.
 void Experts::weigh(Step& s, Tensor p, const Saved& v) const {
   RouterRules rules = options_.rules;
   rules.given = true;

@@ -18,15 +18,16 @@ namespace mt {
 
 class CommandLine;
 
-// Which files a task learns from, and how often.
-// Exit::usage where what options name is stdin twice, or where ranks that are processes would share
-// it.
+// An option and the files that it was given.
 struct NamedInputs {
   const char* option;
   const std::vector<std::string>& files;
 };
+// Exit::usage where what options name is stdin twice, or where ranks that are processes would share
+// it.
 void check_stdin(std::initializer_list<NamedInputs> inputs, bool processes);
 
+// Which files a task learns from, and how often.
 struct TaskData {
   std::vector<std::string> train, valid;
   double valid_split = 0.02;  // of the training lines, where no `valid` is given
@@ -35,8 +36,7 @@ struct TaskData {
   std::string on_error = "stop";
 
   void add_to(CommandLine& cl);
-  // Exit::usage where there is nothing to train on, or where ranks that are processes would share
-  // stdin.
+  // Exit::usage where there is nothing to train on, and as check_stdin().
   void check(bool processes) const;
 };
 

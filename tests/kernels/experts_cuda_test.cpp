@@ -70,7 +70,7 @@ TYPED_TEST(ExpertsCuda, ChoosesAsTheCpu) {
 }
 
 // Rows of two groups, the first of which begins before them.
-TYPED_TEST(ExpertsCuda, LosesAsTheCpu) {
+TYPED_TEST(ExpertsCuda, LossesAreTheCpus) {
   using T = TypeParam;
   for (const RouterScores scores :
        {RouterScores::softmax_of_all, RouterScores::sigmoid, RouterScores::sqrt_softplus}) {
