@@ -108,7 +108,7 @@ if ((quick == 0)); then
   stage 'build asan' 700 build asan
   stage 'tests asan' 600 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
-  stage 'build tsan' 400 build tsan tests_threads
+  stage 'build tsan' 300 build tsan tests_threads
   stage 'tests tsan' 150 run_tests tsan --label-regex '^threads$'
 fi
 exit $passed_budget

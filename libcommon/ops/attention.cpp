@@ -334,18 +334,19 @@ static void cached_qkv(const CachedAttention& p, const CachedQkvShape& shape, St
 // One kernel does both, but where a token may be another's past.
 static void token_attention(const CachedAttention& p, Stream& stream) {
   const Stream::Working working(stream, Family::attention);
-  with_gpu_type(p.q.dtype(), [&]<class T>() {
-    cuda::token_attention<T>({.o = p.o.as<T>(),
-                              .keys = p.keys.as<T>(),
-                              .values = p.values.as<T>(),
-                              .qkv = p.qkv.as<T>(),
-                              .angles = or_null<float>(p.angles),
-                              .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
-                              .interleaved = p.interleaved,
-                              .first_key = or_null<std::int32_t>(p.first_key),
-                              .is_cached = p.repeats},
-                             p.shape, stream.handle());
-  });
+  if constexpr (kWithCuda && cuda::kHopper)
+    with_gpu_type(p.q.dtype(), [&]<class T>() {
+      cuda::token_attention<T>({.o = p.o.as<T>(),
+                                .keys = p.keys.as<T>(),
+                                .values = p.values.as<T>(),
+                                .qkv = p.qkv.as<T>(),
+                                .angles = or_null<float>(p.angles),
+                                .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
+                                .interleaved = p.interleaved,
+                                .first_key = or_null<std::int32_t>(p.first_key),
+                                .is_cached = p.repeats},
+                               p.shape, stream.handle());
+    });
 }
 
 // A sequence's slots one behind the other.
