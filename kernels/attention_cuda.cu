@@ -11,16 +11,11 @@ namespace mt::cuda {
 namespace {
 
 template <class T, int kHeadDim, Code kOf = kCode>
-struct Shared {
-  static constexpr bool kWide = sizeof(T) == 4;
-  // On Turing half as many.
-  static constexpr int kWarps =
-      (kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8)) / (kRoomy<kOf> ? 1 : 2);
-  static constexpr int kRows = 16 * kWarps;
-  static constexpr int kKeys = kWide ? (kHeadDim == 256 ? 16 : 32) : (kHeadDim == 256 ? 32 : 64);
-  Tile<T, kRows, kHeadDim> q;  // and o
-  Tile<T, kKeys, kHeadDim> k, v;
-  typename Left<T, kKeys>::Strip strips[kWarps];
+struct Shared : BlockSizes<T, kHeadDim, kOf> {
+  using Sizes = BlockSizes<T, kHeadDim, kOf>;
+  Tile<T, Sizes::kRows, kHeadDim> q;  // and o
+  Tile<T, Sizes::kKeys, kHeadDim> k, v;
+  typename Left<T, Sizes::kKeys>::Strip strips[Sizes::kWarps];
 };
 
 template <class T, int kHeadDim>

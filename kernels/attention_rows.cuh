@@ -6,6 +6,18 @@
 
 namespace mt::cuda {
 
+// How many rows and keys a block of the kernels for every GPU takes at a time, and with how many
+// warps.
+template <class T, int kHeadDim, Code kOf>
+struct BlockSizes {
+  static constexpr bool kWide = sizeof(T) == 4;
+  // On Turing half as many.
+  static constexpr int kWarps =
+      (kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8)) / (kRoomy<kOf> ? 1 : 2);
+  static constexpr int kRows = 16 * kWarps;
+  static constexpr int kKeys = kWide ? (kHeadDim == 256 ? 16 : 32) : (kHeadDim == 256 ? 32 : 64);
+};
+
 // Each thread has parts of two rows, 8 apart, in the order of warp_product.cuh; `row` is the first.
 template <int kChannels, int kKeys>
 struct WarpRows {

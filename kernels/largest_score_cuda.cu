@@ -9,15 +9,10 @@ namespace mt::cuda {
 namespace {
 
 template <class T, int kHeadDim, Code kOf = kCode>
-struct Shared {
-  static constexpr bool kWide = sizeof(T) == 4;
-  // On Turing half as many.
-  static constexpr int kWarps =
-      (kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8)) / (kRoomy<kOf> ? 1 : 2);
-  static constexpr int kRows = 16 * kWarps;
-  static constexpr int kKeys = kWide ? (kHeadDim == 256 ? 16 : 32) : (kHeadDim == 256 ? 32 : 64);
-  Tile<T, kRows, kHeadDim> q;
-  Tile<T, kKeys, kHeadDim> k[2];
+struct Shared : BlockSizes<T, kHeadDim, kOf> {
+  using Sizes = BlockSizes<T, kHeadDim, kOf>;
+  Tile<T, Sizes::kRows, kHeadDim> q;
+  Tile<T, Sizes::kKeys, kHeadDim> k[2];
 };
 
 // Bits of numbers not below zero have their order, those of others the reverse, above all of them.

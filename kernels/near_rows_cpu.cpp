@@ -353,8 +353,7 @@ float inner_product(const float* a, const float* b, std::int64_t columns) {
   return near;
 }
 
-// Of the blocks of kWide lanes that two registers have, p's before q's, one half and the other are
-// added.
+// Cuts each block of kWide lanes in two halves, p's blocks before q's, and adds these halves.
 template <int kWide, int... kPlaces>
 [[gnu::always_inline]] static inline Lanes halves_of(Lanes p, Lanes q,
                                                      std::integer_sequence<int, kPlaces...>) {
@@ -388,8 +387,8 @@ template <class Add>
                __attribute__((always_inline)) { return load_some(from, columns - c); });
 }
 
-// Of kFew rows of a and kOthers of b, each of which is read once for them, the lanes of the
-// distances, [kOthers, kFew].
+// `to` gets the lanes of the distances, [kOthers, kFew], of kFew rows of a from kOthers of b, each
+// of which is read once.
 template <int kFew, int kOthers>
 [[gnu::always_inline]] static inline void add_squares(Lanes* to, const float* a, const float* b,
                                                       std::int64_t columns) {

@@ -31,10 +31,11 @@ struct DelayedRecipe {
   int margin = 0;
 };
 
-// Of what a module reads, of its weight, and of the gradient of what it makes.
+// DelayedScales: what a module remembers of three tensors: what it reads, its weight, and the
+// gradient of what it makes.
 struct DelayedScales {
   std::array<float, 3> scales = {1, 1, 1};
-  // Of steps before, the newest first; all of the same number.
+  // Each has the largest numbers of the steps before, the newest first; all three are as long.
   std::array<std::vector<float>, 3> amaxes = {};
 };
 

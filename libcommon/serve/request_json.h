@@ -4,6 +4,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/json_parse.h"

@@ -265,7 +265,7 @@ class Document {
     refuse("the tag ", tag, " is not supported");
   }
 
-  // Of a collection of this kind.
+  // Checks the tag of a collection, which is "seq" or "map".
   void check_tag_of(std::string_view tag, std::string_view kind) const {
     check_tag(tag, "");
     if (const std::string_view own = own_tag(tag); !own.empty() && own != kind) refuse_own(own);

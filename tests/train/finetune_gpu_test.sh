@@ -13,12 +13,13 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 failed=0
 steps() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*"grad_norm":\([^,}]*\).*/\1 \2/p' "$1"; }
-near() {  # NAME STEPS LOSS NORM [NORMS]: how far the steps of second are from those of first, and at most may be; of so many the norms
-  paste -d ' ' <(steps first) <(steps second) | awk -v name="$1" -v steps="$2" -v loss="$3" -v norm="$4" -v with_norm="${5:-$2}" '
-    function apart(a, b) { return (a > b ? a - b : b - a) / (a < 0 ? -a : a + 1e-9) }
+near() {  # NAME STEPS LOSS NORM [NORMS [LEAST]]: how far the steps of second are from those of first, and at most may be; of so many the norms; losses below LEAST are taken as if they were as large
+  paste -d ' ' <(steps first) <(steps second) | awk -v name="$1" -v steps="$2" -v loss="$3" -v norm="$4" -v with_norm="${5:-$2}" -v least="${6:-1e-9}" '
+    function size(a) { return a < 0 ? -a : a }
+    function apart(a, b, least) { return size(a - b) / (size(a) > least ? size(a) : least) }
     NF != 4 { bad = 1 }
-    apart($1, $3) > losses { losses = apart($1, $3) }
-    NR <= with_norm && apart($2, $4) > norms { norms = apart($2, $4) }
+    apart($1, $3, least) > losses { losses = apart($1, $3, least) }
+    NR <= with_norm && apart($2, $4, 1e-9) > norms { norms = apart($2, $4, 1e-9) }
     END {
       bad = bad || NR != steps || !(losses <= loss && norms <= norm)
       print name ": losses " losses + 0 ", norms " norms + 0 (bad ? ", but may be " loss ", " norm " (" NR " steps)" : "")
@@ -95,7 +96,7 @@ for dtype in fp32 bf16; do
 done
 grpo --device cpu --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > first
 grpo --device cuda --dtype fp32 --rollouts valued-fp32/*.jsonl "${valued[@]}" > second
-near 'grpo, values' 4 1e9 1e-4  # the loss of advantages whose mean is 0 is what rounding leaves of it
+near 'grpo, values' 4 1e-4 1e-4 4 1  # the loss of advantages whose mean is 0 is what rounding leaves of it
 # A model of experts learns texts with the experts that it drew them with, which stored ones bring.
 for dtype in fp32 bf16; do
   routed() { loaded=$testdata/trl/mixtral grpo --dtype "$dtype" --moe-enable-routing-replay "$@"; }
@@ -109,7 +110,7 @@ for dtype in fp32 bf16; do
 done
 loaded=$testdata/trl/mixtral grpo --device cpu --dtype fp32 --moe-enable-routing-replay --rollouts routes-fp32/*.jsonl > first
 loaded=$testdata/trl/mixtral grpo --device cuda --dtype fp32 --moe-enable-routing-replay --rollouts routes-fp32/*.jsonl > second
-near 'grpo, experts' 4 1e9 1e-4  # as of values: losses of one pass are what rounding leaves
+near 'grpo, experts' 4 1e-4 1e-4 4 1  # as of values: losses of one pass are what rounding leaves
 # The weights of a step are those that its tokens are drawn by: the CPU draws the same.
 grpo --device cpu --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates --save-rollouts flight-cpu > first
 grpo --device cuda --dtype fp32 --prompts prompts.jsonl "${reward[@]}" --max-lag 2 --in-flight-weight-updates > second
