@@ -47,6 +47,10 @@ EXPRESSIONS = """
 {{ '{1} {}'.format('a', 'b') }}
 {{ '{}-{} {n} {{}}'.format('a', 2, n=none) }} {{ 'a{}'.format(1.5) }}
 {{ '{0} {1!r} {n:>5}|{f:.2f}|{k:,}|{s:^7}|{s:*<4}|{d[a]}|{z:05d}|{p:.1%}'.format('a', 'b', n=1, f=2, k=1234567, s='x', d={'a': 1}, z=-42, p=0.256) }}
+{{ '{:05}|{:>05}|{:x<05}|{:<05}|{:05}|{:>5}|{:,}|{:+}|{: }|{: <4}|'.format('12', -3, '12', 2.5, true, true, true, 2, 3, 4) }}
+{{ '{:,}'.format('12') }}
+{{ '{:+}'.format('12') }}
+{{ +(-0.0) }} {{ -0.0 | round(0, 'floor') }} {{ -0.5 | round(0, 'ceil') }}
 {{ '%s is %d, %5.1f%% %r %05d %x' % ('a', 3, 2.25, 'q', 42, 255) }} {{ '%s' % 'x' }} {{ '%(a)s' % {'a': 1} }}
 {{ d | dictsort }} {{ d.items() | list }} {{ d.keys() | list }} {{ d.values() | list }} {{ d | items | list }} {{ d | list }} {{ d | dictsort(true) }} {{ {'a': 1, 'b': 2} | dictsort(by='value', reverse=true) }}
 {{ d.items() }} {{ d.keys() }} {{ range(3) }} {{ range(1, 7, 2) | list }} {{ range(3, 0, -1) | list }}

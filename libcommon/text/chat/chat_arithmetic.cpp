@@ -168,6 +168,11 @@ ChatValue python_binary(ChatOperator op, const ChatValue& a, const ChatValue& b)
   refuse(op, a, b);
 }
 
+ChatValue python_positive(const ChatValue& value) {
+  if (value.real() != nullptr) return value;  // 0 + -0.0 is 0.0
+  return python_binary(ChatOperator::add, 0, value);
+}
+
 ChatValue python_negative(const ChatValue& value) {
   if (const auto number = python_index(value)) {
     if (*number == std::numeric_limits<std::int64_t>::min()) fail_overflow();

@@ -153,7 +153,7 @@ ChatValue ChatRenderer::evaluate(const ChatExpression& e) {
     case Kind::negate:
       return python_negative(part(0));
     case Kind::plus:
-      return python_binary(ChatOperator::add, 0, part(0));
+      return python_positive(part(0));
     case Kind::logical_not:
       return !python_truth(part(0));
     case Kind::binary:

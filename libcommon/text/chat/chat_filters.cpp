@@ -148,7 +148,8 @@ ChatValue rounded(ChatRun&, const ChatValue& value, Arguments arguments) {
   if (precision < 0 || precision > 300) throw ChatFailure{"round() to other than 0 to 300 digits"};
   if (method != "common") {
     const double power = std::pow(10.0, static_cast<double>(precision)), scaled = *number * power;
-    return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / power;
+    const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
+    return (whole + 0.0) / power;  // Python's is an integer, which has no -0.0
   }
   if (const auto index = python_index(value)) return *index;
   std::array<char, 640> digits;

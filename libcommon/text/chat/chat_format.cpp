@@ -10,7 +10,7 @@ namespace mt {
 namespace {
 
 struct Spec {
-  char fill = ' ', align = 0, sign = '-', type = 0;
+  char fill = 0, align = 0, sign = 0, type = 0;  // 0: not said
   bool zero = false, commas = false;
   std::int64_t width = 0, precision = -1;
 };
@@ -34,6 +34,7 @@ Spec parse_spec(std::string_view text) {
   if (!text.empty() && (text.front() == '+' || text.front() == ' ' || text.front() == '-'))
     spec.sign = take();
   if (!text.empty() && text.front() == '0') spec.zero = take() == '0';
+  if (spec.fill == 0) spec.fill = spec.zero ? '0' : ' ';
   spec.width = number();
   if (!text.empty() && text.front() == ',') spec.commas = take() == ',';
   if (!text.empty() && text.front() == '.') {
@@ -69,7 +70,7 @@ std::string formatted_number(const ChatValue& value, const Spec& spec) {
   std::string digits = digits_of(value, spec), sign;
   if (digits.starts_with('-'))
     sign = "-", digits.erase(0, 1);
-  else if (spec.sign != '-')
+  else if (spec.sign == '+' || spec.sign == ' ')
     sign = std::string(1, spec.sign);
   if (spec.commas)
     for (auto at = static_cast<std::ptrdiff_t>(
@@ -85,13 +86,15 @@ std::string formatted_number(const ChatValue& value, const Spec& spec) {
 std::string formatted(const ChatValue& value, std::string_view text) {
   if (text.empty()) return python_text(value);
   const Spec spec = parse_spec(text);
-  const bool is_number = python_number(value) && value.boolean() == nullptr;
+  const bool is_number = python_number(value).has_value();  // a truth value is 1 or 0
   std::string out;
   if (is_number) {
     out = formatted_number(value, spec);
-  } else if (value.is_text() || value.boolean() != nullptr) {
+  } else if (value.is_text()) {
     if (spec.type != 0 && spec.type != 's')
       throw ChatFailure{concat("Unknown format code '", spec.type, "' for object of type 'str'")};
+    if (spec.commas) throw ChatFailure{"Cannot specify ',' with 's'."};
+    if (spec.sign != 0) throw ChatFailure{"Sign not allowed in string format specifier"};
     const std::string shown = python_text(value);
     std::int64_t left = spec.precision;
     for (const std::string_view point : each_point(shown))

@@ -82,6 +82,7 @@ enum class ChatOperator : std::uint8_t {
   not_in,
 };
 ChatValue python_binary(ChatOperator op, const ChatValue& a, const ChatValue& b);
+ChatValue python_positive(const ChatValue& value);
 ChatValue python_negative(const ChatValue& value);
 bool python_compare(ChatOperator op, const ChatValue& a, const ChatValue& b);
 // text % values
