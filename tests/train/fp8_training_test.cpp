@@ -177,9 +177,9 @@ TEST(LoadFp8, RefusesScalesThatAreNone) {
                 stream);
   const auto group = make_single_group();
   const World world(*group, {});
-  const auto error = [&](float scale, std::size_t steps) {
+  const auto error = [&](float scale, std::size_t steps, float amax = 3) {
     DelayedScales scales{{2, 4, scale}, {}};
-    for (std::vector<float>& amaxes : scales.amaxes) amaxes.assign(steps, 3);
+    for (std::vector<float>& amaxes : scales.amaxes) amaxes.assign(steps, amax);
     return error_of([&] {
       load_fp8(
           fp8, table, [&](const Param&) { return encode_te_state({}, scales); }, "x", world, stream,
@@ -196,6 +196,14 @@ TEST(LoadFp8, RefusesScalesThatAreNone) {
   EXPECT_EQ(error(-1, 2), here + "-1");
   EXPECT_EQ(error(NAN, 2), here + "nan");
   EXPECT_EQ(error(INFINITY, 2), here + "inf");
+  EXPECT_EQ(error(8, 2, -1),
+            "65 x: decoder.layers.0.fc1.weight: extra state: a largest number is -1");
+  for (const float amax : {NAN, INFINITY}) {  // as a step leaves that overflows
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(error(8, 2, amax), "");
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("decoder.layers.0.fc1.weight: largest"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

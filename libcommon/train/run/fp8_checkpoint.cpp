@@ -64,7 +64,7 @@ std::map<std::string, std::string> fp8_states(const Fp8Layers& fp8, const ParamT
 void load_fp8(Fp8Layers& fp8, const ParamTable& table,
               const std::function<std::string(const Param&)>& stored, const std::string& where,
               const World& world, Stream& stream, const Log& log) {
-  std::string anew;
+  std::string anew, overflowed;
   for (Fp8Layers::Memory& memory : fp8.memories(stream)) {
     const Param& row = *std::ranges::find(table.rows(), memory.name, &Param::name);
     const std::string here = concat(where, ": ", memory.name, ": extra state");
@@ -78,6 +78,10 @@ void load_fp8(Fp8Layers& fp8, const ParamTable& table,
       const float scale = memory.numbers[i] = scales->scales[i];
       if (!(scale > 0 && std::isfinite(scale))) fail(Exit::bad_data, here, ": a scale is ", scale);
       const std::vector<float>& amaxes = scales->amaxes[i];
+      for (const float amax : amaxes) {
+        if (amax < 0) fail(Exit::bad_data, here, ": a largest number is ", amax);
+        if (!std::isfinite(amax)) overflowed = memory.name;
+      }
       std::copy_n(amaxes.begin(), std::min(length, amaxes.size()),
                   memory.numbers.begin() + static_cast<std::ptrdiff_t>(kOperands + i * length));
     }
@@ -85,6 +89,10 @@ void load_fp8(Fp8Layers& fp8, const ParamTable& table,
   }
   if (!anew.empty() && world.all().rank() == 0)
     log.note(concat(where, ": has no scales of ", anew, "; they begin anew"));
+  if (!overflowed.empty())
+    log.warn(concat(where, ": ", overflowed,
+                    ": largest numbers of some steps are not finite; its scales stay until these "
+                    "steps count no more"));
 }
 
 }  // namespace mt
