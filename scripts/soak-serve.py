@@ -172,7 +172,7 @@ async def half_open(port, end):
         reader, writer = await connect(port)
         counts["half_open"] += 1
         try:
-            writer.write(random.choice([b"", b"POST /v1/comp", b"POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{"]))
+            writer.write(random.choice([b"", b"POST /v1/comp", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"]))
             await asyncio.wait_for(reader.read(1 << 16), max(0.1, end - time.monotonic()))
         except (OSError, asyncio.TimeoutError):
             pass
@@ -270,7 +270,7 @@ async def soak(process, port, requests):
                          *(send_wrong(port, end) for _ in range(options.wrong)))
     for _ in range(100):  # those who left are found out soon
         reader, writer = await connect(port)
-        writer.write(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         metrics = (await reader.read(-1)).decode()
         writer.close()
         held = {name: float(re.search(rf"^mt_{name} (.*)$", metrics, re.M)[1])

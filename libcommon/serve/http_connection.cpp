@@ -6,6 +6,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <ctime>
+#include <optional>
 
 #include "base/error.h"
 
@@ -48,6 +49,26 @@ std::string http_date() {
 
 std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
 
+// An answer that the server gives by itself.
+struct Refusal {
+  int status;
+  std::string text;
+};
+
+// What a header asks for that is not done, or lacks (RFC 9112, 3.2 and 6.1; RFC 9110, 15.5.16).
+std::optional<Refusal> refusal_of_header(const http::request<http::string_body>& request) {
+  const auto hosts = request.count(http::field::host);
+  if (hosts != 1 && (request.version() >= 11 || hosts > 1))
+    return Refusal{400, concat(hosts, " headers \"Host\", expected one")};
+  const beast::string_view transfer = request[http::field::transfer_encoding],
+                           content = request[http::field::content_encoding];
+  if (!transfer.empty() && !beast::iequals(transfer, "chunked"))
+    return Refusal{501, concat("Transfer-Encoding: ", text_of(transfer), ": expected chunked")};
+  if (!content.empty() && !beast::iequals(content, "identity"))
+    return Refusal{415, concat("Content-Encoding: ", text_of(content), ": expected none")};
+  return {};
+}
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(HttpShared& shared, tcp::socket socket) : shared_(shared), stream_(std::move(socket)) {
@@ -85,6 +106,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser.body_limit(shared_.limits.body);
     stream_.expires_after(shared_.limits.header_time);
     co_await http::async_read_header(stream_, buffer_, parser, or_error(error));
+    std::optional<Refusal> refusal;
+    if (!error) refusal = refusal_of_header(parser.get());
+    if (refusal) {
+      co_await refuse(*refusal);
+      co_return false;
+    }
     // What would be refused anyhow needs no body.
     if (!error && !shared_.wanted(request_of(parser.get()))) {
       stream_.expires_never();
@@ -102,29 +129,30 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     stream_.expires_never();
     if (error) {
-      co_await refuse(error);
+      refusal = refusal_of(error);
+      if (refusal) co_await refuse(*refusal);
       co_return false;
     }
     co_return co_await respond(parser.release(), true);
   }
 
-  // What came is no request that is taken; if it is none at all, nothing is said.
-  asio::awaitable<void> refuse(error_code of) {
-    int status = 400;
-    std::string text = "malformed request";
-    if (of == http::error::header_limit) {
-      status = 431;
-      text = concat("the header is larger than ", shared_.limits.header, " bytes");
-    } else if (of == http::error::body_limit) {
-      status = 413;
-      text = concat("the body is larger than ", shared_.limits.body, " bytes");
-    } else if (of == http::error::end_of_stream || of == http::error::partial_message ||
-               of.category() != http::make_error_code(http::error::bad_method).category()) {
-      co_return;
-    }
+  // What came is no request that is taken; if it is none at all, there is nothing to say.
+  std::optional<Refusal> refusal_of(error_code error) const {
+    if (error == http::error::header_limit)
+      return Refusal{431, concat("the header is larger than ", shared_.limits.header, " bytes")};
+    if (error == http::error::body_limit)
+      return Refusal{413, concat("the body is larger than ", shared_.limits.body, " bytes")};
+    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+        error.category() != http::make_error_code(http::error::bad_method).category())
+      return {};
+    return Refusal{400, "malformed request"};
+  }
+
+  asio::awaitable<void> refuse(const Refusal& refusal) {
     error_code error;
-    co_await write_whole(status, "application/json", shared_.error_body(status, text), {}, 11,
-                         false, false, error);
+    co_await write_whole(refusal.status, "application/json",
+                         shared_.error_body(refusal.status, refusal.text), {}, 11, false, false,
+                         error);
     co_await read_rest();
   }
 

@@ -79,10 +79,11 @@ TEST(HttpServer, AnswersOneAfterAnotherOnOneConnection) {
     EXPECT_TRUE(client.read_to("\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
     EXPECT_EQ(client.read_to("\n"), "POST /a hi\n");
   }
-  client.write("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n");  // both at once
+  client.write(
+      "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n");  // both at once
   EXPECT_NE(client.read_to("GET /1 \n"), "");
   EXPECT_NE(client.read_to("GET /2 \n"), "");
-  client.write("GET /3 HTTP/1.1\r\nConnection: close\r\n\r\n");
+  client.write("GET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(client.read_all().ends_with("GET /3 \n"));
 }
 
@@ -92,7 +93,7 @@ TEST(HttpServer, OlderClientsAndHeads) {
   old.write("GET /x HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(old.read_all().ends_with("\r\n\r\nGET /x \n"));
   Client head(server.port());
-  head.write("HEAD /x HTTP/1.1\r\nConnection: close\r\n\r\n");
+  head.write("HEAD /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const std::string answer = head.read_all();
   EXPECT_NE(answer.find("Content-Length: 8\r\n"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n"));
@@ -101,25 +102,44 @@ TEST(HttpServer, OlderClientsAndHeads) {
 TEST(HttpServer, WhatIsNoRequest) {
   HttpServer server("127.0.0.1", 0, {.body = 10, .header = 200}, echo, error_body);
   EXPECT_EQ(asked(server.port(), "nonsense\r\n\r\n", "}"), "{400 malformed request}");
-  EXPECT_EQ(asked(server.port(), "POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\nhello world", "}"),
+  EXPECT_EQ(asked(server.port(),
+                  "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world", "}"),
             "{413 the body is larger than 10 bytes}");
-  EXPECT_EQ(
-      asked(server.port(),
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n",
-            "}"),
-      "{413 the body is larger than 10 bytes}");
-  EXPECT_EQ(asked(server.port(), "GET / HTTP/1.1\r\nA: " + std::string(300, 'a') + "\r\n\r\n", "}"),
+  EXPECT_EQ(asked(server.port(),
+                  "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello "
+                  "world\r\n0\r\n\r\n",
+                  "}"),
+            "{413 the body is larger than 10 bytes}");
+  EXPECT_EQ(asked(server.port(),
+                  "GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(300, 'a') + "\r\n\r\n", "}"),
             "{431 the header is larger than 200 bytes}");
-  EXPECT_EQ(asked(server.port(), "GET /still HTTP/1.1\r\n\r\n"), "GET /still \n");
+  EXPECT_EQ(asked(server.port(), "GET /still HTTP/1.1\r\nHost: x\r\n\r\n"), "GET /still \n");
+}
+
+// A client of HTTP/1.1 says whom it asks, once, and a body comes as it is, in chunks or whole.
+TEST(HttpServer, HeadersThatAreNotTaken) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body);
+  const auto post = [&](std::string_view headers, std::string_view end = "}") {
+    return asked(server.port(), concat("POST / HTTP/1.1\r\n", headers), end);
+  };
+  EXPECT_EQ(post("\r\n"), "{400 0 headers \"Host\", expected one}");
+  EXPECT_EQ(post("Host: x\r\nHost: y\r\n\r\n"), "{400 2 headers \"Host\", expected one}");
+  EXPECT_EQ(post("Host: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi"),
+            "{415 Content-Encoding: gzip: expected none}");
+  EXPECT_EQ(post("Host: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+            "{501 Transfer-Encoding: gzip, chunked: expected chunked}");
+  EXPECT_EQ(post("Host:\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nhi", "\n"),
+            "POST / hi\n");
 }
 
 // What is not wanted is answered before its body comes.
 TEST(HttpServer, WhatIsNotWanted) {
   HttpServer server("127.0.0.1", 0, {}, echo, error_body,
                     [](const HttpRequest& request) { return request.path == "/wanted"; });
-  EXPECT_EQ(asked(server.port(), "POST /other HTTP/1.1\r\nContent-Length: 1000\r\n\r\nhi"),
-            "POST /other \n");
-  EXPECT_EQ(asked(server.port(), "POST /wanted HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi"),
+  EXPECT_EQ(
+      asked(server.port(), "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhi"),
+      "POST /other \n");
+  EXPECT_EQ(asked(server.port(), "POST /wanted HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"),
             "POST /wanted hi\n");
 }
 
@@ -129,7 +149,7 @@ TEST(HttpServer, ClientsThatDoNotRead) {
   HttpServer server(
       "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
   Client client(server.port());
-  client.write("GET / HTTP/1.1\r\n\r\n");
+  client.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   const auto exchange = came.get_future().get();
   std::promise<void> gone;
   exchange->when_gone([&] { gone.set_value(); });
@@ -150,8 +170,8 @@ TEST(HttpServer, TimesOut) {
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(std::make_unique<Client>(server.port()));
   silent[0]->write("GET / HT");
-  silent[1]->write("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhi");
-  EXPECT_EQ(asked(server.port(), "GET /x HTTP/1.1\r\n\r\n"), "GET /x \n");
+  silent[1]->write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhi");
+  EXPECT_EQ(asked(server.port(), "GET /x HTTP/1.1\r\nHost: x\r\n\r\n"), "GET /x \n");
   for (const auto& client : silent) EXPECT_EQ(client->read_all(), "");
 }
 
@@ -160,7 +180,7 @@ TEST(HttpServer, Streams) {
   HttpServer server(
       "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
   Client client(server.port());
-  client.write("GET / HTTP/1.1\r\n\r\n");
+  client.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   {
     const std::shared_ptr<Exchange> exchange = came.get_future().get();
     exchange->begin_stream("text/event-stream");
@@ -175,8 +195,6 @@ TEST(HttpServer, Streams) {
   EXPECT_EQ(client.read_to("\r\n0\r\n\r\n"), "c\r\ntwelve bytes\r\n0\r\n\r\n");
 }
 
-// An old client gets the pieces as they are, and the end is the end of the connection; one that is
-// cut off sees it by the missing last chunk.
 // A stream that has nothing to say says so, and whole answers do not.
 TEST(HttpServer, Pings) {
   std::promise<std::shared_ptr<Exchange>> asked_for;
@@ -188,7 +206,7 @@ TEST(HttpServer, Pings) {
       },
       error_body);
   Client client(server.port());
-  client.write("GET / HTTP/1.1\r\n\r\n");
+  client.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   for (int i = 0; i < 3; ++i) EXPECT_NE(client.read_to(": ping\n"), "");
   const auto exchange = asked_for.get_future().get();
   exchange->send("news\n");
@@ -197,6 +215,8 @@ TEST(HttpServer, Pings) {
   EXPECT_TRUE(client.read_to("0\r\n\r\n").ends_with("0\r\n\r\n"));
 }
 
+// An old client gets the pieces as they are, and the end is the end of the connection; one that is
+// cut off sees it by the missing last chunk.
 TEST(HttpServer, StreamsThatEndOtherwise) {
   HttpServer server(
       "127.0.0.1", 0, {},
@@ -210,7 +230,7 @@ TEST(HttpServer, StreamsThatEndOtherwise) {
   old.write("GET /whole HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(old.read_all().ends_with("\r\n\r\ntext"));
   Client cut(server.port());
-  cut.write("GET /cut HTTP/1.1\r\n\r\n");
+  cut.write("GET /cut HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(cut.read_all().ends_with("\r\n\r\n4\r\ntext\r\n"));
 }
 
@@ -223,7 +243,7 @@ TEST(HttpServer, ClientsThatLeave) {
       error_body);
   for (const bool begun : {false, true}) {
     Client client(server.port());
-    client.write("GET / HTTP/1.1\r\n\r\n");
+    client.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     const auto exchange = came[begun].get_future().get();
     std::promise<void> gone;
     exchange->when_gone([&] { gone.set_value(); });
@@ -243,7 +263,7 @@ TEST(HttpServer, Drains) {
   HttpServer server(
       "127.0.0.1", 0, {}, [&](const auto& exchange) { came.set_value(exchange); }, error_body);
   Client client(server.port());
-  client.write("GET / HTTP/1.1\r\n\r\n");
+  client.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   {
     const std::shared_ptr<Exchange> exchange = came.get_future().get();
     server.drain();
