@@ -8,8 +8,11 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/te_state.h"
 #include "ckpt/torch_tensors.h"
+#include "formats/megatron/megatron_common.h"
 #include "formats/megatron/rank_layout.h"
+#include "formats/model_source.h"
 #include "tests/ckpt/support.h"
 #include "tests/formats/convert_support.h"
 
@@ -304,6 +307,74 @@ TEST_F(Convert, GroupedExpertsHaveTransformerEnginesNames) {
   options.target_expert_parallel = 1;
   EXPECT_EQ(error("dense", "out", "core", options),
             "78 --moe-grouped-gemm: " + scratch_.path("dense") + " has no experts");
+}
+
+// Puts what a module remembers into a rank's file.
+void remember(const std::string& path, const std::string& name, const std::string& state) {
+  std::string written;
+  {
+    const MappedFile file(path);
+    const TorchReader reader(file.bytes(), path);
+    TorchWriter writer;
+    const KeepTensor keep = [&](ConstTensor tensor) { return writer.tensor(tensor); };
+    PyValue root = copied_value(reader.value(), reader, keep),
+            model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
+    const std::vector<PyValue>& entries = reader.value().at("model", "").entries("");
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+      if (entries[i].as_string("") == name) continue;
+      PyValue value = entries[i + 1];
+      if (TorchReader::is_tensor(value)) {
+        const StoredTensor stored = reader.tensor(value);
+        const HostTensor copy(stored.dtype, stored.shape);
+        stored.copy_to(copy.view());
+        value = writer.tensor(copy.view());
+      }
+      model.set_item(entries[i], value);
+    }
+    model.set_item(name, te_state_value(state, keep));
+    root.set_item("model", model);
+    writer.write(root, "model_optim_rng", [&](Bytes bytes) { written += as_text(bytes); });
+  }
+  File::create(path).write(written);
+}
+
+// What an expert remembers of its scales goes along, and a grouped module's is said to stay behind.
+TEST_F(Convert, ExpertsRememberScales) {
+  write_hugging_face(scratch_.path("hf"), config_named("mixtral"), DType::bf16);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_expert_parallel = 2;
+  convert("hf", "ranks", "core", options);
+  fs::remove(scratch_.path("ranks/release/mt-manifest.json"));
+  const std::string file = scratch_.path("ranks/release/mp_rank_00_001/model_optim_rng.pt"),
+                    experts = "decoder.layers.1.mlp.experts.";
+  const std::string state = encode_te_state({}, {{64, 112, 3584}, {{{7}, {4}, {16}}}});
+  remember(file, experts + "local_experts.1.linear_fc2._extra_state", state);
+  convert("ranks", "core", "core");
+  options.target_expert_parallel = 1;
+  convert("core", "one", "core", options);
+  for (const char* folder : {"ranks", "core", "one"}) {
+    const std::unique_ptr<ModelSource> source = open_model(scratch_.path(folder));
+    EXPECT_TRUE(source->notes().empty()) << folder;
+    const ParamTable table = model_rows(source->config());
+    for (const Param& row : table.rows()) {
+      const RowPlace& place = row.place;
+      const bool remembers = place.layer == 1 && place.expert == 3 && place.module == "linear_fc2";
+      if (!place.expert) continue;
+      EXPECT_EQ(source->extra_state(row), remembers ? state : "") << row.name();
+    }
+  }
+  options.moe_grouped_gemm = true;
+  testing::internal::CaptureStderr();
+  convert("core", "grouped", "core", options);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("scales is left behind"),
+            std::string::npos);
+  fs::remove(scratch_.path("grouped/release/mt-manifest.json"));
+  remember(scratch_.path("grouped/release/mp_rank_00/model_optim_rng.pt"),
+           experts + "linear_fc1._extra_state", state);
+  const std::vector<std::string> notes = open_model(scratch_.path("grouped"))->notes();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(notes[0].ends_with("remember of scales is left behind")) << notes[0];
 }
 
 TEST(RankLayout, RowsOfExpertsLieInTensorsOfEitherModule) {

@@ -113,6 +113,7 @@ class RankFilesSource : public ModelSource {
     return place_in_chunk(row, chunk.at, *config_, counts_);
   }
   void check_positions() const;
+  void note_states_of_experts();
   void take_common();
   const Chunk& chunk_of(const Param& row) const;
   StoredTensor part(const Param& row, const std::string& state, std::int64_t tensor_rank) const;

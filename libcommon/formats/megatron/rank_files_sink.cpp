@@ -119,6 +119,17 @@ class RankFilesSink : public ModelSink {
     }
   }
 
+  // A grouped module has one state of all its experts, which is not put together.
+  std::vector<std::string> warnings() const override {
+    if (!target_.grouped_experts) return {};
+    for (const Param& row : parts_[0].rows())
+      if (row.place.expert && is_parallel_linear(row) && !target_.source.extra_state(row).empty())
+        return {concat("--moe-grouped-gemm: ", target_.source.path(),
+                       ": what experts remember of "
+                       "scales is left behind")};
+    return {};
+  }
+
   std::string finish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
                                 manifest_extra_of(target_.source, save_.folder())};
@@ -270,7 +281,7 @@ class RankFilesSink : public ModelSink {
     if (target_.legacy) return states;
     for (const RankChunk& chunk : chunks)
       for (const Param* row : chunk.rows)
-        if (is_parallel_linear(*row) && !row->place.expert)
+        if (is_parallel_linear(*row) && !(row->place.expert && target_.grouped_experts))
           states[row->index] = te_state_value(target_.source.extra_state(*row), keep);
     return states;
   }

@@ -74,6 +74,7 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
     parts_.push_back(rank_rows(*config_, rank, counts_.tensor));
   check_positions();
+  note_states_of_experts();
   if (options.with_optimizer) find_states(folder);
 }
 
@@ -352,15 +353,32 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
 
 // It is the same on all tensor ranks.
 std::string RankFilesSource::extra_state(const Param& weight) const {
-  if (format_ == kLegacyFormat || weight.place.expert) return {};
+  if (format_ == kLegacyFormat) return {};
   const Chunk& chunk = chunk_of(weight);
   RowPlace place = place_in(chunk, weight);
   place.param = kExtraState;
-  const RankFile& of = file(0, chunk.stage);
-  const auto found = chunk.tensors[0].find(place.name());
-  if (found == chunk.tensors[0].end()) return {};
+  const std::int64_t rank = rank_of(weight, 0);
+  const RankFile& of = file(rank, chunk.stage);
+  const auto& tensors = chunk.tensors[static_cast<std::size_t>(rank)];
+  const auto found = tensors.find(place.name());
+  if (found == tensors.end()) return {};
   return te_state_in(found->second, of.reader,
                      concat(of.mapped.path(), ": ", chunk.key, ": ", found->first));
+}
+
+// A grouped module has one state of all its experts, which is not taken apart.
+void RankFilesSource::note_states_of_experts() {
+  for (const Chunk& chunk : chunks_)
+    for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
+      for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)]) {
+        const RankFile& of = file(rank, chunk.stage);
+        const std::string where = concat(of.mapped.path(), ": ", chunk.key, ": ", name);
+        if (!name.ends_with(concat(".mlp.experts.linear_fc1.", kExtraState)) ||
+            te_state_in(value, of.reader, where).empty())
+          continue;
+        notes_.push_back(concat(where, ": what grouped experts remember of scales is left behind"));
+        return;
+      }
 }
 
 void RankFilesSource::check_all_used(const ParamTable& table) const {
