@@ -31,6 +31,13 @@ static void move(Step& s, Tensor to, ConstTensor from) {
   s.stream.note_host_read();
 }
 
+std::size_t ExpertChoices::imposed_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [place, experts] : imposed_)
+    bytes += sizeof(place) + experts.size() * sizeof(Experts::value_type);
+  return bytes;
+}
+
 void ExpertChoices::keep(Step& s, std::int64_t layer, ConstTensor expert) {
   if (!keeps_) return;
   const std::int64_t chosen = expert.shape()[1], length = whole_length(s);

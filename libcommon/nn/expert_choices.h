@@ -33,6 +33,7 @@ class ExpertChoices {
       : keeps_(keeps), imposed_(std::move(imposed)), from_(std::move(from)) {}
 
   bool imposes() const { return !imposed_.empty(); }
+  std::size_t imposed_bytes() const;
   // Keeps what a layer's router chose for this rank's rows: expert: [rows, chosen] i32.
   void keep(Step& s, std::int64_t layer, ConstTensor expert);
   // What is imposed on this rank's rows.  Exit::bad_data where nothing is imposed on one of the

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "comm/meta_group.h"
 #include "model/config/model_config.h"
@@ -139,7 +140,9 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.copy = copy_bytes(options, task);
   plan.memory.texts = flight_bytes(options, task);
-  plan.memory.routes = route_bytes(options, task);
+  std::optional<RoutingFiles> routing;
+  if (options.routing.is_on()) routing.emplace(options.routing, task.model());
+  plan.memory.routes = route_bytes(options, task, routing ? &*routing : nullptr);
   const StepShape shape = step_shape(options, task);
   plan.memory.step =
       measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);

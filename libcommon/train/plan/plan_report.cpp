@@ -304,7 +304,7 @@ std::string plan_text(const Plan& plan, int columns) {
          (m.work > 0 ? memory_line("scratch", m.work) : "") +
          (m.copy > 0 ? memory_line("of the model, to write texts by", m.copy) : "") +
          (m.texts > 0 ? memory_line("keys and values of texts in flight", m.texts) : "") +
-         (m.routes > 0 ? memory_line("experts that a step chose", m.routes) : "") +
+         (m.routes > 0 ? memory_line("experts that routers choose", m.routes) : "") +
          (m.cuda > 0 ? memory_line("CUDA's own", m.cuda) : "") +
          (m.nccl > 0 ? memory_line("NCCL's", m.nccl, measured.c_str()) : "") +
          (m.copies > 0 ? memory_line("copies by ranks", m.copies) : "") +

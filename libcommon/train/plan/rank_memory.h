@@ -11,10 +11,12 @@ class JsonWriter;
 
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
-  std::size_t work = 0;    // scratch of a GPU's operations
-  std::size_t copy = 0;    // of the model: what texts are drawn by beside what is trained
-  std::size_t texts = 0;   // keys and values of such as are under way while steps learn
-  std::size_t routes = 0;  // its share of the experts that a step chose, until they are in a file
+  std::size_t work = 0;   // scratch of a GPU's operations
+  std::size_t copy = 0;   // of the model: what texts are drawn by beside what is trained
+  std::size_t texts = 0;  // keys and values of such as are under way while steps learn
+  // Its share of the experts that a step chose, until they are in a file, and of those that a file
+  // has routers choose.
+  std::size_t routes = 0;
   // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
   // GPUs take.
   std::size_t cuda = 0, nccl = 0, copies = 0;

@@ -56,18 +56,6 @@ static ExpertChoices::All read_all(const std::string& path, const ModelConfig& m
   return all;
 }
 
-std::size_t route_bytes(const RunOptions& options, const Task& task) {
-  if (options.routing.trace.empty() || options.device() != Device::cpu) return 0;
-  const ParamTable rows = task.rows();
-  const auto routers = std::ranges::count_if(rows.rows(), [](const Param& row) {
-    return row.place.module == "mlp.router" && row.place.param == "weight";
-  });
-  const std::int64_t experts = options.batch.largest() * task.seq_length() * routers *
-                               task.model().moe_router_topk,
-                     ranks = options.ranks.count;
-  return static_cast<std::size_t>((experts + ranks - 1) / ranks) * sizeof(std::int32_t);
-}
-
 RoutingFiles::RoutingFiles(const RoutingOptions& options, const ModelConfig& model)
     : chosen_(model.moe_router_topk),
       path_(options.trace),
@@ -93,6 +81,23 @@ void RoutingFiles::write_before(std::int64_t text) {
     lines += json.text() + "\n";
   }
   trace_->write(lines);
+}
+
+static std::int64_t traced_experts(const RunOptions& options, const Task& task) {
+  if (options.routing.trace.empty()) return 0;
+  const ParamTable rows = task.rows();
+  const auto routers = std::ranges::count_if(rows.rows(), [](const Param& row) {
+    return row.place.module == "mlp.router" && row.place.param == "weight";
+  });
+  return options.batch.largest() * task.seq_length() * routers * task.model().moe_router_topk;
+}
+
+std::size_t route_bytes(const RunOptions& options, const Task& task, const RoutingFiles* routing) {
+  if (routing == nullptr || options.device() != Device::cpu) return 0;
+  const auto ranks = static_cast<std::size_t>(options.ranks.count);
+  const auto traced = static_cast<std::size_t>(traced_experts(options, task));
+  const std::size_t bytes = traced * sizeof(std::int32_t) + routing->choices().imposed_bytes();
+  return (bytes + ranks - 1) / ranks;
 }
 
 }  // namespace mt

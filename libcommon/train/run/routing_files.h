@@ -20,10 +20,6 @@ class Task;
 struct ModelConfig;
 struct RunOptions;
 
-// A rank's share of the bytes of host memory that a step's experts take until they are in the file;
-// 0 of a GPU's rank, whose memory is the GPU's.
-std::size_t route_bytes(const RunOptions& options, const Task& task);
-
 class RoutingFiles {
  public:
   // Reads what is to be replayed: Exit::bad_data, with the line, where it is nothing of the kind.
@@ -32,6 +28,7 @@ class RoutingFiles {
   void open();
 
   ExpertChoices& choices() { return choices_; }
+  const ExpertChoices& choices() const { return choices_; }
   // Writes what was kept of texts before this one.
   void write_before(std::int64_t text);
 
@@ -41,5 +38,10 @@ class RoutingFiles {
   ExpertChoices choices_;
   std::optional<File> trace_;
 };
+
+// A rank's share of the bytes of host memory that a step's experts take until they are in the file,
+// and those that a file has them choose; 0 of a GPU's rank, whose memory is the GPU's.  routing:
+// null, or the run's.
+std::size_t route_bytes(const RunOptions& options, const Task& task, const RoutingFiles* routing);
 
 }  // namespace mt

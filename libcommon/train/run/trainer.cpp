@@ -45,6 +45,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       teacher_(task),
       flops_of_sample_(task.flops(1)),
       reports_(options, task.model(), log, world.all()),
+      routing_(routing),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
                       interruption_, routing}) {
   if (task.draws()) {
@@ -365,7 +366,7 @@ RankMemory Trainer::memory() const {
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
           .copy = drawn_by_ ? drawn_by_->bytes() : 0,
-          .routes = route_bytes(options_, task_),
+          .routes = route_bytes(options_, task_, routing_),
           .step = executor_.peak()};
 }
 

@@ -92,6 +92,7 @@ class Trainer {
   std::int64_t saved_at_ = 0;       // iteration of the lasting checkpoint last written or loaded
   std::int64_t validated_at_ = -1;  // iteration of the last validation by texts that are drawn
   Reports reports_;
+  const RoutingFiles* routing_;  // null: routers' choices are neither kept nor imposed
   TrainStep step_;
   std::unique_ptr<Group> drawing_ranks_;  // where those that share matrices do not draw together
   PassRanks together_;
