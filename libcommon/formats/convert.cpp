@@ -18,7 +18,6 @@
 #include "formats/names/gguf.h"
 #include "formats/names/trtllm.h"
 #include "formats/row_value.h"
-#include "formats/trtllm/trtllm_config.h"
 
 namespace mt {
 
@@ -282,7 +281,6 @@ void ConvertReport::write(JsonWriter& json) const {
 std::string describe_conversion(const ConvertOptions& options) {
   const ConvertPlan plan(options);
   check_output(options, plan.target);
-  if (options.saver == "trtllm") check_trtllm(plan.target);
   std::string text;
   for (const Param& row : plan.table.rows())
     for (const std::string& state : plan.states_of(row)) {

@@ -18,6 +18,7 @@
 #include "formats/smoothed_source.h"
 #include "formats/smoothing.h"
 #include "formats/translated_source.h"
+#include "formats/trtllm/trtllm_config.h"
 #include "formats/upcycled_source.h"
 #include "model/keys.h"
 #include "model/model_table.h"
@@ -163,6 +164,7 @@ ConvertPlan::ConvertPlan(const ConvertOptions& options)
       by_stages(target.legacy || (options.saver == "core" && options.ckpt_format == "torch")) {
   check_loader(options.loader);
   check_layout(options);
+  if (options.saver == "trtllm") check_trtllm(target);
   if (target.weights.format != WeightFormat::none)
     check_quantizable(target.weights.format, target.config);
   target.input_ranges = &input_ranges;

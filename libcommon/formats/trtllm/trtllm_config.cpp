@@ -59,6 +59,9 @@ void check_trtllm(const ModelTarget& target) {
   const std::string_view type = theirs.text("model_type");
   if (std::ranges::find(kArchitectures, type, &Architecture::type) == std::end(kArchitectures))
     fail(Exit::bad_config, "--saver trtllm: of llama, mistral, qwen2 and gpt2, not of ", type);
+  if (type == "gpt2" && target.weights.format != WeightFormat::none)
+    fail(Exit::bad_config, "--quantize ", name_of(target.weights.format),
+         ": --saver trtllm writes a GPT-2 as it is");
   const std::int64_t ranks = target.tensor_parallel, heads = c.num_attention_heads,
                      groups = c.kv_heads();
   const auto refuse = [&](std::int64_t number, const char* what) {

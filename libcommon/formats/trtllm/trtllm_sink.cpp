@@ -33,7 +33,7 @@ class TrtllmSink : public ModelSink {
  public:
   TrtllmSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        config_((check_trtllm(target), trtllm_config(target))),
+        config_(trtllm_config(target)),
         save_(target.path, trtllm_files(), target.replaces) {
     std::vector<Made> all;
     for (const Param& row : table.rows())
