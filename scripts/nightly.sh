@@ -135,6 +135,9 @@ for what in tokenizers exports gguf models "cases ../shared/cases"; do
   # shellcheck disable=SC2086  # an option and its value
   long scripts/compare-folders.py "$python" scripts/compare-folders.py --build build/release --$what
 done
+if "$python" -c 'import torch, transformers' 2> /dev/null; then
+  long scripts/compare-settings.py "$python" scripts/compare-settings.py build/release/cmd
+fi
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}

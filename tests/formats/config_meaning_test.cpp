@@ -323,6 +323,12 @@ TEST(ConfigMeaning, WhichScalingCounts) {
                     *const inside = R"(,"original_max_position_embeddings":32)";
   EXPECT_EQ(yarn(outside, inside), yarn(outside, ""));
   EXPECT_NE(yarn(outside, inside), yarn("", inside));
+  // The one that counts is written again, too.
+  const std::string members = concat(
+      kLlama, R"(,"rope_parameters":{"rope_type":"yarn","factor":8.0,"rope_theta":500.0})", linear);
+  const std::string again =
+      hugging_face_config(model_of(members), DType::f32, concat("{", members, "}"));
+  EXPECT_EQ(parse_hugging_face_config(again, "again").model.rotary_interpolation, 4);
 }
 
 TEST(ConfigMeaning, WhatAClassHasNotIsPassedOver) {
@@ -341,6 +347,43 @@ TEST(ConfigMeaning, WhatAClassHasNotIsPassedOver) {
     EXPECT_FALSE(of(type, R"(,"attention_bias":true,"mlp_bias":true)").model.add_bias_linear);
   EXPECT_NE(error_of([&] { of("qwen3", R"(,"attention_bias":true)"); }), "");
   EXPECT_FALSE(of("qwen3", R"(,"mlp_bias":true)").model.add_bias_linear);
+}
+
+// What a class would say by default counts where nothing is said, and null is no.
+TEST(ConfigMeaning, DefaultsOfClassesAndNull) {
+  const std::string latent = R"("model_type":"deepseek_v3")";
+  EXPECT_EQ(error_of([&] { parse(latent + R"(,"head_dim":64)"); }), "");
+  EXPECT_EQ(error_of([&] { parse(latent + R"(,"head_dim":32)"); }),
+            "65 c: \"head_dim\" is 32, expected 64");
+  for (const char* const name : {"norm_topk_prob", "rope_interleave"})
+    EXPECT_EQ(error_of([&] { parse(concat(latent, ",\"", name, "\":null")); }),
+              concat("65 c: \"", name, "\" is false, which is not supported"));
+  const auto magnitude = [](const char* outside) {
+    return parse(concat(R"("model_type":"phi3","hidden_size":12,"num_attention_heads":3,)"
+                        R"("max_position_embeddings":16384)",
+                        outside,
+                        R"(,"rope_scaling":{"type":"longrope","short_factor":[1,1],)"
+                        R"("long_factor":[1,1],"original_max_position_embeddings":16})"))
+        .model.rope_attention_factor;
+  };
+  EXPECT_EQ(magnitude(""), magnitude(R"(,"original_max_position_embeddings":4096)"));
+  EXPECT_NE(magnitude(""), magnitude(R"(,"original_max_position_embeddings":16)"));
+  ModelConfig whole = model_of(R"("model_type":"nemotron","partial_rotary_factor":1.0)");
+  whole.complete();
+  const std::string written = hugging_face_config(whole, DType::f32, "");
+  EXPECT_EQ(parse_hugging_face_config(written, "again").model.rotary_percent, 1);
+}
+
+// Since its 5th generation transformers makes what sees the tokens behind it, too, of any decoder.
+TEST(ConfigMeaning, WhatIsNotCausalIsRefused) {
+  for (const char* const type : {"llama", "gpt2", "gemma2", "mixtral", "mamba2", "bamba"}) {
+    const std::string head = concat(R"("model_type":")", type, "\",");
+    EXPECT_EQ(error_of([&] { parse(head + R"("is_causal":true)"); }), "") << type;
+    for (const char* const value : {"false", "null"})
+      EXPECT_EQ(error_of([&] { parse(concat(head, R"("is_causal":)", value)); }),
+                "65 c: \"is_causal\" is not true, which is not supported")
+          << type;
+  }
 }
 
 TEST(ConfigMeaning, ActivationsOfT5AreSaidTwice) {

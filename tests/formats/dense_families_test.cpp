@@ -118,6 +118,14 @@ TEST(DenseFamilies, BothGenerationsWords) {
 TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
   EXPECT_EQ(refusal("gemma3_text", R"(,"use_bidirectional_attention":true)"),
             "65 c: \"use_bidirectional_attention\" is true, which is not supported");
+  EXPECT_EQ(
+      refusal("gemma3_text", R"(,"rope_scaling":{"type":"linear","factor":2.0})"),
+      "65 c: rope_scaling: has no \"rope_type\", without which transformers 5 scales nothing");
+  EXPECT_EQ(refusal("gemma3_text", R"(,"rope_scaling":{"rope_type":"linear","factor":2.0},)"
+                                   R"("rope_parameters":{"full_attention":{}})"),
+            "65 c: \"rope_scaling\" beside \"rope_parameters\" is not supported");
+  EXPECT_EQ(refusal("gemma3_text", R"(,"rope_scaling":{},"rope_parameters":{"full_attention":{}})"),
+            "");
   EXPECT_EQ(refusal("cohere", R"(,"use_qk_norm":true)"),
             "65 c: \"use_qk_norm\" is true, which is not supported");
   EXPECT_EQ(refusal("granite", R"(,"logits_scaling":0)"),
@@ -130,12 +138,32 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
             "65 c: \"attn_logit_softcapping\" is -1, expected more than 0");
   EXPECT_EQ(refusal("smollm3", R"(,"num_hidden_layers":1,"no_rope_layers":[2])"),
             "65 c: \"no_rope_layers\": expected 0 or 1");
+  EXPECT_EQ(refusal("smollm3", R"(,"num_hidden_layers":1,"no_rope_layers":[1],"sliding_window":4,)"
+                               R"("layer_types":["sliding_attention"])"),
+            "65 c: \"layer_types\" has windows, and \"use_sliding_window\" none");
   EXPECT_EQ(refusal("cohere2", R"(,"sliding_window_pattern":0)"),
             "65 c: \"sliding_window_pattern\" is 0, expected at least 1");
   EXPECT_EQ(refusal("gemma3_text", R"(,"rope_local_base_freq":0.5)"),
             "65 c: the base of layers with a window is 0.5, expected at least 1");
   EXPECT_EQ(refusal("phi3", R"(,"hidden_act":"gelu")"),
             "65 c: \"hidden_act\" is \"gelu\", expected \"silu\"");
+  EXPECT_EQ(refusal("glm4_moe", R"(,"topk_group":0)"),
+            "65 c: \"topk_group\" is 0, expected at least 1");
+  for (const char* const type : {"glm4_moe", "deepseek_v3"})
+    EXPECT_EQ(refusal(type, R"(,"routed_scaling_factor":0.0)"),
+              "65 c: \"routed_scaling_factor\" is 0, expected more than 0");
+}
+
+// Gemma's and gpt-oss's classes make no masks without a window, though no layer has one.
+TEST(DenseFamilies, AWindowIsWrittenWhereNoLayerHasOne) {
+  for (const char* const type : {"gemma2", "gemma3_text", "gpt_oss"}) {
+    const ModelConfig model = model_of(
+        type, R"(,"num_hidden_layers":2,"layer_types":["full_attention","full_attention"])");
+    EXPECT_TRUE(model.window_size.empty()) << type;
+    const std::string written = hugging_face_config(model, DType::f32, "");
+    EXPECT_EQ(written.find(R"("sliding_window":null)"), written.npos) << written;
+    EXPECT_TRUE(parse_hugging_face_config(written, "again").model.window_size.empty()) << type;
+  }
 }
 
 }  // namespace

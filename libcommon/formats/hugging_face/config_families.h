@@ -95,6 +95,8 @@ void read_decoder(const ConfigJson& json, HuggingFaceConfig& config);
 void write_decoder(JsonWriter& json, const ModelConfig& model, std::string_view type,
                    const std::optional<KeptPositions>& kept);
 void write_sliding_window(JsonWriter& json, const ModelConfig& model);
+// Of a class that asks for a window where no layer has one, too.
+void write_needed_window(JsonWriter& json, const ModelConfig& model);
 void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which have a window
 
 // --- Of decoders with experts, what is said of these --------------------------------------------

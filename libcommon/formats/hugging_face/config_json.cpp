@@ -9,6 +9,10 @@ bool ConfigJson::is_null(std::string_view name) const {
   return !has(name) && std::ranges::count(names(), name) > 0;
 }
 
+bool ConfigJson::flag_or(std::string_view name, bool other) const {
+  return JsonObject::flag_or(name, is_null(name) ? false : other);
+}
+
 std::int64_t ConfigJson::size_or(const char* name, std::int64_t other) const {
   return has(name) ? size(name) : other;
 }
@@ -44,6 +48,10 @@ void ConfigJson::expect_flag(const char* name, bool expected) const {
 void ConfigJson::expect_number(const char* name, std::int64_t expected) const {
   if (has(name) && size(name) != expected)
     refuse(json_quoted(name), " is ", size(name), ", expected ", expected);
+}
+
+void ConfigJson::expect_causal() const {
+  if (!flag_or("is_causal", true)) refuse("\"is_causal\" is not true, which is not supported");
 }
 
 std::string ConfigJson::window_size() const {

@@ -28,6 +28,8 @@ class ConfigJson : public JsonObject {
   std::string_view model_type() const { return type_; }
   bool is(std::string_view type) const { return type_ == type; }
   bool is_null(std::string_view name) const;  // it is there, as null
+  // Python takes null, too, for no.
+  bool flag_or(std::string_view name, bool other) const;
 
   std::int64_t size(const char* name) const { return number(name, kMostSize); }
   std::int64_t size_or(const char* name, std::int64_t other) const;
@@ -39,6 +41,8 @@ class ConfigJson : public JsonObject {
   void expect_flag(const char* name, bool expected) const;
   void expect_number(const char* name, std::int64_t expected) const;
 
+  // A token attends to none behind it; transformers 5 has it so unless is_causal says otherwise.
+  void expect_causal() const;
   // What sliding_window, by default 4096, is to --window-size.
   std::string window_size() const;
   // Of each layer whether layer_types says that it has a window; none where nothing is said.

@@ -245,6 +245,7 @@ std::string_view decoder_type(const ModelConfig& c) {
 }
 
 void read_decoder(const ConfigJson& json, HuggingFaceConfig& config) {
+  json.expect_causal();
   DecoderReader(json, config, *find_decoder(json.model_type())).read();
 }
 
@@ -272,6 +273,8 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
     write_latent_attention(json, c);
   else
     write_rope(json, c, kept, type == "gpt_oss");
+  if (type == "nemotron" && c.rotary_percent == 1)  // half of each head turns by default
+    json.member("partial_rotary_factor", 1.0);
   if (is_dense_family(type)) write_dense_family(json, c, type);
   if (type == "mistral" || type == "mixtral" || type == "qwen2" || type == "qwen3")
     write_windows(json, c, type);
@@ -284,6 +287,13 @@ void write_sliding_window(JsonWriter& json, const ModelConfig& c) {
     json.value(before + 1);
   else
     json.null();
+}
+
+void write_needed_window(JsonWriter& json, const ModelConfig& c) {
+  if (c.tokens_before() >= 0)
+    write_sliding_window(json, c);
+  else
+    json.member("sliding_window", c.max_position_embeddings);
 }
 
 void write_layer_types(JsonWriter& json, const ModelConfig& c) {

@@ -114,7 +114,12 @@ class FamilyReader {
   void read_smollm3() {
     Layers turning = windowed_list("no_rope_layers");
     set_turning(turning);
-    if (!json_.flag_or("use_sliding_window", false) || !json_.has("sliding_window")) return;
+    if (!json_.flag_or("use_sliding_window", false) || !json_.has("sliding_window")) {
+      // transformers' masks have the window then, and its modules have not.
+      if (std::ranges::count(windowed(1), true) > 0)
+        json_.refuse("\"layer_types\" has windows, and \"use_sliding_window\" none");
+      return;
+    }
     turning.flip();
     set_window(json_.has("layer_types") ? windowed(1) : turning);
   }
@@ -160,7 +165,7 @@ void write_gemma(JsonWriter& json, const ModelConfig& c, std::string_view type) 
   json.member("query_pre_attn_scalar", static_cast<std::int64_t>(std::llround(scalar)));
   write_number_or_null(json, "attn_logit_softcapping", c.attn_logit_softcapping);
   write_number_or_null(json, "final_logit_softcapping", c.final_logit_softcapping);
-  write_sliding_window(json, c);
+  write_needed_window(json, c);
   write_layer_types(json, c);
   if (type == "gemma3_text")
     write_base(json, "rope_local_base_freq",

@@ -98,7 +98,7 @@ static void read_gpt_oss(const ConfigJson& json, ModelConfig& c) {
 }
 
 static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
-  const std::int64_t groups = json.size_or("n_group", 1), kept = json.size_or("topk_group", 1);
+  const std::int64_t groups = json.size_or("n_group", 1), kept = json.count_or("topk_group", 1);
   if (groups == 1) return;
   if (c.moe_router_topk != 2 * kept)
     json.refuse("\"topk_group\" is ", kept, " for ", c.moe_router_topk,
@@ -110,7 +110,7 @@ static void read_glm_groups(const ConfigJson& json, ModelConfig& c) {
 void read_sigmoid_router(const ConfigJson& json, ModelConfig& c) {
   c.moe_router_score_function = "sigmoid";
   c.moe_router_enable_expert_bias = true;
-  if (const double factor = json.real_or("routed_scaling_factor", 1); factor != 1)
+  if (const double factor = json.positive_or("routed_scaling_factor", 1); factor != 1)
     c.moe_router_topk_scaling_factor = factor;
   json.expect_flag("norm_topk_prob", true);
   if (c.moe_router_topk == 1)
@@ -239,7 +239,7 @@ static void write_gpt_oss(JsonWriter& json, const ModelConfig& c) {
   json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("swiglu_limit", c.activation_func_clamp_value).member("attention_bias", true);
   write_fraction(json, "router_aux_loss_coef", c.aux_loss_coeff("aux_loss"));
-  write_sliding_window(json, c);
+  write_needed_window(json, c);
   write_layer_types(json, c);
 }
 

@@ -22,6 +22,7 @@ void read_gpt2(const ConfigJson& json, HuggingFaceConfig& config) {
   c.bias_gelu_fusion = is_tanh_gelu(activation);
   if (!c.bias_gelu_fusion && !is_erf_gelu(activation))
     json.expect_text("activation_function", "gelu");
+  json.expect_causal();
   json.expect_flag("scale_attn_weights", true);
   json.expect_flag("scale_attn_by_inverse_layer_idx", false);
   json.expect_flag("add_cross_attention", false);

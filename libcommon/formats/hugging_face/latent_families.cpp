@@ -31,6 +31,7 @@ void read_latent_attention(const ConfigJson& json, HuggingFaceConfig& config) {
   c.qk_head_dim = json.size_or("qk_nope_head_dim", 128);
   c.qk_pos_emb_head_dim = json.size_or("qk_rope_head_dim", 64);
   c.v_head_dim = json.size_or("v_head_dim", 128);
+  json.expect_number("head_dim", c.qk_pos_emb_head_dim);  // what turns, to transformers
   json.expect_flag("mlp_bias", false);
   json.expect_flag("rope_interleave", true);
   constexpr double kEpsilonOfLatents = 1e-6;
@@ -70,13 +71,13 @@ static void read_groups_by_best(const ConfigJson& json, ModelConfig& c) {
   if (json.text_or("topk_method", "greedy") == std::string_view("greedy")) return;
   json.expect_text("topk_method", "group_limited_greedy");
   c.moe_router_num_groups = json.size("n_group");
-  c.moe_router_group_topk = json.size("topk_group");
+  c.moe_router_group_topk = json.count_or("topk_group", 0);
   c.moe_router_group_score = "max";
 }
 
 static void read_groups_by_sums(const ConfigJson& json, ModelConfig& c) {
   json.expect_text("topk_method", "noaux_tc");
-  const std::int64_t groups = json.size_or("n_group", 8), kept = json.size_or("topk_group", 4);
+  const std::int64_t groups = json.size_or("n_group", 8), kept = json.count_or("topk_group", 4);
   if (groups <= 1) return;
   if (c.moe_router_topk / std::max<std::int64_t>(kept, 1) != 2)
     json.refuse("\"topk_group\" is ", kept, " for ", c.moe_router_topk,
@@ -96,7 +97,8 @@ void read_latent_experts(const ConfigJson& json, HuggingFaceConfig& config) {
   c.moe_ffn_hidden_size = json.size_or("moe_intermediate_size", second ? 1407 : 2048);
   c.moe_shared_expert_intermediate_size =
       json.size_or("n_shared_experts", second ? 2 : 1) * *c.moe_ffn_hidden_size;
-  if (const double factor = json.real_or("routed_scaling_factor", second ? 1 : 2.5); factor != 1)
+  if (const double factor = json.positive_or("routed_scaling_factor", second ? 1 : 2.5);
+      factor != 1)
     c.moe_router_topk_scaling_factor = factor;
   c.moe_aux_loss_coeff = {json.real_or("aux_loss_alpha", 0)};
   if (json.flag_or("seq_aux", true)) c.moe_router_load_balancing_type = {"seq_aux_loss"};

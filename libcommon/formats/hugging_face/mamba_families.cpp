@@ -34,6 +34,7 @@ static void read_mamba_norms(const ConfigJson& json, ModelConfig& c, const char*
                 ", expected 1e-05, which Megatron's gated norms have");
   c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", false);
   expect_free_steps(json);
+  json.expect_causal();
 }
 
 // What Mamba-2 and its hybrids have in common, but for its names.

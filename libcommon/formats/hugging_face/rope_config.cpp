@@ -14,7 +14,7 @@ namespace mt {
 
 // The older of its two names, which people add by hand, goes before what was saved under the
 // newer.
-static std::optional<JsonObject> find_rope(const ConfigJson& json) {
+static std::optional<JsonObject> find_rope(const JsonObject& json) {
   for (const char* const name : {"rope_scaling", "rope_parameters"})
     if (json.has(name))
       if (const JsonObject rope = json.object(name); !rope.names().empty()) return rope;
@@ -26,6 +26,13 @@ static std::optional<JsonObject> find_rope_of_all(const ConfigJson& json) {
   std::optional<JsonObject> rope = find_rope(json);
   constexpr const char* kFull = "full_attention";
   if (!json.is("gemma3_text") || !rope) return rope;
+  // Transformers 5 puts the members of one into the other.
+  if (json.has("rope_scaling") && !json.object("rope_scaling").names().empty()) {
+    if (json.has("rope_parameters"))
+      json.refuse("\"rope_scaling\" beside \"rope_parameters\" is not supported");
+    if (!rope->has("rope_type"))
+      rope->refuse("has no \"rope_type\", without which transformers 5 scales nothing");
+  }
   for (const std::string_view name : rope->names())
     if (name == kFull || name == "sliding_attention")
       return rope->has(kFull) ? std::optional(rope->object(kFull)) : std::nullopt;
@@ -143,17 +150,16 @@ static bool are_same_positions(const ModelConfig& a, const ModelConfig& b) {
 
 std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
                                           const ModelConfig& c) {
-  const char* const name = before.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!c.has_rope() || c.multi_latent_attention || !before.has(name)) return {};
-  const JsonObject rope = before.object(name);
-  const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+  if (!c.has_rope() || c.multi_latent_attention) return {};
+  const std::optional<JsonObject> rope = find_rope(before);
+  if (!rope) return {};
+  const std::string_view kind = rope->text_or("rope_type", rope->text_or("type", "default"));
   const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
   const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;
   if (ours || !are_same_positions(stored, c)) return {};
   const bool given = before.has("max_position_embeddings");
-  return KeptPositions{
-      simdjson::minify(before.member(name)),
-      given ? before.number("max_position_embeddings", kMostSize) : c.max_position_embeddings};
+  return KeptPositions{rope->json(), given ? before.number("max_position_embeddings", kMostSize)
+                                           : c.max_position_embeddings};
 }
 
 // A factor for each pair, which transformers calls longrope, of texts of any length.

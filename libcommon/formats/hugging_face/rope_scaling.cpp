@@ -15,8 +15,9 @@ double RopeScaling::real_or(const char* name, double other) const {
 
 std::int64_t RopeScaling::original_positions() const {
   constexpr const char* kName = "original_max_position_embeddings";
-  const double positions = config_.has(kName) ? config_.real(kName)
-                           : rope_.has(kName) ? rope_.real(kName)
+  const double positions = config_.has(kName)                            ? config_.real(kName)
+                           : config_.text_or("model_type", "") == "phi3" ? 4096  // its class's
+                           : rope_.has(kName)                            ? rope_.real(kName)
                                               : double(model_.max_position_embeddings);
   if (!(positions >= 1 && positions <= 0x1p31))
     rope_.refuse("\"", kName, "\" is ", positions, ", expected at least 1");
