@@ -88,7 +88,7 @@ class Build {
   double train_fraction() const;
   std::vector<Source> open_sources() const;
   StageFiles open_stage() const;
-  void write_settings() const;
+  RetroProject::Settings settings() const;
   std::string hash_of(const std::string& prefix, const IndexedDataset& data) const;
   void make_block(const Source& source, const RetroBlock& block, Progress& progress);
   void count(const Source& source, ChunkDbSummary::Dataset& info) const;
@@ -160,15 +160,14 @@ StageFiles Build::open_stage() const {
   if (seq_length && *seq_length % options_.chunk_length != 0)
     fail(Exit::bad_config, "--retro-gpt-seq-length ", *seq_length, ": expected a multiple of the ",
          options_.chunk_length, " tokens of a chunk");
-  write_settings();
+  if (!options_.force) project_.check_settings(settings());
   return {project_.db(), options_.force};
 }
 
-// Writes to config.json what training and other stages take from it.
-void Build::write_settings() const {
-  // Where the manifests name it, its files are theirs.
-  project_.add_settings(options_.settings(options_.gpt.type.empty() ? gpt_.options : options_.gpt),
-                        options_.force);
+// What training and other stages take from config.json.
+RetroProject::Settings Build::settings() const {
+  // Where the manifests name the tokenizer, its files are theirs.
+  return options_.settings(options_.gpt.type.empty() ? gpt_.options : options_.gpt);
 }
 
 double Build::train_fraction() const {
@@ -379,6 +378,7 @@ ChunkDbSummary Build::run() {
   }
   progress.finish();
   count_samples();
+  project_.add_settings(settings(), options_.force);
   merge("sampled", false);
   merge("train", true);
   merge("valid", false);
