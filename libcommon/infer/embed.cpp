@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,7 +35,9 @@ class Embedding {
         embedder_(loaded, {.pooled = options.pooled,
                            .batch = options.micro_batch_size,
                            .threads = options.threads}),
-        workers_(options.threads) {
+        workers_(options.threads),
+        encoding_(loaded.model->table().device() == Device::cuda ? std::launch::async
+                                                                 : std::launch::deferred) {
     if (options.output != "-") file_.emplace(options.output, options.force);
   }
 
@@ -44,36 +47,9 @@ class Embedding {
     if (texts_.size() == kAtATime || bytes_ >= kMostBytes) flush();
   }
 
-  // Embeds what stands before the first text that cannot be, and tells of that one.
-  void flush() {
-    const std::vector<Text> texts = std::exchange(texts_, {});
-    bytes_ = 0;
-    std::vector<std::vector<std::int32_t>> ids(texts.size());
-    std::vector<std::exception_ptr> errors(texts.size());
-    workers_.run([&] {
-      parallel_for(std::ssize(texts), [&](std::int64_t i) {
-        const auto at = static_cast<std::size_t>(i);
-        try {
-          ids[at] = ids_of(texts[at]);
-        } catch (const Error&) {
-          errors[at] = std::current_exception();
-        }
-      });
-    });
-    const auto wrong =
-        std::ranges::find_if(errors, [](const auto& error) { return error != nullptr; });
-    ids.resize(static_cast<std::size_t>(wrong - errors.begin()));
-    const std::vector<float> found = embedder_.embed(ids);
-    const auto columns = static_cast<std::size_t>(embedder_.columns());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      put(std::span(found).subspan(i * columns, columns), ids[i].size());
-      done_();
-    }
-    if (wrong != errors.end()) std::rethrow_exception(*wrong);
-  }
-
   void finish() {
     flush();
+    embed(next_.get());
     if (!file_) return;
     if (is_matrix()) {
       file_->write(npy_header(items_, embedder_.columns()));
@@ -86,6 +62,52 @@ class Embedding {
   struct Text {
     std::string text, place;
   };
+  // Those of texts before the first that cannot be embedded, and what is wrong with that one.
+  struct Encoded {
+    std::vector<std::vector<std::int32_t>> ids;
+    std::exception_ptr wrong;
+  };
+
+  // Texts become ids while a GPU embeds those before them.
+  void flush() {
+    std::optional<Encoded> before;
+    if (next_.valid()) before = next_.get();
+    next_ =
+        std::async(encoding_, [this, texts = std::exchange(texts_, {})] { return encoded(texts); });
+    bytes_ = 0;
+    if (before) embed(*before);
+  }
+
+  Encoded encoded(const std::vector<Text>& texts) {
+    std::vector<std::vector<std::int32_t>> ids(texts.size());
+    std::vector<std::exception_ptr> errors(texts.size() + 1);
+    workers_.run([&] {
+      parallel_for(std::ssize(texts), [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        try {
+          ids[at] = ids_of(texts[at]);
+        } catch (const Error&) {
+          errors[at] = std::current_exception();
+        }
+      });
+    });
+    std::size_t right = 0;
+    while (right < texts.size() && !errors[right]) ++right;
+    ids.resize(right);
+    return {std::move(ids), errors[right]};
+  }
+
+  void embed(const Encoded& texts) {
+    const std::vector<float> found = embedder_.embed(texts.ids);
+    const auto columns = static_cast<std::size_t>(embedder_.columns());
+    for (std::size_t i = 0; i < texts.ids.size(); ++i) {
+      put(std::span(found).subspan(i * columns, columns), texts.ids[i].size());
+      done_();
+    }
+    if (!texts.wrong) return;
+    next_ = {};  // none of the texts behind it
+    std::rethrow_exception(texts.wrong);
+  }
 
   std::vector<std::int32_t> ids_of(const Text& text) const {
     std::vector<std::int32_t> ids = embedder_.ids(text.text, text.place);
@@ -123,6 +145,8 @@ class Embedding {
   std::size_t bytes_ = 0;    // of these
   std::vector<float> matrix_;
   std::int64_t items_ = 0;
+  const std::launch encoding_;
+  std::future<Encoded> next_;  // the last: it uses the others
 };
 
 // The lines of an input; JSON's where its first begins with a brace.

@@ -6,12 +6,16 @@
 
 #include "infer/padding.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
+#include "ops/text_means.h"
+#include "tensor/device.h"
 
 namespace mt {
 
 static Tensor queue(Pass& pass, EncoderPass::Wanted wanted) {
   switch (wanted) {
     case EncoderPass::Wanted::hidden:
+    case EncoderPass::Wanted::means:
       return pass.hidden();
     case EncoderPass::Wanted::pooled:
       return pass.pooled();
@@ -36,6 +40,11 @@ EncoderPass::EncoderPass(const Model& model, const Options& options)
       pass.on_host(queue(pass, wanted_));
     }
   });
+  if (wanted_ != Wanted::means) return;
+  const auto texts = static_cast<std::size_t>(tokens_ / kRowPeriod),
+             columns = static_cast<std::size_t>(model.config().hidden_size);
+  spans_ = Buffer(stream_.device(), 2 * texts * sizeof(std::int32_t));
+  means_ = Buffer(stream_.device(), texts * columns * size_of(sum_dtype(model.table().dtype())));
 }
 
 static std::int64_t room(const EncoderPass::Text& text) {
@@ -74,6 +83,7 @@ void EncoderPass::run_batch(std::span<const Text> texts, std::span<const std::si
                    .rows = round_up(std::max<std::int64_t>(asked, 1), kRowTile),
                    .types = true});
   std::ranges::fill(in.block.span<std::int32_t>(), 0);
+  std::vector<std::int32_t> spans;
   std::int64_t begin = 0, at = 0;
   for (const std::size_t i : which) {
     const Text& text = texts[i];
@@ -88,15 +98,38 @@ void EncoderPass::run_batch(std::span<const Text> texts, std::span<const std::si
     for (std::size_t k = 0; k < text.asked.size(); ++k)
       in.rows.as<std::int32_t>()[at + static_cast<std::int64_t>(k)] =
           static_cast<std::int32_t>(begin) + text.asked[k];
+    spans.push_back(static_cast<std::int32_t>(at));
     begin += length;
     at += room(text);
   }
-  const ConstTensor said = pass_.on_host(queue(pass_, wanted_));
+  const Tensor states = queue(pass_, wanted_);
+  if (wanted_ == Wanted::means) {
+    for (const std::size_t i : which)
+      spans.push_back(static_cast<std::int32_t>(texts[i].asked.size()));
+    const ConstTensor said = pass_.on_host(means(states, spans));
+    for (std::int64_t i = 0; i < std::ssize(which); ++i)
+      take(which[static_cast<std::size_t>(i)], said.rows(i, i + 1));
+    return;
+  }
+  const ConstTensor said = pass_.on_host(states);
   at = 0;
   for (const std::size_t i : which) {
     take(i, said.rows(at, at + std::ssize(texts[i].asked)));
     at += room(texts[i]);
   }
+}
+
+Tensor EncoderPass::means(ConstTensor states, const std::vector<std::int32_t>& spans) {
+  const std::int64_t texts = std::ssize(spans) / 2;
+  const Tensor here = spans_.tensor(DType::i32, {2, texts});
+  if (stream_.device() == Device::cuda)
+    device::copy(here.data(), spans.data(), here.bytes(), stream_.handle());
+  else
+    std::ranges::copy(spans, here.as<std::int32_t>());
+  const Tensor means = means_.tensor(states.dtype(), {texts, states.shape()[1]});
+  text_means(means, states, here.rows(0, 1).reshape({texts}), here.rows(1, 2).reshape({texts}),
+             stream_);
+  return means;
 }
 
 }  // namespace mt

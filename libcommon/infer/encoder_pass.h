@@ -14,8 +14,9 @@ namespace mt {
 
 class EncoderPass {
  public:
-  // Each token that is asked of has one; queries and contexts are made by that tower of two.
-  enum class Wanted : std::uint8_t { hidden, pooled, logits, queries, contexts };
+  // Each token that is asked of has one, but of the hidden states of a text's there may be wanted
+  // the mean alone, zeros where there are none; queries and contexts are made by that tower of two.
+  enum class Wanted : std::uint8_t { hidden, means, pooled, logits, queries, contexts };
   struct Options {
     Wanted wanted = Wanted::hidden;
     std::int64_t vocab_size = 0;  // the tokenizer's: logits are of these tokens
@@ -31,8 +32,8 @@ class EncoderPass {
     std::vector<std::int32_t> asked;           // which of them something is asked of
     std::span<const std::int32_t> types = {};  // of the tokens; empty: 0
   };
-  // Calls `take` for each text, in any order: with its number and what was wanted, [asked, ...] in
-  // host memory, valid until it returns.
+  // Calls `take` for each text, in any order: with its number and what was wanted, [asked, ...] or
+  // of means [1, ...], in host memory, valid until it returns.
   void run(std::span<const Text> texts,
            const std::function<void(std::size_t text, ConstTensor said)>& take);
 
@@ -40,11 +41,15 @@ class EncoderPass {
   void run_batch(std::span<const Text> texts, std::span<const std::size_t> which,
                  std::int64_t length,
                  const std::function<void(std::size_t text, ConstTensor said)>& take);
+  // The means of rows of hidden states, [texts, columns], where the rows are.  spans: of each text
+  // its first row, then how many there are of each.
+  Tensor means(ConstTensor states, const std::vector<std::int32_t>& spans);
 
   Wanted wanted_;
   std::int64_t window_, tokens_;  // tokens_: of a batch, padding included, and asked of at most
   Stream stream_;
   Pass pass_;
+  Buffer spans_, means_;  // where the model is
 };
 
 }  // namespace mt

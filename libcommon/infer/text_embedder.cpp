@@ -20,11 +20,10 @@ TextEmbedder::TextEmbedder(const LoadedModel& loaded, const Options& options)
       columns_(loaded.model->config().hidden_size),
       words_(*loaded.tokenizer),
       pass_(*loaded.model,
-            {.wanted = pooled_ ? EncoderPass::Wanted::pooled : EncoderPass::Wanted::hidden,
+            {.wanted = pooled_ ? EncoderPass::Wanted::pooled : EncoderPass::Wanted::means,
              .vocab_size = vocab_size_,
              .batch = options.batch,
-             .threads = options.threads}),
-      workers_(options.threads) {}
+             .threads = options.threads}) {}
 
 ModelUse TextEmbedder::use() { return {{ModelFamily::bert}, "of which no embeddings are made"}; }
 
@@ -42,7 +41,10 @@ std::vector<float> TextEmbedder::embed(std::span<const std::vector<std::int32_t>
   const auto columns = static_cast<std::size_t>(columns_);
   std::vector<float> found(texts.size() * columns);
   pass_.run(asked, [&](std::size_t i, ConstTensor said) {
-    put_mean(said, std::span(found).subspan(i * columns, columns));
+    with_float_type(said.dtype(), [&]<class T>() {
+      std::ranges::transform(said.span<T>(), &found[i * columns],
+                             [](T x) { return static_cast<float>(x); });
+    });
   });
   return found;
 }
@@ -52,28 +54,6 @@ std::vector<std::int32_t> TextEmbedder::asked_of(const std::vector<std::int32_t>
   std::vector<std::int32_t> asked;
   for (std::int32_t i = 1; i + 1 < std::ssize(ids); ++i) asked.push_back(i);
   return asked;
-}
-
-void TextEmbedder::put_mean(ConstTensor said, std::span<float> mean) {
-  constexpr std::int64_t kColumns = 64;  // of a task
-  const std::int64_t columns = std::ssize(mean), rows = said.shape()[0];
-  const auto put = [&]<class T>(std::int64_t first) {
-    const std::int64_t count = std::min(kColumns, columns - first);
-    double sum[kColumns] = {};
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const T* const x = said.as<T>() + row * columns + first;
-      for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<double>(x[c]);
-    }
-    for (std::int64_t c = 0; c < count; ++c)
-      mean[static_cast<std::size_t>(first + c)] =
-          rows == 0 ? 0 : static_cast<float>(sum[c] / static_cast<double>(rows));
-  };
-  workers_.run([&] {
-    parallel_for((columns + kColumns - 1) / kColumns, [&](std::int64_t task) {
-      with_float_type(said.dtype(),
-                      [&]<class T>() { put.template operator()<T>(task * kColumns); });
-    });
-  });
 }
 
 }  // namespace mt

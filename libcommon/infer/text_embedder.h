@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/threads.h"
 #include "formats/load_model.h"
 #include "infer/bert_text.h"
 #include "infer/encoder_pass.h"
@@ -38,13 +37,11 @@ class TextEmbedder {
 
  private:
   std::vector<std::int32_t> asked_of(const std::vector<std::int32_t>& ids) const;
-  void put_mean(ConstTensor said, std::span<float> mean);
 
   bool pooled_;
   std::int64_t vocab_size_, columns_;
   BertText words_;
   EncoderPass pass_;
-  Workers workers_;
 };
 
 }  // namespace mt

@@ -69,6 +69,35 @@ INSTANTIATE_TEST_SUITE_P(Wanted, EncoderPassOf,
                          testing::Values(EncoderPass::Wanted::hidden, EncoderPass::Wanted::pooled,
                                          EncoderPass::Wanted::logits));
 
+// In f64, of some tokens, of all and of none.
+TEST(EncoderPass, MeansAreOfTheHiddenStates) {
+  const auto model = make_small_model(small_bert(), DType::f32);
+  const std::vector<Ids> texts = texts_of(40, 120);
+  std::vector<EncoderPass::Text> asked;
+  for (const Ids& ids : texts) {
+    asked.push_back({.ids = ids, .asked = {}});
+    for (std::int32_t i = 0; asked.size() % 4 != 0 && i < std::ssize(ids);
+         i += 1 + static_cast<std::int32_t>(asked.size() % 3))
+      asked.back().asked.push_back(i);
+  }
+  std::vector<Rows> expected(texts.size());
+  EncoderPass(*model, {.batch = 3, .threads = 1}).run(asked, [&](std::size_t i, ConstTensor said) {
+    const Rows rows = values(said);
+    const std::size_t count = asked[i].asked.size(), columns = rows.size() / std::max(count, 1UL);
+    for (std::size_t c = 0; c < static_cast<std::size_t>(model->config().hidden_size); ++c) {
+      double sum = 0;
+      for (std::size_t row = 0; row < count; ++row) sum += rows[row * columns + c];
+      expected[i].push_back(count == 0 ? 0 : static_cast<float>(sum / static_cast<double>(count)));
+    }
+  });
+  for (const std::int64_t batch : {1, 2, 7}) {
+    std::vector<Rows> found(texts.size());
+    EncoderPass(*model, {.wanted = EncoderPass::Wanted::means, .batch = batch, .threads = 2})
+        .run(asked, [&](std::size_t i, ConstTensor said) { found[i] = values(said); });
+    EXPECT_EQ(found, expected) << batch;
+  }
+}
+
 // Each token is another where another text of the pair begins.
 TEST(EncoderPass, TokensHaveTypes) {
   const auto model = make_small_model(small_bert());
