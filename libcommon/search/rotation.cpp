@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "kernels/loops.h"
 #include "search/kmeans.h"
 #include "search/product_quantizer.h"
 
@@ -28,9 +30,7 @@ double* row_of(Matrix& matrix, std::int64_t row, std::int64_t columns) {
 }
 
 double dot(const double* a, const double* b, std::int64_t columns) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < columns; ++i) sum += a[i] * b[i];
-  return sum;
+  return cpu::sum<double>(columns, [&](std::int64_t i) { return a[i] * b[i]; });
 }
 
 Matrix drawn_matrix(std::int64_t rows, std::int64_t columns) {
@@ -69,82 +69,149 @@ void make_orthonormal(Matrix& matrix, std::int64_t rows, std::int64_t columns, M
   }
 }
 
-// Eigenvalues of a symmetric matrix, and its eigenvectors as rows, by Jacobi's rotations.
+// A symmetric matrix a = Q T Q' with T tridiagonal, by Householder's reflections.
+struct Tridiagonal {
+  std::vector<double> diagonal, beside;  // [n]; the last beside it is 0
+  Matrix turn;                           // Q'
+};
+Tridiagonal tridiagonal(Matrix a, std::int64_t n) {
+  Tridiagonal t{.diagonal = std::vector<double>(static_cast<std::size_t>(n)),
+                .beside = std::vector<double>(static_cast<std::size_t>(n)),
+                .turn = Matrix(a.size())};
+  std::vector<double> w(static_cast<std::size_t>(n)), twice_by_square(w);
+  // Row k keeps its reflection's vector behind its diagonal, by which I - 2 v v' / v' v reflects.
+  for (std::int64_t k = 0; k + 1 < n; ++k) {
+    double* const v = row_of(a, k, n);
+    const double square = dot(v + k + 1, v + k + 1, n - k - 1),
+                 along = v[k + 1] > 0 ? -std::sqrt(square) : std::sqrt(square);
+    t.beside[static_cast<std::size_t>(k)] = along;
+    if (!(square > 0)) continue;
+    v[k + 1] -= along;
+    const double factor = 2 / dot(v + k + 1, v + k + 1, n - k - 1);
+    twice_by_square[static_cast<std::size_t>(k)] = factor;
+    for (std::int64_t i = k + 1; i < n; ++i)
+      w[static_cast<std::size_t>(i)] = factor * dot(row_of(a, i, n) + k + 1, v + k + 1, n - k - 1);
+    const double half = factor / 2 * dot(&w[static_cast<std::size_t>(k + 1)], v + k + 1, n - k - 1);
+    for (std::int64_t i = k + 1; i < n; ++i) w[static_cast<std::size_t>(i)] -= half * v[i];
+    for (std::int64_t i = k + 1; i < n; ++i) {
+      double* const row = row_of(a, i, n);
+      const double of_v = v[i], of_w = w[static_cast<std::size_t>(i)];
+      for (std::int64_t c = k + 1; c < n; ++c)
+        row[c] -= of_v * w[static_cast<std::size_t>(c)] + of_w * v[c];
+    }
+  }
+  Matrix q(a.size());  // the product of the reflections, from the last on
+  for (std::int64_t k = n - 1; k >= 0; --k) {
+    t.diagonal[static_cast<std::size_t>(k)] = row_of(a, k, n)[k];
+    row_of(q, k, n)[k] = 1;
+    const double factor = twice_by_square[static_cast<std::size_t>(k)];
+    if (factor == 0) continue;
+    const double* const v = row_of(a, k, n);
+    std::ranges::fill(w, 0);
+    for (std::int64_t i = k + 1; i < n; ++i)
+      for (std::int64_t c = k + 1; c < n; ++c)
+        w[static_cast<std::size_t>(c)] += factor * v[i] * row_of(q, i, n)[c];
+    for (std::int64_t i = k + 1; i < n; ++i)
+      for (std::int64_t c = k + 1; c < n; ++c)
+        row_of(q, i, n)[c] -= v[i] * w[static_cast<std::size_t>(c)];
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) row_of(t.turn, j, n)[i] = row_of(q, i, n)[j];
+  return t;
+}
+
+// Eigenvalues of a symmetric matrix, and its eigenvectors as rows, by the QL algorithm with
+// implicit shifts (Dubrulle, Martin, Wilkinson, "The implicit QL algorithm", 1968).
 std::vector<double> eigen(Matrix a, std::int64_t n, Matrix& vectors) {
-  vectors.assign(a.size(), 0);
-  for (std::int64_t i = 0; i < n; ++i) row_of(vectors, i, n)[i] = 1;
-  const auto at = [&](std::int64_t i, std::int64_t j) -> double& { return row_of(a, i, n)[j]; };
-  for (int sweep = 0; sweep < 30; ++sweep) {
-    double off = 0, on = 0;
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t j = 0; j < n; ++j) (i == j ? on : off) += at(i, j) * at(i, j);
-    if (off <= 1e-24 * on) break;
-    for (std::int64_t p = 0; p < n; ++p)
-      for (std::int64_t q = p + 1; q < n; ++q) {
-        if (at(p, q) == 0) continue;
-        const double theta = (at(q, q) - at(p, p)) / (2 * at(p, q));
-        const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::hypot(1, theta));
-        const double c = 1 / std::hypot(1, t), s = t * c;
-        for (std::int64_t i = 0; i < n; ++i) {
-          const double x = at(i, p), y = at(i, q);
-          at(i, p) = c * x - s * y;
-          at(i, q) = s * x + c * y;
-        }
-        for (std::int64_t i = 0; i < n; ++i) {
-          const double x = at(p, i), y = at(q, i);
-          at(p, i) = c * x - s * y;
-          at(q, i) = s * x + c * y;
-          double* const v = row_of(vectors, p, n);
-          double* const w = row_of(vectors, q, n);
-          const double e = v[i], f = w[i];
-          v[i] = c * e - s * f;
-          w[i] = s * e + c * f;
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  constexpr int kMostSteps = 64;  // of an eigenvalue, which takes two or three
+  Tridiagonal t = tridiagonal(std::move(a), n);
+  vectors = std::move(t.turn);
+  double* const d = t.diagonal.data();
+  double* const e = t.beside.data();
+  for (std::int64_t first = 0; first < n; ++first)
+    for (int step = 0; step < kMostSteps; ++step) {
+      std::int64_t last = first;  // of a block that is not yet diagonal
+      while (last + 1 < n &&
+             !(std::abs(e[last]) <= kEpsilon * (std::abs(d[last]) + std::abs(d[last + 1]))))
+        ++last;
+      if (last == first) break;
+      const double half = (d[first + 1] - d[first]) / (2 * e[first]);
+      double g = d[last] - d[first] + e[first] / (half + std::copysign(std::hypot(half, 1), half));
+      double s = 1, c = 1, shift = 0;
+      std::int64_t i = last - 1;
+      for (; i >= first; --i) {
+        const double f = s * e[i], b = c * e[i], r = std::hypot(f, g);
+        e[i + 1] = r;
+        if (r == 0) break;
+        s = f / r;
+        c = g / r;
+        const double before = d[i + 1] - shift, more = (d[i] - before) * s + 2 * c * b;
+        shift = s * more;
+        d[i + 1] = before + shift;
+        g = c * more - b;
+        double* const v = row_of(vectors, i, n);
+        double* const w = row_of(vectors, i + 1, n);
+        for (std::int64_t k = 0; k < n; ++k) {
+          const double x = v[k], y = w[k];
+          w[k] = s * x + c * y;
+          v[k] = c * x - s * y;
         }
       }
-  }
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < n; ++i) values.push_back(at(i, i));
-  return values;
+      if (i >= first) {  // the block parts here
+        d[i + 1] -= shift;
+      } else {
+        d[first] -= shift;
+        e[first] = g;
+      }
+      e[last] = 0;
+    }
+  return t.diagonal;
 }
 
 // The matrix with orthonormal rows that is nearest to m [rows, columns]: U V' of its singular value
 // decomposition U S V', as (m m')^-1/2 m; rows that m has nothing of are `other`'s.
-Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns, Matrix other) {
+Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns, Matrix other,
+                        Products& products) {
   Matrix square(static_cast<std::size_t>(rows * rows)), u;
-  for (std::int64_t i = 0; i < rows; ++i)
+  products.each(rows, [&](std::int64_t i) {
     for (std::int64_t j = 0; j < rows; ++j)
       row_of(square, i, rows)[j] = dot(&m[static_cast<std::size_t>(i * columns)],
                                        &m[static_cast<std::size_t>(j * columns)], columns);
-  const std::vector<double> values = eigen(square, rows, u);
+  });
+  const std::vector<double> values = eigen(std::move(square), rows, u);
   const double most = *std::ranges::max_element(values);
   Matrix v(m.size());  // V'
-  for (std::int64_t k = 0; k < rows; ++k) {
+  products.each(rows, [&](std::int64_t k) {
     const double value = values[static_cast<std::size_t>(k)];
-    if (value <= 1e-14 * most) continue;
+    if (value <= 1e-14 * most) return;
     for (std::int64_t i = 0; i < rows; ++i) {
       const double factor = row_of(u, k, rows)[i] / std::sqrt(value);
       for (std::int64_t c = 0; c < columns; ++c)
         row_of(v, k, columns)[c] += factor * m[static_cast<std::size_t>(i * columns + c)];
     }
-  }
+  });
   make_orthonormal(v, rows, columns, std::move(other));
   Matrix result(m.size());
-  for (std::int64_t i = 0; i < rows; ++i)
+  products.each(rows, [&](std::int64_t i) {
     for (std::int64_t k = 0; k < rows; ++k)
       for (std::int64_t c = 0; c < columns; ++c)
         row_of(result, i, columns)[c] += row_of(u, k, rows)[i] * row_of(v, k, columns)[c];
+  });
   return result;
 }
 
 // Takes the mean from all, and returns it.
 std::vector<double> centre(std::vector<float>& vectors, std::int64_t columns) {
   std::vector<double> means(static_cast<std::size_t>(columns));
-  for (std::size_t i = 0; i < vectors.size(); ++i)
-    means[i % means.size()] += static_cast<double>(vectors[i]);
+  for (auto row = vectors.begin(); row != vectors.end(); row += columns)
+    for (std::int64_t c = 0; c < columns; ++c)
+      means[static_cast<std::size_t>(c)] += static_cast<double>(row[c]);
   const auto count = static_cast<double>(vectors.size() / means.size());
   for (double& mean : means) mean /= count;
-  for (std::size_t i = 0; i < vectors.size(); ++i)
-    vectors[i] -= static_cast<float>(means[i % means.size()]);
+  for (auto row = vectors.begin(); row != vectors.end(); row += columns)
+    for (std::int64_t c = 0; c < columns; ++c)
+      row[c] -= static_cast<float>(means[static_cast<std::size_t>(c)]);
   return means;
 }
 
@@ -176,8 +243,8 @@ std::vector<float> Rotation::apply(std::span<const float> vectors, Products& pro
 std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) const {
   const Products::Rows rows = products.rows(matrix, in);
   std::vector<float> result = products.dot(vectors, rows.tensor);
-  for (std::size_t i = 0; !bias.empty() && i < result.size(); ++i)
-    result[i] += bias[i % bias.size()];
+  for (auto row = result.begin(); !bias.empty() && row != result.end(); row += out)
+    for (std::int64_t i = 0; i < out; ++i) row[i] += bias[static_cast<std::size_t>(i)];
   return result;
 }
 
@@ -212,7 +279,7 @@ void Rotation::train_for_parts(std::span<const float> vectors, Products& product
         quantizer.decode(quantizer.encode(products.rows(rotated, out).tensor, products), products);
     const std::vector<float> m =  // [out, in]
         products.sum_of_outer(products.rows(said, out).tensor, all.tensor);
-    now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now);
+    now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now, products);
   }
   matrix.assign(now.begin(), now.end());
 }
