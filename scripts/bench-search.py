@@ -129,7 +129,7 @@ def main():
 
             def train():
                 index = faiss.index_factory(options.columns, string)
-                if string.split(",")[-1].startswith("PQ"):
+                if "IVF" in string and string.split(",")[-1].startswith("PQ"):
                     faiss.downcast_index(faiss.extract_index_ivf(index)).do_polysemous_training = False
                 theirs = timed(lambda: index.train(x))[0]
                 writes = timed(lambda: faiss.write_index(index, str(folder / "theirs")))[0]

@@ -27,7 +27,7 @@ import openblas_loops  # noqa: E402, F401, before faiss
 import faiss  # noqa: E402
 import numpy  # noqa: E402
 
-STRINGS = ["Flat", "IVF64,Flat", "IVF64_HNSW8,Flat", "IVF64,PQ16", "OPQ16_32,IVF64_HNSW8,PQ16", "OPQ16,IVF64,PQ16", "SQ8", "SQ6", "SQ4",
+STRINGS = ["Flat", "IVF64,Flat", "IVF64_HNSW8,Flat", "IVF64,PQ16", "PQ16", "L2norm,PQ16", "OPQ16_32,IVF64_HNSW8,PQ16", "OPQ16,IVF64,PQ16", "SQ8", "SQ6", "SQ4",
            "SQfp16", "SQbf16", "IVF64,SQ8", "IVF64_HNSW8,SQ4", "IVF64,SQfp16", "PCA32,Flat", "PCAR32,IVF64,SQ8", "PCAW32,SQ8",
            "PCAWR32,IVF64,PQ16", "IVF64,PQ16,RFlat", "OPQ16_32,IVF64_HNSW8,PQ16,RFlat", "IVF64,SQ4,Refine(SQ8)"]
 FACTOR = 4  # of what is refined

@@ -37,7 +37,7 @@ CASES = {"flat": ("Flat", 50, None), "inner": ("Flat", 50, None), "lists": ("IVF
          "codes": ("IVF8,PQ4", 200, 3), "opq": ("OPQ2_8,IVF4_HNSW4,PQ2", 50, 4), "graph": ("IVF32_HNSW4,Flat", 200, 5),
          "pca": ("PCAR8,IVF4,PQ2", 50, 4), "scalars": ("SQ6", 50, None), "half": ("SQfp16", 50, None), "brain": ("SQbf16", 50, None),
          "residuals": ("IVF4,SQ8", 50, 2), "whitened": ("PCAW8,SQ4", 50, None), "refined": ("IVF4,SQ4,RFlat", 50, 2),
-         "finer": ("OPQ2_8,IVF4,PQ2,Refine(SQ8)", 50, 4)}
+         "finer": ("OPQ2_8,IVF4,PQ2,Refine(SQ8)", 50, 4), "products": ("PQ4", 50, None), "normed": ("L2norm,IVF4,PQ2", 50, 2)}
 FACTOR = 2  # times as many are found before they are refined
 
 

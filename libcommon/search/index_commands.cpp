@@ -150,9 +150,10 @@ void BuildIndexOptions::add_rest_to(CommandLine& cl) {
 void BuildIndexOptions::add_train_to(CommandLine& cl) {
   cl.positionals("INPUT", &inputs, kInputs, 1);
   cl.section("Index");
-  cl.option("--retro-index-str,--index-str", &string, "STRING",
-            "what it is made of: [PCAd,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat], and for CODE Flat, "
-            "SQ8, SQ6, SQ4, SQfp16, SQbf16 or, in lists, PQm");
+  cl.option(
+      "--retro-index-str,--index-str", &string, "STRING",
+      "what it is made of: [PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat], and for CODE "
+      "Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm");
   cl.required("--retro-index-str");
   add_rest_to(cl);
 }

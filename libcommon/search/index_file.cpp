@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -50,6 +51,8 @@ class IndexReader {
       index.kind = flat(kind);
     else if (kind == "IxSQ")
       index.kind = scalars();
+    else if (kind == "IxPq")
+      index.kind = products();
     else if (kind == "IwFl" || kind == "IwPQ" || kind == "IwSq")
       index.kind = ivf(kind);
     else
@@ -93,7 +96,7 @@ class IndexReader {
         std::string::npos)
       damaged("begins with no name of a kind of index");
     fail(Exit::bad_data, path_, ": is an index of faiss's kind ", kind,
-         ", expected IxF2, IxFI, IxSQ, IwFl, IwSq or IwPQ, or one of them in IxPT or IxRF");
+         ", expected IxF2, IxFI, IxSQ, IxPq, IwFl, IwSq or IwPQ, or one of them in IxPT or IxRF");
   }
   Bytes take(std::uint64_t bytes) {
     if (bytes > rest_.size()) damaged("ends early");
@@ -137,13 +140,14 @@ class IndexReader {
 
   Rotation rotation() {
     const std::string kind = word();
+    if (kind == "VNrm") return normalization();
     if (kind == "PcAm" || kind == "Pcam") {
       take(sizeof(float) * (kind == "Pcam" ? 2 : 1));
       take(1 + sizeof(std::int32_t));
       for (int i = 0; i < 3; ++i) list<float>();  // means, eigenvalues, all components
     } else if (kind != "LTra" && kind != "rrot") {
       fail(Exit::bad_data, path_, ": has a transform of faiss's kind ", kind,
-           ", expected LTra, rrot or PcAm");
+           ", expected LTra, rrot, PcAm or VNrm");
     }
     const bool has_bias = get<std::uint8_t>() != 0;
     Rotation r;
@@ -156,6 +160,17 @@ class IndexReader {
         (has_bias && std::ssize(r.bias) != r.out))
       damaged("a transform is not what its sizes say, or not trained");
     if (!has_bias) r.bias.clear();
+    return r;
+  }
+
+  Rotation normalization() {
+    const auto norm = get<float>();
+    if (norm != 2) fail(Exit::bad_data, path_, ": has a VNrm by the norm ", norm, ", expected 2");
+    Rotation r{.to_length_1 = true};
+    r.in = get<std::int32_t>();
+    r.out = get<std::int32_t>();
+    if (r.in < 1 || r.in != r.out || get<std::uint8_t>() == 0)
+      damaged("a transform is not what its sizes say, or not trained");
     return r;
   }
 
@@ -262,7 +277,7 @@ class IndexReader {
       damaged("its ", lists, " lists do not have as many centres, or it is not trained");
     if (get<std::uint8_t>() > 1) damaged("has a map of numbers");
     list<std::int64_t>();
-    if (kind == "IwPQ") index.quantizer = product_quantizer(h.columns);
+    if (kind == "IwPQ") index.quantizer = product_quantizer_of_lists(h.columns);
     if (kind == "IwSq") {
       index.quantizer = scalar_quantizer(h.columns);
       const auto size = get<std::uint64_t>();
@@ -279,21 +294,53 @@ class IndexReader {
   }
 
   ProductQuantizer product_quantizer(std::int64_t columns) {
-    const bool residual = get<std::uint8_t>() != 0;
-    const auto size = get<std::uint64_t>();
     ProductQuantizer q;
     q.columns = static_cast<std::int64_t>(get<std::uint64_t>());
     q.parts = static_cast<std::int64_t>(get<std::uint64_t>());
     const auto bits = get<std::uint64_t>();
     q.centres = list<float>();
-    if (bits != ProductQuantizer::kBits || !residual)
-      fail(Exit::bad_data, path_, ": has product codes of ", bits, " bits",
-           residual ? "" : " of whole vectors", ", expected 8 bits of what is left of the centre");
+    if (bits != ProductQuantizer::kBits)
+      fail(Exit::bad_data, path_, ": has product codes of ", bits, " bits, expected ",
+           ProductQuantizer::kBits);
     if (q.columns != columns || q.parts < 1 || q.columns % q.parts != 0 ||
-        static_cast<std::int64_t>(size) != q.parts ||
         std::ssize(q.centres) != q.columns * ProductQuantizer::kCentres)
       damaged("its product quantizer is not what its sizes say");
     return q;
+  }
+
+  ProductQuantizer product_quantizer_of_lists(std::int64_t columns) {
+    if (get<std::uint8_t>() == 0)
+      fail(Exit::bad_data, path_,
+           ": has product codes of whole vectors, expected those of what is left of the centre");
+    const auto size = get<std::uint64_t>();
+    ProductQuantizer q = product_quantizer(columns);
+    if (static_cast<std::int64_t>(size) != q.parts)
+      damaged("its product codes are not what its sizes say");
+    return q;
+  }
+
+  IvfIndex products() {
+    const Head h = head();
+    if (h.inner) fail(Exit::bad_data, path_, ": is an IxPq by inner products, expected distances");
+    IvfIndex index{.trained = h.trained, .in_lists = false};
+    index.centres = {.columns = h.columns,
+                     .vectors = std::vector<float>(static_cast<std::size_t>(h.columns))};
+    index.quantizer = product_quantizer(h.columns);
+    index.wanted = 1;
+    IvfIndex::List& all = index.lists.emplace_back();
+    all.codes = list<std::uint8_t>();
+    const std::int64_t size = index.bytes_in_list();
+    index.count = std::ssize(all.codes) / size;
+    if (!h.trained || index.count != h.size || std::ssize(all.codes) % size != 0)
+      damaged("does not have the ", h.size, " vectors that it says, or is not trained");
+    all.ids.resize(static_cast<std::size_t>(index.count));
+    std::iota(all.ids.begin(), all.ids.end(), std::int64_t{0});
+    const auto way = get<std::int32_t>();
+    if (way != 0)
+      fail(Exit::bad_data, path_, ": is an IxPq that is searched in faiss's way ", way,
+           ", expected 0, by distances from codes");
+    take(sizeof(std::uint8_t) + sizeof(std::int32_t));  // of other ways
+    return index;
   }
 
   void read_lists(IvfIndex& index, std::uint64_t count) {
@@ -314,6 +361,7 @@ class IndexReader {
     } else {
       damaged("the sizes of its lists are not there");
     }
+    index.wanted = static_cast<std::int64_t>(lists);
     index.lists.resize(lists);
     for (std::size_t i = 0; i < lists; ++i) {
       if (sizes[i] > rest_.size() / (size + sizeof(std::int64_t))) damaged("ends early");

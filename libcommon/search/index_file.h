@@ -1,7 +1,7 @@
 // faiss's file format, read and written (faiss/impl/index_write.cpp, unchanged from 1.5 on; all
 // little-endian): what faiss.read_index() opens, and faiss.write_index() made of a Flat, of scalar
-// codes, or of an IVF by squared distances of Flat, scalar or 8-bit product codes, with centres
-// that are a Flat or an HNSW, behind rotations of any kind, and refined by a Flat or scalar codes.
+// or 8-bit product codes, or of an IVF by squared distances of any of these, with centres that are
+// a Flat or an HNSW, behind rotations of any kind, and refined by a Flat or scalar codes.
 #pragma once
 
 #include <functional>

@@ -53,6 +53,13 @@ class IndexWriterOf {
     put(std::int32_t{inner ? 0 : 1});
   }
   void write_rotation(const Rotation& rotation) {
+    if (rotation.to_length_1) {
+      word("VNrm");
+      put(2.0F);
+      put(static_cast<std::int32_t>(rotation.in));
+      put(static_cast<std::int32_t>(rotation.out));
+      return put(std::uint8_t{1});
+    }
     word("LTra");
     put(static_cast<std::uint8_t>(!rotation.bias.empty()));
     list(rotation.matrix);
@@ -80,7 +87,24 @@ class IndexWriterOf {
     put(static_cast<std::uint64_t>(quantizer.code_size()));
     list(quantizer.ranges);
   }
+  void write_product_quantizer(const ProductQuantizer& quantizer) {
+    put(static_cast<std::uint64_t>(quantizer.columns));
+    put(static_cast<std::uint64_t>(quantizer.parts));
+    put(static_cast<std::uint64_t>(ProductQuantizer::kBits));
+    list(quantizer.centres);
+  }
+  void write_products(const IvfIndex& index) {
+    const ProductQuantizer& quantizer = *index.product();
+    word("IxPq");
+    head(quantizer.columns, index.count, false);
+    write_product_quantizer(quantizer);
+    list(index.lists.front().codes);
+    put(std::int32_t{0});  // what is asked for is found by its distances from codes,
+    put(std::uint8_t{0});  // not by bits of their numbers, which this would be of
+    put(static_cast<std::int32_t>(quantizer.parts * ProductQuantizer::kBits + 1));
+  }
   void write_kind(const IvfIndex& index) {
+    if (!index.in_lists) return write_products(index);
     const std::int64_t columns = index.centres.columns;
     word(index.product() ? "IwPQ" : index.scalar() ? "IwSq" : "IwFl");
     head(columns, index.count, false);
@@ -104,10 +128,7 @@ class IndexWriterOf {
     if (const ProductQuantizer* const product = index.product()) {
       put(std::uint8_t{1});  // of what is left of the centre
       put(static_cast<std::uint64_t>(product->parts));
-      put(static_cast<std::uint64_t>(product->columns));
-      put(static_cast<std::uint64_t>(product->parts));
-      put(static_cast<std::uint64_t>(ProductQuantizer::kBits));
-      list(product->centres);
+      write_product_quantizer(*product);
     }
     if (const ScalarQuantizer* const scalar = index.scalar()) {
       write_scalar_quantizer(*scalar);

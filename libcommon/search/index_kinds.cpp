@@ -62,7 +62,7 @@ std::int64_t IvfIndex::next_id() const {
 }
 
 std::int64_t IvfIndex::fewest_vectors() const {
-  return std::max(std::ssize(lists), product() ? ProductQuantizer::kCentres : 1);
+  return std::max(wanted, product() ? ProductQuantizer::kCentres : 1);
 }
 
 std::int64_t IvfIndex::bytes_in_list() const {
@@ -73,7 +73,7 @@ std::int64_t IvfIndex::bytes_in_list() const {
 // Of the number of a list.
 static std::int64_t bytes_of_list(const IvfIndex& index) {
   std::int64_t bytes = 0;
-  for (auto most = index.lists.size() - 1; most > 0; most >>= 8) ++bytes;
+  for (auto most = index.wanted - 1; most > 0; most >>= 8) ++bytes;
   return bytes;
 }
 
@@ -110,7 +110,7 @@ void IvfIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first
     if (list >= lists.size())
       fail(Exit::bad_data, "code of vector ", first + i, ": list ", list, " of ", lists.size());
     lists[list].codes.insert(lists[list].codes.end(), code + bytes, code + each);
-    lists[list].ids.push_back(first + i);
+    lists[list].ids.push_back(in_lists ? first + i : count);
     ++count;
   }
 }
@@ -124,7 +124,7 @@ bool IvfIndex::merge(const IvfIndex& other) {
     return !scalar() || *scalar() == *other.scalar();
   };
   if (centres.columns != other.centres.columns || centres.vectors != other.centres.vectors ||
-      graph.has_value() != other.graph.has_value() || !same_codes())
+      graph.has_value() != other.graph.has_value() || in_lists != other.in_lists || !same_codes())
     return false;
   const std::int64_t next = next_id();
   for (std::size_t i = 0; i < lists.size(); ++i) {

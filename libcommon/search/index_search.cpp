@@ -132,17 +132,20 @@ FoundVectors ScalarIndex::search(std::span<const float> of, const IndexSearch& o
 }
 
 std::int64_t IvfIndex::training_numbers(std::int64_t vectors) const {
-  const std::int64_t count = std::ssize(lists);
   constexpr std::int64_t kOfCentre = 1 + sizeof(double) / sizeof(float);  // itself and its sums
-  return std::min(std::min(vectors, kPointsPerCentre * count) * centres.columns, kPieceNumbers) +
-         kOfCentre * count * centres.columns;
+  return std::min(std::min(vectors, kPointsPerCentre * wanted) * centres.columns, kPieceNumbers) +
+         kOfCentre * wanted * centres.columns;
 }
 
 void IvfIndex::train(std::span<const float> vectors, Products& products) {
   const std::int64_t columns = centres.columns;
-  centres.vectors =
-      k_means({.centres = std::ssize(lists), .columns = columns, .iterations = kCentreIterations},
-              vectors, products);
+  if (in_lists)
+    centres.vectors =
+        k_means({.centres = wanted, .columns = columns, .iterations = kCentreIterations}, vectors,
+                products);
+  else
+    centres.vectors.assign(static_cast<std::size_t>(columns), 0);
+  lists.resize(static_cast<std::size_t>(wanted));
   if (graph) graph->build(centres.vectors, columns);
   const auto left_of = [&](std::int64_t most) {
     return products.values<float>(

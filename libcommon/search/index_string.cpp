@@ -9,8 +9,9 @@ namespace mt {
 namespace {
 
 constexpr const char* kGrammar =
-    "[PCAd,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, SQ8, SQ6, SQ4, "
-    "SQfp16, SQbf16 or, in lists, PQm";
+    "[PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, "
+    "SQ8, SQ6, "
+    "SQ4, SQfp16, SQbf16 or PQm";
 
 class Reader {
  public:
@@ -20,12 +21,14 @@ class Reader {
   VectorIndex read() {
     VectorIndex index;
     const std::int64_t columns = columns_;
-    while (rest_.starts_with("OPQ") || rest_.starts_with("PCA")) {
+    while (rest_.starts_with("OPQ") || rest_.starts_with("PCA") || rest_.starts_with("L2norm")) {
       index.rotations.push_back(rotation());
       expect(",");
     }
     if (take("IVF"))
       index.kind = ivf();
+    else if (take("PQ"))
+      index.kind = products();
     else if (const auto scalar = scalar_codes())
       index.kind = ScalarIndex{.quantizer = *scalar};
     else
@@ -45,8 +48,14 @@ class Reader {
   }
 
  private:
+  static constexpr std::int64_t kMost = 1 << 26;  // of all numbers
+
   Rotation rotation() {
     Rotation rotation{.in = columns_, .out = columns_};
+    if (take("L2norm")) {
+      rotation.to_length_1 = true;
+      return rotation;
+    }
     if (take("OPQ")) {
       rotation.parts = number();
       if (take("_")) rotation.out = number();
@@ -65,7 +74,12 @@ class Reader {
   }
   IvfIndex ivf() {
     IvfIndex ivf;
-    ivf.lists.resize(static_cast<std::size_t>(number()));
+    ivf.wanted = number();
+    if (take("k"))
+      ivf.wanted *= 1 << 10;
+    else if (take("M"))
+      ivf.wanted *= 1 << 20;
+    if (ivf.wanted > kMost) refuse("expected at most ", kMost, " lists");
     ivf.centres.columns = columns_;
     if (take("_HNSW")) {
       const std::int64_t links = number();
@@ -74,17 +88,27 @@ class Reader {
     }
     expect(",");
     if (take("PQ")) {
-      const std::int64_t parts = number();
-      ivf.quantizer = ProductQuantizer{.columns = columns_, .parts = parts};
-      divides(parts);
-      if (take("x") && number() != ProductQuantizer::kBits)
-        refuse("expected codes of ", ProductQuantizer::kBits, " bits");
+      ivf.quantizer = product_codes();
     } else if (const auto scalar = scalar_codes()) {
       ivf.quantizer = *scalar;
     } else {
       expect("Flat");
     }
     return ivf;
+  }
+  IvfIndex products() {
+    IvfIndex all{.in_lists = false};
+    all.wanted = 1;
+    all.centres.columns = columns_;
+    all.quantizer = product_codes();
+    return all;
+  }
+  ProductQuantizer product_codes() {
+    const ProductQuantizer codes{.columns = columns_, .parts = number()};
+    divides(codes.parts);
+    if (take("x") && number() != ProductQuantizer::kBits)
+      refuse("expected codes of ", ProductQuantizer::kBits, " bits");
+    return codes;
   }
   FlatIndex flat() {
     expect("Flat");
@@ -108,7 +132,6 @@ class Reader {
     if (!take(word)) refuse("expected ", kGrammar, ", not \"", rest_, '"');
   }
   std::int64_t number() {
-    constexpr std::int64_t kMost = 1 << 26;
     std::int64_t value = 0;
     const auto end = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (end.ec != std::errc() || value < 1 || value > kMost)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "kernels/loops.h"
+#include "kernels/near_rows.h"
 #include "search/kmeans.h"
 #include "search/product_quantizer.h"
 
@@ -225,7 +226,22 @@ std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::
 
 }  // namespace
 
+// As faiss's fvec_renorm_L2().
+static std::vector<float> of_length_1(std::span<const float> vectors, std::int64_t columns,
+                                      Products& products) {
+  std::vector<float> result(vectors.begin(), vectors.end());
+  products.each(std::ssize(vectors) / columns, [&](std::int64_t row) {
+    float* const x = &result[static_cast<std::size_t>(row * columns)];
+    const float square = cpu::inner_product(x, x, columns);
+    if (!(square > 0)) return;
+    const float factor = 1 / std::sqrt(square);
+    for (std::int64_t c = 0; c < columns; ++c) x[c] *= factor;
+  });
+  return result;
+}
+
 std::vector<float> Rotation::apply(std::span<const float> vectors, Products& products) const {
+  if (to_length_1) return of_length_1(vectors, in, products);
   const std::int64_t rows = std::ssize(vectors) / in,
                      most = std::max<std::int64_t>(1, kMostNumbers / std::max(in, out));
   std::vector<float> result;
@@ -249,10 +265,12 @@ std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) cons
 }
 
 std::int64_t Rotation::fewest_vectors() const {
+  if (to_length_1) return 1;
   return parts > 0 ? ProductQuantizer::kCentres : out + 1;
 }
 
 std::int64_t Rotation::training_numbers(std::int64_t vectors) const {
+  if (to_length_1) return 0;
   return parts > 0 ? std::min(vectors, kMostVectors) * (in + out)
                    : 2 * std::min(vectors, kMostOfAColumn * in) * in;
 }

@@ -1,6 +1,7 @@
 // Rotation: a matrix that vectors are multiplied by in front of an index, y = A x + b; trained for
 // a product quantizer behind it (Ge, He, Ke, Sun, "Optimized product quantization", 2013), or as
-// the principal components that vectors have most of.
+// the principal components that vectors have most of.  Or it is none, and vectors become of length
+// 1, but those of length 0.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,10 @@ struct Rotation {
   std::int64_t parts = 0;  // that it is trained for; 0: it is principal components
   float power = 0;      // of their sums of squares, that components are multiplied by; -1/2 whitens
   bool turned = false;  // and by a drawn rotation behind, so that all have as much
+  bool to_length_1 = false;                   // no matrix, and in == out
   std::vector<float> matrix = {}, bias = {};  // [out, in]; [out] or empty
 
+  bool trained() const { return to_length_1 || !matrix.empty(); }
   std::vector<float> apply(std::span<const float> vectors, Products& products) const;
   std::vector<float> apply(ConstTensor vectors, Products& products) const;  // where those are made
   std::int64_t fewest_vectors() const;                        // that it can be trained on

@@ -29,11 +29,14 @@ std::int64_t VectorIndex::next_id() const {
   return std::visit([](const auto& index) { return index.next_id(); }, kind);
 }
 
-bool VectorIndex::has_gaps() const { return std::holds_alternative<IvfIndex>(kind) && !refinement; }
+bool VectorIndex::has_gaps() const {
+  const auto* const ivf = std::get_if<IvfIndex>(&kind);
+  return ivf != nullptr && ivf->in_lists && !refinement;
+}
 
 bool VectorIndex::trained() const {
   const auto is_trained = [](const auto& index) { return index.is_trained(); };
-  return std::ranges::all_of(rotations, [](const Rotation& r) { return !r.matrix.empty(); }) &&
+  return std::ranges::all_of(rotations, [](const Rotation& r) { return r.trained(); }) &&
          std::visit(is_trained, kind) && (!refinement || std::visit(is_trained, refinement->index));
 }
 
@@ -66,13 +69,13 @@ void VectorIndex::train(std::span<const float> vectors, Products& products) {
   if (count < fewest) {
     const auto* const ivf = std::get_if<IvfIndex>(&kind);
     fail(Exit::bad_config, "an index",
-         ivf ? concat(" of ", ivf->lists.size(), " lists") : std::string(),
+         ivf && ivf->in_lists ? concat(" of ", ivf->wanted, " lists") : std::string(),
          " is trained on at least ", fewest, " vectors; there are ", count);
   }
   products.expect_room(training_bytes(count), concat("training on ", count, " vectors"));
   for (std::size_t i = 0; i < rotations.size(); ++i) {
     std::vector<float> before;
-    if (rotations[i].matrix.empty())
+    if (!rotations[i].trained())
       rotations[i].train(rotated(vectors, i, before, products), products);
   }
   std::vector<float> memory;
@@ -134,7 +137,8 @@ static bool merge_kinds(auto& to, const auto& other) {
 
 bool VectorIndex::merge(const VectorIndex& other) {
   const auto same = [](const Rotation& a, const Rotation& b) {
-    return a.in == b.in && a.matrix == b.matrix && a.bias == b.bias;
+    return a.in == b.in && a.to_length_1 == b.to_length_1 && a.matrix == b.matrix &&
+           a.bias == b.bias;
   };
   if (!std::ranges::equal(rotations, other.rotations, same) ||
       refinement.has_value() != other.refinement.has_value())

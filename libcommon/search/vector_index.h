@@ -1,10 +1,10 @@
 // VectorIndex: vectors by whose codes the nearest of others are found, as faiss's indexes are: Flat
-// keeps them as they are, SQ some bits of each number, and an IVF parts them in lists around
-// centres, of which a search visits a few, and keeps codes of what they differ from the centres by,
-// or all of them.  Rotations may stand in front, and another index behind, which has finer codes of
-// the same vectors, and says which of what was found are nearest.  make_index() makes one of
-// faiss's index strings, and index_file.h reads and writes faiss's files.  Vectors are rows of f32,
-// distances squared ones, or inner products where it is `inner`.
+// keeps them as they are, SQ some bits of each number, PQ codes of products, and an IVF parts them
+// in lists around centres, of which a search visits a few, and keeps codes of what they differ from
+// the centres by, or all of them.  Rotations may stand in front, and another index behind, which
+// has finer codes of the same vectors, and says which of what was found are nearest.  make_index()
+// makes one of faiss's index strings, and index_file.h reads and writes faiss's files.  Vectors are
+// rows of f32, distances squared ones, or inner products where it is `inner`.
 #pragma once
 
 #include <cstdint>
@@ -96,13 +96,17 @@ struct IvfIndex {
     std::vector<std::uint8_t> by_parts = {};
   };
   bool trained = false;
+  // False: codes of products of the vectors, faiss's PQ, which are one list around zero, and whose
+  // numbers are their places.
+  bool in_lists = true;
   std::int64_t default_lists = 1;  // that a search visits
-  FlatIndex centres;
+  FlatIndex centres = {};
   std::optional<Hnsw> graph = {};  // of the centres
   // Of what vectors differ from the centres by; nothing: codes are the vectors.
   std::variant<std::monostate, ProductQuantizer, ScalarQuantizer> quantizer = {};
-  std::vector<List> lists = {};
-  std::int64_t count = 0;  // of vectors
+  std::int64_t wanted = 0;       // lists
+  std::vector<List> lists = {};  // those, once it is trained
+  std::int64_t count = 0;        // of vectors
 
   std::int64_t size() const { return count; }
   std::int64_t width() const { return centres.columns; }
@@ -185,10 +189,10 @@ class VectorIndex {
 };
 
 // An index of nothing, by squared distances, of faiss's index string:
-//   [PCA[W][R]d,|OPQm[_d],][IVFn[_HNSWm],]CODE[,RFlat|,Refine(CODE)]
-// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or, in lists, PQm[x8] for CODE.  Exit::usage, beginning
-// with `option`, for any other, and for parts that do not divide the columns, of which 0 are
-// unknown as yet.
+//   [PCA[W][R]d,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)]
+// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm[x8] for CODE.  Exit::usage, beginning with
+// `option`, for any other, and for parts that do not divide the columns, of which 0 are unknown as
+// yet.
 VectorIndex make_index(const std::string& option, const std::string& text, std::int64_t columns);
 
 }  // namespace mt
