@@ -2,8 +2,8 @@
 // imposed on them: weights are then those of the router's scores of the imposed experts (Megatron-
 // LM's router replay; Ma et al.: arXiv:2510.11370).  A text, a sequence of the run's samples, has a
 // number of its own, so whatever ranks share it, and in whatever micro-batch, it finds the same.
-// Ranks that are threads of a process share one of these.  It is on the host: a GPU's work is not
-// captured with it.
+// Ranks that are threads of a process share one of these; those that are processes have their own,
+// with what they chose.  It is on the host: a GPU's work is not captured with it.
 #pragma once
 
 #include <compare>
@@ -23,7 +23,7 @@ class ExpertChoices {
     std::int64_t text = 0, layer = 0;  // a layer as of Mlp
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  // Of each token of a text its experts, ascending.
+  // Of each token of a text its experts, ascending; -1 of tokens that other processes' ranks have.
   using Experts = std::vector<std::int32_t>;
   using All = std::map<Place, Experts>;
 
@@ -41,6 +41,8 @@ class ExpertChoices {
   void put(Step& s, std::int64_t layer, Tensor expert) const;
   // Takes out what was kept of texts before this one, by texts and layers.
   All take_before(std::int64_t text);
+  // What all ranks that have one of these kept of such texts, on rank 0; nothing on the others.
+  All gather_before(std::int64_t text, Group& ranks);
 
  private:
   bool keeps_;

@@ -12,7 +12,7 @@ void RoutingOptions::add_to(CommandLine& cl) {
           "grpo: texts are learnt with the experts that they were drawn with");
   cl.option("--moe-route-trace", &trace, "FILE",
             "lines of JSON with the experts that training's routers choose, of each text and layer "
-            "one, are added to this file; of one GPU, or of the CPU's ranks");
+            "one, are added to this file, by the first rank");
   cl.option("--moe-route-replay", &replay, "FILE",
             "training's routers choose the experts that such a file has, in whatever layout, and "
             "weigh them by their own scores");

@@ -115,8 +115,6 @@ void RunOptions::check_model(const ModelConfig& model, bool documents) const {
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
   if (model.num_experts > 0) check_experts();
   routing.check(model);
-  if (device() == Device::cuda && ranks.count > 1 && !routing.trace.empty())
-    fail(Exit::bad_config, "--moe-route-trace: of ranks that are one process's; see --gpus 1");
   qk_clip.check(model, ranks.parallel.context_parallel_size, optimizer.shards_values());
   fp8.check(model, ranks.parallel.pipeline_model_parallel_size);
   if (checkpoint.format == "torch" && model.mtp_num_layers > 0)

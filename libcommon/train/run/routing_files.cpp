@@ -7,6 +7,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/lines.h"
+#include "comm/group.h"
 #include "model/config/model_config.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"
@@ -56,19 +57,23 @@ static ExpertChoices::All read_all(const std::string& path, const ModelConfig& m
   return all;
 }
 
-RoutingFiles::RoutingFiles(const RoutingOptions& options, const ModelConfig& model)
+RoutingFiles::RoutingFiles(const RoutingOptions& options, const ModelConfig& model, bool of_process)
     : chosen_(model.moe_router_topk),
       path_(options.trace),
+      of_process_(of_process),
       choices_(!path_.empty(), read_all(options.replay, model), options.replay) {}
 
 void RoutingFiles::open() {
   if (!path_.empty()) trace_.emplace(File::append(path_));
 }
 
-void RoutingFiles::write_before(std::int64_t text) {
+void RoutingFiles::write_before(std::int64_t text, Group& ranks) {
+  if (path_.empty() || (!of_process_ && ranks.rank() > 0)) return;
+  const ExpertChoices::All all =
+      of_process_ ? choices_.gather_before(text, ranks) : choices_.take_before(text);
   if (!trace_) return;
   std::string lines;
-  for (const auto& [place, experts] : choices_.take_before(text)) {
+  for (const auto& [place, experts] : all) {
     JsonWriter json;
     json.begin_object().member("text", place.text).member("layer", place.layer);
     json.key("experts").begin_array();

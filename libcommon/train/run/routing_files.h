@@ -16,6 +16,7 @@
 
 namespace mt {
 
+class Group;
 class Task;
 struct ModelConfig;
 struct RunOptions;
@@ -23,18 +24,20 @@ struct RunOptions;
 class RoutingFiles {
  public:
   // Reads what is to be replayed: Exit::bad_data, with the line, where it is nothing of the kind.
-  RoutingFiles(const RoutingOptions& options, const ModelConfig& model);
-  // Opens the file that is written, once its folder is there.
+  // of_process: other ranks, which are other processes, have files of their own.
+  RoutingFiles(const RoutingOptions& options, const ModelConfig& model, bool of_process);
+  // Opens the file that is written, once its folder is there; by rank 0's process.
   void open();
 
   ExpertChoices& choices() { return choices_; }
   const ExpertChoices& choices() const { return choices_; }
-  // Writes what was kept of texts before this one.
-  void write_before(std::int64_t text);
+  // Has rank 0 write what all ranks, which call it in turn, kept of texts before this one.
+  void write_before(std::int64_t text, Group& ranks);
 
  private:
   std::int64_t chosen_;  // experts of a token
   std::string path_;     // of the file that is written, if any is
+  bool of_process_;
   ExpertChoices choices_;
   std::optional<File> trace_;
 };

@@ -85,9 +85,10 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
         options, task, plan, log);
   std::optional<RoutingFiles> routing;
-  if (options.routing.is_on()) routing.emplace(options.routing, task.model());
+  if (options.routing.is_on())
+    routing.emplace(options.routing, task.model(), options.ranks.has_processes());
   const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
-  if (routing) routing->open();
+  if (routing && options.ranks.process.rank == 0) routing->open();
   const auto run_rank = [&](Group& everyone, Stream& stream) {
     const int learners = options.ranks.count, drawers = options.ranks.drawers;
     const bool learns = everyone.rank() < learners;

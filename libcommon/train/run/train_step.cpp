@@ -228,8 +228,8 @@ void TrainStep::begin(const Asked& asked) {
   if (Fp8Layers* const fp8 = parts_.executor.fp8())
     fp8->update_scales({&parts_.world.tensor(), &parts_.world.data_context()}, parts_.stream);
   std::vector<double> routers = sum_routers();  // once all ranks have chosen
-  if (parts_.routing != nullptr && parts_.world.all().rank() == 0)
-    parts_.routing->write_before(asked.first_sample + samples_of(asked));
+  if (parts_.routing != nullptr)
+    parts_.routing->write_before(asked.first_sample + samples_of(asked), parts_.world.all());
   check_before_update(asked);
   update_expert_biases(routers, asked.micro_batches * parts_.world.data().size());
   const NamedRange update("optimizer");
