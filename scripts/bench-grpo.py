@@ -8,7 +8,7 @@ learning, with all else that a cycle takes.  mt keeps what it learns in fp32 bes
 bf16, and so are its moments, which is less.  TRL generates by transformers' generate(), or with --peer batching by its continuous
 batching.  Every run is a process of its own, and its first cycle is not counted; TRL's texts are short in it.
 
-With --gpus 2 two of mt's ranks share the texts of a step, or, of --tiny, with --generation-ranks 1 and --max-lag 1 one of them draws
+With --gpus 2 two of mt's ranks share the texts of a step, or with --generation-ranks 1 and --max-lag 1 one of them draws
 while the other learns: what the drawing takes then is no part of a cycle, but wait_s, for which who learns waits for it, is.
 
 Prints one JSON: the machine, and for each case the shape, and of either the median seconds of each phase and of a cycle of two
@@ -19,7 +19,7 @@ the GPU has held, and the ratios mt / peer.  What each run came to, and what eac
 
 Needs from PyPI: torch, transformers, trl, peft (tried with 2.15.0, 5.24.0, 1.16.0, 0.21.2).
 Run:  scripts/bench-grpo.py build/release/cmd/mt-finetune [--cases full-1.5B,lora-8B] [--cycles 3] [--peer generate|batching|none]
-      scripts/bench-grpo.py build/release/cmd/mt-finetune --peer none --gpus 2
+      scripts/bench-grpo.py build/release/cmd/mt-finetune --peer none --gpus 2 [--generation-ranks 1 --max-lag 1]
       scripts/bench-grpo.py build/release/cmd/mt-finetune --tiny [--peer none --gpus 2 --generation-ranks 1 --max-lag 1]
 """
 import argparse

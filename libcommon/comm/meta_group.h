@@ -39,6 +39,10 @@ class MetaGroup final : public Group {
   MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Carries carries);
 
   void call(std::string name) { name_ = std::move(name); }
+  // It also carries collectives that are not counted here, whose memory is.
+  void carries_others() {
+    if (own_ != nullptr) own_->collectives = true;
+  }
 
   Pending all_reduce(Tensor t, Reduction reduction) override;
   Pending all_gather(Tensor out, ConstTensor in) override;

@@ -127,12 +127,11 @@ void Rendezvous::State::look_at_clock() {
   for (Peer& peer : peers) {
     if (slept) peer.heard = now;
     if (peer.socket && !peer.left && now - peer.heard > patience)
-      end(silence_text(peer, limit, concat(launch.rank, " (", own_host, ")"),
-                       own_progress ? own_progress() : Progress()));
+      end(silence_text(peer, limit, concat(launch.rank, " (", own_host, ")"), progress()));
   }
   if (now < next_alive) return;
   next_alive = now + alive_interval();
-  post_all(Kind::alive, own_progress ? text_of(own_progress()) : "");
+  post_all(Kind::alive, own_progress ? text_of(progress()) : "");
   if (const std::string why = launch.rank == 0 ? hang_text(limit) : ""; !why.empty()) end(why);
 }
 
@@ -328,6 +327,11 @@ void Rendezvous::end_waiting(const std::string& why, Exit code) {
 void Rendezvous::wait_at_most(Milliseconds limit) {
   const std::lock_guard lock(state_->mutex);
   state_->limit = std::min(state_->limit, limit);
+}
+
+void Rendezvous::add_patience(int more) {
+  const std::lock_guard lock(state_->mutex);
+  state_->patience += more;
 }
 
 void Rendezvous::if_stuck(Stuck then) {

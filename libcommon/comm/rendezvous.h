@@ -75,6 +75,23 @@ class Rendezvous {
   // called with null.  When a rank has waited until the timeout, the run fails, and the line names
   // who has not come to what the others are in.
   void follow(std::function<Progress()> progress);
+  // While one lives, how long this rank waits is not told: others may take as long as they like,
+  // and only who is gone, or says nothing at all, ends the run.  Of null, which ranks are that are
+  // no processes, it does nothing.
+  class Patience {
+   public:
+    explicit Patience(Rendezvous* ranks) : ranks_(ranks) {
+      if (ranks_ != nullptr) ranks_->add_patience(1);
+    }
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+    ~Patience() {
+      if (ranks_ != nullptr) ranks_->add_patience(-1);
+    }
+
+   private:
+    Rendezvous* ranks_;
+  };
   // Ends the run as if it had waited until the timeout, since `why`: the line also says, as far as
   // this rank knows, who has not come to what others are in.
   void end_waiting(const std::string& why, Exit code);
@@ -89,6 +106,8 @@ class Rendezvous {
   void if_stuck(Stuck then);
 
  private:
+  void add_patience(int more);
+
   struct State;
   std::unique_ptr<State> state_;
 };

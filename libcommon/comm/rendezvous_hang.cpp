@@ -34,6 +34,12 @@ Progress Rendezvous::State::progress_from(const std::string& text) {
   return progress;
 }
 
+Progress Rendezvous::State::progress() const {
+  Progress own = own_progress ? own_progress() : Progress();
+  if (patience > 0) own.waits = {};
+  return own;
+}
+
 // What a rank is in that waits.
 static std::string wait_text(const std::string& rank, const Progress& progress) {
   return concat("rank ", rank, " has waited for its GPU for ",
@@ -77,7 +83,7 @@ std::string Rendezvous::State::hang_text(Milliseconds least) const {
   const Clock::time_point now = Clock::now();
   const auto silence =
       least < timeout ? std::min<Clock::duration>(timeout / 2, 3 * alive_interval()) : timeout / 2;
-  const Progress own = own_progress ? own_progress() : Progress();
+  const Progress own = progress();
   std::vector<Rank> ranks = {{concat(launch.rank, " (", own_host, ")"), &own}};
   for (const Peer& peer : peers) ranks.push_back({peer.name(), &peer.progress});
   const Rank& longest = *std::ranges::max_element(ranks, {}, &Rank::waits);

@@ -85,6 +85,7 @@ struct Rendezvous::State {
   // --- Hangs: rendezvous_hang.cpp.  Under the mutex. ---
   static std::string text_of(const Progress& progress);
   static Progress progress_from(const std::string& text);
+  Progress progress() const;  // of this rank
   // A peer has said nothing for so long; another rank waits meanwhile, or does not.
   std::string silence_text(const Peer& peer, Clock::duration time, const std::string& other,
                            const Progress& of_other) const;
@@ -120,6 +121,7 @@ struct Rendezvous::State {
   Clock::time_point failed_at = {};
   Rendezvous::Stuck stuck;
   std::function<Progress()> own_progress;
+  int patience = 0;   // Patience that live
   int strangers = 0;  // turned away while the ranks met
   std::string last_stranger;
   Clock::time_point ending = Clock::time_point::max();  // carry what is left until then, and stop

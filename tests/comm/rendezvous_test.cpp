@@ -270,6 +270,28 @@ TEST(Rendezvous, WaitsThatAreEndedAreNamed) {
              "all_reduce of 64 float32 among 3, in 9 s");
 }
 
+// Nobody is said to have waited who is patient.
+TEST(Rendezvous, WhoIsPatientMayWaitForLong) {
+  for (const bool patient : {false, true}) {
+    const auto texts = outcomes(2, kTimeout, [=](Rendezvous& ranks) {
+      ranks.follow([] {
+        return Rendezvous::Progress{.waits = std::chrono::seconds(9),
+                                    .latest = "operation 7 of its group, all_reduce among 2",
+                                    .groups = {}};
+      });
+      const Rendezvous::Patience nobodys(nullptr), own(patient ? &ranks : nullptr);
+      ranks.failure(kTimeout / 4);  // by then all have heard of all
+      if (ranks.rank() == 0) ranks.end_waiting("SIGTERM came 20 s ago", Exit::stopped);
+      ranks.barrier();
+    });
+    expect_all(texts, concat("76 SIGTERM came 20 s ago",
+                             patient ? ""
+                                     : ": rank . \\(.+\\) has waited for its GPU for 9 s since it "
+                                       "has begun operation 7 of its group, all_reduce among 2, "
+                                       "and all ranks have come to what it is in"));
+  }
+}
+
 // Whoever hangs after a failure is ended from outside, with the code that its own error has.
 TEST(Rendezvous, WhoHangsAfterAFailureIsCalledAway) {
   std::atomic<int> codes = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/group.h"
+#include "comm/rendezvous.h"
 #include "post/policy/drawing_task.h"
 
 namespace mt {
@@ -124,6 +125,7 @@ bool DrawingTask::take_drawn(const Drawing& drawing) const {
   UnderWay& asked = *under_way_[here];
   if (!asked.drawn) {
     Lap lap;
+    const Rendezvous::Patience patience(drawing.met);  // who draws says itself where it is stuck
     asked.drawn = texts_of(drawing.ranks, 0, fetch(*drawing.drawers, asked.seconds.gen));
     lap(asked.seconds.wait);
   }
@@ -204,15 +206,26 @@ void DrawingTask::await_drawn(const Drawing& drawing) const {
 void DrawingTask::dismiss(const Drawing& drawing) const {
   if (drawing.drawers == nullptr || drawing.drawers->size() == 1) return;
   if (const auto& asked = under_way_[place_here(drawing.ranks)]; asked && !asked->drawn) {
+    const Rendezvous::Patience patience(drawing.met);
     double seconds = 0;
     fetch(*drawing.drawers, seconds);  // which nobody wants any more
   }
   shared(*drawing.drawers, {});
 }
 
+static Order next_order(const Task::DrawingFor& drawing) {
+  const Rendezvous::Patience patience(drawing.met);  // others learn, judge, validate and save
+  return shared(drawing.first, {});
+}
+
+// As far as others are told, it waits for its GPU from one step of the engine to the next.
 void DrawingTask::draw_for(const DrawingFor& drawing) const {
+  const auto goes_on = [&] {
+    const Stream::Call call(drawing.stream);
+    return false;
+  };
   for (;;) {
-    const auto [first, prompts, all] = shared(drawing.first, {});
+    const auto [first, prompts, all] = next_order(drawing);
     if (prompts == 0) return;
     hand_on(drawing.first, drawing.model, all > 0);
     drawing.stream.synchronize();
@@ -221,9 +234,14 @@ void DrawingTask::draw_for(const DrawingFor& drawing) const {
     const Asked asked =
         this->asked(static_cast<std::int64_t>(first), static_cast<std::int64_t>(prompts), 0);
     const std::int64_t rank = drawing.own.rank(), ranks = drawing.own.size();
-    const std::optional<std::vector<DrawnText>> drawn = all_texts(
-        drawing.own, draw_some(drawing.model, asked, asked.texts() * rank / ranks,
-                               asked.texts() * (rank + 1) / ranks, {}, [] { return false; }));
+    std::optional<std::vector<DrawnText>> part;
+    {
+      const Stream::Queueing queueing(drawing.stream);
+      part = draw_some(drawing.model, asked, asked.texts() * rank / ranks,
+                       asked.texts() * (rank + 1) / ranks, {}, goes_on);
+    }
+    const Rendezvous::Patience patience(drawing.met);  // until others come to fetch them
+    const auto drawn = all_texts(drawing.own, std::move(part));
     lap(seconds);
     texts_of(drawing.first, 1, *drawn);
     drawing.first.broadcast({&seconds, DType::f64, {1}}, 1).wait();

@@ -110,10 +110,11 @@ void PolicyOptions::take_drawers() {
   const auto refuse = [&](const auto&... why) {
     fail(Exit::bad_config, "--rl-generation-ranks ", generation_ranks, ": ", why...);
   };
-  if (ranks.has_processes() || ranks.launch.gpus || run.device() != Device::cpu || plan.search ||
-      plan.machine.is_named())
-    refuse("of ranks of the CPU, see --ranks");
-  run.compute.device_name = "cpu";
+  if (plan.search) refuse("not with --plan-search");
+  const bool are_gpus = ranks.has_processes() || plan.machine.is_named();
+  if (!are_gpus && run.device() != Device::cpu)
+    refuse("of several ranks, see --gpus, and --ranks with --device cpu");
+  if (!are_gpus) run.compute.device_name = "cpu";
   if (generation_ranks >= ranks.count) refuse("none of ", ranks.count, " ranks is left to learn");
   ranks.drawers = generation_ranks;
   ranks.count -= generation_ranks;

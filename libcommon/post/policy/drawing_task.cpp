@@ -59,7 +59,7 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
                                                        .batch = options.run.batch.micro_batch_size,
                                                        .temperature = options.sampling.temperature,
                                                        .threads = ranks.threads_of_each()}));
-    for (std::size_t m = 0; m < judging_models_.size(); ++m)
+    for (std::size_t m = 0; m < parts_.reward_models.size(); ++m)
       judging_models_[m].passes.push_back(std::make_unique<RewardPass>(
           *parts_.reward_models[m]->model,
           RewardPass::Options{.longest = options.seq_length,

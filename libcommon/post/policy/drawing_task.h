@@ -47,6 +47,7 @@ class DrawingTask final : public PackedTask {
     Data words;                            // without texts
     std::vector<std::int32_t> end_tokens;  // that end a text; empty: the tokenizer's eod()
     std::vector<PolicyPrompt> prompts, valid_prompts;
+    // Of processes, these are of such as learn alone.
     std::unique_ptr<LoadedModel> reference;                   // null: there is none
     std::vector<std::unique_ptr<LoadedModel>> reward_models;  // of the rules rm, in their order
     std::shared_ptr<const ChatPrompts> chat;                  // of the words' tokenizer

@@ -125,9 +125,13 @@ std::unique_ptr<Task> open_drawing(PolicyOptions& options, const Log& log) {
                            .end_tokens = {},
                            .prompts = std::move(prompts),
                            .valid_prompts = std::move(valid),
-                           .reference = load_reference(options, *words.tokenizer),
-                           .reward_models = load_reward_models(options, *words.tokenizer),
+                           .reference = nullptr,
+                           .reward_models = {},
                            .chat = chat};
+  if (options.run.ranks.learns()) {
+    parts.reference = load_reference(options, *words.tokenizer);
+    parts.reward_models = load_reward_models(options, *words.tokenizer);
+  }
   if (options.stored)
     parts.end_tokens =
         end_tokens_of(*open_model(options.stored->where, {.check_while_reading = true}));

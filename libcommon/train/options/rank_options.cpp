@@ -1,6 +1,7 @@
 #include "train/options/rank_options.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/threads.h"
 #include "model/config/model_config.h"
@@ -9,6 +10,12 @@
 #include "tensor/device.h"
 
 namespace mt {
+
+std::vector<int> ranks_between(int begin, int end) {
+  std::vector<int> ranks(static_cast<std::size_t>(end - begin));
+  std::iota(ranks.begin(), ranks.end(), begin);
+  return ranks;
+}
 
 void RankOptions::add_to(CommandLine& cl) {
   cl.section("Ranks");
@@ -32,6 +39,12 @@ void RankOptions::take_process(const Launch& launched) {
     fail(Exit::usage, "--ranks ", count, ": threads of one process; this is rank ", process.rank,
          " of ", process.size, " processes");
   count = process.size;
+}
+
+std::vector<int> RankOptions::linked_ranks() const {
+  std::vector<int> ranks = drawing_ranks();
+  ranks.insert(ranks.begin(), 0);
+  return ranks;
 }
 
 int RankOptions::max_restarts() const {

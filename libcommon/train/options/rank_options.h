@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/launch.h"
 #include "model/pipeline_options.h"
@@ -11,6 +12,8 @@
 namespace mt {
 
 struct ModelConfig;
+
+std::vector<int> ranks_between(int begin, int end);
 
 struct RankOptions {
   int count = 1, threads = 0;
@@ -32,6 +35,11 @@ struct RankOptions {
   void check_gpus() const;
 
   bool has_processes() const { return process.size > 1; }
+  std::vector<int> drawing_ranks() const { return ranks_between(count, count + drawers); }
+  // These, behind the first of those that learn, which tells them what to draw.
+  std::vector<int> linked_ranks() const;
+  // Whether this process trains, which those that draw for others do not.
+  bool learns() const { return !has_processes() || process.rank < count; }
   // How often they are started again after a failure, at most.
   int max_restarts() const;
   // Worker threads of one rank: an equal share of what all of a host may use.

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/meta_group.h"
+#include "comm/nccl_memory.h"
 #include "comm/rank_grid.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
 #include "nn/kv_cache.h"
 #include "train/options/run_options.h"
 #include "train/plan/plan.h"
+#include "train/plan/rank_memory.h"
 #include "train/run/drawing_model.h"
 
 namespace mt {
@@ -38,12 +39,6 @@ Matrices matrices_of(const Task& task) {
         static_cast<double>(row.shape.numel());
   }
   return all;
-}
-
-std::vector<int> first_ranks(int count) {
-  std::vector<int> ranks(static_cast<std::size_t>(count));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
 }
 
 // A sum of so many bytes on each of these ranks.
@@ -77,7 +72,7 @@ class Writer {
   Writer(const RunOptions& options, const Task& task, const Machine& machine, int ranks)
       : machine_(machine),
         model_(task.model()),
-        ranks_(first_ranks(ranks)),
+        ranks_(ranks_between(0, ranks)),
         matrices_(matrices_of(task)),
         bytes_of_number_(static_cast<double>(size_of(options.compute_dtype()))) {
     const ModelConfig& model = task.model();
@@ -150,16 +145,39 @@ std::size_t flight_bytes(const RunOptions& options, const Task& task) {
   return bytes_of_texts(options, task, *work, work->in_flight * texts);
 }
 
-std::size_t drawer_bytes(const RunOptions& options, const Task& task) {
+std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& task,
+                                      std::size_t gpu_memory) {
   const std::int64_t drawers = options.ranks.drawers;
-  if (drawers == 0) return 0;
+  if (drawers == 0) return std::nullopt;
   const DrawnWork work = *task.drawn_work();
   const auto model = task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {});
   model->table().allocate(Device::meta, options.compute_dtype(), false);
-  std::size_t bytes =
-      bytes_of_texts(options, task, work, std::min(kAtOnce, (work.texts + drawers - 1) / drawers));
-  for (const FlatRows& flat : model->table().flat_rows()) bytes += flat.values.bytes();
-  return bytes * static_cast<std::size_t>(drawers);
+  DrawerPlan plan{.text = bytes_of_texts(options, task, work, 1),
+                  .at_once = std::min(kAtOnce, (work.texts + drawers - 1) / drawers)};
+  for (const FlatRows& flat : model->table().flat_rows()) plan.model += flat.values.bytes();
+  if (options.device() == Device::cpu) return plan;
+  NcclMemory nccl;  // of all ranks, of those that draw, and to the first of the others
+  nccl.add(Carries::numbers);
+  if (drawers > 1) nccl.add(Carries::numbers);
+  nccl.add(Carries::tensors).collectives = true;
+  plan.of_gpu = kCudaMemory + nccl.bytes();
+  const std::size_t needed = plan.model + plan.of_gpu,
+                    room = gpu_memory > needed ? gpu_memory - needed : 0;
+  plan.at_once =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(room / plan.text), 1, plan.at_once);
+  return plan;
+}
+
+// Until those that draw for others have so many bytes of values: from the first of the others to
+// each of them, by links, or on one machine by its memory.
+static double handing_seconds(const RunOptions& options, double bytes, const Machine& machine) {
+  const int drawers = options.ranks.drawers;
+  if (options.device() == Device::cpu) return drawers * bytes / machine.bytes;
+  return machine.seconds({.group = "",
+                          .collective = "broadcast",
+                          .ranks = drawers + 1,
+                          .hosts = machine.nodes(options.ranks.linked_ranks()),
+                          .bytes = bytes});
 }
 
 // Until each rank has so many bytes of values.  Where it draws by all of the model all ranks
@@ -170,7 +188,7 @@ static double refit_seconds(const RunOptions& options, double bytes, int togethe
   const ParallelSizes sizes = options.ranks.sizes();
   double seconds = 3 * bytes / machine.bytes;  // zeroed, read and written
   if (together == 1)
-    return seconds + machine.seconds(sum_of(bytes, first_ranks(sizes.ranks()), machine));
+    return seconds + machine.seconds(sum_of(bytes, ranks_between(0, sizes.ranks()), machine));
   const std::vector<int> data = rank_group(sizes, "cp-dp", 0);
   const double trained = bytes * together / sizes.tp / sizes.pp;  // what one of those has
   if (options.optimizer.shards_values() && data.size() > 1)
@@ -194,8 +212,10 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
   const std::size_t needed = plan.fullest().memory.total(),
                     room = plan.room() > needed ? plan.room() - needed : 0;
   const std::int64_t most = std::min(kAtOnce, drawing.texts);
+  const std::optional<DrawerPlan> drawer = plan_drawer(options, task, plan.device_memory);
   drawing.at_once =
-      room == 0 || drawers > 0  // of those drawer_bytes() counts as many
+      drawer ? drawer->at_once
+      : room == 0
           ? most
           : std::clamp<std::int64_t>(
                 static_cast<std::int64_t>(room / std::max<std::size_t>(1, drawing.bytes_of_text)),
@@ -203,8 +223,10 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
   drawing.generation = writer.seconds(work, drawing.texts, drawing.at_once);
   if (const std::size_t bytes = copy_bytes(options, task); bytes > 0)
     drawing.refit = refit_seconds(options, static_cast<double>(bytes), work.together, machine);
-  if (drawers > 0)  // handed from one to the next
-    drawing.refit += static_cast<double>(drawer_bytes(options, task)) / machine.bytes;
+  if (drawer) {
+    drawing.bytes_of_drawer = drawer->bytes();
+    drawing.refit += handing_seconds(options, static_cast<double>(drawer->model), machine);
+  }
   drawing.training = plan.times->seconds * static_cast<double>(work.steps);
   for (const RankPlan& rank : plan.pipeline)  // the first texts pass one rank after the other
     drawing.log_probs = std::max(drawing.log_probs, rank.evaluation);
@@ -221,6 +243,7 @@ void DrawingPlan::write(JsonWriter& json) const {
       .member("completion_tokens", work.completion)
       .member("ranks_together", work.together)
       .member("ranks_that_draw", drawers)
+      .member("bytes_of_rank_that_draws", bytes_of_drawer)
       .member("texts_of_ranks", texts)
       .member("texts_at_a_time", at_once)
       .member("bytes_of_text", bytes_of_text)

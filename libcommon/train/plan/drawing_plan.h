@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "train/plan/machine.h"
@@ -35,6 +36,7 @@ struct DrawingPlan {
   // Of texts that are drawn at once, and of all steps that learn from them.
   double refit = 0, generation = 0, log_probs = 0, training = 0;
   int drawers = 0;  // further ranks, which write while the others learn
+  std::size_t bytes_of_drawer = 0;
 
   double seconds() const {
     const double learning = log_probs + training;
@@ -49,9 +51,18 @@ std::size_t copy_bytes(const RunOptions& options, const Task& task);
 // Bytes of keys and values, on a rank, of texts that are under way while a step learns, each as
 // long as it may be; 0: none.
 std::size_t flight_bytes(const RunOptions& options, const Task& task);
-// Bytes of all ranks that draw for others: the model, and keys and values of what each draws at a
-// time; 0: there are none.
-std::size_t drawer_bytes(const RunOptions& options, const Task& task);
+// DrawerPlan: what a rank needs that draws for others, in bytes.
+struct DrawerPlan {
+  std::size_t model = 0;
+  std::size_t of_gpu = 0;    // what CUDA and NCCL take
+  std::size_t text = 0;      // keys and values of one
+  std::int64_t at_once = 0;  // texts that have those: as many as there is room for
+
+  std::size_t bytes() const { return model + of_gpu + static_cast<std::size_t>(at_once) * text; }
+};
+// Of a GPU with so much memory, or of a CPU, which ranks share; nothing: none draws for others.
+std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& task,
+                                      std::size_t gpu_memory);
 
 // Of a plan that has times.
 DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan& plan);

@@ -42,10 +42,6 @@ TensorPart tensor_part(const ParallelOptions& options, const World& world) {
           .expert_tensor = Share{.rank = expert_tensor.rank(), .ranks = expert_tensor.size()}};
 }
 
-// What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
-// of the 1.7B model (mt-performance(7)), with and without --recompute-granularity full.
-constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
-
 static std::size_t host_memory() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
@@ -108,6 +104,26 @@ static AttentionKind attention_kind(const Task& task, const ParallelOptions& par
           .seq_length = task.seq_length() / (ring > 1 ? 2 * ring : 1)};
 }
 
+namespace {
+
+// The groups of a rank that learns, as train() makes them: of all ranks, and what it has with those
+// that draw for others, if there are any.
+struct DrawingGroups {
+  MetaGroup everyone;
+  std::unique_ptr<Group> learners;
+  std::optional<MetaGroup> link;
+
+  DrawingGroups(int rank, const RankOptions& ranks, Stream& counting, RankClock& clock)
+      : everyone(rank, ranks.count + ranks.drawers, counting, &clock),
+        learners(everyone.split(ranks_between(0, ranks.count), Carries::numbers)) {
+    if (rank > 0 || ranks.drawers == 0) return;
+    link.emplace(everyone, ranks.linked_ranks(), Carries::tensors);
+    link->carries_others();
+  }
+};
+
+}  // namespace
+
 // The plan of a rank.
 static RankPlan plan_rank(const RunOptions& options, const Task& task, const Machine& machine,
                           int rank, PlanDetail detail) {
@@ -115,13 +131,14 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   Stream meta(Device::meta), counting(Device::meta);
   RankClock clock(machine, attention_kind(task, ranks.parallel), counting);
   const std::unique_ptr<Group> measured = make_meta_group(rank, ranks.count, meta);
-  MetaGroup counted(rank, ranks.count, counting, &clock);
+  const DrawingGroups counted(rank, ranks, counting, clock);
   const World measured_world(*measured, ranks.sizes(), ranks.layout.sharing),
-      world(counted, ranks.sizes(), ranks.layout.sharing);
+      world(*counted.learners, ranks.sizes(), ranks.layout.sharing);
   name_groups(world);
   const auto drawing_ranks =
-      task.drawn_work() ? DrawingModel::split(options, task.drawn_work()->together, counted)
-                        : nullptr;
+      task.drawn_work()
+          ? DrawingModel::split(options, task.drawn_work()->together, *counted.learners)
+          : nullptr;
   const PipelineLayout& layout = ranks.layout;
   const int stage = world.position().pp;
   const auto model = task.make_model(layout.of_rank(stage), tensor_part(ranks.parallel, world));
@@ -184,8 +201,8 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   if (options.device() == Device::cuda) {
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
     plan.memory.cuda = kCudaMemory;
-    plan.memory.nccl = counted.nccl_bytes();
-    plan.memory.copies = counted.copies_bytes();
+    plan.memory.nccl = counted.everyone.nccl_bytes();
+    plan.memory.copies = counted.everyone.copies_bytes();
   }
   return plan;
 }
@@ -206,8 +223,10 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
                                       options.ranks.threads_of_each())
                         : asked.machine.machine();
   if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
-  plan.of_drawers = drawer_bytes(options, task);
   plan.device_memory = memory_of(plan.device, asked, machine);
+  plan.drawers = options.ranks.drawers;
+  if (const auto drawer = plan_drawer(options, task, plan.device_memory))
+    plan.of_drawer = drawer->bytes();
   // One rank at each place of the pipeline.
   for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
     plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail));
@@ -233,7 +252,8 @@ const RankPlan& Plan::fullest() const {
 std::size_t Plan::total() const {
   std::size_t bytes = 0;
   for (const RankPlan& rank : pipeline) bytes += rank.memory.total();
-  return bytes * static_cast<std::size_t>(ranks) / pipeline.size() + of_drawers;
+  return bytes * static_cast<std::size_t>(ranks) / pipeline.size() +
+         static_cast<std::size_t>(drawers) * of_drawer;
 }
 
 }  // namespace mt

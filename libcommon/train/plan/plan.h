@@ -36,7 +36,8 @@ struct Plan {
   std::int64_t tokens = 0;         // of a step
   std::vector<RankPlan> pipeline;  // of its ranks, in order; those beside them need as much
   int ranks = 1;
-  std::size_t of_drawers = 0;  // bytes of all ranks that draw texts for these
+  int drawers = 0;            // further ranks, which draw texts for these
+  std::size_t of_drawer = 0;  // bytes that each of them needs
   Device device = Device::cpu;
   // Bytes: of this machine, which the ranks share, or of the GPU that each has; 0: there is none.
   std::size_t device_memory = 0;
@@ -53,8 +54,9 @@ struct Plan {
   std::size_t room() const {        // of each
     return device == Device::cuda ? device_memory : device_memory / static_cast<std::size_t>(ranks);
   }
+  bool drawers_fit() const { return device == Device::cpu || of_drawer <= device_memory; }
   bool fits() const {
-    return device == Device::cuda ? fullest().memory.total() <= device_memory
+    return device == Device::cuda ? fullest().memory.total() <= device_memory && drawers_fit()
                                   : total() <= device_memory;
   }
   double mfu() const;  // the part of the machine's peak that the model's FLOPs are

@@ -187,7 +187,8 @@ static std::string size_text(std::size_t bytes) {
 // What a rank's memory has to do with a GPU's, or with the machine's for all: the answer of a plan.
 static std::string fits_text(const Plan& plan) {
   const bool on_cpu = plan.device == Device::cpu;
-  const std::size_t needed = on_cpu ? plan.total() : plan.fullest().memory.total();
+  const std::size_t needed =
+      on_cpu ? plan.total() : std::max(plan.fullest().memory.total(), plan.of_drawer);
   if (plan.device_memory == 0) return concat("needs ", size_text(needed), " of a GPU\n");
   return concat(plan.fits() ? "fits: " : "does not fit: ", size_text(needed), " of ",
                 size_text(plan.device_memory), on_cpu ? " of this machine" : " of a GPU", "\n");
@@ -312,8 +313,7 @@ std::string plan_text(const Plan& plan, int columns) {
          memory_line("of one layer while it computes", m.step.layer) +
          memory_line("kept until gradients of weights are made", m.step.deferred()) +
          memory_line("a rank needs in all", m.total()) +
-         (plan.of_drawers > 0 ? memory_line("ranks that draw for others, in all", plan.of_drawers)
-                              : "") +
+         (plan.drawers > 0 ? memory_line("each rank that draws for others", plan.of_drawer) : "") +
          largest_text(fullest.largest) + pipeline_text(plan) +
          messages_text(plan, fullest.messages) +
          line(plan.device == Device::cpu ? "ranks on this machine" : "ranks, a GPU each",

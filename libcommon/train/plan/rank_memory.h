@@ -9,6 +9,10 @@ namespace mt {
 
 class JsonWriter;
 
+// What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
+// of the 1.7B model (mt-performance(7)), with and without --recompute-granularity full.
+inline constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
+
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
   std::size_t work = 0;   // scratch of a GPU's operations

@@ -26,6 +26,7 @@ class ModelSource;
 class Objective;
 class Optimizer;
 class PyValue;
+class Rendezvous;
 class Stream;
 class Tokenizer;
 class World;
@@ -107,6 +108,7 @@ class Task {
     // The first of `ranks`, and behind it those that draw for all of them (draw_for()); on the
     // others a group of one.  Null: there are none.
     Group* drawers = nullptr;
+    Rendezvous* met = nullptr;  // of all, where they are processes
     Scorer score = {};  // of sets that Objective::scores() has numbers of, by the model as it is
   };
   virtual bool draws() const { return false; }
@@ -119,6 +121,7 @@ class Task {
     Group& own;    // the latter
     Model& model;  // all of it, which gets the values that are drawn by
     Stream& stream;
+    Rendezvous* met = nullptr;  // as of Drawing
   };
   virtual void draw_for(const DrawingFor& /*drawing*/) const {}
   // Called by those that learn: before a save, of which all that is being drawn for them is a part,

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "base/progress.h"
 #include "ckpt/save_lock.h"
@@ -55,19 +54,48 @@ static void tell_of(Signal signal, double seconds, const Log& log) {
   log.note(line + (signal == Signal::interrupt ? "; again: now" : ""));
 }
 
-// Those that draw texts are behind those that learn, each of which has a group of its own.
-static void draw_for_others(const RunOptions& options, const Task& task, Group& first, Group& own,
-                            Stream& stream) {
+namespace {
+
+// Sides: those that draw texts are behind those that learn; each side has a group of its own, and
+// the first of those that learn one with all that draw.
+struct Sides {
+  std::unique_ptr<Group> own, link;  // null: all ranks do both
+
+  Sides(Group& everyone, const RankOptions& ranks) {
+    if (ranks.drawers == 0) return;
+    const int rank = everyone.rank();
+    const bool learns = rank < ranks.count;
+    own = everyone.split(learns ? ranks_between(0, ranks.count) : ranks.drawing_ranks(),
+                         Carries::numbers);
+    link = everyone.split(learns && rank > 0 ? std::vector{rank} : ranks.linked_ranks());
+  }
+};
+
+}  // namespace
+
+// A rank that draws texts for others has all of the model.
+static void draw_for_others(const RunOptions& options, const Task& task, const Sides& sides,
+                            Rendezvous* others, Stream& stream) {
   const std::unique_ptr<Model> model =
       task.make_model({{.end = std::ssize(layers_of(task.model()))}}, {});
   model->table().allocate(options.device(), options.compute_dtype(), false);
-  task.draw_for({.first = first, .own = own, .model = *model, .stream = stream});
+  task.draw_for(
+      {.first = *sides.link, .own = *sides.own, .model = *model, .stream = stream, .met = others});
 }
 
-static std::vector<int> ranks_between(int begin, int end) {
-  std::vector<int> ranks(static_cast<std::size_t>(end - begin));
-  std::iota(ranks.begin(), ranks.end(), begin);
-  return ranks;
+static void check_memory(const RunOptions& options, const Task& task, const Plan& plan,
+                         const Log& log) {
+  if (plan.device == Device::cuda && plan.device_memory == 0)
+    fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
+  if (plan.fits()) return;
+  if (!plan.drawers_fit())
+    fail(Exit::out_of_memory, "out of GPU memory: each of ", plan.drawers,
+         " ranks that draw needs ", plan.of_drawer, " bytes, a GPU has ", plan.device_memory);
+  fail_out_of_memory(
+      concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ", plan.ranks,
+             " ranks need ", plan.fullest().memory.total(), " bytes each, ",
+             plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
+      options, task, plan, log);
 }
 
 // All ranks, as threads; or, among others that are processes, this one.
@@ -76,43 +104,35 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
   const auto start = Interruption::Clock::now();
   if (options.device() == Device::cuda) device::use(options.ranks.process.gpu(device::count()));
   const Plan plan = make_plan(options, task);
-  if (plan.device == Device::cuda && plan.device_memory == 0)
-    fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
-  if (!plan.fits())
-    fail_out_of_memory(
-        concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ", plan.ranks,
-               " ranks need ", plan.fullest().memory.total(), " bytes each, ",
-               plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
-        options, task, plan, log);
+  check_memory(options, task, plan, log);
   std::optional<RoutingFiles> routing;
   if (options.routing.is_on())
     routing.emplace(options.routing, task.model(), options.ranks.has_processes());
   const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
   if (routing && options.ranks.process.rank == 0) routing->open();
   const auto run_rank = [&](Group& everyone, Stream& stream) {
-    const int learners = options.ranks.count, drawers = options.ranks.drawers;
-    const bool learns = everyone.rank() < learners;
-    std::unique_ptr<Group> side, link;
-    if (drawers > 0) {
-      side = everyone.split(learns ? ranks_between(0, learners)
-                                   : ranks_between(learners, everyone.size()));
-      std::vector<int> linked = ranks_between(learners, everyone.size());
-      linked.insert(linked.begin(), 0);
-      link = everyone.split(learns && everyone.rank() > 0 ? std::vector{everyone.rank()} : linked);
-    }
-    if (!learns) return draw_for_others(options, task, *link, *side, stream);
-    Group& ranks = side ? *side : everyone;
-    const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
+    std::optional<Rendezvous::Patience> patience;
+    const Sides sides(everyone, options.ranks);
     if (others != nullptr) signals.answer({});  // they have met
+    const auto told = [&](const auto& part) {
+      others == nullptr ? part() : tell_failures(*others, part);
+    };
+    if (everyone.rank() >= options.ranks.count) {
+      told([&] { draw_for_others(options, task, sides, others, stream); });
+      patience.emplace(others);  // until those that learn come to their end
+      return;
+    }
+    Group& ranks = sides.own ? *sides.own : everyone;
+    const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
     const bool is_told = ranks.rank() == 0 || others != nullptr;
     Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                 options.length.exit_duration_in_mins};
     limits.came = [&](Signal signal, double seconds) { tell_of(signal, seconds, log); };
     if (others != nullptr) end_if_held(*others, options, stream, limits);
-    Trainer trainer(options, task, plan, world, link.get(), routing ? &*routing : nullptr, stream,
-                    limits, ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
-    if (others == nullptr) return trainer.run(options_json);
-    tell_failures(*others, [&] { trainer.run(options_json); });
+    Trainer trainer(options, task, plan, world, {sides.link.get(), others},
+                    routing ? &*routing : nullptr, stream, limits,
+                    ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
+    told([&] { trainer.run(options_json); });
   };
   try {
     if (others == nullptr)

@@ -21,12 +21,12 @@ static double seconds_since(Clock::time_point start) {
 }
 
 Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-                 Group* drawers, RoutingFiles* routing, Stream& stream,
+                 const Others& drawing, RoutingFiles* routing, Stream& stream,
                  const Interruption::Limits& limits, const Log& log)
     : options_(options),
       task_(task),
       world_(world),
-      drawers_(drawers),
+      drawing_(drawing),
       interruption_(world.all(), limits, options.device()),
       log_(log),
       parameters_(plan.parameters),
@@ -107,7 +107,8 @@ Task::Drawing Trainer::drawing() {
           .ends = [this] { return interruption_.is_signalled(); },
           .model = [this]() -> const Model& { return drawing_model(); },
           .together = together_,
-          .drawers = drawers_,
+          .drawers = drawing_.drawers,
+          .met = drawing_.met,
           .score = [this](const SampleSet& set) { return score_drawn(set); }};
 }
 
@@ -407,6 +408,7 @@ void Trainer::heed_signals() {
   if (!begun_ && step_.may_begin_early()) interruption_.poll();
   if (!interruption_.signal()) return;
   save_once();
+  task_.dismiss(drawing());
   report_end(signal_name(*interruption_.signal()));
   stopped(*interruption_.signal());
 }

@@ -21,12 +21,16 @@ namespace mt {
 
 class Trainer {
  public:
+  // Of Task::Drawing.
+  struct Others {
+    Group* drawers = nullptr;
+    Rendezvous* met = nullptr;
+  };
   // Makes the rank's part of the model and its optimizer, and loads them or draws their first
-  // values; all ranks of `world` make one.  drawers: Task::Drawing's.  routing: null, or what all
-  // of them have together.
+  // values; all ranks of `world` make one.  routing: null, or what all of them have together.
   Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
-          Group* drawers, RoutingFiles* routing, Stream& stream, const Interruption::Limits& limits,
-          const Log& log);
+          const Others& drawing, RoutingFiles* routing, Stream& stream,
+          const Interruption::Limits& limits, const Log& log);
   ~Trainer() { task_.forget(world_.all()); }
   // Trains, evaluates and saves as train() (train/run/train.h) says.
   void run(const std::string& options_json);
@@ -67,7 +71,7 @@ class Trainer {
   const RunOptions& options_;
   const Task& task_;
   const World& world_;
-  Group* drawers_;
+  Others drawing_;
   Interruption interruption_;
   Log log_;
   std::int64_t parameters_;  // of the whole model

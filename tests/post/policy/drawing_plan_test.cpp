@@ -144,16 +144,53 @@ TEST(DrawingPlan, CountsWhatIsDrawnMeanwhile) {
   o.plan.machine.tflops = 1;  // these are not measured then
   o.plan.machine.memory_bandwidth = 20;
   const Plan both = plan_of(o);
-  EXPECT_EQ(both.of_drawers, 0U);
+  EXPECT_EQ(both.drawers, 0);
   o.run.ranks.count = 3;
   o.generation_ranks = 2;
   const Plan apart = plan_of(o);
   EXPECT_EQ(apart.ranks, 1);
-  EXPECT_EQ(apart.of_drawers, 2 * (4 * static_cast<std::size_t>(apart.parameters) +
-                                   8 * apart.drawing->bytes_of_text));
-  EXPECT_EQ(apart.total(), both.total() + apart.of_drawers);
+  EXPECT_EQ(apart.drawers, 2);
+  EXPECT_EQ(apart.of_drawer,
+            4 * static_cast<std::size_t>(apart.parameters) + 8 * apart.drawing->bytes_of_text);
+  EXPECT_EQ(apart.total(), both.total() + 2 * apart.of_drawer);
   EXPECT_EQ(apart.drawing->texts, 8);
   EXPECT_LT(apart.drawing->seconds(), apart.drawing->generation + apart.drawing->training);
+}
+
+// On GPUs each of those that draw has one of its own, with as many texts at a time as it has room
+// for, and what it takes to reach the first of the others; two hosts are farther apart than one.
+TEST(DrawingPlan, CountsGpusThatDrawMeanwhile) {
+  PolicyOptions o = llama(8, 2048, 8192);
+  o.num_generations = 8;
+  o.run.batch.global_batch_size = 1024;
+  o.seq_length = 2048;
+  o.max_completion_length = 1024;
+  o.max_lag = 1;
+  const Plan both = plan_of(o);
+  o.run.ranks.count = 3;
+  o.generation_ranks = 2;
+  const Plan apart = plan_of(o);
+  const std::size_t model = 2 * static_cast<std::size_t>(apart.parameters);
+  EXPECT_EQ(apart.ranks, 1);
+  EXPECT_EQ(apart.drawers, 2);
+  EXPECT_EQ(apart.drawing->at_once, 256);
+  EXPECT_GT(apart.of_drawer, model + 256 * apart.drawing->bytes_of_text + (std::size_t{1} << 30));
+  EXPECT_LT(apart.of_drawer, model + 256 * apart.drawing->bytes_of_text + (std::size_t{2} << 30));
+  EXPECT_EQ(both.fullest().memory.nccl, 0U);
+  EXPECT_GT(apart.fullest().memory.nccl, std::size_t{512} << 20);
+  EXPECT_GT(apart.drawing->refit, 0);
+  EXPECT_LT(apart.drawing->seconds(), apart.drawing->generation + apart.drawing->training);
+  EXPECT_TRUE(apart.fits());
+
+  o.plan.machine.gpus_per_node = 1;
+  EXPECT_GT(plan_of(o).drawing->refit, apart.drawing->refit);
+  o.plan.machine.memory = 8;
+  const Plan narrow = plan_of(o);
+  EXPECT_LT(narrow.drawing->at_once, 256);
+  EXPECT_TRUE(narrow.drawers_fit());
+  EXPECT_GT(narrow.drawing->generation, apart.drawing->generation);
+  o.plan.machine.memory = 2;
+  EXPECT_FALSE(plan_of(o).drawers_fit());
 }
 
 // A search leaves out ranks that share sequences where ratios are of whole texts.
