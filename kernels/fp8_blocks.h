@@ -84,5 +84,5 @@ namespace mt::cuda::hopper {
 template <class C>
 void fp8_block_gemm(const Fp8BlockGemm<C>& problem, cudaStream_t stream);
 // Columns of the tiles that take least time on so many multiprocessors.
-int fp8_block_columns(std::int64_t m, std::int64_t n, int multiprocessors);
+int fp8_block_columns(std::int64_t m, std::int64_t n, bool squares, int multiprocessors);
 }  // namespace mt::cuda::hopper

@@ -2,9 +2,11 @@
 // multiprocessors, which take tiles in turn: a pair has two of 128 rows below one another, and
 // shares what it reads of b.  One thread of each block has the copy engine bring a block of what
 // is summed over, codes and inverses; two warp groups multiply it, each 64 rows of a tile, and add
-// what they have, times its inverses, to their sums in f32.  While one adds, the other multiplies.
+// what they have, times its inverses, to their sums in f32: of a tile of 256 columns a half at a
+// time, as registers do not hold both.  While one adds, the other multiplies.
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda_check.h"
 #include "kernels/fp8_blocks.h"
@@ -22,19 +24,28 @@ constexpr int kRows = 128;        // of a tile
 constexpr int kPair = 2;          // blocks of a cluster
 constexpr int kLine = kFp8Block;  // bytes
 constexpr int kGroups = 2, kMultiply = kGroups * kWarpGroup, kThreads = kMultiply + kWarpGroup;
-constexpr int kStripBytes = kMultiply / 32 * kStrip * 2;
 // Pairs of tiles one below another that are taken before those beside them, so that few operands
 // are read at a time.
 constexpr int kBand = 8;
 
-template <int kColumns_>
+// A stage has codes.  Inverses have a place more than there are stages, as they are read after the
+// codes have been multiplied, when the stage is free.  Sums go out by way of rows that are eight
+// numbers longer, so that the eight rows that a warp writes at once lie in different banks.
+template <int kColumns_, class C>
 struct Tile {
-  static constexpr int kColumns = kColumns_, kABytes = kRows * kLine, kBBytes = kColumns * kLine;
-  static constexpr int kStageBytes = kABytes + kBBytes, kScales = kRows + kColumns;
-  static constexpr int kStages = (208 << 10) / (kStageBytes + kScales * 4);
-  static constexpr int kBytes = kStages * (kStageBytes + kScales * 4) + kStripBytes +
+  static constexpr int kColumns = kColumns_, kParts = kColumns > 192 ? 2 : 1,
+                       kPart = kColumns / kParts;  // columns that are multiplied at once
+  static constexpr int kABytes = kRows * kLine, kStageBytes = kABytes + kColumns * kLine;
+  static constexpr int kInverses = kRows + kColumns;
+  static constexpr int kOutRow = kPart + 8,
+                       kOutBytes = kRows * kOutRow * static_cast<int>(sizeof(C));
+  static constexpr int kStages =
+      (static_cast<int>(kSharedBytes<Code::hopper>) - kOutBytes - kInverses * 4) /
+      (kStageBytes + kInverses * 4 + 2 * static_cast<int>(sizeof(Barrier)));
+  static constexpr int kPlaces = kStages + 1;  // of inverses
+  static constexpr int kBytes = kStages * kStageBytes + kOutBytes + kPlaces * kInverses * 4 +
                                 2 * kStages * static_cast<int>(sizeof(Barrier));
-  static_assert(kBytes <= static_cast<int>(kSharedBytes<Code::hopper>));
+  static_assert(kStages > 2 && kBytes <= static_cast<int>(kSharedBytes<Code::hopper>));
 };
 
 template <class C>
@@ -51,21 +62,20 @@ struct Maps {
 
 template <class T>
 struct Memory {
-  unsigned char* const stages;
-  float* const scales;  // of a's rows, then of b's, of each stage
-  bf16* const strips;
+  unsigned char *const stages, *const out;
+  float* const inverses;  // of a's rows, then of b's, at each place
   Barrier *const full, *const free;
 
   __device__ explicit Memory(unsigned char* bytes)
       : stages(bytes),
-        scales(reinterpret_cast<float*>(bytes + T::kStages * T::kStageBytes)),
-        strips(reinterpret_cast<bf16*>(scales + T::kStages * T::kScales)),
-        full(reinterpret_cast<Barrier*>(strips + kStripBytes / 2)),
+        out(bytes + T::kStages * T::kStageBytes),
+        inverses(reinterpret_cast<float*>(out + T::kOutBytes)),
+        full(reinterpret_cast<Barrier*>(inverses + T::kPlaces * T::kInverses)),
         free(full + T::kStages) {}
   __device__ unsigned char* a(int stage) const { return stages + stage * T::kStageBytes; }
   __device__ unsigned char* b(int stage) const { return a(stage) + T::kABytes; }
-  __device__ float* of_a(int stage) const { return scales + stage * T::kScales; }
-  __device__ float* of_b(int stage) const { return of_a(stage) + kRows; }
+  __device__ float* of_a(int place) const { return inverses + place * T::kInverses; }
+  __device__ float* of_b(int place) const { return of_a(place) + kRows; }
 };
 
 __device__ inline int rank_of_pair() { return static_cast<int>(blockIdx.x) % kPair; }
@@ -99,24 +109,25 @@ class Tiles {
 // written.
 template <class T, class C>
 __device__ void produce(const Memory<T>& memory, const Maps& maps, const Arguments<C>& p) {
-  constexpr int kPart = T::kColumns / kPair;  // of b's rows: each block brings as many to both
+  constexpr int kOwn = T::kColumns / kPair;  // of b's rows: each block brings as many to both
   const int rank = rank_of_pair();
   Ring<T::kStages> ring{.parity = 1};
+  Ring<T::kPlaces> places{.parity = 1};
   int row, column;
   for (Tiles<T::kColumns, C> tiles(p); tiles.next(row, column);) {
     const int of_a = max(0, min(kRows, p.m - row)) * 4, of_b = min(T::kColumns, p.n - column) * 4;
-    for (int block = 0; block * kLine < p.k; ++block, ring.advance()) {
-      const int stage = ring.stage, at = block * kLine / 2;
+    for (int block = 0; block * kLine < p.k; ++block, ring.advance(), places.advance()) {
+      const int stage = ring.stage, place = places.stage, at = block * kLine / 2;
       Barrier& full = memory.full[stage];
       memory.free[stage].wait(ring.parity);
       full.arrive_and_expect(T::kStageBytes + of_a + of_b);
       load_tile(memory.a(stage), maps.a, full, at, row, 0, 0, 0);
-      load_tile_to_blocks((1u << kPair) - 1, memory.b(stage) + rank * kPart * kLine, maps.b, full,
-                          at, column + rank * kPart, 0, 0, 0);
+      load_tile_to_blocks((1u << kPair) - 1, memory.b(stage) + rank * kOwn * kLine, maps.b, full,
+                          at, column + rank * kOwn, 0, 0, 0);
       if (of_a > 0)
-        load_bytes(memory.of_a(stage), p.a_inverse + std::int64_t{block} * p.a_rows + row, of_a,
+        load_bytes(memory.of_a(place), p.a_inverse + std::int64_t{block} * p.a_rows + row, of_a,
                    full);
-      load_bytes(memory.of_b(stage), p.b_inverse + std::int64_t{block} * p.n + column, of_b, full);
+      load_bytes(memory.of_b(place), p.b_inverse + std::int64_t{block} * p.n + column, of_b, full);
     }
   }
 }
@@ -133,89 +144,125 @@ __device__ void add_bias(const Arguments<C>& p, float (&sums)[kColumns / 2], int
   }
 }
 
-// sums += part times the inverses of its rows and columns, of which 64 are alike in squares: those
-// are `of_squares`.
-template <bool kSquares, int kColumns>
-__device__ void promote(float (&sums)[kColumns / 2], const float (&part)[kColumns / 2],
+// Sums from `first` on += part times the inverses of its rows and columns, of which 64 are alike in
+// squares: those are `of_squares`.
+template <bool kSquares, int kPart, int kSums>
+__device__ void promote(float (&sums)[kSums], int first, const float (&part)[kPart / 2],
                         const float (&of_rows)[2], const float* of_columns,
-                        const float (&of_squares)[kColumns / 64]) {
+                        const float (&of_squares)[kPart / 64]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (kSquares) {
 #pragma unroll
-    for (int square = 0; square < kColumns / 64; ++square) {
+    for (int square = 0; square < kPart / 64; ++square) {
       const float inverse = of_squares[square];
       const float both[] = {of_rows[0] * inverse, of_rows[1] * inverse};
 #pragma unroll
       for (int i = square * 32; i < square * 32 + 32; ++i)
-        sums[i] = fmaf(part[i], both[i / 2 % 2], sums[i]);
+        sums[first + i] = fmaf(part[i], both[i / 2 % 2], sums[first + i]);
     }
   } else {
 #pragma unroll
-    for (int j = 0; j < kColumns / 8; ++j) {
+    for (int j = 0; j < kPart / 8; ++j) {
       const auto inverse = load<2>(of_columns + j * 8 + lane % 4 * 2);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        float& sum = sums[j * 4 + x];
+        float& sum = sums[first + j * 4 + x];
         sum = fmaf(part[j * 4 + x] * inverse[x % 2], of_rows[x / 2], sum);
       }
     }
   }
 }
 
+// The copy engine writes a warp's 16 rows of sums, a lane each, or adds them to what is there.
+template <class T, class C>
+__device__ void write(const Memory<T>& memory, const Arguments<C>& p,
+                      const float (&sums)[T::kColumns / 2], int row, int column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  C* const out = reinterpret_cast<C*>(memory.out) + (threadIdx.x / 32) * (16 * T::kOutRow);
+#pragma unroll
+  for (int part = 0; part < T::kParts; ++part, column += T::kPart) {
+    store_wait_read();
+    __syncwarp();  // what was there has been read
+#pragma unroll
+    for (int i = 0; i < T::kPart / 4; ++i) {
+      const float* const pair = sums + part * (T::kPart / 2) + i * 2;
+      const float both[] = {pair[0], pair[1]};
+      store(out + (lane / 4 + i % 2 * 8) * T::kOutRow + i / 2 * 8 + lane % 4 * 2,
+            Pack<C, 2>::of(both));
+    }
+    fence_async_shared();
+    __syncwarp();
+    const int bytes = min(T::kPart, p.n - column) * static_cast<int>(sizeof(C));
+    if (lane >= 16 || row + lane >= p.m || bytes <= 0) continue;
+    C *const to = p.c + std::int64_t{row + lane} * p.n + column, *const from =
+                                                                     out + lane * T::kOutRow;
+    if constexpr (std::is_same_v<C, float>)
+      p.accumulate ? add_floats(to, from, bytes) : store_bytes(to, from, bytes);
+    else
+      store_bytes(to, from, bytes);
+    store_commit();
+  }
+}
+
 template <bool kSquares, class T, class C>
 __device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
-  constexpr int kColumns = T::kColumns;
+  constexpr int kColumns = T::kColumns, kPart = T::kPart, kSquaresOfPart = kPart / 64;
   const int group = static_cast<int>(threadIdx.x) / kWarpGroup,
             warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int own = warp * 16 + lane / 4;  // the first of a thread's rows, of the tile
-  bf16* const strip = memory.strips + warp * kStrip;
+  // Of the first stage: to share them out anew for each would take as long as a product of 16.
+  const std::uint32_t first_a = operand(memory.a(0) + group * 64 * kLine),
+                      first_b = operand(memory.b(0));
   Ring<T::kStages> ring{.parity = 0};
+  Ring<T::kPlaces> places{.parity = 0};
   // The second group begins when the first has multiplied once.
   bool is_awaited = group == 0;
   if (!is_awaited) named_sync(1, kMultiply);
   int row, column;
   for (Tiles<kColumns, C> tiles(p); tiles.next(row, column);) {
-    float sums[kColumns / 2] = {}, part[kColumns / 2];
-    for (int block = 0; block * kLine < p.k; ++block, ring.advance()) {
-      const int stage = ring.stage;
+    float sums[kColumns / 2] = {}, part[kPart / 2];
+    for (int block = 0; block * kLine < p.k; ++block, ring.advance(), places.advance()) {
+      const int stage = ring.stage, place = places.stage;
       memory.full[stage].wait(ring.parity);
-      const std::uint32_t a = operand(memory.a(stage) + group * 64 * kLine),
-                          b = operand(memory.b(stage));
-      wgmma_fence();
+      const float of_rows[] = {memory.of_a(place)[own], memory.of_a(place)[own + 8]};
+      const std::uint32_t a = first_a + stage * (T::kStageBytes >> 4);
 #pragma unroll
-      for (int n = 0; n < 4; ++n)
-        WgmmaOfCodes<kColumns>::multiply(part, columns16(a, n, kRows), columns16(b, n, kColumns),
-                                         n > 0);
-      wgmma_commit();
-      const float of_rows[] = {memory.of_a(stage)[own], memory.of_a(stage)[own + 8]};
-      float of_squares[kColumns / 64];
+      for (int i = 0; i < T::kParts; ++i) {
+        const std::uint32_t b = first_b + stage * (T::kStageBytes >> 4) + i * (kPart * kLine >> 4);
+        const float* const of_columns = memory.of_b(place) + i * kPart;
+        wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < kColumns / 64; ++i)
-        of_squares[i] = kSquares ? memory.of_b(stage)[i * 64] : 0;
-      wgmma_wait<0>();
-      pin(part);
-      if (is_awaited) named_arrive(1, kMultiply);
-      is_awaited = false;
-      promote<kSquares, kColumns>(sums, part, of_rows, memory.of_b(stage), of_squares);
-      __syncwarp();
-      if (lane < kPair) arrive_at(in_block(memory.free + stage, lane));
+        for (int n = 0; n < 4; ++n)
+          WgmmaOfCodes<kPart>::multiply(part, columns16(a, n, kRows), columns16(b, n, kColumns),
+                                        n > 0);
+        wgmma_commit();
+        float of_squares[kSquaresOfPart];
+#pragma unroll
+        for (int square = 0; square < kSquaresOfPart; ++square)
+          of_squares[square] = kSquares ? of_columns[square * 64] : 0;
+        wgmma_wait<0>();
+        pin(part);
+        if (i + 1 == T::kParts && lane < kPair) arrive_at(in_block(memory.free + stage, lane));
+        if (is_awaited) named_arrive(1, kMultiply);
+        is_awaited = false;
+        promote<kSquares, kPart>(sums, i * (kPart / 2), part, of_rows, of_columns, of_squares);
+      }
     }
     if (p.bias) add_bias<kColumns>(p, sums, column);
     const int first = row + warp * 16;
-    if (p.accumulate)
+    if (std::is_same_v<C, bf16> && p.accumulate)  // rounded once
       write_pairs<true>(p.c, sums, first, p.m, column, p.n);
-    else if constexpr (std::is_same_v<C, bf16>)
-      write_rounded(p.c, sums, strip, first, p.m, column, p.n);
     else
-      write_pairs<false>(p.c, sums, first, p.m, column, p.n);
+      write(memory, p, sums, first, column);
   }
+  store_wait_read();
 }
 
 template <int kColumns, bool kSquares, class C>
 __global__ void __cluster_dims__(kPair) __launch_bounds__(kThreads, 1)
     block_gemm_kernel(const __grid_constant__ Maps maps, const Arguments<C> p) {
   extern __shared__ __align__(1024) unsigned char bytes[];
-  using Sizes = Tile<kColumns>;
+  using Sizes = Tile<kColumns, C>;
   const Memory<Sizes> memory(bytes);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Sizes::kStages; ++stage) {
@@ -254,7 +301,7 @@ std::int64_t pairs_of_tiles(std::int64_t m, std::int64_t n, int columns) {
 template <int kColumns, bool kSquares, class C>
 void launch(const Fp8BlockGemm<C>& p, cudaStream_t stream) {
   const auto kernel = block_gemm_kernel<kColumns, kSquares, C>;
-  constexpr int kBytes = Tile<kColumns>::kBytes;
+  constexpr int kBytes = Tile<kColumns, C>::kBytes;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const Maps maps{map_of(p.a, p.m, p.k, kRows), map_of(p.b, p.n, p.k, kColumns / kPair)};
   const Arguments<C> arguments{.c = p.c,
@@ -274,13 +321,20 @@ void launch(const Fp8BlockGemm<C>& p, cudaStream_t stream) {
 
 }  // namespace
 
-// A tile's columns take their time, and so does its end, as some 24 do.
-int hopper::fp8_block_columns(std::int64_t m, std::int64_t n, int multiprocessors) {
-  const auto time = [&](int columns) {
-    return ceil_div(pairs_of_tiles(m, n, columns), std::int64_t{multiprocessors / kPair}) *
-           (columns + 24);
+// A tile's columns take their time, more of the narrowest, which read most for it, and where halves
+// are added up one after the other, most where each column has an inverse then; and so does its
+// end, as some 24 do.
+int hopper::fp8_block_columns(std::int64_t m, std::int64_t n, bool squares, int multiprocessors) {
+  const auto time = [&](int columns, double of_column) {
+    const auto rounds = static_cast<double>(
+        ceil_div(pairs_of_tiles(m, n, columns), std::int64_t{multiprocessors / kPair}));
+    return rounds * (columns * of_column + 24);
   };
-  return time(192) <= time(128) ? 192 : 128;
+  int best = 192;
+  double least = time(best, 1);
+  for (const auto& [columns, of_column] : {std::pair{128, 1.14}, {256, squares ? 1.04 : 1.15}})
+    if (const double taken = time(columns, of_column); taken < least) least = taken, best = columns;
+  return best;
 }
 
 template <class C>
@@ -290,11 +344,17 @@ void hopper::fp8_block_gemm(const Fp8BlockGemm<C>& p, cudaStream_t stream) {
       p.a_rows % kFp8Multiple != 0 || !aligned(p.a, p.b, p.c, p.a_inverse, p.b_inverse, p.bias))
     fail(Exit::internal, "fp8_block_gemm: ", p.m, " x ", p.n, " x ", p.k,
          ", expected multiples of ", kFp8Multiple, " at aligned addresses");
-  const bool wide = fp8_block_columns(p.m, p.n, multiprocessors()) == 192;
-  if (p.squares)
-    wide ? launch<192, true>(p, stream) : launch<128, true>(p, stream);
-  else
-    wide ? launch<192, false>(p, stream) : launch<128, false>(p, stream);
+  const auto with_columns = [&]<int kColumns>() {
+    p.squares ? launch<kColumns, true>(p, stream) : launch<kColumns, false>(p, stream);
+  };
+  switch (fp8_block_columns(p.m, p.n, p.squares, multiprocessors())) {
+    case 128:
+      return with_columns.template operator()<128>();
+    case 192:
+      return with_columns.template operator()<192>();
+    default:
+      return with_columns.template operator()<256>();
+  }
 }
 
 template void hopper::fp8_block_gemm(const Fp8BlockGemm<float>&, cudaStream_t);

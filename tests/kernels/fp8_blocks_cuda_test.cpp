@@ -152,9 +152,15 @@ TYPED_TEST(Fp8BlockGemmCuda, IsNearTheCpus) {
 
 TEST(Fp8BlockColumns, AreThoseThatTakeLeastTime) {
   if constexpr (cuda::kHopper) {
-    EXPECT_EQ(cuda::hopper::fp8_block_columns(8192, 6144, 132), 192);  // 16 rounds, not 24
-    EXPECT_EQ(cuda::hopper::fp8_block_columns(256, 8192, 132), 128);   // one round of either
-    EXPECT_EQ(cuda::hopper::fp8_block_columns(16, 16, 132), 128);
+    for (const bool squares : {false, true}) {
+      EXPECT_EQ(cuda::hopper::fp8_block_columns(8192, 6144, squares, 132),
+                192);  // 16 rounds, not 24
+      EXPECT_EQ(cuda::hopper::fp8_block_columns(256, 8192, squares, 132),
+                128);  // one round of each
+      EXPECT_EQ(cuda::hopper::fp8_block_columns(16, 16, squares, 132), 128);
+    }
+    EXPECT_EQ(cuda::hopper::fp8_block_columns(8192, 4096, true, 132), 256);  // 8 rounds, not 11
+    EXPECT_EQ(cuda::hopper::fp8_block_columns(4096, 14336, false, 132), 192);
   }
 }
 
