@@ -6,6 +6,7 @@
 #include "kernels/fp8_blocks.h"
 #include "nn/context_parallel.h"
 #include "ops/fp8.h"
+#include "ops/ops.h"
 
 namespace mt {
 
@@ -25,6 +26,7 @@ static void check_sides(const Param& row) {
 Fp8Layers::Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& stream)
     : rules_(rules) {
   std::vector<Shape> shapes;
+  std::vector<bool> gathered;
   numbers_.assign(table.rows().size(), -1);
   for (const Param& row : table.rows()) {
     if (row.shape.rank() != 2 || row.place.param != "weight" || !rules.multiplies(row.place))
@@ -33,6 +35,7 @@ Fp8Layers::Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& str
     numbers_[row.index] = layers();
     names_.push_back(row.name());
     shapes.push_back(row.local);
+    gathered.push_back(has(row));
   }
   std::size_t size = 0;
   const auto place_all = [&] {
@@ -47,10 +50,24 @@ Fp8Layers::Fp8Layers(const ParamTable& table, const Fp8Rules& rules, Stream& str
       place(inverse_, DType::f32, {count, kFp8InverseStride});
       place(history_, DType::f32, {count, rules.delayed->length});
     }
+    if (rules.gathers_codes && !rules.delayed) {
+      std::int64_t count = 0;
+      const auto numbers_of = [&](const Shape& shape) {
+        return rules.blockwise ? fp8_blocks(shape[0]) * fp8_blocks(shape[1]) : 1;
+      };
+      for (const Shape& shape : shapes) count += numbers_of(shape);
+      place(all_largest_, DType::f32, {count});
+      place(of_gathered_, DType::f32, {layers()});
+      if (all_largest_)
+        for (std::int64_t at = 0; const Shape& shape : shapes) {
+          largest_.push_back(all_largest_.rows(at, at + numbers_of(shape)));
+          at += numbers_of(shape);
+        }
+    }
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const std::int64_t out = shapes[i][0], in = shapes[i][1];
       Codes& kept = kept_[i];
-      place(kept.codes, DType::u8, {out, in});
+      if (!gathered[i]) place(kept.codes, DType::u8, {out, in});
       place(kept.transposed, DType::u8, {in, out});
       if (rules.blockwise) {
         place(kept.inverse, DType::f32, {fp8_blocks(in), out});
@@ -144,6 +161,76 @@ Fp8Layers::Codes Fp8Layers::gradient(Step& s, const Param& weight, ConstTensor d
   return cast_rows(s, weight, of_dy, dy, wanted, weight.is_cut() && weight.dimension == 0);
 }
 
+// --- Codes that are gathered. ---
+
+void Fp8Layers::put_at(const Param& row, const Tensor& codes) {
+  kept_[static_cast<std::size_t>(numbers_[row.index])].codes = codes.reshape(row.local);
+}
+
+// Rows follow one another in the table, and so their largest numbers do.  Those of a matrix are all
+// tensor-parallel ranks', but those of blocks.
+void Fp8Layers::cast(std::span<const Param* const> rows, std::span<const Part> parts, Group& ranks,
+                     Stream& stream) {
+  const auto number_of = [&](const Param& row) {
+    return static_cast<std::size_t>(numbers_[row.index]);
+  };
+  gathered_ = true;
+  if (rules_.delayed) {
+    for (const Part& part : parts) {
+      const std::int64_t place = place_of(*part.row, of_weight);
+      fp8_part_cast(part.codes, amax_.rows(place, place + 1), part.values,
+                    scale_.rows(place, place + 1), Fp8Format::e4m3, stream);
+    }
+    return;
+  }
+  const auto whole_of = [](const Part& part) { return Fp8PartOf{part.row->local, part.begin}; };
+  const auto squares_of = [&](const Param& row) {
+    return largest_[number_of(row)].reshape({fp8_blocks(row.local[0]), fp8_blocks(row.local[1])});
+  };
+  std::int64_t begin = all_largest_.numel(), end = 0;
+  for (const Param* row : rows) {
+    const Tensor& largest = largest_[number_of(*row)];
+    const std::int64_t at = largest.as<float>() - all_largest_.as<float>();
+    begin = std::min(begin, at);
+    end = std::max(end, at + largest.numel());
+  }
+  if (begin >= end) return;
+  const Tensor largest = all_largest_.rows(begin, end);
+  set_zero(largest, stream);
+  for (const Part& part : parts)
+    rules_.blockwise ? fp8_part_squares(squares_of(*part.row), part.values, whole_of(part), stream)
+                     : fp8_amax(largest_[number_of(*part.row)], part.values, stream);
+  ranks.all_reduce(largest, Reduction::max).wait();
+  if (!rules_.blockwise && tensor_ != nullptr && tensor_->size() > 1)
+    tensor_->all_reduce(largest, Reduction::max).wait();
+  for (const Param* row : rows) {
+    if (rules_.blockwise) break;
+    const auto i = static_cast<std::int64_t>(number_of(*row));
+    fp8_scale(of_gathered_.rows(i, i + 1), kept_[number_of(*row)].inverse,
+              largest_[number_of(*row)], Fp8Format::e4m3, stream);
+  }
+  for (const Part& part : parts) {
+    const auto i = static_cast<std::int64_t>(number_of(*part.row));
+    rules_.blockwise ? fp8_part_cast_squares(part.codes, part.values, squares_of(*part.row),
+                                             whole_of(part), stream)
+                     : fp8_part_cast(part.codes, {}, part.values, of_gathered_.rows(i, i + 1),
+                                     Fp8Format::e4m3, stream);
+  }
+}
+
+// What is gathered lacks its transpose, and the inverses of squares.
+Fp8Layers::Codes Fp8Layers::gathered_codes(Step& s, const Param& weight) const {
+  s.weight(weight);  // has been gathered then
+  const auto number = static_cast<std::size_t>(numbers_[weight.index]);
+  Codes kept = kept_[number];
+  if (rules_.delayed)
+    kept.inverse = kept.transposed_inverse = inverse_of(place_of(weight, of_weight));
+  if (s.new_weights)
+    fp8_complete({kept.codes, kept.inverse, kept.transposed, kept.transposed_inverse},
+                 rules_.blockwise ? largest_[number] : Tensor(), s.stream);
+  return kept;
+}
+
 // They are the same for the weight and its transpose, which are cast together where they are kept.
 Fp8Layers::Codes Fp8Layers::weight_blocks(Step& s, const Param& weight, Wanted wanted) const {
   const ConstTensor value = s.weight(weight);
@@ -167,6 +254,7 @@ Fp8Layers::Codes Fp8Layers::weight_blocks(Step& s, const Param& weight, Wanted w
 }
 
 Fp8Layers::Codes Fp8Layers::weight_codes(Step& s, const Param& weight, Wanted wanted) const {
+  if (gathered_ && has(weight)) return gathered_codes(s, weight);
   if (rules_.blockwise) return weight_blocks(s, weight, wanted);
   const ConstTensor value = s.weight(weight);
   std::vector<Group*> ranks;

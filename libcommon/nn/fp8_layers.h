@@ -15,7 +15,9 @@
 // of the whole where the parts are multiples of 128.  Elsewhere than on Hopper GPUs multiply the
 // numbers of 16 bits that codes stand for.
 //
-// A weight is cast once a step, where its codes are kept, and else for each product.
+// A weight is cast once a step, where its codes are kept, and else for each product.  Where ranks
+// have a part each of the newest weights they cast those, with scales of the whole, and gather
+// codes: the same that they would have cast of gathered weights.
 #pragma once
 
 #include <functional>
@@ -23,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/weight_codes.h"
 #include "kernels/fp8_format.h"
 #include "nn/step.h"
 #include "nn/weight_grads.h"
@@ -34,6 +37,7 @@ struct Fp8Rules {
   bool hybrid = false;
   bool weight_gradients = true;  // else those are products of numbers as they are
   bool keeps_weights = true;
+  bool gathers_codes = false;  // which are kept
   struct Delayed {
     std::int64_t length = 1;  // how many steps are remembered
     bool most_recent = true;  // else the largest of them counts
@@ -43,7 +47,7 @@ struct Fp8Rules {
   bool blockwise = false;               // ... of their blocks
 };
 
-class Fp8Layers {
+class Fp8Layers final : public WeightCodes {
  public:
   // Exit::bad_config, with a weight's name, where a rank's part of it has other sides than
   // multiples of kFp8Multiple.
@@ -81,6 +85,20 @@ class Fp8Layers {
 
   std::size_t bytes() const { return storage_.bytes(); }  // of what is kept from step to step
 
+  // --- Codes that are gathered: of trainable weights. ---
+
+  bool has(const Param& row) const override {
+    return rules_.gathers_codes && row.trainable && multiplies(row);
+  }
+  void put_at(const Param& row, const Tensor& codes) override;
+  void cast(std::span<const Param* const> rows, std::span<const Part> parts, Group& ranks,
+            Stream& stream) override;
+  void forget() override { gathered_ = false; }
+  // Ranks that have parts of the same matrices; before a cast.
+  void share_matrices(Group& ranks) { tensor_ = &ranks; }
+  // Whether a step's first forward casts them, as it does but where they have been gathered.
+  bool casts_whole_weights() const { return !gathered_; }
+
   // --- Delayed scales. ---
 
   enum Operand : std::uint8_t { of_x, of_weight, of_dy, kOperands };
@@ -107,6 +125,7 @@ class Fp8Layers {
   Codes cast_rows(Step& s, const Param& weight, Operand operand, ConstTensor x, Wanted wanted,
                   bool is_part) const;
   Codes weight_codes(Step& s, const Param& weight, Wanted wanted) const;
+  Codes gathered_codes(Step& s, const Param& weight) const;
   Codes weight_blocks(Step& s, const Param& weight, Wanted wanted) const;
   Fp8Format format_of(Operand operand) const {
     return operand == of_dy && rules_.hybrid ? Fp8Format::e5m2 : Fp8Format::e4m3;
@@ -124,9 +143,13 @@ class Fp8Layers {
   std::vector<std::int64_t> numbers_;  // of layers, by the table's rows; -1: it multiplies numbers
   std::vector<std::string> names_;     // of layers
   std::vector<Codes> kept_;            // of layers, where weights' codes are kept
-  Tensor scale_, amax_;                // delayed: [3 layers] f32; amax: so far in this step
-  Tensor inverse_;  // [3 layers, kFp8InverseStride] f32, each in the first column
-  Tensor history_;  // [3 layers, length] f32
+  std::vector<Tensor> largest_;        // of layers that are gathered: [1], or of squares, f32
+  Tensor all_largest_, of_gathered_;   // those, one after another; their scales, [layers] f32
+  Group* tensor_ = nullptr;
+  bool gathered_ = false;
+  Tensor scale_, amax_;  // delayed: [3 layers] f32; amax: so far in this step
+  Tensor inverse_;       // [3 layers, kFp8InverseStride] f32, each in the first column
+  Tensor history_;       // [3 layers, length] f32
   Buffer storage_;
 };
 

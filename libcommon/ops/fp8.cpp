@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/fp8_blocks.h"
+#include "kernels/fp8_parts.h"
 #include "ops/check.h"
 
 namespace mt {
@@ -31,6 +32,10 @@ void fp8_scale(Tensor scale, Tensor inverse, ConstTensor amax, Fp8Format format,
       [&]<class T>() { cuda::fp8_scale(s, i, most, format, stream.handle()); });
 }
 
+static void keep_larger(float& most, float other) {
+  if (!std::isnan(most) && !(other <= most)) most = other;
+}
+
 void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, ConstTensor scale,
               Fp8Format format, Stream& stream) {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
@@ -49,10 +54,7 @@ void fp8_cast(Tensor codes, Tensor transposed, Tensor amax, ConstTensor x, Const
   dispatch(
       Family::elementwise, x, cost, stream,
       [&]<class T>() {
-        if (most) {
-          const float of_x = cpu::fp8_amax(x.as<T>(), x.numel());
-          if (!std::isnan(*most) && !(of_x <= *most)) *most = of_x;
-        }
+        if (most) keep_larger(*most, cpu::fp8_amax(x.as<T>(), x.numel()));
         cpu::fp8_cast(place(codes), place(transposed), x.as<T>(), *s, rows, cols, format);
       },
       [&]<class T>() {
@@ -95,6 +97,75 @@ void fp8_block_cast(const Fp8BlockCodes& to, ConstTensor x, bool squares, Stream
           fail(Exit::internal, "fp8_block_cast: of float16");
         else
           cuda::fp8_block_cast(cast_of<T>(to, x, squares), stream.handle());
+      });
+}
+
+template <class T>
+static Fp8Part<T> part_of(ConstTensor x, const Fp8PartOf& part) {
+  return {.x = x.as<T>(),
+          .begin = part.begin,
+          .count = x.numel(),
+          .rows = part.whole[0],
+          .cols = part.whole[1]};
+}
+
+void fp8_part_squares(Tensor amax, ConstTensor x, const Fp8PartOf& part, Stream& stream) {
+  check_shape("fp8_part_squares", "amax", amax,
+              {fp8_blocks(part.whole[0]), fp8_blocks(part.whole[1])});
+  auto* const most = amax.as<float>();
+  dispatch(
+      Family::elementwise, x, moves(x), stream,
+      [&]<class T>() { cpu::fp8_part_squares(most, part_of<T>(x, part)); },
+      [&]<class T>() { cuda::fp8_part_squares(most, part_of<T>(x, part), stream.handle()); });
+}
+
+void fp8_part_cast_squares(Tensor codes, ConstTensor x, ConstTensor amax, const Fp8PartOf& part,
+                           Stream& stream) {
+  check_shape("fp8_part_cast_squares", "codes", codes, {x.numel()});
+  auto* const to = codes.as<std::uint8_t>();
+  const auto* const most = amax.as<float>();
+  dispatch(
+      Family::elementwise, x, moves(x, codes), stream,
+      [&]<class T>() { cpu::fp8_part_cast_squares(to, part_of<T>(x, part), most); },
+      [&]<class T>() {
+        cuda::fp8_part_cast_squares(to, part_of<T>(x, part), most, stream.handle());
+      });
+}
+
+void fp8_part_cast(Tensor codes, Tensor amax, ConstTensor x, ConstTensor scale, Fp8Format format,
+                   Stream& stream) {
+  check_shape("fp8_part_cast", "codes", codes, {x.numel()});
+  auto* const to = codes.as<std::uint8_t>();
+  auto* const most = amax ? amax.as<float>() : nullptr;
+  const auto* const s = scale.as<float>();
+  dispatch(
+      Family::elementwise, x, moves(x, codes), stream,
+      [&]<class T>() {
+        if (most) keep_larger(*most, cpu::fp8_amax(x.as<T>(), x.numel()));
+        cpu::fp8_cast(to, nullptr, x.as<T>(), *s, 1, x.numel(), format);
+      },
+      [&]<class T>() {
+        cuda::fp8_part_cast(to, most, x.as<T>(), s, x.numel(), format, stream.handle());
+      });
+}
+
+void fp8_complete(const Fp8BlockCodes& codes, ConstTensor amax, Stream& stream) {
+  const std::int64_t rows = codes.codes.shape()[0], cols = codes.codes.shape()[1];
+  check_shape("fp8_complete", "transposed", codes.transposed, {cols, rows});
+  const auto* const from = codes.codes.as<std::uint8_t>();
+  auto* const to = codes.transposed.as<std::uint8_t>();
+  const auto* const most = amax ? amax.as<float>() : nullptr;
+  auto* const inverse = most ? codes.inverse.as<float>() : nullptr;
+  auto* const of_columns = most ? codes.transposed_inverse.as<float>() : nullptr;
+  dispatch(
+      Family::elementwise, codes.inverse, moves(codes.codes, codes.transposed), stream,
+      [&]<class T>() {
+        cpu::fp8_transpose(to, from, rows, cols);
+        if (most) cpu::fp8_square_inverses(inverse, of_columns, most, rows, cols);
+      },
+      [&]<class T>() {
+        cuda::fp8_transpose(to, from, rows, cols, stream.handle());
+        if (most) cuda::fp8_square_inverses(inverse, of_columns, most, rows, cols, stream.handle());
       });
 }
 

@@ -91,6 +91,8 @@ class Optimizer {
   void read_values(const std::function<void(const Param&)>& read, Stream& stream) {
     buffers_.read_values(read, stream);
   }
+  // From now on codes are gathered of the rows that have them, which must outlive this.
+  void gather_codes(WeightCodes& codes, Stream& stream) { buffers_.gather_codes(codes, stream); }
   // Before the end: values that are under way.
   void finish_values() { buffers_.finish(); }
   // What the first micro-batch is added to.

@@ -12,6 +12,10 @@
 // ranks are cut into as many consecutive parts.  Slices are those of a part; their sums are summed
 // over the parts.
 //
+// Where codes of rows are gathered instead of their values (WeightCodes), each rank has of the
+// latter its slices alone until finish().  Values of other rows of a bucket are gathered by
+// themselves, one after another.
+//
 // Gradients, or gradients and values, of which a rank keeps no more than its slices
 // (--data-parallel-sharding-strategy, ZeRO-2 and ZeRO-3: Rajbhandari and others, arXiv:1910.02054)
 // are whole for a while only: even and odd buckets, each a unit of the model, take turns at two
@@ -27,6 +31,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/weight_codes.h"
 #include "comm/world.h"
 #include "optim/buffer_layout.h"
 #include "optim/optimizer_options.h"
@@ -76,8 +81,14 @@ class SharedBuffer final : public ParamSharing {
   Tensor value(const OwnedRange& part) const;
   Tensor gradient(const OwnedRange& part) const;
   std::vector<Tensor> own_gradients() const;  // all that is owned(), padding included, in parts
-  std::size_t value_bytes() const { return flat_->values.bytes() + own_values_.bytes(); }
+  std::size_t value_bytes() const {
+    return flat_->values.bytes() + own_values_.bytes() + code_bytes_;
+  }
   std::size_t gradient_bytes() const { return flat_->gradients.bytes() + own_gradients_.bytes(); }
+
+  // From now on codes are gathered of the rows that have them; not where values are sharded.  They
+  // lie in `storage`, which is to outlive the sharers.
+  void gather_codes(WeightCodes& codes, Buffer& storage, Stream& stream);
 
   // Calls fill(row) for every row, which writes row.value.
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
@@ -109,6 +120,9 @@ class SharedBuffer final : public ParamSharing {
     return is_trainable() && options_.overlap_param_gather && !shards_values_;
   }
   void gather_bucket(std::size_t bucket);
+  void gather_values(std::size_t bucket);
+  void find_others(std::size_t bucket);
+  void await_values(std::size_t bucket);
   BufferLayout make_layout(int data_ranks) const;
   void allocate(const std::vector<std::size_t>& rows);
   std::int64_t largest_unit() const;
@@ -143,10 +157,28 @@ class SharedBuffer final : public ParamSharing {
     bool started = false;
     bool kept = false;  // in this step something, where slices of gradients are
     Pending sum, values;
+    // Where codes are gathered: their rows and this rank's parts of these.  Of other rows, runs of
+    // elements, [begin, end) in the bucket, in each rank's slice: large ones, which are sent where
+    // they lie, and all else, of which a rank packs up to `most`; and what all ranks pack.
+    std::vector<const Param*> coded = {};
+    std::vector<WeightCodes::Part> parts = {};
+    using Runs = std::vector<std::array<std::int64_t, 2>>;
+    std::vector<Runs> large = {}, others = {};
+    std::int64_t most = 0;
+    Tensor packed = {};
+    std::vector<Pending> sent = {};
+    bool unpacks = false;
     std::vector<std::size_t> replaced;  // the table's large rows that a step replaces
     std::vector<std::array<std::int64_t, 2>> added_to;  // elements [begin, end) of all others
   };
   std::vector<State> states_;  // of each bucket
+
+  // Where codes are gathered.
+  WeightCodes* weight_codes_ = nullptr;
+  Stream* stream_ = nullptr;
+  Tensor codes_;  // u8, of the layout's elements
+  std::size_t code_bytes_ = 0;
+  bool is_partial_ = false;  // of rows that have codes only this rank's slices are new
 
   // Where slices are kept.
   std::int64_t first_place_ = 0;  // elements of the first of the two places

@@ -43,6 +43,10 @@ std::size_t SharedBuffers::gradient_bytes() const {
   return bytes;
 }
 
+void SharedBuffers::gather_codes(WeightCodes& codes, Stream& stream) {
+  for (SharedBuffer& buffer : buffers_) buffer.gather_codes(codes, codes_.emplace_back(), stream);
+}
+
 void SharedBuffers::set_values(const std::function<void(const Param&)>& fill, Stream& stream) {
   for (SharedBuffer& buffer : buffers_) buffer.set_values(fill, stream);
 }

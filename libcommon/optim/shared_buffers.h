@@ -34,6 +34,7 @@ class SharedBuffers final : public ParamSharing {
   std::size_t gradient_bytes() const;
 
   // What SharedBuffer does, of all.
+  void gather_codes(WeightCodes& codes, Stream& stream);
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
   void read_values(const std::function<void(const Param&)>& read, Stream& stream);
   void begin(Stream& stream);
@@ -46,6 +47,7 @@ class SharedBuffers final : public ParamSharing {
   void complete(RowRange rows, bool last) override;
 
  private:
+  std::deque<Buffer> codes_;     // that are gathered: groups reach them
   std::deque<Sharers> sharers_;  // of dense rows and, where they are apart, of experts
   std::deque<SharedBuffer> buffers_;
   std::vector<std::size_t> buffer_of_;  // each row

@@ -45,6 +45,7 @@ struct TrainedLayout {
   bool capacity = false;       // of experts, for the tokens of a rank's micro-batch
   int further = 0;             // tokens that are predicted behind the next
   const char* fp8 = "";        // a recipe
+  bool gathers_codes = false;  // of weights
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -91,6 +92,7 @@ struct TrainedLayout {
     if (!recompute.empty()) text += "_" + recompute;
     if (distributed) text += "_shared";
     if (sharding != "no_shard") text += "_" + sharding;
+    if (gathers_codes) text += "_codes";
     add("instances", instances);
     add("bucket", static_cast<int>(bucket));
     return text;
@@ -211,6 +213,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.run.fp8.recipe = layout.fp8;
       o.run.fp8.format = o.run.fp8.recipe == "blockwise" ? "e4m3" : "hybrid";
     }
+    o.run.fp8.param_gather = layout.gathers_codes;
     if (o.run.fp8.is_delayed()) {
       o.run.fp8.history = 2;
       o.run.fp8.algorithm = "max";

@@ -21,6 +21,16 @@ std::vector<TrainedLayout> fp8_layouts() {
       };
       add(2, [](TrainedLayout& l) { l.distributed = true; });
       add(2, [](TrainedLayout& l) { l.sharding = "optim_grads_params"; });
+      add(4, [](TrainedLayout& l) { l.distributed = l.gathers_codes = true; });
+      add(4, [](TrainedLayout& l) {
+        l.distributed = l.gathers_codes = true;
+        l.instances = 2;
+        l.bucket = 3000;
+      });
+      add(2, [](TrainedLayout& l) {
+        l.sharding = "optim_grads";
+        l.distributed = l.gathers_codes = true;
+      });
       add(2, [](TrainedLayout& l) { l.parallel.pipeline_model_parallel_size = 2; });
       add(2, [](TrainedLayout& l) {
         l.parallel.pipeline_model_parallel_size = 2;
@@ -42,6 +52,12 @@ std::vector<TrainedLayout> fp8_layouts() {
         l.parallel.pipeline_model_parallel_size = 2;
         l.parallel.sequence_parallel = l.distributed = true;
       });
+      add(8, [](TrainedLayout& l) {
+        l.parallel.tensor_model_parallel_size = 2;
+        l.parallel.context_parallel_size = 2;
+        l.distributed = l.gathers_codes = true;
+        l.bucket = 5000;
+      });
     }
   return all;
 }
@@ -50,6 +66,22 @@ class Fp8Layouts : public Layouts {};
 INSTANTIATE_TEST_SUITE_P(All, Fp8Layouts, in_this_run(fp8_layouts()), name_of_layout);
 
 TEST_P(Fp8Layouts, AsOneRank) { expect_as_one_rank(); }
+
+// Of weights that are cast before they are gathered, and after.
+TEST_P(Fp8Layouts, SameBitsOfGatheredCodes) {
+  TrainedLayout layout = GetParam();
+  if (!layout.gathers_codes) GTEST_SKIP() << "weights are gathered";
+  const LayoutRun codes = run(options_of(layout));
+  layout.gathers_codes = false;
+  const LayoutRun values = run(options_of(layout));
+  EXPECT_EQ(codes.weights, values.weights);
+  ASSERT_EQ(codes.steps.size(), values.steps.size());
+  for (std::size_t i = 0; i < codes.steps.size(); ++i) {
+    EXPECT_EQ(codes.steps[i].loss, values.steps[i].loss);
+    EXPECT_EQ(codes.steps[i].grad_norm, values.steps[i].grad_norm);
+    EXPECT_EQ(codes.steps[i].gradients, values.steps[i].gradients);
+  }
+}
 
 }  // namespace
 }  // namespace mt

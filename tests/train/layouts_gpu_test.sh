@@ -90,6 +90,28 @@ for ranks in 2 3 4; do
   ((ranks == 3)) || same $ranks --context-parallel-size $ranks --cp-comm-type a2a
 done
 
+# Codes of weights are gathered to the bits of a run that gathers weights.
+if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap = $1 } END { exit !(cap > 8.8) }'; then  # they have products of eight bits
+  run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 2 --hidden-size 256 --num-attention-heads 4 --bf16 --fp8-format e4m3
+       --seq-length 128 --max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 24 --train-iters 5
+       --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0 --use-distributed-optimizer)
+  codes() {  # RANKS OPTIONS...
+    (($1 <= gpus)) || return 0
+    if [[ $(steps --gpus "$@" --fp8-param-gather) == "$(steps --gpus "$@")" ]]; then
+      echo "$1 GPUs ${*:2}: the same bits"
+    else
+      echo "$1 GPUs ${*:2}: other bits" && failed=1
+    fi
+  }
+  for ranks in 2 3 4; do
+    for recipe in delayed tensorwise blockwise; do
+      codes $ranks --fp8-recipe $recipe
+      codes $ranks --fp8-recipe $recipe --overlap-grad-reduce --overlap-param-gather
+    done
+  done
+  codes 4 --fp8-recipe tensorwise --tensor-model-parallel-size 2 --sequence-parallel
+fi
+
 # Messages of pipelines that are larger than what NCCL keeps of them, so that they leave only as they are taken.
 run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 12 --hidden-size 2048 --num-attention-heads 16 --bf16
      --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 24 --train-iters 5

@@ -42,6 +42,14 @@ goes_on() {  # OPTION…
   rm -r whole part
   echo "$*: goes on with the same bits"
 }
+gathers_codes() {  # OPTION…: to the bits of a run that gathers weights
+  train values --bf16 --use-distributed-optimizer "$@"
+  train codes --bf16 --use-distributed-optimizer --fp8-param-gather "$@"
+  diff <(told values | sed 's/"memory":{[^}]*}//') <(told codes | sed 's/"memory":{[^}]*}//') || fail "$*: other events"
+  for file in values/saved/iter_0000012/*.distcp; do cmp "$file" "codes/${file#values/}"; done
+  rm -r values codes
+  echo "$*: the same bits of codes that are gathered"
+}
 same --bf16
 same --bf16 --calculate-per-token-loss
 scaled=(--use-distributed-optimizer --use-precision-aware-optimizer --main-params-dtype fp16 --exp-avg-dtype fp16 --exp-avg-sq-dtype fp8)
@@ -51,6 +59,10 @@ goes_on --fp16 --initial-loss-scale 1024 "${scaled[@]}"
 if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap = $1 } END { exit !(cap > 8.8) }'; then  # it has products of eight bits
   same --bf16 --fp8-format hybrid
   same --bf16 --fp8-format e4m3 --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 0
+  gathers_codes --fp8-format hybrid
+  gathers_codes --fp8-format hybrid --fp8-recipe tensorwise --no-cuda-graphs
+  gathers_codes --fp8-format e4m3 --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 0
+  gathers_codes --fp8-format e4m3 --fp8-recipe blockwise
   goes_on --bf16 --fp8-format hybrid --fp8-amax-history-len 4 --fp8-amax-compute-algo max
 fi
 same --fp16 --hysteresis 1 --initial-loss-scale 33554432

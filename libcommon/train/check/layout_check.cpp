@@ -58,6 +58,8 @@ class LayoutRank {
     optimizer_.set_values(
         [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
     executor_.share(optimizer_.sharing());
+    if (WeightCodes* const codes = executor_.gathered_codes())
+      optimizer_.gather_codes(*codes, stream_);
   }
 
   void run() {
@@ -127,6 +129,7 @@ RunOptions on_one_rank(RunOptions options, const Task& task) {
   options.optimizer.distributed_optimizer_instances = 1;
   options.optimizer.sharding_strategy = "no_shard";
   options.optimizer.overlap_grad_reduce = options.optimizer.overlap_param_gather = false;
+  options.fp8.param_gather = false;
   return options;
 }
 

@@ -29,6 +29,9 @@ void Fp8Options::add_to(CommandLine& cl) {
             one_of({"most_recent", "max"}));
   cl.off_switch("--no-fp8-wgrad", &weight_gradients,
                 "weights' gradients are products of numbers as they are");
+  cl.flag("--fp8-param-gather", &param_gather,
+          "with --use-distributed-optimizer, ranks gather weights' codes, half the bytes, where "
+          "layers multiply these; all results are the same");
   cl.flag("--first-last-layers-bf16", &first_last_bf16,
           "the first and the last layers of a stack multiply numbers as they are");
   cl.option("--num-layers-at-start-in-bf16", &layers_at_start, "N",
@@ -55,6 +58,7 @@ void Fp8Options::complete(Device device, DType dtype, bool supposed) const {
   if (format.empty()) {
     for (const auto& [given, name] : {std::pair{recipe != defaults.recipe, "--fp8-recipe"},
                                       std::pair{!weight_gradients, "--no-fp8-wgrad"},
+                                      std::pair{param_gather, "--fp8-param-gather"},
                                       std::pair{first_last_bf16, "--first-last-layers-bf16"}})
       if (given) fail(Exit::usage, name, ": needs --fp8-format");
     return;
@@ -122,6 +126,7 @@ std::optional<Fp8Rules> Fp8Options::rules(const ModelConfig& model, bool keeps_w
                   .hybrid = format == "hybrid",
                   .weight_gradients = weight_gradients,
                   .keeps_weights = keeps_weights,
+                  .gathers_codes = param_gather,
                   .delayed = delayed,
                   .blockwise = recipe == "blockwise"};
 }

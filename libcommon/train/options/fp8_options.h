@@ -19,6 +19,7 @@ struct Fp8Options {
   std::int64_t margin = 0, history = 1;  // of delayed, as is the next
   std::string algorithm = "most_recent";
   bool weight_gradients = true;
+  bool param_gather = false;
   bool first_last_bf16 = false;
   std::int64_t layers_at_start = 1, layers_at_end = 1;
 

@@ -52,8 +52,8 @@ static void add_precision_flags(CommandLine& cl) {
   refuse(cl, "scores and losses are fp32",
          {{"--apply-query-key-layer-scaling"}, {"--fp16-lm-cross-entropy"}});
   refuse(cl, "delayed scales are updated every step", {{"--fp8-interval", only(1)}});
-  refuse(cl, "weights are gathered as they are, and cast then",
-         {{"--fp8-param-gather"}, {"--keep-fp8-transpose-cache-when-using-custom-fsdp"}});
+  refuse(cl, "weights that are sharded are cast for each product",
+         {{"--keep-fp8-transpose-cache-when-using-custom-fsdp"}});
 }
 
 static void add_parallel_flags(CommandLine& cl) {

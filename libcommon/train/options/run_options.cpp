@@ -71,6 +71,15 @@ void RunOptions::complete_device(const Instead& instead) {
   complete_processes();
   compute.complete(serves);
   fp8.complete(device(), compute_dtype(), supposed);
+  if (fp8.param_gather && !optimizer.use_distributed_optimizer)
+    fail(Exit::usage, "--fp8-param-gather only supported with distributed optimizer");
+  if (fp8.param_gather && optimizer.shards_values())
+    fail(Exit::bad_config,
+         "--fp8-param-gather: not with --data-parallel-sharding-strategy optim_grads_params, whose "
+         "weights are cast for each product");
+  if (fp8.param_gather && qk_clip.clips)
+    fail(Exit::bad_config,
+         "--fp8-param-gather: not with --qk-clip, which changes weights that were gathered");
   if (optimizer.bf16_gradients() && compute_dtype() != DType::bf16)
     fail(Exit::usage,
          optimizer.grad_reduce_in_bf16 ? "--grad-reduce-in-bf16" : "--main-grads-dtype bf16",

@@ -152,7 +152,6 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
       evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
 
   RankPlan plan;
-  plan.memory.parameters = optimizer.value_bytes();
   plan.memory.gradients = optimizer.gradient_bytes();
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.copy = copy_bytes(options, task);
@@ -161,11 +160,16 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   if (options.routing.is_on()) routing.emplace(options.routing, task.model());
   plan.memory.routes = route_bytes(options, task, routing ? &*routing : nullptr);
   const StepShape shape = step_shape(options, task);
+  StepShape alone = shape;  // without an optimizer, which gathers codes
+  if (alone.fp8) alone.fp8->gathers_codes = false;
   plan.memory.step =
-      measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);
+      measure_memory(*model, task.objective(), alone, training, evaluation, measured_world, meta);
   add_slots(plan.memory.step, options, stage);
 
   Executor executor(*model, task.objective(), shape, plan.memory.step, world, counting);
+  if (WeightCodes* const codes = executor.gathered_codes())
+    optimizer.gather_codes(*codes, counting);
+  plan.memory.parameters = optimizer.value_bytes();
   if (const Fp8Layers* const fp8 = executor.fp8()) plan.memory.parameters += fp8->bytes();
   TensorNames names;
   if (detail == PlanDetail::all) executor.show_to(names);

@@ -85,6 +85,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
                                              .buffer_factor = shape.expert_buffer_factor});
   }
   if (shape.fp8) fp8_.emplace(model.table(), *shape.fp8, stream);
+  if (fp8_ && tensor_) fp8_->share_matrices(*tensor_);
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
@@ -307,8 +308,8 @@ Step Executor::step(Slot& slot, bool training) {
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
-      shape_.tensor_overlap || (context_ && context_->copies()) || stream_.is_measured() ||
-      weight_grads_.deferring())
+      shape_.tensor_overlap || (gathered_codes() != nullptr && fp8_->casts_whole_weights()) ||
+      (context_ && context_->copies()) || stream_.is_measured() || weight_grads_.deferring())
     return body();
   WeightGrads::Written written;
   if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {

@@ -109,6 +109,8 @@ class Executor {
   // What has codes of eight bits multiplied; null: nothing does.
   Fp8Layers* fp8() { return fp8_ ? &*fp8_ : nullptr; }
   const Fp8Layers* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
+  // The weights' codes that are to be gathered (Optimizer::gather_codes); null: none are.
+  WeightCodes* gathered_codes() { return fp8_ && fp8_->rules().gathers_codes ? &*fp8_ : nullptr; }
   StepMemory peak() const;
   // On meta: what lies in each arena when that is fullest.
   struct Held {

@@ -60,6 +60,8 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
+  if (WeightCodes* const codes = executor_.gathered_codes())
+    optimizer_.gather_codes(*codes, stream_);
   if (routing != nullptr) executor_.keep_choices(&routing->choices());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
