@@ -1,0 +1,571 @@
+// kernels/packed_few_rows.cuh: the kernel of packed_few_rows.h.  As few_rows_cuda.cu's, a block,
+// one on each multiprocessor, takes two tiles of eight rows at a time, each of its warps every so
+// many pieces of them; the first pieces that it will multiply are on their way before the kernel
+// ahead has ended.  x lies in shared memory, normalised and in fp16: all of it, or where that is
+// too much the columns of as many pieces as there are warps at a time.
+#pragma once
+
+#include <limits>
+
+#include "kernels/dependent.cuh"
+#include "kernels/few_rows_finish.cuh"
+#include "kernels/pack.cuh"
+#include "kernels/packed_few_rows.h"
+#include "kernels/packed_piece.cuh"
+#include "kernels/reduce.cuh"
+
+namespace mt::cuda::few {
+
+inline constexpr int kUnit = 8;     // elements of 16 bytes
+inline constexpr int kPad = kUnit;  // elements between rows in shared memory: other banks
+
+inline constexpr int kEarlySlots = 2;  // on their way before the kernel ahead has ended
+inline constexpr std::size_t kMostRing = 60 << 10;  // bytes of pieces on their way, where two fit
+
+inline constexpr int kPieces = kWarps;  // of a slice
+inline constexpr int kColumns = static_cast<int>(kPieceColumns) * kPieces;
+inline constexpr std::size_t kMostX = 80 << 10;  // bytes of x in shared memory
+inline constexpr int kTotals = 16;               // halves of a piece's totals
+
+// Which tiles a block takes: of swiglu, one of each half; else two next to one another, or in the
+// last pass one if that does.
+struct TilePasses {
+  int tiles, full, last_step;
+  bool swiglu;
+
+  TilePasses(std::int64_t count, bool of_swiglu, int blocks)
+      : tiles(static_cast<int>(of_swiglu ? count / 2 : count)), swiglu(of_swiglu) {
+    full = tiles / (step() * blocks);
+    last_step = of_swiglu || tiles - full * step() * blocks <= blocks ? 1 : 2;
+  }
+  // How many passes a block has.
+  __device__ int count() const {
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    return full + (step() * full * blocks + block * last_step < tiles ? 1 : 0);
+  }
+  // The two of a pass that it has; -1: there is no second one.
+  struct Two {
+    int one, two;
+  };
+  __device__ Two of(int pass) const {
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    const int width = pass < full ? step() : last_step;
+    const int one = step() * (pass < full ? pass : full) * blocks + width * block;
+    return {one, swiglu ? one + tiles : width == 2 && one + 1 < tiles ? one + 1 : -1};
+  }
+
+ private:
+  __host__ __device__ int step() const { return swiglu ? 1 : 2; }
+};
+
+template <class T, class C>
+struct PackedArguments {
+  Arguments<T, C> p;
+  const std::uint8_t* pieces;
+  const std::int32_t* table;  // null where rows of tiles are behind one another
+  int pieces_of_tile;
+  bool whole;  // all of x is held
+  TilePasses passes;
+};
+
+template <BlockType kType>
+constexpr int kRing = std::max(2, static_cast<int>(kMostRing) /
+                                      (2 * kPieces * tile_form(kType).piece_bytes()));
+
+// Pieces on their way into shared memory: a warp copies for itself alone.
+template <BlockType kType, class T, class C>
+class PackedFeed {
+ public:
+  static constexpr int kBytes = tile_form(kType).piece_bytes(), kSlot = 2 * kBytes;
+  static constexpr std::size_t kAllBytes = std::size_t{kRing<kType>} * kPieces * kSlot;
+
+  __device__ PackedFeed(const PackedArguments<T, C>& p, unsigned char* memory, bool in_pairs)
+      : p_(p),
+        memory_(memory + threadIdx.x / 32 * (kRing<kType> * kSlot)),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        passes_(p.passes.count()),
+        in_pairs_(in_pairs) {
+    begin(first_piece());
+  }
+  // The oldest two pieces.
+  __device__ const unsigned char* take() const {
+    copies_wait<kRing<kType> - 1>();
+    __syncwarp();
+    return memory_ + slot_;
+  }
+  // Two more, in the place of what was taken.
+  __device__ void fetch() {
+    __syncwarp();
+    if (pass_ < passes_) {
+      if (piece_ < p_.pieces_of_tile) {
+        copy(memory_ + slot_, one_);
+        if (two_ != 0) copy(memory_ + slot_ + kBytes, one_ + two_);
+      }
+      if (in_pairs_)
+        advance_in_pair();
+      else
+        advance();
+    }
+    copies_commit();
+    slot_ = slot_ == (kRing<kType> - 1) * kSlot ? 0 : slot_ + kSlot;
+  }
+
+ private:
+  __device__ int first_piece() const { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ void copy(unsigned char* to, const std::uint8_t* from) const {
+#pragma unroll
+    for (int n = 0; n < kBytes; n += 512)
+      if (n + 512 <= kBytes || n + lane_ * 16 < kBytes)
+        copy_16_bytes(to + n + lane_ * 16, from + n + lane_ * 16);
+  }
+  __device__ void advance() {
+    piece_ += kPieces;
+    one_ += kPieces * kBytes;
+    if (piece_ - first_piece() >= p_.pieces_of_tile && ++pass_ < passes_) begin(first_piece());
+  }
+  // Two passes' pieces by turns.
+  __device__ void advance_in_pair() {
+    int piece = piece_;
+    if (pass_ % 2 == 0 && pass_ + 1 < passes_) {
+      ++pass_;
+    } else {
+      pass_ -= pass_ % 2;
+      piece += kPieces;
+      if (piece - first_piece() >= p_.pieces_of_tile) pass_ += 2, piece = first_piece();
+    }
+    if (pass_ < passes_) begin(piece);
+  }
+  // A pass, at a piece.
+  __device__ void begin(int piece) {
+    piece_ = piece;
+    const TilePasses::Two tiles = p_.passes.of(pass_);
+    const int of_tile = p_.pieces_of_tile * kBytes;
+    one_ = p_.pieces + std::int64_t{tiles.one} * of_tile + piece_ * kBytes;
+    two_ = tiles.two < 0 ? 0 : std::int64_t{tiles.two - tiles.one} * of_tile;
+  }
+
+  const PackedArguments<T, C>& p_;
+  unsigned char* const memory_;
+  const int lane_, passes_;
+  const bool in_pairs_;
+  const std::uint8_t* one_;
+  std::int64_t two_;  // bytes from the first tile's to the second's; 0: there is none
+  int pass_ = 0, piece_, slot_ = 0;
+};
+
+// How many rows are multiplied at a time: columns of a product of the matrix units.
+inline constexpr int kRowsTogether = 8;
+
+struct alignas(16) PackedShared {
+  float part[2][kWarps][32][4];          // sums of the warps, by turns
+  float sums[2][kRowsTogether][kWarps];  // of the norm: of elements, of squares
+  float largest[kRowsTogether][kWarps];
+  float mean[kRowsTogether], rstd[kRowsTogether], scale[kRowsTogether];
+};
+
+__device__ inline float total_of(const float (&sums)[kWarps]) {
+  float sum = 0;
+#pragma unroll
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+// What normalises a row, and what it is multiplied with then, a power of two, so that its largest
+// is about 2^9 and more.
+struct RowMeasure {
+  float mean = 0, rstd = 1, scale = 1;
+
+  // From its sums and its largest.
+  template <class T, class C, class Memory>
+  __device__ static RowMeasure of(const Arguments<T, C>& p, const Memory& shared, int row) {
+    RowMeasure of = normal_of(p, shared, row);
+    float most = 0;
+#pragma unroll
+    for (const float part : shared.largest[row]) most = fmaxf(most, part);
+    if (!p.norm.centred) most *= of.rstd;
+    const int exponent = static_cast<int>(__float_as_uint(most) >> 23);
+    of.scale = __uint_as_float(static_cast<unsigned>(min(263 - exponent, 253)) << 23);
+    return of;
+  }
+  // ... without the scale.
+  template <class T, class C, class Memory>
+  __device__ static RowMeasure normal_of(const Arguments<T, C>& p, const Memory& shared, int row) {
+    RowMeasure of;
+    const auto count = static_cast<float>(p.k);
+    if (p.norm.centred) of.mean = total_of(shared.sums[0][row]) / count;
+    if (p.norm.w) of.rstd = rsqrtf(total_of(shared.sums[1][row]) / count + p.norm.eps);
+    return of;
+  }
+  // A unit, normalised; w and shift: where those of its place are.
+  template <class T, class C>
+  __device__ Pack<T, kUnit> normal(const Arguments<T, C>& p, const Pack<T, kUnit>& a, const T* w,
+                                   const T* shift) const {
+    if (p.norm.w == nullptr) return a;
+    const auto weights = load<kUnit>(w);
+    float y[kUnit] = {};
+    if (p.norm.shift) {
+      const auto added = load<kUnit>(shift);
+#pragma unroll
+      for (int n = 0; n < kUnit; ++n) y[n] = added[n];
+    }
+#pragma unroll
+    for (int n = 0; n < kUnit; ++n)
+      y[n] = fmaf((a[n] - mean) * rstd, weights[n] + p.norm.offset, y[n]);
+    return Pack<T, kUnit>::of(y);
+  }
+};
+
+// Rows of x as fp16 where they lay as T, and totals of 32, where the type has a least.
+template <bool kWithTotals>
+struct HalfRows {
+  __half* const rows;
+  __half* const totals;
+  const int stride, totals_stride;
+
+  __device__ static float inverse(float scale) {
+    return __uint_as_float((254u << 23) - __float_as_uint(scale));
+  }
+  // The unit of row i at element x of what is held; all lanes of a warp, at units in a row.
+  template <class T>
+  __device__ void put(int i, int x, const Pack<T, kUnit>& unit, float scale) const {
+    std::uint32_t words[4];
+    float sum = 0;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      words[n] = pack_pair<__half>(unit[2 * n] * scale, unit[2 * n + 1] * scale);
+      if (kWithTotals) sum += half_of(words[n], 0) + half_of(words[n], 1);
+    }
+    *reinterpret_cast<uint4*>(rows + i * stride + x) =
+        make_uint4(words[0], words[1], words[2], words[3]);
+    if constexpr (kWithTotals) {
+      sum += __shfl_xor_sync(0xffffffff, sum, 1);
+      sum += __shfl_xor_sync(0xffffffff, sum, 2);
+      if (threadIdx.x % 4 == 0) {
+        const __half high = __float2half_rn(sum);
+        __half* const to = totals + i * totals_stride + x / 256 * kTotals + x % 256 / 32;
+        to[0] = high;
+        to[8] = __float2half_rn(sum - __half2float(high));
+      }
+    }
+  }
+};
+
+// Notes the sums that the norm needs of rows, and of each a number that its largest is no more
+// than: of a centred norm the largest itself, of another that of a w, before it is divided by the
+// root of the mean square.  for_units(i, f): calls f(unit, x) for those of row i that are this
+// thread's; w: where the norm's weights are.  Of kAtOnce rows at once.
+template <int kAtOnce, class T, class C, class Memory, class Units>
+__device__ void measure_rows(const Arguments<T, C>& p, Memory& shared, const T* w, const T* shift,
+                             const Units& for_units) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (p.norm.centred) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (int i = 0; i < p.m; ++i) {
+        float sum = 0;
+        const float mean = pass == 0 ? 0 : total_of(shared.sums[0][i]) / static_cast<float>(p.k);
+        for_units(i, [&](const Pack<T, kUnit>& own, int x) {
+          if (x >= p.k) return;
+#pragma unroll
+          for (int n = 0; n < kUnit; ++n) {
+            const float value = own[n] - mean;
+            sum = pass == 0 ? sum + value : fmaf(value, value, sum);
+          }
+        });
+        sum = over_lanes(sum);
+        if (threadIdx.x % 32 == 0) shared.sums[pass][i][warp] = sum;
+      }
+      __syncthreads();
+    }
+  }
+  const bool scaled = p.norm.w != nullptr && !p.norm.centred;
+  for (int i = 0; i < p.m; i += kAtOnce) {
+    float most[kAtOnce] = {}, squares[kAtOnce] = {};
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      if (i + r >= p.m) break;
+      for_units(i + r, [&](Pack<T, kUnit> own, int x) {
+        if (x >= p.k) return;
+        if (p.norm.centred)
+          own = RowMeasure::normal_of(p, shared, i + r).normal(p, own, w + x, shift + x);
+        const auto weights = scaled ? load<kUnit>(w + x) : Pack<T, kUnit>{};
+#pragma unroll
+        for (int n = 0; n < kUnit; ++n) {
+          if (scaled) squares[r] = fmaf(own[n], own[n], squares[r]);
+          const float size = scaled ? own[n] * (weights[n] + p.norm.offset) : own[n];
+          most[r] = fmaxf(most[r], fabsf(size));
+        }
+      });
+    }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+#pragma unroll
+      for (int r = 0; r < kAtOnce; ++r) {
+        most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffff, most[r], lanes));
+        squares[r] += __shfl_xor_sync(0xffffffff, squares[r], lanes);
+      }
+    if (threadIdx.x % 32 != 0) continue;
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      if (i + r >= p.m) break;
+      shared.largest[i + r][warp] = most[r];
+      if (scaled) shared.sums[1][i + r][warp] = squares[r];
+    }
+  }
+  __syncthreads();
+}
+
+// Threads of a block that wait for one another: `threads` counts those that arrive and that wait.
+__device__ inline void barrier_wait(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ inline void barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+template <BlockType kType, class T, class C>
+__global__ __launch_bounds__(kThreads, 2) void packed_kernel(const PackedArguments<T, C> all) {
+  constexpr bool kWithTotals = tile_form(kType).has_least();
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& shared = *reinterpret_cast<PackedShared*>(bytes);
+  using Weights = PackedFeed<kType, T, C>;
+  let_next_kernel_begin();
+  const Arguments<T, C>& p = all.p;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int first = static_cast<int>(threadIdx.x) * kUnit;
+  const int slices = (all.pieces_of_tile + kWarps - 1) / kWarps;
+  const bool whole = all.whole;
+  const int width = p.held * kColumns, stride = width + kPad;
+  const int totals_stride = kWithTotals ? p.held * kWarps * kTotals + kPad : 0;
+
+  auto* const totals = reinterpret_cast<__half*>(bytes + sizeof(PackedShared) + Weights::kAllBytes);
+  auto* const rows = reinterpret_cast<T*>(totals + p.m * totals_stride);
+  const HalfRows<kWithTotals> x{reinterpret_cast<__half*>(rows), totals, stride, totals_stride};
+  // The norm's weights behind the rows, fetched ahead of the kernel before.
+  T* const of_norm = rows + p.m * stride;
+  if (whole && p.norm.w)
+    for (int at = first; at < p.k; at += kColumns) {
+      copy_16_bytes(of_norm + at, p.norm.w + at);
+      if (p.norm.shift) copy_16_bytes(of_norm + width + at, p.norm.shift + at);
+    }
+  copies_commit();
+  Weights weights(all, bytes + sizeof(PackedShared), !whole);
+
+#pragma unroll
+  for (int n = 0; n < kEarlySlots; ++n) weights.fetch();
+  if (const int piece = static_cast<int>(blockIdx.x) * 32 + lane;
+      warp == 0 && piece < p.ahead_pieces)
+    fetch_to_l2(p.ahead + std::int64_t{piece} * kPiece, kPiece);
+  wait_for_kernel_before();
+  const T *const w = whole ? of_norm : p.norm.w, *const shift =
+                                                     whole ? of_norm + width : p.norm.shift;
+  constexpr int kTogether = 4;  // units that are loaded at once
+  // One thread notes what is of a row, for all.
+  const auto note_measures = [&] {
+    if (threadIdx.x < p.m) {
+      const int i = static_cast<int>(threadIdx.x);
+      const RowMeasure of = RowMeasure::of(p, shared, i);
+      shared.mean[i] = of.mean, shared.rstd[i] = of.rstd, shared.scale[i] = of.scale;
+    }
+  };
+  const auto measure_of = [&](int i) {
+    return RowMeasure{.mean = shared.mean[i], .rstd = shared.rstd[i], .scale = shared.scale[i]};
+  };
+  const auto put_row = [&](int i, const RowMeasure& of, const auto& for_units) {
+    for_units(i, [&](const Pack<T, kUnit>& own, int at) {
+      x.put(i, at, at < p.k ? of.normal(p, own, w + at, shift + at) : own, of.scale);
+    });
+  };
+  const auto fetch_all = [&] {
+#pragma unroll
+    for (int n = kEarlySlots; n < kRing<kType>; ++n) weights.fetch();
+  };
+  if (whole && p.m == 1 && slices <= kTogether) {
+    Pack<T, kUnit> own[kTogether] = {};
+#pragma unroll
+    for (int n = 0; n < kTogether; ++n)
+      if (first + n * kColumns < p.k) own[n] = load<kUnit>(p.a + first + n * kColumns);
+    fetch_all();
+    copies_wait<kRing<kType>>();  // the norm's
+    const auto for_units = [&](int, const auto& f) {
+#pragma unroll
+      for (int n = 0; n < kTogether; ++n)
+        if (n < slices) f(own[n], first + n * kColumns);
+    };
+    measure_rows<1>(p, shared, w, shift, for_units);
+    note_measures();
+    put_row(0, RowMeasure::of(p, shared, 0), for_units);
+    __syncthreads();
+  } else if (whole) {
+    int i = 0, at = first;
+    while (i < p.m) {
+      Pack<T, kUnit> some[kTogether];
+      T* to[kTogether];
+#pragma unroll
+      for (int n = 0; n < kTogether; ++n) {
+        to[n] = i < p.m ? rows + i * stride + at : nullptr;
+        some[n] =
+            i < p.m && at < p.k ? load<kUnit>(p.a + std::int64_t{i} * p.k + at) : Pack<T, kUnit>{};
+        at += kColumns;
+        if (at >= width) at = first, ++i;
+      }
+#pragma unroll
+      for (int n = 0; n < kTogether; ++n)
+        if (to[n] != nullptr) store(to[n], some[n]);
+    }
+    fetch_all();
+    copies_wait<kRing<kType>>();
+    const auto for_units = [&](int row, const auto& f) {
+      for (int unit = first; unit < width; unit += kColumns)
+        f(load<kUnit>(rows + row * stride + unit), unit);
+    };
+    measure_rows<4>(p, shared, w, shift, for_units);
+    note_measures();
+    __syncthreads();
+    for (int row = 0; row < p.m; ++row) put_row(row, measure_of(row), for_units);
+    __syncthreads();
+  } else {
+    fetch_all();
+    measure_rows<4>(p, shared, w, shift, [&](int row, const auto& f) {
+      for (int unit = first; unit < p.k; unit += kColumns)
+        f(load<kUnit>(p.a + std::int64_t{row} * p.k + unit), unit);
+    });
+    note_measures();
+    __syncthreads();
+  }
+
+  const RowsHeld from{
+      x.rows + min(lane % 8, p.m - 1) * stride + lane / 8 * kUnit,
+      reinterpret_cast<const std::uint32_t*>(x.totals + min(lane / 4, p.m - 1) * totals_stride)};
+  // By turns, some warps finish what all have summed, while the others go on.
+  constexpr int kFinishers = 2, kFull = 1, kFree = 3;
+  const int passes = all.passes.count();
+  const auto own_part = [&](int pass) -> float4& {
+    return *reinterpret_cast<float4*>(shared.part[pass % 2][warp][lane]);
+  };
+  // Before a pass's part is stored where that of the one before the last was.
+  const auto wait_for_room = [&](int pass) {
+    if (pass >= 2) barrier_wait(kFree + pass % 2, kThreads + 32 * kFinishers);
+  };
+  const auto multiply = [&](float(&sums)[4], int slice) {
+    const unsigned char* const pieces = weights.take();
+    const int piece = slice * kWarps + warp;
+    if (piece < all.pieces_of_tile)
+      multiply_piece<kType>(sums, pieces, pieces + Weights::kBytes, from,
+                            (whole ? piece : warp) * static_cast<int>(kPieceColumns), lane);
+    weights.fetch();
+  };
+  // Once this warp's part is stored.
+  const auto finish_pass = [&](int pass) {
+    const int turn = pass % 2, finisher = (warp + kWarps - pass * kFinishers % kWarps) % kWarps;
+    if (finisher >= kFinishers) return barrier_arrive(kFull + turn, kThreads);
+    // The place in the tiles that this thread finishes.
+    const int place = finisher * 16 + lane / 2, column = lane % 2;
+    const int i = place % 4 * 2 + column;
+    const TilePasses::Two tiles = all.passes.of(pass);
+    const auto row_of = [&](int tile) {  // or n
+      if (tile < 0) return p.n;
+      if (all.table == nullptr) return min(tile * 8 + place / 4, p.n);
+      const int entry = all.table[tile];
+      return place / 4 < entry % 16 ? min(entry / 16 + place / 4, p.n) : p.n;
+    };
+    const int j = row_of(tiles.one), other = row_of(tiles.two);
+    const Added added(p, i, j, other);
+    const float factor = i < p.m ? x.inverse(shared.scale[i]) * kPieceFactor<kType> : 0;
+    barrier_wait(kFull + turn, kThreads);
+    float z[2] = {};
+#pragma unroll
+    for (int of = 0; of < kWarps; ++of)
+      for (int r = 0; r < 2; ++r) z[r] += shared.part[turn][of][place][2 * r + column];
+    barrier_arrive(kFree + turn, kThreads + 32 * kFinishers);
+    if (i < p.m) {
+      z[0] *= factor, z[1] *= factor;
+      if (p.swiglu) {
+        finish_swiglu(p, i, j, z[0], z[1], added);
+      } else {
+        finish(p, i, j, z[0], added.bias[0], added.residual[0]);
+        finish(p, i, other, z[1], added.bias[1], added.residual[1]);
+      }
+    }
+    __syncwarp();
+  };
+  if (whole) {
+    for (int pass = 0; pass < passes; ++pass) {
+      float sums[4] = {};
+      for (int slice = 0; slice < slices; ++slice) multiply(sums, slice);
+      wait_for_room(pass);
+      own_part(pass) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+      finish_pass(pass);
+    }
+    return;
+  }
+  // Some of x serves two passes, whose sums lie in their places meanwhile.
+  for (int pair = 0; pair < passes; pair += 2) {
+    const int end = min(pair + 2, passes);
+    for (int pass = pair; pass < end; ++pass) {
+      wait_for_room(pass);
+      own_part(pass) = float4{};
+    }
+    for (int slice = 0; slice < slices; ++slice) {
+      __syncthreads();
+      for (int r = 0; r < p.m; ++r) {
+        const int at = slice * kColumns + first;
+        Pack<T, kUnit> own = {};
+        const RowMeasure of = measure_of(r);
+        if (at < p.k)
+          own = of.normal(p, load<kUnit>(p.a + std::int64_t{r} * p.k + at), w + at, shift + at);
+        x.put(r, first, own, of.scale);
+      }
+      __syncthreads();
+      for (int pass = pair; pass < end; ++pass) {
+        const float4 before = own_part(pass);
+        float sums[4] = {before.x, before.y, before.z, before.w};
+        multiply(sums, slice);
+        own_part(pass) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+      }
+    }
+    for (int pass = pair; pass < end; ++pass) finish_pass(pass);
+  }
+}
+
+template <BlockType kType, class T, class C>
+constexpr std::size_t kPackedFixed = sizeof(PackedShared) + PackedFeed<kType, T, C>::kAllBytes;
+
+// The shared memory that so many slices' columns of x take and, if x is held as a whole, the norm's
+// weights.
+template <BlockType kType, class T, class C>
+std::size_t x_bytes(const FewRows<T, C>& p, std::int64_t held, bool whole) {
+  const std::int64_t of_norm =
+      !whole || p.norm.w == nullptr ? 0 : (p.norm.shift ? 2 : 1) * held * kColumns;
+  const std::int64_t of_totals =
+      tile_form(kType).has_least() ? p.m * (held * kPieces * kTotals + kPad) : 0;
+  return static_cast<std::size_t>(p.m * (held * kColumns + kPad) + of_totals + of_norm) * sizeof(T);
+}
+
+// The rows of one class.
+template <BlockType kType, class T, class C>
+void launch_packed(const FewRows<T, C>& p, const std::uint8_t* tiles, const PackedTiles& form,
+                   const PackedTiles::Class& of, cudaStream_t stream) {
+  const std::int64_t slices = ceil_div(form.cols(), kColumns);
+  const bool whole = x_bytes<kType>(p, slices, true) <= kMostX;
+  const std::int64_t held = whole ? slices : 1;
+  const int blocks = multiprocessors();
+  const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
+  const std::int64_t count =
+      form.is_plain() ? std::min(of.tiles, ceil_div(p.n, kTileRows)) : of.tiles;
+  const auto kernel = packed_kernel<kType, T, C>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(kPackedFixed<kType, T, C> + kMostX)));
+  leave_memory_shared(kernel);
+  launch_dependent(
+      kernel, blocks, kThreads, kPackedFixed<kType, T, C> + x_bytes<kType>(p, held, whole), stream,
+      PackedArguments<T, C>{.p = Arguments<T, C>(p, blocks, static_cast<int>(held)),
+                            .pieces = tiles + of.pieces,
+                            .table = form.is_plain()
+                                         ? nullptr
+                                         : reinterpret_cast<const std::int32_t*>(tiles + of.table),
+                            .pieces_of_tile = static_cast<int>(form.pieces_of_tile()),
+                            .whole = whole,
+                            .passes = TilePasses(count, swiglu, blocks)});
+}
+
+}  // namespace mt::cuda::few
