@@ -13,6 +13,7 @@
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "nn/packed_weight.h"
+#include "ops/ops.h"
 #include "tensor/host_copy.h"
 #include "text/bpe/tik_tokenizer.h"
 #include "text/hf/hf_tokenizer.h"
@@ -89,15 +90,19 @@ std::vector<std::int32_t> token_ids_of(const ModelSource& source, const char* me
   return {};
 }
 
-// Has the rows that lie in blocks held in these; which they are.
+// Has the rows that lie in blocks held in these; which they are.  On a GPU words of several types
+// are not, as none of them would be found.
 std::map<std::size_t, std::vector<BlockType>> hold_blocks(const ModelSource& source,
-                                                          ParamTable& table) {
+                                                          ParamTable& table, Device device) {
   std::map<std::size_t, std::vector<BlockType>> held;
   for (Param& row : table.rows()) {
     std::vector<BlockType> types;
     if (row.reads_blocks) types = source.block_types(row);
     if (types.empty()) continue;
-    hold_in_blocks(row, types);
+    if (device != Device::cpu && row.is_vocabulary() &&
+        std::ranges::any_of(types, [&](BlockType type) { return type != types.front(); }))
+      continue;
+    hold_in_blocks(row, types, device);
     held[row.index] = std::move(types);
   }
   return held;
@@ -171,14 +176,15 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
   loaded.start_token = start_token_of(*source, *loaded.tokenizer);
   ParamTable& table = loaded.model->table();
   std::map<std::size_t, std::vector<BlockType>> held;
-  if (compute.keeps_blocks(source->dtype())) held = hold_blocks(*source, table);
+  if (compute.keeps_blocks(source->dtype()) &&
+      (compute.device() == Device::cpu || has_tiles_products()))
+    held = hold_blocks(*source, table, compute.device());
   table.allocate(compute.device(), compute.compute_dtype(source->dtype()), false);
   source->check_all_used(table);
   for (const Param& row : table.rows()) {
     if (const auto types = held.find(row.index); types != held.end()) {
-      auto* const packed = row.value.as<std::uint8_t>();
-      PackedRows::lay_out(packed, types->second, row.shape[1]);
-      source->read_blocks(row, packed);
+      fill_blocks(row, types->second,
+                  [&](std::uint8_t* packed) { source->read_blocks(row, packed); });
       continue;
     }
     const HostCopy here = HostCopy::for_writing(row.value);

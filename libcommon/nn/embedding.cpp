@@ -14,6 +14,8 @@ void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
   const Param& words = *tables_.words;
   const ConstTensor table = s.weight(words);
   if (words.packed_as == PackedAs::blocks) return packed_embedding(y, ids, table, 0, s.stream);
+  if (words.packed_as == PackedAs::tiles)
+    return tiles_embedding(y, ids, table, *words.tiles, 0, s.stream);
   if (!words.is_cut()) return embedding_forward(y, ids, table, 0, false, s.stream);
   const ArenaScope scope(s.layer);
   const Tensor part = part_of_sum(s, y);

@@ -30,7 +30,8 @@ bool Experts::counts_on_device(const Step& s) const {
          counts_groups(s.stream.device(), s.dtype, std::ssize(experts_),
                        {width(), made(), ffn()}) &&
          std::ranges::all_of(experts_, [&](const Expert& e) {
-           return is_even(e.fc1->value) && is_even(e.fc2->value) && is_even(e.fc1->grad) &&
+           return e.fc1->packed_as == PackedAs::none && e.fc2->packed_as == PackedAs::none &&
+                  is_even(e.fc1->value) && is_even(e.fc2->value) && is_even(e.fc1->grad) &&
                   is_even(e.fc2->grad);
          });
 }

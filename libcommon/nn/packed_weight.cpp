@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "kernels/nf4.h"
+#include "kernels/packed_tiles.h"
 #include "ops/ops.h"
+#include "tensor/host_copy.h"
 
 namespace mt {
 
@@ -121,26 +123,54 @@ void round_packed(const Param& row, Tensor whole) {
   cpu::nf4_unpack(whole.as<float>(), packed.as<std::uint8_t>(), shape);
 }
 
-void hold_in_blocks(Param& row, std::span<const BlockType> types) {
+void hold_in_blocks(Param& row, std::span<const BlockType> types, Device device) {
   row.trainable = false;
-  row.packed_as = PackedAs::blocks;
-  row.packed_bytes = PackedRows::bytes(types, row.local[1]);
+  if (device == Device::cpu) {
+    row.packed_as = PackedAs::blocks;
+    row.packed_bytes = PackedRows::bytes(types, row.local[1]);
+    return;
+  }
+  row.packed_as = PackedAs::tiles;
+  row.tiles = std::make_shared<const PackedTiles>(types, row.local[1]);
+  row.packed_bytes = row.tiles->bytes();
+}
+
+void fill_blocks(const Param& row, std::span<const BlockType> types,
+                 const std::function<void(std::uint8_t*)>& read) {
+  if (row.packed_as == PackedAs::blocks) {
+    auto* const packed = row.value.as<std::uint8_t>();
+    PackedRows::lay_out(packed, types, row.shape[1]);
+    return read(packed);
+  }
+  const Buffer blocks(Device::cpu,
+                      static_cast<std::size_t>(PackedRows::bytes(types, row.shape[1])));
+  auto* const packed = static_cast<std::uint8_t*>(blocks.data());
+  PackedRows::lay_out(packed, types, row.shape[1]);
+  read(packed);
+  const HostCopy here = HostCopy::for_writing(row.value);
+  row.tiles->lay_out(here.tensor().as<std::uint8_t>(), PackedRows(packed));
+  here.upload();
 }
 
 void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows) {
   problem.transpose_b = true;
   problem.packed = weight.packed_as == PackedAs::blocks;
-  problem.b = problem.packed ? s.weight(weight) : unpacked(s, weight);
-  if (rows > 0 && !problem.packed) problem.b = problem.b.rows(0, rows);
+  problem.tiles = weight.tiles.get();
+  const bool as_it_is = problem.packed || problem.tiles != nullptr;
+  problem.b = as_it_is ? s.weight(weight) : unpacked(s, weight);
+  if (rows > 0 && !as_it_is) problem.b = problem.b.rows(0, rows);
 }
 
 ConstTensor unpacked(Step& s, const Param& weight) {
   const ConstTensor value = s.weight(weight);
   if (weight.packed_as == PackedAs::none) return value;
-  if (weight.packed_as != PackedAs::nf4)
+  if (weight.packed_as == PackedAs::blocks)
     fail(Exit::internal, weight.name(), ": its blocks are multiplied as they are alone");
   const Tensor all = s.scratch(weight.local);
-  nf4_unpack(all, value, s.stream);
+  if (weight.packed_as == PackedAs::tiles)
+    unpack_tiles(all, value, *weight.tiles, s.stream);
+  else
+    nf4_unpack(all, value, s.stream);
   return all;
 }
 

@@ -29,7 +29,7 @@ bool is_plain(const Matmul& p) {
       sums_rows(p) ? !p.transpose_b : !p.accumulate && p.out.dtype() == DType::bf16;
   return has_form && p.a.dtype() == DType::bf16 && p.b.dtype() == DType::bf16 &&
          p.then == Matmul::Then::store && !p.bias && !p.residual && !p.norm.weight && !p.packed &&
-         !p.codes && !p.rows_alone;
+         !p.tiles && !p.codes && !p.rows_alone;
 }
 
 // Whether the next one is alike, and its rows lie behind those of p.

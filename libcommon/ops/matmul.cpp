@@ -4,6 +4,7 @@
 #include "kernels/fp8_blocks.h"
 #include "kernels/gemm.h"
 #include "kernels/gpu.h"
+#include "kernels/packed_few_rows.h"
 #include "kernels/packed_rows.h"
 #include "ops/check.h"
 #include "ops/gpu_library.h"
@@ -142,14 +143,17 @@ static bool is_few_rows(const Matmul& p) {
          p.then != Then::gelu_gradient;
 }
 
+// Of z, before what comes then.
+static std::int64_t columns_of(const Matmul& p) { return (p.at ? p.at : p.out).shape()[1]; }
+
 template <class T, class C>
 static FewRows<T, C> few_rows_of(const Matmul& p, void* work) {
   using Few = FewRows<T, C>;
   return {.c = p.out.as<C>(),
           .a = p.a.as<T>(),
-          .b = p.b.as<T>(),
+          .b = p.tiles ? nullptr : p.b.as<T>(),
           .m = p.a.shape()[0],
-          .n = p.b.shape()[0],
+          .n = p.tiles ? columns_of(p) : p.b.shape()[0],
           .k = p.a.shape()[1],
           .bias = or_null<T>(p.bias),
           .residual = or_null<C>(p.accumulate ? p.out : p.residual),
@@ -178,7 +182,29 @@ static void with_few_rows(const Matmul& p, void* work, const Body& body) {
   });
 }
 
+bool has_tiles_products() {
+  if constexpr (kWithCuda) return cuda::has_packed_few_rows();
+  return false;
+}
+
+// Up to how many rows alone are multiplied with tiles as they lie, some of them at a time.
+constexpr std::int64_t kTilesAlone = 32;
+
+// Whether rows are multiplied with tiles as they lie.
+static bool multiplies_tiles(const Matmul& p) {
+  bool multiplies = false;
+  if constexpr (kWithCuda)
+    if (p.a.device() == Device::cuda && size_of(p.a.dtype()) == 2 &&
+        p.then != Then::gelu_gradient && p.a.shape()[0] <= (p.rows_alone ? kTilesAlone : kFewRows))
+      with_few_rows(p, nullptr, [&]<class T, class C>(const FewRows<T, C>& few) {
+        if constexpr (std::is_same_v<T, __nv_bfloat16>)
+          multiplies = cuda::packed_few_rows_fit(few, *p.tiles);
+      });
+  return multiplies;
+}
+
 bool takes_norm(const Matmul& p) {
+  if (p.tiles) return multiplies_tiles(p);
   bool takes = false;
   if constexpr (kWithCuda)
     if (is_few_rows(p))
@@ -215,12 +241,44 @@ static PackedProduct packed_problem_of(const Matmul& p, const Tensor& out, std::
           .accumulate = p.accumulate};
 }
 
+// The product with the numbers that tiles stand for, which lie in scratch behind what it needs
+// itself.
+static void multiply_unpacked(const Matmul& p, Stream& stream) {
+  const PackedTiles& form = *p.tiles;
+  const std::size_t own = std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0),
+                    begin = (own + 255) / 256 * 256;
+  auto* const work = static_cast<std::byte*>(gpu_work(p.out, stream, [&] {
+    return begin + static_cast<std::size_t>(form.rows() * form.cols()) * size_of(p.a.dtype());
+  }));
+  const Tensor numbers(work + begin, p.a.dtype(), {form.rows(), form.cols()}, p.a.device());
+  unpack_tiles(numbers, p.b, form, stream);
+  Matmul problem = p;
+  problem.tiles = nullptr;
+  problem.b = numbers.rows(0, columns_of(p));
+  problem.ahead = {};
+  matmul(problem, stream);
+}
+
+static void multiply_tiles(const Matmul& p, const Cost& cost, Stream& stream) {
+  if (p.out.device() == Device::meta && p.a.shape()[0] <= kFewRows)
+    return stream.count(cost, Family::product);
+  if (!multiplies_tiles(p)) return multiply_unpacked(p, stream);
+  if (p.a.shape()[0] > kFewRows) return in_groups(p, stream);
+  const Stream::Working working(stream, Family::product);
+  if constexpr (kWithCuda)
+    with_few_rows(p, nullptr, [&]<class T, class C>(const FewRows<T, C>& few) {
+      if constexpr (std::is_same_v<T, __nv_bfloat16>)
+        cuda::packed_few_rows(few, p.b.as<std::uint8_t>(), *p.tiles, stream.handle());
+    });
+}
+
 void matmul(const Matmul& p, Stream& stream) {
   const Shape &a = p.a.shape(), &b = p.b.shape();
   const std::int64_t m = a[p.transpose_a ? 1 : 0], k = a[p.transpose_a ? 0 : 1];
-  const std::int64_t n = p.packed ? (p.at ? p.at : p.out).shape()[1] : b[p.transpose_b ? 0 : 1];
+  const bool lies_otherwise = p.packed || p.tiles;
+  const std::int64_t n = lies_otherwise ? columns_of(p) : b[p.transpose_b ? 0 : 1];
   check_shape("matmul", "out", p.out, {m, p.then == Then::swiglu ? n / 2 : n});
-  if (!p.packed) check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
+  if (!lies_otherwise) check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
   if (p.bias) check_shape("matmul", "bias", p.bias, {n});
   if (p.at) check_shape("matmul", "at", p.at, {m, n});
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
@@ -229,6 +287,7 @@ void matmul(const Matmul& p, Stream& stream) {
   if (p.codes && (!p.codes.blocks || multiplies_codes(p.out.device())))
     cost.code_flops = cost.flops;
   if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
+  if (p.tiles) return multiply_tiles(p, cost, stream);
   if (p.rows_alone && m > kFewRows && p.a.device() == Device::cpu && !p.packed)
     return in_groups(p, stream);
   void* const work = gpu_work(p.out, stream, [&] {

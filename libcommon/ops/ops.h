@@ -65,6 +65,11 @@ struct Matmul {
   // out has columns: on the CPU, in f32, of transpose_b alone, and each row gets the bits that it
   // gets alone.
   bool packed = false;
+  // Not null: b is u8, such tiles (kernels/packed_tiles.h), of which as many rows are multiplied as
+  // out has columns: on a GPU, in bf16, of transpose_b alone.  Few rows are multiplied with
+  // what lies there, for which kernels/packed_few_rows.h says what is rounded; more with the
+  // numbers that it stands for, rounded to a's type, unless they are rows alone, up to kTilesAlone.
+  const PackedTiles* tiles = nullptr;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
   // what they stand for, as of Fp8Gemm; or, of E4M3 in blocks, as of Fp8BlockGemm.
   struct Codes {
@@ -86,6 +91,8 @@ struct Matmul {
     explicit operator bool() const { return static_cast<bool>(ends); }
   } group = {};
 };
+// Whether the GPU has a kernel for few rows and tiles.
+bool has_tiles_products();
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);
 void matmul(const Matmul& problem, Stream& stream);
@@ -238,6 +245,11 @@ void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_
 // Does what embedding_forward() does, of a table of PackedRows, u8, which has y's columns.
 void packed_embedding(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
                       Stream& stream);
+// ... of a table of tiles, whose rows are of one type, on a GPU.
+void tiles_embedding(Tensor y, ConstTensor ids, ConstTensor table, const PackedTiles& form,
+                     std::int64_t first, Stream& stream);
+// The numbers that tiles stand for, [rows, cols], on a GPU.
+void unpack_tiles(Tensor y, ConstTensor tiles, const PackedTiles& form, Stream& stream);
 void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
                         Stream& stream);
 

@@ -28,8 +28,8 @@ void DeviceOptions::add_dequantize_to(CommandLine& cl) {
           "make numbers of --dtype of a GGUF file's blocks q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, "
           "q5_k, q6_k and mxfp4, and of matrices of fp8, int8 or four bits in a folder of Hugging "
           "Face's, to the bits of the checkpoint that mt-convert makes, as of others always; else "
-          "products in fp32 on the CPU read these as they are, in about the memory that they take "
-          "there");
+          "products in fp32 on the CPU, and in bf16 on a GPU such as an H100, read these as they "
+          "are, in about the memory that they take there");
 }
 
 DType DeviceOptions::compute_dtype() const {

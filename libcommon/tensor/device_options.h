@@ -39,7 +39,8 @@ struct DeviceOptions {
   DType compute_dtype(DType stored) const;
   // Whether weights in blocks stay as they are, of a model that is stored so.
   bool keeps_blocks(DType stored) const {
-    return !dequantize && device() == Device::cpu && compute_dtype(stored) == DType::f32;
+    const DType dtype_used = compute_dtype(stored);
+    return !dequantize && dtype_used == (device() == Device::cpu ? DType::f32 : DType::bf16);
   }
 };
 

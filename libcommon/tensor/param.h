@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@
 #include "tensor/tensor.h"
 
 namespace mt {
+
+class PackedTiles;
 
 // Which ranks divide an axis of a weight among themselves.
 enum class ShardAxis : std::uint8_t { none, tp, expert_tp };
@@ -86,8 +89,9 @@ enum class Copies : std::uint8_t { dense, experts };
 enum class SummedOver : std::uint8_t { none, tp };
 
 // PackedAs: what a value is, where it is bytes that stand for numbers: nothing of the kind; NF4
-// (kernels/nf4.h); or blocks of llama.cpp's files (kernels/packed_rows.h).
-enum class PackedAs : std::uint8_t { none, nf4, blocks };
+// (kernels/nf4.h); or blocks of llama.cpp's files (kernels/packed_rows.h), or what lies in these as
+// GPUs multiply it (kernels/packed_tiles.h).
+enum class PackedAs : std::uint8_t { none, nf4, blocks, tiles };
 
 struct Param {
   RowPlace place;
@@ -111,6 +115,7 @@ struct Param {
   // multiplied with as they are.
   PackedAs packed_as = PackedAs::none;
   std::int64_t packed_bytes = 0;
+  std::shared_ptr<const PackedTiles> tiles = {};  // where the value is tiles: how they lie
   bool reads_blocks = false;  // whether those who use it can do so where it is blocks
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own

@@ -7,13 +7,14 @@
 // row) and of the keys and values, or of the mixers' states, in fp32, read and written.
 //
 //   decode_bench [layers=16] [hidden=2048] [heads=32] [kv-heads=8] [ffn=8192] [vocab=128256]
-//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0] [blocks=0] [mamba-heads=0]
-//                [mamba-groups=1]
+//                [ctx=1024] [new=128] [batch=1] [cpu=0] [tied=0] [blocks=0] [type=-1]
+//                [mamba-heads=0] [mamba-groups=1]
 //
 // mamba-heads: not 0: every layer is a Mamba-2's mixer of so many, of 64 channels and states of
 // 128, and nothing else.
-// blocks=1, on the CPU: weights lie in the blocks of a GGUF file of q4_k_s without its exceptions:
-// the output layer in q6_k, the rest in q4_k, or in q8_0 and q5_0 where blocks of 256 do not fit.
+// blocks=1: weights lie in the blocks of a GGUF file of q4_k_s without its exceptions: the output
+// layer in q6_k, the rest in q4_k, or in q8_0 and q5_0 where blocks of 256 do not fit; with type, a
+// number of BlockType (kernels/packed_rows.h), all in such.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -44,9 +45,9 @@ double seconds_since(Clock::time_point start) {
 
 std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
   std::map<std::string, std::int64_t> sizes = {
-      {"layers", 16}, {"hidden", 2048},  {"heads", 32},      {"kv-heads", 8},    {"ffn", 8192},
-      {"ctx", 1024},  {"vocab", 128256}, {"new", 128},       {"batch", 1},       {"cpu", 0},
-      {"tied", 0},    {"blocks", 0},     {"mamba-heads", 0}, {"mamba-groups", 1}};
+      {"layers", 16}, {"hidden", 2048},  {"heads", 32}, {"kv-heads", 8},    {"ffn", 8192},
+      {"ctx", 1024},  {"vocab", 128256}, {"new", 128},  {"batch", 1},       {"cpu", 0},
+      {"tied", 0},    {"blocks", 0},     {"type", -1},  {"mamba-heads", 0}, {"mamba-groups", 1}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -84,33 +85,36 @@ ModelConfig config_of(std::map<std::string, std::int64_t>& sizes) {
   return c;
 }
 
-std::vector<BlockType> block_types(const Param& row, bool tied) {
+std::vector<BlockType> block_types(const Param& row, bool tied, std::int64_t asked) {
   const bool is_long = row.shape[1] % 256 == 0,
              is_output = row.name() == "output_layer.weight" || (tied && row.is_vocabulary());
-  const BlockType type = is_output ? (is_long ? BlockType::q6_k : BlockType::q8_0)
-                         : is_long ? BlockType::q4_k
-                                   : BlockType::q5_0;
+  const BlockType type = asked >= 0  ? static_cast<BlockType>(asked)
+                         : is_output ? (is_long ? BlockType::q6_k : BlockType::q8_0)
+                         : is_long   ? BlockType::q4_k
+                                     : BlockType::q5_0;
   return std::vector<BlockType>(static_cast<std::size_t>(row.shape[0]), type);
 }
 
 // Bytes that are small numbers where they are scales.
-void fill_blocks(const Param& row, bool tied) {
-  auto* const bytes = row.value.as<std::uint8_t>();
-  std::uint32_t state = 1;
-  for (std::size_t i = 0; i < row.value.bytes(); ++i)
-    bytes[i] = (state = state * 1664525 + 1013904223) >> 24 & 0x1f;
-  PackedRows::lay_out(bytes, block_types(row, tied), row.shape[1]);
+void make_up_blocks(const Param& row, const std::vector<BlockType>& types) {
+  fill_blocks(row, types, [&](std::uint8_t* bytes) {
+    const std::int64_t count = PackedRows::bytes(types, row.shape[1]);
+    std::uint32_t state = 1;
+    for (std::int64_t i = 0; i < count; ++i)
+      bytes[i] = (state = state * 1664525 + 1013904223) >> 24 & 0x1f;
+    PackedRows::lay_out(bytes, types, row.shape[1]);
+  });
 }
 
 // A few million normal numbers, again and again.
-void fill_weights(const ParamTable& table, bool tied, Stream& stream) {
+void fill_weights(const ParamTable& table, bool tied, std::int64_t type, Stream& stream) {
   const Buffer some(table.device(), std::size_t{1} << 24);
   const Tensor numbers = some.tensor(table.dtype(), {1 << 22});
   const ElementRun all{.count = numbers.numel()};
   fill_normal(numbers, 0.02, RandomKey::make(1, 1), {&all, 1}, stream);
   for (const Param& row : table.rows()) {
-    if (row.packed_as == PackedAs::blocks) {
-      fill_blocks(row, tied);
+    if (row.packed_as != PackedAs::none) {
+      make_up_blocks(row, block_types(row, tied, type));
       continue;
     }
     if (row.shape.rank() == 1) {
@@ -180,10 +184,10 @@ void run(int argc, char** argv) {
   Gpt model(config);
   for (Param& row : model.table().rows())
     if (sizes["blocks"] != 0 && row.reads_blocks)
-      hold_in_blocks(row, block_types(row, sizes["tied"] != 0));
+      hold_in_blocks(row, block_types(row, sizes["tied"] != 0, sizes["type"]), device);
   model.table().allocate(device, device == Device::cpu ? DType::f32 : DType::bf16, false);
   Stream stream(device);
-  fill_weights(model.table(), sizes["tied"] != 0, stream);
+  fill_weights(model.table(), sizes["tied"] != 0, sizes["type"], stream);
   double weights = 0;
   for (const Param& row : model.table().rows())
     if (sizes["tied"] != 0 || row.name() != "embedding.word_embeddings.weight")

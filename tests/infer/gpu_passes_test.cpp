@@ -2,9 +2,13 @@
 // and for several sequences, and scores; and what a T5's decoder says to texts.
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "base/half.h"
 #include "infer/cached_pass.h"
 #include "infer/sampling.h"
 #include "infer/score_pass.h"
+#include "nn/packed_weight.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
@@ -72,18 +76,80 @@ ModelConfig hybrid(std::int64_t groups) {
 ModelConfig one_group() { return hybrid(1); }
 ModelConfig two_groups() { return hybrid(2); }
 
-// The same values on the CPU, rounded to what the GPU has, and on the GPU.
+// Some numbers in a block of q8_0, int4_128 or e4m3.
+void put_block(std::uint8_t* to, BlockType type, const float* x) {
+  const std::int64_t count = form_of(type).elements;
+  float most = 1e-6F;
+  for (std::int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
+  const Fp16 of_q8(most / 127), of_int4(most / 7);
+  const float of_e4m3 = most / 448;
+  const auto nearest = [&](std::int64_t i, const Fp16& scale) {
+    return static_cast<int>(std::lround(x[i] / static_cast<float>(scale)));
+  };
+  if (type == BlockType::q8_0) {
+    std::memcpy(to, &of_q8.bits, 2);
+    for (std::int64_t i = 0; i < count; ++i)
+      to[2 + i] = static_cast<std::uint8_t>(nearest(i, of_q8));
+  } else if (type == BlockType::int4_128) {
+    std::memcpy(to, &of_int4.bits, 2);
+    to[2] = 8;
+    for (std::int64_t i = 0; i < count; ++i)
+      to[4 + i / 32 * 16 + i % 16] |=
+          static_cast<std::uint8_t>(std::clamp(nearest(i, of_int4) + 8, 0, 15) << i % 32 / 16 * 4);
+  } else {
+    std::memcpy(to, &of_e4m3, 4);
+    for (std::int64_t i = 0; i < count; ++i) to[4 + i] = Fp8(x[i] / of_e4m3).bits;
+  }
+}
+
+// Fills a row that is held in tiles with blocks of these values, which become those that the blocks
+// stand for.
+void put_blocks(const Param& row, BlockType type, float* values) {
+  const std::vector<BlockType> types(static_cast<std::size_t>(row.shape[0]), type);
+  const BlockForm form = form_of(type);
+  fill_blocks(row, types, [&](std::uint8_t* packed) {
+    const PackedRows rows(packed);
+    const PackedRows::Run& run = rows.runs()[0];
+    std::memset(packed + run.offset, 0,
+                static_cast<std::size_t>(rows.rows() * rows.row_bytes(run)));
+    for (std::int64_t i = 0; i < row.shape.numel() / form.elements; ++i)
+      put_block(packed + run.offset + i * form.bytes, type, values + i * form.elements);
+    cpu::unpack_rows(values, packed);
+  });
+}
+
+// The same values on the CPU, rounded to what the GPU has, and on the GPU, where matrices lie in
+// tiles if a type is given.
 struct Pair {
   std::unique_ptr<Model> cpu, gpu;
 
-  Pair(ModelConfig config, DType dtype) : cpu(make_small_model(config, DType::f32)) {
+  Pair(ModelConfig config, DType dtype, std::optional<BlockType> blocks = {})
+      : cpu(make_small_model(config, DType::f32)) {
     config.complete();
     gpu = make_model(config, {{.end = config.all_layers()}});
+    for (Param& row : gpu->table().rows())
+      if (blocks && row.reads_blocks)
+        hold_in_blocks(row, std::vector<BlockType>(static_cast<std::size_t>(row.shape[0]), *blocks),
+                       Device::cuda);
     gpu->table().allocate(Device::cuda, dtype, false);
     Stream stream(Device::cuda);
-    gpu->initialize(1, stream);
+    if (!blocks) gpu->initialize(1, stream);
     stream.synchronize();
     for (std::size_t i = 0; i < cpu->table().rows().size(); ++i) {
+      const Param &here_row = cpu->table().rows()[i], &there_row = gpu->table().rows()[i];
+      if (there_row.packed_as == PackedAs::tiles) {
+        put_blocks(there_row, *blocks, here_row.value.as<float>());
+        continue;
+      }
+      if (blocks) {
+        const Buffer wide(Device::cuda, here_row.value.bytes());
+        const Tensor values = wide.tensor(DType::f32, here_row.shape);
+        const HostCopy first = HostCopy::for_writing(values);
+        std::memcpy(first.tensor().data(), here_row.value.data(), values.bytes());
+        first.upload();
+        copy(there_row.value, values, stream);
+        stream.synchronize();
+      }
       Buffer wide(Device::cuda, cpu->table().rows()[i].value.bytes());
       const Tensor values = wide.tensor(DType::f32, cpu->table().rows()[i].shape);
       copy(values, gpu->table().rows()[i].value, stream);
@@ -100,13 +166,15 @@ struct Case {
   DType dtype;
   double tolerance;  // of the largest logit
   bool in_codes = false;
+  std::optional<BlockType> blocks = {};
 };
 
 class GpuPasses : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (device::count() == 0) GTEST_SKIP() << "no GPU";
-    pair_ = std::make_unique<Pair>(GetParam().config(), GetParam().dtype);
+    if (GetParam().blocks && !has_tiles_products()) GTEST_SKIP() << "no products of tiles";
+    pair_ = std::make_unique<Pair>(GetParam().config(), GetParam().dtype, GetParam().blocks);
   }
   CachedPass on_cpu(std::int64_t sequences = 1) const {
     return CachedPass(*pair_->cpu,
@@ -123,25 +191,28 @@ class GpuPasses : public testing::TestWithParam<Case> {
   std::unique_ptr<Pair> pair_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, GpuPasses,
-                         testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
-                                         Case{"LlamaInFp32", llama, DType::f32, 2e-5},
-                                         Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
-                                         Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
-                                         Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
-                                         Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
-                                         Case{"LatentInFp32", latent, DType::f32, 2e-5},
-                                         Case{"LatentInBf16", latent, DType::bf16, 2e-2},
-                                         Case{"LlamaInFp16", llama, DType::f16, 4e-3},
-                                         Case{"CodesInFp32", llama, DType::f32, 1e-2, true},
-                                         Case{"CodesInBf16", llama, DType::bf16, 1e-1, true},
-                                         Case{"UnusualCodesInFp16", unusual, DType::f16, 5e-2,
-                                              true},
-                                         Case{"HybridInFp32", one_group, DType::f32, 1e-4},
-                                         Case{"HybridInBf16", one_group, DType::bf16, 5e-2},
-                                         Case{"HybridInFp16", one_group, DType::f16, 1e-2},
-                                         Case{"GroupsInBf16", two_groups, DType::bf16, 5e-2}),
-                         [](const auto& which) { return std::string(which.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Of, GpuPasses,
+    testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
+                    Case{"LlamaInFp32", llama, DType::f32, 2e-5},
+                    Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
+                    Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
+                    Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
+                    Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
+                    Case{"LatentInFp32", latent, DType::f32, 2e-5},
+                    Case{"LatentInBf16", latent, DType::bf16, 2e-2},
+                    Case{"LlamaInFp16", llama, DType::f16, 4e-3},
+                    Case{"CodesInFp32", llama, DType::f32, 1e-2, true},
+                    Case{"CodesInBf16", llama, DType::bf16, 1e-1, true},
+                    Case{"UnusualCodesInFp16", unusual, DType::f16, 5e-2, true},
+                    Case{"HybridInFp32", one_group, DType::f32, 1e-4},
+                    Case{"HybridInBf16", one_group, DType::bf16, 5e-2},
+                    Case{"HybridInFp16", one_group, DType::f16, 1e-2},
+                    Case{"GroupsInBf16", two_groups, DType::bf16, 5e-2},
+                    Case{"TilesInBf16", llama, DType::bf16, 3e-2, false, BlockType::q8_0},
+                    Case{"FourBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::int4_128},
+                    Case{"EightBitsInBf16", llama, DType::bf16, 3e-2, false, BlockType::e4m3}),
+    [](const auto& which) { return std::string(which.param.name); });
 
 TEST_P(GpuPasses, LogitsAsTheCpus) {
   CachedPass cpu = on_cpu(), gpu = on_gpu();
