@@ -220,6 +220,17 @@ Tensor Experts::add_up(Step& s, Saved& v, const Saved* saved, bool wanted) const
   return y;
 }
 
+// Values that are on their way are waited for in one queue alone.
+bool Experts::goes_aside(const Step& s) const {
+  return options_.shared && s.stream.has_aside() && s.sharing == nullptr && s.probe == nullptr;
+}
+
+void Experts::aside(Step& s, const std::function<void()>& work) const {
+  const bool held = s.layer.hold(true);
+  s.stream.aside(work);
+  s.layer.hold(held);
+}
+
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                       const Norm* norm, ConstTensor) const {
   const ArenaScope scope(s.layer);
@@ -230,6 +241,11 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     x = normed;
   }
   Saved v;
+  const auto begin_shared = [&] {
+    v.shared = options_.shared->begin(s, x, saved ? &v.shared : nullptr);
+  };
+  const bool beside = goes_aside(s);
+  if (beside) aside(s, begin_shared);
   v.logits = s.kept(saved, {tokens, router_->shape[0]});
   v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
   ConstTensor routed = x;
@@ -273,17 +289,17 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   const bool wanted = static_cast<bool>(y);
   Tensor sum;
   if (wanted || options_.latents) sum = add_up(s, v, saved, wanted);
-  if (!wanted) {
-    if (options_.shared) options_.shared->forward(s, {}, {}, x, saved ? &v.shared : nullptr);
-    if (saved) *saved = v;
-    return;
-  }
+  if (beside)
+    s.stream.join();
+  else if (options_.shared)
+    begin_shared();
+  if (saved) *saved = v;
+  if (!wanted) return;
   Tensor all = sum;
   if (options_.shared) {
     all = s.scratch(sum.shape());
-    options_.shared->forward(s, all, sum, x, saved ? &v.shared : nullptr);
+    options_.shared->end(s, all, sum, v.shared);
   }
-  if (saved) *saved = v;
   add_dropout(s, y, residual, all, {},
               s.dropout(options_.hidden_dropout, options_.layer, Purpose::hidden_dropout2));
 }
@@ -299,7 +315,13 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
                d_logits = s.gradient(v.logits.shape()), da = s.scratch({room, ffn()}).rows(0, rows),
                d_x = s.scratch({room, width()}).rows(0, rows),
                d_weight = s.scratch_sums({room}).rows(0, rows),
-               dp = s.scratch_sums(v.expert.shape());
+               dp = s.scratch_sums(v.expert.shape()),
+               of_shared = options_.shared ? s.scratch(dx.shape()) : Tensor();
+  const auto back_through_shared = [&] {
+    options_.shared->backward(s, of_shared, d_sum, x, v.shared);
+  };
+  const bool beside = goes_aside(s);
+  if (beside) aside(s, back_through_shared);
   ConstTensor d_made = d_sum;
   if (options_.latents) {
     const Tensor d_latent = s.scratch({tokens, width()});
@@ -347,8 +369,10 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   s.weight_grads.push({.weight = router_, .bias = options_.logit_bias, .dy = d_logits, .x = routed},
                       s.stream);
   if (!options_.shared) return;
-  const Tensor of_shared = s.scratch(dx.shape());
-  options_.shared->backward(s, of_shared, d_sum, x, v.shared);
+  if (beside)
+    s.stream.join();
+  else
+    back_through_shared();
   add(dx, dx, of_shared, s.stream);
 }
 

@@ -93,6 +93,9 @@ class Experts {
   // dx = dy W, and the weights' gradients.
   void multiply_back(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
                      const Param* Expert::*weight, const Param* Expert::*bias) const;
+  // Has shared experts' work go beside the others', if there is a queue for it, until its end.
+  bool goes_aside(const Step& s) const;
+  void aside(Step& s, const std::function<void()>& work) const;
   std::int64_t width() const { return experts_[0].fc1->local[1]; }  // of what experts read
   std::int64_t ffn() const { return experts_[0].fc2->local[1]; }
   std::int64_t made() const { return experts_[0].fc1->local[0]; }  // by the first product

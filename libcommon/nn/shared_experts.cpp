@@ -29,8 +29,7 @@ void SharedExperts::open_gate(Step& s, Saved& v, ConstTensor x, const Saved* sav
   scale_rows(v.gated, v.a, v.g.reshape({tokens}), s.stream);
 }
 
-void SharedExperts::forward(Step& s, Tensor y, ConstTensor sum, ConstTensor x, Saved* saved) const {
-  const ArenaScope scope(s.layer);
+SharedExperts::Saved SharedExperts::begin(Step& s, ConstTensor x, const Saved* saved) const {
   Saved v;
   v.h = s.kept(saved, {s.tokens.count(), fc1_.out_features()});
   v.a = s.kept(saved, {s.tokens.count(), fc1_.out_features() / (squared_relu_ ? 1 : 2)});
@@ -41,8 +40,11 @@ void SharedExperts::forward(Step& s, Tensor y, ConstTensor sum, ConstTensor x, S
     fc1_.forward_swiglu(s, v.a, v.h, x);
   }
   if (gate_ != nullptr) open_gate(s, v, x, saved);
-  if (saved) *saved = v;
-  if (y) fc2_.forward_add(s, y, sum, gate_ != nullptr ? v.gated : v.a, {});
+  return v;
+}
+
+void SharedExperts::end(Step& s, Tensor y, ConstTensor sum, const Saved& v) const {
+  fc2_.forward_add(s, y, sum, gate_ != nullptr ? v.gated : v.a, {});
 }
 
 void SharedExperts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,

@@ -18,8 +18,9 @@ class SharedExperts {
   SharedExperts(const Linear& fc1, const Linear& fc2, const Param* gate, bool squared_relu = false)
       : fc1_(fc1), fc2_(fc2), gate_(gate), squared_relu_(squared_relu) {}
 
-  // y is not sum; empty: not wanted.
-  void forward(Step& s, Tensor y, ConstTensor sum, ConstTensor x, Saved* saved) const;
+  // The forward in two parts, of which the first needs no sum.  y is not sum.
+  Saved begin(Step& s, ConstTensor x, const Saved* saved) const;
+  void end(Step& s, Tensor y, ConstTensor sum, const Saved& v) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;
 
  private:

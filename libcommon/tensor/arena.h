@@ -27,6 +27,7 @@ class Arena {
 
   std::size_t mark(End end = End::front) const { return used_[index(end)]; }
   void rewind(std::size_t mark, End end = End::front) {  // frees what was allocated since mark()
+    if (holds_) return;
     if (device() == Device::meta) forget(mark, end);
     used_[index(end)] = mark;
   }
@@ -36,6 +37,9 @@ class Arena {
   Tensor memory() const {  // all of it, as bytes
     return storage_.tensor(DType::u8, {static_cast<std::int64_t>(storage_.bytes())});
   }
+
+  // Whether nothing is freed, as work that is under way elsewhere may still use it.
+  bool hold(bool holds) { return std::exchange(holds_, holds); }
 
  private:
   static std::size_t index(End end) { return static_cast<std::size_t>(end); }
@@ -49,6 +53,7 @@ class Arena {
   Buffer storage_;
   std::array<std::size_t, 2> used_{};  // bytes at each end
   std::size_t peak_ = 0;               // bytes at both together
+  bool holds_ = false;
   // On meta.
   std::array<std::vector<Held>, 2> held_;  // at each end, in the order of their allocation
   bool at_peak_now_ = false;

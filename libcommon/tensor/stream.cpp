@@ -2,6 +2,21 @@
 
 namespace mt {
 
+// A GPU's other queue, its scratch, and when the two part and meet.
+struct Stream::Aside {
+  Aside() = default;
+  Aside(const Aside&) = delete;
+  ~Aside() {
+    if (handle == nullptr) return;
+    device::destroy_stream(handle);
+    device::destroy_event(parted);
+    device::destroy_event(ended);
+  }
+  StreamHandle handle = nullptr;
+  Buffer work = {};
+  EventHandle parted = nullptr, ended = nullptr;
+};
+
 Stream::Stream(Device device, int threads) : device_(device) {
   if (device == Device::cpu) workers_ = std::make_unique<Workers>(threads);
   if (device == Device::cuda) handle_ = device::make_stream();
@@ -44,21 +59,54 @@ std::optional<Stream::Clock::time_point> Stream::queues_since() const {
   return queues_ ? waits_since() : std::nullopt;
 }
 
+void Stream::open_aside() {
+  if (device_ == Device::cpu || aside_ != nullptr) return;
+  aside_ = std::make_unique<Aside>();
+  if (handle_ == nullptr) return;
+  const Call call(*this);
+  aside_->handle = device::make_stream();
+  aside_->parted = device::make_event();
+  aside_->ended = device::make_event();
+}
+
+void Stream::aside(const std::function<void()>& body) {
+  if (handle_ == nullptr) return body();
+  const auto change = [&] {
+    std::swap(handle_, aside_->handle);
+    std::swap(work_, aside_->work);
+  };
+  device::record(aside_->parted, handle_);
+  change();
+  device::wait(aside_->parted, handle_);
+  body();
+  device::record(aside_->ended, handle_);
+  change();
+}
+
+void Stream::join() {
+  if (handle_ != nullptr) device::wait(aside_->ended, handle_);
+}
+
 void* Stream::work(std::size_t bytes) {
   if (bytes > work_.bytes()) {
     if (captured_)
       fail(Exit::internal, "an operation needs ", bytes, " bytes of scratch, but ", work_.bytes(),
            " were reserved before work was captured");
-    reserve_work(bytes);
+    make_room(work_, bytes);
   }
   return work_.data();
 }
 
-void Stream::reserve_work(std::size_t bytes) {
+void Stream::make_room(Buffer& work, std::size_t bytes) {
   synchronize();  // the operations before may still use the old one
   const Call call(*this);
-  work_ = Buffer();
-  work_ = Buffer(device_, bytes);
+  work = Buffer();
+  work = Buffer(device_, bytes);
+}
+
+void Stream::reserve_work(std::size_t bytes) {
+  make_room(work_, bytes / queues());
+  if (aside_ != nullptr && handle_ != nullptr) make_room(aside_->work, bytes / queues());
 }
 
 }  // namespace mt

@@ -117,6 +117,15 @@ class Stream {
     Profile* profile_;
   };
 
+  // Opens a second queue of a GPU, for work beside the stream's, which has as much scratch; on meta
+  // that is counted.  The CPU has none.
+  void open_aside();
+  bool has_aside() const { return aside_ != nullptr && profile_ == nullptr; }
+  // What `body` queues begins once all that was queued before is done, and may be under way with
+  // what is queued behind it, until join().
+  void aside(const std::function<void()>& body);
+  void join();
+
   // --- For operations on GPUs. ---
 
   StreamHandle handle() const { return handle_; }
@@ -125,8 +134,8 @@ class Stream {
   // room where there is not enough, but not once work was captured, which would go on in the old
   // room (Exit::internal): see reserve_work().
   void* work(std::size_t bytes);
-  void reserve_work(std::size_t bytes);
-  std::size_t work_bytes() const { return work_.bytes(); }
+  void reserve_work(std::size_t bytes);  // of all queues together
+  std::size_t work_bytes() const { return work_.bytes() * queues(); }
   // Work is captured from now on, and with it what is to happen on the host at each launch of it;
   // null: no more.
   using AtLaunch = std::vector<std::function<void()>>;
@@ -149,6 +158,10 @@ class Stream {
   std::unique_ptr<Kept>& kept() { return kept_; }
 
  private:
+  struct Aside;
+
+  std::size_t queues() const { return aside_ != nullptr ? 2 : 1; }
+  void make_room(Buffer& work, std::size_t bytes);
   Clock::rep mark() const;               // the host waits from now on; since when it did before
   void unmark(Clock::rep before) const;  // now it does as before, or has come on in its queueing
 
@@ -157,10 +170,11 @@ class Stream {
   Cost cost_;
   PerFamily<Cost> family_costs_ = {};
   Profile* profile_ = nullptr;
-  StreamHandle handle_ = nullptr;
+  StreamHandle handle_ = nullptr;                    // of the queue that work goes to
   mutable std::atomic<Clock::rep> waits_since_ = 0;  // 0: it does not
   std::atomic<bool> queues_ = false;
-  Buffer work_;
+  Buffer work_;  // likewise
+  std::unique_ptr<Aside> aside_;
   bool captured_ = false;
   std::int64_t host_reads_ = 0;
   AtLaunch* at_launch_ = nullptr;

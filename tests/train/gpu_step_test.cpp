@@ -88,6 +88,34 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsOfExperts) {
     }
 }
 
+// The expert that all tokens go to has a gate.
+ModelConfig small_gated_expert() {
+  ModelConfig config = small_experts();
+  config.moe_shared_expert_gate = true;
+  return config;
+}
+
+TEST_F(GpuStep, ComputesSharedExpertsAsideWithTheSameBits) {
+  for (const auto model : {&small_experts, &small_gated_expert})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool ahead : {false, true}) {
+        SCOPED_TRACE(concat(model == &small_experts ? "plain " : "gated ", name_of(dtype),
+                            ahead ? ", ahead" : ""));
+        SmallRun run{.model = model, .device = Device::cuda, .dtype = dtype, .ahead = ahead};
+        const SmallRunResult behind = run_small(run);
+        run.shared_experts_aside = true;
+        for (const bool graphs : {true, false}) {
+          run.graphs = graphs;
+          const SmallRunResult aside = run_small(run);
+          EXPECT_EQ(aside.graphs, graphs ? behind.graphs : 0);
+          EXPECT_EQ(aside.used, aside.planned);
+          EXPECT_EQ(aside.losses, behind.losses);
+          EXPECT_EQ(aside.gradients, behind.gradients);
+          EXPECT_EQ(aside.weights, behind.weights);
+        }
+      }
+}
+
 // The optimizer counts on it.
 TEST_F(GpuStep, BeginsWithMemoryOfZeros) {
   const Shape bytes{1 << 24};

@@ -153,6 +153,7 @@ SmallRunResult run_small(const SmallRun& run) {
                         .seed = 77,
                         .fields = fields,
                         .experts = config.num_experts > 0,
+                        .shared_experts_aside = run.shared_experts_aside,
                         .fp8 = run.fp8};
   const Schedule schedule =
       run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);

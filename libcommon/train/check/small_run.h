@@ -31,7 +31,8 @@ struct SmallRun {
   bool graphs = true;           // on a GPU
   int micro_batches = 2;        // of a step
   bool ahead = false;           // twice as many, each one's forward before the backward of the last
-  std::optional<Fp8Rules> fp8 = {};  // as of StepShape
+  bool shared_experts_aside = false;  // this, and
+  std::optional<Fp8Rules> fp8 = {};   // this: as of StepShape
 };
 
 struct SmallRunResult {

@@ -34,8 +34,9 @@ void ParallelOptions::add_to(CommandLine& cl) {
             "chosen as often; default room for the worst; a step that needs more ends the run",
             at_least(1));
   cl.flag("--moe-shared-expert-overlap", &moe_shared_expert_overlap,
-          "with --moe-token-dispatcher-type alltoall and shared experts, on a rank that has all "
-          "experts: accepted; it changes no number");
+          "with --moe-token-dispatcher-type alltoall: a GPU computes shared experts while "
+          "tokens go to the others and come back, but for a forward's last product, unless "
+          "sums of gradients or weights are on their way meanwhile; it changes no number");
   cl.flag("--sequence-parallel", &sequence_parallel,
           "ranks that share matrices share the tokens between them too; counts only with those");
   cl.flag("--tp-comm-overlap", &tp_comm_overlap,

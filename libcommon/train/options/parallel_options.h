@@ -15,7 +15,7 @@ struct ParallelOptions {
   std::optional<int> expert_tensor_parallel_size;  // by default as of the rest
   std::string moe_token_dispatcher_type = "allgather";
   std::optional<double> moe_buffer_factor;
-  bool moe_shared_expert_overlap = false;  // changes no number
+  bool moe_shared_expert_overlap = false;
   bool sequence_parallel = false, tp_comm_overlap = false, use_tp_pp_dp_mapping = false;
 
   void add_to(CommandLine& cl);

@@ -103,7 +103,6 @@ void RankOptions::check_mixers(const ModelConfig& model) const {
          "multiple");
 }
 
-// What rows that travel would be overlapped with is computed behind them.
 void RankOptions::check_overlap(const ModelConfig& model) const {
   constexpr const char* kOverlap = "--moe-shared-expert-overlap: ";
   if (!parallel.moe_shared_expert_overlap) return;
@@ -111,9 +110,6 @@ void RankOptions::check_overlap(const ModelConfig& model) const {
     fail(Exit::bad_config, kOverlap, "needs --moe-shared-expert-intermediate-size");
   if (parallel.moe_token_dispatcher_type != "alltoall")
     fail(Exit::bad_config, kOverlap, "needs --moe-token-dispatcher-type alltoall");
-  if (parallel.expert_model_parallel_size * parallel.expert_tensor_ranks() > 1)
-    fail(Exit::bad_config, kOverlap,
-         "not with ranks that share experts, whose shared ones are computed behind them");
 }
 
 void RankOptions::check_experts(const ModelConfig& model) const {

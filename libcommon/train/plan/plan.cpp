@@ -30,6 +30,7 @@ StepShape step_shape(const RunOptions& options, const Task& task) {
           .experts = task.model().num_experts > 0,
           .gathers_tokens = parallel.moe_token_dispatcher_type == "allgather",
           .expert_buffer_factor = parallel.moe_buffer_factor,
+          .shared_experts_aside = parallel.moe_shared_expert_overlap,
           .fp8 = options.fp8.rules(task.model(), !options.optimizer.shards_values())};
 }
 

@@ -84,6 +84,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
                                              .gathers = shape.gathers_tokens,
                                              .buffer_factor = shape.expert_buffer_factor});
   }
+  if (shape.shared_experts_aside) stream.open_aside();
   if (shape.fp8) fp8_.emplace(model.table(), *shape.fp8, stream);
   if (fp8_ && tensor_) fp8_->share_matrices(*tensor_);
   if (stream.device() == Device::cuda)

@@ -23,7 +23,8 @@ struct StepShape {
   // Whether there are experts, and how ranks that share them do so (ExpertParallel).
   bool experts = false, gathers_tokens = true;
   std::optional<double> expert_buffer_factor = {};
-  std::optional<Fp8Rules> fp8 = {};  // none: no layer multiplies codes of eight bits
+  bool shared_experts_aside = false;  // where the device has queues, theirs is another
+  std::optional<Fp8Rules> fp8 = {};   // none: no layer multiplies codes of eight bits
 };
 
 }  // namespace mt
