@@ -158,7 +158,8 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.copy = copy_bytes(options, task);
   plan.memory.texts = flight_bytes(options, task);
   std::optional<RoutingFiles> routing;
-  if (options.routing.is_on()) routing.emplace(options.routing, task.model());
+  if (options.routing.is_on())
+    routing.emplace(options.routing, task.model(), ranks.has_processes());
   plan.memory.routes = route_bytes(options, task, routing ? &*routing : nullptr);
   const StepShape shape = step_shape(options, task);
   StepShape alone = shape;  // without an optimizer, which gathers codes
