@@ -10,8 +10,7 @@ namespace {
 
 constexpr const char* kGrammar =
     "[PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for CODE Flat, "
-    "SQ8, SQ6, "
-    "SQ4, SQfp16, SQbf16 or PQm";
+    "SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm";
 
 class Reader {
  public:

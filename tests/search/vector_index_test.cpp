@@ -382,8 +382,7 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   };
   const std::string expected =
       "expected [PCAd,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)], and for "
-      "CODE "
-      "Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm, not ";
+      "CODE Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm, not ";
   EXPECT_EQ(of("IVF4,LSH"), "64 --index IVF4,LSH: " + expected + "\"LSH\"");
   EXPECT_EQ(of("SQ8_direct"), "64 --index SQ8_direct: " + expected + "\"_direct\"");
   EXPECT_EQ(of("PQ3"), "64 --index PQ3: 16 columns have no 3 equal parts");
