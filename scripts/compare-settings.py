@@ -11,8 +11,9 @@ and given other values, one change at a time.  Then transformers reads the folde
 log-probabilities after a prompt are equal to 1e-4, as both compute in float32, or mt refuses, or transformers does,
 or says that tensors are not those of the model.  What mt takes is also written as a folder again by mt-convert, of
 which transformers must make what it made of the first.  Prints each change after which mt computes something else
-("differs"), each whose second folder is another model ("written") or none, and how many are which; exits with 1 if
-one differs, or a case as it is.  What transformers does not take, and mt does ("lenient"), is counted alone.  A family takes minutes.
+("differs"), after which it is ended by a signal or by a fault that it calls its own ("breaks"), each whose second folder is
+another model ("written") or none, and how many are which; exits with 1 if one differs, breaks or is written so, or a case as it
+is.  What transformers does not take, and mt does ("lenient"), is counted alone.  A family takes minutes.
 
 Left out are rms_norm_eps of a DeepSeek, as the norms of its latents have 1e-6 in transformers, which mt tells, and
 rescale_prenorm_residual of a Mamba-2, which is of a model that begins: transformers 5.24 divides weights that it has read by it, too,
@@ -251,9 +252,12 @@ def main():
             for path, value in tried:
                 if path and not any(setting in part for part in path):
                     continue
-                kind, words = case.verdict(path, value)
+                try:
+                    kind, words = case.verdict(path, value)
+                except folders.Broken as error:
+                    kind, words = "breaks", str(error)
                 counts[kind] = counts.get(kind, 0) + 1
-                wrong = kind in ("differs", "written") or not (path or kind == "equal")
+                wrong = kind in ("differs", "breaks", "written") or not (path or kind == "equal")
                 faults += wrong
                 what = ".".join(path) + (" gone" if value is GONE else f" = {json.dumps(value)}")
                 if wrong or kind == "unwritten":

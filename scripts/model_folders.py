@@ -220,6 +220,10 @@ def make_model(case, folder, dtype):
     return kind.from_pretrained(folder, torch_dtype=torch.float32).eval()
 
 
+class Broken(Exception):
+    """A program was ended by a signal, or by a fault that it calls its own."""
+
+
 class Programs:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
@@ -227,7 +231,8 @@ class Programs:
     def __call__(self, program, *words):
         done = subprocess.run([str(self.folder / program), *map(str, words)], capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{program}: {done.stderr.strip()[-300:]}")
+            refuses = 0 < done.returncode != 70
+            raise (RuntimeError if refuses else Broken)(f"{program}: {done.returncode}: {done.stderr.strip()[-300:]}")
         return done.stdout
 
 
