@@ -66,6 +66,12 @@ std::size_t bytes_of_texts(const RunOptions& options, const Task& task, const Dr
          bytes_of_token(options, task, work.together);
 }
 
+// As many texts as there is room for, one at least.
+std::int64_t texts_in(std::size_t room, std::size_t bytes_of_text, std::int64_t most) {
+  const std::size_t texts = room / std::max<std::size_t>(1, bytes_of_text);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(texts), 1, most);
+}
+
 // How long some ranks together take for texts, each so many of a prompt's.
 class Writer {
  public:
@@ -163,8 +169,7 @@ std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& tas
   plan.of_gpu = kCudaMemory + nccl.bytes();
   const std::size_t needed = plan.model + plan.of_gpu,
                     room = gpu_memory > needed ? gpu_memory - needed : 0;
-  plan.at_once =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(room / plan.text), 1, plan.at_once);
+  plan.at_once = texts_in(room, plan.text, plan.at_once);
   return plan;
 }
 
@@ -213,13 +218,9 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
                     room = plan.room() > needed ? plan.room() - needed : 0;
   const std::int64_t most = std::min(kAtOnce, drawing.texts);
   const std::optional<DrawerPlan> drawer = plan_drawer(options, task, plan.device_memory);
-  drawing.at_once =
-      drawer ? drawer->at_once
-      : room == 0
-          ? most
-          : std::clamp<std::int64_t>(
-                static_cast<std::int64_t>(room / std::max<std::size_t>(1, drawing.bytes_of_text)),
-                1, most);
+  drawing.at_once = drawer      ? drawer->at_once
+                    : room == 0 ? most
+                                : texts_in(room, drawing.bytes_of_text, most);
   drawing.generation = writer.seconds(work, drawing.texts, drawing.at_once);
   if (const std::size_t bytes = copy_bytes(options, task); bytes > 0)
     drawing.refit = refit_seconds(options, static_cast<double>(bytes), work.together, machine);
