@@ -96,8 +96,10 @@ if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap
        --seq-length 128 --max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 24 --train-iters 5
        --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0 --use-distributed-optimizer)
   codes() {  # RANKS OPTIONS...
+    local values
     (($1 <= gpus)) || return 0
-    if [[ $(steps --gpus "$@" --fp8-param-gather) == "$(steps --gpus "$@")" ]]; then
+    values=$(steps --gpus "$@")
+    if (($(wc -l <<< "$values") == 5)) && [[ $(steps --gpus "$@" --fp8-param-gather) == "$values" ]]; then
       echo "$1 GPUs ${*:2}: the same bits"
     else
       echo "$1 GPUs ${*:2}: other bits" && failed=1
