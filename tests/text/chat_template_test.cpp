@@ -82,7 +82,7 @@ TEST(ChatTemplate, RendersWhatJinja2Renders) {
     EXPECT_EQ(made.text, *text->text()) << source;
     EXPECT_EQ(spans_of(made), spans_of(*golden.find("generated"))) << source;
   }
-  EXPECT_EQ(count, 117);
+  EXPECT_EQ(count, 118);
 }
 
 TEST(ChatTemplate, NamesWhatIsOutsideOfTheSubsetAndWhere) {

@@ -72,14 +72,15 @@ std::string formatted_number(const ChatValue& value, const Spec& spec) {
     sign = "-", digits.erase(0, 1);
   else if (spec.sign == '+' || spec.sign == ' ')
     sign = std::string(1, spec.sign);
-  if (spec.commas)
-    for (auto at = static_cast<std::ptrdiff_t>(
-                       std::min(digits.find_first_not_of("0123456789"), digits.size())) -
-                   3;
-         at > 0; at -= 3)
-      digits.insert(static_cast<std::size_t>(at), ",");
+  auto whole =
+      static_cast<std::int64_t>(std::min(digits.find_first_not_of("0123456789"), digits.size()));
+  const auto commas = [&] { return spec.commas ? (whole - 1) / 3 : 0; };
   if (spec.zero && spec.align == 0)
-    while (std::ssize(sign) + std::ssize(digits) < spec.width) digits.insert(0, "0");
+    for (; std::ssize(sign) + std::ssize(digits) + commas() < spec.width; ++whole)
+      digits.insert(0, "0");
+  if (spec.commas)
+    for (std::int64_t at = whole - 3; at > 0; at -= 3)
+      digits.insert(static_cast<std::size_t>(at), ",");
   return sign + digits;
 }
 
