@@ -220,7 +220,7 @@ static Order next_order(const Task::DrawingFor& drawing) {
 
 // As far as others are told, it waits for its GPU from one step of the engine to the next.
 void DrawingTask::draw_for(const DrawingFor& drawing) const {
-  const auto goes_on = [&] {
+  const auto ends = [&] {
     const Stream::Call call(drawing.stream);
     return false;
   };
@@ -238,7 +238,7 @@ void DrawingTask::draw_for(const DrawingFor& drawing) const {
     {
       const Stream::Queueing queueing(drawing.stream);
       part = draw_some(drawing.model, asked, asked.texts() * rank / ranks,
-                       asked.texts() * (rank + 1) / ranks, {}, goes_on);
+                       asked.texts() * (rank + 1) / ranks, {}, ends);
     }
     const Rendezvous::Patience patience(drawing.met);  // until others come to fetch them
     const auto drawn = all_texts(drawing.own, std::move(part));

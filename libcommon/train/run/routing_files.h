@@ -31,7 +31,7 @@ class RoutingFiles {
 
   ExpertChoices& choices() { return choices_; }
   const ExpertChoices& choices() const { return choices_; }
-  // Has rank 0 write what all ranks, which call it in turn, kept of texts before this one.
+  // Has rank 0 write what all ranks, each of which calls it, kept of texts before this one.
   void write_before(std::int64_t text, Group& ranks);
 
  private:
