@@ -157,10 +157,6 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.copy = copy_bytes(options, task);
   plan.memory.texts = flight_bytes(options, task);
-  std::optional<RoutingFiles> routing;
-  if (options.routing.is_on())
-    routing.emplace(options.routing, task.model(), ranks.has_processes());
-  plan.memory.routes = route_bytes(options, task, routing ? &*routing : nullptr);
   const StepShape shape = step_shape(options, task);
   StepShape alone = shape;  // without an optimizer, which gathers codes
   if (alone.fp8) alone.fp8->gathers_codes = false;
@@ -213,6 +209,13 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   return plan;
 }
 
+// Of each rank alike; what a file has routers choose is read for it.
+static std::size_t planned_routes(const RunOptions& options, const Task& task) {
+  if (options.device() != Device::cpu || !options.routing.is_on()) return 0;
+  const RoutingFiles routing(options.routing, task.model(), options.ranks.has_processes());
+  return route_bytes(options, task, &routing);
+}
+
 Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& asked,
                PlanDetail detail) {
   Plan plan;
@@ -233,9 +236,12 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   plan.drawers = options.ranks.drawers;
   if (const auto drawer = plan_drawer(options, task, plan.device_memory))
     plan.of_drawer = drawer->bytes();
+  const std::size_t routes = planned_routes(options, task);
   // One rank at each place of the pipeline.
-  for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
+  for (const int rank : rank_group(options.ranks.sizes(), "pp", 0)) {
     plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail));
+    plan.pipeline.back().memory.routes = routes;
+  }
   if (options.plans_times() || (on_cpu && asked.wanted)) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;
