@@ -17,6 +17,18 @@ __device__ std::uint8_t code_of(float x, Fp8Format format) {
                                format == Fp8Format::e4m3 ? __NV_E4M3 : __NV_E5M2);
 }
 
+// The largest of some lanes of a warp, which all call this.
+__device__ std::uint32_t largest_of(unsigned lanes, std::uint32_t x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(lanes, x);
+#else
+  std::uint32_t largest = 0;
+  for (unsigned left = lanes; left != 0; left &= left - 1)
+    largest = max(largest, __shfl_sync(lanes, x, __ffs(static_cast<int>(left)) - 1));
+  return largest;
+#endif
+}
+
 // The square that an element of a part is in.
 template <class T>
 __device__ std::int64_t square_of(const Fp8Part<T>& part, std::int64_t i) {
@@ -36,7 +48,7 @@ __global__ __launch_bounds__(kThreads) void squares_kernel(std::uint32_t* most,
     const std::int64_t square = square_of(part, is_there ? i : part.count - 1);
     const std::uint32_t size = is_there ? size_of(to_float(part.x[i])) : 0;
     const unsigned same = __match_any_sync(0xffffffff, square);
-    const std::uint32_t largest = __reduce_max_sync(same, size);
+    const std::uint32_t largest = largest_of(same, size);
     if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(same)) - 1 &&
         largest > *static_cast<volatile std::uint32_t*>(most + square))
       atomicMax(most + square, largest);  // in whatever order
@@ -87,9 +99,8 @@ __global__ __launch_bounds__(kThreads) void transpose_kernel(std::uint8_t* y, co
   }
 }
 
-// inverse: [blocks of the summed axis, others]; of which squares: amax[block * by_block + other /
-// 128
-// * by_other].
+// inverse: [blocks of the summed axis, others].  Squares lie at
+// block * by_block + other / 128 * by_other in amax.
 __global__ __launch_bounds__(kThreads) void inverses_kernel(float* inverse, const float* amax,
                                                             std::int64_t blocks,
                                                             std::int64_t others,
