@@ -256,10 +256,18 @@ static void multiply_unpacked(const Matmul& p, Stream& stream) {
   problem.tiles = nullptr;
   problem.b = numbers.rows(0, columns_of(p));
   problem.ahead = {};
+  // Kernels of few rows read b before the one ahead of them has ended, which must not be what
+  // writes it (kernels/few_rows.h).
+  if (is_few_rows(problem)) set_zero(Tensor(work, DType::u8, {1}, p.a.device()), stream);
   matmul(problem, stream);
 }
 
 static void multiply_tiles(const Matmul& p, const Cost& cost, Stream& stream) {
+  const PackedTiles& form = *p.tiles;
+  const std::int64_t k = p.a.shape()[1], n = columns_of(p);
+  if (form.cols() != k || form.rows() < n)
+    fail(Exit::internal, "matmul: tiles are ", Shape{form.rows(), form.cols()}, ", expected ",
+         Shape{n, k});
   if (p.out.device() == Device::meta && p.a.shape()[0] <= kFewRows)
     return stream.count(cost, Family::product);
   if (!multiplies_tiles(p)) return multiply_unpacked(p, stream);
