@@ -133,7 +133,8 @@ void check_problem(const Problem& p) {
   const Numbers<bf16> c(p.m * width), at(p.m * p.n);
   const bool with_at = p.then != Problem::Then::store;
   const auto few = p.on_gpu(c.data(), with_at ? at.data() : nullptr, 0, p.m);
-  if (!cuda::packed_few_rows_fit(few, p.w.form)) GTEST_SKIP() << "no kernel on this GPU";
+  if (!cuda::has_packed_few_rows()) GTEST_SKIP() << "no kernel on this GPU";
+  ASSERT_TRUE(cuda::packed_few_rows_fit(few, p.w.form));
   cuda::packed_few_rows(few, p.w.tiles->data(), p.w.form, nullptr);
   check::check_cuda(cudaDeviceSynchronize());
   const Expected e = expected_of(p);
@@ -225,7 +226,8 @@ TEST_F(PackedTilesCuda, ARowHasTheBitsThatItHasAlone) {
       p.norm = Norm::rms;
       const Numbers<float> together(p.m * p.n), alone(p.n);
       const auto few = p.on_gpu<float>(together.data(), nullptr, 0, p.m);
-      if (!cuda::packed_few_rows_fit(few, w.form)) GTEST_SKIP() << "no kernel on this GPU";
+      if (!cuda::has_packed_few_rows()) GTEST_SKIP() << "no kernel on this GPU";
+      ASSERT_TRUE(cuda::packed_few_rows_fit(few, w.form));
       cuda::packed_few_rows(few, w.tiles->data(), w.form, nullptr);
       const auto all = together.bits();
       for (const std::int64_t i : {0, 5, 15}) {
