@@ -24,8 +24,9 @@ inline constexpr std::size_t kMostRing = 60 << 10;  // bytes of pieces on their 
 
 inline constexpr int kPieces = kWarps;  // of a slice
 inline constexpr int kColumns = static_cast<int>(kPieceColumns) * kPieces;
-inline constexpr std::size_t kMostX = 80 << 10;  // bytes of x in shared memory
-inline constexpr int kTotals = 16;               // halves of a piece's totals
+inline constexpr std::size_t kMostFixed = 112 << 10;  // bytes of all but x in shared memory
+inline constexpr std::size_t kMostX = 80 << 10;       // ... and of x
+inline constexpr int kTotals = 16;                    // halves of a piece's totals
 
 // Which tiles a block takes: of swiglu, one of each half; else two next to one another, or in the
 // last pass one if that does.
@@ -545,6 +546,7 @@ std::size_t x_bytes(const FewRows<T, C>& p, std::int64_t held, bool whole) {
 template <BlockType kType, class T, class C>
 void launch_packed(const FewRows<T, C>& p, const std::uint8_t* tiles, const PackedTiles& form,
                    const PackedTiles::Class& of, cudaStream_t stream) {
+  static_assert(kPackedFixed<kType, T, C> <= kMostFixed);
   const std::int64_t slices = ceil_div(form.cols(), kColumns);
   const bool whole = x_bytes<kType>(p, slices, true) <= kMostX;
   const std::int64_t held = whole ? slices : 1;

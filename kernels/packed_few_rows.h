@@ -2,7 +2,8 @@
 // GPU. norm(a) is rounded to T, as there, and then times a power of two for each row, of which its
 // largest is about 2^9, taken as fp16: exactly, but for what is below 2^-22 of it. The numbers of w
 // are exact, or rounded to 12 bits of q6_k's largest; sums in f32.  A row's bits depend on that row
-// and w alone.
+// and w alone.  As there, tiles and the norm's weights are read before the kernel ahead has ended,
+// which must not be what writes them.
 #pragma once
 
 #include "kernels/few_rows.h"
@@ -16,8 +17,8 @@ bool has_packed_few_rows();
 // halves whole tiles.
 template <class T, class C>
 bool packed_few_rows_fit(const FewRows<T, C>& problem, const PackedTiles& form);
-// Of T bf16.  problem.b is not looked at; n: the first rows of
-// `tiles`, of swiglu all.
+// Of T bf16.  problem.b is not looked at; n: the first rows of `tiles`, of swiglu all; k: their
+// columns.
 template <class T, class C>
 void packed_few_rows(const FewRows<T, C>& problem, const std::uint8_t* tiles,
                      const PackedTiles& form, cudaStream_t stream);

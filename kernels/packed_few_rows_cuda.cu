@@ -5,7 +5,7 @@ namespace mt::cuda {
 
 using namespace few;
 
-bool has_packed_few_rows() { return (112 << 10) + kMostX <= most_shared_bytes(); }
+bool has_packed_few_rows() { return kMostFixed + kMostX <= most_shared_bytes(); }
 
 template <class T, class C>
 bool packed_few_rows_fit(const FewRows<T, C>& p, const PackedTiles& form) {

@@ -66,9 +66,10 @@ struct Matmul {
   // gets alone.
   bool packed = false;
   // Not null: b is u8, such tiles (kernels/packed_tiles.h), of which as many rows are multiplied as
-  // out has columns: on a GPU, in bf16, of transpose_b alone.  Few rows are multiplied with
-  // what lies there, for which kernels/packed_few_rows.h says what is rounded; more with the
-  // numbers that it stands for, rounded to a's type, unless they are rows alone, up to kTilesAlone.
+  // out has columns: on a GPU, in bf16, of transpose_b alone.  Few rows, and up to kTilesAlone rows
+  // alone, are multiplied with what lies there, for which kernels/packed_few_rows.h says what is
+  // rounded; more of them with the numbers that it stands for, rounded to a's type: so each row
+  // gets the bits that it gets alone only while there are no more.
   const PackedTiles* tiles = nullptr;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
   // what they stand for, as of Fp8Gemm; or, of E4M3 in blocks, as of Fp8BlockGemm.
