@@ -93,7 +93,8 @@ class Optimizer {
   }
   // From now on codes are gathered of the rows that have them, which must outlive this.
   void gather_codes(WeightCodes& codes, Stream& stream) { buffers_.gather_codes(codes, stream); }
-  // Before the end: values that are under way.
+  // On all ranks at once: has all values come, before the end or before others than steps read
+  // them.
   void finish_values() { buffers_.finish(); }
   // What the first micro-batch is added to.
   void zero_gradients(Stream& stream) { buffers_.begin(stream); }

@@ -97,6 +97,7 @@ void Trainer::draw(bool with_teacher) {
 }
 
 const Model& Trainer::drawing_model() {
+  if (!drawn_by_) optimizer_.finish_values();  // of which codes alone may have been gathered
   stream_.synchronize();
   return drawn_by_ ? drawn_by_->take(optimizer_, world_, stream_) : *model_;
 }
