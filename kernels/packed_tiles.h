@@ -14,7 +14,7 @@
 // two steps u = s / 2:
 //   codes of 4 bits  word u % 4 of the thread's 16 bytes of half u / 4: the first of a pair in bits
 //                    4 p and up, the other 16 bits above.  Of E2M1 sign and magnitude lie apart,
-//                    where kE2m1 says, so that they are a float's after a shift
+//                    where e2m1_place() says, so that they are a float's after a shift
 //   of 8 bits        word s % 4 of its 16 bytes of quarter s / 4: byte 2 h + e; of whole numbers
 //                    128 is added
 //   fifth bits       bit 4 (u % 4) + p + 16 e of word u / 4 of its 8 bytes
@@ -104,7 +104,12 @@ constexpr bool is_int4(BlockType type) {
 struct E2m1Place {
   int magnitude, sign;
 };
-inline constexpr E2m1Place kE2m1[] = {{9, 15}, {6, 12}, {3, 14}, {0, 13}};
+constexpr E2m1Place e2m1_place(int pair) {
+  return pair == 0   ? E2m1Place{9, 15}
+         : pair == 1 ? E2m1Place{6, 12}
+         : pair == 2 ? E2m1Place{3, 14}
+                     : E2m1Place{0, 13};
+}
 
 // PackedTiles: where the classes of a matrix lie among its bytes.
 class PackedTiles {

@@ -71,7 +71,7 @@ void put_code(std::uint8_t* piece, const Place& place, std::uint32_t code) {
   }
   const tiles::CodeAt at = word_of_four(place);
   if constexpr (kForm.codes == TileCodes::e2m1) {
-    const E2m1Place bits = kE2m1[place.pair];
+    const E2m1Place bits = e2m1_place(place.pair);
     put_bits(piece + at.byte, ((code & 7) << bits.magnitude | code >> 3 << bits.sign) << at.bit);
     return;
   }

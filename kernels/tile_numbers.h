@@ -84,10 +84,9 @@ MT_BOTH float number_at(const std::uint8_t* piece, int row, int k) {
     const CodeAt at = word_of_four(place);
     const auto word = load_at<std::uint32_t>(piece + at.byte) >> at.bit;
     if constexpr (kForm.codes == TileCodes::e2m1) {
-      const int low = place.pair == 0 ? 9 : place.pair == 1 ? 6 : place.pair == 2 ? 3 : 0;
-      const int sign = place.pair == 0 ? 15 : place.pair == 1 ? 12 : place.pair == 2 ? 14 : 13;
-      q = float_of_half((word >> low & 7) << 9) * 0x1p14f;
-      if (word >> sign & 1) q = -q;
+      const E2m1Place bits = e2m1_place(place.pair);
+      q = float_of_half((word >> bits.magnitude & 7) << 9) * 0x1p14f;
+      if (word >> bits.sign & 1) q = -q;
     } else {
       std::uint32_t code = word >> 4 * place.pair & 15;
       if constexpr (kForm.bits == 5) {
