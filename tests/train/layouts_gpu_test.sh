@@ -114,6 +114,43 @@ if nvidia-smi --query-gpu=compute_cap --format=csv,noheader | awk 'NR == 1 { cap
   codes 4 --fp8-recipe tensorwise --tensor-model-parallel-size 2 --sequence-parallel
 fi
 
+# Of ranks that share experts, graphs change no bit, nor do shared experts beside the others; and what routers choose is written as
+# one GPU writes it.
+run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 4 --hidden-size 256 --num-attention-heads 8 --bf16
+     --swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --position-embedding-type rope
+     --num-experts 8 --moe-ffn-hidden-size 128 --moe-shared-expert-intermediate-size 192 --moe-aux-loss-coeff 1e-2
+     --seq-length 256 --max-position-embeddings 256 --micro-batch-size 2 --global-batch-size 24 --train-iters 5
+     --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+steps --moe-route-trace "$folder/routes" > /dev/null
+shared() {  # RANKS OPTIONS...
+  local ranks=$1 how more
+  shift
+  ((ranks <= gpus)) || return 0
+  for how in allgather alltoall; do
+    one=$(steps --gpus "$ranks" "$@" --moe-token-dispatcher-type $how)
+    for more in --no-cuda-graphs --moe-shared-expert-overlap '--moe-shared-expert-overlap --no-cuda-graphs'; do
+      [[ $how == alltoall || $more == --no-cuda-graphs ]] || continue
+      # shellcheck disable=SC2086  # options
+      if [[ $(steps --gpus "$ranks" "$@" --moe-token-dispatcher-type $how $more) != "$one" ]]; then
+        echo "$ranks GPUs $* $how $more: other bits"
+        failed=1
+      fi
+    done
+  done
+  rm -f "$folder/again"
+  steps --gpus "$ranks" "$@" --moe-route-replay "$folder/routes" --moe-route-trace "$folder/again" > /dev/null
+  cmp "$folder/routes" "$folder/again" || failed=1
+}
+for ranks in 2 4; do
+  shared $ranks --expert-model-parallel-size $ranks
+  shared $ranks --tensor-model-parallel-size $ranks --sequence-parallel
+  shared $ranks --pipeline-model-parallel-size $ranks
+done
+shared 4 --expert-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel
+shared 4 --expert-model-parallel-size 2 --pipeline-model-parallel-size 2
+
 # Messages of pipelines that are larger than what NCCL keeps of them, so that they leave only as they are taken.
 run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 12 --hidden-size 2048 --num-attention-heads 16 --bf16
      --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 24 --train-iters 5
