@@ -158,6 +158,7 @@ void put_weight(Step& s, Matmul& problem, const Param& weight, std::int64_t rows
   problem.tiles = weight.tiles.get();
   const bool as_it_is = problem.packed || problem.tiles != nullptr;
   problem.b = as_it_is ? s.weight(weight) : unpacked(s, weight);
+  problem.b_is_new = weight.packed_as == PackedAs::nf4;
   if (rows > 0 && !as_it_is) problem.b = problem.b.rows(0, rows);
 }
 

@@ -255,10 +255,8 @@ static void multiply_unpacked(const Matmul& p, Stream& stream) {
   Matmul problem = p;
   problem.tiles = nullptr;
   problem.b = numbers.rows(0, columns_of(p));
+  problem.b_is_new = true;
   problem.ahead = {};
-  // Kernels of few rows read b before the one ahead of them has ended, which must not be what
-  // writes it (kernels/few_rows.h).
-  if (is_few_rows(problem)) set_zero(Tensor(work, DType::u8, {1}, p.a.device()), stream);
   matmul(problem, stream);
 }
 
@@ -304,8 +302,11 @@ void matmul(const Matmul& p, Stream& stream) {
     return std::max(cuda::kGemmWork, p.rows_alone ? p.a.bytes() : 0);
   });
   if constexpr (kWithCuda)
-    if (is_few_rows(p))
+    if (is_few_rows(p)) {
+      // Ahead of its turn the kernel begins behind another one alone.
+      if (p.b_is_new) set_zero(Tensor(work, DType::u8, {1}, p.a.device()), stream);
       return with_few_rows(p, work, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
+    }
   // Where GeLU or SwiGLU comes afterwards, the product goes to where it is looked at.
   const bool apart = p.then == Then::gelu || p.then == Then::swiglu;
   const Tensor out = apart && p.at ? p.at : p.out;

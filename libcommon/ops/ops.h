@@ -71,6 +71,9 @@ struct Matmul {
   // rounded; more of them with the numbers that it stands for, rounded to a's type: so each row
   // gets the bits that it gets alone only while there are no more.
   const PackedTiles* tiles = nullptr;
+  // Whether what was queued last writes b: kernels of few rows, which begin to read it ahead of
+  // their turn (kernels/few_rows.h), then wait for that.
+  bool b_is_new = false;
   // Where a, [m, k], and b, [n, k], are codes of eight bits, u8, and so transpose_b alone is true:
   // what they stand for, as of Fp8Gemm; or, of E4M3 in blocks, as of Fp8BlockGemm.
   struct Codes {
