@@ -66,10 +66,10 @@ __device__ void measure_rows(const Arguments<T, C>& p, const T* rows, int stride
                  [&](float x, int row) { return x - total(sums[0][row]) / count; });
 }
 
-// A unit of a row, normalised; w and shift: where those of its place are.
-template <class T, class C>
+// A unit of a row, normalised by of.mean and of.rstd; w and shift: where those of its place are.
+template <class T, class C, class Of>
 __device__ Pack<T, kUnit> normal(const Arguments<T, C>& p, const Pack<T, kUnit>& a, const T* w,
-                                 const T* shift, const Measure& of) {
+                                 const T* shift, const Of& of) {
   const auto scale = load<kUnit>(w);
   float y[kUnit] = {};
   if (p.norm.shift) {

@@ -210,7 +210,8 @@ __device__ void multiply(const Memory<T>& memory, const Arguments<C>& p) {
   const int group = static_cast<int>(threadIdx.x) / kWarpGroup,
             warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int own = warp * 16 + lane / 4;  // the first of a thread's rows, of the tile
-  // Of the first stage: to share them out anew for each would take as long as a product of 16.
+  // Operands are found of the first stage alone: shuffles for each stage would take as long as a
+  // product of 16 columns.
   const std::uint32_t first_a = operand(memory.a(0) + group * 64 * kLine),
                       first_b = operand(memory.b(0));
   Ring<T::kStages> ring{.parity = 0};

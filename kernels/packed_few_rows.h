@@ -11,14 +11,14 @@
 
 namespace mt::cuda {
 
-// Whether this GPU's blocks have the shared memory that it takes, as those of an H100 have.
+// Whether this GPU's blocks have the shared memory that packed_few_rows() takes, as an H100's have.
 bool has_packed_few_rows();
-// ... and a and the norm are at multiples of 16 bytes, and of swiglu all rows of one type and both
-// halves whole tiles.
+// Whether, besides, a and the norm lie at multiples of 16 bytes, and swiglu's rows are all of one
+// type and both their halves whole tiles.
 template <class T, class C>
 bool packed_few_rows_fit(const FewRows<T, C>& problem, const PackedTiles& form);
-// Of T bf16.  problem.b is not looked at; n: the first rows of `tiles`, of swiglu all; k: their
-// columns.
+// Multiplies with the first n rows of `tiles`, with all where swiglu comes then; they have k
+// columns.  T is bf16, and problem.b is not looked at.
 template <class T, class C>
 void packed_few_rows(const FewRows<T, C>& problem, const std::uint8_t* tiles,
                      const PackedTiles& form, cudaStream_t stream);

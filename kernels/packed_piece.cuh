@@ -107,7 +107,7 @@ struct RowScales {
     load_words<kGroups * kBits / 32>(words,
                                      scales + kBegin + (2 * row + half) * (kGroups * kBits / 8));
   }
-  // Of a group of the half, for sums.
+  // Multiplies a sum over a group of the half.
   __device__ float scale(int group) const {
     if constexpr (kForm.scales == TileScales::f32) {
       return __uint_as_float(is_int4(kType) ? words[group] & ~0x1ffu : words[group]);
@@ -124,7 +124,7 @@ struct RowScales {
       return and_or(__byte_perm(words[group], 0, 0x1010), 0x01f001f0u, two_halves(64));
     return two_halves(64 + kForm.middle);
   }
-  // Of a group, for its numbers.
+  // A number of a group is multiplied with `scale`, and `added` is added to it then, as halves.
   struct OfNumbers {
     std::uint32_t scale, added;
   };
@@ -266,7 +266,7 @@ __device__ void multiply_piece(float (&sums)[4], const unsigned char* one, const
              half_of(*reinterpret_cast<const std::uint16_t*>(of_two + kEach * row), 0));
   }
   if constexpr (kForm.has_least()) {
-    // Of eight groups, with both halves of the totals.
+    // The least numbers of eight groups are multiplied with both halves of the totals.
     std::uint32_t least[4];
     if constexpr (kForm.scales == TileScales::six) {
       const auto bytes = [&](const unsigned char* of) {

@@ -99,8 +99,9 @@ constexpr bool is_int4(BlockType type) {
   return type == BlockType::int4_32 || type == BlockType::int4_64 || type == BlockType::int4_128;
 }
 
-// Of pair p: the lowest bit of the magnitude, three bits, and the sign's.  Shifted to the left so
-// far that they are bits 9 to 11 and 15 of 16, they are a fp16 of 2^-14 times the number.
+// A code of E2M1 of pair p has its magnitude in three bits from this one on, and its sign in that
+// one.  Shifted to the left until these are bits 9 to 11 and 15 of 16, they are the fp16 of 2^-14
+// times the number.
 struct E2m1Place {
   int magnitude, sign;
 };

@@ -27,7 +27,7 @@ MT_BOTH float float_of_bits(std::uint32_t bits) {
   return x;
 #endif
 }
-// Of a finite fp16.
+// The number that the bits of a finite fp16 are.
 MT_BOTH float float_of_half(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000) << 16, magnitude = bits & 0x7fff;
   // A number of the same digits with the bias of f32, at 2^-112 of it: denormals, too.

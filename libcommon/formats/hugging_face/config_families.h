@@ -95,7 +95,7 @@ void read_decoder(const ConfigJson& json, HuggingFaceConfig& config);
 void write_decoder(JsonWriter& json, const ModelConfig& model, std::string_view type,
                    const std::optional<KeptPositions>& kept);
 void write_sliding_window(JsonWriter& json, const ModelConfig& model);
-// Of a class that asks for a window where no layer has one, too.
+// Writes a window for a class that asks for one even where no layer has it.
 void write_needed_window(JsonWriter& json, const ModelConfig& model);
 void write_layer_types(JsonWriter& json, const ModelConfig& model);  // which have a window
 
