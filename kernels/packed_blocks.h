@@ -58,9 +58,21 @@ INLINE Shorts join(int a, int b) {
 using Bytes [[gnu::vector_size(kPart)]] = std::uint8_t;
 using SignedBytes [[gnu::vector_size(kPart)]] = std::int8_t;
 
+// GCC alone lets instructions of a set stand where only the callers that they are inlined into have
+// it.
+#if defined(__x86_64__) && !defined(__clang__)
+#define MT_PACKED_ASM
+#endif
+
 // What instruction sets do otherwise than the compiler would: bytes of a part as numbers of 16
-// bits, and sums of products of pairs of these.
+// bits, and sums of products of pairs of these.  kTogether: how many rows read a row of x once.
 struct Plain {
+#if defined(MT_PACKED_ASM)
+  static constexpr int kTogether = 1;  // for x86 without AVX2: little code, which compiles soon
+#else
+  static constexpr int kTogether = 4;
+#endif
+
   INLINE static Shorts wide(const std::uint8_t* at) {
     return __builtin_convertvector(load_as<Bytes>(at), Shorts);
   }
@@ -112,11 +124,9 @@ struct Plain {
   INLINE static float sum_of_lanes(simd::Floats v) { return simd::sum_of_lanes(v); }
 };
 
-// GCC alone lets instructions of a set stand where only the callers that they are inlined into have
-// it.
-#if defined(__x86_64__) && !defined(__clang__)
-#define MT_PACKED_ASM
+#if defined(MT_PACKED_ASM)
 struct Avx2 : Plain {
+  static constexpr int kTogether = 4;
   INLINE static Ints add(Ints sums, const std::int16_t* w, Shorts p) {
     return add(sums, load(w), p);
   }
@@ -130,6 +140,7 @@ struct Avx2 : Plain {
 };
 
 struct Vnni {
+  static constexpr int kTogether = 4;
   INLINE static Shorts wide(const std::uint8_t* at) {
     Shorts v;
     asm("vpmovzxbw %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const std::uint8_t(*)[kPart]>(at)));

@@ -58,7 +58,7 @@ using namespace blocks;
 using simd::Floats;
 
 constexpr std::int64_t kGroup = 256;
-// Rows of W that read a row of x once, and those of x that these meet one after another.
+// Rows of x that rows of W meet one after another; Machine::kTogether rows of W read each once.
 constexpr int kTogether = 4;
 constexpr std::int64_t kTile = 16;  // rows of W, at least, that many rows of x are read once for
 
@@ -217,8 +217,9 @@ struct Multiplied {
 };
 
 // Types of which multiply_row() is the sooner for one row of x: of whole numbers, but not q6_k.
-template <BlockType kType>
-constexpr bool kMeetsOneRow = kType < BlockType::e4m3&& kType != BlockType::q6_k;
+template <class Machine, BlockType kType>
+constexpr bool kMeetsOneRow =
+    Machine::kTogether > 1 && !(kType == BlockType::q6_k || kType >= BlockType::e4m3);
 
 // What multiply_rows() sets, of one row of w, whose numbers do not go to memory; room: for the l of
 // its parts.
@@ -272,7 +273,7 @@ INLINE void some_columns(const Columns& columns, const Room& room, std::int64_t 
 template <class Machine, BlockType kType>
 INLINE void multiply_tile(const Columns& columns, const Room& room, const std::uint8_t* blocks,
                           std::int64_t first, std::int64_t count, std::int64_t k) {
-  if constexpr (kMeetsOneRow<kType>)
+  if constexpr (kMeetsOneRow<Machine, kType>)
     if (columns.product.m == 1) {
       for (std::int64_t row = 0; row < count; ++row)
         columns.set(0, first + row,
@@ -284,8 +285,9 @@ INLINE void multiply_tile(const Columns& columns, const Room& room, const std::u
     expand_row<Machine, kType>(room.row(row), blocks + row * PackedRows::row_bytes(kType, k), k);
   for (std::int64_t m = 0; m < columns.product.m; m += kTogether) {
     std::int64_t row = 0;
-    for (; row + kTogether <= count; row += kTogether)
-      some_columns<Machine, kType, kTogether>(columns, room, row, first + row, m, k);
+    if constexpr (Machine::kTogether > 1)
+      for (; row + Machine::kTogether <= count; row += Machine::kTogether)
+        some_columns<Machine, kType, Machine::kTogether>(columns, room, row, first + row, m, k);
     for (; row < count; ++row)
       some_columns<Machine, kType, 1>(columns, room, row, first + row, m, k);
   }
@@ -344,8 +346,8 @@ INLINE void unpack_row(float* to, const Expanded& room, const std::uint8_t* bloc
   }
 }
 
-INLINE void unpack_row(float* to, const Room& room, const PackedRows& packed,
-                       const PackedRows::Run& run, std::int64_t row_of_run) {
+void unpack_row(float* to, const Room& room, const PackedRows& packed, const PackedRows::Run& run,
+                std::int64_t row_of_run) {
   with_type(
       run.block_type(), [&]<BlockType kType>() __attribute__((always_inline)) {
         unpack_row<kType>(to, room.row(0), packed.blocks(run) + row_of_run * packed.row_bytes(run),
