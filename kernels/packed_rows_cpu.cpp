@@ -293,8 +293,32 @@ INLINE void multiply_tile(const Columns& columns, const Room& room, const std::u
   }
 }
 
+// multiply_tile() for each set of instructions and each type.  They are functions of their own, as
+// what one function is made of takes more than twice as long to compile where it is twice as much.
+template <BlockType kType>
+void multiply_with(Plain, const Columns& columns, const Room& room, const std::uint8_t* blocks,
+                   std::int64_t first, std::int64_t count, std::int64_t k) {
+  multiply_tile<Plain, kType>(columns, room, blocks, first, count, k);
+}
+#if defined(MT_PACKED_ASM)
+template <BlockType kType>
+[[gnu::flatten, gnu::target("avx2")]] void multiply_with(Avx2, const Columns& columns,
+                                                         const Room& room,
+                                                         const std::uint8_t* blocks,
+                                                         std::int64_t first, std::int64_t count,
+                                                         std::int64_t k) {
+  multiply_tile<Avx2, kType>(columns, room, blocks, first, count, k);
+}
+template <BlockType kType>
+[[gnu::flatten, gnu::target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni")]] void multiply_with(
+    Vnni, const Columns& columns, const Room& room, const std::uint8_t* blocks, std::int64_t first,
+    std::int64_t count, std::int64_t k) {
+  multiply_tile<Vnni, kType>(columns, room, blocks, first, count, k);
+}
+#endif
+
 template <class Machine>
-INLINE void multiply(const Columns& columns) {
+void multiply(const Columns& columns) {
   const PackedRows w(columns.product.w);
   const std::int64_t k = w.cols();
   const Room room(columns.tile, w);
@@ -303,29 +327,18 @@ INLINE void multiply(const Columns& columns) {
     const std::int64_t begin = std::max(first, columns.begin), end = std::min(run.end, columns.end);
     const std::uint8_t* const blocks = w.blocks(run);
     const std::int64_t row_bytes = w.row_bytes(run), from = std::exchange(first, run.end);
-    with_type(
-        run.block_type(), [&]<BlockType kType>() __attribute__((always_inline)) {
-          for (std::int64_t row = begin; row < end; row += columns.tile)
-            multiply_tile<Machine, kType>(columns, room, blocks + (row - from) * row_bytes, row,
-                                          std::min(columns.tile, end - row), k);
-        });
+    with_type(run.block_type(), [&]<BlockType kType>() {
+      for (std::int64_t row = begin; row < end; row += columns.tile)
+        multiply_with<kType>(Machine(), columns, room, blocks + (row - from) * row_bytes, row,
+                             std::min(columns.tile, end - row), k);
+    });
   }
 }
 
-#if defined(MT_PACKED_ASM)
-[[gnu::flatten, gnu::target("avx2")]] void multiply_avx2(const Columns& columns) {
-  multiply<Avx2>(columns);
-}
-[[gnu::flatten, gnu::target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni")]] void multiply_vnni(
-    const Columns& columns) {
-  multiply<Vnni>(columns);
-}
-#endif
-
 void multiply_here(const Columns& columns) {
 #if defined(MT_PACKED_ASM)
-  if (isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni")) return multiply_vnni(columns);
-  if (isa() != Isa::base) return multiply_avx2(columns);
+  if (isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni")) return multiply<Vnni>(columns);
+  if (isa() != Isa::base) return multiply<Avx2>(columns);
 #endif
   multiply<Plain>(columns);
 }
@@ -346,13 +359,16 @@ INLINE void unpack_row(float* to, const Expanded& room, const std::uint8_t* bloc
   }
 }
 
-void unpack_row(float* to, const Room& room, const PackedRows& packed, const PackedRows::Run& run,
-                std::int64_t row_of_run) {
-  with_type(
-      run.block_type(), [&]<BlockType kType>() __attribute__((always_inline)) {
-        unpack_row<kType>(to, room.row(0), packed.blocks(run) + row_of_run * packed.row_bytes(run),
-                          packed.cols());
-      });
+// Unpacks a row of a run; its callers are not to be larger by as much.
+[[gnu::noinline]] void unpack_row(float* to, const Room& room, const PackedRows& packed,
+                                  const PackedRows::Run& of, std::int64_t row_of_run) {
+  run([&] {
+    with_type(
+        of.block_type(), [&]<BlockType kType>() __attribute__((always_inline)) {
+          unpack_row<kType>(to, room.row(0), packed.blocks(of) + row_of_run * packed.row_bytes(of),
+                            packed.cols());
+        });
+  });
 }
 
 }  // namespace
