@@ -8,6 +8,7 @@
 // sums a second kernel adds.  The order of sums depends on the shape alone.
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/attention_tile.cuh"
 #include "kernels/cuda_check.h"
 

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "kernels/cached_codes.cuh"
 #include "kernels/cached_codes.h"
 #include "kernels/cuda_check.h"

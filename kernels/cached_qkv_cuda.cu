@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/cached_qkv.h"
 #include "kernels/dependent.cuh"
 #include "kernels/turn.cuh"

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "base/error.h"
 #include "kernels/cuda_check.h"
 
 namespace mt::cuda {

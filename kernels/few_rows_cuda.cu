@@ -8,6 +8,7 @@
 // that takes, have a plain kernel, a warp for a row of b.
 #include <limits>
 
+#include "base/error.h"
 #include "kernels/dependent.cuh"
 #include "kernels/few_rows_feed.cuh"
 #include "kernels/few_rows_finish.cuh"

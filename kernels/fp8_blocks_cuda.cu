@@ -1,5 +1,6 @@
 #include <cuda_fp8.h>
 
+#include "base/error.h"
 #include "kernels/fp8_blocks.h"
 #include "kernels/reduce.cuh"
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/cuda_check.h"
 #include "kernels/fp8_blocks.h"
 #include "kernels/gpu.h"

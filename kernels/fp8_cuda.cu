@@ -1,5 +1,6 @@
 #include <cuda_fp8.h>
 
+#include "base/error.h"
 #include "kernels/fp8.h"
 #include "kernels/reduce.cuh"
 

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/cuda_check.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/attention_hopper.cuh"
 #include "kernels/driver.h"
 
