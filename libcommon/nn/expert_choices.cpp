@@ -1,6 +1,8 @@
 #include "nn/expert_choices.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -78,54 +80,100 @@ ExpertChoices::All ExpertChoices::take_before(std::int64_t text) {
 
 // --- Of several processes -----------------------------------------------------------------------
 
-// Numbers that a round of a gathering brings, of all ranks together.
+// 32-bit numbers that a round of a gathering brings, of all ranks together.
 static constexpr std::int64_t kRound = std::int64_t{1} << 21;
+static constexpr std::int64_t kHeader = 4;  // a text's upper and lower half, a layer, and a count
 
-// A text, a layer, how many experts, and these.
-static std::vector<std::int64_t> in_numbers(const ExpertChoices::All& choices) {
-  std::vector<std::int64_t> numbers;
+// Each place's header, and the experts.
+static std::vector<std::int32_t> in_numbers(const ExpertChoices::All& choices) {
+  const auto half = [](std::int64_t number) { return static_cast<std::int32_t>(number); };
+  std::vector<std::int32_t> numbers;
   for (const auto& [place, experts] : choices) {
-    numbers.insert(numbers.end(), {place.text, place.layer, std::ssize(experts)});
+    numbers.insert(numbers.end(), {half(place.text >> 32), half(place.text), half(place.layer),
+                                   half(std::ssize(experts))});
     numbers.insert(numbers.end(), experts.begin(), experts.end());
   }
   return numbers;
 }
 
-// Adds those of another rank, which has other tokens; behind them are numbers below 0.
-static void add_numbers(ExpertChoices::All& all, const std::vector<std::int64_t>& numbers) {
-  for (auto at = numbers.begin(); at != numbers.end() && *at >= 0;) {
-    const ExpertChoices::Place place{at[0], at[1]};
-    const std::int64_t count = at[2];
-    at += 3;
-    ExpertChoices::Experts& experts = all[place];
-    experts.resize(static_cast<std::size_t>(count), -1);
-    for (std::int32_t& expert : experts)
-      expert = std::max(expert, static_cast<std::int32_t>(*at++));
+namespace {
+
+// What a rank brings, in pieces, to those of the others, which have other tokens; behind all are
+// numbers below 0.
+class Brought {
+ public:
+  void take(ExpertChoices::All& all, std::span<const std::int32_t> numbers) {
+    for (const std::int32_t number : numbers) {
+      if (at_ < end_) {
+        std::int32_t& expert = (*experts_)[at_++];
+        expert = std::max(expert, number);
+        continue;
+      }
+      if (known_ == 0 && number < 0) return;
+      header_[known_++] = number;
+      if (known_ == kHeader) begin(all);
+    }
   }
+
+ private:
+  void begin(ExpertChoices::All& all) {
+    const auto lower = static_cast<std::uint32_t>(header_[1]);
+    experts_ = &all[{(std::int64_t{header_[0]} << 32) + lower, header_[2]}];
+    end_ = static_cast<std::size_t>(header_[3]);
+    experts_->resize(end_, -1);
+    at_ = 0;
+    known_ = 0;
+  }
+
+  std::array<std::int32_t, kHeader> header_ = {};
+  std::size_t known_ = 0, at_ = 0, end_ = 0;
+  ExpertChoices::Experts* experts_ = nullptr;
+};
+
+}  // namespace
+
+// Up to which text, but not with it, this rank's take at most so many numbers, or are of one text.
+std::int64_t ExpertChoices::end_of_part(std::int64_t text, std::int64_t most) {
+  const std::lock_guard lock(mutex_);
+  std::int64_t numbers = 0;
+  for (const auto& [place, experts] : kept_) {
+    numbers += kHeader + std::ssize(experts);
+    if (place.text >= text) return text;
+    if (numbers > most) return std::max(place.text, kept_.begin()->first.text + 1);
+  }
+  return text;
 }
 
-ExpertChoices::All ExpertChoices::gather_before(std::int64_t text, Group& ranks) {
-  std::vector<std::int64_t> own = in_numbers(take_before(text));
-  auto most = static_cast<double>(own.size());
-  ranks.all_reduce({&most, DType::f64, {1}}, Reduction::max).wait();
-  const std::int64_t part = std::max<std::int64_t>(1, kRound / ranks.size()),
-                     rounds = (static_cast<std::int64_t>(most) + part - 1) / part;
-  own.resize(static_cast<std::size_t>(rounds * part), -1);
-  std::vector<std::int64_t> brought(static_cast<std::size_t>(part * ranks.size()));
-  std::vector<std::vector<std::int64_t>> of_ranks(static_cast<std::size_t>(ranks.size()));
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    ranks
-        .all_gather({brought.data(), DType::i64, {part * ranks.size()}},
-                    {own.data() + round * part, DType::i64, {part}})
-        .wait();
-    if (ranks.rank() > 0) continue;
-    for (auto [from, to] = std::pair(brought.begin(), of_ranks.begin()); to != of_ranks.end();
-         from += part, ++to)
-      to->insert(to->end(), from, from + part);
+void ExpertChoices::gather_before(std::int64_t text, Group& ranks,
+                                  const std::function<void(const All&)>& take) {
+  const auto largest = [&](std::int64_t of) {
+    auto number = static_cast<double>(of);
+    ranks.all_reduce({&number, DType::f64, {1}}, Reduction::max).wait();
+    return static_cast<std::int64_t>(number);
+  };
+  const std::int64_t most = std::max<std::int64_t>(1, kRound / ranks.size());
+  for (std::int64_t end = 0; end < text;) {
+    end = -largest(-end_of_part(text, most));
+    std::vector<std::int32_t> own = in_numbers(take_before(end));
+    const std::int64_t numbers = largest(std::ssize(own)), part = std::min(most, numbers);
+    if (part == 0) continue;
+    const std::int64_t rounds = (numbers + part - 1) / part;
+    own.resize(static_cast<std::size_t>(rounds * part), -1);
+    std::vector<std::int32_t> brought(static_cast<std::size_t>(part * ranks.size()));
+    std::vector<Brought> of_ranks(static_cast<std::size_t>(ranks.size()));
+    All all;
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      ranks
+          .all_gather({brought.data(), DType::i32, {part * ranks.size()}},
+                      {own.data() + round * part, DType::i32, {part}})
+          .wait();
+      if (ranks.rank() > 0) continue;
+      for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+        of_ranks[rank].take(all, std::span(brought).subspan(rank * static_cast<std::size_t>(part),
+                                                            static_cast<std::size_t>(part)));
+    }
+    if (ranks.rank() == 0) take(all);
   }
-  All all;
-  for (const std::vector<std::int64_t>& numbers : of_ranks) add_numbers(all, numbers);
-  return all;
 }
 
 }  // namespace mt

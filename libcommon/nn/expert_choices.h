@@ -8,6 +8,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -41,10 +42,13 @@ class ExpertChoices {
   void put(Step& s, std::int64_t layer, Tensor expert) const;
   // Takes out what was kept of texts before this one, by texts and layers.
   All take_before(std::int64_t text);
-  // What all ranks that have one of these kept of such texts, on rank 0; nothing on the others.
-  All gather_before(std::int64_t text, Group& ranks);
+  // Gives rank 0's `take` what all ranks that have one of these kept of such texts, by texts: a few
+  // of them at a time, of which the experts take some MiB, or one that takes more.
+  void gather_before(std::int64_t text, Group& ranks, const std::function<void(const All&)>& take);
 
  private:
+  std::int64_t end_of_part(std::int64_t text, std::int64_t most);
+
   bool keeps_;
   All imposed_;
   std::string from_;

@@ -25,8 +25,9 @@ void keep_rows(ExpertChoices& choices, Step& s, std::int64_t layer) {
   choices.keep(s, layer, expert.view());
 }
 
-// Of four ranks, two share each text's rows, and two have one layer and two another.
-void expect_gathered(std::int64_t length) {
+// Of four ranks, two share each text's rows, and two have one layer and two another.  So many texts
+// are gathered at a time at most.
+void expect_gathered(std::int64_t length, std::int64_t most_texts) {
   const WorkbenchOptions sizes{.sequences = 1, .seq_length = length};
   Workbench bench(sizes);
   ExpertChoices whole(true, {}, "");
@@ -45,16 +46,27 @@ void expect_gathered(std::int64_t length) {
     part.sequence_parallel = true;
     for (part.first_sample = 0; part.first_sample < 4; ++part.first_sample)
       keep_rows(choices, part, first / 2);
-    const ExpertChoices::All got = choices.gather_before(3, ranks);
-    EXPECT_EQ(got, ranks.rank() == 0 ? expected : ExpertChoices::All());
-    EXPECT_EQ(choices.gather_before(3, ranks), ExpertChoices::All());
-    EXPECT_EQ(choices.gather_before(4, ranks).size(), ranks.rank() == 0 ? 2U : 0U);
+    const auto gathered = [&](std::int64_t text) {
+      ExpertChoices::All all;
+      choices.gather_before(text, ranks, [&](const ExpertChoices::All& some) {
+        EXPECT_LE(some.rbegin()->first.text - some.begin()->first.text, most_texts - 1);
+        EXPECT_TRUE(all.empty() || all.rbegin()->first < some.begin()->first);
+        all.insert(some.begin(), some.end());
+      });
+      return all;
+    };
+    EXPECT_EQ(gathered(3), ranks.rank() == 0 ? expected : ExpertChoices::All());
+    EXPECT_EQ(gathered(3), ExpertChoices::All());
+    EXPECT_EQ(gathered(4).size(), ranks.rank() == 0 ? 2U : 0U);
   });
 }
 
-TEST(ExpertChoices, OfSeveralProcessesAreGatheredOnTheFirst) { expect_gathered(6); }
+TEST(ExpertChoices, OfSeveralProcessesAreGatheredOnTheFirst) { expect_gathered(6, 3); }
 
-TEST(ExpertChoices, AreGatheredInRoundsWhereThereAreMany) { expect_gathered(300'000); }
+TEST(ExpertChoices, OfSeveralProcessesAreGatheredInParts) {
+  expect_gathered(100'000, 2);
+  expect_gathered(300'000, 1);  // in rounds
+}
 
 }  // namespace
 }  // namespace mt

@@ -67,12 +67,7 @@ void RoutingFiles::open() {
   if (!path_.empty()) trace_.emplace(File::append(path_));
 }
 
-void RoutingFiles::write_before(std::int64_t text, Group& ranks) {
-  if (path_.empty() || (!of_process_ && ranks.rank() > 0)) return;
-  const ExpertChoices::All all =
-      of_process_ ? choices_.gather_before(text, ranks) : choices_.take_before(text);
-  if (!trace_) return;
-  std::string lines;
+void RoutingFiles::write(const ExpertChoices::All& all) {
   for (const auto& [place, experts] : all) {
     JsonWriter json;
     json.begin_object().member("text", place.text).member("layer", place.layer);
@@ -83,9 +78,16 @@ void RoutingFiles::write_before(std::int64_t text, Group& ranks) {
       if ((i + 1) % static_cast<std::size_t>(chosen_) == 0) json.end_array();
     }
     json.end_array().end_object();
-    lines += json.text() + "\n";
+    trace_->write(json.text() + "\n");
   }
-  trace_->write(lines);
+}
+
+void RoutingFiles::write_before(std::int64_t text, Group& ranks) {
+  if (path_.empty() || (!of_process_ && ranks.rank() > 0)) return;
+  if (of_process_)
+    choices_.gather_before(text, ranks, [&](const ExpertChoices::All& some) { write(some); });
+  else
+    write(choices_.take_before(text));
 }
 
 static std::int64_t traced_experts(const RunOptions& options, const Task& task) {

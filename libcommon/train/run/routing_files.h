@@ -35,6 +35,8 @@ class RoutingFiles {
   void write_before(std::int64_t text, Group& ranks);
 
  private:
+  void write(const ExpertChoices::All& all);
+
   std::int64_t chosen_;  // experts of a token
   std::string path_;     // of the file that is written, if any is
   bool of_process_;
