@@ -81,6 +81,7 @@ class Pass {
 
   // Makes room for what `passes` does with a pass on meta, and forgets what was captured.
   void reserve(const std::function<void(Pass&)>& passes);
+  std::size_t bytes() const { return layer_.memory().bytes(); }  // of that, on the stream's device
 
   // The input of the next pass, in host memory, for the caller to fill.  What was queued with the
   // input before must be done.

@@ -11,6 +11,8 @@
 #include "comm/rank_grid.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
+#include "model/pass.h"
+#include "nn/cached_past.h"
 #include "nn/kv_cache.h"
 #include "train/options/run_options.h"
 #include "train/plan/plan.h"
@@ -66,9 +68,35 @@ std::size_t bytes_of_texts(const RunOptions& options, const Task& task, const Dr
          bytes_of_token(options, task, work.together);
 }
 
-// As many texts as there is room for, one at least.
-std::int64_t texts_in(std::size_t room, std::size_t bytes_of_text, std::int64_t most) {
-  const std::size_t texts = room / std::max<std::size_t>(1, bytes_of_text);
+// Of a pass over the next token of each of so many texts that behold no images: of its logits,
+// above all.
+std::size_t bytes_of_pass(const RunOptions& options, const Task& task, const DrawnWork& work,
+                          std::int64_t texts) {
+  Stream meta(Device::meta);
+  const ModelConfig& config = task.model();
+  const std::unique_ptr<Group> ranks =
+      work.together > 1 ? make_meta_group(0, work.together, meta) : nullptr;
+  const PassRanks together{.group = ranks.get()};
+  const auto model = task.make_model({{.end = std::ssize(layers_of(config))}}, together.part());
+  model->table().allocate(Device::meta, options.compute_dtype(), false);
+  const std::int64_t length = work.prompt + work.completion;
+  const KvCache cache(
+      Device::meta, options.compute_dtype(),
+      cache_of(config,
+               {.pages = 1, .page_tokens = length, .slots = texts, .ranks = work.together}));
+  Pass pass(*model, meta, config.padded_vocab_size, together);
+  pass.reserve([&](Pass& measured) {
+    measured.input({.sequences = texts, .rows = texts, .pages = 1});
+    measured.logits({.cache = &cache, .longest = length});
+  });
+  return pass.bytes();
+}
+
+// As many texts as there is room for, one at least, each with its part of a pass over `most`.
+std::int64_t texts_in(std::size_t room, std::size_t bytes_of_text, std::size_t pass,
+                      std::int64_t most) {
+  const std::size_t part = pass / static_cast<std::size_t>(most) + 1,
+                    texts = room / (bytes_of_text + part);
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(texts), 1, most);
 }
 
@@ -161,6 +189,7 @@ std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& tas
   DrawerPlan plan{.text = bytes_of_texts(options, task, work, 1),
                   .at_once = std::min(kAtOnce, (work.texts + drawers - 1) / drawers)};
   for (const FlatRows& flat : model->table().flat_rows()) plan.model += flat.values.bytes();
+  plan.pass = bytes_of_pass(options, task, work, plan.at_once);
   if (options.device() == Device::cpu) return plan;
   NcclMemory nccl;  // of all ranks, of those that draw, and to the first of the others
   nccl.add(Carries::numbers);
@@ -169,7 +198,8 @@ std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& tas
   plan.of_gpu = kCudaMemory + nccl.bytes();
   const std::size_t needed = plan.model + plan.of_gpu,
                     room = gpu_memory > needed ? gpu_memory - needed : 0;
-  plan.at_once = texts_in(room, plan.text, plan.at_once);
+  plan.at_once = texts_in(room, plan.text, plan.pass, plan.at_once);
+  plan.pass = bytes_of_pass(options, task, work, plan.at_once);
   return plan;
 }
 
@@ -220,7 +250,8 @@ DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan
   const std::optional<DrawerPlan> drawer = plan_drawer(options, task, plan.device_memory);
   drawing.at_once = drawer      ? drawer->at_once
                     : room == 0 ? most
-                                : texts_in(room, drawing.bytes_of_text, most);
+                                : texts_in(room, drawing.bytes_of_text,
+                                           bytes_of_pass(options, task, work, most), most);
   drawing.generation = writer.seconds(work, drawing.texts, drawing.at_once);
   if (const std::size_t bytes = copy_bytes(options, task); bytes > 0)
     drawing.refit = refit_seconds(options, static_cast<double>(bytes), work.together, machine);

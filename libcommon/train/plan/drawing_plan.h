@@ -57,8 +57,11 @@ struct DrawerPlan {
   std::size_t of_gpu = 0;    // what CUDA and NCCL take
   std::size_t text = 0;      // keys and values of one
   std::int64_t at_once = 0;  // texts that have those: as many as there is room for
+  std::size_t pass = 0;      // over a token of each of these: logits, above all
 
-  std::size_t bytes() const { return model + of_gpu + static_cast<std::size_t>(at_once) * text; }
+  std::size_t bytes() const {
+    return model + of_gpu + static_cast<std::size_t>(at_once) * text + pass;
+  }
 };
 // Of a GPU with so much memory, or of a CPU, which ranks share; nothing: none draws for others.
 std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& task,
