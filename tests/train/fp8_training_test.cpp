@@ -166,15 +166,55 @@ TEST_F(Fp8Training, BeginsAnewWithTheScalesOfTheWeights) {
   }
 }
 
-TEST(LoadFp8, RefusesScalesThatAreNone) {
-  ParamTable table;
-  table.add({.place = {.stack = "decoder", .layer = 0, .module = "fc1", .param = "weight"},
-             .shape = {16, 16}});
-  Stream stream(Device::cpu);
-  Fp8Layers fp8(table,
-                {.multiplies = [](const RowPlace&) { return true; },
-                 .delayed = Fp8Rules::Delayed{.length = 4}},
+// A linear layer, and what it remembers of four steps.
+struct LayerThatRemembers {
+  LayerThatRemembers() {
+    table.add({.place = {.stack = "decoder", .layer = 0, .module = "fc1", .param = "weight"},
+               .shape = {16, 16}});
+    fp8.emplace(table,
+                Fp8Rules{.multiplies = [](const RowPlace&) { return true; },
+                         .delayed = Fp8Rules::Delayed{.length = 4}},
                 stream);
+  }
+  ParamTable table;
+  Stream stream{Device::cpu};
+  std::optional<Fp8Layers> fp8;
+};
+
+// Whichever ranks have it to say, rank 0 says it once.
+TEST(LoadFp8, SaysOnceWhatManyRanksFind) {
+  using OfRanks = std::vector<std::optional<float>>;  // a largest number; nothing is stored
+  const auto said = [](const OfRanks& amaxes) {
+    testing::internal::CaptureStderr();
+    run_ranks(4, [&](Group& ranks) {
+      LayerThatRemembers layer;
+      const World world(ranks, {.dp = 4});
+      const auto amax = amaxes[static_cast<std::size_t>(ranks.rank())];
+      DelayedScales scales{{2, 4, 8}, {}};
+      for (std::vector<float>& all : scales.amaxes) all.assign(3, amax.value_or(0));
+      load_fp8(
+          *layer.fp8, layer.table,
+          [&](const Param&) { return amax ? encode_te_state({}, scales) : std::string(); }, "x",
+          world, layer.stream, Log().for_rank(ranks.rank()));
+    });
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string name = "decoder.layers.0.fc1.weight",
+                    anew = "rank 0: x: has no scales of " + name + "; they begin anew\n",
+                    overflowed = "rank 0: warning: x: " + name +
+                                 ": largest numbers of some steps are not finite; its scales stay "
+                                 "until these steps count no more\n";
+  EXPECT_EQ(said(OfRanks{1, 2, 3, 4}), "");
+  EXPECT_EQ(said(OfRanks{INFINITY, INFINITY, INFINITY, INFINITY}), overflowed);
+  EXPECT_EQ(said(OfRanks{1, 2, NAN, INFINITY}), overflowed);
+  EXPECT_EQ(said(OfRanks{1, 2, std::nullopt, std::nullopt}), anew);
+  EXPECT_EQ(said(OfRanks{1, INFINITY, std::nullopt, NAN}), anew + overflowed);
+}
+
+TEST(LoadFp8, RefusesScalesThatAreNone) {
+  LayerThatRemembers layer;
+  auto& [table, stream, layers] = layer;
+  Fp8Layers& fp8 = *layers;
   const auto group = make_single_group();
   const World world(*group, {});
   const auto error = [&](float scale, std::size_t steps, float amax = 3) {

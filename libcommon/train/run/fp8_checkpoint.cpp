@@ -61,6 +61,14 @@ std::map<std::string, std::string> fp8_states(const Fp8Layers& fp8, const ParamT
   return states;
 }
 
+// The name of the first rank that has one, on every rank; empty: none has.
+static std::string first_name(const std::string& own, Group& ranks) {
+  auto first = static_cast<double>(own.empty() ? -ranks.size() : -ranks.rank());
+  ranks.all_reduce({&first, DType::f64, {1}}, Reduction::max).wait();
+  const int root = static_cast<int>(-first);
+  return root == ranks.size() ? "" : broadcast_text(ranks, own, root);
+}
+
 void load_fp8(Fp8Layers& fp8, const ParamTable& table,
               const std::function<std::string(const Param&)>& stored, const std::string& where,
               const World& world, Stream& stream, const Log& log) {
@@ -87,8 +95,10 @@ void load_fp8(Fp8Layers& fp8, const ParamTable& table,
     }
     fp8.remember(memory, stream);
   }
-  if (!anew.empty() && world.all().rank() == 0)
-    log.note(concat(where, ": has no scales of ", anew, "; they begin anew"));
+  anew = first_name(anew, world.all());
+  overflowed = first_name(overflowed, world.all());
+  if (world.all().rank() > 0) return;
+  if (!anew.empty()) log.note(concat(where, ": has no scales of ", anew, "; they begin anew"));
   if (!overflowed.empty())
     log.warn(concat(where, ": ", overflowed,
                     ": largest numbers of some steps are not finite; its scales stay until these "

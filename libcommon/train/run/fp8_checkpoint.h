@@ -19,8 +19,9 @@ std::map<std::string, std::string> fp8_states(const Fp8Layers& fp8, const ParamT
                                               const World& world, Stream& stream);
 
 // `stored` has what the checkpoint says of a weight's module.  A layer of which that is nothing
-// begins anew, which is logged on rank 0; from a history of another length what there is of the
-// newest is taken.  where: begins errors, Exit::bad_data.
+// begins anew; from a history of another length what there is of the newest is taken.  Rank 0 logs
+// one layer that begins anew, and one whose history has overflowed, whichever ranks have them; so
+// every rank calls it.  where: begins errors, Exit::bad_data.
 void load_fp8(Fp8Layers& fp8, const ParamTable& table,
               const std::function<std::string(const Param&)>& stored, const std::string& where,
               const World& world, Stream& stream, const Log& log);
