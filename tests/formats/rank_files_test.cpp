@@ -369,9 +369,15 @@ TEST_F(Convert, ExpertsRememberScales) {
   convert("core", "grouped", "core", options);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("scales is left behind"),
             std::string::npos);
+  options.target_tensor_parallel = options.target_pipeline_parallel =
+      options.target_expert_parallel = 2;
+  testing::internal::CaptureStderr();
+  convert("core", "parts", "core", options);  // of which the last rank has it
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("scales is left behind"),
+            std::string::npos);
   fs::remove(scratch_.path("grouped/release/mt-manifest.json"));
   remember(scratch_.path("grouped/release/mp_rank_00/model_optim_rng.pt"),
-           experts + "linear_fc1._extra_state", state);
+           experts + "linear_fc2._extra_state", state);
   const std::vector<std::string> notes = open_model(scratch_.path("grouped"))->notes();
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(notes[0].ends_with("remember of scales is left behind")) << notes[0];

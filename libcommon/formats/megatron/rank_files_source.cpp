@@ -368,11 +368,14 @@ std::string RankFilesSource::extra_state(const Param& weight) const {
 
 // A grouped module has one state of all its experts, which is not taken apart.
 void RankFilesSource::note_states_of_experts() {
-  const std::string end = concat(".mlp.experts.linear_fc1.", kExtraState);
+  const auto is_of_experts = [](const std::string& name) {
+    return name.ends_with(concat(".mlp.experts.linear_fc1.", kExtraState)) ||
+           name.ends_with(concat(".mlp.experts.linear_fc2.", kExtraState));
+  };
   for (const Chunk& chunk : chunks_)
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
       for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)]) {
-        if (!name.ends_with(end)) continue;
+        if (!is_of_experts(name)) continue;
         const RankFile& of = file(rank, chunk.stage);
         const std::string where = concat(of.mapped.path(), ": ", chunk.key, ": ", name);
         if (te_state_in(value, of.reader, where).empty()) continue;
