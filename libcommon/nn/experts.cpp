@@ -226,9 +226,15 @@ bool Experts::goes_aside(const Step& s) const {
 }
 
 void Experts::aside(Step& s, const std::function<void()>& work) const {
-  const bool held = s.layer.hold(true);
+  struct Hold {  // until the work is queued, or has thrown
+    explicit Hold(Arena& of) : arena(of), before(of.hold(true)) {}
+    Hold(const Hold&) = delete;
+    ~Hold() { arena.hold(before); }
+    Arena& arena;
+    bool before;
+  };
+  const Hold hold(s.layer);
   s.stream.aside(work);
-  s.layer.hold(held);
 }
 
 void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,

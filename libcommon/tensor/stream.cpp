@@ -71,16 +71,23 @@ void Stream::open_aside() {
 
 void Stream::aside(const std::function<void()>& body) {
   if (handle_ == nullptr) return body();
-  const auto change = [&] {
-    std::swap(handle_, aside_->handle);
-    std::swap(work_, aside_->work);
+  struct Change {  // of queues, and back however the body ends
+    explicit Change(Stream& of) : stream(of) { swap(); }
+    Change(const Change&) = delete;
+    ~Change() { swap(); }
+    void swap() const {
+      std::swap(stream.handle_, stream.aside_->handle);
+      std::swap(stream.work_, stream.aside_->work);
+    }
+    Stream& stream;
   };
   device::record(aside_->parted, handle_);
-  change();
-  device::wait(aside_->parted, handle_);
-  body();
-  device::record(aside_->ended, handle_);
-  change();
+  device::wait(aside_->parted, aside_->handle);
+  {
+    const Change change(*this);
+    body();
+  }
+  device::record(aside_->ended, aside_->handle);
 }
 
 void Stream::join() {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "kernels/gpu.h"
 #include "model/config/model_config.h"
@@ -288,6 +289,18 @@ TEST_F(GpuStep, SumsOverManyTensors) {
   const std::vector<ConstTensor> many(300, few[0]);
   EXPECT_EQ(sum_squares(many, stream), 300 * 9 * 17);
   EXPECT_EQ(zeros(many), 300 * 3);
+}
+
+TEST_F(GpuStep, StreamHasItsQueueAgainWhereWorkBesideItFails) {
+  Stream stream(Device::cuda);
+  stream.open_aside();
+  const StreamHandle own = stream.handle();
+  const auto body = [&] {
+    EXPECT_NE(stream.handle(), own);
+    fail(Exit::internal, "no more");
+  };
+  EXPECT_THROW(stream.aside(body), Error);
+  EXPECT_EQ(stream.handle(), own);
 }
 
 TEST_F(GpuStep, TakesTheMemoryThatWasPlanned) {
