@@ -147,8 +147,9 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
                       world);
   const Schedule training = layout.training(stage, options.batch.micro_batches());
   const bool asks = task.drawn_work() && task.drawn_work()->asks;
-  const bool evaluates = asks || options.evaluation.eval_iters > 0 || task.has_full_validation() ||
-                         task.steps_of_epoch() > 0;
+  // A task whose objective says something of samples may ask that of the model at any time.
+  const bool evaluates = options.evaluation.eval_iters > 0 || task.has_full_validation() ||
+                         task.steps_of_epoch() > 0 || task.objective().scores() > 0;
   const Schedule evaluation =
       evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
 

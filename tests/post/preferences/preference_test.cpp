@@ -115,6 +115,7 @@ TEST_F(PreferenceRun, BeginsWithoutADifference) {
     o.packing = packing;
     o.run.length.train_iters = 2;
     o.run.batch.micro_batch_size = 2;  // whatever else a micro-batch has
+    o.run.evaluation.eval_iters = 0;   // and though nothing else is evaluated
     train_with(o);
     const std::string log = read_file(path(packing) + std::string("/run.jsonl"));
     EXPECT_EQ(told(log, "rewards_margins")[0], 0);
