@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "tests/base/scratch.h"
 #include "tests/train/small_plan.h"
+#include "train/plan/short_steps.h"
 
 namespace mt {
 namespace {
@@ -35,6 +37,80 @@ TEST(Plan, MessagesByGroupAreAllMessages) {
     EXPECT_EQ(count, rank.step.messages);
     EXPECT_NEAR(bytes, rank.step.message_bytes, 1e-9 * bytes);
   }
+}
+
+// A step of many micro-batches costs what their number says, and takes no longer to be planned.
+void expect_more_of_the_same(PretrainOptions o, int micro_batches_of_many) {
+  const auto plan = [&](int micro_batches) {
+    o.run.batch.global_batch_size =
+        std::int64_t{micro_batches} * o.run.batch.micro_batch_size *
+        (o.run.ranks.count / o.run.ranks.parallel.pipeline_model_parallel_size);
+    return plan_of(o);
+  };
+  const Plan some = plan(130), more = plan(250), many = plan(micro_batches_of_many);
+  for (std::size_t rank = 0; rank < some.pipeline.size(); ++rank) {
+    const RankPlan &a = some.pipeline[rank], &b = more.pipeline[rank], &c = many.pipeline[rank];
+    const auto expect = [&](const char* what, double of_some, double of_more, double of_many) {
+      const double expected = of_more + (of_more - of_some) / 120 * (micro_batches_of_many - 250);
+      EXPECT_NEAR(of_many, expected, 1e-9 * expected) << what;
+    };
+    expect("FLOPs", a.step.flops, b.step.flops, c.step.flops);
+    expect("bytes", a.step.bytes, b.step.bytes, c.step.bytes);
+    for (std::size_t i = 0; i < kFamilies; ++i)
+      expect("a family's", a.families[i].bytes, b.families[i].bytes, c.families[i].bytes);
+    ASSERT_EQ(a.messages.size(), c.messages.size());
+    for (std::size_t i = 0; i < a.messages.size(); ++i) {
+      expect("messages", a.messages[i].count, b.messages[i].count, c.messages[i].count);
+      expect("their bytes", a.messages[i].bytes, b.messages[i].bytes, c.messages[i].bytes);
+      expect("their seconds", a.messages[i].seconds, b.messages[i].seconds, c.messages[i].seconds);
+    }
+    EXPECT_EQ(b.memory.total(), c.memory.total());
+    EXPECT_EQ(c.parts.size(), many.times->schedules[rank].size() + 2);
+  }
+  const double expected = more.times->seconds + (more.times->seconds - some.times->seconds) / 120 *
+                                                    (micro_batches_of_many - 250);
+  EXPECT_NEAR(many.times->seconds, expected, 1e-3 * expected);
+}
+
+TEST(Plan, ManyMicroBatchesAreMoreOfTheSame) {
+  PretrainOptions o = small_model();
+  const auto begin = std::chrono::steady_clock::now();
+  expect_more_of_the_same(o, 524'288);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  o.run.ranks.count = 4;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
+  o.run.optimizer.use_distributed_optimizer = true;
+  o.run.optimizer.overlap_grad_reduce = o.run.optimizer.overlap_param_gather = true;
+  expect_more_of_the_same(o, 10'000);
+  o.run.ranks.pipeline.virtual_stages_per_rank = 2;
+  expect_more_of_the_same(o, 10'000);
+}
+
+// What stands for a micro-batch is at the same place of its round, or of the step's beginning or
+// end.
+TEST(ShortSteps, DoWhatTheStepDoes) {
+  for (const int ranks : {1, 2, 3, 8})
+    for (const int chunks : {1, 2})
+      for (const int group : {ranks, ranks + 3}) {
+        if (chunks == 1 && group > ranks) continue;
+        const PipelineLayout layout{.ranks = ranks, .chunks = chunks, .group = group, .stages = {}};
+        const int many = 700 * group + ranks;
+        const ShortSteps steps = ShortSteps::of(layout, many);
+        ASSERT_GT(steps.more, 0);
+        EXPECT_EQ(steps.second - steps.few, steps.round);
+        EXPECT_EQ(steps.second + steps.more, many);
+        EXPECT_EQ(steps.more % group, 0);
+        for (int i = 0; i < many; ++i) {
+          const int there = steps.stand_in(i);
+          EXPECT_EQ(there % group, i % group);
+          EXPECT_TRUE(there == i || there == i - steps.more ||
+                      (there > 3 * group && there < steps.second - 3 * group));
+        }
+        for (int rank = 0; rank < ranks; ++rank)
+          for (int chunk = 0; chunk < chunks; ++chunk)
+            EXPECT_EQ(slot_count(layout.training(rank, steps.second), chunk),
+                      slot_count(layout.training(rank, many), chunk));
+      }
 }
 
 PretrainOptions in_eight_bits(PretrainOptions o) {

@@ -10,6 +10,7 @@
 #include "optim/optimizer.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
+#include "train/plan/short_steps.h"
 #include "train/run/drawing_model.h"
 #include "train/run/executor.h"
 #include "train/run/routing_files.h"
@@ -61,7 +62,7 @@ static void add_slots(StepMemory& memory, const RunOptions& options, int stage) 
   if (layout.chunks == 1) return;
   for (const int micro_batches : options.batch.micro_batches_of_steps()) {
     if (!layout.can_schedule(micro_batches)) continue;
-    const Schedule schedule = layout.training(stage, micro_batches);
+    const Schedule schedule = layout.training(stage, ShortSteps::of(layout, micro_batches).second);
     for (int chunk = 0; chunk < layout.chunks; ++chunk) {
       int& slots = memory.chunks[static_cast<std::size_t>(chunk)].slots;
       slots = std::max(slots, slot_count(schedule, chunk));
@@ -123,11 +124,43 @@ struct DrawingGroups {
   }
 };
 
+// StepCount: what a step counts on a rank.
+struct StepCount {
+  Cost step = {};
+  PerFamily<Cost> families = {};
+  std::vector<GroupMessages> messages = {};
+  RankParts parts = {};
+};
+
+Cost of_step(const ShortSteps& steps, const Cost& few, const Cost& second) {
+  return {.flops = steps.of_step(few.flops, second.flops),
+          .bytes = steps.of_step(few.bytes, second.bytes),
+          .message_bytes = steps.of_step(few.message_bytes, second.message_bytes),
+          .messages = steps.of_step(few.messages, second.messages),
+          .code_flops = steps.of_step(few.code_flops, second.code_flops)};
+}
+
+// With the second's parts.
+StepCount of_step(const ShortSteps& steps, const StepCount& few, StepCount second) {
+  second.step = of_step(steps, few.step, second.step);
+  for (std::size_t i = 0; i < kFamilies; ++i)
+    second.families[i] = of_step(steps, few.families[i], second.families[i]);
+  for (std::size_t i = 0; i < second.messages.size(); ++i) {
+    const GroupMessages& before = few.messages[i];
+    GroupMessages& m = second.messages[i];
+    m.count = steps.of_step(before.count, m.count);
+    m.bytes = steps.of_step(before.bytes, m.bytes);
+    m.seconds = steps.of_step(before.seconds, m.seconds);
+    m.waited = std::max(0.0, steps.of_step(before.waited, m.waited));
+  }
+  return second;
+}
+
 }  // namespace
 
 // The plan of a rank.
 static RankPlan plan_rank(const RunOptions& options, const Task& task, const Machine& machine,
-                          int rank, PlanDetail detail) {
+                          int rank, PlanDetail detail, bool has_times) {
   const RankOptions& ranks = options.ranks;
   Stream meta(Device::meta), counting(Device::meta);
   RankClock clock(machine, attention_kind(task, ranks.parallel), counting);
@@ -180,25 +213,45 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
     optimizer.step({}, ranks.count, counting);
     clock.begin_step();
   }
-  const Cost before = counting.cost();
-  const PerFamily<Cost> families_before = counting.family_costs();
-  optimizer.zero_gradients(counting);
-  executor.run(training, {}, true);
+  const auto train = [&](int micro_batches) {
+    const Cost before = counting.cost();
+    const PerFamily<Cost> families_before = counting.family_costs();
+    optimizer.zero_gradients(counting);
+    executor.run(layout.training(stage, micro_batches), {}, true);
+    clock.begin_part(false);
+    optimizer.step({}, ranks.count, counting);
+    StepCount count{.step = counting.cost() - before, .parts = clock.end()};
+    count.messages = clock.messages();
+    for (std::size_t i = 0; i < kFamilies; ++i)
+      count.families[i] = counting.family_costs()[i] - families_before[i];
+    clock.begin_step();
+    return count;
+  };
+  const auto evaluate = [&](int micro_batches) {
+    executor.run(layout.evaluation(stage, micro_batches), {}, false);
+    double seconds = 0;
+    for (const RankClock::Part& part : clock.end()) seconds += part.seconds();
+    clock.begin_step();
+    return seconds;
+  };
+  const int micro_batches = options.batch.micro_batches();
+  const ShortSteps steps = ShortSteps::of(layout, micro_batches);
+  StepCount count = train(steps.few);
+  if (steps.more > 0) {
+    count = of_step(steps, count, train(steps.second));
+    if (has_times)
+      count.parts = steps.of_step(count.parts, layout.training(stage, steps.second), training);
+  }
+  plan.step = count.step;
+  plan.families = count.families;
+  plan.messages = std::move(count.messages);
+  plan.parts = std::move(count.parts);
   constexpr std::size_t kMost = 10;
   if (detail == PlanDetail::all)
     plan.largest = largest_tensors(model->table(), optimizer, executor, names, kMost);
-  clock.begin_part(false);
-  optimizer.step({}, ranks.count, counting);
-  plan.parts = clock.end();
-  plan.messages = clock.messages();
-  plan.step = counting.cost() - before;
-  for (std::size_t i = 0; i < kFamilies; ++i)
-    plan.families[i] = counting.family_costs()[i] - families_before[i];
   if (asks) {
-    clock.begin_step();
-    executor.run(evaluation, {}, false);
-    for (const RankClock::Part& part : clock.end()) plan.evaluation += part.seconds();
-    const int micro_batches = options.batch.micro_batches();
+    plan.evaluation = evaluate(steps.few);
+    if (steps.more > 0) plan.evaluation = steps.of_step(plan.evaluation, evaluate(steps.second));
     plan.evaluation *= micro_batches / layout.evaluated_at_once(micro_batches);
   }
   if (options.device() == Device::cuda) {
@@ -238,12 +291,13 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   if (const auto drawer = plan_drawer(options, task, plan.device_memory))
     plan.of_drawer = drawer->bytes();
   const std::size_t routes = planned_routes(options, task);
+  const bool has_times = options.plans_times() || (on_cpu && asked.wanted);
   // One rank at each place of the pipeline.
   for (const int rank : rank_group(options.ranks.sizes(), "pp", 0)) {
-    plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail));
+    plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail, has_times));
     plan.pipeline.back().memory.routes = routes;
   }
-  if (options.plans_times() || (on_cpu && asked.wanted)) {
+  if (has_times) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;
     for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);
