@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/hash.h"
 
 namespace mt {
@@ -182,8 +183,7 @@ std::optional<IndexArrays> IndexCache::load(const IndexContent& content) const {
 }
 
 void IndexCache::store(const IndexContent& content) const {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
+  make_folder(folder_);
   FileWriter writer(content, report_, path(content.text));
   write_all(writer, content);
   known_.keep(path(content.text), writer.commit());

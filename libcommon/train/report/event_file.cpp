@@ -7,9 +7,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "text/sentencepiece/protobuf_writer.h"
 
 namespace mt {
@@ -51,8 +51,7 @@ double wall_time() {
 
 // A file of this second that does not exist yet.
 File create_event_file(const std::string& folder) {
-  std::error_code error;  // a folder that cannot be made is one that open() reports
-  std::filesystem::create_directories(folder, error);
+  make_folder(folder);
   char host[256] = "";
   if (::gethostname(host, sizeof host - 1) != 0 || *host == '\0') std::strcpy(host, "localhost");
   const std::string stem =
@@ -62,8 +61,6 @@ File create_event_file(const std::string& folder) {
     const std::string path = concat(stem, ".", i);
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) return {descriptor, path};
-    if (errno == ENOENT || errno == ENOTDIR)
-      fail(Exit::cannot_create, path, ": cannot create: no such folder");
     if (errno != EEXIST) fail_errno(path, "cannot create", Exit::cannot_create);
   }
 }
