@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "base/error.h"
@@ -44,7 +46,18 @@ Temporary parse_temporary(const std::string& filename) {
   return found;
 }
 
-static bool is_running(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
+// One that has ended may keep its number until its parent looks, which some never do.
+static bool has_ended(pid_t pid) {
+  std::ifstream file(concat("/proc/", pid, "/stat"));
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_ends = stat.rfind(") ");
+  return name_ends != std::string::npos &&
+         (stat[name_ends + 2] == 'Z' || stat[name_ends + 2] == 'X');
+}
+
+static bool is_running(pid_t pid) {
+  return (::kill(pid, 0) == 0 || errno != ESRCH) && !has_ended(pid);
+}
 
 bool is_locked(const std::string& path, pid_t writer) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

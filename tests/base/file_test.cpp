@@ -189,6 +189,20 @@ TEST(AtomicFile, SweepsWhatDeadProcessesLeft) {
   EXPECT_EQ(scratch.entries(), others.size() + 2);
 }
 
+// Its parent may be one that never looks.
+TEST(AtomicFile, SweepsWhatIsLeftByOneThatWaitsToBeBuried) {
+  const Scratch scratch;
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(dead), &info, WEXITED | WNOWAIT), 0);
+  const std::string path = scratch.path("out");
+  write_file_atomically(concat(path, ".tmp.", dead), "left", true);
+  write_file_atomically(path, "new", false);
+  EXPECT_EQ(scratch.entries(), 1U);
+  ::waitpid(dead, nullptr, 0);
+}
+
 TEST(AtomicFile, SeveralGetTheirNamesInOrder) {
   const Scratch scratch;
   AtomicFile a(scratch.path("a"), true), b(scratch.path("b"), false), c(scratch.path("c"), true);
