@@ -29,6 +29,7 @@ import sys
 import tempfile
 import types
 
+import megatron_core
 import torch
 import torch.distributed.checkpoint as dcp
 import torch.distributed.checkpoint.format_utils
@@ -83,7 +84,7 @@ def t5_model(core, args, **stage):
             self.scale_mask_softmax.forward = plain
             return result
 
-    config, encoder_config = (importlib.import_module("compare-megatron").transformer_config(core, args) for _ in range(2))
+    config, encoder_config = (megatron_core.transformer_config(core, args) for _ in range(2))
     activation = getattr(args, "activation_func", None)
     for each in (config, encoder_config):
         if activation == "relu":
@@ -155,7 +156,7 @@ def mamba_model(core, args, **stage):
     from megatron.core.models.mamba import MambaModel
     from megatron.core.models.mamba.mamba_layer_specs import mamba_stack_spec
 
-    config = importlib.import_module("compare-megatron").transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     return MambaModel(config, mamba_stack_spec, args.padded_vocab_size, args.max_position_embeddings,
                       hybrid_override_pattern=args.hybrid_override_pattern,
                       share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
@@ -166,7 +167,7 @@ def bert_model(core, args, **stage):
     from megatron.core.models.bert import bert_layer_specs
     from megatron.core.models.bert import bert_model as bert
 
-    config = importlib.import_module("compare-megatron").transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     return bert.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
                           args.max_position_embeddings, add_binary_head=args.bert_binary_head,
                           share_embeddings_and_output_weights=True, parallel_output=False, **stage)
@@ -214,7 +215,7 @@ def write_keys(rank, folder):
 
 
 def start(work, rank):
-    _, core = ours.import_megatron()
+    core = megatron_core.import_megatron()
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=1)
     core.parallel_state.initialize_model_parallel()
@@ -250,8 +251,6 @@ def load_trained_mamba(rank, folder, work):
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, distrib_optimizer, get_megatron_optimizer
 
-    of_training = importlib.import_module("compare-megatron")
-    of_training.FIRST = 2
     distrib_optimizer.quantize_param_shard = lambda *_: None  # asks for Transformer Engine even without FP8
     torch.cuda.current_device = lambda: torch.device("cpu")
     torch.cuda.current_stream = lambda *_: None
@@ -260,7 +259,7 @@ def load_trained_mamba(rank, folder, work):
     wrapped = DistributedDataParallel(model.config, DistributedDataParallelConfig(use_distributed_optimizer=True), model)
     optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=0.01, params_dtype=torch.float32,
                                                        use_distributed_optimizer=True), [wrapped])
-    of_training.make_state(optimizer)
+    megatron_core.make_state(optimizer, 2)
     wanted = {"model": model.sharded_state_dict()}
     wanted["optimizer"] = optimizer.sharded_state_dict(wanted["model"], is_loading=True,
                                                        sharding_type="fully_sharded_model_space")
@@ -362,7 +361,7 @@ def load_and_save(rank, folder, work, saved):
     state = {"args": None, "iteration": None}
     dcp.load(state, checkpoint_id=folder)
     args = state["args"]
-    config = importlib.import_module("compare-megatron").transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     model = GPTModel(config, get_gpt_layer_local_spec(normalization=args.normalization), args.padded_vocab_size,
                      args.max_position_embeddings, position_embedding_type=args.position_embedding_type,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights)

@@ -20,7 +20,6 @@ Needs from PyPI: torch, transformers, safetensors, gguf, accelerate, sentencepie
 Run:  scripts/compare-convert.py BIN [MODEL ...] [--megatron]        BIN holds mt-convert and mt-generate
 """
 import argparse
-import importlib
 import json
 import os
 import pathlib
@@ -28,6 +27,7 @@ import shutil
 import sys
 import tempfile
 
+import megatron_core
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
@@ -160,14 +160,9 @@ def check_logits(options, model, tokenizer, folder):
     return worst
 
 
-def import_megatron():
-    ours = importlib.import_module("compare-megatron")
-    return ours, ours.import_megatron()
-
-
 def megatron_rank(rank, tp, pp, folder, work):
     """One rank loads its file; without stages, rank 0 leaves the logits of all together in WORK."""
-    ours, core = import_megatron()
+    core = megatron_core.import_megatron()
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
@@ -181,7 +176,7 @@ def megatron_rank(rank, tp, pp, folder, work):
     state = torch.load(f"{folder}/{name}/model_optim_rng.pt", weights_only=True)
     args = state["args"]
     args.pipeline_dtype = torch.float32
-    config = ours.transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
     model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings, pre_process=stage == 0,
                      post_process=stage == pp - 1, parallel_output=False,
@@ -210,7 +205,7 @@ def parts_of(core, value):
 
 def megatron_keys(rank, folder, work):
     """A model of Megatron-Core's loads the torch_dist checkpoint, and must ask for just what is there."""
-    ours, core = import_megatron()
+    core = megatron_core.import_megatron()
     from megatron.core.models.bert import bert_layer_specs, bert_model
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -221,7 +216,7 @@ def megatron_keys(rank, folder, work):
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
     args = core.dist_checkpointing.load_common_state_dict(folder)["args"]
     args.num_moe_experts = args.num_experts
-    config = ours.transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     if args.num_experts:
         model = GPTModel(config, get_gpt_layer_local_spec(args.num_experts, moe_grouped_gemm=False,
                                                           normalization=args.normalization),
@@ -244,7 +239,7 @@ def megatron_keys(rank, folder, work):
 
 def megatron_experts(rank, folder, work):
     """One of two ranks that share out a Mixtral's experts loads its file, of the torch format, with strict names."""
-    ours, core = import_megatron()
+    core = megatron_core.import_megatron()
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
@@ -256,7 +251,7 @@ def megatron_experts(rank, folder, work):
     state = torch.load(f"{folder}/mp_rank_00_{rank:03}/model_optim_rng.pt", weights_only=True)
     args = state["args"]
     args.num_moe_experts = args.num_experts
-    config = ours.transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     model = GPTModel(config, get_gpt_layer_local_spec(args.num_experts, moe_grouped_gemm=False,
                                                       normalization=args.normalization),
                      args.padded_vocab_size, args.max_position_embeddings, position_embedding_type="rope")

@@ -13,7 +13,6 @@ Needs a checkout of Megatron-LM core_v0.12.1, and from PyPI torch, transformers,
 Run:  scripts/compare-legacy.py MEGATRON BIN [CASE ...] [--golden FOLDER]        BIN holds mt-convert
 """
 import argparse
-import importlib
 import os
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import tempfile
 import types
 import zlib
 
-ours = importlib.import_module("compare-megatron")
+import megatron_core
 import torch  # noqa: E402
 import transformers as T  # noqa: E402
 
@@ -145,7 +144,7 @@ def start_rank(rank, megatron, name, tp, pp, work):
     """The settings, the model of this rank, and its folder."""
     sys.path.insert(0, megatron)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(tp * pp), LOCAL_RANK="0", CUDA_DEVICE_MAX_CONNECTIONS="1")
-    core = ours.import_megatron()
+    core = megatron_core.import_megatron()
     torch.set_num_threads(1)
     from megatron.core import num_microbatches_calculator, parallel_state as state
     from megatron.training import global_vars

@@ -17,7 +17,7 @@ give the same moments: dp_zero_gather_scatter and, by other releases, dp_reshard
 fully_sharded_bucket_space.  Of the main branch's, and fully_reshardable, mt-convert makes fully_reshardable ones for
 another layout, which its ranks load.
 
-Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py), for hybrids
+Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see megatron_core.py), for hybrids
 einops; --releases FOLDER: each in a folder of its own (see megatron_releases.py), megatron-core 0.7.0 (which wants a
 setuptools below 82), 0.10.0 and 0.16.1, and as 0.20.0 a checkout of Megatron-LM's main branch that says it is that.
 With --golden FOLDER what the first step saves of a tiny model, GPT-2 if no other is named, is left there, for the tests.

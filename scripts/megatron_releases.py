@@ -10,7 +10,7 @@ import os
 import sys
 import types
 
-ours = importlib.import_module("compare-megatron")
+import megatron_core
 import torch  # noqa: E402
 
 INSTALLED = "0.12.1"
@@ -77,7 +77,7 @@ def start(release):
         pretend_apex_and_engine()
     if minor(release) < 8:
         importlib.import_module("megatron.core").__version__ = release  # which it does not say
-    core = ours.import_megatron(release)
+    core = megatron_core.import_megatron(release)
     if minor(release) < 11:
         from megatron.core.models.gpt import gpt_layer_specs
         from megatron.core.transformer import transformer_block

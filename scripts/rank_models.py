@@ -12,7 +12,7 @@ import typing
 
 import megatron_releases as releases
 
-ours = importlib.import_module("compare-megatron")
+import megatron_core
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers as T  # noqa: E402
@@ -105,7 +105,7 @@ def gpt_model(core, args, experts="", **stage):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
-    config = ours.transformer_config(core, args)
+    config = megatron_core.transformer_config(core, args)
     config.sequence_parallel = False  # for which it has no norm of PyTorch's
     spec = get_gpt_layer_local_spec(args.num_moe_experts, **known(get_gpt_layer_local_spec, normalization=args.normalization))
     if experts:
@@ -253,7 +253,7 @@ def make_optimizer(core, models, args):
     for part in parts(optimizer):
         part.reload_model_params()
     before = [p.clone() for group in optimizer.param_groups for p in group["params"]]
-    ours.make_state(types.SimpleNamespace(chained_optimizers=parts(optimizer)))
+    megatron_core.make_state(types.SimpleNamespace(chained_optimizers=parts(optimizer)), 5)
     for p, old in zip((p for group in optimizer.param_groups for p in group["params"]), before):
         p.data.copy_(old)  # decay has changed it
     return optimizer
