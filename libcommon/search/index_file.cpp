@@ -43,7 +43,8 @@ class IndexReader {
     if (kind == "IxPT") {
       head();
       const auto count = get<std::int32_t>();
-      if (count < 1 || count > 16) damaged("has ", count, " transforms");
+      if (count < 1 || count > VectorIndex::kMostRotations)
+        damaged("has ", count, " transforms, expected 1 to ", VectorIndex::kMostRotations);
       for (std::int32_t i = 0; i < count; ++i) index.rotations.push_back(rotation());
       kind = word();
     }

@@ -21,6 +21,8 @@ class Reader {
     VectorIndex index;
     const std::int64_t columns = columns_;
     while (rest_.starts_with("OPQ") || rest_.starts_with("PCA") || rest_.starts_with("L2norm")) {
+      if (std::ssize(index.rotations) == VectorIndex::kMostRotations)
+        refuse("expected at most ", VectorIndex::kMostRotations, " of PCA, OPQ and L2norm");
       index.rotations.push_back(rotation());
       expect(",");
     }

@@ -149,7 +149,8 @@ struct Refinement {
 
 class VectorIndex {
  public:
-  std::vector<Rotation> rotations = {};  // the first in front
+  static constexpr std::int64_t kMostRotations = 16;  // made, and read
+  std::vector<Rotation> rotations = {};               // the first in front
   std::variant<FlatIndex, ScalarIndex, IvfIndex> kind;
   std::optional<Refinement> refinement = {};  // of vectors as they come
 
@@ -190,9 +191,9 @@ class VectorIndex {
 
 // An index of nothing, by squared distances, of faiss's index string:
 //   [PCA[W][R]d,|OPQm[_d],|L2norm,][IVFn[k|M][_HNSWm],]CODE[,RFlat|,Refine(CODE)]
-// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm[x8] for CODE.  Exit::usage, beginning with
-// `option`, for any other, and for parts that do not divide the columns, of which 0 are unknown as
-// yet.
+// with Flat, SQ8, SQ6, SQ4, SQfp16, SQbf16 or PQm[x8] for CODE, and several of the first, up to
+// kMostRotations, one behind the other.  Exit::usage, beginning with `option`, for any other, and
+// for parts that do not divide the columns, of which 0 are unknown as yet.
 VectorIndex make_index(const std::string& option, const std::string& text, std::int64_t columns);
 
 }  // namespace mt

@@ -376,6 +376,22 @@ TEST(VectorIndex, NumbersMayHaveGapsButAreNumbers) {
   }
 }
 
+std::string rotations(int count) {
+  std::string string;
+  for (int i = 0; i < count; ++i) string += i % 2 == 0 ? "L2norm," : "PCA16,";
+  return string;
+}
+
+// As many as may be made can be read.
+TEST(VectorIndex, HasAsManyRotationsAsAreRead) {
+  Products products(1);
+  const Scratch folder;
+  const std::string file = folder.path("index"),
+                    bytes = bytes_of(trained(rotations(16) + "Flat", products));
+  std::ofstream(file) << bytes;
+  EXPECT_EQ(bytes_of(read_index(file)), bytes);
+}
+
 TEST(VectorIndex, RefusesWhatIsNone) {
   const auto of = [](const std::string& string) {
     return error_of([&] { make_index("--index", string, kColumns); });
@@ -396,6 +412,8 @@ TEST(VectorIndex, RefusesWhatIsNone) {
   EXPECT_EQ(of("IVF,Flat"),
             "64 --index IVF,Flat: expected a number of 1 to 67108864 in front of \",Flat\"");
   EXPECT_EQ(of("IVF65M,Flat"), "64 --index IVF65M,Flat: expected at most 67108864 lists");
+  EXPECT_EQ(of(rotations(17) + "Flat"), concat("64 --index ", rotations(17),
+                                               "Flat: expected at most 16 of PCA, OPQ and L2norm"));
   make_index("--index", "IVF4,PQ3", 0);  // as long as the columns are unknown
   EXPECT_EQ(of("Flat,").substr(0, 3), "64 ");
   Products products(1);
