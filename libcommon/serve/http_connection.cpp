@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -47,6 +48,8 @@ std::string http_date() {
   return text;
 }
 
+using Request = http::request<http::string_body>;
+
 std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
 
 // An answer that the server gives by itself.
@@ -55,18 +58,47 @@ struct Refusal {
   std::string text;
 };
 
+// A name or an address, and a port, by their letters (RFC 3986, 3.2.2); empty where there is none.
+bool is_host(std::string_view text) {
+  return text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=%:[]") ==
+         text.npos;
+}
+
+// The first value of a header that is something, and not `expected`, in any case.
+std::optional<std::string> other_than(const char* expected, http::field name,
+                                      const Request& request) {
+  const auto [first, last] = request.equal_range(name);
+  for (auto at = first; at != last; ++at)
+    if (!at->value().empty() && !beast::iequals(at->value(), expected)) return text_of(at->value());
+  return {};
+}
+
 // What a header asks for that is not done, or lacks (RFC 9112, 3.2 and 6.1; RFC 9110, 15.5.16).
-std::optional<Refusal> refusal_of_header(const http::request<http::string_body>& request) {
+std::optional<Refusal> refusal_of_header(const Request& request) {
   const auto hosts = request.count(http::field::host);
   if (hosts != 1 && (request.version() >= 11 || hosts > 1))
     return Refusal{400, concat(hosts, " headers \"Host\", expected one")};
-  const beast::string_view transfer = request[http::field::transfer_encoding],
-                           content = request[http::field::content_encoding];
-  if (!transfer.empty() && !beast::iequals(transfer, "chunked"))
-    return Refusal{501, concat("Transfer-Encoding: ", text_of(transfer), ": expected chunked")};
-  if (!content.empty() && !beast::iequals(content, "identity"))
-    return Refusal{415, concat("Content-Encoding: ", text_of(content), ": expected none")};
+  if (const std::string host = text_of(request[http::field::host]); !is_host(host))
+    return Refusal{400, concat("Host: ", host, ": expected a name or an address, and a port")};
+  if (request.version() < 11 && request.count(http::field::transfer_encoding) > 0)
+    return Refusal{400, "Transfer-Encoding: expected HTTP/1.1"};
+  if (const auto other = other_than("chunked", http::field::transfer_encoding, request))
+    return Refusal{501, concat("Transfer-Encoding: ", *other, ": expected chunked")};
+  if (const auto other = other_than("identity", http::field::content_encoding, request))
+    return Refusal{415, concat("Content-Encoding: ", *other, ": expected none")};
   return {};
+}
+
+// The path of a target, which may be a whole URL (RFC 9112, 3.2.2).
+std::string path_of(beast::string_view target) {
+  for (const beast::string_view scheme : {"http://", "https://"}) {
+    if (!beast::iequals(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    target.remove_prefix(std::min(target.find_first_of("/?"), target.size()));
+    if (!target.starts_with('/')) return "/";
+  }
+  return text_of(target.substr(0, target.find('?')));
 }
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -93,8 +125,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   asio::awaitable<bool> converse(bool first) {
     error_code error;
-    if (buffer_.size() == 0) {
-      stream_.expires_after(first ? shared_.limits.header_time : shared_.limits.idle_time);
+    stream_.expires_after(first ? shared_.limits.header_time : shared_.limits.idle_time);
+    while (!has_begun()) {
       const std::size_t bytes =
           co_await stream_.async_read_some(buffer_.prepare(4096), or_error(error));
       if (error) co_return false;
@@ -109,7 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::optional<Refusal> refusal;
     if (!error) refusal = refusal_of_header(parser.get());
     if (refusal) {
-      co_await refuse(*refusal);
+      co_await refuse(*refusal, parser);
       co_return false;
     }
     // What would be refused anyhow needs no body.
@@ -119,7 +151,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       co_await read_rest();
       co_return false;
     }
-    if (!error && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+    if (!error && parser.get().version() >= 11 &&
+        beast::iequals(parser.get()[http::field::expect], "100-continue")) {
       static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await asio::async_write(stream_, asio::buffer(kGoOn), or_error(error));
     }
@@ -130,10 +163,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.expires_never();
     if (error) {
       refusal = refusal_of(error);
-      if (refusal) co_await refuse(*refusal);
+      if (refusal) co_await refuse(*refusal, parser);
       co_return false;
     }
-    co_return co_await respond(parser.release(), true);
+    const bool more = co_await respond(parser.release(), true);
+    if (!more && has_unread()) co_await read_rest();
+    co_return more;
+  }
+
+  // Whether there is something of a request, behind empty lines, which are dropped (RFC 9112, 2.2).
+  bool has_begun() {
+    while (buffer_.size() > 0 && (first_byte() == '\r' || first_byte() == '\n')) buffer_.consume(1);
+    return buffer_.size() > 0;
+  }
+  char first_byte() const { return *static_cast<const char*>(buffer_.cdata().data()); }
+
+  // Whether more came than was asked for.
+  bool has_unread() {
+    error_code error;
+    return buffer_.size() > 0 || stream_.socket().available(error) > 0;
   }
 
   // What came is no request that is taken; if it is none at all, there is nothing to say.
@@ -145,15 +193,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error == http::error::end_of_stream || error == http::error::partial_message ||
         error.category() != http::make_error_code(http::error::bad_method).category())
       return {};
+    if (error == http::error::bad_version) return Refusal{505, "expected HTTP/1.1"};
     return Refusal{400, "malformed request"};
   }
 
-  asio::awaitable<void> refuse(const Refusal& refusal) {
+  asio::awaitable<void> refuse(const Refusal& refusal, const Parser& parser) {
     error_code error;
     co_await write_whole(refusal.status, "application/json",
-                         shared_.error_body(refusal.status, refusal.text), {}, 11, false, false,
-                         error);
+                         shared_.error_body(refusal.status, refusal.text), {}, 11, false,
+                         is_head(parser), error);
     co_await read_rest();
+  }
+
+  // Of a request of which not even the first line may have been read.
+  bool is_head(const Parser& parser) const {
+    const http::verb method = parser.get().method();
+    const std::string_view unread(static_cast<const char*>(buffer_.cdata().data()), buffer_.size());
+    return method == http::verb::head ||
+           (method == http::verb::unknown && unread.starts_with("HEAD "));
   }
 
   // A client that still writes would see a reset instead of the answer: read on for a moment.
@@ -165,18 +222,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
       bytes += co_await stream_.async_read_some(buffer_.prepare(1 << 16), or_error(error));
   }
 
-  HttpRequest request_of(const http::request<http::string_body>& request) const {
-    const beast::string_view target = request.target();
+  HttpRequest request_of(const Request& request) const {
     const bool head = request.method() == http::verb::head;
     return {.method = head ? "GET" : text_of(request.method_string()),
-            .path = text_of(target.substr(0, target.find('?'))),
+            .path = path_of(request.target()),
             .body = {},
             .authorization = text_of(request[http::field::authorization]),
             .peer = peer_};
   }
 
   // Whether the connection may go on.
-  asio::awaitable<bool> respond(http::request<http::string_body> request, bool whole) {
+  asio::awaitable<bool> respond(Request request, bool whole) {
     const bool keep = whole && request.keep_alive();
     const bool head = request.method() == http::verb::head;
     HttpRequest asked = request_of(request);

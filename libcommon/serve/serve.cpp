@@ -273,7 +273,9 @@ class Router {
   static std::string methods_of(std::string_view path) {
     std::string methods;
     for (const Entry& entry : kRoutes)
-      if (leads_to(entry, path)) methods += concat(methods.empty() ? "" : ", ", entry.method);
+      if (leads_to(entry, path))
+        methods += concat(methods.empty() ? "" : ", ", entry.method,
+                          std::string_view(entry.method) == "GET" ? ", HEAD" : "");
     return methods;
   }
 

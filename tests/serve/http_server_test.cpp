@@ -128,8 +128,108 @@ TEST(HttpServer, HeadersThatAreNotTaken) {
             "{415 Content-Encoding: gzip: expected none}");
   EXPECT_EQ(post("Host: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
             "{501 Transfer-Encoding: gzip, chunked: expected chunked}");
+  EXPECT_EQ(post("Host: x\r\nContent-Encoding: identity\r\nContent-Encoding: br\r\n\r\n"),
+            "{415 Content-Encoding: br: expected none}");
+  EXPECT_EQ(post("Host: x/y\r\n\r\n"),
+            "{400 Host: x/y: expected a name or an address, and a port}");
+  EXPECT_EQ(post("Host: [::1]:80\r\nContent-Length: 0\r\n\r\n", "\n"), "POST / \n");
+  // Two sizes, of which one may be an attack.
+  for (const char* const more : {"Transfer-Encoding: chunked\r\n", "Content-Length: 3\r\n"})
+    EXPECT_EQ(post(concat("Host: x\r\nContent-Length: 2\r\n", more, "\r\n0\r\n\r\n")),
+              "{400 malformed request}");
+  EXPECT_EQ(
+      asked(server.port(), "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "}"),
+      "{400 Transfer-Encoding: expected HTTP/1.1}");
+  EXPECT_EQ(asked(server.port(), "GET / HTTP/2.0\r\nHost: x\r\n\r\n", "}"),
+            "{505 expected HTTP/1.1}");
   EXPECT_EQ(post("Host:\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nhi", "\n"),
             "POST / hi\n");
+}
+
+// A HEAD is told as much as a GET, and gets no body, whyever it is refused.
+TEST(HttpServer, HeadsThatAreRefused) {
+  HttpServer server("127.0.0.1", 0, {.body = 10, .header = 300}, echo, error_body,
+                    [](const HttpRequest& request) { return request.path != "/unwanted"; });
+  const std::pair<std::string, const char*> cases[] = {
+      {"/ HTTP/1.1\r\n\r\n", "400 Bad Request"},
+      {"/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400 Bad Request"},
+      {"/ HTTP/1.1\r\nHost x\r\n\r\n", "400 Bad Request"},
+      {"/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", "501 Not Implemented"},
+      {"/ HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n\r\n", "415 Unsupported Media Type"},
+      {"/ HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", "413 Payload Too Large"},
+      {"/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n",
+       "413 Payload Too Large"},
+      {"/ HTTP/1.1\r\nHost: x\r\nA: " + std::string(300, 'a') + "\r\n\r\n",
+       "431 Request Header Fields Too Large"},
+      {"/" + std::string(300, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n",
+       "431 Request Header Fields Too Large"},
+      {"/unwanted HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK"},
+      {"/ HTTP/2.0\r\nHost: x\r\n\r\n", "505 HTTP Version Not Supported"}};
+  for (const auto& [request, status] : cases) {
+    std::string answers[2];
+    for (const bool head : {false, true}) {
+      Client client(server.port());
+      client.write(concat(head ? "HEAD " : "GET ", request));
+      answers[head] = client.read_all();
+    }
+    const std::size_t body = answers[0].find("\r\n\r\n") + 4;
+    EXPECT_LT(body, answers[0].size()) << request;
+    EXPECT_EQ(answers[1].substr(0, answers[1].find("\r\n")), concat("HTTP/1.1 ", status))
+        << request;
+    EXPECT_EQ(answers[1].size(), body) << request << answers[1];
+    EXPECT_NE(answers[1].find(concat("Content-Length: ", answers[0].size() - body, "\r\n")),
+              std::string::npos)
+        << request << answers[1];
+  }
+}
+
+// A target may be a whole URL, as a proxy is asked, and empty lines may be in front of a request.
+TEST(HttpServer, OtherFormsOfRequests) {
+  HttpServer server("127.0.0.1", 0, {}, echo, error_body);
+  const auto got = [&](std::string_view target) {
+    return asked(server.port(), concat("GET ", target, " HTTP/1.1\r\nHost: x\r\n\r\n"));
+  };
+  EXPECT_EQ(got("http://x/a/b?c=d"), "GET /a/b \n");
+  EXPECT_EQ(got("HTTPS://x:1/http://y/"), "GET /http://y/ \n");
+  EXPECT_EQ(got("http://x"), "GET / \n");
+  EXPECT_EQ(got("http://x?c=/d"), "GET / \n");
+  EXPECT_EQ(got("*"), "GET * \n");
+  Client client(server.port());
+  client.write("\r\n\r");
+  client.write("\nPOST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi\r\n");
+  EXPECT_NE(client.read_to("POST /1 hi\n"), "");
+  client.write("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(client.read_to("GET /2 \n"), "");
+}
+
+// Who asks whether to send a body is told to, and a client of HTTP/1.0, which cannot ask, is not.
+TEST(HttpServer, BodiesThatAreAskedFor) {
+  HttpServer server("127.0.0.1", 0, {.body = 10}, echo, error_body);
+  const std::string asks = "Host: x\r\nExpect: 100-Continue\r\nContent-Length: ";
+  Client client(server.port());
+  client.write("POST / HTTP/1.1\r\n" + asks + "2\r\n\r\n");
+  EXPECT_EQ(client.read_to("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.write("hi");
+  EXPECT_TRUE(client.read_to("\n").starts_with("HTTP/1.1 200 OK\r\n"));
+  Client old(server.port());
+  old.write("POST / HTTP/1.0\r\n" + asks + "2\r\n\r\nhi");
+  EXPECT_TRUE(old.read_all().starts_with("HTTP/1.0 200 OK\r\n"));
+  Client refused(server.port());
+  refused.write("POST / HTTP/1.1\r\n" + asks + "11\r\n\r\n");
+  EXPECT_TRUE(refused.read_all().starts_with("HTTP/1.1 413 Payload Too Large\r\n"));
+}
+
+// What comes behind a request that ends the connection does not cost its answer, as a reset would.
+TEST(HttpServer, MoreThanIsAnswered) {
+  HttpServer server("127.0.0.1", 0, {.header = 300}, echo, error_body);
+  const std::string more(1 << 20, 'x');
+  for (const std::string request : {"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                                    "GET /last HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"}) {
+    Client client(server.port());
+    client.write(request + more);
+    const std::string answer = client.read_all();
+    EXPECT_TRUE(answer.ends_with("GET /last \n") || answer.ends_with("expected one}")) << answer;
+  }
 }
 
 // What is not wanted is answered before its body comes.
