@@ -7,6 +7,9 @@
 #include <mutex>
 #include <optional>
 
+#include "base/allowance.h"
+#include "base/json_parse.h"
+#include "base/json_place.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "formats/convert_output.h"
@@ -212,11 +215,28 @@ static QuantizationCost cost_of(const ConvertPlan& plan, const std::string& fold
   return cost;
 }
 
+// Files beside the weights that are copied, though nobody can read them: tokenizers are told by
+// notes.
+static void warn_of_damaged(const ModelSource& source, const Log& log) {
+  for (const Companion& file : source.companions()) {
+    const std::string place = file.path.empty() ? file.name : file.path;
+    const auto tells = [&](const std::string& note) { return note.find(place) != note.npos; };
+    if (!file.name.ends_with(".json") || std::ranges::any_of(source.notes(), tells)) continue;
+    const std::string text = file.read();
+    Allowance(text.size()).take_json(text, place);
+    simdjson::dom::parser parser;
+    if (const auto error = parse_json(parser, text).error(); error != simdjson::SUCCESS)
+      log.warn(concat(place, ": ", json_place(text), simdjson::error_message(error),
+                      "; it travels as it is"));
+  }
+}
+
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                                  const std::function<void()>& check) {
   ConvertPlan plan(options);
   check_output(options, plan.target);
   for (const std::string& note : plan.source->notes()) log.note(note);
+  warn_of_damaged(*plan.source, log);
   note_what_stays(options, plan.target, log);
   ConvertReport report{.from = plan.source->format(),
                        .to = options.saver == "core" ? options.ckpt_format : options.saver,

@@ -241,6 +241,9 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   if (const auto error = parse_json(parser, json).get(root))
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const JsonObject object(root, path);
+  if (!object.has("model_type") && object.has("architecture") && object.has("mapping"))
+    object.refuse("of a checkpoint of TensorRT-LLM's, which is written and not read; expected ",
+                  "one that it was made of");
   HuggingFaceConfig config = read_config(ConfigJson(object));
   config.dtype = dtype_of(object);
   if (object.has("quantization_config"))
