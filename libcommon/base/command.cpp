@@ -47,6 +47,18 @@ void CommandLine::tell_state() const { activities_->tell(); }
 
 static std::string shown(const std::string& text) { return text.empty() ? "\"\"" : text; }
 
+// The option's name on the command line, of those that it answers to, where it stands there by
+// itself; of several the last.
+static std::string name_given(const Option& option, const std::vector<std::string>& arguments) {
+  std::string given = option.name();
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    const std::string name = argument.substr(0, argument.find('='));
+    if (option.answers_to(name)) given = name;
+  }
+  return given;
+}
+
 std::vector<CommandLine::Setting> CommandLine::from_command_line(
     std::vector<std::string>& positional) {
   ParsedArguments parsed = parse_arguments(table_, arguments_);
@@ -56,16 +68,18 @@ std::vector<CommandLine::Setting> CommandLine::from_command_line(
   for (const auto& [option, text] : parsed.options) {
     const bool gathers = option->takes_list() || option->kind == Kind::count;
     if (option->kind == Kind::count && text != option->bare)
-      fail(Exit::usage, option->name(), "=", text, ": takes no value; repeat it instead");
+      fail(Exit::usage, name_given(*option, arguments_), "=", text,
+           ": takes no value; repeat it instead");
     const auto [at, is_new] = gathered.try_emplace(option, settings.size());
     if (gathers && !is_new) {
       settings[at->second].texts.push_back(text);
       settings[at->second].where += " " + shown(text);
       continue;
     }
+    const std::string name = name_given(*option, arguments_);
     const std::string where = option->takes_value()
-                                  ? option->name() + " " + shown(text)
-                                  : option->name() + (text == option->bare ? "" : "=" + text);
+                                  ? name + " " + shown(text)
+                                  : name + (text == option->bare ? "" : "=" + text);
     settings.push_back({option, {text}, "command line", where});
   }
   for (Setting& setting : settings)

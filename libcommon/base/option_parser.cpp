@@ -27,8 +27,8 @@ static bool ends_list(const std::string& argument) {
        near.empty() ? " (see " + table.invocation() + " --help)" : near);
 }
 
-[[noreturn]] static void fail_missing(const Option& option) {
-  fail(Exit::usage, option.name(), ": no value given; expected ", option.expected());
+[[noreturn]] static void fail_missing(const std::string& name, const Option& option) {
+  fail(Exit::usage, name, ": no value given; expected ", option.expected());
 }
 
 // The arguments with every value of an option that is spelled in full joined to it, `--x=value`,
@@ -45,7 +45,7 @@ static std::vector<std::string> join_values(OptionTable& table,
     }
     const Option* option = table.find(argument.substr(0, argument.find('=')));
     if (option != nullptr && option->kind == Kind::refused && !option->takes_value())
-      fail(Exit::usage, option->name(), ": not supported: ", option->help);
+      fail(Exit::usage, argument.substr(0, argument.find('=')), ": not supported: ", option->help);
     if (option != nullptr && !option->answers_to(argument)) option = nullptr;  // has its value
     std::size_t first = i + 1, last = i + 1;                                   // the values
     if (option != nullptr && option->takes_list() && !option->one_each)
@@ -57,7 +57,7 @@ static std::vector<std::string> join_values(OptionTable& table,
       joined.push_back(argument);
       continue;
     }
-    if (first == last) fail_missing(*option);
+    if (first == last) fail_missing(argument, *option);
     for (; first < last; ++first) joined.push_back(option->name() + "=" + arguments[first]);
     i = last - 1;
   }

@@ -21,6 +21,7 @@
 #include "retro/project.h"
 #include "retro/stage_files.h"
 #include "search/hdf5_file.h"
+#include "text/prefixed_tokenizer.h"
 
 namespace mt {
 namespace {
@@ -142,9 +143,9 @@ Build::Build(const ChunkDbOptions& options, const RunContext& context)
         std::vector<std::string> prefixes;
         for (const std::string& prefix : blend_.prefixes)
           prefixes.push_back(project_.data_prefix(prefix));
-        return shared_tokenizer(prefixes, in_project(options.gpt, project_));
+        return shared_tokenizer(prefixes, in_project(options.gpt, project_), "--retro-gpt-");
       }()),
-      bert_(make_tokenizer(in_project(options.bert, project_))),
+      bert_(make_tokenizer(in_project(options.bert, project_), "--retro-bert-")),
       sources_(open_sources()),
       files_(open_stage()) {
   for (const Source& source : sources_) {
@@ -171,7 +172,7 @@ RetroProject::Settings Build::settings() const {
 }
 
 double Build::train_fraction() const {
-  split_ranges(options_.split, 1);  // refuses what is no split
+  split_ranges("--retro-gpt-split", options_.split, 1);  // refuses what is no split
   const double percent = std::strtod(options_.split.c_str(), nullptr);
   if (!(percent > 0 && percent <= 100))
     fail(Exit::bad_config, "--retro-gpt-split ", options_.split,

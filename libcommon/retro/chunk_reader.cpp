@@ -38,7 +38,7 @@ static LoadedTokenizer tokenizer_of(const RetroProject& project,
                                     const std::vector<std::string>& prefixes) {
   std::vector<std::string> paths;
   for (const std::string& prefix : prefixes) paths.push_back(project.data_prefix(prefix));
-  return shared_tokenizer(paths, project.gpt_tokenizer());
+  return shared_tokenizer(paths, project.gpt_tokenizer(), "--retro-gpt-");
 }
 
 ChunkReader::ChunkReader(const RetroProject& project, const std::string& name)

@@ -20,6 +20,7 @@ DataOptions data_of(const RetroProject& project, int threads) {
     fail(Exit::no_input, project.path("config.json"),
          ": names no token files; see mt-retro-index build-db");
   data.sources.split = project.setting("retro_gpt_split");
+  data.sources.split_option = concat(project.path("config.json"), ": retro_gpt_split");
   data.seq_length = project.number("retro_gpt_seq_length", "--retro-gpt-seq-length");
   data.tokenizer = project.gpt_tokenizer();
   const std::string cache = project.setting("retro_gpt_data_cache_path");

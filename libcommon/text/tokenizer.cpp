@@ -14,6 +14,7 @@
 #include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
+#include "text/prefixed_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
@@ -186,11 +187,12 @@ constexpr Registration kRegistry[] = {
 
 // All files are needed, and what is given must be the type's own; --vocab-size may be the model's,
 // and --tokenizer-model the folder where a type's files are looked for.
-void check_fields(const TokenizerOptions& options, const Registration& entry) {
+void check_fields(const TokenizerOptions& options, std::string_view prefix,
+                  const Registration& entry) {
+  const std::string type = concat(prefix, "tokenizer-type ", entry.type);
   for (const TokenizerField& field : entry.fields)
     if (field.is_file && field.get(options).empty())
-      fail(Exit::usage, "--", field.name, ": not given, --tokenizer-type ", entry.type,
-           " needs it");
+      fail(Exit::usage, prefix, field.name, ": not given, ", type, " needs it");
   const auto is_own = [&](const TokenizerField& field) {
     return std::ranges::find(entry.fields, field.name, &TokenizerField::name) != entry.fields.end();
   };
@@ -198,15 +200,14 @@ void check_fields(const TokenizerOptions& options, const Registration& entry) {
     const bool folder = field.name == kModel.name && is_folder(options.model);
     if (!field.is_default(options) && !is_own(field) &&
         (!folder || entry.fields.empty() || !entry.fields[0].is_file))
-      fail(Exit::usage, "--", field.name, " ", field.get(options), ": --tokenizer-type ",
-           entry.type, " does not read it");
+      fail(Exit::usage, prefix, field.name, " ", field.get(options), ": ", type,
+           " does not read it");
   }
   for (const Registration& other : kRegistry)
     for (const TokenizerField& field : other.fields)
       if (!field.is_file && field.name != kVocabSize.name && !field.is_default(options) &&
           !is_own(field))
-        fail(Exit::usage, "--", field.name, " ", field.get(options), ": --tokenizer-type ",
-             entry.type, " has none");
+        fail(Exit::usage, prefix, field.name, " ", field.get(options), ": ", type, " has none");
 }
 
 std::string known_types() {
@@ -258,10 +259,14 @@ void TokenizerOptions::add_extra_ids_to(CommandLine& cl) {
 }
 
 void check_no_files_without_type(const TokenizerOptions& options) {
+  check_no_files_without_type(options, "--");
+}
+
+void check_no_files_without_type(const TokenizerOptions& options, std::string_view prefix) {
   if (!options.type.empty()) return;
   for (const TokenizerField& field : kFileFields)
     if (!field.get(options).empty())
-      fail(Exit::usage, "--", field.name, ": needs --tokenizer-type");
+      fail(Exit::usage, prefix, field.name, ": needs ", prefix, "tokenizer-type");
 }
 
 std::vector<TokenizerField> tokenizer_fields(std::string_view type) {
@@ -271,14 +276,19 @@ std::vector<TokenizerField> tokenizer_fields(std::string_view type) {
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options) {
+  return make_tokenizer(options, "--");
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,
+                                          std::string_view prefix) {
   for (const Registration& entry : kRegistry) {
     if (entry.type != options.type) continue;
-    check_fields(options, entry);
+    check_fields(options, prefix, entry);
     return entry.make(options);
   }
   if (options.type.empty())
-    fail(Exit::usage, "--tokenizer-type: not given, expected one of ", known_types());
-  fail(Exit::usage, "--tokenizer-type: unknown type ", options.type, ", expected one of ",
+    fail(Exit::usage, prefix, "tokenizer-type: not given, expected one of ", known_types());
+  fail(Exit::usage, prefix, "tokenizer-type: unknown type ", options.type, ", expected one of ",
        known_types());
 }
 

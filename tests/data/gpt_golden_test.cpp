@@ -71,7 +71,7 @@ bool check_case(std::istream& line, const IndexedDataset& data) {
   line >> documents_hash >> samples_hash >> shuffle_hash >> items_hash;
   const int part = name == "train" ? 0 : name == "valid" ? 1 : 2;
   GptDatasetOptions options{.eod_id = kEod, .eod_mask_loss = !drop};
-  options.index = {.sequences = split_ranges(split, data.sequences())[part].value(),
+  options.index = {.sequences = split_ranges("--split", split, data.sequences())[part].value(),
                    .seq_length = seq_length,
                    .seed = seed,
                    .drop_last_partial = drop || name != "valid"};

@@ -186,7 +186,7 @@ class Golden {
     const auto mask_prob = word<double>(), short_prob = word<double>();
     const std::array samples = {word(), word(), word()};
     next();
-    const auto ranges = split_ranges(split, data.documents());
+    const auto ranges = split_ranges("--split", split, data.documents());
     for (std::size_t i = 0; i < kSplits; ++i) {
       if (!ranges[i]) continue;
       ASSERT_EQ(kind_, "set");

@@ -77,7 +77,7 @@ TEST(MockTokens, SplitsAreMegatrons) {
                              {{0, 0}, {1, 813}, {1, 1837}, {1, 2861}}}};
   for (const Golden& golden : goldens) {
     const ItemRange range =
-        split_ranges("1,1,1", 100000)[static_cast<std::size_t>(golden.split)].value();
+        split_ranges("--split", "1,1,1", 100000)[static_cast<std::size_t>(golden.split)].value();
     EXPECT_EQ(range, (ItemRange{golden.begin, golden.end}));
     EXPECT_EQ(mock.tokens(range), golden.tokens);
     const GptIndex index(mock, {.sequences = range, .seq_length = 1024, .num_samples = 100});

@@ -11,7 +11,7 @@ using Bounds = std::vector<std::int64_t>;
 
 Bounds ends(const std::string& text, std::int64_t count) {
   Bounds result;
-  for (const auto& range : split_ranges(text, count))
+  for (const auto& range : split_ranges("--split", text, count))
     if (range) result.push_back(range->end);
   return result;
 }
@@ -32,20 +32,23 @@ TEST(Split, TiesGoToTheEvenNumber) {
 }
 
 TEST(Split, SharesOfNothingAreAbsent) {
-  const auto train_only = split_ranges("1", 10);
+  const auto train_only = split_ranges("--split", "1", 10);
   EXPECT_EQ(train_only[0], (ItemRange{0, 10}));
   EXPECT_FALSE(train_only[1].has_value());
   EXPECT_FALSE(train_only[2].has_value());
-  const auto no_valid = split_ranges("8,0,2", 10);
+  const auto no_valid = split_ranges("--split", "8,0,2", 10);
   EXPECT_FALSE(no_valid[1].has_value());
   EXPECT_EQ(no_valid[2], (ItemRange{8, 10}));
-  const auto empty_valid = split_ranges("969,30,1", 10);
+  const auto empty_valid = split_ranges("--split", "969,30,1", 10);
   EXPECT_EQ(empty_valid[1], (ItemRange{10, 10}));
 }
 
 TEST(Split, WrongTextsAreUsageErrors) {
   for (const char* text : {"", "0,0,0", "1,2,3,4", "1e3,1", "-1,2", "1.2.3", ".", "ninety"})
-    EXPECT_EQ(code_of([&] { split_ranges(text, 10); }), Exit::usage) << text;
+    EXPECT_TRUE(error_of([&] {
+                  split_ranges("--shares", text, 10);
+                }).starts_with(concat("64 --shares \"", text, "\": ")))
+        << text;
 }
 
 // numpy.sum([0.1 * (i % 7) + 1e-3 * i for i in range(n)]) of numpy 2.4.6

@@ -172,6 +172,16 @@ TEST(ChunkDb, SaysWhatCannotBe) {
   EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.split = "969,30,1"; }),
             "78 --retro-gpt-split 969,30,1: begins with the percents of documents that chunks are "
             "retrieved from; expected more than 0 and at most 100");
+  EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.split = "1,2,3,4"; }),
+            "64 --retro-gpt-split \"1,2,3,4\": 4 numbers, expected up to three");
+  EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.gpt = {.type = "GPT2BPETokenizer"}; }),
+            "64 --retro-gpt-vocab-file: not given, --retro-gpt-tokenizer-type GPT2BPETokenizer "
+            "needs it");
+  EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.gpt = {.type = {}, .merge_file = "m"}; }),
+            "64 --retro-gpt-merge-file: needs --retro-gpt-tokenizer-type");
+  EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.bert.vocab_file.clear(); }),
+            concat("64 --retro-bert-vocab-file: not given, --retro-bert-tokenizer-type ",
+                   right.bert.type, " needs it"));
   EXPECT_EQ(wrong([](ChunkDbOptions& o) { o.index_samples = 30; }),
             "78 --retro-index-ntrain 30: asks a for 22 chunks, and its documents for training have "
             "3");

@@ -248,7 +248,9 @@ std::string dataset_yaml(EnergonType type, const std::set<std::string>& endings)
 class FolderWriter {
  public:
   explicit FolderWriter(const EnergonOptions& options)
-      : options_(options), ranges_(split_ranges(options.split, kHashes)), folder_(options.output) {
+      : options_(options),
+        ranges_(split_ranges("--split", options.split, kHashes)),
+        folder_(options.output) {
     if (!fs::is_empty(options.output))
       fail(Exit::cannot_create, options.output, ": is not empty, expected a new folder");
     for (std::size_t i = 0; i < kParts.size(); ++i)

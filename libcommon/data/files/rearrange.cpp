@@ -102,7 +102,7 @@ std::vector<Part> parts_of(const SplitOptions& options, std::int64_t documents) 
   if (options.weights.empty() == !options.documents)
     fail(Exit::usage, "expected --split or --documents, and one of them");
   if (!options.weights.empty()) {
-    const auto ranges = split_ranges(options.weights, documents);
+    const auto ranges = split_ranges("--split", options.weights, documents);
     for (std::size_t i = 0; i < ranges.size(); ++i)
       if (ranges[i]) parts.push_back({i == 0 ? "train" : i == 1 ? "valid" : "test", *ranges[i]});
     return parts;

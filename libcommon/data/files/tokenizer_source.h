@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "text/tokenizer.h"
 
@@ -18,9 +19,10 @@ struct LoadedTokenizer {
 
 // The tokenizer of datasets that are read together: that of `options` where its type is given, else
 // the one that the first manifest names.  Throws Exit::bad_config where neither is known, or where
-// one of the datasets was made by another.
+// one of the datasets was made by another.  Messages name its options with `option_prefix`.
 LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
-                                 const TokenizerOptions& options);
+                                 const TokenizerOptions& options,
+                                 std::string_view option_prefix = "--");
 
 // The tokenizer of one dataset, found as shared_tokenizer() does.
 std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,

@@ -111,6 +111,7 @@ DataSources read_sources(const DataSourceOptions& o) {
 
   DataSources sources;
   sources.mock = o.mock_data;
+  sources.split_option = o.split_option;
   sources.split_is_default = !o.split;
   sources.split = o.split.value_or(o.mock_data ? "1,1,1" : kDefaultSplit);
   if (!o.data_path.empty()) sources.blend = parse_blend("--data-path", o.data_path);

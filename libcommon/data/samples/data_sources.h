@@ -21,6 +21,7 @@ struct DataSourceOptions {
   std::string data_args_path = {}, per_split_data_args_path = {};
   bool mock_data = false;
   std::optional<std::string> split = {};
+  std::string split_option = "--split";
   void add_to(CommandLine& cl);
 };
 
@@ -28,7 +29,7 @@ struct DataSources {
   bool mock = false;
   std::optional<Blend> blend;                              // with `split`
   std::array<std::optional<Blend>, kSplits> split_blends;  // else
-  std::string split;
+  std::string split, split_option = "--split";             // and who gave it, as messages name it
   bool split_is_default = false;
 
   std::vector<std::string> prefixes() const;  // each once, in the order given

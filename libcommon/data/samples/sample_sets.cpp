@@ -75,7 +75,8 @@ class Planner {
     for (int i = 0; i < kSplits; ++i)
       if (samples[i] != 0) plan_split(static_cast<Split>(i), samples[i]);
     if (!request_.length.skip_train && (plans_.empty() || plans_.front().which != Split::train))
-      fail(Exit::bad_config, "--split ", sources_.split, ": leaves nothing to train on");
+      fail(Exit::bad_config, sources_.split_option, " ", sources_.split,
+           ": leaves nothing to train on");
     return std::move(plans_);
   }
 
@@ -132,13 +133,13 @@ class Planner {
         part.items = {0, all};
         continue;
       }
-      const auto range = split_ranges(sources_.split, all)[which];
+      const auto range = split_ranges(sources_.split_option, sources_.split, all)[which];
       if (!range) return false;
       part.items = *range;
       if (range->size() > 0) continue;
       const std::string what =
-          concat("--split ", sources_.split, ": leaves none of the ", all, " ", kind_.item_name(),
-                 " of ", kind_.file_name(part.file), " to ", kSplitNames[which]);
+          concat(sources_.split_option, " ", sources_.split, ": leaves none of the ", all, " ",
+                 kind_.item_name(), " of ", kind_.file_name(part.file), " to ", kSplitNames[which]);
       if (plan.which == Split::train && all == 0)
         fail(Exit::bad_data, kind_.file_name(part.file), ": holds no ", kind_.item_name(),
              ", expected at least one");

@@ -33,7 +33,7 @@ void check_kind(const ShowSamplesOptions& o) {
 
 ItemRange documents_of(const ShowSamplesOptions& options, const IndexedDataset& data) {
   const std::size_t part = options.part == "train" ? 0 : options.part == "valid" ? 1 : 2;
-  const auto range = split_ranges(options.split, data.documents())[part];
+  const auto range = split_ranges("--split", options.split, data.documents())[part];
   if (!range || range->size() == 0)
     fail(Exit::bad_config, "--split ", options.split, ": leaves none of the ", data.documents(),
          " documents of ", data.name(), " to ", options.part);

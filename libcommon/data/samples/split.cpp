@@ -33,13 +33,13 @@ std::vector<double> normalized(std::span<const double> weights) {
   return result;
 }
 
-static std::vector<double> parse_shares(const std::string& text) {
+static std::vector<double> parse_shares(const std::string& option, const std::string& text) {
   constexpr const char* kDigits = ".0123456789";
   std::vector<double> shares;
   for (std::size_t at = 0; at < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[at]);
     if (c == '+' || c == '-' || std::isalpha(c))
-      fail(Exit::usage, "--split \"", text, "\": '", text[at], "' at column ", at + 1,
+      fail(Exit::usage, option, " \"", text, "\": '", text[at], "' at column ", at + 1,
            ", expected plain decimal numbers");
     const std::size_t end = std::min(text.find_first_not_of(kDigits, at), text.size());
     if (end == at) {
@@ -49,7 +49,7 @@ static std::vector<double> parse_shares(const std::string& text) {
     double share = 0;
     const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, share);
     if (error != std::errc() || stop != text.data() + end)
-      fail(Exit::usage, "--split \"", text, "\": \"", text.substr(at, end - at),
+      fail(Exit::usage, option, " \"", text, "\": \"", text.substr(at, end - at),
            "\" is not a number");
     shares.push_back(share);
     at = end;
@@ -57,14 +57,16 @@ static std::vector<double> parse_shares(const std::string& text) {
   return shares;
 }
 
-std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& text,
+std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& option,
+                                                           const std::string& text,
                                                            std::int64_t count) {
-  std::vector<double> shares = parse_shares(text);
+  std::vector<double> shares = parse_shares(option, text);
   if (shares.size() > kSplits)
-    fail(Exit::usage, "--split \"", text, "\": ", shares.size(), " numbers, expected up to three");
+    fail(Exit::usage, option, " \"", text, "\": ", shares.size(), " numbers, expected up to three");
   shares.resize(kSplits, 0.0);
   if (const double sum = numpy_sum(shares); !(sum > 0) || !std::isfinite(sum))
-    fail(Exit::usage, "--split \"", text, "\": the numbers sum to ", sum, ", expected more than 0");
+    fail(Exit::usage, option, " \"", text, "\": the numbers sum to ", sum,
+         ", expected more than 0");
   shares = normalized(shares);
   std::array<std::optional<ItemRange>, kSplits> ranges;
   double begin = 0;

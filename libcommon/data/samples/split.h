@@ -26,8 +26,10 @@ std::vector<double> normalized(std::span<const double> weights);
 
 // The ranges of train, valid and test for a text such as "969, 30, 1" over `count` items.  Absent:
 // the split has no share; present it may still be empty.  Throws Exit::usage for more than three
-// numbers, for none above 0, and for signs and letters (which upstream drops without a word).
-std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& text,
+// numbers, for none above 0, and for signs and letters (which upstream drops without a word), that
+// begins with `option`.
+std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& option,
+                                                           const std::string& text,
                                                            std::int64_t count);
 
 struct TrainingLength {
