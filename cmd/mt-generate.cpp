@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/command.h"
+#include "base/input/byte_order_mark.h"
 #include "base/input/line_reader.h"
 #include "base/print.h"
 #include "base/progress.h"
@@ -92,7 +93,10 @@ static std::optional<std::string> read_message(bool asks) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) mt::fail_errno("stdin", "cannot read", mt::Exit::io_error);
     if (count == 0) return line.empty() ? std::nullopt : std::optional(line);
-    if (c == '\n') return line;
+    if (c == '\n') {
+      if (line.ends_with('\r')) line.pop_back();
+      return line;
+    }
     line += c;
   }
 }
@@ -114,8 +118,11 @@ static void run_chat(mt::CommandLine& cl) {
   const bool asks = ::isatty(STDIN_FILENO) == 1;
   bool first = true;
   const auto read = [&] {
-    if (std::exchange(first, false)) hear_interrupts();
-    return read_message(asks);
+    const bool begins = std::exchange(first, false);
+    if (begins) hear_interrupts();
+    std::optional<std::string> message = read_message(asks);
+    if (begins && message) message->erase(0, mt::byte_order_mark(*message, "stdin"));
+    return message;
   };
   mt::talk(std::move(options), {.read = read, .print = mt::print_now, .stops = [] {
                                   return std::exchange(interrupted, 0) != 0;
@@ -129,9 +136,12 @@ static void run_client(mt::CommandLine& cl) {
   cl.positional("HOST:PORT", &options.server, "where the server listens");
   cl.option("--api-key-file", &options.api_key_file, "FILE", "its first line is the key");
   cl.parse();
-  mt::talk(
-      options, [](std::string& line) { return static_cast<bool>(std::getline(std::cin, line)); },
-      mt::print_now);
+  const auto read = [](std::string& line) {
+    if (!std::getline(std::cin, line)) return false;
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+  };
+  mt::talk(options, read, mt::print_now);
 }
 
 static void run_bench(mt::CommandLine& cl) {

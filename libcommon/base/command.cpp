@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/input/byte_order_mark.h"
 #include "base/input/line_reader.h"
 #include "base/option_config.h"
 #include "base/option_environment.h"
@@ -120,11 +121,21 @@ std::vector<CommandLine::Setting> CommandLine::from_config_file() {
   std::vector<Setting> settings;
   if (config_.empty()) return settings;
   refuse_terminal(config_);
-  for (ConfigEntry& entry : parse_config(read_file(config_), config_)) {
+  const std::string content = read_file(config_);
+  const std::string_view text = std::string_view(content).substr(byte_order_mark(content, config_));
+  std::map<const Option*, std::pair<std::string, int>> earlier;  // by which name, in which line
+  for (ConfigEntry& entry : parse_config(text, config_)) {
     const std::string place = concat(config_, ":", entry.line), where = place + ": " + entry.key;
     Option* const option = table_.find("--" + entry.key);
-    if (option == nullptr)
-      fail(Exit::bad_config, where, ": no such option", table_.did_you_mean(entry.key));
+    if (option == nullptr) {
+      const std::size_t dashes = std::min(entry.key.find_first_not_of('-'), entry.key.size());
+      fail(Exit::bad_config, where, ": no such option",
+           table_.did_you_mean(entry.key.substr(dashes)));
+    }
+    const auto [known, is_new] = earlier.try_emplace(option, entry.key, entry.line);
+    if (!is_new)
+      fail(Exit::bad_config, where, ": given as ", known->second.first, " in line ",
+           known->second.second, " already");
     if (option->early) fail(Exit::bad_config, where, ": not an option of a config file");
     if (entry.list && !option->takes_list())
       fail(Exit::bad_config, where, ": a list; expected ", option->expected());

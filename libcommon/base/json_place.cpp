@@ -145,4 +145,32 @@ std::string json_place(std::string_view text) {
   return walk.all() ? std::string() : concat("byte ", walk.at(), ": ");
 }
 
+static std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+std::string other_json_form(std::string_view line) {
+  line = without_blanks(line);
+  const std::string_view inside =
+      without_blanks(line.substr(std::min<std::size_t>(1, line.size())));
+  if (line == "[" || (line.starts_with('[') && inside.starts_with('{')))
+    return "a JSON array, expected one object a line, which jq -c '.[]' makes of it";
+  if (line.starts_with('{') && line.ends_with("},") &&
+      std::ranges::count(line, '{') == std::ranges::count(line, '}'))
+    return "a comma behind the object, expected one object a line";
+  if (line.starts_with('{') && std::string_view("{[,").find(line.back()) != line.npos)
+    return "an object over several lines, expected one object a line, which jq -c . makes of it";
+  return {};
+}
+
+void check_begins_object(std::string_view line, std::string_view place) {
+  if (const std::string form = other_json_form(line); !form.empty())
+    fail(Exit::bad_data, place, ": ", form);
+  line = without_blanks(line);
+  if (line.empty()) fail(Exit::bad_data, place, ": empty line, expected a JSON object");
+  if (!line.starts_with('{')) fail(Exit::bad_data, place, ": not a JSON object");
+}
+
 }  // namespace mt

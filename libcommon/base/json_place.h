@@ -1,4 +1,5 @@
-// Where a text stops being JSON, for messages: simdjson tells what is wrong, but not where.
+// What is wrong with a text that is no JSON, for messages: simdjson does not tell where it is, nor
+// what else the text may be.
 #pragma once
 
 #include <string>
@@ -10,5 +11,11 @@ namespace mt {
 // pairs); for a text that is only cut, its size.  Empty for JSON, which a reader may still refuse:
 // too deep, a number out of range.
 std::string json_place(std::string_view text);
+
+// What a line is of a file of JSON whose lines are no objects, and what makes such lines of it;
+// empty for others.
+std::string other_json_form(std::string_view line);
+// Exit::bad_data, at `place`, where a line is such, or does not begin as an object does.
+void check_begins_object(std::string_view line, std::string_view place);
 
 }  // namespace mt

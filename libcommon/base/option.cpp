@@ -253,6 +253,25 @@ Option* OptionTable::find(std::string_view name) {
   return nullptr;
 }
 
+// What other programs call an option, without dashes, and what these do.
+static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"max-tokens", "num-tokens"},
+    {"max-new-tokens", "num-tokens"},
+    {"n-predict", "num-tokens"},
+    {"model", "load"},
+    {"model-path", "load"},
+    {"checkpoint", "load"},
+    {"learning-rate", "lr"},
+    {"max-steps", "train-iters"},
+    {"num-epochs", "epochs"},
+    {"max-seq-length", "seq-length"},
+    {"context-length", "seq-length"},
+    {"tensor-parallel-size", "tensor-model-parallel-size"},
+    {"pipeline-parallel-size", "pipeline-model-parallel-size"},
+    {"outtype", "dtype"},
+    {"quantization", "quantize"},
+    {"lora-r", "lora-rank"}};
+
 std::string OptionTable::did_you_mean(std::string_view name) const {
   const bool dashes = name.starts_with("-");
   std::vector<std::string> candidates;
@@ -262,6 +281,13 @@ std::string OptionTable::did_you_mean(std::string_view name) const {
         candidates.push_back(dashes ? one : one.substr(2));
   std::string plain(name);
   std::ranges::replace(plain, '_', '-');
+  const std::string_view bare =
+      std::string_view(plain).substr(std::min(plain.find_first_not_of('-'), plain.size()));
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    const std::string own = concat(dashes ? "--" : "", here);
+    if (bare == elsewhere && std::ranges::count(candidates, own) > 0)
+      return concat("; did you mean ", own, "?");
+  }
   std::string near = nearest(plain, candidates);
   for (const std::string& candidate : candidates)  // an abbreviation
     if (near.empty() && plain.size() > 4 && candidate.starts_with(plain)) near = candidate;

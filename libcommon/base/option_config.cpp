@@ -79,7 +79,7 @@ class ValueReader {
 
   // Refuses plain text to which YAML gives another meaning than itself.
   void check_plain(const std::string& text) const {
-    if (text.empty()) stop("no value; an empty text is written \"\"");
+    if (text.empty()) stop("no value; an empty text is written \"\", a list [A, B]");
     if (text == "null" || text == "~") stop(text, " is no value; leave the line out instead");
     if (std::string_view("&*!|>%@`{}[],\"'").find(text[0]) != std::string_view::npos ||
         text == "-" || text.starts_with("- ") || text.starts_with("? ") ||

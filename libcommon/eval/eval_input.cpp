@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/input/line_reader.h"
+#include "base/json_place.h"
 #include "base/utf8.h"
 #include "data/corpus/json_lines.h"
 #include "data/files/indexed_dataset.h"
@@ -102,6 +103,13 @@ bool looks_like_json(std::string_view text) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
+// An array of objects would be scored as plain text, its signs among the words.
+void refuse_array(const LineBlock& block) {
+  const std::string_view text = block.text(), line = text.substr(0, text.find('\n'));
+  if (const std::string form = other_json_form(line); !form.empty())
+    fail(Exit::bad_data, block.file, ":", block.first_line, ": ", form);
+}
+
 }  // namespace
 
 void refuse_other_tokenizer(const std::string& prefix, const Tokenizer& tokenizer) {
@@ -145,6 +153,7 @@ void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::in
   std::uint64_t before = 0;
   for (bool first = true; reader.next(block); first = false) {
     if (first) json = looks_like_json(block.text());
+    if (first && !json) refuse_array(block);
     if (json)
       visit_json_lines(block, before, known, parser, visit);
     else

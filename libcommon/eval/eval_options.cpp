@@ -118,6 +118,8 @@ static void check_inputs(const EvalOptions& o) {
 void EvalOptions::check() const {
   check_task(*this);
   check_inputs(*this);
+  if (std::ranges::count(inputs, "-") > 1)
+    fail(Exit::usage, "-: named twice, but stdin can be read once");
 }
 
 }  // namespace mt

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json_place.h"
 #include "base/utf8.h"
 #include "formats/finite_weights.h"
 #include "model/config/model_config.h"
@@ -26,6 +27,13 @@ static std::string beginning_of(const std::string& path, std::uint64_t bytes) {
   return text;
 }
 
+// Lines of JSON would be read with all their signs among the words.
+static void refuse_json(const std::string& path, std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  if ((line.starts_with('{') && json_place(line).empty()) || !other_json_form(line).empty())
+    fail(Exit::bad_data, path, ": is JSON, expected plain text, which jq -r .text makes of lines");
+}
+
 TextSequences read_sequences(const ModelSource& source, const TextOptions& options,
                              const char* flag) {
   if (!brings_tokenizer(source) && readable_tokenizer(source) == nullptr)
@@ -46,7 +54,9 @@ TextSequences read_sequences(const ModelSource& source, const TextOptions& optio
   std::vector<std::int32_t> ids;
   for (std::uint64_t bytes = static_cast<std::uint64_t>(enough) * kBytesOfToken;; bytes *= 2) {
     ids.clear();
-    encode_alone(*tokenizer, beginning_of(options.text, bytes), ids);
+    const std::string text = beginning_of(options.text, bytes);
+    refuse_json(options.text, text);
+    encode_alone(*tokenizer, text, ids);
     if (std::ssize(ids) > enough || bytes >= all) break;
   }
   if (std::ssize(ids) < each)

@@ -1,5 +1,7 @@
 #include "infer/generate.h"
 
+#include <filesystem>
+
 #include "infer/grammar_cache.h"
 #include "model/config/model_config.h"
 
@@ -79,6 +81,10 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
+  for (const std::string& prompt : o.prompts)
+    if (std::error_code none; std::filesystem::is_regular_file(prompt, none))
+      o.warn(concat(prompt, ": is continued as a text; < ", prompt,
+                    " continues the lines of the file of that name"));
   const LoadedModel loaded = load_to_continue(
       o.load, o.tokenizer, o.compute,
       {.adapter = o.adapter, .neighbors = true, .further_layers = o.session.limits.further_layers});
@@ -120,6 +126,7 @@ void generate(GenerateOptions o, const Session::Print& print) {
                        .images = o.images,
                        .others = {}},
                       chat, grammars);
+  reader.warn_by(o.warn);
   const auto draft = load_draft(o.draft_load, loaded, o.tokenizer, o.compute);
   o.session.limits.cache = o.session.limits.kept.form(loaded);
   if (draft) o.session.draft = draft->model.get();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/json_parse.h"
+#include "base/json_place.h"
+#include "base/option.h"
 #include "infer/chat_prompts.h"
 #include "infer/grammar_cache.h"
 #include "infer/prompt_reader.h"
@@ -137,22 +139,41 @@ bool is_result(std::string_view key) {
 
 }  // namespace
 
+std::string meant_member(std::string_view key) {
+  constexpr std::pair<const char*, const char*> kElsewhere[] = {
+      {"max_tokens", "num_tokens"},
+      {"max_new_tokens", "num_tokens"},
+      {"max_completion_tokens", "num_tokens"},
+      {"min_new_tokens", "min_tokens"},
+      {"n", "num_samples"},
+      {"stop_token_ids", "stop_tokens"},
+      {"ignore_eos", "ignore_eod"},
+      {"guided_json", "json_schema"}};
+  for (const auto& [name, own] : kElsewhere)
+    if (key == name) return own;
+  return nearest(key, {"num_tokens", "num_samples", "stop", "stop_tokens", "ignore_eod",
+                       "min_tokens", "json_schema", "logprobs", "temperature", "top_k", "top_p",
+                       "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
+                       "logit_bias", "seed", "images"});
+}
+
 Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat,
                       GrammarCache& grammars) {
   Prompt prompt = defaults;
   simdjson::dom::parser parser;
-  element document;
   simdjson::dom::object object;
-  if (parse_json(parser, line).get(document) != simdjson::SUCCESS)
+  check_begins_object(line, prompt.place);
+  if (parse_json(parser, line).get(object) != simdjson::SUCCESS)
     fail(Exit::bad_data, prompt.place, ": malformed JSON");
-  if (document.get(object) != simdjson::SUCCESS)
-    fail(Exit::bad_data, prompt.place, ": not a JSON object");
-  bool found = false;
-  const bool has_messages = object["messages"].error() == simdjson::SUCCESS;
+  const bool has_prompt = object["prompt"].error() == simdjson::SUCCESS,
+             has_messages = object["messages"].error() == simdjson::SUCCESS;
+  if (!has_prompt && !has_messages)
+    fail(Exit::bad_data, prompt.place, ": no key \"prompt\" or \"messages\"");
+  if (has_prompt && has_messages)
+    fail(Exit::bad_data, prompt.place, ": both \"prompt\" and \"messages\"");
   for (const auto& [key, value] : object) {
     if (key == "prompt") {
       prompt.text = text(prompt, key, value);
-      found = true;
     } else if (has_messages && is_chat(key)) {
       continue;
     } else if (is_result(key)) {
@@ -166,11 +187,8 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatP
     }
   }
   if (has_messages) {
-    if (found) fail(Exit::bad_data, prompt.place, ": both \"prompt\" and \"messages\"");
     prompt.text = chat.text(chat_value_of_json(line, prompt.place), prompt.place);
     prompt.options.has_own_tokens = true;
-  } else if (!found) {
-    fail(Exit::bad_data, prompt.place, ": no key \"prompt\" or \"messages\"");
   }
   return prompt;
 }

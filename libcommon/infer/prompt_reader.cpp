@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/input/byte_order_mark.h"
 #include "infer/chat_prompts.h"
 
 namespace mt {
@@ -15,7 +16,7 @@ static constexpr std::size_t kLongestLine = 1 << 30;  // as mt-preprocess takes
 static constexpr const char* kChatAlone =
     "--chat-template, --chat-template-kwargs: are for the messages of JSON lines on stdin";
 
-// A line without its end; the last may lack it.
+// A line without its end, LF or CR LF; the last may lack it.
 std::optional<std::string> PromptReader::next_line(bool wait) {
   if (!input_) {
     terminal_ = ::isatty(STDIN_FILENO) != 0;
@@ -25,8 +26,10 @@ std::optional<std::string> PromptReader::next_line(bool wait) {
   for (std::size_t searched = 0;;) {
     const std::size_t end = buffer_.find('\n', searched);
     if (end != std::string::npos || (ended_ && !buffer_.empty())) {
-      std::string line = buffer_.substr(0, end);
+      const std::size_t mark = count_ == 0 ? byte_order_mark(buffer_, "stdin") : 0;
+      std::string line = buffer_.substr(mark, end == std::string::npos ? end : end - mark);
       buffer_.erase(0, end == std::string::npos ? end : end + 1);
+      if (end != std::string::npos && line.ends_with('\r')) line.pop_back();
       return line;
     }
     if (ended_ || (!wait && !input_->ready())) return {};
@@ -38,6 +41,15 @@ std::optional<std::string> PromptReader::next_line(bool wait) {
     buffer_.resize(searched + count);
     ended_ = count == 0;
     if (ended_ && terminal_) std::fputs("\n", stderr);
+  }
+}
+
+void PromptReader::warn_of_members(const Prompt& prompt) {
+  for (const auto& [key, value] : prompt.others) {
+    if (key == "images" || !members_.insert(key).second) continue;
+    if (const std::string meant = meant_member(key); !meant.empty())
+      warn_(concat(prompt.place, ": \"", key, "\" changes nothing here; did you mean \"", meant,
+                   "\"?"));
   }
 }
 
@@ -56,7 +68,11 @@ std::optional<Prompt> PromptReader::next(bool wait) {
   if (++count_ == 1) json_ = !terminal_ && line->starts_with('{');
   prompt.place = concat("stdin:", count_);
   if (!json_ && chat_.is_asked()) fail(Exit::usage, kChatAlone);
-  if (json_) return prompt_of_json(*line, prompt, chat_, grammars_);
+  if (json_) {
+    prompt = prompt_of_json(*line, prompt, chat_, grammars_);
+    if (warn_) warn_of_members(prompt);
+    return prompt;
+  }
   prompt.text = std::move(*line);
   return prompt;
 }

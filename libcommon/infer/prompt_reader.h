@@ -13,8 +13,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +43,10 @@ struct Prompt {
 Prompt prompt_of_json(std::string_view line, const Prompt& defaults, const ChatPrompts& chat,
                       GrammarCache& grammars);
 
+// The member that one which changes nothing was perhaps to be, by its own name or another server's;
+// empty: none.
+std::string meant_member(std::string_view key);
+
 class PromptReader {
  public:
   // `texts`, or the lines of stdin; `chat` and `grammars` must outlive it.
@@ -52,11 +58,14 @@ class PromptReader {
         chat_(chat),
         grammars_(grammars) {}
 
+  // Of each name once: that a member of a line changes nothing, where one of another name would.
+  void warn_by(std::function<void(const std::string&)> warn) { warn_ = std::move(warn); }
   // The next prompt; nothing where there is none, or, unless it may wait, none yet.
   std::optional<Prompt> next(bool wait);
 
  private:
   std::optional<std::string> next_line(bool wait);
+  void warn_of_members(const Prompt& prompt);
 
   std::vector<std::string> texts_;
   bool from_stdin_;
@@ -67,6 +76,8 @@ class PromptReader {
   std::unique_ptr<ByteSource> input_;
   std::string buffer_;  // read and not yet taken
   bool ended_ = false, terminal_ = false, json_ = false;
+  std::function<void(const std::string&)> warn_;
+  std::set<std::string> members_;  // that change nothing, so far
 };
 
 }  // namespace mt

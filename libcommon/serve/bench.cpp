@@ -163,6 +163,7 @@ std::vector<std::string> prompts_of(const BenchOptions& o) {
   LineBlock block;
   while (reader.next(block))
     for_each_line(block, [&](std::string_view line, std::int64_t) {
+      if (line.ends_with('\r')) line.remove_suffix(1);
       if (!line.empty()) prompts.emplace_back(line);
     });
   if (prompts.empty()) fail(Exit::bad_data, o.prompts, ": there is no prompt");

@@ -105,11 +105,14 @@ TEST(Sources, MistakesInAConfigFile) {
       {"seed: x\n", "1: seed: x: expected an integer"},
       {"seed: [1]\n", "1: seed: a list; expected an integer"},
       {"seed: 1\r\nseed: 2\r\n", "2: seed: given in line 1 already"},
+      {"load: a\nfrom: b\n", "2: from: given as load in line 1 already"},
+      {"--seed: 1\n", "1: --seed: no such option; did you mean seed?"},
+      {"learning-rate: 1\n", "1: learning-rate: no such option; did you mean lr?"},
       {"seed 4\n", "1: expected `option: value` at the start of a line, not seed 4"},
       {"seed:4\n", "1: expected `option: value` at the start of a line, not seed:4"},
       {"  seed: 4\n", "1: expected `option: value` at the start of a line, not   seed: 4"},
-      {"json-keys:\n- a\n", "1: json-keys: no value; an empty text is written \"\""},
-      {"load: # x\n", "1: load: no value; an empty text is written \"\""},
+      {"json-keys:\n- a\n", "1: json-keys: no value; an empty text is written \"\", a list [A, B]"},
+      {"load: # x\n", "1: load: no value; an empty text is written \"\", a list [A, B]"},
       {"load: null\n", "1: load: null is no value; leave the line out instead"},
       {"load: *x\n", "1: load: *x: put this text in quotes"},
       {"load: a: b\n", "1: load: a: b: put this text in quotes"},
@@ -117,7 +120,8 @@ TEST(Sources, MistakesInAConfigFile) {
       {"load: 'a' b\n", "1: load: more after the value: b"},
       {"load: \"\\x\"\n", "1: load: an unknown escape; \\\\, \\\", \\n and \\t are known"},
       {"json-keys: [a, b\n", "1: json-keys: a list without its closing bracket"},
-      {"json-keys: [a, , b]\n", "1: json-keys: no value; an empty text is written \"\""},
+      {"json-keys: [a, , b]\n",
+       "1: json-keys: no value; an empty text is written \"\", a list [A, B]"},
       {"bf16: yes\n", "1: bf16: yes: expected true or false"},
       {"use-mcore-models: false\n", "1: use-mcore-models: false: always on: there are no others"},
       {"use-legacy-models: true\n", "1: use-legacy-models: true: not supported: they are gone"},
@@ -130,6 +134,19 @@ TEST(Sources, MistakesInAConfigFile) {
     write_file_atomically(path, one.content, true);
     EXPECT_EQ(mistake({"--config", path}), concat("78 ", path, ":", one.line));
   }
+}
+
+TEST(Sources, AConfigFileMayBeginWithAByteOrderMark) {
+  const Scratch scratch;
+  const std::string path = scratch.path("run.yaml");
+  write_file_atomically(path, "\xEF\xBB\xBFseed: 7\r\n", false);
+  EXPECT_EQ(parsed({"--config", path}).seed, 7);
+  using std::string_view_literals::operator""sv;
+  write_file_atomically(path, std::string("\xFF\xFEs\0e\0"sv), true);
+  EXPECT_EQ(mistake({"--config", path}),
+            concat("65 ", path,
+                   ": is UTF-16, by its byte order mark; expected UTF-8, which iconv -f UTF-16 -t "
+                   "UTF-8 makes of it"));
 }
 
 TEST(Sources, ConfigValues) {

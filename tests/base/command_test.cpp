@@ -136,6 +136,8 @@ TEST(CommandLine, Mistakes) {
        "--micro_batch_size: no such option; did you mean --micro-batch-size?"},
       {{"--micro-batch", "4"}, "--micro-batch: no such option; did you mean --micro-batch-size?"},
       {{"--bf61"}, "--bf61: no such option; did you mean --bf16?"},
+      {{"--learning-rate", "1"}, "--learning-rate: no such option; did you mean --lr?"},
+      {{"--max-tokens", "1"}, "--max-tokens: no such option (see mt-x --help)"},
       {{"--unheard-of"}, "--unheard-of: no such option (see mt-x --help)"},
       {{"--"
         "odd'one=1"},

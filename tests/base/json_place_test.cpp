@@ -58,4 +58,26 @@ TEST(JsonPlace, IsTheFirstByteThatCannotStandThere) {
   place("{} ", "{}");
 }
 
+TEST(JsonPlace, LinesThatAreNoObjectsAreNamed) {
+  const auto wrong = [](std::string_view line) {
+    try {
+      check_begins_object(line, "a:1");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(wrong(" {\"a\":[{}]} \r"), "");
+  EXPECT_EQ(wrong("{"),
+            "a:1: an object over several lines, expected one object a line, which jq -c . "
+            "makes of it");
+  for (const char* const array : {"[", "[{\"a\":1}]", " [ {"})
+    EXPECT_EQ(wrong(array),
+              "a:1: a JSON array, expected one object a line, which jq -c '.[]' makes of it");
+  EXPECT_EQ(wrong("{},"), "a:1: a comma behind the object, expected one object a line");
+  EXPECT_EQ(wrong(" \r"), "a:1: empty line, expected a JSON object");
+  for (const char* const other : {"word", "[1]", "\"{\"", "id,text"})
+    EXPECT_EQ(wrong(other), "a:1: not a JSON object");
+}
+
 }  // namespace mt

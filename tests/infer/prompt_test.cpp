@@ -49,6 +49,17 @@ std::string wrong(std::string_view line) {
   return "";
 }
 
+TEST(PromptOfJson, MembersThatAreMeantOtherwise) {
+  EXPECT_EQ(meant_member("max_tokens"), "num_tokens");
+  EXPECT_EQ(meant_member("max_new_tokens"), "num_tokens");
+  EXPECT_EQ(meant_member("ignore_eos"), "ignore_eod");
+  EXPECT_EQ(meant_member("temprature"), "temperature");
+  EXPECT_EQ(meant_member("topp"), "top_p");
+  for (const char* const other :
+       {"id", "url", "title", "label", "answer", "source", "lang", "meta"})
+    EXPECT_EQ(meant_member(other), "") << other;
+}
+
 TEST(PromptOfJson, Options) {
   Prompt defaults;
   defaults.options.num_tokens = 7;
@@ -107,14 +118,15 @@ TEST(PromptOfJson, OtherMembersPass) {
 }
 
 TEST(PromptOfJson, WhatIsWrongIsNamed) {
-  EXPECT_TRUE(wrong(R"({"text":"a"})").starts_with("stdin:3: \"text\" is a member of the result"));
+  EXPECT_TRUE(wrong(R"({"prompt":"","text":"a"})")
+                  .starts_with("stdin:3: \"text\" is a member of the result"));
   EXPECT_EQ(wrong(R"({"prompt":"","images":["a.png"]})"),
             "stdin:3: \"images\": the model reads none");
   EXPECT_EQ(wrong(R"({"id":1})"), "stdin:3: no key \"prompt\" or \"messages\"");
   EXPECT_EQ(wrong(R"({"prompt":1})"), "stdin:3: \"prompt\": expected a string");
   EXPECT_EQ(wrong("[1]"), "stdin:3: not a JSON object");
   EXPECT_EQ(wrong(R"({"prompt":"a)"), "stdin:3: malformed JSON");
-  EXPECT_EQ(wrong(""), "stdin:3: malformed JSON");
+  EXPECT_EQ(wrong(""), "stdin:3: empty line, expected a JSON object");
   EXPECT_EQ(wrong(R"({"prompt":"a"} x)"), "stdin:3: malformed JSON");
   const std::pair<const char*, const char*> cases[] = {
       {R"("temperature":-1)", "\"temperature\": expected a number, at least 0"},

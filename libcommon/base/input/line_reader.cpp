@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input/byte_order_mark.h"
 
 namespace mt {
 
@@ -228,39 +229,6 @@ static std::size_t whole_pages(std::size_t bytes) {
   return bytes < kPage ? bytes : bytes / kPage * kPage;
 }
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// Which of Unicode's wider encodings a file has that begins so; empty: none.  Where there is no
-// byte order mark the zeros of two letters, or of one of four bytes, tell.
-static std::string_view wide_encoding(std::string_view start) {
-  using std::string_view_literals::operator""sv;
-  if (start.starts_with("\xFF\xFE\0\0"sv) || start.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32";
-  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) return "UTF-16";
-  unsigned zeros = 0;
-  for (std::size_t i = 0; start.size() >= 4 && i < 4; ++i) zeros |= (start[i] == '\0') << i;
-  switch (zeros) {
-    case 0b1010:
-      return "UTF-16LE";
-    case 0b0101:
-      return "UTF-16BE";
-    case 0b1110:
-      return "UTF-32LE";
-    case 0b0111:
-      return "UTF-32BE";
-    default:
-      return {};
-  }
-}
-
-// `start` is what a file begins with.
-void LineReader::refuse_other_encodings(std::string_view start) const {
-  const std::string_view encoding = wide_encoding(start);
-  if (encoding.empty()) return;
-  fail(Exit::bad_data, source_->name(), ": is ", encoding,
-       encoding.ends_with('E') ? "" : ", by its byte order mark",
-       "; expected UTF-8, which iconv -f ", encoding, " -t UTF-8 makes of it");
-}
-
 // The block has the beginning of a line, the rest of which is read and dropped.
 void LineReader::pass_long_line(LineBlock& block) {
   constexpr std::size_t kKept = 64 << 10;
@@ -325,10 +293,9 @@ bool LineReader::fill(LineBlock& block) {
   }
   std::memset(block.bytes.get() + block.begin + block.size, 0, LineBlock::kPadding);
   if (at_start) {
-    refuse_other_encodings(block.text());
-    const bool marked = block.text().starts_with(kByteOrderMark);
-    block.begin += marked ? kByteOrderMark.size() : 0;
-    block.size -= marked ? kByteOrderMark.size() : 0;
+    const std::size_t mark = byte_order_mark(block.text(), source_->name());
+    block.begin += mark;
+    block.size -= mark;
   }
   block.file = part.begin == 0 ? part.path : concat(part.path, " from byte ", part.begin);
   block.first_line = line_;

@@ -87,7 +87,6 @@ class LineReader {
   bool fill(LineBlock& block);
   std::size_t cut_at_end(std::string_view text, std::size_t lines_end);
   void pass_long_line(LineBlock& block);
-  void refuse_other_encodings(std::string_view start) const;
   bool skip(LineBlock& block);
   void close_source();
 

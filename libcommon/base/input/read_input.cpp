@@ -1,5 +1,6 @@
 #include "base/input/read_input.h"
 
+#include "base/input/byte_order_mark.h"
 #include "base/input/byte_source.h"
 
 namespace mt {
@@ -12,6 +13,7 @@ std::string read_input(const std::string& path, std::function<void()> while_wait
     count = source.read(std::span(content).subspan(size));
     if (count == 0) {
       content.resize(size);
+      content.erase(0, byte_order_mark(content, source.name()));
       return content;
     }
   }

@@ -1,4 +1,4 @@
-// read_input: all that a file or stdin has, for formats that are no lines.
+// read_input: all the text that a file or stdin has, for formats that are no lines.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,8 @@
 
 namespace mt {
 
-// "-" is stdin.  Packed content is unpacked, and `while_waiting` run, as ByteSource does it.
+// "-" is stdin.  A byte order mark in front is no part of it, and UTF-16 is Exit::bad_data.  Packed
+// content is unpacked, and `while_waiting` run, as ByteSource does it.
 std::string read_input(const std::string& path, std::function<void()> while_waiting);
 
 }  // namespace mt

@@ -8,6 +8,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/input/read_input.h"
 #include "base/utf8.h"
 #include "data/corpus/text_repair.h"
 #include "data/corpus/words.h"
@@ -48,17 +49,22 @@ Address address_of(std::string_view url) {
 class BlockedUrls {
  public:
   explicit BlockedUrls(const std::string& path) {
-    const std::string content = read_file(path);
+    const std::string content = read_input(path, [] {});
     std::string_view rest = content;
-    if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
-    while (!rest.empty()) {
+    for (int number = 1; !rest.empty(); ++number) {
       std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
       line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
       line = line.substr(0, line.find_last_not_of(kBlanks) + 1);
-      if (line.starts_with('.')) ends_.push_back(lower(line));
-      if (!line.empty() && !line.starts_with('.') && !line.starts_with('#'))
-        hosts_.insert(lower(line));
+      if (line.empty() || line.starts_with('#')) continue;
+      if (line.starts_with('.')) {
+        ends_.push_back(lower(line));
+        continue;
+      }
+      if (line.find_first_of("/*|^,; \t") != line.npos)  // which would drop nothing
+        fail(Exit::bad_data, path, ":", number, ": ", line,
+             ": expected a host, as example.org, or the end of paths, as .jpg");
+      hosts_.insert(lower(line));
     }
   }
 

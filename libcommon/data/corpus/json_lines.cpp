@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/input/line_reader.h"
+#include "base/json_place.h"
 #include "data/corpus/plain_json.h"
 
 namespace mt {
@@ -131,24 +132,8 @@ std::string read_texts(ondemand::value value, const std::string& key,
   return wrong;
 }
 
-// Files of JSON that are no lines of objects; empty for others.
-std::string other_form(std::string_view line) {
-  line = trimmed(line);
-  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-  const std::string_view inside =
-      line.substr(std::min(line.find_first_not_of(" \t", 1), line.size()));
-  if (line == "[" || (line.starts_with('[') && inside.starts_with('{')))
-    return "a JSON array, expected one object a line, which jq -c '.[]' makes of it";
-  if (line.starts_with('{') && line.ends_with("},") &&
-      std::ranges::count(line, '{') == std::ranges::count(line, '}'))
-    return "a comma behind the object, expected one object a line";
-  if (line.starts_with('{') && std::string_view("{[,").find(line.back()) != line.npos)
-    return "an object over several lines, expected one object a line, which jq -c . makes of it";
-  return {};
-}
-
 std::string describe(const simdjson::simdjson_error& error, std::string_view line) {
-  if (std::string form = other_form(line); !form.empty()) return form;
+  if (std::string form = other_json_form(line); !form.empty()) return form;
   switch (error.error()) {
     case simdjson::UTF8_ERROR:
       return "invalid UTF-8";

@@ -10,6 +10,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json_place.h"
 #include "base/progress.h"
 #include "data/corpus/bad_lines.h"
 #include "data/corpus/line_pipeline.h"
@@ -93,8 +94,8 @@ ChatValue question_of(const ChatValue& line, const std::string& place) {
 }
 
 MadeSample sample_of(std::string_view text, const std::string& place, const fs::path& beside) {
+  check_begins_object(text, place);
   const ChatValue line = chat_value_of_json(text, place);
-  if (!line.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
   MadeSample made{.type = type_of(line)};
   const std::vector<std::string> files = images_of(line, place);
   if (made.type != EnergonType::crude && files.size() != 1)

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/input/line_reader.h"
+#include "base/json_place.h"
 #include "base/sha256.h"
 #include "ckpt/save_lock.h"
 
@@ -169,8 +170,8 @@ EvalDocs read_docs(const std::vector<std::string>& paths) {
     for_each_line(block, [&](std::string_view line, std::int64_t number) {
       if (line.find_first_not_of(" \t\r") == line.npos) return;
       const std::string place = concat(block.file, ":", number);
+      check_begins_object(line, place);
       ChatValue doc = chat_value_of_json(line, place);
-      if (!doc.is_dict()) fail(Exit::bad_data, place, ": expected a JSON object");
       all.docs.push_back(std::move(doc));
       all.places.push_back(place);
       all.folders.push_back(fs::path(block.file).parent_path().string());

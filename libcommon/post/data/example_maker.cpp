@@ -5,6 +5,7 @@
 
 #include "base/command.h"
 #include "base/json_object.h"
+#include "base/json_place.h"
 #include "data/images/line_images.h"
 #include "model/config/model_config.h"
 #include "model/image_tiles.h"
@@ -72,6 +73,7 @@ std::optional<LineKind> ExampleMaker::kind_of_file(std::string_view first_line,
                                                    std::string_view place) const {
   if (options_.format == "auto-per-line" || options_.judged != Judged::no) return {};
   if (const auto named = line_kind_named(options_.format)) return named;
+  check_begins_object(first_line, place);
   return line_kind_of(chat_value_of_json(first_line, place), place);
 }
 
@@ -87,6 +89,7 @@ static void begin_alike(Example& a, Example& b) {
 
 std::vector<Example> ExampleMaker::make(std::string_view line, std::optional<LineKind> kind,
                                         std::string_view place, bool checks) const {
+  check_begins_object(line, place);
   const ChatValue value = chat_value_of_json(line, place);
   if (options_.llava == nullptr && !images_of(value, place).empty())
     fail(Exit::bad_data, place, ": images: the model reads none");

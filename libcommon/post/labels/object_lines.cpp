@@ -2,6 +2,7 @@
 
 #include "base/input/line_reader.h"
 #include "base/json_parse.h"
+#include "base/json_place.h"
 #include "post/labels/labelled_set.h"
 
 namespace mt {
@@ -15,6 +16,7 @@ void for_each_object(const std::vector<std::string>& files,
     for_each_line(block, [&](std::string_view line, std::int64_t number) {
       if (strip(line).empty()) return;
       const std::string place = concat(block.file, ":", number);
+      check_begins_object(line, place);
       simdjson::dom::element root;
       if (const auto error = parse_json(parser, line).get(root))
         fail(Exit::bad_data, place, ": ", simdjson::error_message(error));

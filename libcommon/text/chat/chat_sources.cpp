@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/input/byte_order_mark.h"
 #include "text/file_names.h"
 #include "text/hf/hf_config.h"
 #include "text/hf/hf_tokenizer.h"
@@ -139,7 +140,10 @@ static ChatTemplate asked_template(const ChatChoice& choice,
   if (asked != "-" && !fs::exists(asked))
     fail(Exit::usage, "--chat-template: no template of the model, no family and no file: ", asked,
          "; families: ", family_names());
-  return {asked == "-" ? read_file("-") : read_regular_file(asked), asked == "-" ? "stdin" : asked};
+  const std::string name = asked == "-" ? "stdin" : asked;
+  std::string text = asked == "-" ? read_file("-") : read_regular_file(asked);
+  text.erase(0, byte_order_mark(text, name));
+  return {std::move(text), name};
 }
 
 ChatTemplate choose_chat_template(const ChatChoice& choice) {
