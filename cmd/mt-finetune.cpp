@@ -37,9 +37,16 @@ void run(mt::CommandLine& cl) {
               "--task NAME of Megatron's tasks/main.py, SFT say, names the verb, too.");
   std::string unknown;
   cl.positional("VERB", &unknown, "what the model is to learn, or to do");
-  cl.parse();
   std::vector<std::string> names;
   for (const mt::Verb& known : verbs) names.emplace_back(known.name);
+  try {
+    cl.parse();
+  } catch (const mt::Error& error) {
+    if (error.code() != mt::Exit::usage || *error.what() == '\0') throw;
+    std::string all;  // whose options the one is
+    for (const std::string& name : names) all += mt::concat(all.empty() ? "" : ", ", name);
+    mt::fail(mt::Exit::usage, error.what(), "; a verb stands first: ", all);
+  }
   const std::string near = mt::nearest(unknown, names);
   mt::fail(mt::Exit::usage, unknown, ": is no verb",
            near.empty() ? " (see mt-finetune --help)" : "; did you mean " + near + "?");

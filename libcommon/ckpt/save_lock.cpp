@@ -47,7 +47,7 @@ static bool is_named(int descriptor, const std::string& path) {
 }
 
 SaveLock::SaveLock(const std::string& folder, const std::string& part)
-    : path_(concat(folder, "/.mt-lock", part)) {
+    : folder_(folder), path_(concat(folder, "/.mt-lock", part)) {
   for (;;) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail_errno(path_, "cannot create", Exit::cannot_create);
@@ -72,6 +72,7 @@ SaveLock::SaveLock(const std::string& folder, const std::string& part)
 SaveLock::~SaveLock() {
   ::unlink(path_.c_str());
   ::close(descriptor_);
+  if (owns_folder_) ::rmdir(folder_.c_str());  // which fails where something is in it
 }
 
 }  // namespace mt

@@ -15,8 +15,13 @@ class SaveLock {
   SaveLock(const SaveLock&) = delete;
   ~SaveLock();
 
+  // At the end the folder is removed, too, where nothing is in it: it was made for what was not to
+  // be saved.
+  void own_folder() { owns_folder_ = true; }
+
  private:
-  std::string path_;
+  std::string folder_, path_;
+  bool owns_folder_ = false;
   int descriptor_ = -1;
 };
 

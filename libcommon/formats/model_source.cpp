@@ -119,6 +119,12 @@ TokenizerOptions ModelSource::tokenizer_options(const TokenizerOptions& others) 
   if (stored.type.empty() && !tokenizer_problem_.empty())
     fail(Exit::bad_config, path_, ": its tokenizer is not read: ", tokenizer_problem_,
          "; --tokenizer-type names another");
+  const auto refuse_without_files = [&] {
+    fail(Exit::bad_config, path_,
+         ": its tokenizer has no files of its own; --tokenizer-type and its files name it, and "
+         "mt-convert --saver hf writes them");
+  };
+  if (stored.type.empty() && brings_tokenizer(*this)) refuse_without_files();
   if (stored.type.empty())
     fail(Exit::usage, "--tokenizer-type: required, because ", path_, " names no tokenizer");
   TokenizerOptions options = others;
@@ -127,9 +133,7 @@ TokenizerOptions ModelSource::tokenizer_options(const TokenizerOptions& others) 
     if (field.is_default(stored)) continue;
     const std::string value = field.get(stored);
     const Companion* const file = find_companion(companions_, value.substr(value.rfind('/') + 1));
-    if (file != nullptr && file->path.empty())
-      fail(Exit::bad_config, path_,
-           ": its tokenizer has no files of its own; --tokenizer-type and its files name it");
+    if (file != nullptr && file->path.empty()) refuse_without_files();
     field.set(options, !field.is_file    ? value
                        : file != nullptr ? file->path
                                          : concat(path_, "/", value));
@@ -163,7 +167,8 @@ static bool holds_model(const std::string& folder) {
 void fail_without_model(const std::string& path) {
   std::error_code none;
   if (!fs::exists(path, none))
-    fail(Exit::no_input, path, ": no model there: it does not exist", what_is_there(path));
+    fail(Exit::no_input, path.empty() ? "\"\"" : path, ": no model there: it does not exist",
+         what_is_there(path));
   if (!fs::is_directory(path, none)) fail_with_file(path);
   const std::vector<std::string> names = names_beside(path + "/");
   if (names.empty()) fail(Exit::no_input, path, ": no model there: the folder is empty");

@@ -61,6 +61,7 @@ static void check_no_effect(const CommandLine& cl) {
 }
 
 FinetuneOptions::FinetuneOptions() {
+  takes_bert = takes_t5 = false;
   run.batch.micro_batch_size = 1;
   run.batch.calculate_per_token_loss = true;
   run.schedule.lr = 2e-5;

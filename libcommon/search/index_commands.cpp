@@ -257,6 +257,8 @@ static std::string line_of(const FoundVectors& found, std::int64_t row, std::int
 
 void query_index(const QueryIndexOptions& options, const RunContext& context, std::ostream& out) {
   VectorIndex index = read_index(options.index);
+  if (index.size() == 0)
+    fail(Exit::bad_data, options.index, ": has no vectors, which add puts into it");
   std::optional<std::int64_t> columns = columns_of(index, options.index, options.columns);
   Products products(options.threads, context.checkpoint, options.compute.device());
   Progress progress(context.log, "searching", "vectors", 0);

@@ -19,7 +19,10 @@ struct DistillOptions : SftOptions {
 
   ModelConfig teacher_model;  // once complete
 
-  DistillOptions() { loss = "kl"; }
+  DistillOptions() {
+    loss = "kl";
+    takes_t5 = false;
+  }
   void add_to(CommandLine& cl);
   // Takes the settings of the teacher, which are checked beside the model's.
   void take_teacher();

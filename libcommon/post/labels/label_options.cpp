@@ -18,6 +18,7 @@ LabelOptions::LabelOptions(const LabelVerb& of) : verb(of) {
   run = RunOptions();  // Megatron's defaults
   run.checkpoint.keep_option = "--keep-newest";
   has_full_validation = false;
+  takes_bert = true;
   if (!verb.is_classify) model_type = "bert";
 }
 

@@ -11,7 +11,7 @@ namespace mt {
 TowerOptions::TowerOptions(const char* verb) : verb_(concat("mt-finetune ", verb)) {
   run = RunOptions();  // Megatron's defaults
   has_full_validation = false;
-  takes_towers = true;
+  takes_towers = takes_bert = true;
   model_type = "bert";
 }
 

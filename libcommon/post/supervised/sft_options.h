@@ -20,7 +20,7 @@ struct SftOptions : FinetuneOptions {
   TileOptions tiles;                                 // likewise
   std::optional<std::int64_t> retro_attention_gate;  // of a Retro; 0: it learns without neighbours
 
-  SftOptions() { takes_further = true; }
+  SftOptions() { takes_further = takes_t5 = true; }
   void add_to(CommandLine& cl);
   void add_data_to(CommandLine& cl);  // that part of it
   // Makes the model one of its type, and checks what such a run cannot do.  Once all is parsed.

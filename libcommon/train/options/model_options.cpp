@@ -234,6 +234,13 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (family == ModelFamily::mamba && !takes_mamba)
     fail(Exit::bad_config, stored->where,
          ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::bert && !takes_bert)
+    fail(Exit::bad_config, stored->where,
+         ": is a BERT, which mt-pretrain and mt-finetune race, mnli, qqp, classify, ict and orqa "
+         "alone train");
+  if (family == ModelFamily::t5 && !takes_t5)
+    fail(Exit::bad_config, stored->where,
+         ": is a T5, which mt-pretrain and mt-finetune sft alone train");
   const bool has_towers = family == ModelFamily::biencoder;
   if (has_towers && !takes_towers)
     fail(Exit::bad_config, stored->where,

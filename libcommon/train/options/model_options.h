@@ -28,6 +28,7 @@ struct ModelOptions {
   bool takes_towers = false;                      // likewise: it trains two BERTs as one model
   bool takes_llava = false;                       // likewise: it trains LLaVAs
   bool learns_retro = false;                      // likewise: Retros that are loaded
+  bool takes_bert = true, takes_t5 = true;        // likewise
   std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
   bool pads_to_capacity = false;                  // it changes no number here
   PlainYarn yarn;

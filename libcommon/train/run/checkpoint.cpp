@@ -43,19 +43,31 @@ static void check_is_own(const CheckpointOptions& o, const Log& log) {
                   o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
 }
 
+// A folder that is read as a model by what lies there would be read as the run's, too.
+static void refuse_folder_of_a_model(const CheckpointOptions& o) {
+  if (find_checkpoint(o.save)) return;
+  for (const char* const name : {"config.json", "params.json", "adapter_config.json", "model.gguf",
+                                 "metadata.json", ".metadata", "mp_rank_00"})
+    if (std::filesystem::exists(concat(o.save, "/", name)))
+      fail(Exit::cannot_create, o.save, ": is a model's folder, by its ", name,
+           "; expected another one for checkpoints");
+}
+
 std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log) {
   const CheckpointOptions& o = options.checkpoint;
   const ToLoad found = find_to_load(o);
   warn_of_newer(o, found, log);
   if (o.save.empty()) return {};
   std::error_code error;
-  std::filesystem::create_directories(o.save, error);
+  const bool is_new = std::filesystem::create_directories(o.save, error);
   if (error == std::errc::not_a_directory)
     fail(Exit::cannot_create, o.save, ": is a file, expected a folder for checkpoints");
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
+  refuse_folder_of_a_model(o);
   auto lock = std::make_unique<SaveLock>(o.save);
+  if (is_new) lock->own_folder();
   complete_saves(o.save);
   check_is_own(o, log);
   // Ranks that are started again go on from what the tracker names, until they have saved more.
