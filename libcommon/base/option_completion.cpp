@@ -73,6 +73,7 @@ _@NAME@_values() {
   esac
 }
 compdef _@NAME@ @PROGRAM@
+if [[ $funcstack[1] == _@PROGRAM@ ]]; then _@NAME@; fi  # the first time, when zsh has just read it
 )";
 
 static constexpr const char* kFish = R"(# fish completion of @PROGRAM@
@@ -116,14 +117,18 @@ function __@NAME@_values
         case '\*/'
             __fish_complete_directories $argv[2]
         case '\*.idx'
-            __fish_complete_suffix $argv[2] .idx | string replace -r '\.idx$' ''
+            __@NAME@_ending .idx $argv[2] | string replace -r '\.idx$' ''
         case '\*.*'
-            __fish_complete_suffix $argv[2] (string replace '*' '' -- $argv[1])
+            __@NAME@_ending (string replace '*' '' -- $argv[1]) $argv[2]
         case '\*'
             __fish_complete_path $argv[2]
         case '*'
             printf '%s\n' (string split '|' -- $argv[1])
     end
+end
+function __@NAME@_ending  # folders, and files whose names end so; fish's own function has all
+    __fish_complete_suffix $argv[2] $argv[1] |
+        string match -r -- '^.*(?:/|'(string escape --style=regex -- $argv[1])')$'
 end
 complete -c @PROGRAM@ -f -a '(__@NAME@_words)'
 )";
