@@ -114,8 +114,8 @@ std::pair<std::string, std::string> host_and_port(const std::string& server) {
   int number = 0;
   const char* const end = port.data() + port.size();
   const auto read = std::from_chars(port.data(), end, number);
-  if (host.empty() || host.starts_with('[') || read.ec != std::errc() || read.ptr != end ||
-      number < 1 || number > 65535)
+  if (host.empty() || host.starts_with('[') || host.find('/') != host.npos ||
+      read.ec != std::errc() || read.ptr != end || number < 1 || number > 65535)
     fail(Exit::usage, server, ": expected HOST:PORT");
   return {host, port};
 }

@@ -133,6 +133,9 @@ void check_output(const ConvertOptions& options, const ModelTarget& target) {
 }
 
 void note_what_stays(const ConvertOptions& options, const ModelTarget& target, const Log& log) {
+  if (options.saver == "gguf" && options.save.ends_with(".gguf"))
+    log.warn(concat(options.save, ": becomes a folder; the model's file is ", options.save,
+                    "/model.gguf"));
   std::error_code none;
   if ((options.saver != "hf" && options.saver != "meta") || brings_tokenizer(target.source) ||
       !fs::is_directory(target.path, none))

@@ -4,6 +4,7 @@
 
 #include "infer/grammar_cache.h"
 #include "model/config/model_config.h"
+#include "text/same_ids.h"
 
 namespace mt {
 
@@ -63,8 +64,9 @@ std::optional<LoadedModel> load_draft(const std::string& path, const LoadedModel
   LoadedModel draft = load_to_continue(path, tokenizer, compute);
   if (draft.model->config().family == ModelFamily::llava)
     fail(Exit::bad_config, "--draft-load: ", draft.path, " is a LLaVA, which guesses for no other");
-  if (draft.tokenizer->identity() != loaded.tokenizer->identity() ||
-      draft.vocab_size() != loaded.vocab_size())
+  const bool same_words = draft.tokenizer->identity() == loaded.tokenizer->identity() ||
+                          same_vocabulary(*draft.tokenizer, *loaded.tokenizer);
+  if (!same_words || draft.vocab_size() != loaded.vocab_size())
     fail(Exit::bad_config, "--draft-load: ", draft.path, " has other tokens than ", loaded.path);
   return draft;
 }

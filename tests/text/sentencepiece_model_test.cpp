@@ -115,6 +115,7 @@ TEST(SentencePieceModel, EachCutIsRefused) {
 
 TEST(SentencePieceModel, MalformedProtobufs) {
   EXPECT_EQ(error_of_model(""), "65 m: no pieces, not a SentencePiece model");
+  EXPECT_EQ(error_of_model("{\"version\""), "65 m: is JSON, expected a SentencePiece model");
   EXPECT_EQ(error_of_model("\x0A"),
             "65 m: byte 0: needs 1 bytes and 0 are left: cut, or not a protobuf");
   EXPECT_EQ(error_of_model("\x0A\x05xx"),

@@ -25,8 +25,12 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path, std::i
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   const auto document = parse_json(parser, json);
-  if (document.error())
-    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(document.error()));
+  if (document.error()) {
+    const std::string place = json_place(json);
+    if (!json.empty() && place == "byte 0: ")
+      fail(Exit::bad_data, path, ": is no JSON, expected a vocabulary, as vocab.json");
+    fail(Exit::bad_data, path, ": ", place, simdjson::error_message(document.error()));
+  }
   if (document.get(object)) fail(Exit::bad_data, path, ": expected a JSON object, token -> id");
   TokenIds ids;
   std::size_t entries = 0;

@@ -8,8 +8,12 @@ namespace mt {
 
 simdjson::dom::element HfDocument::parse(Part& part, std::string_view json,
                                          const std::string& file) {
-  if (const auto error = parse_json(part.parser, json).get(part.value))
-    fail(Exit::bad_data, file, ": ", json_place(json), simdjson::error_message(error));
+  if (const auto error = parse_json(part.parser, json).get(part.value)) {
+    const std::string place = json_place(json);
+    if (!json.empty() && place == "byte 0: ")
+      fail(Exit::bad_data, file, ": is no JSON, expected a tokenizer.json");
+    fail(Exit::bad_data, file, ": ", place, simdjson::error_message(error));
+  }
   return part.value;
 }
 

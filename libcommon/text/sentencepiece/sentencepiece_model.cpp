@@ -164,6 +164,8 @@ SentencePieceModel parse_sentencepiece_model(std::string_view content, const std
     fail(Exit::bad_data, path, ": these are ranks as tiktoken writes them (Llama 3's ",
          "tokenizer.model), for --tokenizer-type TikTokenizer or HuggingFaceTokenizer, and no ",
          "SentencePiece model");
+  if (content.starts_with('{'))
+    fail(Exit::bad_data, path, ": is JSON, expected a SentencePiece model");
   Model model;
   SpecialNames names;
   bool has_trainer = false, has_normalizer = false;

@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/input/byte_source.h"
@@ -122,6 +123,9 @@ static void read_lines(const std::string& path, RunCurves& run, Screen* screen) 
 void plot(const PlotOptions& options, bool color) {
   std::vector<RunCurves> runs;
   Screen screen(options, color, runs);
+  for (const std::string& log : options.logs)
+    if (std::filesystem::exists(log + "/run.jsonl"))
+      fail(Exit::no_input, log, ": is a run's folder; give its log, ", log, "/run.jsonl");
   const std::vector<std::string> paths = expand_inputs(options.logs);
   refuse_inputs(std::array{options.svg}, paths);
   const bool live =
