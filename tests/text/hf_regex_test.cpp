@@ -52,7 +52,8 @@ TEST(HfRegex, ClassesAreOfUnicode16) {
 
 TEST(HfRegex, Replaces) {
   EXPECT_EQ(regex_of(" {2,}").replace("a  b   c d", "_"), "a_b_c d");
-  EXPECT_EQ(regex_of("x").replace("", "_"), "");
+  for (const char* const expression : {"x", "x*", "$", "\\A"})
+    EXPECT_EQ(regex_of(expression).replace("", "_"), "");
 }
 
 // The parts are those of tokenizers 0.21.4 and 0.23.3, whose Oniguruma compares as many bytes as

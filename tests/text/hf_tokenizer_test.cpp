@@ -125,6 +125,22 @@ TEST(HfTokenizer, PiecesThatContinueAWord) {
   EXPECT_TRUE(tokenizer.continues_word(2));
 }
 
+// Ids of tokenizers 0.23.3, whose sums of these scores are equal but for how they are rounded; of a
+// file, and of a T5Tokenizer, which transformers 5.24 gives the numbers that Python has read.
+TEST(HfTokenizer, ReadsScoresAsSerdeDoes) {
+  HfParts parts;
+  parts.model = R"({"type":"Unigram","unk_id":2,"vocab":[["<pad>",0.0],["</s>",0.0],["<unk>",0.0],)"
+                R"(["\u2581",-2.0],["aaaa",-4.927039122700032],["aaaaaaaa",-3.7811078533341322]]})";
+  const HfFiles files(parts.text(), R"({"tokenizer_class":"T5Tokenizer","extra_ids":0})");
+  const auto ids = [&](int version) {
+    Ids found;
+    HfTokenizer(files.folder(), version).encode(std::string(57, 'a'), found);
+    return found;
+  };
+  EXPECT_EQ(ids(4), (Ids{5, 5, 5, 5, 5, 5, 5, 2}));
+  EXPECT_EQ(ids(5), (Ids{3, 2, 5, 5, 5, 5, 5, 5, 5, 1}));
+}
+
 TEST(HfTokenizer, RefusesModels) {
   const auto error = [](const std::string& members, const std::string& merges = "[]") {
     HfParts parts;

@@ -14,12 +14,6 @@ namespace {
 
 using enum HfClass::Effect;
 
-// Does version 5 make everything anew but vocabulary, merges and post-processor?
-bool made_anew(const HfConfig& config, int version) {
-  const HfClass& kind = *config.tokenizer_class;
-  return version >= 5 && kind.has(from_nothing) && (config.from_file || !kind.has(pieces));
-}
-
 // --- Pre-tokenizers. ---
 
 // A ByteLevel with another add_prefix_space; nothing where it has that one.
@@ -110,6 +104,11 @@ std::vector<HfRoleToken> role_tokens(const HfConfig& config, int version) {
 
 }  // namespace
 
+bool is_hf_made_anew(const HfConfig& config, int version) {
+  const HfClass& kind = *config.tokenizer_class;
+  return version >= 5 && kind.has(from_nothing) && (config.from_file || !kind.has(pieces));
+}
+
 const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& config,
                                     int version) {
   const bool bytes = version >= 5 && config.tokenizer_class->name == "LlamaTokenizer" &&
@@ -129,7 +128,7 @@ void mend_hf_roles(HfConfig& config, const HfDocument& document) {
 
 void adapt_hf_document(HfDocument& document, const HfConfig& config, int version) {
   const HfClass& kind = *config.tokenizer_class;
-  if (made_anew(config, version)) return make_hf_anew(document, config);
+  if (is_hf_made_anew(config, version)) return make_hf_anew(document, config);
   if (version >= 5) return;
   if (config.is_said()) adapt_prefix_space(document, config);
   if (kind.has(marks)) adapt_llama(document, config);
@@ -146,7 +145,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
   if (!config.has_decoder)  // then the file's tokens are the folder's too, by their ids
     for (const JsonObject& object : document.objects("added_tokens"))
       named[object.number("id", 1 << 30)] = read_added_token(object);
-  if (!made_anew(config, version))
+  if (!is_hf_made_anew(config, version))
     for (const HfAddedToken& token : files) added.add(token);
 
   std::set<std::string> there;
@@ -184,7 +183,7 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
     again.push_back(i < num_roles && role.is_role ? token.token : role.token);
     again.back().special = true;
   }
-  if (made_anew(config, version)) {
+  if (is_hf_made_anew(config, version)) {
     const std::string_view name = config.tokenizer_class->name;
     if (name == "Qwen2Tokenizer")
       for (const HfRoleToken& role : roles)  // once more, by their texts alone
@@ -240,7 +239,7 @@ HfEnds hf_ends(const HfConfig& config, int version, bool has_template) {
   if (is_translator(kind.name)) return language_ends(config);
   // Beside a tokenizer.json version 5 does not read the flags.
   if (config.from_file && version >= 5)
-    return made_anew(config, version) ? anew_ends(kind, has_template) : HfEnds();
+    return is_hf_made_anew(config, version) ? anew_ends(kind, has_template) : HfEnds();
   if (!config.from_file && (kind.has(around) || kind.has(bert)))
     return {.count = true, .before = {"cls_token"}, .after = {"sep_token"}};
   HfEnds by_flags = {.count = true};

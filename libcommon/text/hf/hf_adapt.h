@@ -17,6 +17,9 @@ namespace mt {
 const HfClass& hf_class_of_document(const HfDocument& document, const HfConfig& config,
                                     int version);
 
+// Does version 5 make everything anew but vocabulary, merges and post-processor?
+bool is_hf_made_anew(const HfConfig& config, int version);
+
 // Gives roles to another token than they name, where version 4 does (HfConfig::mistaken).
 void mend_hf_roles(HfConfig& config, const HfDocument& document);
 

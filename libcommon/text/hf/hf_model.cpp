@@ -47,12 +47,12 @@ bool hf_model_takes_bytes(const JsonObject& model, const HfVocabulary& vocabular
 }
 
 std::unique_ptr<HfModel> make_hf_model(const JsonObject& model, const HfVocabulary& vocabulary,
-                                       bool bytes) {
+                                       const HfModelReading& reading) {
   const std::string_view type = hf_model_type(model);
-  if (type == "Unigram") return make_hf_unigram(model, vocabulary);
+  if (type == "Unigram") return make_hf_unigram(model, vocabulary, reading.serde_numbers);
   if (type == "WordPiece") return make_hf_word_piece(model, vocabulary);
   if (type == "WordLevel") return make_hf_word_level(model, vocabulary);
-  return make_hf_bpe(model, vocabulary, bytes);
+  return make_hf_bpe(model, vocabulary, reading.bytes);
 }
 
 }  // namespace mt

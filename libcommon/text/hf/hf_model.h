@@ -45,8 +45,11 @@ std::string_view hf_model_type(const JsonObject& model);
 inline constexpr std::int64_t kMostHfHoles = 1 << 18;
 HfVocabulary read_hf_vocabulary(const JsonObject& model);
 
-// `bytes`: words are bytes as they are.
+struct HfModelReading {
+  bool bytes = false;          // words are bytes as they are
+  bool serde_numbers = false;  // as serde_json reads them (text/hf/hf_unigram.h)
+};
 std::unique_ptr<HfModel> make_hf_model(const JsonObject& model, const HfVocabulary& vocabulary,
-                                       bool bytes);
+                                       const HfModelReading& reading);
 
 }  // namespace mt

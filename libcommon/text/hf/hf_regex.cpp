@@ -140,6 +140,7 @@ void HfRegex::match(std::string_view word, std::vector<HfPart>& parts) const {
 }
 
 std::string HfRegex::replace(std::string_view text, std::string_view content) const {
+  if (text.empty()) return {};  // where the library looks for no match
   std::vector<HfPart> parts;
   match(text, parts);
   std::string result;

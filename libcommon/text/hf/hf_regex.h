@@ -32,7 +32,7 @@ class HfRegex {
   // empty.
   void match(std::string_view word, std::vector<HfPart>& parts) const;
 
-  // `text` with `content` in the place of each match.
+  // `text` with `content` in the place of each match; of an empty text nothing is one.
   std::string replace(std::string_view text, std::string_view content) const;
 
  private:

@@ -126,7 +126,7 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
     of_tokens = HfNormalizer(document.object("normalizer"));
   adapt_hf_document(document, config, version);
   HfVocabulary vocabulary = read_hf_vocabulary(document.object("model"));
-  read(document, vocabulary);
+  read(document, vocabulary, config.from_file && !is_hf_made_anew(config, version));
   const std::vector<HfAddedToken> added =
       add_tokens(document, config, version, is_late ? of_tokens : normalizer_, vocabulary);
   for (const auto& [role, id] : {std::pair{"bos_token", &special_.bos},
@@ -156,7 +156,8 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
   identity_ = identity_of(content, document);
 }
 
-void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabulary) {
+void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabulary,
+                       bool serde_numbers) {
   if (document.has("normalizer")) normalizer_ = HfNormalizer(document.object("normalizer"));
   if (document.has("pre_tokenizer"))
     pre_tokenizer_ = HfPreTokenizer(document.object("pre_tokenizer"));
@@ -167,7 +168,7 @@ void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabular
   const bool bytes = pre_tokenizer_.ends_with_bytes() && hf_model_takes_bytes(model, vocabulary);
   if (bytes) pre_tokenizer_.leave_bytes();
   splitter_ = pre_tokenizer_.splitter();
-  model_ = make_hf_model(model, vocabulary, bytes);
+  model_ = make_hf_model(model, vocabulary, {.bytes = bytes, .serde_numbers = serde_numbers});
   if (document.has("decoder")) decoder_ = HfDecoder(document.object("decoder"));
 }
 

@@ -81,7 +81,7 @@ class HfTokenizer : public Tokenizer {
  private:
   void make(std::string_view content, const std::string& file, HfConfig config, int version,
             std::string* whole);
-  void read(const HfDocument& document, const HfVocabulary& vocabulary);
+  void read(const HfDocument& document, const HfVocabulary& vocabulary, bool serde_numbers);
   // All added tokens, in the order of their ids.  `normalizer`: through which those go that are
   // looked for in normalized text.
   std::vector<HfAddedToken> add_tokens(const HfDocument& document, const HfConfig& config,

@@ -1,6 +1,8 @@
 #include "text/hf/hf_unigram.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/json_object.h"
@@ -25,6 +27,29 @@ std::vector<Unigram<double>::Piece> read_pieces(const JsonObject& model) {
     pieces.push_back({std::string(text), score});
   }
   return pieces;
+}
+
+// What serde_json reads where a file says a number in the fewest digits that tell it from others,
+// as Python and Rust write it.
+double serde_number(double number) {
+  char text[32];
+  const char* const end =
+      std::to_chars(text, std::end(text), std::abs(number), std::chars_format::scientific).ptr;
+  const char* const e = std::find<const char*>(text, end, 'e');
+  std::uint64_t digits = 0;
+  for (const char* at = text; at != e; ++at)
+    if (*at != '.') digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
+  int exponent = 0;
+  std::from_chars(e + (e[1] == '+' ? 2 : 1), end, exponent);
+  exponent -= static_cast<int>(std::max<std::ptrdiff_t>(e - text, 2) - 2);  // behind the point
+  constexpr int kGreatest = 308;
+  if (std::abs(exponent) > kGreatest) return number;  // which serde_json takes in steps
+  char power_text[8] = "1e";
+  std::to_chars(power_text + 2, std::end(power_text), std::abs(exponent));
+  double power = 1;
+  std::from_chars(power_text, std::end(power_text), power);
+  const auto whole = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? whole / power : whole * power, number);
 }
 
 class UnigramModel : public HfWordModel {
@@ -84,8 +109,11 @@ HfVocabulary read_hf_unigram_vocabulary(const JsonObject& model) {
   return vocabulary;
 }
 
-std::unique_ptr<HfModel> make_hf_unigram(const JsonObject& model, const HfVocabulary& vocabulary) {
-  const auto pieces = read_pieces(model);
+std::unique_ptr<HfModel> make_hf_unigram(const JsonObject& model, const HfVocabulary& vocabulary,
+                                         bool serde_numbers) {
+  auto pieces = read_pieces(model);
+  if (serde_numbers)
+    for (auto& piece : pieces) piece.score = serde_number(piece.score);
   double lowest = std::numeric_limits<double>::infinity();
   for (const auto& piece : pieces) lowest = std::min(lowest, piece.score);
   if (pieces.empty()) model.refuse("\"vocab\": no pieces");
