@@ -177,6 +177,10 @@ const char* unknown_packer(Bytes start) {
   if (starts_with(start, {0x04, 0x22, 0x4D, 0x18})) return "lz4";
   if (starts_with(start, {'P', 'K', 3, 4})) return "zip";
   if (starts_with(start, {'P', 'A', 'R', '1', 0x15})) return "Parquet";
+  // A file of Arrow's, and a stream, which a data set that datasets has saved is.
+  if (starts_with(start, {'A', 'R', 'R', 'O', 'W', '1', 0})) return "Arrow";
+  if (starts_with(start, {0xFF, 0xFF, 0xFF, 0xFF})) return "Arrow";
+  if (starts_with(start, {'7', 'z', 0xBC, 0xAF})) return "7z";
   return nullptr;
 }
 
