@@ -36,7 +36,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("gemma", "olmo2", "phi", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "gemma", "olmo2", "phi", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -80,6 +80,18 @@ def nemotron_h(**settings):
     return transformers.NemotronHForCausalLM, transformers.NemotronHConfig(**{**sizes, **settings})
 
 
+def image_reader(family, text, **settings):
+    """A model that reads images, too, of which mt reads the part for texts; its tower is as small as can be."""
+    text = dict(SHAPE, **text)
+    text.pop("tie_word_embeddings")
+    ends = dict(tie_word_embeddings=False, bos_token_id=1, eos_token_id=0)
+    config = getattr(transformers, family + "Config")(text_config=text, **{**ends, **settings})
+    return getattr(transformers, family + "ForConditionalGeneration"), config
+
+
+PATCHES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+DEPTHS = dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, out_hidden_size=60)
+SIDES = dict(rope_type="default", rope_theta=1e6, mrope_section=[2, 4, 4])
 WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
 CASES = {
     "llama": lambda: llama(),
@@ -153,6 +165,16 @@ CASES = {
                              attn_layer_indices=[1], pad_token_id=0),
     "nemotron-h": lambda: nemotron_h(),
     "nemotron-h-wide": lambda: nemotron_h(mamba_num_heads=10),
+    "images-gemma3": lambda: image_reader("Gemma3", dict(WINDOWS, head_dim=26, query_pre_attn_scalar=104),
+                                          vision_config=dict(PATCHES, model_type="siglip_vision_model"), mm_tokens_per_image=1,
+                                          tie_word_embeddings=True),
+    "images-mistral3": lambda: image_reader("Mistral3", dict(model_type="mistral", head_dim=20, sliding_window=None),
+                                            vision_config=dict(PATCHES, model_type="pixtral", head_dim=8)),
+    "images-qwen2-vl": lambda: image_reader("Qwen2VL", dict(rope_parameters=SIDES), vision_config=dict(
+        depth=1, embed_dim=16, num_heads=2, hidden_size=60)),
+    "images-qwen2.5-vl": lambda: image_reader("Qwen2_5_VL", dict(rope_parameters=SIDES), vision_config=DEPTHS),
+    "images-qwen3-vl": lambda: image_reader("Qwen3VL", dict(head_dim=20, rope_parameters={**SIDES, "mrope_interleaved": True}),
+                                            vision_config=dict(DEPTHS, num_position_embeddings=16, deepstack_visual_indexes=[0])),
     "gpt2": lambda: gpt2(),
     "llama-scaled-by-hand": lambda: llama(),
     "llama-beside-an-index": lambda: llama(),

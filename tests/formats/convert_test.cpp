@@ -302,6 +302,85 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
 }
 
+// Writes the tensors of `from` into a folder, under other names and with one of what reads images.
+void write_image_reader(const std::string& from, const std::string& folder, const std::string& body,
+                        const std::string& output, const std::string& images) {
+  const auto source = open_tensors(from);
+  const auto renamed = [&](const std::string& name) {
+    return name == "lm_head.weight" ? output : body + name.substr(std::strlen("model."));
+  };
+  std::vector<SafetensorsWriter::Entry> entries = {{images, DType::f32, {3}}};
+  for (const auto& [name, tensor] : source->tensors())
+    entries.push_back({renamed(name), *tensor.dtype, tensor.shape});
+  fs::create_directory(folder);
+  SafetensorsWriter writer(folder, entries, 1 << 30);
+  writer.write(images, HostTensor(DType::f32, {3}));
+  for (const auto& [name, tensor] : source->tensors()) {
+    const HostTensor value(*tensor.dtype, tensor.shape);
+    source->read_original(name, origin_of(tensor.shape.rank()), value);
+    writer.write(renamed(name), value);
+  }
+  writer.close();
+}
+
+// Of a model that reads images, too, the part that reads texts: under the names of transformers 4,
+// of its later releases, and of a Qwen's first ones, whose config.json says all in one.
+TEST_F(Convert, PartsThatReadTexts) {
+  struct Part {
+    const char *type, *text_type, *decoder, *body, *output, *images;
+  };
+  const Part parts[] = {
+      {"gemma3", "gemma3_text", "gemma3_text", "language_model.model.", "", "vision_tower.w"},
+      {"gemma3", "gemma3_text", "gemma3_text", "model.language_model.", "", "model.vision_tower.w"},
+      {"gemma3", "gemma3_text", "gemma3_text", "language_model.model.",
+       "language_model.lm_head.weight", "vision_tower.w"},
+      {"mistral3", "mistral", "mistral", "language_model.model.", "language_model.lm_head.weight",
+       "multi_modal_projector.w"},
+      {"mistral3", "mistral", "mistral", "model.language_model.", "lm_head.weight",
+       "model.vision_tower.w"},
+      {"qwen2_vl", nullptr, "qwen2", "model.", "lm_head.weight", "visual.w"},
+      {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2", "model.language_model.", "lm_head.weight",
+       "model.visual.w"},
+      {"qwen3_vl", "qwen3_vl_text", "qwen3", "model.language_model.", "lm_head.weight",
+       "model.visual.w"}};
+  int count = 0;
+  for (const Part& part : parts) {
+    const std::string hf = concat("hf", count), whole = concat("whole", count),
+                      text = concat("text", count++);
+    ModelConfig config = config_named(part.decoder);
+    config.untie_embeddings_and_output_weights = *part.output != '\0';
+    write_hugging_face(scratch_.path(hf), config, DType::f32);
+    write_image_reader(scratch_.path(hf), scratch_.path(whole), part.body, part.output,
+                       part.images);
+    std::string json = content(hf + "/config.json");
+    const std::string own = concat(R"("model_type":")", part.decoder, '"');
+    ASSERT_NE(json.find(own), std::string::npos) << json;
+    const char* const type = part.text_type == nullptr ? part.type : part.text_type;
+    json.replace(json.find(own), own.size(), concat(R"("model_type":")", type, '"'));
+    // What is stored counts, not what is said.
+    if (const std::string untied = R"("tie_word_embeddings":false)"; *part.output != '\0')
+      json.replace(json.find(untied), untied.size(), R"("tie_word_embeddings":true)");
+    if (const std::size_t classes = json.find("\"architectures\":"); part.text_type == nullptr)
+      json.replace(classes, json.find(']') + 2 - classes, "");
+    if (const std::string none = R"("rope_scaling":null)"; json.find(none) != std::string::npos)
+      if (std::string_view(type).find("_vl") != std::string_view::npos)
+        json.replace(json.find(none), none.size(),
+                     R"("rope_scaling":{"type":"mrope","mrope_section":[1,1,2]})");
+    if (part.text_type != nullptr)
+      json = concat(R"({"model_type":")", part.type, R"(","text_config":)", json,
+                    R"(,"vision_config":{},"image_token_id":3})");
+    File::create(scratch_.path(whole + "/config.json")).write(json);
+    convert(whole, text, "hf");
+    EXPECT_EQ(content(text + "/model.safetensors"), content(hf + "/model.safetensors")) << whole;
+    EXPECT_EQ(content(text + "/config.json"), content(hf + "/config.json")) << whole;
+    const auto source = open_model(scratch_.path(whole));
+    ASSERT_FALSE(source->notes().empty());
+    EXPECT_EQ(source->notes().front(),
+              concat(scratch_.path(whole + "/config.json"), ": of a ", part.type,
+                     " the part that reads texts is the model; what reads images is passed over"));
+  }
+}
+
 // As to transformers, whatever an index beside it was left of.
 TEST_F(Convert, OneFileGoesBeforeAnIndex) {
   write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
@@ -513,6 +592,12 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
        "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
        "siglip_vision_model, internvl_vision, radio, llava or internvl"},
+      {R"({"model_type":"gemma3","text_config":{"model_type":"gemma2"}})",
+       "text_config: model_type \"gemma2\" is not supported in a gemma3; expected gemma3_text"},
+      {R"({"model_type":"gemma3","architectures":["Gemma3ForSequenceClassification"]})",
+       "architecture \"Gemma3ForSequenceClassification\" is not supported, but "
+       "...ForConditionalGeneration is"},
+      {R"({"model_type":"qwen2_5_vl","text_config":{}})", "text_config: no \"vocab_size\""},
       {R"({"model_type":"internvl_chat"})",
        "model_type \"internvl_chat\" is InternVL in the form of its makers; transformers' own is "
        "read, internvl"},

@@ -5,6 +5,12 @@
 
 namespace mt {
 
+ConfigJson ConfigJson::as(const JsonObject& object, std::string_view type) {
+  ConfigJson json(object, type);
+  json.type_ = type;
+  return json;
+}
+
 bool ConfigJson::is_null(std::string_view name) const {
   return !has(name) && std::ranges::count(names(), name) > 0;
 }

@@ -25,6 +25,9 @@ class ConfigJson : public JsonObject {
   ConfigJson(const JsonObject& object, std::string_view usual_type)
       : JsonObject(object), type_(text_or("model_type", usual_type)) {}
 
+  // Reads it as one of `type`, whatever it says.
+  static ConfigJson as(const JsonObject& object, std::string_view type);
+
   std::string_view model_type() const { return type_; }
   bool is(std::string_view type) const { return type_ == type; }
   bool is_null(std::string_view name) const;  // it is there, as null

@@ -139,8 +139,56 @@ const ConfigFamily* find_config_family(std::string_view type) {
   return found == std::end(kConfigFamilies) ? nullptr : found;
 }
 
+// A model that reads images, too; what its "text_config" is called, and the decoder that it is.
+struct ImageReader {
+  std::string_view type, text_type, decoder;
+};
+static constexpr ImageReader kImageReaders[] = {{"gemma3", "gemma3_text", "gemma3_text"},
+                                                {"mistral3", "mistral", "mistral"},
+                                                {"qwen2_vl", "qwen2_vl_text", "qwen2"},
+                                                {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2"},
+                                                {"qwen3_vl", "qwen3_vl_text", "qwen3"}};
+
+// What other defaults than the decoder's stand for.
+static void expect_sizes(const ConfigJson& text) {
+  for (const char* const name :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps"})
+    if (!text.has(name)) text.refuse("no ", json_quoted(name));
+}
+
+// Older files of a Qwen say it all in one.
+static HuggingFaceConfig read_text_part(const ConfigJson& json, const ImageReader& reader) {
+  constexpr std::string_view kClass = "ForConditionalGeneration";
+  if (const std::string_view name = first_architecture(json);
+      !name.empty() && !name.ends_with(kClass))
+    json.refuse("architecture ", json_quoted(name), " is not supported, but ...", kClass, " is");
+  const bool renamed = reader.text_type != reader.decoder;
+  const JsonObject& whole = json;
+  const JsonObject part = json.has("text_config") || !renamed ? json.object("text_config") : whole;
+  const std::string_view type = part.text_or("model_type", reader.text_type);
+  if (type != reader.text_type && type != reader.type)
+    part.refuse("model_type ", json_quoted(type), " is not supported in a ", reader.type,
+                "; expected ", reader.text_type);
+  const ConfigJson text = ConfigJson::as(part, reader.decoder);
+  if (renamed) expect_sizes(text);
+  HuggingFaceConfig config;
+  read_decoder(text, config);
+  if (text.has("initializer_range")) config.model.init_method_std = text.real("initializer_range");
+  if (!part.has("tie_word_embeddings") && json.has("tie_word_embeddings"))
+    config.model.untie_embeddings_and_output_weights = !json.flag("tie_word_embeddings");
+  config.of_texts = config.output_if_stored = true;
+  config.notes.push_back(concat(json.where(), ": of a ", reader.type,
+                                " the part that reads texts is the model; what reads images is "
+                                "passed over"));
+  return config;
+}
+
 static HuggingFaceConfig read_config(const ConfigJson& json) {
   HuggingFaceConfig config;
+  const auto* const reader =
+      std::ranges::find(kImageReaders, json.model_type(), &ImageReader::type);
+  if (reader != std::end(kImageReaders)) return read_text_part(json, *reader);
   if (json.is("llava") && json.has("mm_vision_tower")) refuse_makers_llava(json);
   if (const ConfigFamily* const family = find_config_family(json.model_type()))
     family->read(json, config);
@@ -248,7 +296,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   config.dtype = dtype_of(object);
   if (object.has("quantization_config"))
     config.quantization = object.object("quantization_config").json();
-  config.output_if_stored =
+  config.output_if_stored |=
       config.model.family == ModelFamily::t5 && object.has("scale_decoder_outputs");
   return config;
 }

@@ -3,7 +3,8 @@
 // granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, qwen3_moe, glm4_moe, olmoe,
 // gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, megatron-bert, mamba2, nemotron_h, bamba,
 // granitemoehybrid, t5, vit, clip_vision_model, siglip_vision_model, internvl_vision, radio, llava
-// and internvl.  A setting that ours has not is refused by name.
+// and internvl.  Of gemma3, mistral3, qwen2_vl, qwen2_5_vl and qwen3_vl the part that reads texts
+// is read.  A setting that ours has not is refused by name.
 //
 // What config.json does not say is as the class of transformers has it by default.
 //
@@ -37,8 +38,11 @@ struct HuggingFaceConfig {
   // whether this is such a family, and how many there are, where that is said; `model` has none.
   bool may_predict_further = false;
   std::optional<std::int64_t> further = {};
+  // It is the part that reads texts of a model that reads images, too, whose other tensors are
+  // passed over.
+  bool of_texts = false;
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
-  // a T5 of the 5th generation's.
+  // a T5 of the 5th generation's, and a part of texts.
   bool output_if_stored = false;
   std::string quantization = {};  // quantization_config as JSON, where weights are packed
 };

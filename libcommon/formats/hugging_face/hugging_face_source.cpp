@@ -94,6 +94,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, std::int64_t fur
   if (stored.dtype) dtype_ = *stored.dtype;
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
+  of_texts_ = stored.of_texts;
   lacking_ = stored.lacking;
   notes_ = stored.notes;
   take_further(stored, further);
@@ -160,9 +161,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (config_->is_radio()) take_normalization();
-  if (output_if_stored_)
-    config_->untie_embeddings_and_output_weights =
-        tensors_->find(prefix_ + "lm_head.weight") != nullptr;
+  if (output_if_stored_) config_->untie_embeddings_and_output_weights = find_output() != nullptr;
   note_passed_over();
 }
 
@@ -251,11 +250,18 @@ const DistTensor* HuggingFaceSource::words_alone() const {
   return nullptr;
 }
 
+// The output layer's weight; of a part of texts it may lie beside the prefix.
+const DistTensor* HuggingFaceSource::find_output() const {
+  constexpr const char* kOutput = "lm_head.weight";
+  const DistTensor* const own = tensors_->find(prefix_ + kOutput);
+  return own == nullptr && of_texts_ ? tensors_->find(kOutput) : own;
+}
+
 // The table's first row, the words, is there under its own name, or below a prefix.
 void HuggingFaceSource::find_prefix(const Param& words, const std::string& wanted) {
   const std::string name = hugging_face_names(*config_, words)[0].name, bare = bare_name(name);
   const bool whole = tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr ||
-                     words_alone() != nullptr;
+                     (words_alone() != nullptr && !of_texts_);
   if (whole && wanted.empty()) return;
   std::set<std::string> prefixes;
   for (const std::string& end : {"." + name, "." + bare}) {
@@ -282,6 +288,7 @@ void HuggingFaceSource::find_prefix(const Param& words, const std::string& wante
 
 // Says what lies beside the model in a state of which it is a part.
 void HuggingFaceSource::note_others() {
+  if (of_texts_) return;  // which config.json's note says
   std::vector<std::string> others;
   for (const auto& [key, tensor] : tensors_->tensors())
     if (!prefix_.empty() && !key.starts_with(prefix_) && !is_of_run(key)) others.push_back(key);
@@ -295,6 +302,7 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
   for (const std::string& spelling : spellings(name.name))
     if (found == nullptr) found = tensors_->find(prefix_ + spelling);
   if (found == nullptr && row.place.module == "word_embeddings") found = words_alone();
+  if (found == nullptr && row.place.stack == "output_layer") found = find_output();
   const DistTensor& tensor = found != nullptr ? *found : tensors_->at(prefix_ + name.name);
   const Shape expected = hugging_face_shape(row, name, *config_);
   if (!(tensor.shape == expected))
@@ -453,6 +461,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_) || is_constant_of_radio(name, tensor)) continue;
+    if (of_texts_ && name.starts_with("visual.")) continue;  // of a Qwen
     if (config_->family == ModelFamily::vit && name.starts_with(kImagePooler)) continue;
     if (std::ranges::any_of(passed_over_, [&](const std::string& layer) {
           return bare_name(name).starts_with(layer);

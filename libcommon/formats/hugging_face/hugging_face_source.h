@@ -55,6 +55,7 @@ class HuggingFaceSource : public ModelSource {
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false;  // these: see HuggingFaceConfig
+  bool of_texts_ = false;          //
   // What names begin with, without the model's, of each layer that predicts a further token, where
   // the model has none of them.
   std::vector<std::string> passed_over_;
@@ -63,6 +64,7 @@ class HuggingFaceSource : public ModelSource {
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
   const DistTensor* words_alone() const;
+  const DistTensor* find_output() const;
   const DistTensor* original_of(const std::string& name, const ParamTable& table) const;
   void take_further(const HuggingFaceConfig& stored, std::int64_t layers);
   void take_video_processor(const std::string& folder);

@@ -65,10 +65,14 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
       "mscale_all_dim",   "truncate",
       "finetuned",        "short_factor",
       "long_factor"};
+  // A Qwen that reads images has a position for each side of them; of a text's all are one.
+  const bool has_sides = json.text_or("model_type", "").find("_vl") != std::string_view::npos;
   for (const std::string_view name : rope.names())
-    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+    if (std::ranges::find(kKnown, name) == std::end(kKnown) &&
+        !(has_sides && (name == "mrope_section" || name == "mrope_interleaved")))
       rope.refuse(json_quoted(name), " is not supported");
   std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+  if (has_sides && kind == "mrope") kind = "default";
   if (json.is("phi3") && kind == "yarn") kind = "longrope";  // what it was called at first
   if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels(json, c);
   const RopeScaling scaling(rope, json, c);
