@@ -5,11 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
+#include "ckpt/safetensors.h"
+#include "ckpt/tensor_source.h"
 #include "formats/load_model.h"
+#include "formats/peft/peft_folder.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
 #include "model/pass.h"
+#include "tests/base/scratch.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -94,6 +100,78 @@ TEST(LoadSideAdapters, RefusesOthers) {
   EXPECT_NE(refusal("llama", "qwen3-lora").find("it is an adapter of another base model"),
             std::string::npos);
   EXPECT_NE(refusal("llama", "nothing").find("no adapter there"), std::string::npos);
+}
+
+std::vector<float> numbers_of(const ModelSource& source, const Param& row) {
+  const HostTensor tensor(DType::f32, row.shape);
+  source.read(row, "", tensor);
+  const auto* const numbers = tensor.view().as<float>();
+  return {numbers, numbers + row.shape.numel()};
+}
+
+// An adapter whose targets are what a regular expression matches, under the names of a model that
+// reads images, too, with tables of words and of logits: merged, they are the model's.
+TEST(AdapterFolders, HaveWordsAndAnExpression) {
+  const Scratch scratch;
+  const std::string folder = scratch.path("adapter"), config = folder + "/" + kAdapterConfig,
+                    original = kFolder + "llama-lora", model = "base_model.model.model.";
+  std::filesystem::create_directory(folder);
+  std::string json = read_file(original + "/" + kAdapterConfig);
+  const auto replace = [&](const std::string& from, const std::string& end, const char* to) {
+    const std::size_t at = json.find(from);
+    ASSERT_NE(at, std::string::npos);
+    json.replace(at, json.find(end, at) + end.size() - at, to);
+  };
+  replace("\"target_modules\": [", "]",
+          R"("target_modules": ".*language_model.*[.](?:self_attn|mlp)[.][a-z]+_proj")");
+  replace("\"modules_to_save\": ", "null", R"("modules_to_save": ["embed_tokens", "lm_head"])");
+  File::create(config).write(json);
+  const auto stored = open_tensor_file(original + "/" + kAdapterModel);
+  const auto base = open_model(kFolder + "llama");
+  const Shape words = {base->config().vocab_size, base->config().hidden_size};
+  std::vector<SafetensorsWriter::Entry> entries = {
+      {model + "language_model.embed_tokens.weight", DType::f32, words},
+      {"base_model.model.lm_head.weight", DType::f32, words}};
+  for (const auto& [name, tensor] : stored->tensors())
+    entries.push_back(
+        {model + "language_model." + name.substr(model.size()), *tensor.dtype, tensor.shape});
+  SafetensorsWriter writer(folder, entries, kAdapterModel);
+  for (int i = 0; i < 2; ++i) {
+    const HostTensor table(DType::f32, words);
+    std::fill_n(table.view().as<float>(), words.numel(), i == 0 ? 0.5F : 0.25F);
+    writer.write(entries[static_cast<std::size_t>(i)].name, table);
+  }
+  for (const auto& [name, tensor] : stored->tensors()) {
+    const HostTensor value(*tensor.dtype, tensor.shape);
+    stored->read_original(name, origin_of(tensor.shape.rank()), value);
+    writer.write(model + "language_model." + name.substr(model.size()), value);
+  }
+  writer.close();
+  const auto plain = open_model(kFolder + "llama", {.adapter = original}),
+             merged = open_model(kFolder + "llama", {.adapter = folder}),
+             apart = open_model(kFolder + "llama", {.adapter = folder, .merges_adapter = false});
+  const ParamTable rows = model_rows(merged->config());
+  merged->check_all_used(rows);
+  for (const Param& row : rows.rows()) {
+    const std::vector<float> numbers = numbers_of(*merged, row);
+    if (!row.is_vocabulary()) {
+      EXPECT_EQ(numbers, numbers_of(*plain, row)) << row.name();
+      continue;
+    }
+    EXPECT_EQ(numbers[3], row.place.stack == "output_layer" ? 0.25F : 0.5F) << row.name();
+    EXPECT_EQ(numbers_of(*apart, row), numbers) << row.name();
+  }
+  const LoadedModel whole = load("llama");
+  EXPECT_NE(error_of([&] {
+              load_side_adapters(*whole.model, kFolder + "llama", {folder});
+            }).find("the adapter has words of its own"),
+            std::string::npos);
+  json.replace(json.find("language_model"), 14, "visual");
+  write_file_atomically(config, json, true);
+  EXPECT_NE(error_of([&] {
+              open_model(kFolder + "llama", {.adapter = folder});
+            }).find("_proj\" matches no linear layer of the base model"),
+            std::string::npos);
 }
 
 TEST(LoadSideAdapters, ALlavaTakesNone) {

@@ -39,6 +39,7 @@ std::unique_ptr<Tokenizer> AdaptedSource::make_tokenizer(const TokenizerOptions&
 }
 
 DType AdaptedSource::dtype_of(const Param& row, const std::string& state) const {
+  if (const DistTensor* const words = folder_.words(row)) return *words->dtype;
   return is_learnt(row) ? folder_.dtype_of(names_, row) : base_->dtype_of(row, state);
 }
 
@@ -47,6 +48,7 @@ bool AdaptedSource::is_learnt(const Param& row) const {
 }
 
 void AdaptedSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (folder_.words(row) != nullptr) return folder_.read_words(row, config_->vocab_size, out);
   if (is_learnt(row)) return folder_.read(names_, row, out);
   is_merged(row) ? merge(row, out) : base_->read(row, state, out);
 }
@@ -116,7 +118,8 @@ void AdaptedSource::merge(const Param& row, Tensor out) const {
 }
 
 std::optional<MappedTensor> AdaptedSource::view(const Param& row, const std::string& state) const {
-  return is_learnt(row) || is_merged(row) ? std::nullopt : base_->view(row, state);
+  const bool is_own = is_learnt(row) || is_merged(row) || folder_.words(row) != nullptr;
+  return is_own ? std::nullopt : base_->view(row, state);
 }
 
 const Param& row_at(const ParamTable& table, const RowPlace& place) {

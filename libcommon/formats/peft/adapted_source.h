@@ -22,6 +22,9 @@ class AdaptedSource : public ModelSource {
   void finish_reading() const override { base_->finish_reading(); }
   void check_all_used(const ParamTable& table) const override;
 
+  // Has the adapter tables of words or of logits, which go in the place of the base's?
+  bool has_words() const { return folder_.has_words(); }
+
  private:
   bool is_learnt(const Param& row) const;  // the folder has it: an adapter's, or a task's head
   bool is_merged(const Param& row) const;

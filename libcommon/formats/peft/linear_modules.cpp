@@ -1,14 +1,17 @@
 #include "formats/peft/linear_modules.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
+#include "base/json_object.h"
 #include "base/option.h"
 #include "formats/names/hugging_face.h"
 #include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
+#include "text/python_regex.h"
 
 namespace mt {
 
@@ -96,6 +99,30 @@ static std::string last_names(const std::string& path, int count) {
        near.empty() ? "" : "; did you mean " + near + "?");
 }
 
+using IsWanted = std::function<bool(const LinearModule&)>;
+
+// The targets of the modules that are wanted, which every layer has alike.
+static std::string joined_targets(const ModelConfig& config,
+                                  const std::vector<LinearModule>& modules,
+                                  const IsWanted& is_wanted, const std::string& from) {
+  std::vector<std::pair<std::string, bool>> targets;  // and whether they are wanted
+  for (const LinearModule& module : modules) {
+    const bool wanted = is_wanted(module);
+    const std::string target = module.target();
+    const auto known = std::ranges::find(targets, target, &std::pair<std::string, bool>::first);
+    if (known == targets.end())
+      targets.emplace_back(target, wanted);
+    else if (known->second != wanted)
+      fail(Exit::bad_config, from, ": layer ", *module.weight.layer,
+           config.family == ModelFamily::t5 ? concat(" of the ", module.weight.stack) : "",
+           " would have other adapters than the first, and all layers have the same");
+  }
+  std::string joined;
+  for (const auto& [target, wanted] : targets)
+    if (wanted) joined.append(joined.empty() ? "" : ",").append(target);
+  return joined;
+}
+
 std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
                          const std::string& from) {
   const std::vector<LinearModule> modules = linear_modules(config);
@@ -107,23 +134,33 @@ std::string lora_targets(const ModelConfig& config, const std::vector<std::strin
            ": PEFT refuses adapters of it, as kernels of transformers read its weight alone");
     fail_unmatched(modules, name, from);
   }
-  std::vector<std::pair<std::string, bool>> targets;  // and whether they are wanted
-  for (const LinearModule& module : modules) {
-    const bool is_wanted =
-        std::ranges::any_of(wanted, [&](const auto& name) { return matches(module, name); });
-    const std::string target = module.target();
-    const auto known = std::ranges::find(targets, target, &std::pair<std::string, bool>::first);
-    if (known == targets.end())
-      targets.emplace_back(target, is_wanted);
-    else if (known->second != is_wanted)
-      fail(Exit::bad_config, from, ": layer ", *module.weight.layer,
-           config.family == ModelFamily::t5 ? concat(" of the ", module.weight.stack) : "",
-           " would have other adapters than the first, and all layers have the same");
-  }
-  std::string joined;
-  for (const auto& [target, is_wanted] : targets)
-    if (is_wanted) joined.append(joined.empty() ? "" : ",").append(target);
-  return joined;
+  const IsWanted is_wanted = [&](const LinearModule& module) {
+    return std::ranges::any_of(wanted, [&](const auto& name) { return matches(module, name); });
+  };
+  return joined_targets(config, modules, is_wanted, from);
+}
+
+std::string lora_targets_by(const ModelConfig& config, const std::string& expression,
+                            const std::string& from) {
+  const PythonRegex whole(concat("\\A(?:", expression, ")\\Z"));
+  const IsWanted is_wanted = [&](const LinearModule& module) {
+    if (!whole.find_all(module.path, 1).empty()) return true;
+    return std::ranges::any_of(paths_in_whole(module.path), [&](const std::string& path) {
+      return !whole.find_all(path, 1).empty();
+    });
+  };
+  std::string targets = joined_targets(config, linear_modules(config), is_wanted, from);
+  if (targets.empty())
+    fail(Exit::bad_config, from, ": target_modules: ", json_quoted(expression),
+         " matches no linear layer of the base model");
+  return targets;
+}
+
+std::vector<std::string> paths_in_whole(const std::string& path) {
+  constexpr std::string_view kModel = "model.";
+  if (!path.starts_with(kModel)) return {};
+  return {concat("model.language_model.", path.substr(kModel.size())),
+          concat("language_model.", path)};
 }
 
 std::vector<std::string> peft_targets(const ModelConfig& config) {

@@ -28,6 +28,10 @@ class SideAdapter {
       fail(Exit::bad_config, file,
            ": use_dora: is set, whose magnitudes are multiples of whole weights; such an adapter "
            "goes with its model alone, by --load");
+    if (folder.has_words())
+      fail(Exit::bad_config, file,
+           ": the adapter has words of its own; such an adapter goes with its model alone, by "
+           "--load");
     if (folder.labels() > 0)
       fail(Exit::bad_config, file, ": the adapter has the head of a task, which continues no text");
     folder.check_all_used(names_, rows_);

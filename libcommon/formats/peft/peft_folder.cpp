@@ -1,6 +1,7 @@
 #include "formats/peft/peft_folder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -51,15 +52,10 @@ ForeignName PeftNames::of(const Param& row) const {
 
 // --- Reading ------------------------------------------------------------------------------------
 
-// A list of names, or one; what is a regular expression cannot be a name.
+// A list of names, or one, which may be a regular expression.
 static std::vector<std::string> targets_of(const JsonObject& config) {
   std::string_view one;
-  if (!config.member("target_modules").get(one)) {
-    if (one.find_first_of("*+?()[]|\\^$") != one.npos)
-      config.refuse("target_modules: ", json_quoted(one),
-                    " is a regular expression, expected a list of names");
-    return {std::string(one)};
-  }
+  if (!config.member("target_modules").get(one)) return {std::string(one)};
   simdjson::dom::array several;
   if (config.member("target_modules").get(several))
     config.refuse("target_modules: expected a list of names");
@@ -86,13 +82,14 @@ static bool is_set(const JsonObject& config, const char* name) {
   return true;
 }
 
-// Modules that PEFT learns whole: the head of a task, by either of its names.
-static bool is_of_head(const JsonObject& config) {
+// Modules that PEFT learns whole: the head of a task, by either of its names, words and logits.
+static bool has_known_modules(const JsonObject& config) {
   simdjson::dom::array names;
   if (!config.has("modules_to_save") || config.member("modules_to_save").get(names)) return false;
   return std::ranges::all_of(names, [](const simdjson::dom::element name) {
     std::string_view text;
-    return !name.get(text) && (text == "classifier" || text == "score");
+    return !name.get(text) && (text == "classifier" || text == "score" || text == "embed_tokens" ||
+                               text == "wte" || text == "lm_head");
   });
 }
 
@@ -104,7 +101,7 @@ static void refuse_others(const JsonObject& config) {
         "layers_to_transform", "exclude_modules", "megatron_config", "layer_replication",
         "trainable_token_indices", "target_parameters", "use_qalora", "alora_invocation_tokens"})
     if (is_set(config, name) &&
-        !(name == std::string_view("modules_to_save") && is_of_head(config)))
+        !(name == std::string_view("modules_to_save") && has_known_modules(config)))
       config.refuse(name, ": is set, which is not supported");
   std::string_view text;
   if (config.has("init_lora_weights") && !config.member("init_lora_weights").get(text) &&
@@ -133,6 +130,9 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
   if (!(settings_.lora_dropout >= 0 && settings_.lora_dropout < 1))
     config.refuse("lora_dropout: is ", settings_.lora_dropout, ", expected less than 1");
   targets_ = targets_of(config);
+  is_pattern_ = targets_.size() == 1 && !config.member("target_modules").is_array() &&
+                targets_[0].find_first_of("*+?()[]|\\^$") != std::string::npos;
+  ties_words_ = config.flag_or("ensure_weight_tying", false);
   base_ = config.text_or("base_model_name_or_path", "");
   const std::string safe = concat(folder, "/", kAdapterModel);
   tensors_ = open_tensor_file(fs::exists(safe) ? safe : concat(folder, "/", kPickled));
@@ -141,9 +141,15 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
 ModelConfig PeftFolder::adapted(const ModelConfig& base) const {
   if (base.family == ModelFamily::llava)
     fail(Exit::bad_config, path_, ": is an adapter, and the base is a LLaVA, which takes none");
+  if (has_words() && !base.untie_embeddings_and_output_weights && !ties_words_)
+    fail(Exit::bad_config, path_,
+         ": has words of its own, and the base's are its logits, too, "
+         "which PEFT leaves as they were without ensure_weight_tying");
   ModelConfig config = base;
   static_cast<AdapterConfig&>(config) = settings_;
-  config.lora_targets = lora_targets(base, targets_, concat(path_, "/", kAdapterConfig));
+  const std::string file = concat(path_, "/", kAdapterConfig);
+  config.lora_targets =
+      is_pattern_ ? lora_targets_by(base, targets_[0], file) : lora_targets(base, targets_, file);
   if (labels() > 0) {
     config.task_head = kScoreHead;
     config.num_labels = labels();
@@ -164,10 +170,13 @@ static std::string name_in_files(const std::string& name) {
 }
 
 static std::string name_there(const TensorSource& tensors, const ForeignName& name) {
-  if (const std::string in_files = name_in_files(name.name); tensors.find(in_files) != nullptr)
-    return in_files;
-  // An older magnitude.
-  return tensors.find(name.name + ".weight") != nullptr ? name.name + ".weight" : name.name;
+  std::vector<std::string> names = {name_in_files(name.name), name.name};
+  for (const std::string& path : paths_in_whole(name.name.substr(std::strlen(kPrefix))))
+    names.push_back(kPrefix + path);
+  for (const std::string& one : names)
+    for (const char* const end : {"", ".weight"})  // the latter of an older magnitude
+      if (tensors.find(one + end) != nullptr) return one + end;
+  return name.name;
 }
 
 static const DistTensor& stored(const TensorSource& tensors, const ForeignName& name,
@@ -178,6 +187,34 @@ static const DistTensor& stored(const TensorSource& tensors, const ForeignName& 
     fail(Exit::bad_config, tensors.path(), ": tensor ", name.name, " is ", tensor.shape,
          ", expected ", expected, ": it is an adapter of another base model");
   return tensor;
+}
+
+const DistTensor* PeftFolder::words(const Param& row) const {
+  if (row.place.param != "weight" || !row.is_vocabulary()) return nullptr;
+  const bool output = row.place.stack == "output_layer";
+  for (const char* const name : {"model.embed_tokens.weight", "transformer.wte.weight"}) {
+    const std::string wanted = concat(kPrefix, output ? "lm_head.weight" : name);
+    if (const auto* found = tensors_->find(name_there(*tensors_, {.name = wanted}))) return found;
+  }
+  return nullptr;
+}
+
+bool PeftFolder::has_words() const {
+  return std::ranges::any_of(tensors_->tensors(), [](const auto& tensor) {
+    return std::ranges::any_of(
+        std::initializer_list<const char*>{"embed_tokens.weight", "wte.weight", "lm_head.weight"},
+        [&](const char* end) { return tensor.first.ends_with(end); });
+  });
+}
+
+void PeftFolder::read_words(const Param& row, std::int64_t vocab_size, Tensor out) const {
+  const DistTensor& tensor = *words(row);
+  if (!(tensor.shape == Shape{vocab_size, row.shape[1]}))
+    fail(Exit::bad_config, tensors_->path(), ": tensor ", tensor.key, " is ", tensor.shape,
+         ", expected ", Shape{vocab_size, row.shape[1]}, ", as the base model has");
+  tensors_->read_original(tensor.key, origin_of(2), out.rows(0, vocab_size));
+  const Tensor padding = out.rows(vocab_size, out.shape()[0]);
+  std::memset(padding.data(), 0, padding.bytes());
 }
 
 bool PeftFolder::has(const PeftNames& names, const Param& row) const {
@@ -218,6 +255,7 @@ void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table)
   const bool has_further = std::ranges::any_of(
       table.rows(), [&](const Param& row) { return is_further(row) && has(names, row); });
   for (const Param& row : table.rows()) {
+    if (const DistTensor* const whole = words(row)) used.insert(whole->key);
     if (!is_adapter(row.place) && (labels() == 0 || !names.has(row))) continue;
     if (is_further(row) && !has_further) continue;
     used.insert(stored(*tensors_, names.of(row), row).key);

@@ -5,6 +5,7 @@
 // for each PATH of a linear layer of transformers that has one; and, of a model with the head of a
 // task, which is learnt whole,
 //   base_model.model.score.weight [labels, hidden_size]
+// and, where modules_to_save says so or words were added, the tables of words and of logits.
 #pragma once
 
 #include <map>
@@ -48,6 +49,11 @@ class PeftFolder {
   std::int64_t labels() const;  // of that head; 0: there is none
   // Whether it has a row of an adapter.
   bool has(const PeftNames& names, const Param& row) const;
+  // The table of words or of logits that goes in the place of the base's; null: there is none.
+  const DistTensor* words(const Param& row) const;
+  bool has_words() const;
+  // Fills `out` with that table; Exit::bad_config where it is of other words than the base's.
+  void read_words(const Param& row, std::int64_t vocab_size, Tensor out) const;
   // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
   void read(const PeftNames& names, const Param& row, Tensor out) const;
   DType dtype_of(const PeftNames& names, const Param& row) const;
@@ -59,6 +65,8 @@ class PeftFolder {
   std::string path_, base_;
   AdapterConfig settings_;  // without targets
   std::vector<std::string> targets_;
+  bool is_pattern_ = false;  // the one target, a regular expression
+  bool ties_words_ = false;
   std::unique_ptr<TensorSource> tensors_;
 };
 

@@ -334,6 +334,11 @@ static void load_foreign(const std::string& path, const RunOptions& options, Tra
       open_model(path, {.further = state.task.model().mtp_num_layers,
                         .adapter = options.checkpoint.adapter,
                         .merges_adapter = !state.task.model().has_adapters()});
+  const auto* const adapted = dynamic_cast<const AdaptedSource*>(source.get());
+  if (adapted != nullptr && adapted->has_words() && state.task.model().has_adapters())
+    fail(Exit::bad_config, options.checkpoint.adapter.empty() ? path : options.checkpoint.adapter,
+         ": has words of its own, which an adapter that is learnt has not; mt-finetune merge makes "
+         "one model of it");
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
   if (first && source->common().is(PyValue::Kind::dict))
