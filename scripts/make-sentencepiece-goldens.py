@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes testdata/sentencepiece: small models trained on testdata/stories, and what the sentencepiece
-library makes of odd texts with two of them.
+library makes of odd texts with three of them.
 
   unigram.model  normalised by a few rules of its own, with user-defined and control pieces
   bpe.model      identity, byte fallback, keeps extra white space
+  characters.model  of characters, identity, with user-defined and control pieces
   llama.model    as Llama-2's: identity, byte fallback, no pieces but its own
   cases.txt      a line each: model, text, ids, and what they decode to; text in hex, "-" for nothing
 
@@ -83,6 +84,16 @@ def main():
             pad_id=3,
         ),
     )
+    characters = train(
+        stories,
+        dict(
+            model_type="char",
+            vocab_size=50,
+            normalization_rule_name="identity",
+            user_defined_symbols=["<sep>", "of the", "▁T"],
+            control_symbols=["<ctl>", "Z"],
+        ),
+    )
     llama = train(
         stories,
         dict(
@@ -103,7 +114,7 @@ def main():
     hexed = lambda data: data.hex() or "-"
     with open(folder / "cases.txt", "w", encoding="ascii") as out:
         print(f"# sentencepiece {sentencepiece.__version__}: model text(hex) ids decoded(hex)", file=out)
-        for name, model in ("unigram", unigram), ("bpe", bpe):
+        for name, model in ("unigram", unigram), ("bpe", bpe), ("characters", characters):
             (folder / f"{name}.model").write_bytes(model)
             library = sentencepiece.SentencePieceProcessor(model_proto=model)
             for text in texts:

@@ -1,5 +1,5 @@
 """SentencePiece's tokenizers for compare-tokenizer.py: the models under DATA and those that are trained from
-its texts (unigram and BPE; several normalisers; with and without byte fallback, extra white space,
+its texts (unigram, BPE and characters; several normalisers; with and without byte fallback, extra white space,
 whole-sentence pieces, user-defined pieces), and Megatron's rules around a model; and how the unigram models
 that mt-preprocess trains fare beside those of SentencePiece.
 
@@ -59,6 +59,7 @@ def recipes():
         yield f"{kind} no bos", dict(
             model_type=kind, vocab_size=600, remove_extra_whitespaces=False, bos_id=-1, eos_id=-1
         )
+    yield "char", dict(model_type="char", vocab_size=400, user_defined_symbols=["<sep>", "the", "éx"], control_symbols=["<ctl>", "Z"])
 
 
 def train(options, lines, path):

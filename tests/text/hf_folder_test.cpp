@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
@@ -207,6 +208,16 @@ TEST(HfClasses, ThatTransformersHasNotAreNamed) {
        {"ErnieMTokenizer", "JukeboxTokenizer", "TransfoXLTokenizer", "TapexTokenizer",
         "XLMProphetNetTokenizer", "MT5Tokenizer", "RealmTokenizerFast", "Wav2Vec2Tokenizer"})
     EXPECT_EQ(said(name, 5), lacking(5, name) + "; version 4 has it") << name;
+}
+
+TEST(HfFolder, AModelOfCharactersIsRefused) {
+  const Scratch folder;
+  std::filesystem::copy(MT_TESTDATA "/sentencepiece/characters.model",
+                        folder.path("tokenizer.model"));
+  EXPECT_EQ(error_of([&] { HfTokenizer{folder.path("")}; }),
+            concat("65 ", folder.path(""), "/tokenizer.model",
+                   ": a model of characters, of which transformers makes no tokenizer; expected "
+                   "unigram or BPE, or --tokenizer-type GPTSentencePieceTokenizer"));
 }
 
 }  // namespace mt

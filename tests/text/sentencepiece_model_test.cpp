@@ -163,9 +163,8 @@ TEST(SentencePieceModel, ContradictionsAreNamed) {
   EXPECT_EQ(error_of_model(with_piece({"<0x00>", 0, Type::byte}, fallback)),
             "65 m: byte_fallback, but no piece for byte 1");
   for (const auto& [type, line] :
-       {std::pair{3, "a model of words, expected a unigram or BPE model"},
-        {4, "a model of characters, expected a unigram or BPE model"},
-        {5, "model type 5, expected 1 (unigram) or 2 (BPE)"}})
+       {std::pair{3, "a model of words, expected one of unigram, BPE or characters"},
+        {5, "model type 5, expected 1 (unigram), 2 (BPE) or 4 (characters)"}})
     EXPECT_TRUE(error_of_model(small_model(static_cast<Algorithm>(type), {})).ends_with(line));
   const std::string piece = proto_piece({"a", 0, Type::normal});
   EXPECT_EQ(error_of_model(piece + proto_bytes(2, "") + proto_bytes(3, "")),
