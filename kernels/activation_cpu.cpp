@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/loops.h"
+#include "kernels/sigmoid.h"
 #include "kernels/simd.h"
 
 namespace mt::cpu {
@@ -14,11 +15,6 @@ template <class T>
 constexpr T kRoot = T(0.79788456080286535588);  // sqrt(2 / pi)
 template <class T>
 constexpr T kCubic = T(0.044715);
-
-template <class T>
-T sigmoid(T a) {
-  return 1 / (1 + std::exp(-a));
-}
 
 template <class T>
 T gelu(T x, GeluForm form) {

@@ -8,14 +8,10 @@
 
 #include "kernels/block_product.h"
 #include "kernels/loops.h"
+#include "kernels/sigmoid.h"
 
 namespace mt::cpu {
 namespace {
-
-template <class T>
-T softplus(T x) {
-  return std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
-}
 
 template <class T>
 struct Inputs {

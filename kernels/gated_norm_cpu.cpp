@@ -4,14 +4,10 @@
 #include <vector>
 
 #include "kernels/loops.h"
+#include "kernels/sigmoid.h"
 
 namespace mt::cpu {
 namespace {
-
-template <class T>
-T sigmoid(T z) {
-  return 1 / (1 + std::exp(-z));
-}
 
 // f(token, group, its first channel in the token's row)
 template <class F>

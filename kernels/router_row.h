@@ -6,29 +6,20 @@
 #include <vector>
 
 #include "kernels/experts.h"
+#include "kernels/sigmoid.h"
 
 namespace mt::cpu {
-
-template <class T>
-T logistic(T z) {
-  return 1 / (1 + std::exp(-z));
-}
-
-template <class T>
-T softplus(T z) {
-  return std::max(z, T(0)) + std::log1p(std::exp(-std::abs(z)));
-}
 
 // The score that an expert of this logit has of its own, and the derivative of its logarithm.
 template <class T>
 T own_score(T z, RouterScores scores) {
-  return scores == RouterScores::sqrt_softplus ? std::sqrt(softplus(z)) : logistic(z);
+  return scores == RouterScores::sqrt_softplus ? std::sqrt(softplus(z)) : sigmoid(z);
 }
 template <class T>
 T own_slope(T z, RouterScores scores) {
-  if (scores == RouterScores::sigmoid) return 1 - logistic(z);
+  if (scores == RouterScores::sigmoid) return 1 - sigmoid(z);
   constexpr T kBothAreExponentials = -40;  // the same in double, and before a float is 0
-  return z < kBothAreExponentials ? T(0.5) : logistic(z) / (2 * softplus(z));
+  return z < kBothAreExponentials ? T(0.5) : sigmoid(z) / (2 * softplus(z));
 }
 
 // Makes logits their softmax, and returns the logarithm of the sum of their exponentials.
