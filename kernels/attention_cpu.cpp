@@ -253,6 +253,7 @@ void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, cons
       const AttentionShape&, const AttentionRange&, const Dropout&, AttentionSoFar)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 template void attention_bias_backward(float*, const float*, const float*, const float*,
                                       const float*, const float*, const float*, const std::int32_t*,

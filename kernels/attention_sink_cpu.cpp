@@ -43,5 +43,6 @@ void sink_backward(T* d_sink, const T* d_o, const T* o, const T* lse, const T* s
   template void sink_backward(T*, const T*, const T*, const T*, const T*, const SinkShape&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

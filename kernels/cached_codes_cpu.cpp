@@ -64,5 +64,6 @@ void get_codes(const GetCodes<T>& rows, const CachedCodes<const std::uint8_t>& c
   template void get_codes(const GetCodes<T>&, const CachedCodes<const std::uint8_t>&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -68,5 +68,6 @@ void head_product(T* out, const T* x, const T* w, const HeadProductShape& s) {
   template void head_product(T*, const T*, const T*, const HeadProductShape&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

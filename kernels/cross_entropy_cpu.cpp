@@ -90,5 +90,6 @@ void cross_entropy_part(T* loss, T* logits, const std::int32_t* labels, const T*
                                    const VocabularyPart&, double)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -78,5 +78,6 @@ void distill_gradient(T* loss, const T* weight, const T* parts, const DistillRow
   template void distill_gradient(T*, const T*, const T*, const DistillRows<T, T>&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -40,5 +40,6 @@ void embedding_backward(T* dtable, const std::int32_t* ids, const T* dy, std::in
                                    WordRange)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

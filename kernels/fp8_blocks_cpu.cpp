@@ -119,5 +119,6 @@ void fp8_block_gemm(const Fp8BlockGemm<T>& p) {
   template void fp8_block_gemm(const Fp8BlockGemm<T>&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

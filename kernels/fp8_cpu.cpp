@@ -121,5 +121,6 @@ void fp8_gemm(const Fp8Gemm<T>& p) {
   template void fp8_gemm(const Fp8Gemm<T>&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -60,5 +60,6 @@ void fp8_square_inverses(float* inverse, float* transposed, const float* amax, s
   template void fp8_part_cast_squares(std::uint8_t*, const Fp8Part<T>&, const float*)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -35,5 +35,6 @@ void merge_heads(T* d_projected, const T* d_shares, const HeadShares& of) {
   template void merge_heads(T*, const T*, const HeadShares&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

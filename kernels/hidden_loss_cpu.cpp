@@ -41,5 +41,6 @@ void hidden_loss(T* loss, T* dx, const T* x, const T* y, const T* weight, std::i
                             HiddenLoss)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

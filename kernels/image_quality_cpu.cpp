@@ -81,5 +81,6 @@ void to_decibels(double* x) {
   template void structural_similarity(T*, const T*, const T*, const T*, const PatchedImages&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -82,5 +82,6 @@ void merge_columns(T* x, const T* a, const T* b, std::int64_t rows, std::int64_t
   template void merge_columns(T*, const T*, const T*, std::int64_t, std::int64_t, std::int64_t)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -33,5 +33,6 @@ void states_before(T* x, std::int32_t* first_key, const T* states, const std::in
                               const std::int32_t*, std::int32_t, const PastStatesShape&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -36,5 +36,6 @@ void retrieval_loss(T* loss, T* hit, T* s, const T* w, const RetrievalShape& sha
   template void retrieval_loss(T*, T*, T*, const T*, const RetrievalShape&, const RetrievalTops&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

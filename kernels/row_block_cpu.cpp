@@ -31,5 +31,6 @@ void collect(T* narrow, std::int64_t rows, std::int64_t cols, const T* wide, std
   template void collect(T*, std::int64_t, std::int64_t, const T*, std::int64_t, const RowBlock&, T)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -66,5 +66,6 @@ void add_over_norms(T* dm, const T* total, const T* squares, std::int64_t count,
   template void add_over_norms(T*, const T*, const T*, std::int64_t, const RowBlock&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

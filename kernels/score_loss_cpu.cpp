@@ -30,5 +30,6 @@ void score_loss(T* loss, T* x, const T* t, const T* row_weight, std::int64_t row
   template void score_loss(T*, T*, const T*, const T*, std::int64_t, std::int64_t, ScoreLoss)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

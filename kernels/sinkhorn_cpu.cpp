@@ -58,5 +58,6 @@ void jitter(T* y, const T* x, std::int64_t rows, std::int64_t cols, const Jitter
   template void jitter(T*, const T*, std::int64_t, std::int64_t, const Jitter&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

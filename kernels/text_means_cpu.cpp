@@ -26,5 +26,6 @@ void text_means(T* mean, const T* x, const TextSpans& spans, std::int64_t cols) 
 #define INSTANTIATE(T) template void text_means(T*, const T*, const TextSpans&, std::int64_t)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

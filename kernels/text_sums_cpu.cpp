@@ -34,5 +34,6 @@ void spread_over_texts(T* x, const T* slope, const T* mask, const TextRows& rows
   template void spread_over_texts(T*, const T*, const T*, const TextRows&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

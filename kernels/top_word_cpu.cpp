@@ -45,5 +45,6 @@ void top_word_hits(T* hit, const T* tops, const std::int32_t* labels, const Voca
   template void top_word_hits(T*, const T*, const std::int32_t*, const VocabularyPart&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

@@ -51,5 +51,6 @@ void view_loss(T* loss, T* s, T* t, const T* center, const T* sharpness, const T
   template void view_loss(T*, T*, T*, const T*, const T*, const T*, const Views&)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

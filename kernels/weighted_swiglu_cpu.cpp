@@ -35,5 +35,6 @@ void weighted_swiglu_backward(T* dx, T* dw, const T* dy, const T* x, const T* w,
                                          std::int64_t)
 INSTANTIATE(float);
 INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace mt::cpu

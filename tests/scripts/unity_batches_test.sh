@@ -19,6 +19,9 @@ put alias.cpp 'using Place = std::pair<int, int>;'
 put constant.cpp 'constexpr int kRows[] = {1, 2};'
 put template.cpp 'template <class T>' 'T sum_of(T a) {' '  return a;' '}'
 put macro.cpp '#define FOR_ALL(T) T;'
+put undefined.cpp '#define FOR_ALL(T) T;' '#undef FOR_ALL'
+put other_alias.cpp 'using Place = std::pair<int, long>;'
+put members.cpp 'int g() { return std::check(that.check, those->check()); }'
 printf '%s\n' 'namespace mt {' 'static bool known(int x) {' '}' 'void Class::run() {}' >static.cpp
 printf '%s\n' '#include "text/unicode/unicode.h"' >includes.cpp  # which says kWords
 put words.cpp 'constexpr int kWords = 3;'
@@ -41,9 +44,15 @@ expect 10000 '1 1 1' alone.cpp function.cpp constant.cpp
 expect 10000 '1 2' function.cpp calls.cpp
 expect 10000 '1 2 1' calls.cpp function.cpp type.cpp
 expect 10000 '1 2 1 1' alias.cpp uses.cpp constant.cpp static.cpp
-for file in function type alias constant template macro static; do
+expect 10000 '1 1' function.cpp members.cpp
+expect 10000 '1 2' alias.cpp other_alias.cpp
+for file in function type constant template macro static; do
   cp "$file.cpp" again.cpp
   expect 10000 '1 2' "$file.cpp" again.cpp
+done
+for file in alias undefined; do
+  cp "$file.cpp" again.cpp
+  expect 10000 '1 1' "$file.cpp" again.cpp
 done
 expect 10000 '1 2 1' words.cpp includes.cpp alone.cpp
 expect 10000 '1 2 1' alone.cpp whole.cpp words.cpp

@@ -5,7 +5,7 @@ namespace mt {
 namespace {
 
 // Kinds for four layers and steps of four micro-batches on one data-parallel rank and two on two.
-const std::vector<LayoutKind> kKinds{
+const std::vector<LayoutKind> kBertKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true},
     {.tensor = 4, .data = 2, .sequence = true},
@@ -29,7 +29,7 @@ const std::vector<LayoutKind> kKinds{
 std::vector<TrainedLayout> bert_layouts() {
   std::vector<TrainedLayout> all;
   std::size_t turn = 0;
-  add_layouts(all, {.style = Style::bert, .num_layers = 4}, kKinds, turn);
+  add_layouts(all, {.style = Style::bert, .num_layers = 4}, kBertKinds, turn);
   add_layouts(all, {.style = Style::bert, .num_layers = 4, .seq_length = 48, .packed = true},
               {{.tensor = 2, .stages = 2, .data = 2, .sequence = true}}, turn);
   return all;

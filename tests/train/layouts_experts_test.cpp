@@ -4,13 +4,13 @@
 namespace mt {
 namespace {
 
-struct Kind {
+struct ExpertKind {
   int tensor = 1, context = 1, stages = 1, data = 1, experts = 1;
   std::optional<int> expert_tensor = {};
   PipelineOptions pipeline = {};
 };
 
-const std::vector<Kind> kKinds{
+const std::vector<ExpertKind> kExpertKinds{
     {.tensor = 2},
     {.tensor = 4},
     {.tensor = 2, .data = 2},
@@ -45,7 +45,7 @@ std::vector<TrainedLayout> expert_layouts() {
   const std::vector<std::string> again{"", "full", "core_attn", "layernorm"};
   std::size_t turn = 0;  // which recomputation is next
   for (const char* dispatcher : {"allgather", "alltoall"})
-    for (const Kind& kind : kKinds) {
+    for (const ExpertKind& kind : kExpertKinds) {
       TrainedLayout layout{.style = Style::experts,
                            .tied = turn % 2 == 0,
                            .ranks = kind.tensor * kind.context * kind.stages * kind.data,

@@ -4,13 +4,13 @@
 namespace mt {
 namespace {
 
-struct Kind {
+struct FurtherKind {
   int tensor = 1, context = 1, stages = 1, data = 1;
   bool sequence = false, per_token_loss = false;
   const char* recompute = "";
 };
 
-const std::vector<Kind> kKinds{
+const std::vector<FurtherKind> kFurtherKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true, .recompute = "full"},
     {.tensor = 4, .sequence = true},
@@ -31,7 +31,7 @@ std::vector<TrainedLayout> further_layouts() {
   std::vector<TrainedLayout> all;
   for (const auto& [style, tied, further] :
        {std::tuple(Style::llama, true, 2), {Style::llama, false, 1}, {Style::latent, false, 1}})
-    for (const Kind& kind : kKinds) {
+    for (const FurtherKind& kind : kFurtherKinds) {
       if (style == Style::latent && kind.per_token_loss) continue;
       TrainedLayout& l = all.emplace_back();
       l.style = style;

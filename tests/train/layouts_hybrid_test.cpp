@@ -5,13 +5,13 @@
 namespace mt {
 namespace {
 
-struct Kind {
+struct HybridKind {
   int tensor = 1, context = 1, stages = 1, data = 1, experts = 1;
   std::optional<int> expert_tensor = {};
   PipelineOptions pipeline = {};
 };
 
-const std::vector<Kind> kKinds{
+const std::vector<HybridKind> kHybridKinds{
     {.tensor = 2},
     {.tensor = 4},
     {.data = 2, .experts = 2},
@@ -38,7 +38,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
   std::size_t turn = 0;  // which recomputation is next
   for (const bool tied : {true, false})
     for (const int further : {0, 2})
-      for (const Kind& kind : kKinds) {
+      for (const HybridKind& kind : kHybridKinds) {
         TrainedLayout layout{.style = Style::mixture,
                              .tied = tied,
                              .ranks = kind.tensor * kind.context * kind.stages * kind.data,

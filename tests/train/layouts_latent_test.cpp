@@ -4,14 +4,14 @@
 namespace mt {
 namespace {
 
-struct Kind {
+struct LatentKind {
   int tensor = 1, context = 1, stages = 1, data = 1;
   bool sequence = false;
   const char* comm = "p2p";
   const char* recompute = "";
 };
 
-const std::vector<Kind> kKinds{
+const std::vector<LatentKind> kLatentKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true, .recompute = "mla_up_proj"},
     {.tensor = 4, .sequence = true, .recompute = "full"},
@@ -30,7 +30,7 @@ const std::vector<Kind> kKinds{
 std::vector<TrainedLayout> latent_layouts() {
   std::vector<TrainedLayout> all;
   for (const bool of_queries : {true, false})
-    for (const Kind& kind : kKinds) {
+    for (const LatentKind& kind : kLatentKinds) {
       TrainedLayout& l = all.emplace_back();
       l.style = Style::latent;
       l.tied = of_queries;

@@ -4,14 +4,14 @@
 namespace mt {
 namespace {
 
-struct Kind {
+struct MambaKind {
   int tensor = 1, context = 1, stages = 1, data = 1;
   bool shares_rows = false;
   const char* comm = "p2p";  // of attention
   PipelineOptions pipeline = {};
 };
 
-const std::vector<Kind> kKinds{
+const std::vector<MambaKind> kMambaKinds{
     {.tensor = 2},
     {.tensor = 2, .shares_rows = true},
     {.tensor = 4},
@@ -68,7 +68,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
   const std::vector<std::string> again{"", "full", "core_attn", "layernorm"};
   std::size_t turn = 0;  // which recomputation is next
   for (const bool documents : {false, true})
-    for (const Kind& kind : kKinds) {  // an odd number of them: each has both types
+    for (const MambaKind& kind : kMambaKinds) {  // an odd number of them: each has both types
       TrainedLayout layout{.style = Style::hybrid,
                            .tied = turn / 2 % 2 == 0,
                            .dtype = turn % 2 == 0 ? DType::f64 : DType::f32,

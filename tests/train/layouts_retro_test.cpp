@@ -6,7 +6,7 @@ namespace {
 
 // Kinds for eight layers, of which the sixth retrieves, and steps of four micro-batches on one
 // data-parallel rank and two on two.
-const std::vector<LayoutKind> kKinds{
+const std::vector<LayoutKind> kRetroKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true},
     {.tensor = 4, .data = 2, .sequence = true},
@@ -33,7 +33,7 @@ std::vector<TrainedLayout> retro_layouts() {
   for (const char* positions : {"learned_absolute", "rope"})
     add_layouts(all,
                 {.style = Style::retro, .num_layers = 8, .bucket = 9000, .positions = positions},
-                kKinds, turn);
+                kRetroKinds, turn);
   return all;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 // Kinds for two layers of each stack and steps of four micro-batches on one data-parallel rank and
 // two on two.
-const std::vector<LayoutKind> kKinds{
+const std::vector<LayoutKind> kT5Kinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true},
     {.tensor = 4, .data = 2, .sequence = true},
@@ -31,7 +31,7 @@ std::vector<TrainedLayout> t5_layouts() {
   std::vector<TrainedLayout> all;
   std::size_t turn = 0;
   for (const char* positions : {"learned_absolute", "relative", "rope"})
-    add_layouts(all, {.style = Style::t5, .bucket = 3000, .positions = positions}, kKinds, turn);
+    add_layouts(all, {.style = Style::t5, .bucket = 3000, .positions = positions}, kT5Kinds, turn);
   return all;
 }
 
