@@ -67,7 +67,7 @@ class GgufWriter {
   // type; of blocks as f32, made by the importance of each column where that is given
   // (ckpt/gguf_quantize.h).
   void write(const std::string& name, ConstTensor tensor, std::span<const float> importance = {});
-  // The same of one of the tensors that an entry is of, which its first axis counts.
+  // Writes one of the tensors that an entry is made of, which its first axis counts.
   void write_part(const std::string& name, std::int64_t part, ConstTensor tensor,
                   std::span<const float> importance = {});
   void close();  // synced to the disk

@@ -33,7 +33,7 @@ class Calibration final : public Probe {
 
   // Exit::bad_data for inputs that are not finite.
   void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) override;
-  // Those of a row; null, or Exit::bad_config, where none were seen.
+  // Finds the inputs of a row; null, or Exit::bad_config, where none were seen.
   const LayerInputs* find(const Param& row) const;
   const LayerInputs& of(const Param& row) const;
 

@@ -24,7 +24,8 @@ class ExpertChoices {
     std::int64_t text = 0, layer = 0;  // a layer as of Mlp
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  // Of each token of a text its experts, ascending; -1 of tokens that other processes' ranks have.
+  // Each token of a text has its experts here, ascending; -1 for tokens that other processes' ranks
+  // have.
   using Experts = std::vector<std::int32_t>;
   using All = std::map<Place, Experts>;
 

@@ -23,8 +23,8 @@ class InBatchRetrieval {
     Tensor queries, contexts;  // [n, width] and [n each, width], of all ranks
     Tensor gradient;           // of the scores, times the factor
   };
-  // Of this rank's own queries: loss, weight [sequences], hits [tops.count sequences].  An empty
-  // weight: nothing is saved.
+  // What is made of this rank's own queries: loss, weight [sequences], hits [tops.count sequences].
+  // With an empty weight nothing is saved.
   struct Out {
     Tensor loss, hits;
     ConstTensor weight;

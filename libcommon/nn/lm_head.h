@@ -52,7 +52,7 @@ class LmHead {
   // The logits of the first tokens of the vocabulary, as many as asked for: [rows, tokens].  With a
   // norm, norm(x) takes the place of x.
   void logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm = nullptr) const;
-  // Those of this rank's tokens alone, or of the first of them.
+  // Makes the logits of this rank's tokens of the vocabulary alone, or of the first of them.
   void own_logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm = nullptr) const;
   // loss[r] = -log softmax(logits[r])[labels[r]] over the first `tokens` of the vocabulary.
   void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;

@@ -27,7 +27,7 @@ class TokenDispatch {
     // arrive for each of this rank's experts.
     std::vector<std::int64_t> leaving = {}, arriving = {};
     bool on_device() const { return ends.empty(); }
-    // As many as there are, or, where the host does not know, as there may be.
+    // How many rows there are, or, where the host does not know, may be.
     std::int64_t rows() const { return on_device() ? room : ends.back(); }
   };
   // The experts of a layer, on all ranks.

@@ -15,7 +15,7 @@ class SharedBuffers final : public ParamSharing {
   SharedBuffers(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
                 const World& world);
 
-  // Those of trainable rows come first, and of these first those of dense ranks.
+  // Buffers of trainable rows come first, and among these those of dense ranks.
   std::deque<SharedBuffer>& all() { return buffers_; }
   const std::deque<SharedBuffer>& all() const { return buffers_; }
   SharedBuffer& of(const Param& row) { return buffers_[buffer_of_[row.index]]; }

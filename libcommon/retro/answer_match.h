@@ -23,8 +23,8 @@ std::vector<std::string> answer_words(std::string_view text);
 
 class AnswerMatch {
  public:
-  // Of any of these answers.  Exit::bad_config for one that is no expression, or, as words, empty,
-  // which all passages would have.
+  // Looks for any of these answers.  Exit::bad_config for one that is no expression, or, as words,
+  // empty, which all passages would have.
   AnswerMatch(std::span<const std::string> answers, bool as_regex);
 
   bool operator()(std::string_view passage) const;

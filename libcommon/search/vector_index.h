@@ -89,8 +89,8 @@ struct IvfIndex {
   struct List {
     std::vector<std::uint8_t> codes = {};
     std::vector<std::int64_t> ids = {};
-    // Of codes of products, which the first search makes: what each adds to distances, the largest
-    // of these by size, and the codes part by part (kernels/code_sums.h).
+    // What the first search makes of codes of products: what each adds to distances, the largest of
+    // these by size, and the codes part by part (kernels/code_sums.h).
     std::vector<float> terms = {};
     float largest_term = 0;
     std::vector<std::uint8_t> by_parts = {};
@@ -102,7 +102,7 @@ struct IvfIndex {
   std::int64_t default_lists = 1;  // that a search visits
   FlatIndex centres = {};
   std::optional<Hnsw> graph = {};  // of the centres
-  // Of what vectors differ from the centres by; nothing: codes are the vectors.
+  // It codes what vectors differ from the centres by; nothing: codes are the vectors.
   std::variant<std::monostate, ProductQuantizer, ScalarQuantizer> quantizer = {};
   std::int64_t wanted = 0;       // lists
   std::vector<List> lists = {};  // those, once it is trained
@@ -176,7 +176,8 @@ class VectorIndex {
   bool merge(const VectorIndex& other);
 
   FoundVectors search(std::span<const float> of, const IndexSearch& options, Products& products);
-  // The same with another search of the kind: of vectors as they are rotated, some at a time.
+  // Searches by another search of the kind, which is given vectors as they are rotated, some at a
+  // time.
   using KindSearch = std::function<FoundVectors(std::span<const float>, const IndexSearch&)>;
   FoundVectors search_by(std::span<const float> of, const IndexSearch& options, Products& products,
                          const KindSearch& search) const;

@@ -18,7 +18,7 @@ std::size_t completions_of(const Serving& serving, const CompletionRequest& requ
 void answer_completions(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                         CompletionRequest request, bool chat);
 
-// The same of a request that came to /v1/responses, in its form (serve/response_answer.cpp).
+// Does so for a request that came to /v1/responses, in its form (serve/response_answer.cpp).
 void answer_response(const Serving& serving, const std::shared_ptr<Exchange>& exchange,
                      CompletionRequest request);
 

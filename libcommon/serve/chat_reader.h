@@ -55,7 +55,7 @@ class ChatReader {
   std::optional<ToolReader> calls_;
   Place place_;
   std::string held_;
-  // Of channels: the header of the message that is read, and a call's arguments.
+  // Where there are channels: the header of the message that is read, and a call's arguments.
   std::string header_, arguments_;
   bool in_header_ = true;
 };

@@ -33,7 +33,7 @@ struct CompletionRequest {
   StreamOptions stream;
   bool of_task = false;  // of a task of the loop, in its last turn
   ChatForm form = {};    // of a chat: what it says is read so
-  // Of POST /v1/responses: what its answer repeats (serve/response_request.h).
+  // What the answer to a POST of /v1/responses repeats (serve/response_request.h).
   std::optional<std::string> response = {};
 };
 

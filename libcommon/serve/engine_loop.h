@@ -88,8 +88,8 @@ class EngineLoop {
   bool uses(std::int64_t adapter) const;
   // Nobody waits for it any more; what it is told meanwhile may still come.
   void cancel(Ticket ticket);
-  // The same of a task that is not ready yet; false where it does not wait any more: it has been
-  // told by then why it failed, or was cancelled.
+  // Cancels a task that is not ready yet; false where it does not wait any more: it has been told
+  // by then why it failed, or was cancelled.
   bool withdraw(Ticket task);
   bool waits(Ticket task) const;  // for a turn
 

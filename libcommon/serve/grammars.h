@@ -25,7 +25,7 @@ class Grammars {
   // ApiError, 400, for one that is not as it should be, and for two.
   std::shared_ptr<const TokenGrammar> of_request(RequestFields& fields);
 
-  // Of calls of the tools that must be called, if there are such; null else.
+  // Allows the calls of the tools that must be called; null where none must.
   std::shared_ptr<const TokenGrammar> of_calls(const Tools& tools, ToolForm form);
 
  private:

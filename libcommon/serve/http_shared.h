@@ -47,7 +47,7 @@ struct Exchange::Impl {
   std::size_t queued = 0;  // bytes of them
   bool stream = false, ended = false, whole = true, gone = false;
   std::function<void()> left;
-  // Of the server's thread: its wait ends where there is something to do.
+  // The server's thread waits for it, and is woken where there is something to do.
   boost::asio::steady_timer news;
 
   void leave();  // the client has gone; on the server's thread

@@ -26,8 +26,8 @@ class ImportanceMatrix {
   void add(const std::string& tensor, std::vector<float> columns);
   std::size_t tensors() const { return of_tensor_.size(); }
   bool has(const std::string& tensor) const { return of_tensor_.contains(tensor); }
-  // Those of a matrix with so many columns, the `part`-th of a tensor's; empty where there are none
-  // of the tensor.  Exit::bad_data for others than as many matrices with as many columns.
+  // Returns the numbers of the `part`-th of a tensor's matrices with so many columns; empty where
+  // the tensor has none.  Exit::bad_data for others than as many matrices with as many columns.
   std::span<const float> of(const std::string& tensor, std::int64_t part, std::int64_t parts,
                             std::int64_t columns) const;
 

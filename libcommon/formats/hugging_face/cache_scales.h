@@ -16,9 +16,9 @@ namespace mt {
 
 struct ModelConfig;
 
-// Those of the layers that a cache has of the model (model/layers.h), from 0 on, up to the last
-// that has one; 1 where there is none; empty for what is no such folder.  Exit::bad_data for one
-// that is not positive and finite, or no single number.
+// Reads the scales of the layers that a cache has of the model (model/layers.h), from 0 on, up to
+// the last that has one; 1 where there is none; empty for what is no such folder.  Exit::bad_data
+// for one that is not positive and finite, or no single number.
 std::vector<CacheScales> cache_scales_in(const std::string& folder, const ModelConfig& config);
 
 }  // namespace mt

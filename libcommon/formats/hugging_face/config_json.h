@@ -48,7 +48,7 @@ class ConfigJson : public JsonObject {
   void expect_causal() const;
   // What sliding_window, by default 4096, is to --window-size.
   std::string window_size() const;
-  // Of each layer whether layer_types says that it has a window; none where nothing is said.
+  // Says for each layer whether layer_types has it with a window; nothing where there is none.
   std::optional<std::vector<bool>> sliding_layers(std::int64_t layers) const;
 
  private:

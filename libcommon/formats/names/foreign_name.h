@@ -22,7 +22,7 @@ struct ForeignName {
   Transform transform = {};
   std::int64_t part = 0, parts = 0;  // 0 parts: it is all of theirs
 
-  // Of theirs, a tensor of this shape: the shape that this is, and where it begins.
+  // Where theirs has this shape: the shape of this one, and where in theirs it begins.
   Shape own_shape(const Shape& theirs) const;
   Shape own_place(const Shape& theirs) const;
 };

@@ -16,7 +16,7 @@ struct ModelConfig;
 
 inline constexpr const char* kGgufFormat = "gguf";
 inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
-// The same of texts of few tokens and of many, of a Phi-3.
+// A Phi-3 has two such tensors, for texts of few tokens and of many.
 inline constexpr const char* kGgufFactors[] = {"rope_factors_short.weight",
                                                "rope_factors_long.weight"};
 

@@ -29,7 +29,7 @@ std::vector<ForeignName> meta_tensors(const ModelConfig& config, const Param& ro
 
 // What of a tensor lies on one rank.
 enum class MetaShare : std::uint8_t { all, rows, columns };
-// None where no Llama has such a tensor.
+// Says how ranks share a tensor of this name; nothing where no Llama has such a one.
 std::optional<MetaShare> meta_share(std::string_view name);
 
 // By what a published model of such a width stretches its rotary positions, where params.json does

@@ -36,16 +36,17 @@ struct ExampleOptions {
   LineOptions lines;
   Judged judged = Judged::no;     // then there are no formats
   bool splits_at_system = false;  // conversations, of which each such turn begins one
-  // Of a model with an encoder, which reads the source behind this prefix, and learns the target.
+  // Whether the model has an encoder, which reads the source behind this prefix, and learns the
+  // target.
   bool paired = false;
   std::string source_prefix = {};
   // The model, if it reads images: then the names of a line's come along, for place_images().
   const ModelConfig* llava = nullptr;
-  // Of a text that would have more tokens than this with its images, less four, images are cut into
+  // The images of a text that would have more tokens than this with them, less four, are cut into
   // fewer tiles (Megatron-LM core_v0.12.1, examples/multimodal/dataset_helpers.py); 0: of none.
   std::int64_t longest_with_images = 0;
   bool trains_after_image = true;  // nor is, unless so, the first token of the text behind one
-  // Of a Retro that retrieves: each line brings the neighbours of its text.
+  // The model, if it is a Retro that retrieves: each line brings the neighbours of its text.
   const ModelConfig* retro = nullptr;
 
   void add_to(CommandLine& cl);

@@ -21,7 +21,7 @@ DistillObjective::DistillObjective(const DistillOptions& options) {
     terms_.push_back({.name = "hidden loss", .weight = options.hidden_loss_weight.value_or(1)});
 }
 
-// Of each term a weight for each token.
+// A token has a weight for each term.
 FieldSpecs DistillObjective::fields(const FieldSpecs& of_samples) const {
   FieldSpecs fields = words_.fields(of_samples);
   fields.front().per_sample *= std::ssize(terms_);

@@ -10,7 +10,7 @@ struct Moments {
   double count = 0, mean = 0, variance = 0;  // divided by count - `freedom`; 0 of one number
 };
 
-// Of the numbers, but for that at `without`.
+// Takes the moments of all numbers but that at `without`.
 Moments moments_of(std::span<const double> numbers, std::size_t without, double freedom) {
   Moments of;
   const auto over = [&](const auto& add) {

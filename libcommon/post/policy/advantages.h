@@ -54,7 +54,8 @@ struct AdvantageRules {
   std::optional<GaeRules> gae = {};
 };
 
-// Of a batch whose groups, so large each, stand one behind the other, before what is of tokens.
+// Returns the advantages of a batch's texts, whose groups, so large each, stand one behind the
+// other, before what each token adds.
 std::vector<double> advantages(std::span<const double> rewards, std::int64_t group,
                                const AdvantageRules& rules);
 
@@ -63,8 +64,8 @@ std::vector<double> advantages(std::span<const double> rewards, std::int64_t gro
 std::vector<double> gae_advantages(std::span<const double> rewards, std::span<const double> values,
                                    const GaeRules& rules);
 
-// Of numbers with such weights: less their mean, and divided by their standard deviation, or by
-// 1e-4 where that is less.
+// Takes from numbers with such weights their mean, and divides them by their standard deviation, or
+// by 1e-4 where that is less.
 void whiten(std::span<double> numbers, std::span<const double> weights);
 
 }  // namespace mt

@@ -47,7 +47,7 @@ class DrawingTask final : public PackedTask {
     Data words;                            // without texts
     std::vector<std::int32_t> end_tokens;  // that end a text; empty: the tokenizer's eod()
     std::vector<PolicyPrompt> prompts, valid_prompts;
-    // Of processes, these are of such as learn alone.
+    // Processes that only draw have none of these.
     std::unique_ptr<LoadedModel> reference;                   // null: there is none
     std::vector<std::unique_ptr<LoadedModel>> reward_models;  // of the rules rm, in their order
     std::shared_ptr<const ChatPrompts> chat;                  // of the words' tokenizer
@@ -78,8 +78,8 @@ class DrawingTask final : public PackedTask {
     if (ranks.rank() == 0) drawers_have_model_ = false;
   }
   bool validates() const override { return !parts_.valid_prompts.empty(); }
-  // Of texts for its valid_prompts (post/policy/validation.h), which are drawn with the same random
-  // numbers each time.
+  // Tells the numbers of texts for its valid_prompts (post/policy/validation.h), which are drawn
+  // with the same random numbers each time.
   std::optional<DrawnReport> validate(const Drawing& drawing) const override;
   // What a step tells of the texts that it learns from: their mean reward, as they were drawn, and
   // how many tokens they have, in the mean.

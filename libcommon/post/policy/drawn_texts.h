@@ -90,7 +90,7 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
 // nothing.  Called by each.
 std::optional<std::vector<DrawnText>> all_texts(Group& ranks,
                                                 std::optional<std::vector<DrawnText>> own);
-// Those of one of the ranks, on all.  Called by each.
+// Gives all ranks the texts that one of them has.  Called by each.
 std::vector<DrawnText> texts_of(Group& ranks, int root, const std::vector<DrawnText>& own);
 
 }  // namespace mt

@@ -22,7 +22,7 @@
 
 namespace mt {
 
-// Of a sample, at most.
+// A sample has no more texts than these.
 inline constexpr std::int64_t kMostTextsOfSample = 64;
 constexpr std::int64_t texts_of_sample(Packing packing) {
   return packing == Packing::none ? 1 : kMostTextsOfSample;
@@ -74,8 +74,8 @@ class PolicySamples final : public Samples {
 
   // How many of these, the first ones, are not empty.
   std::int64_t filled(std::int64_t first, std::int64_t samples) const;
-  // Of what an evaluation says of the tokens of all samples (PolicyObjective::scores()), seq_length
-  // numbers of each text: its log-probabilities, or its values.
+  // Takes from what an evaluation says of the tokens of all samples (PolicyObjective::scores())
+  // seq_length numbers for each text: its log-probabilities, or its values.
   enum class Said : std::uint8_t { log_probs, values };
   std::vector<double> of_texts(std::span<const double> of_samples,
                                Said which = Said::log_probs) const;

@@ -43,7 +43,7 @@ struct Rollout {
   std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
   std::vector<std::int64_t> versions = {};   // of each token that is learnt; empty: of all that
   std::string said = {};                     // what a line says that it says
-  // Of the tokens that are learnt; empty: not known.
+  // These have a number for each token that is learnt; empty: they are not known.
   std::vector<float> old, reference, generated, values = {};
   std::vector<float> advantages = {}, returns = {};  // likewise: take_advantages()
   std::vector<std::int32_t> experts = {};            // CachedPass::choices()

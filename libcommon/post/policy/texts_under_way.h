@@ -18,7 +18,7 @@ class Engine;
 
 class TextsUnderWay {
  public:
-  // Of one turn.  The model, and what the options name, must outlive this.
+  // The texts have one turn each.  The model, and what the options name, must outlive this.
   TextsUnderWay(const Model& model, CompletionModel about, std::span<const AskedText> asked,
                 DrawOptions options);
   ~TextsUnderWay();

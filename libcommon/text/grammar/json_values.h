@@ -38,7 +38,7 @@ class JsonValues {
     std::int64_t value = 0;
     bool itself = true;
   };
-  // Of a number with a fraction or of an integer: no exponent.
+  // Writes a number with a fraction, or an integer, without an exponent.
   Node bounded(Node from, std::optional<Bound> low, std::optional<Bound> high, bool fraction);
 
   // first: of the values that a list begins with; others: of those behind them; empty: there are

@@ -24,7 +24,7 @@ struct HfFlag3 {
 
   bool is_given() const { return value == no || value == yes; }
   bool or_else(bool other) const { return is_given() ? value == yes : other; }
-  // The same where null is said to be no, as Python takes it.
+  // Takes null for no, as Python does.
   bool true_or(bool other) const { return value == absent ? other : value == yes; }
 };
 

@@ -33,7 +33,7 @@ struct DrawingPlan {
   std::int64_t texts = 0;         // of those that draw together
   std::int64_t at_once = 0;       // of them: what memory has room for, where the plan fits
   std::size_t bytes_of_text = 0;  // keys and values of one, on a rank
-  // Of texts that are drawn at once, and of all steps that learn from them.
+  // Seconds that texts drawn at once take, with all steps that learn from them.
   double refit = 0, generation = 0, log_probs = 0, training = 0;
   int drawers = 0;  // further ranks, which write while the others learn
   std::size_t bytes_of_drawer = 0;
@@ -63,11 +63,12 @@ struct DrawerPlan {
     return model + of_gpu + static_cast<std::size_t>(at_once) * text + pass;
   }
 };
-// Of a GPU with so much memory, or of a CPU, which ranks share; nothing: none draws for others.
+// Plans a drawer on a GPU with so much memory, or on a CPU, which ranks share; nothing where none
+// draws for others.
 std::optional<DrawerPlan> plan_drawer(const RunOptions& options, const Task& task,
                                       std::size_t gpu_memory);
 
-// Of a plan that has times.
+// Plans the drawing beside a plan that has times.
 DrawingPlan plan_drawing(const RunOptions& options, const Task& task, const Plan& plan);
 
 }  // namespace mt
