@@ -49,4 +49,14 @@ inline void refuse(CommandLine& cl, const char* why, std::initializer_list<Flag>
   for (const Flag& flag : flags) cl.refused(flag.name, why, flag.value.type, flag.value.check);
 }
 
+// Of flags that several programs imply or refuse, those that this one has no option for.
+inline void imply_others(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {
+  for (const Flag& flag : flags)
+    if (!declares(cl, flag.name)) imply(cl, why, {flag});
+}
+inline void refuse_others(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {
+  for (const Flag& flag : flags)
+    if (!declares(cl, flag.name)) refuse(cl, why, {flag});
+}
+
 }  // namespace mt

@@ -51,7 +51,7 @@ static const CoefficientType& coefficients_of(const std::string& name) {
 
 void MuonOptions::add_to(CommandLine& cl) {
   cl.option("--muon-momentum", &momentum, "F", "decay of Muon's momentum", between(0, 1));
-  cl.flag("--muon-nesterov", &nesterov, "Nesterov's form of it");
+  cl.flag("--muon-nesterov,--muon-use-nesterov", &nesterov, "Nesterov's form of it");
   cl.option("--muon-scale-mode", &scale_mode, "MODE", "spectral, shape_scaling or unit_rms_norm",
             one_of({"spectral", "shape_scaling", "unit_rms_norm"}));
   cl.option("--muon-extra-scale-factor", &extra_scale_factor, "F", "a further factor of the update",

@@ -55,10 +55,10 @@ void ParamSchedule::add_to(CommandLine& cl) {
   cl.option("--weight-decay-incr-style", &weight_decay_incr_style, "STYLE",
             "constant, or linear or cosine from --start-weight-decay to --end-weight-decay",
             one_of({"constant", "linear", "cosine"}));
-  cl.flag("--override-opt_param-scheduler", &override_checkpoint,
+  cl.flag("--override-opt_param-scheduler,--override-opt-param-scheduler", &override_checkpoint,
           "these settings even where the checkpoint's differ");
-  cl.flag("--use-checkpoint-opt_param-scheduler", &use_checkpoint,
-          "the checkpoint's settings instead of these");
+  cl.flag("--use-checkpoint-opt_param-scheduler,--use-checkpoint-opt-param-scheduler",
+          &use_checkpoint, "the checkpoint's settings instead of these");
 }
 
 void ParamSchedule::check_rates() const {

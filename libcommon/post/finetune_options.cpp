@@ -94,6 +94,7 @@ void FinetuneOptions::add_run_to(CommandLine& cl) {
                    takes_mamba ? ", t5 or mamba; hybrid is mamba" : " or t5",
                    takes_llava ? "; multimodal, a LLaVA that is loaded" : ""),
             one_of(types));
+  add_padding_to(cl);
   model.add_to(cl);
   encoder.add_to(cl);
   if (takes_mamba) mamba.add_to(cl);

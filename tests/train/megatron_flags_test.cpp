@@ -25,15 +25,15 @@ Words split(const std::string& text, char separator) {
   return words;
 }
 
-struct Row {  // of testdata/megatron_flags.tsv
+struct Row {  // of testdata/megatron_flags.tsv, or of that of other releases
   Words names;
   std::string form, standard;  // "-" for no default
   Words choices;
 };
 
-std::vector<Row> read_rows() {
+std::vector<Row> read_rows(const char* path) {
   std::vector<Row> rows;
-  std::ifstream in(MT_TESTDATA "/megatron_flags.tsv");
+  std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const Words cells = split(line, '\t');
     if (cells.size() != 4) continue;
@@ -61,7 +61,13 @@ class MegatronFlags : public testing::Test {
 
   PretrainOptions options_;
   CommandLine cl_;
-  const std::vector<Row> rows_ = read_rows();
+  const std::vector<Row> rows_ = read_rows(MT_TESTDATA "/megatron_flags.tsv");
+  const std::vector<Row> others_ = read_rows(MT_TESTDATA "/megatron_release_flags.tsv");
+  const std::vector<Row> all_ = [this] {
+    std::vector<Row> all = rows_;
+    all.insert(all.end(), others_.begin(), others_.end());
+    return all;
+  }();
 };
 
 std::string form_of(const Option& option) {
@@ -91,7 +97,8 @@ bool same_value(const std::string& ours, const std::string& theirs) {
 
 TEST_F(MegatronFlags, EachIsThereOnceUnderAllItsNames) {
   EXPECT_EQ(rows_.size(), 455u);
-  for (const Row& row : rows_)
+  EXPECT_EQ(others_.size(), 489u);
+  for (const Row& row : all_)
     for (const std::string& name : row.names) {
       ASSERT_NE(find(name), nullptr) << name;
       EXPECT_EQ(find(name), find(row.names.front())) << name;
@@ -119,9 +126,8 @@ const std::vector<std::string> kOfImageText = {"--allow-missing-vision-projectio
                                                "--use-te",
                                                "--vision-model-type"};
 
-// Of Megatron-LM's main after that release, likewise.
-const std::vector<std::string> kOfMain = {"--attention-output-gate", "--enable-hyper-connections",
-                                          "--experimental-attention-variant", "--qk-l2-norm"};
+// Of Megatron-LM's main between two of those releases, likewise.
+const std::vector<std::string> kOfMain = {"--enable-hyper-connections"};
 
 TEST_F(MegatronFlags, NoOthersAreListed) {
   std::set<std::string> names;
@@ -130,7 +136,7 @@ TEST_F(MegatronFlags, NoOthersAreListed) {
       EXPECT_NE(find(name), nullptr) << name;
       names.insert(name);
     }
-  for (const Row& row : rows_) names.insert(row.names.begin(), row.names.end());
+  for (const Row& row : all_) names.insert(row.names.begin(), row.names.end());
   for (const Option& option : cl_.table().options)
     EXPECT_TRUE(option.has_variable() || names.contains(option.name())) << option.name();
 }
@@ -142,9 +148,16 @@ TEST_F(MegatronFlags, TakeTheSameValues) {
       {"--rampup-batch-size", "integers"},  // texts there, which must be integers
       {"--moe-aux-loss-coeff", "numbers"},  // one there, several in later releases
       {"--moe-router-load-balancing-type", "strings"},
+      {"--cuda-graph-scope", "strings"},
+      {"--no-rope-freq", "integers"},  // a text there, of an integer or a list
+      {"--window-attn-skip-freq", "integers"},
+      {"--scaled-upper-triang-masked-softmax-fusion", "string"},  // any text there, which is true
   };
-  const std::set<std::string> later = {"minus_sqrt", "muon", "dist_muon"};  // of later releases
-  for (const Row& row : rows_) {
+  // Of later releases.
+  const std::set<std::string> later = {
+      "dist_muon", "full_iteration", "mamba",      "minus_sqrt", "mlp",
+      "moe",       "moe_preprocess", "moe_router", "muon"};
+  for (const Row& row : all_) {
     const Option& option = at(row);
     if (option.kind == Option::Kind::refused && !option.takes_value()) continue;
     const auto other = ours.find(option.name());
@@ -170,8 +183,13 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
       {"--mtp-num-layers", "0"},
       {"--moe-shared-expert-intermediate-size", "0"},
       {"--moe-z-loss-coeff", "0"},
+      {"--padded-vocab-size", "0"},
+      {"--activation-func-clamp-value", "0"},
+      {"--moe-latent-size", "0"},
+      {"--yarn-beta-fast", "32"},  // what it is there in the end
+      {"--yarn-beta-slow", "1"},
   };
-  for (const Row& row : rows_) {
+  for (const Row& row : all_) {
     const Option& option = at(row);
     if (!option.has_variable() || !option.takes_value()) continue;
     const auto other = ours.find(option.name());
@@ -183,7 +201,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
 
 // The one value that a refused flag accepts is the one that stands when it is not given.
 TEST_F(MegatronFlags, RefusedOnesAcceptTheirDefault) {
-  for (const Row& row : rows_) {
+  for (const Row& row : all_) {
     Option option = at(row);
     if (option.kind != Option::Kind::refused || !option.takes_value()) continue;
     EXPECT_FALSE(option.check.expected().empty()) << option.name();

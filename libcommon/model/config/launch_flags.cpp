@@ -38,11 +38,19 @@ void imply_numerics(CommandLine& cl) {
          {"--no-persist-layer-norm"},
          {"--no-rope-fusion"}});
   imply(cl, "sums and softmax are at least fp32",
-        {{"--attention-softmax-in-fp32"}, {"--disable-bf16-reduced-precision-matmul"}});
+        {{"--apply-query-key-layer-scaling"},
+         {"--attention-softmax-in-fp32"},
+         {"--disable-bf16-reduced-precision-matmul"}});
   imply(cl, "two runs of one command give the same bits", {{"--deterministic-mode"}});
   imply(cl, "random numbers are functions of seed and place, with no state to keep",
         {{"--inference-rng-tracker"}, {"--no-load-rng"}, {"--no-save-rng"}, {"--te-rng-tracker"}});
   imply(cl, "initial weights are the same for any number of ranks", {{"--use-cpu-initialization"}});
+}
+
+void imply_checkpoint_checks(CommandLine& cl) {
+  imply(cl, "what the model needs of a checkpoint is there, or its lack is an error that names it",
+        {{"--dist-ckpt-strictness", each({"assume_ok_unexpected", "log_unexpected", "log_all",
+                                          "raise_unexpected", "ignore_all"})}});
 }
 
 void LaunchFlags::add_to(CommandLine& cl) {
@@ -60,13 +68,24 @@ void LaunchFlags::add_to(CommandLine& cl) {
       cl.implied(joined(option.names), "a checkpoint says what its model is",
                  type_of(option.target), option.check);
   imply_numerics(cl);
-  imply(cl, "a model that is only read has no optimizer", {{"--no-load-optim"}});
-  imply(cl, "one process has all of the model",
-        {{"--tensor-model-parallel-size", only(1)},
-         {"--pipeline-model-parallel-size", only(1)},
-         {"--context-parallel-size", only(1)},
-         {"--expert-model-parallel-size", only(1)},
-         {"--distributed-backend", each({"nccl", "gloo"})}});
+  imply_others(cl, "a model that is only read has no optimizer",
+               {{"--finetune"}, {"--no-load-optim"}});
+  imply_others(cl, "a checkpoint's format is seen from its content",
+               {{"--auto-detect-ckpt-format"},
+                {"--ckpt-format", each({"torch", "torch_dist", "zarr", "torch_dcp"})},
+                {"--use-dist-ckpt"}});
+  imply_checkpoint_checks(cl);
+  imply_others(cl, "a path where no checkpoint is ends the program",
+               {{"--exit-on-missing-checkpoint"}});
+  imply_others(cl, "one process has all of the model",
+               {{"--tensor-model-parallel-size", only(1)},
+                {"--pipeline-model-parallel-size", only(1)},
+                {"--context-parallel-size", only(1)},
+                {"--expert-model-parallel-size", only(1)},
+                {"--expert-tensor-parallel-size", only(1)},
+                {"--sequence-parallel"},
+                {"--distributed-backend", each({"nccl", "gloo"})},
+                {"--distributed-timeout-minutes", any(kInteger)}});
 }
 
 void LaunchFlags::check(const ModelConfig& stored, const std::string& path) const {

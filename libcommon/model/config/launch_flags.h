@@ -12,6 +12,9 @@ namespace mt {
 // Flags of how numbers are computed, which are the same for any program: there is one way.
 void imply_numerics(CommandLine& cl);
 
+// Likewise of how strictly a checkpoint is read.
+void imply_checkpoint_checks(CommandLine& cl);
+
 class LaunchFlags {
  public:
   // After all that the program declares itself: the settings of a model, and flags of a run whose

@@ -29,8 +29,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.flag("--async-save", &async_save,
           "copy what is saved, and write it while training goes on; the next save, and the end, "
           "wait for it");
-  cl.off_switch("--no-ckpt-fully-parallel-save", &fully_parallel_save,
-                "of the ranks with the same weights, one writes them all");
+  cl.off_switch("--no-ckpt-fully-parallel-save,--disable-ckpt-fully-parallel-save",
+                &fully_parallel_save, "of the ranks with the same weights, one writes them all");
   cl.option("--non-persistent-save-interval", &non_persistent_save_interval, "N",
             "steps between checkpoints of which each replaces the one before", at_least(1));
   cl.option("--non-persistent-ckpt-type", &non_persistent_ckpt_type, "TYPE",

@@ -27,7 +27,7 @@ void Fp8Options::add_to(CommandLine& cl) {
   cl.option("--fp8-amax-compute-algo", &algorithm, "WHICH",
             "delayed: which of them counts, most_recent, or max, the one with the largest number",
             one_of({"most_recent", "max"}));
-  cl.off_switch("--no-fp8-wgrad", &weight_gradients,
+  cl.off_switch("--no-fp8-wgrad,--disable-fp8-wgrad", &weight_gradients,
                 "weights' gradients are products of numbers as they are");
   cl.flag("--fp8-param-gather", &param_gather,
           "with --use-distributed-optimizer, ranks gather weights' codes, half the bytes, where "

@@ -39,43 +39,22 @@ static void add_optimizer_flags(CommandLine& cl) {
 static void add_loop_flags(CommandLine& cl) {
   refuse(cl, "a rejected result ends the run, with a line that names it",
          {{"--result-rejected-tracker-filename"}});
-  refuse(cl, "a run goes on with the options it is given",
-         {
-             {"--no-use-tokenizer-model-from-checkpoint-args"},
-             {"--use-mp-args-from-checkpoint-args"},
-         });
+  refuse(cl, "a run's layout is what its options say; any checkpoint fits any layout",
+         {{"--use-mp-args-from-checkpoint-args"}});
 }
 
 // --- What a run does not do. ---
 
 static void add_precision_flags(CommandLine& cl) {
-  refuse(cl, "scores and losses are fp32",
-         {{"--apply-query-key-layer-scaling"}, {"--fp16-lm-cross-entropy"}});
+  refuse(cl, "losses are fp32", {{"--fp16-lm-cross-entropy"}});
   refuse(cl, "delayed scales are updated every step", {{"--fp8-interval", only(1)}});
   refuse(cl, "weights that are sharded are cast for each product",
          {{"--keep-fp8-transpose-cache-when-using-custom-fsdp"}});
 }
 
 static void add_parallel_flags(CommandLine& cl) {
-  refuse(cl, "what these arrange changes no number, and is arranged otherwise here",
-         {{"--distribute-saved-activations"},
-          {"--overlap-p2p-communication-warmup-flush"},
-          {"--pipeline-model-parallel-comm-backend"},
-          {"--tp-comm-bootstrap-backend", only("nccl")},
-          {"--use-ring-exchange-p2p"}});
-  refuse(cl, "--tp-comm-overlap overlaps all that it can, and is not set part by part",
-         {{"--disable-tp-comm-bulk-dgrad"},
-          {"--disable-tp-comm-bulk-wgrad"},
-          {"--disable-tp-comm-overlap-ag"},
-          {"--disable-tp-comm-overlap-rs"},
-          {"--disable-tp-comm-split-ag"},
-          {"--disable-tp-comm-split-rs"},
-          {"--tp-comm-overlap-cfg"},
-          {"--tp-comm-overlap-rs-dgrad"}});
-  refuse(cl,
-         "the head's gradient is made with the logits, which are not stored; those of layers wait "
-         "with --pipeline-schedule zero-bubble",
-         {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", only(0)}});
+  refuse(cl, "use --sequence-parallel, with which a rank keeps its part of the tokens",
+         {{"--distribute-saved-activations"}});
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "encoder and decoder have no ranks of their own",
          {{"--pipeline-model-parallel-split-rank"}});
@@ -91,8 +70,6 @@ static void add_checkpoint_flags(CommandLine& cl) {
   refuse(cl, "an optimizer's state is written in one form",
          {{"--ckpt-convert-update-legacy-dist-opt-format"}});
   refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
-  refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
-         {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
   refuse(cl, "all ranks write to one folder; see --non-persistent-ckpt-type",
          {{"--non-persistent-local-ckpt-algo", only("fully_parallel")},
           {"--non-persistent-local-ckpt-dir"},
@@ -126,28 +103,14 @@ static void add_machine_flags(CommandLine& cl) {
           {"--app-tag-run-version", only("0.0.0")},
           {"--one-logger-async"},
           {"--one-logger-project", only("megatron-lm")},
-          {"--one-logger-run-name"},
-          {"--wandb-exp-name"},
-          {"--wandb-project"},
-          {"--wandb-save-dir"}});
-  refuse(cl, "use --quiet or --verbose", {{"--logging-level"}});
+          {"--one-logger-run-name"}});
+  refuse(cl, "a run reports to no service; `wandb sync` sends the curves of --tensorboard-dir",
+         {{"--wandb-exp-name"}, {"--wandb-project"}, {"--wandb-save-dir"}});
   refuse(cl, "use --print-config=json", {{"--config-logger-dir"}});
   refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
   refuse(cl,
          "use --config, an `option: value` a line; the nested names of that file are no options",
          {{"--yaml-cfg"}});
-  refuse(cl, "mt-pretrain does not generate; see mt-generate(1)",
-         {{"--flash-decode"},
-          {"--inference-batch-times-seqlen-threshold", only(-1)},
-          {"--inference-dynamic-batching"},
-          {"--inference-dynamic-batching-buffer-guaranteed-fraction", only(0.2)},
-          {"--inference-dynamic-batching-buffer-overflow-factor"},
-          {"--inference-dynamic-batching-buffer-size-gb", only(40.)},
-          {"--inference-dynamic-batching-max-requests-override"},
-          {"--inference-dynamic-batching-max-tokens-override"},
-          {"--inference-max-requests", only(8)},
-          {"--inference-max-seq-length", only(2560)},
-          {"--max-tokens-to-oom", only(12000)}});
 }
 
 // --- What always holds. ---
@@ -165,19 +128,38 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "what is sharded is said by --data-parallel-sharding-strategy",
         {{"--use-custom-fsdp"}, {"--init-model-with-meta-device"}});
   imply(cl, "how communication is arranged changes no number",
-        {{"--no-align-grad-reduce"},
+        {{"--disable-tp-comm-bulk-dgrad,--no-tp-comm-bulk-dgrad"},
+         {"--disable-tp-comm-bulk-wgrad,--no-tp-comm-bulk-wgrad"},
+         {"--disable-tp-comm-overlap-ag,--no-tp-comm-overlap-ag"},
+         {"--disable-tp-comm-overlap-rs,--no-tp-comm-overlap-rs"},
+         {"--disable-tp-comm-split-ag,--no-tp-comm-split-ag"},
+         {"--disable-tp-comm-split-rs,--no-tp-comm-split-rs"},
+         {"--no-align-grad-reduce,--disable-align-grad-reduce"},
          {"--no-align-param-gather"},
-         {"--no-async-tensor-model-parallel-allreduce"},
-         {"--no-clone-scatter-output-in-embedding"},
+         {"--no-async-tensor-model-parallel-allreduce,"
+          "--disable-async-tensor-model-parallel-allreduce"},
+         {"--no-clone-scatter-output-in-embedding,--disable-clone-scatter-output-in-embedding"},
          {"--no-overlap-p2p-communication"},
-         {"--no-scatter-gather-tensors-in-pipeline"}});
+         {"--no-scatter-gather-tensors-in-pipeline"},
+         {"--overlap-p2p-communication-warmup-flush"},
+         {"--pipeline-model-parallel-comm-backend", each({"nccl", "ucc"})},
+         {"--tp-comm-bootstrap-backend", each({"nccl", "mpi", "gloo"})},
+         {"--tp-comm-overlap-cfg", any(kText)},
+         {"--tp-comm-overlap-rs-dgrad"},
+         {"--use-ring-exchange-p2p"}});
+  imply(cl, "the head's gradient is made with the logits, which are not stored",
+        {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", any(kInteger)}});
   imply(cl, "a GPU's forwards and backwards are captured, unless --no-cuda-graphs",
-        {{"--cuda-graph-scope", each({"full"})},
+        {{"--cuda-graph-scope",
+          {kTexts, one_of({"full", "full_iteration", "attn", "mlp", "moe", "moe_router",
+                           "moe_preprocess", "mamba"})}},
          {"--cuda-graph-warmup-steps", any(kInteger)},
          {"--enable-cuda-graph"},
          {"--external-cuda-graph"}});
   imply(cl, "there is no garbage collector",
-        {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});
+        {{"--manual-gc"},
+         {"--manual-gc-interval", any(kInteger)},
+         {"--no-manual-gc-eval,--disable-manual-gc-eval"}});
   imply(cl, "no memory is allocated during a step, so none can be given back",
         {{"--empty-unused-memory-level", {kInteger, between(0, 2)}}});
   imply(cl, "the optimizer's state is in host memory, all of it, and is not copied",
@@ -197,6 +179,10 @@ static void add_implied_machinery(CommandLine& cl) {
         {{"--ckpt-fully-parallel-save"}});
   imply(cl, "the thread of --async-save needs no process that waits for work",
         {{"--use-persistent-ckpt-worker"}});
+  imply_checkpoint_checks(cl);
+  imply(cl, "a tokenizer that is given stands before the checkpoint's",
+        {{"--no-use-tokenizer-model-from-checkpoint-args,"
+          "--disable-use-tokenizer-model-from-checkpoint-args"}});
   imply(cl, "a checkpoint's format is seen from its content", {{"--auto-detect-ckpt-format"}});
   imply(cl, "checkpoints are always distributed ones", {{"--use-dist-ckpt"}});
   imply(cl, "INT, TERM and USR1 always save a checkpoint and end the run",
@@ -204,6 +190,20 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "the parts of a step are timed without a barrier before them",
         {{"--no-barrier-with-level-1-timing"}});
   imply(cl, "a run reports to no service", {{"--no-one-logger"}});
+  imply(cl, "there is no logger of Python's; see --quiet and --verbose",
+        {{"--logging-level", any(kInteger)}});
+  imply(cl, "a run that trains does not generate; see mt-generate(1)",
+        {{"--flash-decode"},
+         {"--inference-batch-times-seqlen-threshold", any(kInteger)},
+         {"--inference-dynamic-batching"},
+         {"--inference-dynamic-batching-buffer-guaranteed-fraction", any(kNumber)},
+         {"--inference-dynamic-batching-buffer-overflow-factor", any(kNumber)},
+         {"--inference-dynamic-batching-buffer-size-gb", any(kNumber)},
+         {"--inference-dynamic-batching-max-requests-override", any(kInteger)},
+         {"--inference-dynamic-batching-max-tokens-override", any(kInteger)},
+         {"--inference-max-requests", any(kInteger)},
+         {"--inference-max-seq-length", any(kInteger)},
+         {"--max-tokens-to-oom", any(kInteger)}});
 }
 
 // --- Those of examples/multimodal. ---
@@ -245,6 +245,7 @@ void add_megatron_flags(CommandLine& cl) {
   add_implied_machinery(cl);
   add_other_model_flags(cl);
   add_image_text_flags(cl);
+  add_release_flags(cl);
 }
 
 }  // namespace mt

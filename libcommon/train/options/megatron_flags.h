@@ -1,6 +1,7 @@
 // The flags of Megatron-LM core_v0.12 that no option of mt-pretrain declares, each with what
 // happens to it and why; mt-flags(7) is made from the option table and these.
-//   implied: its effect always holds here, so it is accepted, and --print-config says so
+//   implied: its effect always holds here, or it says how the same numbers are computed, so it is
+//            accepted, and --print-config says so
 //   refused: not supported, an error that says why, so that no run differs silently from what its
 //            script asks for; a value that asks for nothing (a size of 1) is accepted
 // Who adds an option of one of these names deletes its line here.
@@ -15,5 +16,8 @@ void add_megatron_flags(CommandLine& cl);
 
 // The part of it that belongs to models other than a dense GPT, in model_flags.cpp.
 void add_other_model_flags(CommandLine& cl);
+
+// Those of other releases, which the program may declare itself, in release_flags.cpp.
+void add_release_flags(CommandLine& cl);
 
 }  // namespace mt

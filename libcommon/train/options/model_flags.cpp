@@ -6,17 +6,17 @@ namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
-         {{"--moe-layer-recompute"},
-          {"--moe-extended-tp"},
-          {"--moe-use-upcycling"},
-          {"--moe-router-dtype"},
-          {"--moe-per-layer-logging"},
-          {"--moe-enable-deepep"}});
+         {{"--moe-extended-tp"}, {"--moe-use-upcycling"}, {"--moe-per-layer-logging"}});
+  refuse(cl, "use --recompute-granularity full", {{"--moe-layer-recompute"}});
+  refuse(cl, "what routers compute has the type of the run; see --dtype", {{"--moe-router-dtype"}});
 }
 
 static void add_implied_mixture_flags(CommandLine& cl) {
-  imply(cl, "how experts are computed changes no number",
-        {{"--moe-grouped-gemm"}, {"--moe-permute-fusion"}, {"--moe-use-legacy-grouped-gemm"}});
+  imply(cl, "how experts are computed, and tokens come to them, changes no number",
+        {{"--moe-enable-deepep"},
+         {"--moe-grouped-gemm"},
+         {"--moe-permute-fusion"},
+         {"--moe-use-legacy-grouped-gemm"}});
 }
 
 static void add_decoder_flags(CommandLine& cl) {

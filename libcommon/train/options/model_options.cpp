@@ -82,6 +82,12 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "weight of the loss that keeps the router's logits small", at_least(0));
 }
 
+void ModelOptions::add_padding_to(CommandLine& cl) {
+  cl.option("--padded-vocab-size", &model.padded_vocab_size, "N",
+            "rows of the vocabulary, padded; 0: as --make-vocab-size-divisible-by says",
+            at_least(0));
+}
+
 void ModelOptions::add_yarn_to(CommandLine& cl) {
   cl.section("YaRN");
   cl.option("--yarn-original-max-position-embeddings", &yarn.original, "N",

@@ -35,6 +35,8 @@ struct ModelOptions {
   std::string rope_type;                 // of latent attention; "": as --rotary-scaling-factor says
   std::optional<StoredSettings> stored;  // of what is to be loaded; set by take_stored()
 
+  // Declares how many rows the vocabulary has, which else follows from other settings.
+  void add_padding_to(CommandLine& cl);
   // Declares the options of experts.
   void add_experts_to(CommandLine& cl);
   // Declares those of YaRN that no setting of the model is for.

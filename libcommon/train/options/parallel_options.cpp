@@ -27,8 +27,8 @@ void ParallelOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.option("--moe-token-dispatcher-type", &moe_token_dispatcher_type, "TYPE",
             "how tokens come to their experts' ranks: allgather (all to all of them) or alltoall "
-            "(each to those of its experts)",
-            one_of({"allgather", "alltoall"}));
+            "(each to those of its experts), which alltoall_seq and flex are, too",
+            one_of({"allgather", "alltoall", "alltoall_seq", "flex"}));
   cl.option("--moe-buffer-factor", &moe_buffer_factor, "F",
             "tokens for which a rank's experts have room, over those that they have when all are "
             "chosen as often; default room for the worst; a step that needs more ends the run",

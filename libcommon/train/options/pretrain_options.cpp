@@ -17,6 +17,7 @@ void PretrainOptions::add_to(CommandLine& cl, std::vector<std::string> packings)
             "pretrain_vision_dino.py vit; hybrid is mamba; multimodal: a LLaVA that is loaded, as "
             "pretrain_vlm.py does",
             one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit", "multimodal"}));
+  add_padding_to(cl);
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);

@@ -108,7 +108,7 @@ void RankOptions::check_overlap(const ModelConfig& model) const {
   if (!parallel.moe_shared_expert_overlap) return;
   if (model.moe_shared_expert_intermediate_size == 0)
     fail(Exit::bad_config, kOverlap, "needs --moe-shared-expert-intermediate-size");
-  if (parallel.moe_token_dispatcher_type != "alltoall")
+  if (parallel.moe_token_dispatcher_type == "allgather")
     fail(Exit::bad_config, kOverlap, "needs --moe-token-dispatcher-type alltoall");
 }
 

@@ -12,7 +12,8 @@ static void add_log(ReportOptions& o, CommandLine& cl) {
             greater_than(0));
   cl.flag("--log-params-norm", &o.log_params_norm, "the norm of the weights in log lines");
   cl.option("--timing-log-level", &o.timing_log_level, "N",
-            "time the parts of a step; 1: the large ones, 2: all", between(0, 2));
+            "time the parts of a step; 1: the large ones, 2: all; a GPU's steps are timed whole",
+            between(0, 2));
   cl.option("--timing-log-option", &o.timing_log_option, "HOW",
             "times over the ranks: max, minmax or all", one_of({"max", "minmax", "all"}));
   cl.flag("--log-progress", &o.log_progress,
@@ -31,8 +32,8 @@ static void add_tensorboard(ReportOptions& o, CommandLine& cl) {
             "points that may wait to be written; two minutes at most", at_least(1));
   cl.flag("--log-timers-to-tensorboard", &o.timers_to_tensorboard,
           "curves of the times of a step and its parts");
-  cl.off_switch("--no-log-loss-scale-to-tensorboard", &o.loss_scale_to_tensorboard,
-                "no curve of the loss scale");
+  cl.off_switch("--no-log-loss-scale-to-tensorboard,--disable-log-loss-scale-to-tensorboard",
+                &o.loss_scale_to_tensorboard, "no curve of the loss scale");
   cl.flag("--log-validation-ppl-to-tensorboard", &o.validation_ppl_to_tensorboard,
           "a curve of the validation perplexity");
   cl.flag("--log-memory-to-tensorboard", &o.memory_to_tensorboard,

@@ -93,9 +93,6 @@ void RunOptions::complete_device(const Instead& instead) {
   if (!serves)
     fail(Exit::bad_config,
          "--device cuda: neither --optimizer muon nor --check-layout; see --device cpu");
-  if (report.timing_log_level > 0)
-    fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
-         ": only whole steps are timed on a GPU");
   if (compute_dtype() == DType::f16) optimizer.loss_scale.take_default();
 }
 

@@ -109,6 +109,7 @@ void VisionOptions::check_given(const CommandLine& cl, const DataOptions& data,
                            "--vocab-file",
                            "--merge-file",
                            "--vocab-size",
+                           "--padded-vocab-size",
                            "--make-vocab-size-divisible-by",
                            "--calculate-per-token-loss",
                            "--untie-embeddings-and-output-weights"})

@@ -26,7 +26,7 @@ Reports::Reports(const RunOptions& options, const ModelConfig& model, const Log&
       run_log_(options_of_rank(options, ranks), ranks.size()),
       megatron_log_(log, options.report, options.length.train_iters, ranks.size()),
       train_progress_(log, options.length.train_iters),
-      timers_(options.report.timing_log_level) {}
+      timers_(options.device() == Device::cpu ? options.report.timing_log_level : 0) {}
 
 void Reports::start(std::int64_t iteration, std::int64_t parameters, double flops_before,
                     const std::string& options_json) {

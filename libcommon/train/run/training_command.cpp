@@ -55,6 +55,8 @@ void run_training(CommandLine& cl, RunOptions& run, bool check_layout,
     });
   const std::unique_ptr<Task> task = open();
   run.compute.warn(cl.log());
+  if (run.report.timing_log_level > 0 && run.device() != Device::cpu)
+    cl.log().warn("--timing-log-level: has no effect on a GPU, whose steps are timed whole");
   if (task->model().multi_latent_attention) {
     if (cl.given("--kv-channels"))
       cl.log().warn("--kv-channels: has no effect with --multi-latent-attention");
