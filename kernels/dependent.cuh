@@ -9,6 +9,8 @@
 // kernel before it has ended too.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda_check.h"
 #include "kernels/gpu.h"
 
