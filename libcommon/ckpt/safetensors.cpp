@@ -8,6 +8,7 @@
 #include "base/allowance.h"
 #include "base/error.h"
 #include "base/json_parse.h"
+#include "base/lfs_pointer.h"
 #include "ckpt/safetensors_types.h"
 #include "ckpt/torch_file.h"
 
@@ -169,6 +170,7 @@ class HeaderParser {
 
 std::map<std::string, DistTensor> parse_safetensors(Bytes file, const std::string& where,
                                                     const std::string& name) {
+  refuse_lfs_pointer(as_text(file), where);
   if (file.size() < 8)
     fail(Exit::bad_data, where, ": ", file.size(), " bytes, expected a safetensors file");
   std::uint64_t header = 0;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 #include "ckpt/zip.h"
 #include "ckpt/zip_format.h"
 
@@ -63,6 +64,7 @@ Bytes ZipReader::at(std::string_view record) const {
 // From the last end record whose comment reaches exactly to the end, and the zip64 one before it.
 ZipReader::Directory ZipReader::find_directory() const {
   const std::uint64_t size = archive_.size();
+  refuse_lfs_pointer(as_text(archive_), name_);
   if (size < zip::kEndSize)
     fail(Exit::bad_data, name_, ": ", size, " bytes, too few for a zip archive");
   const std::uint64_t lowest = size - zip::kEndSize - std::min(size - zip::kEndSize, kMaxComment);
