@@ -160,6 +160,7 @@ TEST(AdapterFolders, HaveWordsAndAnExpression) {
     }
     EXPECT_EQ(numbers[3], row.place.stack == "output_layer" ? 0.25F : 0.5F) << row.name();
     EXPECT_EQ(numbers_of(*apart, row), numbers) << row.name();
+    EXPECT_EQ(name_of(merged->dtype_of(row, "")), std::string("bfloat16"));  // as the base's
   }
   const LoadedModel whole = load("llama");
   EXPECT_NE(error_of([&] {

@@ -39,7 +39,6 @@ std::unique_ptr<Tokenizer> AdaptedSource::make_tokenizer(const TokenizerOptions&
 }
 
 DType AdaptedSource::dtype_of(const Param& row, const std::string& state) const {
-  if (const DistTensor* const words = folder_.words(row)) return *words->dtype;
   return is_learnt(row) ? folder_.dtype_of(names_, row) : base_->dtype_of(row, state);
 }
 
