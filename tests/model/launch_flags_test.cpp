@@ -44,6 +44,14 @@ TEST(LaunchFlags, MustFitTheCheckpoint) {
 TEST(LaunchFlags, AreOfOneProcess) {
   EXPECT_EQ(said_of(tiny_gpt2(), {"--tensor-model-parallel-size", "8"}).substr(0, 36),
             "64 --tensor-model-parallel-size 8: e");
+  EXPECT_EQ(said_of(tiny_gpt2(),
+                    {"--expert-tensor-parallel-size", "1", "--sequence-parallel", "--finetune",
+                     "--distributed-timeout-minutes", "1440", "--auto-detect-ckpt-format",
+                     "--ckpt-format", "torch", "--dist-ckpt-strictness", "log_all",
+                     "--exit-on-missing-checkpoint", "--apply-query-key-layer-scaling"}),
+            said_of(tiny_gpt2(), {}));
+  EXPECT_EQ(said_of(tiny_gpt2(), {"--dist-ckpt-strictness", "return_all"}).substr(0, 37),
+            "64 --dist-ckpt-strictness return_all:");
 }
 
 }  // namespace
