@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/python_list.h"
 #include "base/whole_number.h"
 
 namespace mt {
@@ -48,6 +49,21 @@ static bool parse(const std::string& text, const Check&, bool& value) {
 static bool parse(const std::string& text, const Check& check, std::string& value) {
   value = text;
   return check.allows(text);
+}
+
+// The integers of a list as Python has it, ([0]*3+[1]) say.
+static bool add_list(const std::string& text, const Check& check,
+                     std::vector<std::int64_t>& values) {
+  try {
+    const PythonList::Value list = PythonList("", text).value();
+    for (const std::int64_t one : std::get<PythonList::List>(list)) {
+      if (!check.allows(static_cast<double>(one))) return false;
+      values.push_back(one);
+    }
+    return true;
+  } catch (const Error&) {  // its caller says what was expected
+    return false;
+  }
 }
 
 static std::string print(const std::string& value) { return value; }
@@ -191,6 +207,12 @@ bool Option::assign(const std::vector<std::string>& texts) {
         using S = typename Scalar<T>::type;
         std::vector<S> values;
         for (const std::string& one : texts) {
+          if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+            if (one.find('[') != one.npos) {
+              if (!add_list(one, check, values)) return false;
+              continue;
+            }
+          }
           S value{};
           if (!parse(one, check, value)) return false;
           values.push_back(std::move(value));

@@ -45,6 +45,9 @@ TEST(CommandLine, Lists) {
   EXPECT_EQ(parsed({"--json-keys", "a", "--bf16", "--json-keys=b,c"}).keys,
             (Arguments{"a", "b,c"}));
   EXPECT_EQ(parsed({"--sizes", "1", "-2", "3"}).sizes, (std::vector<std::int64_t>{1, -2, 3}));
+  EXPECT_EQ(parsed({"--sizes", "([0]*2+[1])*2"}).sizes,
+            (std::vector<std::int64_t>{0, 0, 1, 0, 0, 1}));
+  EXPECT_EQ(parsed({"--sizes", "[1, 2]", "3"}).sizes, (std::vector<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(parsed({"--betas", "0.5", "1"}).betas, (std::vector<double>{0.5, 1}));
 }
 
@@ -166,6 +169,8 @@ TEST(CommandLine, Mistakes) {
       {{"--lr", "inf"}, "--lr inf: expected a number, greater than 0"},
       {{"--lr", "1e999"}, "--lr 1e999: expected a number, greater than 0, at most 1.79769e+308"},
       {{"--betas", "0.9", "1.5"}, "--betas 0.9 1.5: expected a number, from 0 to 1"},
+      {{"--sizes", "[1,"}, "--sizes [1,: expected an integer"},
+      {{"--sizes", "[1]*3+2"}, "--sizes [1]*3+2: expected an integer"},
       {{"--saver", "onnx"}, "--saver onnx: expected core, hf or gguf"},
       {{"--bf16=maybe"}, "--bf16=maybe: expected true or false"},
       {{"--verbose=2"}, "--verbose=2: takes no value; repeat it instead"},

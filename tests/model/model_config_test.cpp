@@ -142,6 +142,10 @@ TEST(ModelConfig, Windows) {
   EXPECT_EQ(windows(), (Windows{127, -1, 127, -1, 127}));
   c.window_attn_skip_freq = {0, 1, 1, 0, 0};
   EXPECT_EQ(windows(), (Windows{-1, 127, 127, -1, -1}));
+  c.window_size = std::string("(127, 0)");  // as Python writes it
+  EXPECT_EQ(windows(), (Windows{-1, 127, 127, -1, -1}));
+  c.complete();
+  EXPECT_EQ(c.window_size, "127,0");
   c.window_size = std::string("-1,0");
   EXPECT_EQ(windows(), (Windows{-1, -1, -1, -1, -1}));
 }

@@ -26,9 +26,12 @@ void AttentionConfig::check(std::int64_t layers) const {
 std::int64_t AttentionConfig::tokens_before() const {
   if (window_size.empty()) return -1;
   std::int64_t before = 0;
-  const char* const end = window_size.data() + window_size.size();
-  const auto [comma, error] = std::from_chars(window_size.data(), end, before);
-  if (error != std::errc() || before < -1 || std::string_view(comma, end) != ",0")
+  std::string_view pair = window_size;
+  if (pair.starts_with('(') && pair.ends_with(')')) pair = pair.substr(1, pair.size() - 2);
+  const char* const end = pair.data() + pair.size();
+  const auto [comma, error] = std::from_chars(pair.data(), end, before);
+  const std::string_view after(comma, end);
+  if (error != std::errc() || before < -1 || (after != ",0" && after != ", 0"))
     fail(Exit::bad_config, "--window-size ", window_size,
          ": expected A,0: A tokens before, or -1 for all, and none after");
   return before;

@@ -1,132 +1,19 @@
 #include "model/config/expert_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <variant>
 
 #include "base/error.h"
+#include "base/python_list.h"
 #include "model/config/ranges.h"
 
 namespace mt {
 
 // --- Which layers have experts ------------------------------------------------------------------
 
-namespace {
-
-// What Python makes of an expression of integers, lists of them, +, * and parentheses.
-class PythonList {
- public:
-  using List = std::vector<std::int64_t>;
-  using Value = std::variant<std::int64_t, List>;
-
-  explicit PythonList(const std::string& text) : text_(text) {}
-
-  Value value() {
-    const Value all = sum(0);
-    if (next() != 0) refuse();
-    return all;
-  }
-
- private:
-  static constexpr std::int64_t kMostItems = 1 << 16;
-  static constexpr int kDeepest = 32;
-
-  [[noreturn]] void refuse() const {
-    fail(Exit::bad_config, "--moe-layer-freq ", text_, ": character ", at_ + 1,
-         ": expected N, or a list as Python has it, ([0]*3+[1]*29) say");
-  }
-
-  // The next character that is not a space; 0 at the end.
-  char next() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  bool takes(char wanted) {
-    if (next() != wanted) return false;
-    ++at_;
-    return true;
-  }
-
-  Value sum(int depth) {
-    Value left = product(depth);
-    while (takes('+')) {
-      const Value right = product(depth);
-      if (left.index() != right.index()) refuse();
-      if (auto* const number = std::get_if<0>(&left)) {
-        *number = bounded(*number + std::get<0>(right));
-      } else {
-        List& to = std::get<1>(left);
-        const List& from = std::get<1>(right);
-        bounded(std::ssize(to) + std::ssize(from));
-        to.insert(to.end(), from.begin(), from.end());
-      }
-    }
-    return left;
-  }
-
-  Value product(int depth) {
-    Value left = one(depth);
-    while (takes('*')) {
-      Value right = one(depth);
-      if (right.index() > left.index()) std::swap(left, right);
-      if (right.index() > 0) refuse();
-      const std::int64_t times = std::get<0>(right);
-      if (auto* const number = std::get_if<0>(&left)) {
-        *number = bounded(*number * times);
-      } else {
-        const List list = std::get<1>(left);
-        bounded(std::ssize(list) * times);
-        List& to = std::get<1>(left);
-        to.clear();
-        for (std::int64_t i = 0; i < times; ++i) to.insert(to.end(), list.begin(), list.end());
-      }
-    }
-    return left;
-  }
-
-  Value one(int depth) {
-    if (depth > kDeepest) refuse();
-    if (takes('(')) {
-      const Value inside = sum(depth + 1);
-      if (!takes(')')) refuse();
-      return inside;
-    }
-    if (takes('[')) return list(depth + 1);
-    next();
-    std::int64_t number = 0;
-    const char* const begin = text_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
-    if (error != std::errc() || number < 0) refuse();
-    bounded(number);
-    at_ += static_cast<std::size_t>(end - begin);
-    return number;
-  }
-
-  List list(int depth) {
-    List items;
-    while (!takes(']')) {
-      const Value item = sum(depth);
-      if (item.index() > 0) refuse();
-      items.push_back(std::get<0>(item));
-      if (!takes(',') && next() != ']') refuse();
-    }
-    return items;
-  }
-
-  std::int64_t bounded(std::int64_t number) const {
-    if (number > kMostItems) refuse();
-    return number;
-  }
-
-  const std::string& text_;
-  std::size_t at_ = 0;
-};
-
-}  // namespace
-
 std::vector<bool> ExpertConfig::experts_of_layers(std::int64_t layers) const {
   std::vector<bool> all(static_cast<std::size_t>(layers), true);
-  const PythonList::Value value = PythonList(moe_layer_freq).value();
+  const PythonList::Value value = PythonList("--moe-layer-freq", moe_layer_freq).value();
   if (const auto* const every = std::get_if<0>(&value)) {
     if (*every < 1)
       fail(Exit::bad_config, "--moe-layer-freq ", moe_layer_freq, ": expected at least 1");
@@ -152,7 +39,7 @@ bool ExpertConfig::has_dense_layers(std::int64_t layers) const {
 }
 
 std::string ExpertConfig::shortest_freq(std::int64_t layers) const {
-  const PythonList::Value value = PythonList(moe_layer_freq).value();
+  const PythonList::Value value = PythonList("--moe-layer-freq", moe_layer_freq).value();
   if (const auto* const every = std::get_if<0>(&value)) return std::to_string(*every);
   std::string text = "[";
   for (const bool has : experts_of_layers(layers)) text += has ? "1," : "0,";

@@ -397,6 +397,7 @@ void ModelConfig::complete(int tensor_ranks) {
     fail(Exit::bad_config, "--hidden-size ", hidden_size,
          ": 8/3 of it hold no multiple of 64 for --swiglu; give --ffn-hidden-size");
   AttentionConfig::check(num_layers);
+  if (!window_size.empty()) window_size = concat(tokens_before(), ",0");  // of (A, 0), too
   check_latent(*this);
   MlpConfig::check();
   PositionConfig::check(multi_latent_attention ? qk_pos_emb_head_dim : head_dim(), num_layers);
