@@ -5,7 +5,6 @@
 // share of o.  One more token of a sequence has its keys shared out by parts, as in
 // attention_few_rows.cu, so that a sequence's bits depend neither on what else is in the batch nor
 // on the cache's capacity.
-#include <algorithm>
 
 #include "kernels/attention_rows.cuh"
 #include "kernels/cached_latents.h"

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "kernels/cached_latents.h"
 #include "kernels/cuda_check.h"

@@ -1,6 +1,5 @@
 #include "kernels/embedding.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "kernels/dependent.cuh"

@@ -1,7 +1,5 @@
 #include "kernels/latent_heads.h"
 
-#include <algorithm>
-
 #include "kernels/cuda_check.h"
 #include "kernels/pack.cuh"
 

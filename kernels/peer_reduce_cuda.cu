@@ -1,8 +1,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
-
 #include "kernels/cuda_check.h"
 #include "kernels/pack.cuh"
 #include "kernels/peer_reduce.h"

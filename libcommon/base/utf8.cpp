@@ -1,7 +1,5 @@
 #include "base/utf8.h"
 
-#include <algorithm>
-
 namespace mt {
 
 // Unicode 15, table 3-7: how many bytes follow a lead byte, and the bounds of the first of them.

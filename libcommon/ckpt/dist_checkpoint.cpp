@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <set>
 
 #include "base/error.h"
 #include "ckpt/strided_copy.h"

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cassert>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"

@@ -1,7 +1,5 @@
 #include "ckpt/te_state.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
 #include "ckpt/torch_pickles.h"

@@ -1,7 +1,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
 
 #include "base/file.h"

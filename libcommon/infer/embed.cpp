@@ -1,6 +1,5 @@
 #include "infer/embed.h"
 
-#include <algorithm>
 #include <exception>
 #include <future>
 #include <optional>

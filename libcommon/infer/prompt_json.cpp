@@ -1,7 +1,5 @@
 #include <simdjson.h>
 
-#include <algorithm>
-
 #include "base/json_parse.h"
 #include "base/json_place.h"
 #include "base/option.h"

@@ -1,7 +1,6 @@
 #include "infer/talk.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "infer/generate.h"
 #include "infer/grammar_cache.h"

@@ -1,6 +1,5 @@
 #include "nn/adapter.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "nn/context_parallel.h"

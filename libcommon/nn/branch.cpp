@@ -1,7 +1,5 @@
 #include "nn/branch.h"
 
-#include <type_traits>
-
 #include "nn/context_parallel.h"
 #include "ops/ops.h"
 

@@ -1,7 +1,5 @@
 #include "nn/head_exchange.h"
 
-#include <array>
-
 #include "nn/context_parallel.h"
 #include "ops/ops.h"
 

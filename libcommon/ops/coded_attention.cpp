@@ -1,7 +1,5 @@
 #include "ops/coded_attention.h"
 
-#include <algorithm>
-
 #include "kernels/cached_qkv.h"
 #include "kernels/gpu.h"
 #include "kernels/token_attention.h"

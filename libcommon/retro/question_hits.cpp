@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <iomanip>
 #include <numeric>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <unordered_map>
 
 #include "base/command.h"

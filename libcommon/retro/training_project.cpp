@@ -1,7 +1,6 @@
 #include "retro/training_project.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/command.h"
 #include "retro/neighbors.h"

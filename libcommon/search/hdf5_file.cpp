@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cassert>
-#include <concepts>
 #include <new>
 #include <utility>
 

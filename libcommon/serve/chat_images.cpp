@@ -1,7 +1,6 @@
 // The images that a chat's messages bring along, as OpenAI's API has them:
 //   {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0..."}}
 // or, as processors of transformers have them, {"type": "image", "image": "data:..."}
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"

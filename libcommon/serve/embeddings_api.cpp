@@ -1,7 +1,5 @@
 // POST /v1/embeddings: OpenAI's embeddings, of what the model makes of texts (infer/text_states.h).
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "base/error.h"
 #include "base/json.h"

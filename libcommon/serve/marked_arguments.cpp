@@ -1,6 +1,5 @@
 #include "serve/marked_arguments.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>

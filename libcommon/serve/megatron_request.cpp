@@ -1,6 +1,5 @@
 #include "serve/megatron_request.h"
 
-#include <cmath>
 #include <set>
 
 #include "base/json_parse.h"

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 
 #include "base/activity.h"
 #include "base/command.h"

@@ -1,6 +1,5 @@
 #include "serve/serving.h"
 
-#include <algorithm>
 #include <chrono>
 #include <random>
 

@@ -1,7 +1,6 @@
 #include "data/corpus/punkt.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 
 #include "base/utf8.h"

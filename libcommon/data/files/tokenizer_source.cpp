@@ -1,7 +1,6 @@
 #include "data/files/tokenizer_source.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "data/samples/bert_packs.h"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 
 #include "base/error.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
-#include <string_view>
 #include <vector>
 
 #include "base/command.h"

@@ -1,6 +1,5 @@
 #include "eval/tasks/few_shot.h"
 
-#include <algorithm>
 #include <bit>
 #include <numeric>
 #include <unordered_set>

@@ -1,7 +1,6 @@
 #include "formats/gguf/gguf_families.h"
 
 #include <cmath>
-#include <optional>
 
 #include "model/config/model_config.h"
 

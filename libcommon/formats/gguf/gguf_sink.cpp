@@ -1,7 +1,6 @@
 // A folder with a model.gguf for llama.cpp, of what formats/names/gguf.h names.  Vectors, positions
 // and routers are float32 in files of any type; rows that blocks of 32 do not divide are float16.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 
 #include "base/json_object.h"
 #include "base/json_parse.h"

@@ -1,7 +1,6 @@
 // A folder as Hugging Face's from_pretrained() takes it: config.json, safetensors, and the files
 // that travelled with the model.
 #include <algorithm>
-#include <filesystem>
 
 #include "base/json.h"
 #include "ckpt/folder_save.h"

@@ -1,7 +1,6 @@
 #include "formats/hugging_face/packed_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "ckpt/tensor_numbers.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <string_view>
 
 #include "base/error.h"

@@ -1,6 +1,5 @@
 #include "formats/megatron/legacy_classes.h"
 
-#include <algorithm>
 #include <map>
 
 #include "base/error.h"

@@ -1,8 +1,6 @@
 // A folder as Meta's own code takes it (formats/names/meta.h): params.json, a file for each rank,
 // and the tokenizer that travelled with the model.  Tied models have the words' storage under two
 // names.
-#include <cmath>
-#include <cstring>
 #include <deque>
 
 #include "base/json.h"

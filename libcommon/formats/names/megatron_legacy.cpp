@@ -1,7 +1,6 @@
 #include "formats/names/megatron_legacy.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include "base/error.h"

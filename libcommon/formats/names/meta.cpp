@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "base/error.h"
 #include "formats/names/hugging_face.h"

@@ -1,6 +1,5 @@
 // What a model computes, setting by setting, so that a run can be held to its checkpoint's.
 #include <algorithm>
-#include <utility>
 #include <variant>
 
 #include "base/error.h"

@@ -1,7 +1,5 @@
 #include "model/families/dino.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "comm/group.h"
 #include "kernels/view_loss.h"

@@ -1,7 +1,6 @@
 #include "post/policy/drawing_task.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>

@@ -1,7 +1,6 @@
 #include "post/policy/policy_task.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/command.h"
 #include "post/check_before_data.h"

@@ -1,7 +1,6 @@
 #include "post/retrieval/retrieval_objective.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "model/model.h"
 #include "ops/ops.h"

@@ -1,7 +1,5 @@
 #include "post/supervised/multimodal_pretraining.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "data/energon/metadataset.h"
 #include "post/supervised/supervised_finetuning.h"

@@ -1,7 +1,5 @@
 #include "text/bert/bert_tokenizer.h"
 
-#include <array>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"

@@ -1,6 +1,5 @@
 #include "text/bpe/word_split.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "text/bpe/char_runs.h"

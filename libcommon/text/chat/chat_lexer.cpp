@@ -1,6 +1,5 @@
 #include "text/chat/chat_lexer.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"

@@ -4,7 +4,6 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "base/error.h"

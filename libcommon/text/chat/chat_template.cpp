@@ -1,7 +1,6 @@
 #include "text/chat/chat_template.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "text/chat/chat_lexer.h"

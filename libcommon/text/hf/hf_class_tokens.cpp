@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <set>
-#include <utility>
 
 #include "base/error.h"
 #include "text/hf/hf_config.h"

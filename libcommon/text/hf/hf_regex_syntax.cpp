@@ -1,7 +1,6 @@
 #include "text/hf/hf_regex_syntax.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>

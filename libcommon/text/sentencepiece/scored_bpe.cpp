@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <functional>
-#include <limits>
 
 #include "base/error.h"
 #include "text/unicode/utf8_length.h"

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "base/error.h"

@@ -1,6 +1,5 @@
 #include "train/options/model_options.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/command.h"

@@ -1,7 +1,6 @@
 #include "train/plan/schedule_drawing.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/error.h"
 #include "train/report/plot_axis.h"

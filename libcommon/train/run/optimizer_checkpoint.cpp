@@ -5,7 +5,6 @@
 #include <cstring>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "formats/megatron/rank_optimizer.h"
 #include "model/row_checkpoint.h"
