@@ -332,10 +332,13 @@ INLINE void expand_int8(const auto& to, const std::uint8_t* block) {
 // An E4M3's bits are those of a float of another bias.
 INLINE void expand_e4m3(const Expanded& to, const std::uint8_t* block) {
   using Codes [[gnu::vector_size(kLanes)]] = std::uint8_t;
+  using Wide [[gnu::vector_size(2 * kLanes)]] = std::uint16_t;
   using Bits [[gnu::vector_size(4 * kLanes)]] = std::uint32_t;
   std::memcpy(to.d, block, sizeof *to.d);
   for (std::int64_t i = 0; i < 128; i += kLanes) {
-    const Bits code = __builtin_convertvector(load_as<Codes>(block + 4 + i), Bits);
+    // By way of 16 bits, as GCC takes bytes one by one to 32.
+    const auto wide = __builtin_convertvector(load_as<Codes>(block + 4 + i), Wide);
+    const Bits code = __builtin_convertvector(wide, Bits);
     const Bits bits = (code & 0x7f) << 20 | (code & 0x80) << 24;
     const simd::Floats numbers = std::bit_cast<simd::Floats>(bits) * 0x1p120f;
     std::memcpy(to.q + 2 * i, &numbers, sizeof numbers);
