@@ -100,7 +100,7 @@ if ! nvidia-smi -L >/dev/null 2>&1 &&
   gpus=("-DMT_GPUS=$kernels")
 fi
 stage 'configure release' 30 cmake --preset release "${gpus[@]}"
-stage 'build release' 750 build release
+stage 'build release' 840 build release
 stage 'tests release' 540 run_tests release --label-exclude "$leave_out"
 
 if ((quick == 0)); then
