@@ -289,58 +289,6 @@ TEST(HfTokenizer, IsTheSameFromItsFolder) {
   EXPECT_EQ(make_tokenizer(options)->identity(), tokenizer.identity());
 }
 
-// As tokenizers 0.21.1 has it, where "x" is a token and the normalizer takes it away, alone or with
-// another; -1: it fails in the midst of a character.
-TEST(HfTokenizer, TokensOfWhichNothingIsLeft) {
-  struct Row {
-    std::string flags, other;
-    Ids ids[3];
-  };
-  const Row rows[] = {
-      {"", "", {{0, 1, 2}, {0, 1, 0, 1}, {-1}}},
-      {"", "\\u00e9", {{0, 1, 2}, {0, 1, 0, 1}, {0, 1, 10, 0, 1, 2}}},
-      {"lstrip", "", {{0, 1, 2}, {9, 0, 1, 9, 9, 0, 1}, {-1}}},
-      {"lstrip", "\\u00e9", {{0, 1, 2}, {9, 0, 1, 9, 9, 0, 1}, {9, 0, 1, 10, 0, 1, 2}}},
-      {"rstrip", "", {{0, 1, 2}, {9, 0, 1, 9, 9, 0, 1}, {-1}}},
-      {"rstrip", "\\u00e9", {{0, 1, 2}, {9, 0, 1, 9, 9, 0, 1}, {9, 0, 1, 10, 0, 1, 2}}},
-      {"single_word", "", {{5}, {4, 4}, {-1}}},
-      {"single_word", "\\u00e9", {{5}, {4, 4}, {4, 10, 5}}},
-      {"lstrip rstrip", "", {{0, 1, 2}, {9, 0, 1, 9, 0, 1}, {-1}}},
-      {"lstrip rstrip", "\\u00e9", {{0, 1, 2}, {9, 0, 1, 9, 0, 1}, {9, 0, 1, 10, 0, 1, 2}}},
-      {"lstrip rstrip single_word", "", {{5}, {9, 4, 9, 4}, {-1}}},
-      {"lstrip rstrip single_word", "\\u00e9", {{5}, {9, 4, 9, 4}, {9, 4, 10, 5}}},
-  };
-  const char* const texts[] = {"abxc", " ab  ab", " ab\u00e9 abc"};
-  for (const Row& row : rows) {
-    HfParts parts;
-    parts.normalizer = R"({"type":"Replace","pattern":{"String":"x"},"content":""})";
-    parts.added_tokens = "[" + hf_added(9, "x", "normalized " + row.flags);
-    if (!row.other.empty())
-      parts.added_tokens += "," + hf_added(10, row.other, "normalized rstrip");
-    parts.added_tokens += "]";
-    const HfTokenizer tokenizer = HfFiles(parts.text()).load();
-    for (int i = 0; i < 3; ++i) {
-      Ids ids;
-      if (const std::string line = error_of([&] { ids = encode(tokenizer, texts[i]); });
-          line.empty())
-        EXPECT_EQ(ids, row.ids[i]) << row.flags << " " << row.other << " " << i;
-      else
-        EXPECT_EQ(row.ids[i], Ids{-1}) << line;
-    }
-  }
-  HfParts parts;
-  parts.normalizer = R"({"type":"Strip","strip_left":true,"strip_right":true})";
-  parts.added_tokens = "[" + hf_added(9, "\\n", "normalized") + "]";
-  EXPECT_EQ(error_of([&] { encode(HfFiles(parts.text()).load(), "a\u00e9"); }),
-            "65 added token 9, of which the normalizer leaves nothing, cuts a character in two at "
-            "byte 2 of a text, where the library tokenizers fails, too");
-  parts.added_tokens.back() = ',';
-  parts.added_tokens += hf_added(10, "a b", "normalized") + "]";
-  EXPECT_EQ(HfFiles(parts.text()).load_error(),
-            "65 tokenizer.json: \"added_tokens\": the normalizer leaves nothing of token 9, beside "
-            "which the library tokenizers misses others, as \"a b\"");
-}
-
 TEST(HfTokenizer, IdsOutOfRangeAreRefused) {
   const HfTokenizer tokenizer = HfFiles(HfParts().text()).load();
   EXPECT_EQ(tokenizer.decode(Ids{0, 4}), "a ab");  // no decoder: spaces

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/utf8.h"
 #include "text/unicode/unicode.h"
 
@@ -15,10 +14,6 @@ char32_t previous_code_point(std::string_view text, std::size_t& at) {
   while (at > 0 && (text[at] & 0xC0) == 0x80);
   std::size_t next = at;
   return next_code_point(text, next);
-}
-
-bool is_inside_of_character(std::string_view text, std::size_t at) {
-  return at < text.size() && (text[at] & 0xC0) == 0x80;
 }
 
 bool is_space(char32_t point) { return category(point) == Category::space; }
@@ -85,39 +80,27 @@ HfAddedTokens::HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special)
     if (known.emplace(token.content, tokens_.size()).second) tokens_.push_back(std::move(token));
   std::vector<ByteTrie::Entry> entries;
   for (const HfAddedToken& token : tokens_) {
-    if (token.content.empty())
-      empty_ = entries.size();
-    else
-      first_bytes_[static_cast<unsigned char>(token.content[0])] = true;
     entries.emplace_back(token.content, static_cast<std::int32_t>(entries.size()));
+    first_bytes_[static_cast<unsigned char>(token.content[0])] = true;
   }
-  if (empty_) first_bytes_.fill(true);
   trie_ = ByteTrie(std::move(entries));
 }
 
 void HfAddedTokens::find(std::string_view text, std::vector<Part>& parts) const {
   parts.clear();
-  const std::size_t places = text.size() + (empty_ ? 1 : 0);  // where a token may begin
-  std::size_t last = 0;                                       // where what was found ends
-  std::size_t behind = text.npos;  // a token's text, where the empty one is not found
+  std::size_t last = 0;  // where what was found ends
   for (std::size_t at = 0; !empty();) {
     while (at < text.size() && !first_bytes_[static_cast<unsigned char>(text[at])]) ++at;
-    if (at >= places) break;
+    if (at == text.size()) break;
     const auto match = trie_.longest_prefix(text.substr(at));
-    const bool has_text = match.length > 0;
-    if (!has_text && (!empty_ || at == behind)) {
+    if (match.length == 0) {
       ++at;
       continue;
     }
-    const HfAddedToken& token = tokens_[has_text ? static_cast<std::size_t>(match.value) : *empty_];
+    const HfAddedToken& token = tokens_[static_cast<std::size_t>(match.value)];
     std::size_t begin = at, end = at + match.length;
-    if (has_text) behind = end;
-    at = has_text ? end : at + 1;
+    at = end;
     if (no_special_ && token.special) continue;
-    if (!has_text && is_inside_of_character(text, begin))
-      fail(Exit::bad_data, "added token ", token.id, ", of which the normalizer leaves nothing, ",
-           "cuts a character in two at byte ", begin,
-           " of a text, where the library tokenizers fails, too");
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(without_space_before(text, begin), last);
     if (token.rstrip) end = behind_space(text, end);

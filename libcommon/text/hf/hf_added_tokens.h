@@ -1,17 +1,11 @@
 // HfAddedTokens: the tokens of a tokenizer.json that are found in a text before its model sees it,
 // such as <|endoftext|>: the leftmost first, of those the longest.  Constant once made;
 // thread-safe.
-//
-// A token of which the normalizer leaves nothing is found in front of every byte where no other is,
-// as the library tokenizers finds it beside tokens of one character (tried with 0.21.1): it cuts
-// there, and stands for white space where it takes that along.  Inside of a character that library
-// fails, and so does this.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,7 +18,7 @@ namespace mt {
 
 struct HfAddedToken {
   std::int32_t id = 0;
-  std::string content;       // empty only where a normalizer leaves nothing of it
+  std::string content;       // never empty
   bool single_word = false;  // only between what is no part of a word
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // and behind it
@@ -79,16 +73,14 @@ class HfAddedTokens {
     std::int32_t id = -1;  // -1: no token
   };
   // Overwrites `parts`; what is between tokens is never empty, and not all of it need be there.
-  // Exit::bad_data where a token without text cuts a character in two.
   void find(std::string_view text, std::vector<Part>& parts) const;
 
   bool empty() const { return tokens_.empty(); }
 
  private:
   std::vector<HfAddedToken> tokens_;
-  std::optional<std::size_t> empty_;     // the index of the one without text
-  ByteTrie trie_;                        // from content to index, of the others
-  std::array<bool, 256> first_bytes_{};  // of a token; any, where one has no text
+  ByteTrie trie_;                        // from content to index
+  std::array<bool, 256> first_bytes_{};  // of a token
   bool no_special_ = false;
 };
 

@@ -172,22 +172,6 @@ void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabular
   if (document.has("decoder")) decoder_ = HfDecoder(document.object("decoder"));
 }
 
-// Beside a token of which the normalizer leaves nothing the library tokenizers finds one of several
-// characters at other places than it would alone, and fails there, too (tried with 0.21.1).
-static void refuse_odd_places(const HfDocument& document,
-                              const std::vector<HfAddedToken>& normalized) {
-  const auto length = [](const HfAddedToken& token) {
-    return std::ranges::count_if(token.content, [](char c) { return (c & 0xC0) != 0x80; });
-  };
-  const auto empty = std::ranges::find(normalized, 0, length);
-  const auto longer = std::ranges::find_if(
-      normalized, [&](const HfAddedToken& token) { return length(token) > 1; });
-  if (empty != normalized.end() && longer != normalized.end())
-    document.file().refuse("\"added_tokens\": the normalizer leaves nothing of token ", empty->id,
-                           ", beside which the library tokenizers misses others, as ",
-                           json_quoted(longer->content));
-}
-
 std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
                                                   const HfConfig& config, int version,
                                                   const HfNormalizer& normalizer,
@@ -204,12 +188,11 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
     if (token.normalized || was_normalized) normalizer.apply(normal.content);
     if (was_normalized)  // the tokenizers of version 5 write what they look for
       vocabulary.tokens[static_cast<std::size_t>(token.id)] = normal.content;
-    if (token.normalized)
-      normalized.push_back(std::move(normal));
-    else
+    if (!token.normalized)
       raw.push_back(token);
+    else if (!normal.content.empty())
+      normalized.push_back(std::move(normal));
   }
-  refuse_odd_places(document, normalized);
   raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
   normalized_tokens_ = HfAddedTokens(std::move(normalized), no_special);
   std::ranges::stable_sort(all, {}, &HfAddedToken::id);
