@@ -1,5 +1,6 @@
 #include "kernels/gemm_plan.h"
 
+#include "base/error.h"
 #include "kernels/gemm.h"
 
 namespace mt::cuda::lt {

@@ -4,11 +4,13 @@
 
 #include <cublasLt.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/cuda_check.h"
 
 namespace mt::cuda::lt {

@@ -2,7 +2,10 @@
 // them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernels/gemm_plan.h"
 
