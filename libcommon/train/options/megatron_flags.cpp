@@ -115,7 +115,7 @@ static void add_machine_flags(CommandLine& cl) {
 
 // --- What always holds. ---
 
-static void add_implied_machinery(CommandLine& cl) {
+static void add_implied_communication(CommandLine& cl) {
   imply(cl, "GPUs work together over NCCL, the CPU's ranks in the memory of their process",
         {{"--disable-gloo-process-groups"},
          {"--distributed-backend", each({"nccl", "gloo"})},
@@ -147,6 +147,9 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--tp-comm-overlap-cfg", any(kText)},
          {"--tp-comm-overlap-rs-dgrad"},
          {"--use-ring-exchange-p2p"}});
+}
+
+static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "the head's gradient is made with the logits, which are not stored",
         {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", any(kInteger)}});
   imply(cl, "a GPU's forwards and backwards are captured, unless --no-cuda-graphs",
@@ -242,6 +245,7 @@ void add_megatron_flags(CommandLine& cl) {
   add_checkpoint_flags(cl);
   add_machine_flags(cl);
   imply_numerics(cl);
+  add_implied_communication(cl);
   add_implied_machinery(cl);
   add_other_model_flags(cl);
   add_image_text_flags(cl);

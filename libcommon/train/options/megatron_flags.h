@@ -17,7 +17,9 @@ void add_megatron_flags(CommandLine& cl);
 // The part of it that belongs to models other than a dense GPT, in model_flags.cpp.
 void add_other_model_flags(CommandLine& cl);
 
-// Those of other releases, which the program may declare itself, in release_flags.cpp.
+// Those of other releases, which the program may declare itself, in release_flags.cpp; and those of
+// them that are of what other programs do here, in other_program_flags.cpp.
 void add_release_flags(CommandLine& cl);
+void add_other_program_flags(CommandLine& cl);
 
 }  // namespace mt

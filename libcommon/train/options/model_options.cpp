@@ -219,6 +219,39 @@ static void take_pattern_of(const ModelConfig& stored, MambaOptions& mamba, Comm
          {stored.whole_pattern(stored.mtp_num_layers)});
 }
 
+// Refuses what is stored where it is a model that this command does not train.
+static void refuse_family(const ModelOptions& o) {
+  const StoredSettings& stored = *o.stored;
+  const ModelFamily family = stored.model.family;
+  if (family == ModelFamily::mamba && !o.takes_mamba)
+    fail(Exit::bad_config, stored.where,
+         ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::bert && !o.takes_bert)
+    fail(Exit::bad_config, stored.where,
+         ": is a BERT, which mt-pretrain and mt-finetune race, mnli, qqp, classify, ict and orqa "
+         "alone train");
+  if (family == ModelFamily::t5 && !o.takes_t5)
+    fail(Exit::bad_config, stored.where,
+         ": is a T5, which mt-pretrain and mt-finetune sft alone train");
+  const bool has_towers = family == ModelFamily::biencoder;
+  if (has_towers && !o.takes_towers)
+    fail(Exit::bad_config, stored.where,
+         ": is a model of two towers, which mt-finetune ict and orqa alone train");
+  if (o.takes_towers && !has_towers && family != ModelFamily::bert)
+    fail(Exit::bad_config, stored.where, ": is neither a BERT nor a model of two towers");
+  if (family == ModelFamily::llava && !o.takes_llava)
+    fail(Exit::bad_config, stored.where,
+         ": is a LLaVA, which mt-pretrain and mt-finetune sft alone train");
+  if (family == ModelFamily::vit && stored.model.is_tower())
+    fail(Exit::bad_config, stored.where, ": is a tower of images (", stored.model.vision_model_type,
+         "), which is converted, and not trained");
+  if (family == ModelFamily::vit && !o.takes_retro)
+    fail(Exit::bad_config, stored.where, ": is a ViT, which mt-pretrain alone trains");
+  if (family == ModelFamily::retro && !o.takes_retro && !o.learns_retro)
+    fail(Exit::bad_config, stored.where,
+         ": is a Retro, which mt-pretrain and mt-finetune sft alone train");
+}
+
 void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpoint,
                                const PlanOptions& plan) {
   CheckpointOptions from_now = checkpoint;
@@ -236,37 +269,11 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   const std::string from = "checkpoint " + stored->where, type = type_of(family);
   if (cl.given("--model-type") && type != model_type)
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
-  if (family == ModelFamily::mamba && !takes_mamba)
-    fail(Exit::bad_config, stored->where,
-         ": is a Mamba, which mt-pretrain and mt-finetune sft alone train");
-  if (family == ModelFamily::bert && !takes_bert)
-    fail(Exit::bad_config, stored->where,
-         ": is a BERT, which mt-pretrain and mt-finetune race, mnli, qqp, classify, ict and orqa "
-         "alone train");
-  if (family == ModelFamily::t5 && !takes_t5)
-    fail(Exit::bad_config, stored->where,
-         ": is a T5, which mt-pretrain and mt-finetune sft alone train");
-  const bool has_towers = family == ModelFamily::biencoder;
-  if (has_towers && !takes_towers)
-    fail(Exit::bad_config, stored->where,
-         ": is a model of two towers, which mt-finetune ict and orqa alone train");
-  if (takes_towers && !has_towers && family != ModelFamily::bert)
-    fail(Exit::bad_config, stored->where, ": is neither a BERT nor a model of two towers");
-  if (family == ModelFamily::llava && !takes_llava)
-    fail(Exit::bad_config, stored->where,
-         ": is a LLaVA, which mt-pretrain and mt-finetune sft alone train");
+  refuse_family(*this);
   if (family == ModelFamily::llava) {  // of whose images no options are
     static_cast<VisionConfig&>(model) = stored->model;
     static_cast<ImageTextConfig&>(model) = stored->model;
   }
-  if (family == ModelFamily::vit && stored->model.is_tower())
-    fail(Exit::bad_config, stored->where, ": is a tower of images (",
-         stored->model.vision_model_type, "), which is converted, and not trained");
-  if (family == ModelFamily::vit && !takes_retro)
-    fail(Exit::bad_config, stored->where, ": is a ViT, which mt-pretrain alone trains");
-  if (family == ModelFamily::retro && !takes_retro && !learns_retro)
-    fail(Exit::bad_config, stored->where,
-         ": is a Retro, which mt-pretrain and mt-finetune sft alone train");
   if (family == ModelFamily::retro && learns_retro)
     static_cast<RetroConfig&>(model) = stored->model;
   if (type != model_type) cl.fallback("--model-type", {type}, from);

@@ -141,7 +141,8 @@ Cost of_step(const ShortSteps& steps, const Cost& few, const Cost& second) {
 }
 
 // With the second's parts.
-StepCount of_step(const ShortSteps& steps, const StepCount& few, StepCount second) {
+StepCount of_step(const ShortSteps& steps, StepCount few, StepCount second) {
+  few.messages.resize(second.messages.size());
   second.step = of_step(steps, few.step, second.step);
   for (std::size_t i = 0; i < kFamilies; ++i)
     second.families[i] = of_step(steps, few.families[i], second.families[i]);
@@ -155,6 +156,37 @@ StepCount of_step(const ShortSteps& steps, const StepCount& few, StepCount secon
   }
   return second;
 }
+
+// PlannedSteps: what steps of a rank are counted and timed by.
+struct PlannedSteps {
+  Executor& executor;
+  Optimizer& optimizer;
+  RankClock& clock;
+  Stream& counting;
+  int ranks;
+
+  StepCount train(const Schedule& schedule) const {
+    const Cost before = counting.cost();
+    const PerFamily<Cost> families_before = counting.family_costs();
+    optimizer.zero_gradients(counting);
+    executor.run(schedule, {}, true);
+    clock.begin_part(false);
+    optimizer.step({}, ranks, counting);
+    StepCount count{.step = counting.cost() - before, .parts = clock.end()};
+    count.messages = clock.messages();
+    for (std::size_t i = 0; i < kFamilies; ++i)
+      count.families[i] = counting.family_costs()[i] - families_before[i];
+    clock.begin_step();
+    return count;
+  }
+  double evaluate(const Schedule& schedule) const {  // seconds
+    executor.run(schedule, {}, false);
+    double seconds = 0;
+    for (const RankClock::Part& part : clock.end()) seconds += part.seconds();
+    clock.begin_step();
+    return seconds;
+  }
+};
 
 }  // namespace
 
@@ -213,34 +245,14 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
     optimizer.step({}, ranks.count, counting);
     clock.begin_step();
   }
-  const auto train = [&](int micro_batches) {
-    const Cost before = counting.cost();
-    const PerFamily<Cost> families_before = counting.family_costs();
-    optimizer.zero_gradients(counting);
-    executor.run(layout.training(stage, micro_batches), {}, true);
-    clock.begin_part(false);
-    optimizer.step({}, ranks.count, counting);
-    StepCount count{.step = counting.cost() - before, .parts = clock.end()};
-    count.messages = clock.messages();
-    for (std::size_t i = 0; i < kFamilies; ++i)
-      count.families[i] = counting.family_costs()[i] - families_before[i];
-    clock.begin_step();
-    return count;
-  };
-  const auto evaluate = [&](int micro_batches) {
-    executor.run(layout.evaluation(stage, micro_batches), {}, false);
-    double seconds = 0;
-    for (const RankClock::Part& part : clock.end()) seconds += part.seconds();
-    clock.begin_step();
-    return seconds;
-  };
+  const PlannedSteps planned{executor, optimizer, clock, counting, ranks.count};
   const int micro_batches = options.batch.micro_batches();
   const ShortSteps steps = ShortSteps::of(layout, micro_batches);
-  StepCount count = train(steps.few);
+  StepCount count = planned.train(layout.training(stage, steps.few));
   if (steps.more > 0) {
-    count = of_step(steps, count, train(steps.second));
-    if (has_times)
-      count.parts = steps.of_step(count.parts, layout.training(stage, steps.second), training);
+    const Schedule second = layout.training(stage, steps.second);
+    count = of_step(steps, count, planned.train(second));
+    if (has_times) count.parts = steps.of_step(count.parts, second, training);
   }
   plan.step = count.step;
   plan.families = count.families;
@@ -250,8 +262,11 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   if (detail == PlanDetail::all)
     plan.largest = largest_tensors(model->table(), optimizer, executor, names, kMost);
   if (asks) {
-    plan.evaluation = evaluate(steps.few);
-    if (steps.more > 0) plan.evaluation = steps.of_step(plan.evaluation, evaluate(steps.second));
+    const auto seconds_of = [&](int count_of_step) {
+      return planned.evaluate(layout.evaluation(stage, count_of_step));
+    };
+    plan.evaluation = seconds_of(steps.few);
+    if (steps.more > 0) plan.evaluation = steps.of_step(plan.evaluation, seconds_of(steps.second));
     plan.evaluation *= micro_batches / layout.evaluated_at_once(micro_batches);
   }
   if (options.device() == Device::cuda) {

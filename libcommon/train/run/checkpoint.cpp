@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/file.h"
 #include "ckpt/torch_file.h"
 #include "formats/finite_weights.h"
 #include "formats/peft/adapted_source.h"
@@ -43,14 +44,25 @@ static void check_is_own(const CheckpointOptions& o, const Log& log) {
                   o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
 }
 
-// A folder that is read as a model by what lies there would be read as the run's, too.
+// A folder that is read as a model by what lies there would be read as the run's, too.  Settings of
+// other programs may have the names of a model's, but not the member that those have.
 static void refuse_folder_of_a_model(const CheckpointOptions& o) {
   if (find_checkpoint(o.save)) return;
-  for (const char* const name : {"config.json", "params.json", "adapter_config.json", "model.gguf",
-                                 "metadata.json", ".metadata", "mp_rank_00"})
-    if (std::filesystem::exists(concat(o.save, "/", name)))
-      fail(Exit::cannot_create, o.save, ": is a model's folder, by its ", name,
-           "; expected another one for checkpoints");
+  struct Sign {
+    const char *name, *member;
+  };
+  for (const auto& [name, member] : {Sign{"config.json", "\"model_type\""},
+                                     {"params.json", "\"dim\""},
+                                     {"adapter_config.json", "\"peft_type\""},
+                                     {"model.gguf", ""},
+                                     {".metadata", ""},
+                                     {"mp_rank_00", ""}}) {
+    const std::string path = concat(o.save, "/", name);
+    if (!std::filesystem::exists(path)) continue;
+    if (*member != 0 && read_regular_file(path).find(member) == std::string::npos) continue;
+    fail(Exit::cannot_create, o.save, ": is a model's folder, by its ", name,
+         "; expected another one for checkpoints");
+  }
 }
 
 std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log) {
