@@ -136,8 +136,10 @@ static void run_client(mt::CommandLine& cl) {
   cl.positional("HOST:PORT", &options.server, "where the server listens");
   cl.option("--api-key-file", &options.api_key_file, "FILE", "its first line is the key");
   cl.parse();
-  const auto read = [](std::string& line) {
+  bool first = true;
+  const auto read = [&](std::string& line) {
     if (!std::getline(std::cin, line)) return false;
+    if (std::exchange(first, false)) line.erase(0, mt::byte_order_mark(line, "stdin"));
     if (line.ends_with('\r')) line.pop_back();
     return true;
   };

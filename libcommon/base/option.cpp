@@ -55,8 +55,10 @@ static bool parse(const std::string& text, const Check& check, std::string& valu
 static bool add_list(const std::string& text, const Check& check,
                      std::vector<std::int64_t>& values) {
   try {
-    const PythonList::Value list = PythonList("", text).value();
-    for (const std::int64_t one : std::get<PythonList::List>(list)) {
+    const PythonList::Value value = PythonList("", text).value();
+    const auto& list = std::get<PythonList::List>(value);
+    if (list.size() < 2) return false;  // a number alone means something else where both are taken
+    for (const std::int64_t one : list) {
       if (!check.allows(static_cast<double>(one))) return false;
       values.push_back(one);
     }

@@ -124,7 +124,10 @@ TokenizerOptions ModelSource::tokenizer_options(const TokenizerOptions& others) 
          ": its tokenizer has no files of its own; --tokenizer-type and its files name it, and "
          "mt-convert --saver hf writes them");
   };
-  if (stored.type.empty() && brings_tokenizer(*this)) refuse_without_files();
+  const auto is_made = [](const Companion& file) {
+    return file.path.empty() && is_tokenizer_file(file.name);
+  };
+  if (stored.type.empty() && std::ranges::any_of(companions_, is_made)) refuse_without_files();
   if (stored.type.empty())
     fail(Exit::usage, "--tokenizer-type: required, because ", path_, " names no tokenizer");
   TokenizerOptions options = others;

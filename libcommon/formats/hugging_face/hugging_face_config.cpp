@@ -155,6 +155,11 @@ static void expect_sizes(const ConfigJson& text) {
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps"})
     if (!text.has(name)) text.refuse("no ", json_quoted(name));
+  const auto says_theta = [&](const char* member) {
+    return text.has(member) && text.object(member).has("rope_theta");
+  };
+  if (!text.has("rope_theta") && !says_theta("rope_scaling") && !says_theta("rope_parameters"))
+    text.refuse("no \"rope_theta\"");
 }
 
 // Older files of a Qwen say it all in one.

@@ -42,7 +42,7 @@ struct HuggingFaceConfig {
   // passed over.
   bool of_texts = false;
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
-  // a T5 of the 5th generation's, and a part of texts.
+  // a T5 of the 5th generation's, and a part of texts that says that it has none.
   bool output_if_stored = false;
   std::string quantization = {};  // quantization_config as JSON, where weights are packed
 };

@@ -161,7 +161,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (config_->is_radio()) take_normalization();
-  if (output_if_stored_) config_->untie_embeddings_and_output_weights = find_output() != nullptr;
+  if (output_if_stored_ && !(of_texts_ && config_->untie_embeddings_and_output_weights))
+    config_->untie_embeddings_and_output_weights = find_output() != nullptr;
   note_passed_over();
 }
 

@@ -54,8 +54,7 @@ class HuggingFaceSource : public ModelSource {
   void note_others();
   void unpack();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
-  bool output_if_stored_ = false;  // these: see HuggingFaceConfig
-  bool of_texts_ = false;          //
+  bool output_if_stored_ = false, of_texts_ = false;  // see HuggingFaceConfig
   // What names begin with, without the model's, of each layer that predicts a further token, where
   // the model has none of them.
   std::vector<std::string> passed_over_;

@@ -27,10 +27,6 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config);
 std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
                          const std::string& from);
 
-// What a module of a model, or a tensor, is called in one that reads images, too, and of which the
-// model is the part for texts: as transformers has it now, and had it; none for other paths.
-std::vector<std::string> paths_in_whole(const std::string& path);
-
 // The same for what a PEFT folder says as one regular expression, which whole paths match; those of
 // a model that reads images, too, of which ours is the part for texts, are tried as well.
 std::string lora_targets_by(const ModelConfig& config, const std::string& expression,
@@ -38,5 +34,9 @@ std::string lora_targets_by(const ModelConfig& config, const std::string& expres
 
 // The reverse: the shortest names by which PEFT finds just what the model's adapters are of.
 std::vector<std::string> peft_targets(const ModelConfig& config);
+
+// What a module of a model, or a tensor, is called in one that reads images, too, and of which the
+// model is the part for texts: as transformers has it now, and had it; none for other paths.
+std::vector<std::string> paths_in_whole(const std::string& path);
 
 }  // namespace mt

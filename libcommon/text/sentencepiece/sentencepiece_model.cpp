@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/lfs_pointer.h"
 #include "text/bpe/rank_file.h"
 #include "text/sentencepiece/protobuf_reader.h"
 #include "text/sentencepiece/protobuf_writer.h"
@@ -158,6 +159,7 @@ std::string piece_of_byte(unsigned char byte) {
 }
 
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& path) {
+  refuse_lfs_pointer(content, path);
   if (is_rank_file(content))
     fail(Exit::bad_data, path, ": these are ranks as tiktoken writes them (Llama 3's ",
          "tokenizer.model), for --tokenizer-type TikTokenizer or HuggingFaceTokenizer, and no ",
