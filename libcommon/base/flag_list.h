@@ -49,7 +49,8 @@ inline void refuse(CommandLine& cl, const char* why, std::initializer_list<Flag>
   for (const Flag& flag : flags) cl.refused(flag.name, why, flag.value.type, flag.value.check);
 }
 
-// Of flags that several programs imply or refuse, those that this one has no option for.
+// These take, of flags that several programs imply or refuse, the ones that this program has no
+// option for.
 inline void imply_others(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {
   for (const Flag& flag : flags)
     if (!declares(cl, flag.name)) imply(cl, why, {flag});

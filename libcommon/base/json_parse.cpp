@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/error.h"
+#include "base/json_place.h"
+#include "base/lfs_pointer.h"
+
 namespace mt {
 namespace {
 
@@ -88,6 +92,15 @@ simdjson::simdjson_result<simdjson::dom::element> parse_json(simdjson::dom::pars
   const std::string plain = with_plain_numbers(content, nan);
   if (plain == content) return root;
   return parser.parse(simdjson::padded_string(plain));
+}
+
+void fail_json(std::string_view content, const std::string& path, simdjson::error_code error,
+               const char* expected) {
+  refuse_lfs_pointer(content, path);
+  const std::string place = json_place(content);
+  if (expected != nullptr && !content.empty() && place == "byte 0: ")
+    fail(Exit::bad_data, path, ": is no JSON, expected ", expected);
+  fail(Exit::bad_data, path, ": ", place, simdjson::error_message(error));
 }
 
 }  // namespace mt

@@ -20,6 +20,12 @@ simdjson::simdjson_result<simdjson::dom::element> parse_json(simdjson::dom::pars
                                                              std::string_view content,
                                                              Nan nan = Nan::null);
 
+// Exit::bad_data for the content of `path`, which was refused with `error`: at which byte, and why;
+// that a pointer of Git LFS is one; or, where not even its beginning is JSON and that is given,
+// what is expected in its place ("a vocabulary").
+[[noreturn]] void fail_json(std::string_view content, const std::string& path,
+                            simdjson::error_code error, const char* expected = nullptr);
+
 // The content with every such number in the form that simdjson takes, each at most a few bytes
 // longer.
 std::string with_plain_numbers(std::string_view content, Nan nan = Nan::null);

@@ -4,9 +4,12 @@
 
 namespace mt {
 
+bool is_lfs_pointer(std::string_view start) {
+  return start.starts_with("version https://git-lfs.");
+}
+
 void refuse_lfs_pointer(std::string_view start, const std::string& name) {
-  if (start.starts_with("version https://git-lfs."))
-    fail(Exit::bad_data, name, ": is a pointer of Git LFS; git lfs pull fetches the file itself");
+  if (is_lfs_pointer(start)) fail(Exit::bad_data, name, ": ", kIsLfsPointer);
 }
 
 }  // namespace mt

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/json_place.h"
+#include "base/json_parse.h"
 #include "data/files/indexed_dataset.h"
 #include "text/null_tokenizer.h"
 #include "text/tokenizer.h"
@@ -105,8 +105,7 @@ Manifest read_manifest(const std::string& prefix) {
   dom::parser parser;
   dom::object root;
   const std::string content = read_file(path);
-  if (const auto error = parser.parse(content).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+  if (const auto error = parser.parse(content).get(root)) fail_json(content, path, error);
   return parse(path, root);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "formats/chat_files.h"
 #include "formats/gguf/gguf_patterns.h"
 #include "formats/hugging_face/hugging_face_config.h"
@@ -38,8 +37,7 @@ struct Document {
   static simdjson::dom::element parse(simdjson::dom::parser& parser, const std::string& content,
                                       const std::string& path) {
     simdjson::dom::element root;
-    if (const auto error = parse_json(parser, content).get(root))
-      fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+    if (const auto error = parse_json(parser, content).get(root)) fail_json(content, path, error);
     return root;
   }
   std::string content;

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "formats/hugging_face/config_families.h"
 
 namespace mt {
@@ -259,8 +258,7 @@ std::vector<std::int32_t> token_ids_at(const char* member, const std::string& te
   Allowance(text.size()).take_json(text, path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, path, error);
   const JsonObject object(root, path);
   std::vector<std::int32_t> ids;
   if (!object.has(member)) return ids;
@@ -291,8 +289,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   const std::string json = without_python_numbers(text);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parse_json(parser, json).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, json).get(root)) fail_json(json, path, error);
   const JsonObject object(root, path);
   if (!object.has("model_type") && object.has("architecture") && object.has("mapping"))
     object.refuse("of a checkpoint of TensorRT-LLM's, which is written and not read; expected ",

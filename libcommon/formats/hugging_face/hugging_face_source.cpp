@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/lfs_pointer.h"
 #include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
@@ -50,8 +51,7 @@ static TokenizerOptions tokenizer_in(const std::string& folder) {
 }
 
 // What a tokenizer's file is by its content, and which --tokenizer-type reads such a one.
-static std::string kind_of(const std::string& path) {
-  const std::string content = read_regular_file(path);
+static const char* kind_of(std::string_view content) {
   if (content.starts_with('{')) return "is JSON, which HuggingFaceTokenizer and TikTokenizer read";
   if (content.starts_with('\n'))
     return "is a model of SentencePiece's, which Llama2Tokenizer, SentencePieceTokenizer and "
@@ -68,7 +68,9 @@ FolderTokenizer read_tokenizer(const TokenizerOptions& tokenizer) {
     return {.manifest = tokenizer_manifest(tokenizer, made->identity()), .note = hf_note_of(*made)};
   } catch (const Error& error) {
     const std::string& file = tokenizer.model.empty() ? tokenizer.vocab_file : tokenizer.model;
-    return {.problem = concat(error.what(), "; ", file, " ", kind_of(file))};
+    const std::string content = read_regular_file(file);
+    if (is_lfs_pointer(content)) return {.problem = concat(file, ": ", kIsLfsPointer)};
+    return {.problem = concat(error.what(), "; ", file, " ", kind_of(content))};
   }
 }
 

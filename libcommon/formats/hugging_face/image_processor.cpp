@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "formats/hugging_face/config_families.h"
 #include "model/image_tiles.h"
 
@@ -213,8 +212,7 @@ class JsonFile {
   explicit JsonFile(const std::string& path) : text_(read_regular_file(path)) {
     Allowance(text_.size()).take_json(text_, path);
     simdjson::dom::element root;
-    if (const auto error = parse_json(parser_, text_).get(root))
-      fail(Exit::bad_data, path, ": ", json_place(text_), simdjson::error_message(error));
+    if (const auto error = parse_json(parser_, text_).get(root)) fail_json(text_, path, error);
     object_.emplace(root, path);
   }
   const JsonObject& operator*() const { return *object_; }

@@ -5,7 +5,6 @@
 
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "formats/hugging_face/bitsandbytes_weights.h"
 #include "formats/hugging_face/byte_weights.h"
 #include "formats/hugging_face/mxfp4_weights.h"
@@ -89,8 +88,7 @@ void read_compressed(const JsonObject& from, Quantization& q) {
 Quantization read_quantization(const std::string& json, const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parse_json(parser, json).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, json).get(root)) fail_json(json, path, error);
   const JsonObject from(root, path);
   if (from.has("quantization")) return {.method = "modelopt"};  // as hf_quant_config.json has it
   Quantization q{.method = std::string(from.text("quant_method"))};

@@ -8,7 +8,6 @@
 #include "base/allowance.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "ckpt/torch_tensors.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
@@ -235,8 +234,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   simdjson::dom::element root;
   const std::string text = read_regular_file(path);
   Allowance(text.size()).take_json(text, path);
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, path, error);
   const JsonObject params(root, path);
   *config_ = config_of(params, notes_);
   auto tensors = std::make_unique<MetaTensors>(folder, config_->hidden_size,

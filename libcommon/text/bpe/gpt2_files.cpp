@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/bpe/byte_map.h"
 #include "text/unicode/unicode.h"
@@ -25,12 +24,7 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path, std::i
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   const auto document = parse_json(parser, json);
-  if (document.error()) {
-    const std::string place = json_place(json);
-    if (!json.empty() && place == "byte 0: ")
-      fail(Exit::bad_data, path, ": is no JSON, expected a vocabulary, as vocab.json");
-    fail(Exit::bad_data, path, ": ", place, simdjson::error_message(document.error()));
-  }
+  if (document.error()) fail_json(json, path, document.error(), "a vocabulary, as vocab.json");
   if (document.get(object)) fail(Exit::bad_data, path, ": expected a JSON object, token -> id");
   TokenIds ids;
   std::size_t entries = 0;

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "text/bpe/base64.h"
 #include "text/bpe/tik_tokenizer.h"
 
@@ -84,8 +83,7 @@ simdjson::dom::element parse(simdjson::dom::parser& parser, std::string_view con
                              const std::string& path) {
   simdjson::dom::element root;
   Allowance(8 * content.size()).take_json(content, path);
-  if (const auto error = parse_json(parser, content).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, content).get(root)) fail_json(content, path, error);
   return root;
 }
 

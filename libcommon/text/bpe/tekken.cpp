@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 
 namespace mt {
 namespace {
@@ -65,8 +64,7 @@ std::optional<TekkenConfig> tekken_config(std::string_view content, const std::s
   simdjson::dom::parser parser;
   simdjson::dom::element element;
   Allowance(8 * content.size()).take_json(content, path);
-  if (const auto error = parse_json(parser, content).get(element))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, content).get(element)) fail_json(content, path, error);
   const JsonObject root(element, path);
   if (!root.has("config")) return TekkenConfig();
   const JsonObject config = root.object("config");

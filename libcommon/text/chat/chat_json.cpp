@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/chat/chat_python.h"
 #include "text/chat/chat_value.h"
@@ -162,7 +161,7 @@ ChatValue chat_value_of_json(std::string_view json, std::string_view place) {
   simdjson::dom::parser parser;
   element document;
   if (const auto error = parse_json(parser, json).get(document); error != simdjson::SUCCESS)
-    fail(Exit::bad_data, place, ": ", json_place(json), simdjson::error_message(error));
+    fail_json(json, std::string(place), error);
   try {
     return value_of(document);
   } catch (const ChatFailure& failure) {

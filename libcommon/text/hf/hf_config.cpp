@@ -7,7 +7,6 @@
 #include "base/allowance.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "text/file_names.h"
 
 namespace mt {
@@ -65,8 +64,7 @@ class ConfigReader {
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     Allowance(content.size()).take_json(content, path);
-    if (const auto error = parse_json(parser, content).get(root))
-      fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+    if (const auto error = parse_json(parser, content).get(root)) fail_json(content, path, error);
     const JsonObject object(root, path);
     if (name == kSpecialTokensMap) return read_map(object);
     if (name == kAddedTokensJson) return read_added(object);

@@ -2,20 +2,13 @@
 
 #include "base/allowance.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
-#include "base/lfs_pointer.h"
 
 namespace mt {
 
 simdjson::dom::element HfDocument::parse(Part& part, std::string_view json,
                                          const std::string& file) {
-  if (const auto error = parse_json(part.parser, json).get(part.value)) {
-    refuse_lfs_pointer(json, file);
-    const std::string place = json_place(json);
-    if (!json.empty() && place == "byte 0: ")
-      fail(Exit::bad_data, file, ": is no JSON, expected a tokenizer.json");
-    fail(Exit::bad_data, file, ": ", place, simdjson::error_message(error));
-  }
+  if (const auto error = parse_json(part.parser, json).get(part.value))
+    fail_json(json, file, error, "a tokenizer.json");
   return part.value;
 }
 

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
-#include "base/json_place.h"
 #include "base/lines.h"
 #include "base/utf8.h"
 #include "text/bpe/rank_file.h"
@@ -54,7 +53,7 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
   simdjson::dom::element vocabulary;
   const auto& [path, content] = files[0];
   if (const auto error = parse_json(parser, content).get(vocabulary))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+    fail_json(content, path, error);
   const std::string_view name = config.tokenizer_class->name;
   JsonWriter json;
   json.begin_object();
