@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file.h"
 #include "base/near_path.h"
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_source.h"
@@ -148,13 +149,28 @@ std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& o
   return mt::make_tokenizer(tokenizer_options(others));
 }
 
+std::string sign_of_model(const std::string& folder) {
+  struct Sign {
+    const char *name, *member;
+  };
+  for (const auto& [name, member] :
+       {Sign{"config.json", "\"model_type\""}, Sign{"params.json", "\"dim\""},
+        Sign{"adapter_config.json", "\"peft_type\""}, Sign{"model.gguf", ""},
+        Sign{".metadata", ""}}) {
+    const std::string path = concat(folder, "/", name);
+    std::error_code none;
+    if (!fs::is_regular_file(path, none)) continue;
+    if (*member == 0 || read_regular_file(path).find(member) != std::string::npos) return name;
+  }
+  return {};
+}
+
 // Whether open_model() would find something there.
 static bool holds_model(const std::string& folder) {
   std::error_code none;
-  const auto has = [&](const char* name) { return fs::exists(concat(folder, "/", name), none); };
   return fs::is_directory(folder, none) &&
-         (has(kTracker) || has("config.json") || has("params.json") || is_one_checkpoint(folder) ||
-          find_gguf(folder));
+         (fs::exists(concat(folder, "/", kTracker), none) || is_one_checkpoint(folder) ||
+          !sign_of_model(folder).empty());
 }
 
 // What is no model, but lies in one, or in the folder that was meant to be.

@@ -120,6 +120,10 @@ struct ModelSourceOptions {
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});
 
+// The file by which a folder is one of a model that no Megatron saved: "config.json", say, with the
+// member that a model's has, as other programs' settings may have its name.  Empty: none.
+std::string sign_of_model(const std::string& folder);
+
 // Exit::no_input: no model is there, but what is, and which path was perhaps meant.
 [[noreturn]] void fail_without_model(const std::string& path);
 

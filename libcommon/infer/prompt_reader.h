@@ -58,7 +58,8 @@ class PromptReader {
         chat_(chat),
         grammars_(grammars) {}
 
-  // Of each name once: that a member of a line changes nothing, where one of another name would.
+  // Has `warn` told, once for each name, that a member of a line changes nothing, where one of
+  // another name would.
   void warn_by(std::function<void(const std::string&)> warn) { warn_ = std::move(warn); }
   // The next prompt; nothing where there is none, or, unless it may wait, none yet.
   std::optional<Prompt> next(bool wait);

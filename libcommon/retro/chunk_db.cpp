@@ -21,7 +21,6 @@
 #include "retro/project.h"
 #include "retro/stage_files.h"
 #include "search/hdf5_file.h"
-#include "text/prefixed_tokenizer.h"
 
 namespace mt {
 namespace {

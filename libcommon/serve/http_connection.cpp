@@ -205,7 +205,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_await read_rest();
   }
 
-  // Of a request of which not even the first line may have been read.
+  // Says it of a request of which not even the first line may have been read.
   bool is_head(const Parser& parser) const {
     const http::verb method = parser.get().method();
     const std::string_view unread(static_cast<const char*>(buffer_.cdata().data()), buffer_.size());

@@ -14,7 +14,6 @@
 #include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
-#include "text/prefixed_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
@@ -258,10 +257,6 @@ void TokenizerOptions::add_extra_ids_to(CommandLine& cl) {
             between(0, 1 << 20));
 }
 
-void check_no_files_without_type(const TokenizerOptions& options) {
-  check_no_files_without_type(options, "--");
-}
-
 void check_no_files_without_type(const TokenizerOptions& options, std::string_view prefix) {
   if (!options.type.empty()) return;
   for (const TokenizerField& field : kFileFields)
@@ -273,10 +268,6 @@ std::vector<TokenizerField> tokenizer_fields(std::string_view type) {
   for (const Registration& entry : kRegistry)
     if (entry.type == type) return {entry.fields.begin(), entry.fields.end()};
   return {};
-}
-
-std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options) {
-  return make_tokenizer(options, "--");
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,

@@ -93,11 +93,12 @@ struct TokenizerField {
 std::vector<TokenizerField> tokenizer_fields(std::string_view type);
 
 // Where a type is not given and the tokenizer comes from elsewhere, files must not be given either:
-// Exit::usage names the option.
-void check_no_files_without_type(const TokenizerOptions& options);
+// Exit::usage names the option, which begins with `prefix` ("--retro-gpt-"), as below.
+void check_no_files_without_type(const TokenizerOptions& options, std::string_view prefix = "--");
 
 // Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type, a file option that
 // the type needs and that is not given, or an option that it does not have.
-std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options);
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,
+                                          std::string_view prefix = "--");
 
 }  // namespace mt

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "data/files/indexed_dataset.h"
 #include "data/files/manifest.h"
-#include "text/prefixed_tokenizer.h"
 
 namespace mt {
 

@@ -27,8 +27,9 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config);
 std::string lora_targets(const ModelConfig& config, const std::vector<std::string>& wanted,
                          const std::string& from);
 
-// The same for what a PEFT folder says as one regular expression, which whole paths match; those of
-// a model that reads images, too, of which ours is the part for texts, are tried as well.
+// Returns AdapterConfig::lora_targets for what a PEFT folder says as one regular expression, which
+// whole paths match; those of a model that reads images, too, of which ours is the part for texts,
+// are tried as well.
 std::string lora_targets_by(const ModelConfig& config, const std::string& expression,
                             const std::string& from);
 

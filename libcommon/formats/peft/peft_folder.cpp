@@ -82,14 +82,21 @@ static bool is_set(const JsonObject& config, const char* name) {
   return true;
 }
 
+// The tables of words, as a Llama and as a GPT-2 call them, and of logits.
+static constexpr std::string_view kTables[] = {"model.embed_tokens", "transformer.wte", "lm_head"};
+
+static bool is_table(std::string_view module) {
+  const auto last = [](std::string_view path) { return path.substr(path.rfind('.') + 1); };
+  return std::ranges::any_of(kTables, [&](auto table) { return last(table) == last(module); });
+}
+
 // Modules that PEFT learns whole: the head of a task, by either of its names, words and logits.
 static bool has_known_modules(const JsonObject& config) {
   simdjson::dom::array names;
   if (!config.has("modules_to_save") || config.member("modules_to_save").get(names)) return false;
   return std::ranges::all_of(names, [](const simdjson::dom::element name) {
     std::string_view text;
-    return !name.get(text) && (text == "classifier" || text == "score" || text == "embed_tokens" ||
-                               text == "wte" || text == "lm_head");
+    return !name.get(text) && (text == "classifier" || text == "score" || is_table(text));
   });
 }
 
@@ -192,8 +199,9 @@ static const DistTensor& stored(const TensorSource& tensors, const ForeignName& 
 const DistTensor* PeftFolder::words(const Param& row) const {
   if (row.place.param != "weight" || !row.is_vocabulary()) return nullptr;
   const bool output = row.place.stack == "output_layer";
-  for (const char* const name : {"model.embed_tokens.weight", "transformer.wte.weight"}) {
-    const std::string wanted = concat(kPrefix, output ? "lm_head.weight" : name);
+  for (const std::string_view table : kTables) {
+    if (output != (table == "lm_head")) continue;
+    const std::string wanted = concat(kPrefix, table, ".weight");
     if (const auto* found = tensors_->find(name_there(*tensors_, {.name = wanted}))) return found;
   }
   return nullptr;
@@ -201,9 +209,9 @@ const DistTensor* PeftFolder::words(const Param& row) const {
 
 bool PeftFolder::has_words() const {
   return std::ranges::any_of(tensors_->tensors(), [](const auto& tensor) {
-    return std::ranges::any_of(
-        std::initializer_list<const char*>{"embed_tokens.weight", "wte.weight", "lm_head.weight"},
-        [&](const char* end) { return tensor.first.ends_with(end); });
+    constexpr std::string_view kWeight = ".weight";
+    const std::string_view name = tensor.first;
+    return name.ends_with(kWeight) && is_table(name.substr(0, name.size() - kWeight.size()));
   });
 }
 

@@ -25,7 +25,7 @@ struct SentencePieceModel {
     float score = 0;
     Type type = Type::normal;
   };
-  // Of characters: each is a piece, as of a BPE that merges none.
+  // A model of characters has each as a piece, as a BPE that merges none.
   enum class Algorithm { unigram = 1, bpe = 2, characters = 4 };
   struct Normalizer {
     std::string charsmap;

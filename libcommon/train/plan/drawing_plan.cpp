@@ -68,8 +68,8 @@ std::size_t bytes_of_texts(const RunOptions& options, const Task& task, const Dr
          bytes_of_token(options, task, work.together);
 }
 
-// Of a pass over the next token of each of so many texts that behold no images: of its logits,
-// above all.
+// What a pass takes over the next token of each of so many texts that behold no images; most of it
+// are its logits.
 std::size_t bytes_of_pass(const RunOptions& options, const Task& task, const DrawnWork& work,
                           std::int64_t texts) {
   Stream meta(Device::meta);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "ckpt/megatron_checkpoint.h"
-#include "ckpt/save_lock.h"
 #include "comm/world.h"
 #include "formats/model_source.h"
 #include "model/checkpoint_tokenizer.h"
@@ -51,14 +50,6 @@ struct TrainingState {
   const TeacherRows& teacher;
   Fp8Layers* fp8 = nullptr;  // null: no layer multiplies codes of eight bits
 };
-
-// Makes sure, before any work is done, that there is what must be loaded and that options.save can
-// be written to; Exit::cannot_create where that holds a checkpoint of a run that this one does not
-// go on from, unless options.force.  The lock is on that folder.
-std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log);
-
-// What the line that tells of a run's early end says behind it: what was saved, and how to go on.
-std::string how_to_go_on(const CheckpointOptions& options);
 
 // A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
 // options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the

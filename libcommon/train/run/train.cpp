@@ -13,6 +13,7 @@
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
 #include "train/run/routing_files.h"
+#include "train/run/save_folder.h"
 #include "train/run/trainer.h"
 
 namespace mt {

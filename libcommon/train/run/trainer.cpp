@@ -8,6 +8,7 @@
 #include "comm/world.h"
 #include "data/samples/train_data.h"
 #include "ops/ops.h"
+#include "train/run/save_folder.h"
 
 namespace mt {
 

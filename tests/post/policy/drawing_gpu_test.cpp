@@ -9,6 +9,7 @@
 #include "tests/post/policy/drawing_run.h"
 #include "train/plan/plan.h"
 #include "train/run/checkpoint.h"
+#include "train/run/save_folder.h"
 #include "train/run/trainer.h"
 
 namespace mt {
