@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes testdata/sentencepiece: small models trained on testdata/stories, and what the sentencepiece
-library makes of odd texts with three of them.
+library makes of odd texts with four of them.
 
   unigram.model  normalised by a few rules of its own, with user-defined and control pieces
   bpe.model      identity, byte fallback, keeps extra white space
   characters.model  of characters, identity, with user-defined and control pieces
+  words.model    of words, identity, keeps extra white space, with user-defined and control pieces
   llama.model    as Llama-2's: identity, byte fallback, no pieces but its own
   cases.txt      a line each: model, text, ids, and what they decode to; text in hex, "-" for nothing
 
@@ -94,6 +95,17 @@ def main():
             control_symbols=["<ctl>", "Z"],
         ),
     )
+    words = train(
+        stories,
+        dict(
+            model_type="word",
+            vocab_size=150,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            user_defined_symbols=["<sep>", "▁T", "of the"],
+            control_symbols=["<ctl>", "Z"],
+        ),
+    )
     llama = train(
         stories,
         dict(
@@ -108,13 +120,14 @@ def main():
     )
     (folder / "llama.model").write_bytes(llama)
     rng = random.Random(1)
-    words = " ".join(stories[:10]).split()
+    known = [word + " " for word in " ".join(stories[:10]).split()]
     texts = [t.encode() for t in TEXTS] + BYTES
-    texts += [random_text(rng, [w + " " for w in words]).encode() for _ in range(60)]
+    texts += [random_text(rng, known).encode() for _ in range(60)]
     hexed = lambda data: data.hex() or "-"
     with open(folder / "cases.txt", "w", encoding="ascii") as out:
         print(f"# sentencepiece {sentencepiece.__version__}: model text(hex) ids decoded(hex)", file=out)
-        for name, model in ("unigram", unigram), ("bpe", bpe), ("characters", characters):
+        models = dict(unigram=unigram, bpe=bpe, characters=characters, words=words)
+        for name, model in models.items():
             (folder / f"{name}.model").write_bytes(model)
             library = sentencepiece.SentencePieceProcessor(model_proto=model)
             for text in texts:

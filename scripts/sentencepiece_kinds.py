@@ -1,5 +1,5 @@
 """SentencePiece's tokenizers for compare-tokenizer.py: the models under DATA and those that are trained from
-its texts (unigram, BPE and characters; several normalisers; with and without byte fallback, extra white space,
+its texts (unigram, BPE, characters and words; several normalisers; with and without byte fallback, extra white space,
 whole-sentence pieces, user-defined pieces), and Megatron's rules around a model; and how the unigram models
 that mt-preprocess trains fare beside those of SentencePiece.
 
@@ -59,6 +59,9 @@ def recipes():
         yield f"{kind} no bos", dict(
             model_type=kind, vocab_size=600, remove_extra_whitespaces=False, bos_id=-1, eos_id=-1
         )
+    yield "word", dict(model_type="word", vocab_size=2000, user_defined_symbols=["<sep>", "▁the"], control_symbols=["<ctl>", "Z"])
+    yield "word bytes", dict(model_type="word", vocab_size=2000, byte_fallback=True, remove_extra_whitespaces=False)
+    yield "word suffix", dict(model_type="word", vocab_size=2000, treat_whitespace_as_suffix=True)
     yield "char", dict(model_type="char", vocab_size=400, user_defined_symbols=["<sep>", "the", "éx"], control_symbols=["<ctl>", "Z"])
 
 

@@ -210,14 +210,16 @@ TEST(HfClasses, ThatTransformersHasNotAreNamed) {
     EXPECT_EQ(said(name, 5), lacking(5, name) + "; version 4 has it") << name;
 }
 
-TEST(HfFolder, AModelOfCharactersIsRefused) {
-  const Scratch folder;
-  std::filesystem::copy(MT_TESTDATA "/sentencepiece/characters.model",
-                        folder.path("tokenizer.model"));
-  EXPECT_EQ(error_of([&] { HfTokenizer{folder.path("")}; }),
-            concat("65 ", folder.path(""), "/tokenizer.model",
-                   ": a model of characters, of which transformers makes no tokenizer; expected "
-                   "unigram or BPE, or --tokenizer-type GPTSentencePieceTokenizer"));
+TEST(HfFolder, ModelsOfCharactersAndWordsAreRefused) {
+  for (const std::string kind : {"characters", "words"}) {
+    const Scratch folder;
+    std::filesystem::copy(concat(MT_TESTDATA "/sentencepiece/", kind, ".model"),
+                          folder.path("tokenizer.model"));
+    EXPECT_EQ(error_of([&] { HfTokenizer{folder.path("")}; }),
+              concat("65 ", folder.path(""), "/tokenizer.model", ": a model of ", kind,
+                     ", of which transformers makes no tokenizer; expected unigram or BPE, or "
+                     "--tokenizer-type GPTSentencePieceTokenizer"));
+  }
 }
 
 }  // namespace mt

@@ -162,10 +162,11 @@ TEST(SentencePieceModel, ContradictionsAreNamed) {
             "65 m: piece 3, \"<\\n>\", is of type 6, expected <0x00> to <0xFF>");
   EXPECT_EQ(error_of_model(with_piece({"<0x00>", 0, Type::byte}, fallback)),
             "65 m: byte_fallback, but no piece for byte 1");
-  for (const auto& [type, line] :
-       {std::pair{3, "a model of words, expected one of unigram, BPE or characters"},
-        {5, "model type 5, expected 1 (unigram), 2 (BPE) or 4 (characters)"}})
-    EXPECT_TRUE(error_of_model(small_model(static_cast<Algorithm>(type), {})).ends_with(line));
+  for (const int type : {0, 5})
+    EXPECT_TRUE(
+        error_of_model(small_model(static_cast<Algorithm>(type), {}))
+            .ends_with(concat("model type ", type,
+                              ", expected 1 (unigram), 2 (BPE), 3 (words) or 4 (characters)")));
   const std::string piece = proto_piece({"a", 0, Type::normal});
   EXPECT_EQ(error_of_model(piece + proto_bytes(2, "") + proto_bytes(3, "")),
             "65 m: no piece of type 2, unknown");

@@ -33,8 +33,8 @@ Ids ids_of(const SentencePiece& model, std::string_view text) {
 }
 
 SentencePiece model_of(Algorithm algorithm, const std::vector<SentencePieceModel::Piece>& pieces,
-                       const std::string& trainer = {}) {
-  return {small_model(algorithm, pieces, trainer), "m"};
+                       const std::string& trainer = {}, const std::string& normalizer = {}) {
+  return {small_model(algorithm, pieces, trainer, normalizer), "m"};
 }
 
 std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
@@ -76,7 +76,7 @@ TEST(SentencePiece, RealModel) {
 
 // A text's pieces do not depend on what the cache holds, nor on where its words are cut.
 TEST(SentencePiece, TheCacheChangesNothing) {
-  for (const char* name : {"unigram", "bpe"}) {
+  for (const char* name : {"unigram", "bpe", "words"}) {
     const std::string content = read_file(kFolder + name + ".model");
     const SentencePiece warm(content, name);
     std::string text;
@@ -134,6 +134,33 @@ TEST(SentencePiece, UnusedPiecesAreTakenApart) {
       {"ab", -1, Type::unused}, {"abc", -2, Type::unused}, {"▁", -5, Type::normal}};
   EXPECT_EQ(ids_of(model_of(Algorithm::bpe, pieces), "abc"), (Ids{8, 3, 4, 5}));
   EXPECT_EQ(ids_of(model_of(Algorithm::unigram, pieces), "abc"), (Ids{8, 3, 4, 5}));
+}
+
+TEST(SentencePiece, UnusedCharactersAndWordsAreUnknown) {
+  const SentencePiece characters =
+      model_of(Algorithm::characters,
+               {{"▁", -1, Type::normal}, {"a", -1, Type::normal}, {"b", -1, Type::unused}});
+  EXPECT_EQ(ids_of(characters, "aba"), (Ids{3, 4, 0, 4}));
+  const SentencePiece words = model_of(Algorithm::words, {{"▁a", -1, Type::normal},
+                                                          {"▁b", -1, Type::unused},
+                                                          {"▁c", 0, Type::user_defined},
+                                                          {"▁d", 0, Type::control}});
+  EXPECT_EQ(ids_of(words, "a b c d a"), (Ids{3, 0, 5, 0, 3}));
+}
+
+TEST(SentencePiece, WordsBeginWithMarks) {
+  const std::vector<SentencePieceModel::Piece> pieces = {
+      {"▁", -1, Type::normal}, {"▁a", -1, Type::normal}, {"a", -1, Type::normal}};
+  const auto with = [&](const std::string& trainer, const std::string& normalizer) {
+    return model_of(Algorithm::words, pieces, trainer, normalizer);
+  };
+  const std::string kept = proto_integer(4, 0);  // remove_extra_whitespaces
+  EXPECT_EQ(ids_of(with({}, kept), "a  a▁a "), (Ids{4, 3, 4, 4, 3}));
+  EXPECT_EQ(ids_of(with(proto_integer(24, 1), kept), "a a"), (Ids{5, 4, 3}));
+  // Where spaces are no marks, a word has them.
+  EXPECT_EQ(ids_of(with({}, proto_integer(3, 0) + proto_integer(5, 0)), "a▁a a"), (Ids{5, 0}));
+  EXPECT_EQ(ids_of(with({}, proto_integer(3, 0)), concat("a ", std::string(40, 'b'), " a")),
+            (Ids{5, 0, 4}));
 }
 
 TEST(SentencePiece, ARunOfUnknownPiecesIsOne) {

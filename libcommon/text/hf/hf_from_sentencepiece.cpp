@@ -302,10 +302,11 @@ std::string_view hf_class_of_sentencepiece(const HfConfigFile& file) {
 std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig& config,
                                        int version) {
   SentencePieceModel model = parse_sentencepiece_model(file.content, file.path);
-  if (model.algorithm == Algorithm::characters)
-    fail(Exit::bad_data, file.path,
-         ": a model of characters, of which transformers makes no tokenizer; expected unigram or "
-         "BPE, or --tokenizer-type GPTSentencePieceTokenizer");
+  if (model.algorithm != Algorithm::unigram && model.algorithm != Algorithm::bpe)
+    fail(Exit::bad_data, file.path, ": a model of ",
+         model.algorithm == Algorithm::words ? "words" : "characters",
+         ", of which transformers makes no tokenizer; expected unigram or BPE, or --tokenizer-type "
+         "GPTSentencePieceTokenizer");
   Pieces pieces = model.pieces;
   const std::string_view name = config.tokenizer_class->name;
   const bool llama = name == "LlamaTokenizer" || name == "CodeLlamaTokenizer";

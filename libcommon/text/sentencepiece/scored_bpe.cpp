@@ -234,8 +234,7 @@ class ScoredBpe::Run {
 
 void ScoredBpe::encode(std::string_view text, std::vector<TextSegment>& segments,
                        Scratch& scratch) const {
-  if (text.size() >= kNone)
-    fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
+  check_segment_ends(text);
   Run(*this, text, scratch).encode(segments, text.size() > kShort ? stack() : nullptr);
 }
 

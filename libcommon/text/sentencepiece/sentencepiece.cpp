@@ -53,7 +53,7 @@ void SentencePiece::make_encoder() {
   std::vector<std::string> texts;
   for (const SentencePieceModel::Piece& piece : model_.pieces) {
     const bool found = piece.type == Type::normal || piece.type == Type::user_defined ||
-                       (piece.type == Type::unused && model_.algorithm != Algorithm::unigram);
+                       (piece.type == Type::unused && model_.algorithm == Algorithm::bpe);
     const bool escaped = model_.normalizer.escape_whitespaces;
     std::string& text = texts.emplace_back();
     if (!found || (escaped && piece.text.find(' ') != std::string::npos)) continue;
@@ -65,6 +65,8 @@ void SentencePiece::make_encoder() {
   cut_ = find_cut(texts);
   if (model_.algorithm == Algorithm::unigram)
     make_unigram(texts);
+  else if (model_.algorithm == Algorithm::words)
+    make_words(texts);
   else
     make_bpe(texts);
 }
@@ -92,6 +94,13 @@ void SentencePiece::make_bpe(const std::vector<std::string>& texts) {
                       .unused = piece.type == Type::unused});
   bpe_.emplace(pieces);
   if (bpe_->has_unused()) cut_ = Cut::nowhere;
+}
+
+void SentencePiece::make_words(const std::vector<std::string>& texts) {
+  words_.emplace();
+  for (std::size_t id = 0; id < texts.size(); ++id)
+    if (!texts[id].empty()) words_->emplace(texts[id], static_cast<std::int32_t>(id));
+  cut_ = model_.normalizer.escape_whitespaces ? Cut::before_spaces : Cut::nowhere;
 }
 
 SentencePiece::Cut SentencePiece::find_cut(const std::vector<std::string>& texts) {

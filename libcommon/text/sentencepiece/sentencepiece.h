@@ -16,6 +16,7 @@
 #include "text/sentencepiece/sentencepiece_model.h"
 #include "text/sentencepiece/sentencepiece_normalizer.h"
 #include "text/sentencepiece/unigram.h"
+#include "text/string_map.h"
 
 namespace mt {
 
@@ -63,13 +64,15 @@ class SentencePiece {
   void make_encoder();
   void make_unigram(const std::vector<std::string>& texts);
   void make_bpe(const std::vector<std::string>& texts);
+  void make_words(const std::vector<std::string>& texts);
   static Cut find_cut(const std::vector<std::string>& texts);
 
   SentencePieceModel model_;
   SentencePieceNormalizer normalizer_;
   std::optional<SentencePieceNormalizer> denormalizer_;
-  std::optional<Unigram<float>> unigram_;  // one of the two
+  std::optional<Unigram<float>> unigram_;  // one of the three
   std::optional<ScoredBpe> bpe_;
+  std::optional<StringMap<std::int32_t>> words_;  // ids by texts
   Cut cut_ = Cut::nowhere;
   mutable PieceCachePool caches_;
 };

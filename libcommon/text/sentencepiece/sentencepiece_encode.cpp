@@ -71,10 +71,25 @@ class SentencePiece::Run {
 
   // Overwrites segments_; sum_ goes on.
   void cut(std::string_view part) {
-    if (model_.bpe_)
+    if (model_.words_)
+      cut_words(part);
+    else if (model_.bpe_)
       model_.bpe_->encode(part, segments_, bpe_scratch_);
     else
       model_.unigram_->encode(part, sum_, segments_, unigram_scratch_);
+  }
+
+  // A word begins with the text, and with each mark of a space.
+  void cut_words(std::string_view part) {
+    const std::string_view mark = model_.model_.normalizer.escape_whitespaces ? " " : kSpaceMark;
+    check_segment_ends(part);
+    segments_.clear();
+    for (std::size_t begin = 0, end = 0; begin < part.size(); begin = end) {
+      end = std::min(part.find(mark, begin + 1), part.size());
+      const auto* const word = model_.words_->find(part.substr(begin, end - begin));
+      segments_.push_back({word == model_.words_->end() ? kUnknownPiece : word->second,
+                           static_cast<std::uint32_t>(end)});
+    }
   }
 
   void encode_long(std::string_view part) {
@@ -84,10 +99,10 @@ class SentencePiece::Run {
       begin = segments_.back().end;
       segments_.clear();
     };
-    if (model_.bpe_)
-      cut(part);
-    else
+    if (model_.unigram_)
       model_.unigram_->encode(part, sum_, segments_, unigram_scratch_, nullptr, take);
+    else
+      cut(part);
     emit(part, begin);
   }
 
@@ -105,9 +120,9 @@ class SentencePiece::Run {
 
   void encode_short(std::string_view part, const PieceCache::Key& key, PieceCache::Entry& entry) {
     const bool known = entry.key == key;
-    if (known && (model_.bpe_ || std::abs(sum_) <= std::bit_cast<float>(entry.ids[kSafeSum])))
+    if (known && (!model_.unigram_ || std::abs(sum_) <= std::bit_cast<float>(entry.ids[kSafeSum])))
       return repeat(entry);
-    if (model_.bpe_) {
+    if (!model_.unigram_) {
       cut(part);
       keep(entry, key, PieceCache::kMaxIds);
     } else if (known) {

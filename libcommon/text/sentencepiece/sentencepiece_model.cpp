@@ -44,9 +44,9 @@ void read_trainer(ProtobufReader in, Model& model, SpecialNames& names) {
   };
   while (in.next()) switch (in.number()) {
       case 3:
-        if (in.int32() == 3) in.bad("a model of words, expected one of unigram, BPE or characters");
-        if (in.int32() != 1 && in.int32() != 2 && in.int32() != 4)
-          in.bad("model type ", in.int32(), ", expected 1 (unigram), 2 (BPE) or 4 (characters)");
+        if (in.int32() < 1 || in.int32() > 4)
+          in.bad("model type ", in.int32(),
+                 ", expected 1 (unigram), 2 (BPE), 3 (words) or 4 (characters)");
         model.algorithm = static_cast<Model::Algorithm>(in.int32());
         break;
       case 24:

@@ -2,8 +2,9 @@
 // (https://github.com/google/sentencepiece, src/sentencepiece_model.proto):
 //   ModelProto      1 pieces, repeated   2 trainer_spec   3 normalizer_spec   5 denormalizer_spec
 //   SentencePiece   1 piece (text)   2 score (f32)   3 type
-//   TrainerSpec     3 model_type: 1 unigram, 2 BPE, 4 characters   24 treat_whitespace_as_suffix
-//                   35 byte_fallback   44 unk_surface   46, 47, 48 bos_, eos_, pad_piece
+//   TrainerSpec     3 model_type: 1 unigram, 2 BPE, 3 words, 4 characters
+//                   24 treat_whitespace_as_suffix   35 byte_fallback   44 unk_surface
+//                   46, 47, 48 bos_, eos_, pad_piece
 //   NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces
 //                   5 escape_whitespaces
 // Others are passed over.
@@ -26,7 +27,7 @@ struct SentencePieceModel {
     Type type = Type::normal;
   };
   // A model of characters has each as a piece, as a BPE that merges none.
-  enum class Algorithm { unigram = 1, bpe = 2, characters = 4 };
+  enum class Algorithm { unigram = 1, bpe = 2, words = 3, characters = 4 };
   struct Normalizer {
     std::string charsmap;
     bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;

@@ -9,6 +9,11 @@
 
 namespace mt {
 
+void check_segment_ends(std::string_view text) {
+  if (text.size() >= std::numeric_limits<std::uint32_t>::max())
+    fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
+}
+
 template <class Real>
 Unigram<Real>::Unigram(const std::vector<Piece>& pieces, const Options& options)
     : options_(options) {
@@ -153,8 +158,7 @@ template <class Real>
 void Unigram<Real>::encode(std::string_view text, Real& sum, std::vector<TextSegment>& segments,
                            Scratch& scratch, Margin* margin,
                            const std::function<void()>& settled) const {
-  if (text.size() > std::numeric_limits<std::uint32_t>::max())
-    fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
+  check_segment_ends(text);
   sum = margin != nullptr ? Run<true>(*this, text, segments, scratch, margin).encode(sum, settled)
                           : Run<false>(*this, text, segments, scratch, margin).encode(sum, settled);
 }

@@ -26,6 +26,9 @@ struct TextSegment {
 };
 inline constexpr std::int32_t kUnknownPiece = -1;
 
+// Exit::bad_data for a text with places that do not fit in 32 bits, of which the last is none.
+void check_segment_ends(std::string_view text);
+
 template <class Real>
 class Unigram {
  public:
