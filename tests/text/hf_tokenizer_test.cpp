@@ -97,6 +97,18 @@ TEST(HfTokenizer, RefusesByName) {
             "65 tokenizer.json: normalizer: \"precompiled_charsmap\": not the base64 of any bytes");
   EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"ByteLevel"})"; }),
             "65 tokenizer.json: pre_tokenizer: no \"add_prefix_space\"");
+  const auto error_with_accent = [&](const char* flags) {
+    return error([&](Parts& p) {
+      p.normalizer = R"({"type":"StripAccents"})";
+      p.added_tokens = concat("[", hf_added(9, "\u0301", flags), "]");
+    });
+  };
+  EXPECT_EQ(error_with_accent(""), "");
+  EXPECT_EQ(
+      error_with_accent("normalized"),
+      "65 tokenizer.json: the added token \"\u0301\" is nothing when it is normalized, which "
+      "transformers finds between all characters, or fails at; \"normalized\": false finds it "
+      "as it stands");
 }
 
 TEST(HfTokenizer, LeftoversOfOneCallArePassedOver) {

@@ -188,10 +188,16 @@ std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
     if (token.normalized || was_normalized) normalizer.apply(normal.content);
     if (was_normalized)  // the tokenizers of version 5 write what they look for
       vocabulary.tokens[static_cast<std::size_t>(token.id)] = normal.content;
-    if (!token.normalized)
+    if (!token.normalized) {
       raw.push_back(token);
-    else if (!normal.content.empty())
-      normalized.push_back(std::move(normal));
+      continue;
+    }
+    if (normal.content.empty())
+      document.file().refuse(
+          "the added token ", json_quoted(token.content),
+          " is nothing when it is normalized, which transformers finds between all characters, or "
+          "fails at; \"normalized\": false finds it as it stands");
+    normalized.push_back(std::move(normal));
   }
   raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
   normalized_tokens_ = HfAddedTokens(std::move(normalized), no_special);
