@@ -84,8 +84,7 @@ class Questions {
   }
   simdjson::dom::element parsed(std::string_view text) {
     simdjson::dom::element element;
-    if (const auto error = parse_json(parser_, text).get(element); error != simdjson::SUCCESS)
-      fail(Exit::bad_data, place_, ": ", simdjson::error_message(error));
+    if (const auto error = parse_json(parser_, text).get(element)) fail_json(text, place_, error);
     return element;
   }
   std::string text_of(simdjson::dom::element answer) const {

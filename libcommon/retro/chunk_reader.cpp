@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 
 namespace mt {
 
@@ -24,9 +25,10 @@ static std::vector<std::string> prefixes_of(const RetroProject& project) {
     fail(Exit::no_input, path, ": no such file, expected a project's chunks; see build-db");
   const std::string text = read_regular_file(path);
   simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, path, error);
   simdjson::dom::array array;
-  if (const auto error = parser.parse(text).get(array); error != simdjson::SUCCESS)
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+  if (root.get(array)) fail(Exit::bad_data, path, ": expected a list of token files");
   std::vector<std::string> prefixes;
   for (const simdjson::dom::element info : array)
     prefixes.emplace_back(JsonObject(info, path).text("prefix"));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_parse.h"
 
 namespace mt {
 
@@ -47,9 +48,10 @@ RetroProject::Settings RetroProject::settings() const {
   if (!fs::exists(file)) return {};
   const std::string text = read_regular_file(file);
   simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, file, error);
   simdjson::dom::object object;
-  if (const auto error = parser.parse(text).get(object); error != simdjson::SUCCESS)
-    fail(Exit::bad_data, file, ": ", simdjson::error_message(error));
+  if (root.get(object)) fail(Exit::bad_data, file, ": expected a JSON object");
   Settings found;
   for (const auto& [key, value] : object) found[std::string(key)] = simdjson::minify(value);
   return found;

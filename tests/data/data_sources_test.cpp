@@ -71,8 +71,10 @@ TEST(DataSources, FilesHoldWhatTheOptionsWould) {
             "or \"train\"");
   EXPECT_EQ(json_error("[1"), concat("65 ", json, ": byte 2: ",
                                      "The JSON document has an improper structure: missing or "
-                                     "superfluous commas, braces, missing keys, etc.",
-                                     ", expected a JSON object"));
+                                     "superfluous commas, braces, missing keys, etc."));
+  EXPECT_EQ(json_error("data: a"),
+            concat("65 ", json, ": is no JSON, expected an object of lists"));
+  EXPECT_EQ(json_error("[1]"), concat("65 ", json, ": expected a JSON object"));
   EXPECT_EQ(error({.per_split_data_args_path = scratch.path("none")}),
             concat("66 ", scratch.path("none"), ": cannot open: No such file or directory"));
 }

@@ -278,8 +278,7 @@ void write_qa_prompts(const QaPromptOptions& options, const RunContext& context,
     simdjson::dom::parser parser;
     const auto parsed = [&](std::string_view json, const std::string& place) {
       simdjson::dom::element element;
-      if (const auto error = parse_json(parser, json).get(element); error != simdjson::SUCCESS)
-        fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
+      if (const auto error = parse_json(parser, json).get(element)) fail_json(json, place, error);
       return element;
     };
     std::int64_t number = 0;

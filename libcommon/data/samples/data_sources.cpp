@@ -8,7 +8,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json_place.h"
+#include "base/json_parse.h"
 
 namespace mt {
 namespace {
@@ -47,13 +47,14 @@ std::vector<std::string> words_of(const std::string& path, const char* key,
 void read_per_split_file(const std::string& path, DataSources& sources) {
   const std::string content = read_file(path);
   simdjson::dom::parser parser;
-  simdjson::dom::object root;
-  if (const auto error = parser.parse(content).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error),
-         ", expected a JSON object");
+  simdjson::dom::element root;
+  if (const auto error = parse_json(parser, content).get(root))
+    fail_json(content, path, error, "an object of lists");
+  simdjson::dom::object object;
+  if (root.get(object)) fail(Exit::bad_data, path, ": expected a JSON object");
   for (int i = 0; i < kSplits; ++i) {
     simdjson::dom::element value;
-    if (root[kKeys[i]].get(value) != simdjson::SUCCESS)
+    if (object[kKeys[i]].get(value) != simdjson::SUCCESS)
       fail(Exit::bad_data, path, ": \"", kKeys[i],
            "\" is missing, expected it to be null at least");
     const std::vector<std::string> words = words_of(path, kKeys[i], value);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 
 namespace mt {
 namespace {
@@ -32,9 +33,9 @@ State read_state(const TensorSource& stored, const std::string& key) {
   const auto bytes = stored_block<std::uint8_t>(stored, key, DType::u8, {0}, size);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error =
-          parser.parse(reinterpret_cast<const char*>(bytes.data()), bytes.size()).get(root))
-    fail(Exit::bad_data, where, ": ", simdjson::error_message(error));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const auto error = parser.parse(text.data(), text.size()).get(root))
+    fail_json(text, where, error);
   const JsonObject from(root, where);
   std::vector<std::int64_t> extents;
   std::int64_t numel = 1;

@@ -286,7 +286,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   simdjson::dom::element root;
   const std::string known = original.empty() ? "{}" : without_python_numbers(original);
   if (const auto error = parse_json(parser, known).get(root))
-    fail(Exit::bad_data, "config.json: ", simdjson::error_message(error));
+    fail_json(known, "config.json", error);
   const JsonObject before(root, "config.json");
   const std::string_view before_type = before.text_or("model_type", "");
   const std::string_view type = type_like(model, before_type);

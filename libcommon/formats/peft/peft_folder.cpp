@@ -121,8 +121,7 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
   const std::string path = concat(folder, "/", kAdapterConfig), text = read_regular_file(path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, path, error);
   const JsonObject config(root, path);
   refuse_others(config);
   constexpr std::int64_t kMostRank = 1 << 16;

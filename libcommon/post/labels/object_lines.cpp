@@ -18,8 +18,7 @@ void for_each_object(const std::vector<std::string>& files,
       const std::string place = concat(block.file, ":", number);
       check_begins_object(line, place);
       simdjson::dom::element root;
-      if (const auto error = parse_json(parser, line).get(root))
-        fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
+      if (const auto error = parse_json(parser, line).get(root)) fail_json(line, place, error);
       body(JsonObject(root, place), number);
     });
 }

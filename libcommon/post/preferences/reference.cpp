@@ -44,8 +44,7 @@ static void read_object(const std::string& folder, const char* schema, const Bod
   const std::string path = path_in(folder), text = read_file(path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parse_json(parser, text).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+  if (const auto error = parse_json(parser, text).get(root)) fail_json(text, path, error);
   const JsonObject object(root, path);
   if (object.text_or("schema", "") != schema) object.refuse("is no such reference of mt-finetune");
   body(object);

@@ -113,8 +113,7 @@ std::vector<DprQuestion> read_dpr_file(const std::string& path) {
   for_array_objects(path, [&](std::string_view text, std::int64_t number) {
     const std::string place = concat(path, ": object ", number);
     simdjson::dom::element root;
-    if (const auto error = parse_json(parser, text).get(root))
-      fail(Exit::bad_data, place, ": ", simdjson::error_message(error));
+    if (const auto error = parse_json(parser, text).get(root)) fail_json(text, place, error);
     questions.push_back(question_of(JsonObject(root, place)));
   });
   if (questions.empty()) fail(Exit::bad_data, path, ": has no questions");
