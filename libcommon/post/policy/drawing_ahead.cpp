@@ -23,9 +23,7 @@ DrawingTask::Drawn DrawingTask::read_ahead(std::int64_t step) const {
     one.old.clear();
     drawn.texts.back().rollout = std::move(one);
   }
-  std::vector<double> rewards;
-  for (const DrawnText& one : drawn.texts) rewards.push_back(one.rollout.reward);
-  drawn.rewards = count_rewards(rewards);
+  drawn.count(drawn.texts);
   return drawn;
 }
 
@@ -143,13 +141,11 @@ bool DrawingTask::take_drawn(const Drawing& drawing) const {
 }
 
 void DrawingTask::put_drawn(Drawn drawn, std::int64_t version, std::size_t here) const {
-  std::vector<double> rewards;
+  drawn.count(drawn.texts);
   for (DrawnText& one : drawn.texts) {
-    rewards.push_back(one.rollout.reward);
     shape(one.rollout);
     one.rollout.version = version;
   }
-  drawn.rewards = count_rewards(rewards);
   drawn.attempts = 1;
   drawn_ahead_[here].push_back(std::move(drawn));
 }

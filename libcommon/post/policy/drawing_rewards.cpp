@@ -8,6 +8,15 @@
 
 namespace mt {
 
+// Adds what a rule says of a text, by its name, or by the names of what that is the sum of.
+static void add(DrawnText& drawn, const RewardRule& rule, double said,
+                const NamedRewards& named = {}) {
+  drawn.rollout.reward += rule.weight * said;
+  if (named.empty()) drawn.rollout.rewards.emplace_back(rule.label, said);
+  for (const auto& [name, reward] : named)
+    drawn.rollout.rewards.emplace_back(concat(rule.label, ".", name), reward);
+}
+
 // A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
 // a row, whatever is validated between them, something must be done about the judge.
 void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
@@ -15,10 +24,12 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
   std::vector<Response> responses;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const PolicyPrompt& of = asked.of(i);
-    drawn[i].rollout.reward =
-        drawn[i].environment + reward_of(rules_, drawn[i].text, of.answer.value_or(""));
+    drawn[i].rollout.reward = drawn[i].environment;
+    if (environment_) drawn[i].rollout.rewards.emplace_back("environment", drawn[i].environment);
+    for (const RewardRule& rule : rules_)
+      if (!rule.asks()) add(drawn[i], rule, said_by(rule, drawn[i].text, of.answer.value_or("")));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)
-      drawn[i].rollout.reward += judging_models_[m].weight * drawn[i].judged[m];
+      add(drawn[i], judging_models_[m].rule, drawn[i].judged[m]);
     responses.push_back({.prompt = of.text,
                          .text = drawn[i].text,
                          .asked = of.asked,
@@ -44,12 +55,15 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
     const Judge::Verdict verdict = judge->judge(responses, ends);
     if (ends()) return;
     for (std::size_t i = 0; i < drawn.size(); ++i)
-      drawn[i].rollout.reward += rule.weight * verdict.rewards[i];
+      add(drawn[i], rule, verdict.rewards[i],
+          verdict.named.empty() ? NamedRewards() : verdict.named[i]);
     note(concat("--reward ", rule.name, ":", rule.argument), verdict.wrong,
          std::ranges::count_if(verdict.rewards, [](double r) { return std::isnan(r); }));
   }
-  for (DrawnText& one : drawn)
+  for (DrawnText& one : drawn) {
     if (!std::isfinite(one.rollout.reward)) one.rollout.reward = NAN;
+    if (one.rollout.rewards.size() < 2) one.rollout.rewards.clear();
+  }
   if (asked.learnt) failed_steps_ = failed ? failed_steps_ + 1 : 0;
 }
 

@@ -31,8 +31,9 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
       rules_(reward_rules(options.rewards)) {
   for (const RewardRule& rule : rules_) {
     if (rule.is_program())
-      judges_.push_back(
-          {rule, std::make_unique<RewardProgram>(rule.argument, options.reward_timeout)});
+      judges_.push_back({rule, std::make_unique<RewardProgram>(
+                                   rule.argument, LineProgramOptions{options.reward_timeout,
+                                                                     options.reward_jobs})});
     if (rule.is_server()) {
       auto server =
           std::make_unique<JudgingServer>(rule.argument, options.judging, options.reward_timeout);
@@ -42,10 +43,11 @@ DrawingTask::DrawingTask(const PolicyOptions& options, Parts parts)
       }
       judges_.push_back({rule, std::move(server)});
     }
-    if (rule.is_model()) judging_models_.push_back({rule.weight});
+    if (rule.is_model()) judging_models_.push_back({rule});
   }
   if (!options.environment.empty())
-    environment_.emplace(options.environment_program(), options.environment_timeout);
+    environment_.emplace(options.environment_program(),
+                         LineProgramOptions{options.environment_timeout, options.reward_jobs});
   const RankOptions& ranks = options.run.ranks;
   drawn_ahead_.resize(static_cast<std::size_t>(ranks.has_processes() ? 1 : ranks.count));
   under_way_.resize(drawn_ahead_.size());
@@ -200,6 +202,17 @@ std::optional<DrawingTask::Drawn> DrawingTask::judge_own(std::optional<std::vect
   return judged;
 }
 
+void DrawingTask::Drawn::count(std::span<const DrawnText> of) {
+  std::vector<double> all;
+  NamedMeans means;
+  for (const DrawnText& one : of) {
+    all.push_back(one.rollout.reward);
+    means.add(one.rollout.rewards);
+  }
+  rewards = count_rewards(all);
+  named = means.means();
+}
+
 // Whether there is nothing to be learnt from a group, because its texts are all worth the same.
 static bool are_equal(std::span<const DrawnText> group) {
   double low = INFINITY, high = -INFINITY;
@@ -228,16 +241,17 @@ std::optional<DrawingTask::Drawn> DrawingTask::draw_groups(const Model& model,
     first += prompts;
     if (!drawn) return std::nullopt;
     all.seconds += drawn->seconds;
-    std::vector<double> rewards;
-    for (const DrawnText& one : drawn->texts) rewards.push_back(one.rollout.reward);
-    const RewardCount count = count_rewards(rewards);
-    if (all.attempts == 0) all.rewards = count;
+    drawn->count(drawn->texts);
+    if (all.attempts == 0) {
+      all.rewards = drawn->rewards;
+      all.named = drawn->named;
+    }
     for (std::size_t i = 0; i < drawn->texts.size(); i += group) {
       const auto texts = std::span(drawn->texts).subspan(i, group);
       auto& to = options_.dynamic_sampling > 0 && are_equal(texts) ? equal : all.texts;
       std::ranges::move(texts, std::back_inserter(to));
     }
-    if (count.without == std::ssize(rewards)) {  // who judges has nothing to say
+    if (drawn->rewards.without == std::ssize(drawn->texts)) {  // who judges has nothing to say
       ++all.attempts;
       break;
     }
@@ -431,12 +445,13 @@ void DrawingTask::tell(const Drawn& drawn, std::int64_t iteration) const {
     tokens += one.rollout.text.targets();
   }
   const auto texts = static_cast<double>(drawn.texts.size());
-  std::vector<LogField> members{{"iteration", iteration},
-                                {"texts", drawn.texts.size()},
-                                {"reward", drawn.rewards.mean},
-                                {"without_reward", drawn.rewards.without},
-                                {"tokens", static_cast<double>(tokens) / texts},
-                                {"truncated", static_cast<double>(truncated) / texts}};
+  std::vector<LogField> members{
+      {"iteration", iteration}, {"texts", drawn.texts.size()}, {"reward", drawn.rewards.mean}};
+  NamedRewards named = drawn.named;
+  for (auto& [name, mean] : named) members.push_back({name.insert(0, "reward."), mean});
+  members.push_back({"without_reward", drawn.rewards.without});
+  members.push_back({"tokens", static_cast<double>(tokens) / texts});
+  members.push_back({"truncated", static_cast<double>(truncated) / texts});
   if (environment_) members.push_back({"turns", static_cast<double>(turns) / texts});
   if (options_.dynamic_sampling > 0) {
     members.push_back({"draws", drawn.attempts});

@@ -149,6 +149,9 @@ class DrawingTask final : public PackedTask {
     std::vector<DrawnText> texts = {};
     Seconds seconds = {};
     RewardCount rewards = {};  // of the first attempt
+    NamedRewards named = {};   // likewise: the means of what they are made of
+
+    void count(std::span<const DrawnText> of);
     std::int64_t attempts = 0, equal = 0;
     bool prev_skipped = false;  // training's own pass was not asked of them
   };
@@ -223,7 +226,7 @@ class DrawingTask final : public PackedTask {
   };
   std::vector<WeighedJudge> judges_;
   struct JudgingModel {
-    double weight;
+    RewardRule rule;
     std::vector<std::unique_ptr<RewardPass>> passes = {};  // of each rank of this process
   };
   std::vector<JudgingModel> judging_models_;

@@ -74,8 +74,8 @@ std::string take_line(std::string_view line, simdjson::dom::parser& parser,
 
 EnvironmentProgram::Answers EnvironmentProgram::answer(std::span<Dialogue* const> dialogues,
                                                        const std::function<bool()>& ends) const {
-  std::string lines;
-  for (std::size_t i = 0; i < dialogues.size(); ++i) lines += line_of(i, *dialogues[i]);
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < dialogues.size(); ++i) lines.push_back(line_of(i, *dialogues[i]));
   std::vector<Reply> replies(dialogues.size());
   simdjson::dom::parser parser;
   Answers answers;

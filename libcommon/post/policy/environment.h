@@ -48,8 +48,8 @@ class EnvironmentProgram {
   };
 
   // SIGPIPE must be ignored.
-  EnvironmentProgram(std::string command, double seconds)
-      : program_("--environment", std::move(command), seconds) {}
+  EnvironmentProgram(std::string command, const LineProgramOptions& options)
+      : program_("--environment", std::move(command), options) {}
 
   // Adds to the rewards, and gives each that goes on two messages more, its response and the
   // observation.

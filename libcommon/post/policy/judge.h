@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "post/policy/rewards.h"
+
 namespace mt {
 
 struct Response {
@@ -19,7 +21,9 @@ class Judge {
  public:
   struct Verdict {
     std::vector<double> rewards = {};  // of each response; NaN: none
-    std::string wrong = {};            // what was wrong with the judge; empty: nothing
+    // What each of these is the sum of, where it is said so; empty: of no response.
+    std::vector<NamedRewards> named = {};
+    std::string wrong = {};  // what was wrong with the judge; empty: nothing
   };
   virtual ~Judge() = default;
 

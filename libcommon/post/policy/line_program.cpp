@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <future>
+#include <mutex>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -130,35 +133,52 @@ class Child {
 
 }  // namespace
 
-std::string LineProgram::ask(std::string_view lines,
-                             const std::function<std::string(std::string_view line)>& take,
-                             const std::function<bool()>& ends) const {
-  constexpr double kForEver = 1e8;           // seconds; a clock counts some more
-  constexpr std::int64_t kMostWrong = 1000;  // lines
-  const auto time = std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(std::min(seconds_, kForEver)));
-  Clock::time_point end = Clock::now() + time;
+// What a copy of it has printed, and what was wrong with it; empty: nothing.
+struct LineProgram::Printed {
   std::string output, wrong;
+};
+
+static Clock::duration duration_of(double seconds) {
+  constexpr double kForEver = 1e8;  // seconds; a clock counts some more
+  return std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(std::min(seconds, kForEver)));
+}
+
+LineProgram::Printed LineProgram::run(const std::string& lines,
+                                      const std::function<bool()>& ends) const {
+  const double seconds = options_.seconds;
+  const Clock::time_point end = Clock::now() + duration_of(seconds);
+  Printed printed;
   int status = 0;
   {
     Child child(command_, name());
-    if (!child.talk(lines, output, end, ends))
-      wrong = output.size() >= kMostOutput ? "printed more than 64 MiB"
-              : child.ends(status, {}) ? concat("ended, but what it started holds its output for ",
-                                                "more than ", seconds_, " s")
-                                       : concat("took more than ", seconds_, " s");
+    if (!child.talk(lines, printed.output, end, ends))
+      printed.wrong = printed.output.size() >= kMostOutput ? "printed more than 64 MiB"
+                      : child.ends(status, {})
+                          ? concat("ended, but what it started holds its output for ", "more than ",
+                                   seconds, " s")
+                          : concat("took more than ", seconds, " s");
     else if (!child.ends(status, end))
-      wrong = concat("took more than ", seconds_, " s");
+      printed.wrong = concat("took more than ", seconds, " s");
   }
   if (WIFSIGNALED(status))
-    wrong = concat("died of signal ", WTERMSIG(status));
+    printed.wrong = concat("died of signal ", WTERMSIG(status));
   else if (WEXITSTATUS(status) != 0)
-    wrong = concat("exited with ", WEXITSTATUS(status));
-  end = Clock::now() + time;
-  std::int64_t number = 0, left_wrong = output.size() < kMostOutput ? kMostWrong : 1;
-  for (std::string_view left = output; !left.empty() && left_wrong > 0;) {
+    printed.wrong = concat("exited with ", WEXITSTATUS(status));
+  return printed;
+}
+
+std::string LineProgram::take_lines(const Printed& printed,
+                                    const std::function<std::string(std::string_view line)>& take,
+                                    const std::function<bool()>& ends) const {
+  constexpr std::int64_t kMostWrong = 1000;  // lines
+  std::string wrong = printed.wrong;
+  const Clock::time_point end = Clock::now() + duration_of(options_.seconds);
+  std::int64_t number = 0, left_wrong = printed.output.size() < kMostOutput ? kMostWrong : 1;
+  for (std::string_view left = printed.output; !left.empty() && left_wrong > 0;) {
     if (number % 256 == 255 && (Clock::now() >= end || ends())) {
-      if (wrong.empty()) wrong = concat("printed more than can be read in ", seconds_, " s");
+      if (wrong.empty())
+        wrong = concat("printed more than can be read in ", options_.seconds, " s");
       break;
     }
     const std::string_view line = left.substr(0, left.find('\n'));
@@ -169,6 +189,32 @@ std::string LineProgram::ask(std::string_view lines,
     if (of_line.empty()) continue;
     --left_wrong;
     if (wrong.empty()) wrong = concat("printed line ", number, ", which ", of_line);
+  }
+  return wrong;
+}
+
+std::string LineProgram::ask(std::span<const std::string> lines,
+                             const std::function<std::string(std::string_view line)>& take,
+                             const std::function<bool()>& ends) const {
+  const std::size_t copies =
+      std::clamp<std::size_t>(lines.size(), 1, static_cast<std::size_t>(options_.jobs));
+  std::vector<std::string> parts(copies);
+  for (std::size_t i = 0; i < lines.size(); ++i) parts[i * copies / lines.size()] += lines[i];
+  std::mutex asking;
+  const auto one_at_a_time = [&] {
+    const std::scoped_lock lock(asking);
+    return ends();
+  };
+  std::vector<std::future<Printed>> others;
+  for (std::size_t i = 1; i < copies; ++i)
+    others.push_back(
+        std::async(std::launch::async, [&, i] { return run(parts[i], one_at_a_time); }));
+  std::vector<Printed> printed{run(parts[0], one_at_a_time)};
+  for (std::future<Printed>& one : others) printed.push_back(one.get());
+  std::string wrong;
+  for (const Printed& one : printed) {
+    std::string of_copy = take_lines(one, take, ends);
+    if (wrong.empty()) wrong = std::move(of_copy);
   }
   return wrong;
 }

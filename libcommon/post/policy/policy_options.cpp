@@ -173,13 +173,17 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "the reward from which on such a text is right, which pass@k counts");
   cl.option("--reward", &rewards, "NAME[=WEIGHT]",
             "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number, math, dapo-math, mc, format or regex:EXPRESSION, or with --prompts "
-            "cmd:PROGRAM, what a "
+            "number, math, dapo-math, mc, format, length:CHARACTERS or regex:EXPRESSION, or with "
+            "--prompts cmd:PROGRAM, what a "
             "program says, judge:URL, what the model of a server says, or rm:PATH, what a reward "
             "model says; a weight stands in front of a colon; several are added up");
   cl.option("--reward-timeout", &reward_timeout, "SECONDS",
             "how long a program or a server may take for the texts of a step", greater_than(0));
   judging.add_to(cl);
+  cl.option("--reward-jobs", &reward_jobs, "N",
+            "copies of each program of --reward and --environment that run at once, each asked for "
+            "its part of the texts",
+            between(1, 1024));
   cl.option(
       "--environment", &environment, "cmd:PROGRAM",
       "with --prompts: a program that answers what the model says, so that texts have several "
@@ -336,6 +340,8 @@ void PolicyOptions::check_unused(const CommandLine& cl) const {
   const bool has_server = has_any(rewards, &RewardRule::is_server);
   refuse(!has_server && !has_any(rewards, &RewardRule::is_program), {"--reward-timeout"},
          "a --reward that is neither program nor server");
+  refuse(environment.empty() && !has_any(rewards, &RewardRule::is_program), {"--reward-jobs"},
+         "a --reward that is no program and no --environment");
   refuse(!has_server,
          {"--judge-prompt", "--judge-model", "--judge-max-tokens", "--judge-requests",
           "--judge-api-key-file"},

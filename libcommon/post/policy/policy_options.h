@@ -22,6 +22,7 @@ inline std::string kept_beside(const std::string& save) { return save + "/rollou
 struct PolicyOptions : FinetuneOptions {
   std::vector<std::string> rollouts, prompts, valid_prompts, rewards;
   double reward_timeout = 60, environment_timeout = 60;  // seconds
+  int reward_jobs = 1;                                   // copies of each program
   std::string environment;
   std::int64_t max_turns = 8;
   JudgingOptions judging;

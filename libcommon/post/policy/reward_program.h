@@ -2,7 +2,8 @@
 // step (post/policy/line_program.h).  It reads a JSON object a line,
 //   {"id":0,"prompt":text,"response":text,"answer":text or null,"truncated":bool}
 // and prints, in any order,
-//   {"id":0,"reward":number, or null where it has nothing to say of the text}
+//   {"id":0,"reward":number, or null where it has nothing to say of the text,
+//                    or {name: number or null, …}, whose sum it is, as it is told by these names}
 // A text of which it says nothing has no reward: because the program ended before, printed what is
 // no such line, or took longer than it may, after which it is killed with all that it has started.
 #pragma once
@@ -17,8 +18,8 @@ namespace mt {
 class RewardProgram final : public Judge {
  public:
   // SIGPIPE must be ignored.
-  RewardProgram(std::string command, double seconds)
-      : program_("--reward", std::move(command), seconds) {}
+  RewardProgram(std::string command, const LineProgramOptions& options)
+      : program_("--reward", std::move(command), options) {}
 
   // Exit::out_of_memory where no process can be started.  One that is to end is killed.
   Verdict judge(std::span<const Response> responses,

@@ -122,6 +122,11 @@ double format(std::string_view text, std::string_view) {
   return is_so ? 1 : 0;
 }
 
+double length(std::string_view text, double wanted) {
+  const auto is_first = [](char c) { return (c & 0xC0) != 0x80; };  // byte of a character
+  return -std::abs(static_cast<double>(std::ranges::count_if(text, is_first)) - wanted);
+}
+
 double matches(std::string_view text, const PythonRegex& regex) {
   return by_regex([&] { return !regex.find_all(replace_invalid_utf8(text), 1).empty(); });
 }
@@ -138,6 +143,7 @@ constexpr Known kKnown[] = {{"exact", exact, true, nullptr},
                             {"dapo-math", dapo_math, true, nullptr},
                             {"mc", mc, true, nullptr},
                             {"format", format, false, nullptr},
+                            {"length", nullptr, false, "a number of characters"},
                             {"regex", nullptr, false, "an expression"},
                             {"cmd", nullptr, false, "a program"},
                             {"judge", nullptr, false, "a URL"},
@@ -155,6 +161,15 @@ double weight_of(const std::string& word, std::string_view number) {
   if (error != std::errc() || end != last || !std::isfinite(weight))
     fail(Exit::usage, "--reward ", word, ": expected a number as weight");
   return weight;
+}
+
+double length_of(const std::string& word, std::string_view digits) {
+  std::uint32_t number = 0;
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, number);
+  if (error != std::errc() || end != last)
+    fail(Exit::usage, "--reward ", word, ": expected a number of characters behind a colon");
+  return number;
 }
 
 RewardRule rule_of(const std::string& word) {
@@ -176,6 +191,7 @@ RewardRule rule_of(const std::string& word) {
   if (one->argument == nullptr && colon < word.size())
     fail(Exit::usage, "--reward ", word, ": ", one->name, " takes nothing behind a colon");
   if (rule.is_server()) judging_place(rule.argument);  // which says what is wrong with it
+  if (rule.name == "length") rule.length = length_of(word, rule.argument);
   if (rule.name != "regex") return rule;
   try {
     rule.regex = std::make_shared<const PythonRegex>(rule.argument);
@@ -189,7 +205,12 @@ RewardRule rule_of(const std::string& word) {
 
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words) {
   std::vector<RewardRule> rules;
-  for (const std::string& word : words) rules.push_back(rule_of(word));
+  for (const std::string& word : words) {
+    RewardRule rule = rule_of(word);
+    const auto same = std::ranges::count(rules, rule.name, &RewardRule::name);
+    rule.label = same == 0 ? rule.name : concat(rule.name, "_", same + 1);
+    rules.push_back(std::move(rule));
+  }
   return rules;
 }
 
@@ -198,14 +219,17 @@ bool needs_answer(const std::vector<RewardRule>& rules) {
                              [](const RewardRule& rule) { return known(rule.name)->needs_answer; });
 }
 
+double said_by(const RewardRule& rule, std::string_view text, std::string_view answer) {
+  if (rule.regex) return matches(text, *rule.regex);
+  if (rule.name == "length") return length(text, rule.length);
+  return known(rule.name)->judge(text, answer);
+}
+
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer) {
   double sum = 0;
-  for (const RewardRule& rule : rules) {
-    if (rule.asks()) continue;
-    sum += rule.weight *
-           (rule.regex ? matches(text, *rule.regex) : known(rule.name)->judge(text, answer));
-  }
+  for (const RewardRule& rule : rules)
+    if (!rule.asks()) sum += rule.weight * said_by(rule, text, answer);
   return sum;
 }
 

@@ -8,6 +8,7 @@
 //           normalized (post/policy/stated_answer.h)
 //   mc      1 where the letter that it states behind its first "Answer:" is the answer
 //   format  1 where the text is <think>…</think>, a line's end, and <answer>…</answer>, each once
+//   length  by how many characters it is longer or shorter than the rule says, below 0
 //   regex   1 where its expression, one of Python's, matches somewhere in the text; NaN where that
 //           takes more steps than PythonRegex has
 //   cmd     what its program says of the text (post/policy/reward_program.h)
@@ -19,17 +20,24 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mt {
 
 class PythonRegex;
 
+// What several say of a text, by their names; NaN: nothing.
+using NamedRewards = std::vector<std::pair<std::string, double>>;
+
 struct RewardRule {
   std::string name;
   double weight = 1;
-  std::string argument = {};  // the expression, the program, the URL, or where the model is
+  // The expression, the program, the URL, where the model is, or the length.
+  std::string argument = {};
   std::shared_ptr<const PythonRegex> regex = nullptr;  // that expression
+  double length = 0;                                   // in characters
+  std::string label = {};  // its name, with a number behind that of one that others have, too
 
   bool is_program() const { return name == "cmd"; }
   bool is_server() const { return name == "judge"; }
@@ -43,7 +51,9 @@ struct RewardRule {
 std::vector<RewardRule> reward_rules(const std::vector<std::string>& words);
 // Whether some rule looks at the answer.
 bool needs_answer(const std::vector<RewardRule>& rules);
-// By all that look at text and answer alone.  NaN: there is none.
+// What one says that looks at text and answer alone.  NaN: nothing.
+double said_by(const RewardRule& rule, std::string_view text, std::string_view answer);
+// By all such.  NaN: there is none.
 double reward_of(const std::vector<RewardRule>& rules, std::string_view text,
                  std::string_view answer);
 

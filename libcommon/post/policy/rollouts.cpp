@@ -128,6 +128,19 @@ std::vector<std::int32_t> experts_of(const JsonObject& line, const RolloutOption
   return all;
 }
 
+// What a reward was made of, which is told alone: others may write something else there.
+NamedRewards named_rewards(const JsonObject& line) {
+  NamedRewards named;
+  simdjson::dom::object said;
+  if (!line.has("rewards") || line.member("rewards").get(said)) return named;
+  for (const auto& [name, value] : said) {
+    double reward = NAN;
+    if (!value.is_null() && value.get(reward)) return {};
+    named.emplace_back(name, reward);
+  }
+  return named;
+}
+
 Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
                    const Tokenizer& tokenizer) {
   Rollout one;
@@ -147,6 +160,7 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
     one.reward = line.member("reward").is_null() ? NAN : line.real("reward");
   if (!std::isnan(one.reward) && !fits_float(one.reward))
     line.refuse("\"reward\": ", one.reward, ", expected a number that float32 has");
+  one.rewards = named_rewards(line);
   const std::int64_t tokens = one.text.targets();
   one.generated = log_probs(line, "log_probs", tokens);
   one.old = log_probs(line, "old_log_probs", tokens);
@@ -255,6 +269,11 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
     learnt.push_back(rollout.text.learnt[t] ? 1 : 0);
   if (std::ranges::count(learnt, 0) > 0) list("completion_mask", learnt);
   json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
+  if (!rollout.rewards.empty()) {
+    json.key("rewards").begin_object();
+    for (const auto& [name, reward] : rollout.rewards) json.member(name, reward);
+    json.end_object();
+  }
   if (rollout.version) json.member("version", *rollout.version);
   list("versions", rollout.versions);
   if (rollout.generated != rollout.old) list("log_probs", rollout.generated);
@@ -275,6 +294,23 @@ RewardCount count_rewards(std::span<const double> rewards) {
   const auto rewarded = static_cast<double>(std::ssize(rewards) - count.without);
   count.mean = rewarded > 0 ? std::round(sum / rewarded * 1e6) / 1e6 : NAN;
   return count;
+}
+
+void NamedMeans::add(const NamedRewards& rewards) {
+  for (const auto& [name, reward] : rewards) {
+    auto found = std::ranges::find(sums_, name, &Sum::name);
+    if (found == sums_.end()) found = sums_.insert(sums_.end(), {.name = name});
+    if (std::isnan(reward)) continue;
+    found->sum += reward;
+    ++found->count;
+  }
+}
+
+NamedRewards NamedMeans::means() const {
+  NamedRewards means;
+  for (const Sum& one : sums_)
+    means.emplace_back(one.name, std::round(one.sum / static_cast<double>(one.count) * 1e6) / 1e6);
+  return means;
 }
 
 std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,

@@ -1,6 +1,7 @@
 // Rollouts: texts that a policy wrote for prompts, as a run stores them and as others may, one JSON
 // object a line:
 //   {"prompt_ids":[…],"completion_ids":[…],"reward":number or null,
+//    "rewards"?:{name:number or null,…}  what the reward was made of, where that is several
 //    "answer"?:text              that rules compare with what the policy wrote last, instead of a
 //                                reward
 //    "completion_mask"?:[…]      1 of its tokens that the policy wrote, 0 of those of who answered
@@ -39,6 +40,7 @@ class Tokenizer;
 struct Rollout {
   Example text;                              // of its completion what the policy wrote is learnt
   double reward = 0;                         // NaN: there is none
+  NamedRewards rewards = {};                 // what it is made of, unweighed, where that is several
   bool truncated = false;                    // its last token is not one that ends it
   std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
   std::vector<std::int64_t> versions = {};   // of each token that is learnt; empty: of all that
@@ -94,6 +96,20 @@ struct RewardCount {
   std::int64_t without = 0;
 };
 RewardCount count_rewards(std::span<const double> rewards);
+// The means of those of one name, which count where they are numbers; NaN: none is.
+class NamedMeans {
+ public:
+  void add(const NamedRewards& rewards);
+  NamedRewards means() const;  // by names, in the order in which they came first
+
+ private:
+  struct Sum {
+    std::string name;
+    double sum = 0;
+    std::int64_t count = 0;
+  };
+  std::vector<Sum> sums_;
+};
 
 // Exit::bad_data names the line that cannot be used, or whose prompt is not its group's.
 std::vector<Rollout> read_rollouts(const std::vector<std::string>& files,

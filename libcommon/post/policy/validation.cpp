@@ -35,9 +35,11 @@ static double mean_pass_at(std::int64_t k, std::span<const double> rewards, std:
 std::vector<std::pair<std::string, double>> numbers_of(std::span<const DrawnText> drawn,
                                                        std::int64_t group, double pass_reward) {
   std::vector<double> rewards;
+  NamedMeans named;
   double tokens = 0, truncated = 0;
   for (const DrawnText& one : drawn) {
     rewards.push_back(one.rollout.reward);
+    named.add(one.rollout.rewards);
     tokens += static_cast<double>(one.rollout.text.targets());
     truncated += one.rollout.truncated ? 1 : 0;
   }
@@ -45,6 +47,8 @@ std::vector<std::pair<std::string, double>> numbers_of(std::span<const DrawnText
   const auto texts = static_cast<double>(drawn.size());
   std::vector<std::pair<std::string, double>> numbers;
   if (count.without < std::ssize(drawn)) numbers.emplace_back("reward", count.mean);
+  for (const auto& [name, mean] : named.means())
+    if (!std::isnan(mean)) numbers.emplace_back(concat("reward.", name), mean);
   numbers.emplace_back("without_reward", static_cast<double>(count.without));
   numbers.emplace_back("completion_tokens", tokens / texts);
   numbers.emplace_back("truncated", truncated / texts);

@@ -21,7 +21,7 @@ Answered answered_by(const std::string& command) {
   static const PolicyPrompt kPrompt = {.ids = {}, .text = "2+3="};
   Answered all{.answers = {}, .dialogues = {2, {.prompt = &kPrompt, .response = "5"}}};
   EnvironmentProgram::Dialogue* const asked[] = {&all.dialogues[0], &all.dialogues[1]};
-  all.answers = EnvironmentProgram(command, 60).answer(asked, [] { return false; });
+  all.answers = EnvironmentProgram(command, {.seconds = 60}).answer(asked, [] { return false; });
   return all;
 }
 

@@ -15,7 +15,7 @@ const std::vector<Response> kResponses = {{.prompt = "2+3=", .text = "5", .answe
 
 RewardProgram::Verdict said_by(const std::string& command, double seconds = 60) {
   std::signal(SIGPIPE, SIG_IGN);
-  return RewardProgram(command, seconds).judge(kResponses, [] { return false; });
+  return RewardProgram(command, {.seconds = seconds}).judge(kResponses, [] { return false; });
 }
 
 TEST(RewardProgram, ReadsResponsesAndSaysRewards) {
@@ -36,6 +36,37 @@ TEST(RewardProgram, HasNothingToSay) {
   EXPECT_TRUE(std::isnan(verdict.rewards[1]));
 }
 
+TEST(RewardProgram, SaysWhatARewardIsTheSumOf) {
+  const RewardProgram::Verdict verdict = said_by(
+      R"(cat > /dev/null; echo '{"id":1,"reward":{"right":1,"a/b":-0.25}}'
+echo '{"id":0,"reward":{"right":1,"a/b":null}}')");
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_TRUE(std::isnan(verdict.rewards[0]));
+  EXPECT_EQ(verdict.rewards[1], 0.75);
+  EXPECT_EQ(verdict.named[1], (NamedRewards{{"right", 1}, {"a/b", -0.25}}));
+}
+
+// Of three texts two are the second copy's; each names what is wrong with it.
+TEST(RewardProgram, CopiesEachHaveAPart) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::vector<Response> responses(3);
+  for (std::size_t i = 0; i < responses.size(); ++i) responses[i].text = std::to_string(i);
+  const auto judged = [&](const std::string& command, int jobs) {
+    return RewardProgram(command, {.seconds = 60, .jobs = jobs}).judge(responses, [] {
+      return false;
+    });
+  };
+  const std::string count = R"(jq -c -s 'length as $n | .[] | {id, reward: (10 * $n + .id)}')";
+  EXPECT_EQ(judged(count, 1).rewards, (std::vector<double>{30, 31, 32}));
+  EXPECT_EQ(judged(count, 2).rewards, (std::vector<double>{20, 21, 12}));
+  EXPECT_EQ(judged(count, 100).rewards, (std::vector<double>{10, 11, 12}));
+  const RewardProgram::Verdict verdict = judged(
+      R"(jq -c 'if .id == 2 then error("none") else {id, reward: .id} end' 2> /dev/null)", 2);
+  EXPECT_EQ(verdict.wrong, "exited with 5");
+  EXPECT_EQ(verdict.rewards[1], 1);
+  EXPECT_TRUE(std::isnan(verdict.rewards[2]));
+}
+
 TEST(RewardProgram, WhatIsWrongIsNamed) {
   struct Wrong {
     const char *command, *what;
@@ -50,7 +81,16 @@ TEST(RewardProgram, WhatIsWrongIsNamed) {
         {R"(echo '{"id":1,"reward":"1"}')",
          "printed line 2, which has no reward that is a number or null", true},
         {R"(echo '{"id":1}')", "printed line 2, which has no reward that is a number or null",
-         true}}) {
+         true},
+        {R"(echo '{"id":1,"reward":{}}')", "printed line 2, which has no reward", true},
+        {R"(echo '{"id":1,"reward":{"a":"1"}}')",
+         "printed line 2, which has a named reward that is no number", true},
+        {R"(echo '{"id":1,"reward":{"a=b":1}}')",
+         "printed line 2, which has a reward's name of other characters than letters, digits, "
+         "_-./",
+         true},
+        {R"(echo '{"id":1,"reward":{"a":1,"a":1}}')",
+         "printed line 2, which has two rewards of one name", true}}) {
     const RewardProgram::Verdict verdict = said_by(first + c.command);
     EXPECT_EQ(verdict.wrong, c.what);
     EXPECT_EQ(verdict.rewards[0], 1) << c.command;
@@ -86,7 +126,7 @@ TEST(RewardProgram, LongTextsPassBothWays) {
   const std::vector<Response> responses = {{.prompt = text, .text = text}};
   std::signal(SIGPIPE, SIG_IGN);
   const auto judged = [&](const char* command) {
-    return RewardProgram(command, 60).judge(responses, [] { return false; });
+    return RewardProgram(command, {.seconds = 60}).judge(responses, [] { return false; });
   };
   EXPECT_EQ(
       judged(R"(head -c 1000000 /dev/zero | tr '\0' ' '; cat; echo '{"id":0,"reward":1}')").wrong,

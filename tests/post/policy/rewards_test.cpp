@@ -28,6 +28,22 @@ TEST(Rewards, Regex) {
   EXPECT_TRUE(std::isnan(judged("regex:(a+)+$", (hostile + "!").c_str(), "")));
 }
 
+TEST(Rewards, Length) {
+  EXPECT_EQ(judged("length:3", "abc", ""), 0);
+  EXPECT_EQ(judged("length:3", "a", ""), -2);
+  EXPECT_EQ(judged("length=0.5:3", "\u6c34\u6c34\u6c34\u6c34\u6c34", ""), -1);  // not bytes
+  EXPECT_EQ(judged("length:0", "", ""), 0);
+  for (const char* wrong : {"length", "length:", "length:-1", "length:1.5", "length:99999999999"})
+    EXPECT_THROW(reward_rules({wrong}), Error) << wrong;
+}
+
+TEST(Rewards, LabelsTellThemApart) {
+  const auto rules = reward_rules({"regex:a", "exact", "regex=2:b"});
+  EXPECT_EQ(rules[0].label, "regex");
+  EXPECT_EQ(rules[1].label, "exact");
+  EXPECT_EQ(rules[2].label, "regex_2");
+}
+
 TEST(Rewards, Programs) {
   const auto rules = reward_rules({"cmd:jq -c '{id, reward: 1}'", "cmd=0.25:a=b:c", "exact"});
   ASSERT_EQ(rules.size(), 3U);
