@@ -96,7 +96,6 @@ class MegatronCheckpoint {
   // A tensor of the common state (a gradient scaler's), copied to `out` of equal dtype and shape.
   void read_common_tensor(const PyValue& value, Tensor out) const;
 
-  bool has_manifest() const { return manifest_.has_value(); }
   std::string manifest_extra() const;  // JSON as given to finish(); {} without a manifest
 
  private:

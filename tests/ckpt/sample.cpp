@@ -109,7 +109,6 @@ void check_sample(const CheckpointPlace& place) {
   const auto expect = [&](bool holds, const std::string& what) {
     if (!holds) fail(Exit::difference, place.folder, ": ", what, " differs");
   };
-  expect(checkpoint.has_manifest(), "manifest");
   expect(checkpoint.manifest_extra() == R"({"tokenizer":"none"})", "manifest's extra");
   expect(checkpoint.common().at("iteration", "").as_integer("") == place.iteration, "iteration");
   expect(checkpoint.common().at("args", "").at("norm_epsilon", "").as_real("") == 1e-5, "args");

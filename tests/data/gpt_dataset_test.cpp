@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/files/indexed_dataset.h"
+#include "tests/data/index_arrays.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -101,8 +102,7 @@ TEST(GptIndex, FourDocuments) {
     EXPECT_EQ(index.separate_last_epoch(), golden.separate);
     EXPECT_EQ(vector_of(index.document_index()), golden.documents);
     EXPECT_EQ(rows_of(index), golden.rows);
-    EXPECT_EQ(vector_of(std::get<std::span<const std::uint32_t>>(index.shuffle_index())),
-              golden.shuffle);
+    EXPECT_EQ(shuffle_index_of(index), golden.shuffle);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "data/samples/numpy_random.h"
 #include "data/samples/split.h"
 #include "tests/data/fnv.h"
+#include "tests/data/index_arrays.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -81,8 +82,8 @@ bool check_case(std::istream& line, const IndexedDataset& data) {
   EXPECT_EQ(index.size(), size);
   EXPECT_EQ(index.document_index().size(), static_cast<std::size_t>(documents));
   EXPECT_EQ(hash_of(index.document_index()), documents_hash);
-  EXPECT_EQ(hash_of(std::get<std::span<const std::int32_t>>(index.sample_index())), samples_hash);
-  EXPECT_EQ(hash_of(std::get<std::span<const std::uint32_t>>(index.shuffle_index())), shuffle_hash);
+  EXPECT_EQ(hash_of(sample_index_of(index)), samples_hash);
+  EXPECT_EQ(hash_of(shuffle_index_of(index)), shuffle_hash);
   EXPECT_EQ(hash_of_items(dataset), items_hash);
   return index.separate_last_epoch();
 }

@@ -11,6 +11,7 @@
 #include "data/samples/split.h"
 #include "data/samples/t5_dataset.h"
 #include "tests/data/fnv.h"
+#include "tests/data/index_arrays.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -166,7 +167,7 @@ class Golden {
     const BlendIndex blend = blend_of(datasets, plan);
     EXPECT_EQ(blend.size(), word());
     EXPECT_EQ(hash_of(blend.dataset_index()), word<std::string>());
-    EXPECT_EQ(hash_of(blend.dataset_sample_index()), word<std::string>());
+    EXPECT_EQ(hash_of(dataset_sample_index_of(blend)), word<std::string>());
     EXPECT_EQ(hash_of_items(datasets, blend), word<std::string>());
   }
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "data/samples/numpy_random.h"
 #include "tests/data/fnv.h"
+#include "tests/data/index_arrays.h"
 #include "tests/data/support.h"
 #include "tests/train/samples.h"
 
@@ -151,7 +152,7 @@ class Golden {
     EXPECT_EQ(data.index().dataset_index().empty(), datasets == "-");
     if (datasets != "-") {
       EXPECT_EQ(hash_of(data.index().dataset_index()), datasets);
-      EXPECT_EQ(hash_of(data.index().dataset_sample_index()), samples);
+      EXPECT_EQ(hash_of(dataset_sample_index_of(data.index())), samples);
       ++blends;
     }
     EXPECT_EQ(hash_of_items(data, has_first_key), items);
@@ -169,8 +170,8 @@ class Golden {
     EXPECT_EQ(index.size(), size);
     EXPECT_EQ(index.document_index().size(), count);
     EXPECT_EQ(hash_of(index.document_index()), documents);
-    EXPECT_EQ(hash_of(std::get<std::span<const std::int32_t>>(index.sample_index())), samples);
-    EXPECT_EQ(hash_of(std::get<std::span<const std::uint32_t>>(index.shuffle_index())), shuffle);
+    EXPECT_EQ(hash_of(sample_index_of(index)), samples);
+    EXPECT_EQ(hash_of(shuffle_index_of(index)), shuffle);
     ++parts;
     apart += index.separate_last_epoch();
     epochs += index.epochs() > 1;

@@ -1,14 +1,8 @@
 // Ranks that share experts, beside all other ways to share the work, against one rank.
-#include "tests/train/layouts.h"
+#include "tests/train/expert_kind.h"
 
 namespace mt {
 namespace {
-
-struct ExpertKind {
-  int tensor = 1, context = 1, stages = 1, data = 1, experts = 1;
-  std::optional<int> expert_tensor = {};
-  PipelineOptions pipeline = {};
-};
 
 const std::vector<ExpertKind> kExpertKinds{
     {.tensor = 2},
@@ -48,20 +42,14 @@ std::vector<TrainedLayout> expert_layouts() {
     for (const ExpertKind& kind : kExpertKinds) {
       TrainedLayout layout{.style = Style::experts,
                            .tied = turn % 2 == 0,
-                           .ranks = kind.tensor * kind.context * kind.stages * kind.data,
+                           .ranks = kind.ranks(),
+                           .parallel = kind.parallel(),
                            .pipeline = kind.pipeline,
                            .num_layers = kind.stages == 2 ? 4 : 2,
                            .recompute = again[turn % again.size()],
                            .distributed = kind.data > 1 && turn % 3 > 0};
       ++turn;
-      ParallelOptions& parallel = layout.parallel;
-      parallel.tensor_model_parallel_size = kind.tensor;
-      parallel.sequence_parallel = kind.tensor > 1;
-      parallel.context_parallel_size = kind.context;
-      parallel.pipeline_model_parallel_size = kind.stages;
-      parallel.expert_model_parallel_size = kind.experts;
-      parallel.expert_tensor_parallel_size = kind.expert_tensor;
-      parallel.moe_token_dispatcher_type = dispatcher;
+      layout.parallel.moe_token_dispatcher_type = dispatcher;
       all.push_back(layout);
       if (kind.tensor == 1 && kind.context == 1) {  // one rank has the same tokens at a time
         all.push_back(layout);

@@ -1,17 +1,11 @@
 // Hybrids with experts as layers of their own, which may predict further tokens and whose pattern
 // may say where stages begin, in all layouts that they have, against one rank.
-#include "tests/train/layouts.h"
+#include "tests/train/expert_kind.h"
 
 namespace mt {
 namespace {
 
-struct HybridKind {
-  int tensor = 1, context = 1, stages = 1, data = 1, experts = 1;
-  std::optional<int> expert_tensor = {};
-  PipelineOptions pipeline = {};
-};
-
-const std::vector<HybridKind> kHybridKinds{
+const std::vector<ExpertKind> kHybridKinds{
     {.tensor = 2},
     {.tensor = 4},
     {.data = 2, .experts = 2},
@@ -38,10 +32,11 @@ std::vector<TrainedLayout> hybrid_layouts() {
   std::size_t turn = 0;  // which recomputation is next
   for (const bool tied : {true, false})
     for (const int further : {0, 2})
-      for (const HybridKind& kind : kHybridKinds) {
+      for (const ExpertKind& kind : kHybridKinds) {
         TrainedLayout layout{.style = Style::mixture,
                              .tied = tied,
-                             .ranks = kind.tensor * kind.context * kind.stages * kind.data,
+                             .ranks = kind.ranks(),
+                             .parallel = kind.parallel(),
                              .pipeline = kind.pipeline,
                              .num_layers = kind.stages > 1 ? 4 : 2,
                              .recompute = again[turn % again.size()],
@@ -49,14 +44,7 @@ std::vector<TrainedLayout> hybrid_layouts() {
                              .documents = turn % 2 == 1,
                              .further = further};
         ++turn;
-        ParallelOptions& parallel = layout.parallel;
-        parallel.tensor_model_parallel_size = kind.tensor;
-        parallel.sequence_parallel = kind.tensor > 1;
-        parallel.context_parallel_size = kind.context;
-        parallel.pipeline_model_parallel_size = kind.stages;
-        parallel.expert_model_parallel_size = kind.experts;
-        parallel.expert_tensor_parallel_size = kind.expert_tensor;
-        if (turn % 4 == 0) parallel.moe_token_dispatcher_type = "alltoall";
+        if (turn % 4 == 0) layout.parallel.moe_token_dispatcher_type = "alltoall";
         all.push_back(layout);
         if (tied || kind.data * kind.context == 1) continue;  // those that are not have biases
         layout.distributed = false;

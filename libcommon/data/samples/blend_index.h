@@ -47,9 +47,8 @@ class BlendIndex {
 
   bool made() const { return arrays_.made(); }  // see IndexArrays
 
-  // Both indexes as upstream stores them; empty for one dataset alone.
+  // Each sample's dataset, as upstream stores it; empty for one dataset alone.
   std::span<const std::int16_t> dataset_index() const { return dataset_index_; }
-  std::span<const std::int64_t> dataset_sample_index() const { return sample_index_; }
 
  private:
   void check_shares(const std::vector<Dataset>& datasets) const;

@@ -57,15 +57,14 @@ class GptIndex {
   SamplePlace sample(std::int64_t row) const;       // row <= size()
   std::int64_t shuffled(std::int64_t drawn) const;  // the sample drawn at place `drawn`
 
+  std::span<const std::int32_t> document_index() const { return document_index_; }
+
+ private:
   // The arrays as upstream stores them: rows of two, i64 only where i32 is too small; u32 below
   // 2^32 - 2 samples.
   using SampleArray = std::variant<std::span<const std::int32_t>, std::span<const std::int64_t>>;
   using ShuffleArray = std::variant<std::span<const std::uint32_t>, std::span<const std::int64_t>>;
-  std::span<const std::int32_t> document_index() const { return document_index_; }
-  const SampleArray& sample_index() const { return sample_index_; }
-  const ShuffleArray& shuffle_index() const { return shuffle_index_; }
 
- private:
   std::int64_t samples_ = 0, epochs_ = 1;
   bool separate_last_epoch_ = false;
   IndexArrays arrays_;
