@@ -8,134 +8,147 @@
 
 namespace mt {
 
-void ConvertOptions::add_to(CommandLine& cl) {
-  cl.optional_positional("INPUT", &input,
+// What INPUT is, and what becomes of it.
+static void add_input(ConvertOptions& o, CommandLine& cl) {
+  cl.optional_positional("INPUT", &o.input,
                          "folder of checkpoints, or of one; or of Hugging Face's; or a GGUF file");
-  cl.optional_positional("OUTPUT", &output, "folder to make");
+  cl.optional_positional("OUTPUT", &o.output, "folder to make");
   cl.section("Checkpoints");
-  cl.option("--load-dir,--load", &load, "DIR", "INPUT");
-  cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
+  cl.option("--load-dir,--load", &o.load, "DIR", "INPUT");
+  cl.option("--save-dir,--save", &o.save, "DIR", "OUTPUT");
   cl.option(
-      "--loader", &loader, "FORMAT",
+      "--loader", &o.loader, "FORMAT",
       "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
       "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral), or "
       "gguf (llama.cpp); "
       "mcore and megatron are core and legacy; default what is found there",
       one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
   cl.option(
-      "--saver", &saver, "FORMAT",
+      "--saver", &o.saver, "FORMAT",
       "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
       "own code takes it), gguf (llama.cpp), trtllm (TensorRT-LLM's checkpoint, of a Llama, "
       "Mistral, Qwen 2 or GPT-2) or legacy (Megatron's models from before its core, for "
       "--use-legacy-models); mcore and megatron are core and legacy",
       one_of({"core", "hf", "meta", "gguf", "trtllm", "mcore", "legacy", "megatron"}));
-  cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
+  cl.option("--ckpt-format", &o.ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
-  cl.flag("--no-common-pt", &no_common_file,
+  cl.flag("--no-common-pt", &o.no_common_file,
           "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
           "Megatron-LM's main branch writes it, with a distributed optimizer's state in the form "
           "fully_reshardable, and core_v0.12 does not read it");
-  cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
-            at_least(1));
-  cl.option("--prefix", &source.prefix, "NAME",
+  cl.option("--ckpt-step", &o.source.iteration, "N",
+            "iteration of INPUT; default the last one saved", at_least(1));
+  cl.option("--prefix", &o.source.prefix, "NAME",
             "what names of the model's tensors begin with, where INPUT holds several models (an "
             "average, a teacher) in the state of a PyTorch run; what lies beside is passed over");
-  cl.option("--mtp-num-layers", &source.further, "N",
+  cl.option("--mtp-num-layers", &o.source.further, "N",
             "layers that predict further tokens: those of a DeepSeek-V3 or GLM-4.5 of Hugging "
             "Face's, which has N of them, come along; 0 leaves those of INPUT behind; default: "
             "Megatron's come along, Hugging Face's do not",
             between(0, kMostFurther));
-  cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
-            one_of({"GPT", "BERT"}));
-  cl.option("--true-vocab-size", &source.vocab_size, "N",
+  cl.option("--model-type", &o.model_type, "TYPE",
+            "what INPUT must be: BERT, or GPT for all others", one_of({"GPT", "BERT"}));
+  cl.option("--true-vocab-size", &o.source.vocab_size, "N",
             "tokens before padding; default what INPUT says, else its padded number", at_least(1));
-  cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
+}
+
+// How ranks will divide OUTPUT, and how modules are called there.
+static void add_layout(ConvertOptions& o, CommandLine& cl) {
+  cl.option("--make-vocab-size-divisible-by", &o.make_vocab_size_divisible_by, "N",
             "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
             between(1, 1 << 20));
   cl.option(
-      "--target-tensor-parallel-size", &target_tensor_parallel, "N",
+      "--target-tensor-parallel-size", &o.target_tensor_parallel, "N",
       "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
       "of Meta's format and TensorRT-LLM's, their files",
       between(1, 4096));
-  cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
+  cl.option("--target-pipeline-parallel-size", &o.target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
-  cl.option("--target-encoder-pipeline-parallel-size", &target_encoder_pipeline_parallel, "N",
+  cl.option("--target-encoder-pipeline-parallel-size", &o.target_encoder_pipeline_parallel, "N",
             "stages of OUTPUT for the layers of a T5's encoder, in front of those of its decoder",
             between(0, 4096));
-  cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
+  cl.option("--target-expert-parallel-size", &o.target_expert_parallel, "N",
             "ranks that will share out the experts of OUTPUT", between(1, 4096));
-  cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
+  cl.option("--num-layers-per-virtual-pipeline-stage", &o.pipeline.layers_per_virtual_stage, "N",
             "give each stage of OUTPUT several chunks, of so many layers", at_least(1));
-  cl.option("--num-virtual-stages-per-pipeline-rank", &pipeline.virtual_stages_per_rank, "N",
+  cl.option("--num-virtual-stages-per-pipeline-rank", &o.pipeline.virtual_stages_per_rank, "N",
             "give each stage of OUTPUT so many chunks", at_least(1));
-  cl.option("--decoder-first-pipeline-num-layers", &pipeline.first_layers, "N",
+  cl.option("--decoder-first-pipeline-num-layers", &o.pipeline.first_layers, "N",
             "layers of the first stage of OUTPUT", at_least(1));
-  cl.option("--decoder-last-pipeline-num-layers", &pipeline.last_layers, "N",
+  cl.option("--decoder-last-pipeline-num-layers", &o.pipeline.last_layers, "N",
             "layers of the last stage of OUTPUT", at_least(1));
-  cl.flag("--account-for-embedding-in-pipeline-split", &pipeline.account_for_embedding,
+  cl.flag("--account-for-embedding-in-pipeline-split", &o.pipeline.account_for_embedding,
           "the first stage of OUTPUT has one layer fewer than the others");
-  cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
+  cl.flag("--account-for-loss-in-pipeline-split", &o.pipeline.account_for_loss,
           "the last stage of OUTPUT has one layer fewer than the others");
-  cl.option("--pipeline-model-parallel-layout", &pipeline.layout, "STAGES",
+  cl.option("--pipeline-model-parallel-layout", &o.pipeline.layout, "STAGES",
             "what each stage of OUTPUT holds, of embedding E, layers t and loss L: "
             "\"Et*3|(tt|)*4tL\"");
-  cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
+  cl.option("--saver-transformer-impl", &o.transformer_impl, "NAME",
             "how the torch format, and for experts torch_dist too, names norms: as in models of "
             "transformer_engine, or of the local specification; default transformer_engine, and "
             "local with --saver legacy, which writes no other",
             one_of({"transformer_engine", "local"}));
-  cl.flag("--moe-grouped-gemm", &moe_grouped_gemm,
+  cl.flag("--moe-grouped-gemm", &o.moe_grouped_gemm,
           "OUTPUT's experts are Transformer Engine's grouped ones, as Megatron-LM's are with this "
           "flag: in the torch format they have other names");
+}
+
+// Layers that OUTPUT has and INPUT has not.
+static void add_new_layers(ConvertOptions& o, CommandLine& cl) {
   cl.option(
-      "--upcycle", &upcycle, "N",
+      "--upcycle", &o.upcycle, "N",
       "make each MLP N experts, all alike, and routers, drawn by --seed: it computes the same "
       "until it is trained",
       between(1, 4096));
-  cl.option("--moe-router-topk", &moe_router_topk, "N",
+  cl.option("--moe-router-topk", &o.moe_router_topk, "N",
             "with --upcycle, experts that each token goes to", at_least(1));
   cl.option(
-      "--hybrid-layer-pattern", &hybrid_layer_pattern, "LETTERS",
+      "--hybrid-layer-pattern", &o.hybrid_layer_pattern, "LETTERS",
       "make a GPT a hybrid of these layers: its attention becomes each * in turn (+, if it is "
       "latent), its MLPs each - or its experts each E, and mixers, M, are drawn by --seed");
-  cl.option("--mamba-head-dim", &mixers.mamba_head_dim, "N", "of mixers: channels of a head",
+  cl.option("--mamba-head-dim", &o.mixers.mamba_head_dim, "N", "of mixers: channels of a head",
             at_least(1));
-  cl.option("--mamba-state-dim", &mixers.mamba_state_dim, "N",
+  cl.option("--mamba-state-dim", &o.mixers.mamba_state_dim, "N",
             "of mixers: numbers that a head keeps for each of its channels", at_least(1));
-  cl.option("--mamba-num-groups", &mixers.mamba_num_groups, "N",
+  cl.option("--mamba-num-groups", &o.mixers.mamba_num_groups, "N",
             "of mixers: groups of heads that have what maps to states and back in common",
             at_least(1));
-  cl.flag("--hybrid-to-gpt", &hybrid_to_gpt,
+  cl.flag("--hybrid-to-gpt", &o.hybrid_to_gpt,
           "make a hybrid a GPT, whose every attention has an MLP or experts behind it");
-  cl.option("--vision-tower", &vision_tower, "DIR",
+  cl.option("--vision-tower", &o.vision_tower, "DIR",
             "make a GPT such as Llama the language model of a LLaVA, whose tower of images lies in "
             "DIR (a CLIP, a SigLIP or a RADIO, or an InternViT, which makes it an InternVL), and "
             "whose projector is drawn by --seed");
-  cl.option("--image-token", &join.image_token, "WORD",
+  cl.option("--image-token", &o.join.image_token, "WORD",
             "with --vision-tower, the token of INPUT's tokenizer that stands for an image; default "
             "<image>, and <IMG_CONTEXT> of an InternViT");
-  cl.option("--vision-feature-layer", &join.feature_layer, "N",
+  cl.option("--vision-feature-layer", &o.join.feature_layer, "N",
             "with --vision-tower, the layer whose hidden states are taken: so many run, or, below "
             "0, all but so many less one; default -2, and -1 of an InternViT or a RADIO");
-  cl.flag("--pixel-shuffle", &join.pixel_shuffle,
+  cl.flag("--pixel-shuffle", &o.join.pixel_shuffle,
           "with --vision-tower, four neighbouring patches become one token, as those of an "
           "InternViT do in any case");
-  cl.option("--tokenizer-model", &tokenizer_model, "FILE",
+  cl.option("--tokenizer-model", &o.tokenizer_model, "FILE",
             "of INPUT, whose tokenizer goes along without being named");
+}
+
+// In what numbers OUTPUT's weights are.
+static void add_numbers(ConvertOptions& o, CommandLine& cl) {
   std::vector<std::string> types = gguf_mixtures();
   std::string of_gguf;
   for (const std::string& type : types) of_gguf += concat(of_gguf.empty() ? "" : ", ", type);
   types.insert(types.begin(), {"fp32", "fp16", "bf16"});
-  cl.option("--dtype", &dtype, "TYPE",
+  cl.option("--dtype", &o.dtype, "TYPE",
             concat("of OUTPUT's weights: fp32, fp16 or bf16, and in GGUF files llama.cpp's ",
                    of_gguf, "; default as stored"),
             one_of(std::move(types)));
-  cl.flag("--bf16", &bf16, "--dtype bf16");
-  cl.flag("--fp16", &fp16, "--dtype fp16");
+  cl.flag("--bf16", &o.bf16, "--dtype bf16");
+  cl.flag("--fp16", &o.fp16, "--dtype fp16");
   std::string formats;
   for (const std::string& format : weight_formats())
     formats += concat(formats.empty() ? "" : ", ", format);
-  cl.option("--quantize", &quantize, "FORMAT",
+  cl.option("--quantize", &o.quantize, "FORMAT",
             concat("of the matrices of linear layers in Hugging Face's folder, for transformers "
                    "and vLLM, ",
                    formats,
@@ -143,28 +156,40 @@ void ConvertOptions::add_to(CommandLine& cl) {
                    "four, with one of each 128 of a row, or 16, or 32; fp8 and int4_awq in "
                    "TensorRT-LLM's checkpoints, too; GGUF files have --dtype for that"),
             one_of(weight_formats()));
-  cl.option("--quantize-layout", &quantize_layout, "NAME",
+  cl.option("--quantize-layout", &o.quantize_layout, "NAME",
             "of that folder: compressed-tensors' (of fp8_block, DeepSeek's), or, of fp8 and nvfp4 "
             "with --calib, ModelOpt's",
             one_of({"compressed-tensors", "modelopt"}));
-  cl.option("--calib", &calibration.text, "FILE",
+}
+
+// By which texts that is decided, and judged.
+static void add_calibration(ConvertOptions& o, CommandLine& cl) {
+  cl.option("--calib", &o.calibration.text, "FILE",
             "of --quantize int8_sq, int4_awq and w4a8_awq, plain text, of which the model says how "
             "much each channel of its layers' inputs matters; of fp8 and nvfp4, by which inputs "
             "have scales that stand in the folder; of a GGUF file in blocks, by which an "
             "importance matrix is made");
-  cl.option("--imatrix", &imatrix, "FILE",
+  cl.option("--imatrix", &o.imatrix, "FILE",
             "of a GGUF file in blocks, an importance matrix that llama.cpp's llama-imatrix has "
             "written, GGUF or .dat: how much errors in each column count");
-  cl.option("--cost-text", &cost_text, "FILE",
+  cl.option("--cost-text", &o.cost_text, "FILE",
             "plain text, of which is told how well OUTPUT reads it beside INPUT, and how far off "
             "each layer is, in a table or in --json's object");
-  cl.option("--calib-size", &calibration.size, "N",
+  cl.option("--calib-size", &o.calibration.size, "N",
             "sequences at most of the text of --calib, and of --cost-text", at_least(1));
-  cl.option("--calib-seq", &calibration.seq_length, "N",
+  cl.option("--calib-seq", &o.calibration.seq_length, "N",
             "tokens of each of them, at most the model's positions", at_least(1));
-  cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
+  cl.option("--shard-size", &o.shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
             at_least(1));
-  cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
+  cl.flag("--with-optimizer", &o.with_optimizer, "convert the optimizer's state too");
+}
+
+void ConvertOptions::add_to(CommandLine& cl) {
+  add_input(*this, cl);
+  add_layout(*this, cl);
+  add_new_layers(*this, cl);
+  add_numbers(*this, cl);
+  add_calibration(*this, cl);
   cl.section("How it is done");
   cl.flag("--mock", &mock,
           "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");

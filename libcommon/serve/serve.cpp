@@ -367,6 +367,43 @@ EngineLoop::Clock::duration time_of(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
+// Without a template that can be followed chats alone are refused, unless it was asked for.
+void check_chats(const ChatPrompts& chat, const Log& log) {
+  try {
+    chat.check();
+  } catch (const Error& error) {
+    if (chat.is_asked()) throw;
+    log.warn(concat("chats get status 400: ", error.what()));
+  }
+}
+
+std::string url_of(const std::string& host, int port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return concat("http://", v6 ? "[" : "", host, v6 ? "]:" : ":", port);
+}
+
+void tell_state(const EngineLoop& loop, const Log& log) {
+  const EngineLoop::State state = loop.state();
+  log.event("state",
+            {{"what", "serving"},
+             {"running", state.running},
+             {"waiting", state.waiting},
+             {"done", state.finished}},
+            Log::Level::quiet);
+}
+
+// Answers what was asked before, for so many seconds, or until a signal comes again.
+void drain(HttpServer& server, std::int64_t seconds, Signals& signals, const Log& log) {
+  server.drain();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!server.wait_idle(std::chrono::milliseconds(100))) {
+    const bool again = signals.poll().has_value();
+    if (!again && std::chrono::steady_clock::now() < until) continue;
+    log.warn("requests are broken off");
+    break;
+  }
+}
+
 }  // namespace
 
 void serve(const ServeOptions& options, Signals& signals, const Log& log) {
@@ -384,12 +421,7 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
   const CompletionModel model = completion_model(loaded);
   const ChatPrompts chat(model.tokenizer, loaded.chat_files, loaded.path, options.chat,
                          model.llava != nullptr);
-  try {
-    chat.check();
-  } catch (const Error& error) {
-    if (chat.is_asked()) throw;
-    log.warn(concat("chats get status 400: ", error.what()));
-  }
+  check_chats(chat, log);
   const auto draft = load_draft(options.draft_load, loaded, options.tokenizer, options.compute);
   EngineLimits limits = options.limits;
   limits.cache = limits.kept.form(loaded);
@@ -432,30 +464,11 @@ void serve(const ServeOptions& options, Signals& signals, const Log& log) {
         return error_json({.status = status, .message = std::string(text)});
       },
       [&](const HttpRequest& request) { return router.wants(request); }, std::move(cors));
-  const bool v6 = options.host.find(':') != std::string::npos;
-  log.event(
-      "serving",
-      {{"url", concat("http://", v6 ? "[" : "", options.host, v6 ? "]:" : ":", server.port())},
-       {"model", serving.name}});
-  const Activity asked(log, [&] {
-    const EngineLoop::State state = loop.state();
-    log.event("state",
-              {{"what", "serving"},
-               {"running", state.running},
-               {"waiting", state.waiting},
-               {"done", state.finished}},
-              Log::Level::quiet);
-  });
+  log.event("serving", {{"url", url_of(options.host, server.port())}, {"model", serving.name}});
+  const Activity asked(log, [&] { tell_state(loop, log); });
   while (!signals.poll(std::chrono::seconds(1))) continue;
   draining = true;
-  server.drain();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain);
-  while (!server.wait_idle(std::chrono::milliseconds(100))) {
-    const bool again = signals.poll().has_value();
-    if (!again && std::chrono::steady_clock::now() < until) continue;
-    log.warn("requests are broken off");
-    break;
-  }
+  drain(server, options.drain, signals, log);
   server.stop();  // nobody asks the loop any more
   decoding.stop();
   loop.stop();  // nor does it answer
