@@ -57,7 +57,7 @@ constexpr auto kTokenizerFiles = std::to_array<TokenizerFile>({{kTokenizerJson, 
                                                                {kModelFiles[3], true},
                                                                {kModelFiles[4], true},
                                                                {kTekkenJson, true},
-                                                               {"qwen.tiktoken", true},
+                                                               {kQwenRanks, true},
                                                                {kChatTemplate, false},
                                                                {"chat_template.json", false}});
 bool is_tokenizer_file(const std::string& name) {

@@ -18,6 +18,9 @@ inline constexpr const char* kTiktokenModel = "tiktoken.model";
 inline constexpr std::array kModelFiles = {kTokenizerModel, "spiece.model",
                                            "sentencepiece.bpe.model", "spm.model", kTiktokenModel};
 
+// Ranks that code in a model's own folder reads, and transformers has no class for.
+inline constexpr const char* kQwenRanks = "qwen.tiktoken";
+
 // What is said of those, beside them.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensMap = "special_tokens_map.json";

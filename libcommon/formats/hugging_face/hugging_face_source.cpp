@@ -17,6 +17,7 @@
 #include "model/model.h"
 #include "model/model_table.h"
 #include "text/bpe/rank_file.h"
+#include "text/file_names.h"
 #include "text/hf/hf_from_files.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/same_ids.h"
@@ -75,7 +76,12 @@ FolderTokenizer read_tokenizer(const TokenizerOptions& tokenizer) {
 }
 
 FolderTokenizer read_tokenizer_in(const std::string& folder) {
-  return read_tokenizer(tokenizer_in(folder));
+  const TokenizerOptions found = tokenizer_in(folder);
+  const std::string ranks = concat(folder, "/", kQwenRanks);
+  if (!found.type.empty() || !fs::exists(ranks)) return read_tokenizer(found);
+  return {.problem = concat(ranks, is_lfs_pointer(read_regular_file(ranks))
+                                       ? concat(": ", kIsLfsPointer)
+                                       : ": is read by code of its folder's alone")};
 }
 
 void ModelSource::take_tokenizer(FolderTokenizer found) {
