@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/option_elsewhere.h"
 #include "base/python_list.h"
 #include "base/whole_number.h"
 
@@ -276,25 +277,6 @@ Option* OptionTable::find(std::string_view name) {
     if (option.answers_to(name)) return &option;
   return nullptr;
 }
-
-// What other programs call an option, without dashes, and what these do.
-static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-    {"max-tokens", "num-tokens"},
-    {"max-new-tokens", "num-tokens"},
-    {"n-predict", "num-tokens"},
-    {"model", "load"},
-    {"model-path", "load"},
-    {"checkpoint", "load"},
-    {"learning-rate", "lr"},
-    {"max-steps", "train-iters"},
-    {"num-epochs", "epochs"},
-    {"max-seq-length", "seq-length"},
-    {"context-length", "seq-length"},
-    {"tensor-parallel-size", "tensor-model-parallel-size"},
-    {"pipeline-parallel-size", "pipeline-model-parallel-size"},
-    {"outtype", "dtype"},
-    {"quantization", "quantize"},
-    {"lora-r", "lora-rank"}};
 
 std::string OptionTable::did_you_mean(std::string_view name) const {
   const bool dashes = name.starts_with("-");
