@@ -34,7 +34,9 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
                          .text = drawn[i].text,
                          .asked = of.asked,
                          .answer = of.answer ? &*of.answer : nullptr,
-                         .truncated = drawn[i].rollout.truncated});
+                         .truncated = drawn[i].rollout.truncated,
+                         .messages = of.messages,
+                         .metadata = of.metadata});
   }
   bool failed = false;
   const auto note = [&](const std::string& who, const std::string& wrong, std::int64_t without) {

@@ -269,6 +269,7 @@ std::optional<std::vector<DrawnText>> draw_texts(const Model& model, const Compl
     one.prompt = static_cast<std::uint32_t>(text.group);
     one.member = static_cast<std::uint32_t>(text.member);
     one.dialogue.prompt = text.prompt;
+    one.dialogue.metadata = text.prompt->metadata;
     one.text().ids = text.prompt->ids;
     one.text().learnt.assign(text.prompt->ids.size(), false);
   }

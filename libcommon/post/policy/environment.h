@@ -8,7 +8,8 @@
 //   {"id":0,"observation"?:{"role":text,"content":text} or text,"done"?:bool,
 //    "reward"?:number,"metadata"?:any}
 // A text goes on with an observation, unless it is done; one that is a text alone is a user's.
-// Metadata come back with the next turn of the text, if there is one.  A line has one of reward,
+// Metadata are those of the prompt's line in the first turn, and come back with the next turn of
+// the text, if there is one.  A line has one of reward,
 // observation and done at least; what is null is as if it were not there.  A text's reward is the
 // sum of what its turns are worth, each 0 where none is said.  A text of which the program says
 // nothing, because it ended before, printed what is no such line, or took longer than it may, ends

@@ -13,8 +13,9 @@ namespace mt {
 struct Response {
   std::string prompt, text;
   std::string asked = {};  // what the prompt says, without what a chat template puts around it
-  const std::string* answer = nullptr;  // null: its prompt brings none
-  bool truncated = false;               // it has as many tokens as it may, and no end
+  const std::string* answer = nullptr;               // null: its prompt brings none
+  bool truncated = false;                            // it has as many tokens as it may, and no end
+  std::string messages = "null", metadata = "null";  // JSON, that the prompt brings
 };
 
 class Judge {

@@ -1,6 +1,8 @@
 // Prompts that a policy answers, one JSON object a line:
-//   {"prompt"|"problem"|"question":text or "messages":[…],
-//    "answer"?|"expected_answer"?|"ground_truth"?|"solution"?:text or number}
+//   {"prompt"|"problem"|"question":text or "messages"|"prompt":[…],
+//    "answer"?|"expected_answer"?|"ground_truth"?|"solution"?:text or number,
+//    "reward_model"?:{"ground_truth":text or number}   as verl has it, where there is none of these
+//    "metadata"?:any}                                  for programs that judge
 // Messages become a text by the model's chat template, as mt-generate has it; a text stands for
 // itself, with what the tokenizer puts around one.  To who judges a prompt of one message says its
 // content, and of several each a role, a colon and the content, with a blank line in between.
@@ -24,6 +26,7 @@ struct PolicyPrompt {
   std::string asked = {};  // what it says to who reads it: of messages their contents
   // The line whose messages became that text; null: a text stands for itself.
   std::shared_ptr<const ChatValue> chat = {};
+  std::string messages = "null", metadata = "null";  // JSON
   std::optional<std::string> answer = {};
   std::string file = {};
   std::int64_t line = 0;

@@ -23,7 +23,9 @@ std::vector<std::string> lines_of(std::span<const Response> responses) {
         .member("response", responses[i].text)
         .key("answer");
     responses[i].answer == nullptr ? json.null() : json.value(*responses[i].answer);
-    json.member("truncated", responses[i].truncated).end_object();
+    json.member("truncated", responses[i].truncated);
+    json.key("messages").raw(responses[i].messages).key("metadata").raw(responses[i].metadata);
+    json.end_object();
     lines.push_back(json.text() + "\n");
   }
   return lines;

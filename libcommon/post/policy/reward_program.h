@@ -1,6 +1,7 @@
 // RewardProgram: a program of others that says what texts are worth, asked for the texts of each
 // step (post/policy/line_program.h).  It reads a JSON object a line,
-//   {"id":0,"prompt":text,"response":text,"answer":text or null,"truncated":bool}
+//   {"id":0,"prompt":text,"response":text,"answer":text or null,"truncated":bool,
+//    "messages":[…] or null,"metadata":any or null}   that the prompt's line brings
 // and prints, in any order,
 //   {"id":0,"reward":number, or null where it has nothing to say of the text,
 //                    or {name: number or null, …}, whose sum it is, as it is told by these names}

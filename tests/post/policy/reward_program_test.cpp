@@ -10,8 +10,9 @@ namespace mt {
 namespace {
 
 const std::string kAnswer = "5";
-const std::vector<Response> kResponses = {{.prompt = "2+3=", .text = "5", .answer = &kAnswer},
-                                          {.prompt = "\"", .text = "\n", .truncated = true}};
+const std::vector<Response> kResponses = {
+    {.prompt = "2+3=", .text = "5", .answer = &kAnswer, .metadata = R"({"a":[1]})"},
+    {.prompt = "\"", .text = "\n", .truncated = true, .messages = "[]"}};
 
 RewardProgram::Verdict said_by(const std::string& command, double seconds = 60) {
   std::signal(SIGPIPE, SIG_IGN);
@@ -21,8 +22,8 @@ RewardProgram::Verdict said_by(const std::string& command, double seconds = 60) 
 TEST(RewardProgram, ReadsResponsesAndSaysRewards) {
   const RewardProgram::Verdict verdict = said_by(
       R"(read -r a; read -r b
-[ "$a" = '{"id":0,"prompt":"2+3=","response":"5","answer":"5","truncated":false}' ] || exit 1
-[ "$b" = '{"id":1,"prompt":"\"","response":"\n","answer":null,"truncated":true}' ] || exit 2
+[ "$a" = '{"id":0,"prompt":"2+3=","response":"5","answer":"5","truncated":false,"messages":null,"metadata":{"a":[1]}}' ] || exit 1
+[ "$b" = '{"id":1,"prompt":"\"","response":"\n","answer":null,"truncated":true,"messages":[],"metadata":null}' ] || exit 2
 echo '{"id":1,"reward":-0.5}'; echo; echo '{"id":0,"reward":2}')");
   EXPECT_EQ(verdict.wrong, "");
   EXPECT_EQ(verdict.rewards, (std::vector<double>{2, -0.5}));
