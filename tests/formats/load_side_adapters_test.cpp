@@ -17,6 +17,7 @@
 #include "model/pass.h"
 #include "tests/base/scratch.h"
 #include "tests/support/host_tensor.h"
+#include "text/tokenizer.h"
 
 namespace mt {
 namespace {
@@ -109,44 +110,67 @@ std::vector<float> numbers_of(const ModelSource& source, const Param& row) {
   return {numbers, numbers + row.shape.numel()};
 }
 
-// An adapter whose targets are what a regular expression matches, under the names of a model that
-// reads images, too, with tables of words and of logits: merged, they are the model's.
-TEST(AdapterFolders, HaveWordsAndAnExpression) {
-  const Scratch scratch;
-  const std::string folder = scratch.path("adapter"), config = folder + "/" + kAdapterConfig,
-                    original = kFolder + "llama-lora", model = "base_model.model.model.";
+struct Table {
+  std::string name;
+  Shape shape;
+  float value;
+};
+
+// The adapters of such a folder, whose names have `inner` in front, and tables, with these
+// settings.
+void write_adapters(const std::string& folder, const std::string& original, const std::string& json,
+                    const std::vector<Table>& tables, const std::string& inner = "") {
+  const std::string model = "base_model.model.model.";
   std::filesystem::create_directory(folder);
-  std::string json = read_file(original + "/" + kAdapterConfig);
-  const auto replace = [&](const std::string& from, const std::string& end, const char* to) {
-    const std::size_t at = json.find(from);
-    ASSERT_NE(at, std::string::npos);
-    json.replace(at, json.find(end, at) + end.size() - at, to);
-  };
-  replace("\"target_modules\": [", "]",
-          R"("target_modules": ".*language_model.*[.](?:self_attn|mlp)[.][a-z]+_proj")");
-  replace("\"modules_to_save\": ", "null", R"("modules_to_save": ["embed_tokens", "lm_head"])");
-  File::create(config).write(json);
+  File::create(folder + "/" + kAdapterConfig).write(json);
   const auto stored = open_tensor_file(original + "/" + kAdapterModel);
-  const auto base = open_model(kFolder + "llama");
-  const Shape words = {base->config().vocab_size, base->config().hidden_size};
-  std::vector<SafetensorsWriter::Entry> entries = {
-      {model + "language_model.embed_tokens.weight", DType::f32, words},
-      {"base_model.model.lm_head.weight", DType::f32, words}};
+  const auto name_here = [&](const std::string& name) {
+    return concat(model, inner, name.substr(model.size()));
+  };
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Table& one : tables) entries.push_back({one.name, DType::f32, one.shape});
   for (const auto& [name, tensor] : stored->tensors())
-    entries.push_back(
-        {model + "language_model." + name.substr(model.size()), *tensor.dtype, tensor.shape});
+    entries.push_back({name_here(name), *tensor.dtype, tensor.shape});
   SafetensorsWriter writer(folder, entries, kAdapterModel);
-  for (int i = 0; i < 2; ++i) {
-    const HostTensor table(DType::f32, words);
-    std::fill_n(table.view().as<float>(), words.numel(), i == 0 ? 0.5F : 0.25F);
-    writer.write(entries[static_cast<std::size_t>(i)].name, table);
+  for (const Table& one : tables) {
+    const HostTensor table(DType::f32, one.shape);
+    std::fill_n(table.view().as<float>(), one.shape.numel(), one.value);
+    writer.write(one.name, table);
   }
   for (const auto& [name, tensor] : stored->tensors()) {
     const HostTensor value(*tensor.dtype, tensor.shape);
     stored->read_original(name, origin_of(tensor.shape.rank()), value);
-    writer.write(model + "language_model." + name.substr(model.size()), value);
+    writer.write(name_here(name), value);
   }
   writer.close();
+}
+
+// With another value in the place of what stands between the two.
+std::string replaced(std::string json, const std::string& from, const std::string& end,
+                     const std::string& to) {
+  const std::size_t at = json.find(from);
+  return json.replace(at, json.find(end, at) + end.size() - at, to);
+}
+
+constexpr const char* kWordTable = "base_model.model.model.embed_tokens.weight";
+constexpr const char* kLogitTable = "base_model.model.lm_head.weight";
+constexpr const char* kTablesToSave = R"("modules_to_save": ["embed_tokens", "lm_head"])";
+
+// An adapter whose targets are what a regular expression matches, under the names of a model that
+// reads images, too, with tables of words and of logits: merged, they are the model's.
+TEST(AdapterFolders, HaveWordsAndAnExpression) {
+  const Scratch scratch;
+  const std::string folder = scratch.path("adapter"), original = kFolder + "llama-lora";
+  std::string json =
+      replaced(read_file(original + "/" + kAdapterConfig), "\"target_modules\": [", "]",
+               R"("target_modules": ".*language_model.*[.](?:self_attn|mlp)[.][a-z]+_proj")");
+  json = replaced(json, "\"modules_to_save\": ", "null", kTablesToSave);
+  const auto base = open_model(kFolder + "llama");
+  const Shape words = {base->config().vocab_size, base->config().hidden_size};
+  write_adapters(folder, original, json,
+                 {{"base_model.model.model.language_model.embed_tokens.weight", words, 0.5F},
+                  {kLogitTable, words, 0.25F}},
+                 "language_model.");
   const auto plain = open_model(kFolder + "llama", {.adapter = original}),
              merged = open_model(kFolder + "llama", {.adapter = folder}),
              apart = open_model(kFolder + "llama", {.adapter = folder, .merges_adapter = false});
@@ -168,10 +192,81 @@ TEST(AdapterFolders, HaveWordsAndAnExpression) {
             }).find("the adapter has words of its own"),
             std::string::npos);
   json.replace(json.find("language_model"), 14, "visual");
-  write_file_atomically(config, json, true);
+  write_file_atomically(folder + "/" + kAdapterConfig, json, true);
   EXPECT_NE(error_of([&] {
               open_model(kFolder + "llama", {.adapter = folder});
             }).find("_proj\" matches no linear layer of the base model"),
+            std::string::npos);
+}
+
+// A vocabulary that was made larger before the adapter was learnt: PEFT stores both tables, also
+// where they are one, and their copies where modules_to_save lists them; its tokenizer lies beside.
+TEST(AdapterFolders, HaveAnotherVocabulary) {
+  for (const auto& [base, saves, more] : {std::tuple("llama", false, 3),
+                                          {"llama", true, 3},
+                                          {"qwen3", false, 3},
+                                          {"llama", false, -9}}) {
+    const Scratch scratch;
+    const std::string folder = scratch.path("adapter"), path = kFolder + base,
+                      original = path + "-lora";
+    const ModelConfig of_base = open_model(path)->config();
+    const std::int64_t words = of_base.vocab_size + more;
+    const Shape shape = {words, of_base.hidden_size};
+    std::vector<Table> tables = {{kWordTable, shape, 0.5F}, {kLogitTable, shape, 0.5F}};
+    std::string json = read_file(original + "/" + kAdapterConfig);
+    if (saves) {
+      json = replaced(json, "\"modules_to_save\": ", "null", kTablesToSave);
+      for (const std::string copy : {"original_module", "modules_to_save"})
+        tables.push_back({concat("base_model.model.lm_head.", copy, ".weight"), shape, 0.25F});
+    }
+    write_adapters(folder, original, json, tables);
+    write_file_atomically(
+        folder + "/tokenizer.json",
+        replaced(
+            read_file(path + "/tokenizer.json"), "\"added_tokens\":", "[",
+            R"("added_tokens": [{"id":380,"content":"<new>","single_word":false,"lstrip":false,)"
+            R"("rstrip":false,"normalized":false,"special":false},)"),
+        true);
+    const auto merged = open_model(path, {.adapter = folder});
+    EXPECT_EQ(merged->config().vocab_size, words) << base;
+    EXPECT_EQ(merged->config().padded_vocab_size, 384);
+    const ParamTable rows = model_rows(merged->config());
+    merged->check_all_used(rows);
+    for (const Param& row : rows.rows()) {
+      if (!row.is_vocabulary()) continue;
+      const std::vector<float> numbers = numbers_of(*merged, row);
+      const auto of_words = static_cast<std::size_t>(shape.numel());
+      EXPECT_EQ(numbers[of_words - 1], 0.5F) << row.name();
+      EXPECT_EQ(numbers[of_words], 0) << row.name();
+    }
+    std::vector<std::int32_t> ids;
+    merged->make_tokenizer({})->encode("<new>", ids);
+    EXPECT_EQ(ids, std::vector<std::int32_t>{380});
+    EXPECT_NE(find_companion(merged->companions(), "config.json"), nullptr);  // the base's
+  }
+}
+
+TEST(AdapterFolders, HaveAllTablesOfAnotherVocabulary) {
+  const Scratch scratch;
+  const auto refusal = [&](const std::string& base, const std::vector<Table>& tables,
+                           const char* saved = "null") {
+    const std::string folder = scratch.path("adapter"), original = kFolder + base + "-lora";
+    std::filesystem::remove_all(folder);
+    write_adapters(folder, original,
+                   replaced(read_file(original + "/" + kAdapterConfig), "\"modules_to_save\": ",
+                            "null", concat("\"modules_to_save\": ", saved)),
+                   tables);
+    return error_of([&] { open_model(kFolder + base, {.adapter = folder}); });
+  };
+  EXPECT_NE(refusal("llama", {{kWordTable, {383, 16}, 0}})
+                .find("has 383 words, and the base 380, whose logits are not in the adapter"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", {{kLogitTable, {383, 16}, 0}})
+                .find("has 383 words, and the base 380, whose words are not in the adapter"),
+            std::string::npos);
+  EXPECT_EQ(refusal("qwen3", {{kWordTable, {383, 16}, 0}}), "");
+  EXPECT_NE(refusal("qwen3", {{kWordTable, {383, 16}, 0}}, "[\"embed_tokens\"]")
+                .find("has words of its own, and the base's are its logits, too"),
             std::string::npos);
 }
 

@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "base/hash.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_file.h"
+#include "formats/hugging_face/hugging_face_source.h"
 #include "model/config/model_config.h"
 #include "model/layers/layer_rows.h"
 #include "model/model_table.h"
 #include "nn/adapter.h"
 #include "nn/packed_weight.h"
 #include "ops/ops.h"
+#include "text/hf/hf_from_files.h"
 
 namespace mt {
 
@@ -32,10 +35,21 @@ AdaptedSource::AdaptedSource(std::unique_ptr<ModelSource> base, const std::strin
   companions_ = base_->companions();
   notes_ = base_->notes();
   manifest_extra_ = base_->manifest_extra();
+  if (folder_.has_words()) take_tokenizer_in(folder);
+}
+
+// What transformers saves beside an adapter with words of its own names these.
+void AdaptedSource::take_tokenizer_in(const std::string& folder) {
+  has_tokenizer_ = !hf_vocabulary_files(folder).empty();
+  if (!has_tokenizer_) return;
+  const auto is_of_tokenizer = [](const Companion& file) { return is_tokenizer_file(file.name); };
+  std::erase_if(companions_, is_of_tokenizer);
+  std::ranges::copy_if(companions_in(folder), std::back_inserter(companions_), is_of_tokenizer);
+  take_tokenizer(read_tokenizer_in(folder));
 }
 
 std::unique_ptr<Tokenizer> AdaptedSource::make_tokenizer(const TokenizerOptions& others) const {
-  return base_->make_tokenizer(others);
+  return has_tokenizer_ ? ModelSource::make_tokenizer(others) : base_->make_tokenizer(others);
 }
 
 DType AdaptedSource::dtype_of(const Param& row, const std::string& state) const {

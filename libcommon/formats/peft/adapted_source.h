@@ -26,12 +26,14 @@ class AdaptedSource : public ModelSource {
   bool has_words() const { return folder_.has_words(); }
 
  private:
+  void take_tokenizer_in(const std::string& folder);
   bool is_learnt(const Param& row) const;  // the folder has it: an adapter's, or a task's head
   bool is_merged(const Param& row) const;
   void merge(const Param& row, Tensor out) const;
 
   std::unique_ptr<ModelSource> base_;
   PeftFolder folder_;
+  bool has_tokenizer_ = false;            // the folder, of words that the base has not
   std::unique_ptr<ModelConfig> adapted_;  // with the adapters
   ParamTable rows_;                       // of that
   PeftNames names_;

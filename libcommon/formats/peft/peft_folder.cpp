@@ -100,6 +100,17 @@ static bool has_known_modules(const JsonObject& config) {
   });
 }
 
+// Whether tables are among those, copies of which are learnt; else a table is that of the model,
+// whose vocabulary was made another size.
+static bool saves_tables(const JsonObject& config) {
+  simdjson::dom::array names;
+  if (!config.has("modules_to_save") || config.member("modules_to_save").get(names)) return false;
+  return std::ranges::any_of(names, [](const simdjson::dom::element name) {
+    std::string_view text;
+    return !name.get(text) && is_table(text);
+  });
+}
+
 static void refuse_others(const JsonObject& config) {
   if (config.text_or("peft_type", "LORA") != "LORA")
     config.refuse("peft_type: is ", config.text("peft_type"), ", expected LORA");
@@ -138,7 +149,7 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
   targets_ = targets_of(config);
   is_pattern_ = targets_.size() == 1 && !config.member("target_modules").is_array() &&
                 targets_[0].find_first_of("*+?()[]|\\^$") != std::string::npos;
-  ties_words_ = config.flag_or("ensure_weight_tying", false);
+  unties_words_ = saves_tables(config) && !config.flag_or("ensure_weight_tying", false);
   base_ = config.text_or("base_model_name_or_path", "");
   const std::string safe = concat(folder, "/", kAdapterModel);
   tensors_ = open_tensor_file(fs::exists(safe) ? safe : concat(folder, "/", kPickled));
@@ -147,11 +158,16 @@ PeftFolder::PeftFolder(const std::string& folder) : path_(folder) {
 ModelConfig PeftFolder::adapted(const ModelConfig& base) const {
   if (base.family == ModelFamily::llava)
     fail(Exit::bad_config, path_, ": is an adapter, and the base is a LLaVA, which takes none");
-  if (has_words() && !base.untie_embeddings_and_output_weights && !ties_words_)
+  if (has_words() && !base.untie_embeddings_and_output_weights && unties_words_)
     fail(Exit::bad_config, path_,
          ": has words of its own, and the base's are its logits, too, "
          "which PEFT leaves as they were without ensure_weight_tying");
   ModelConfig config = base;
+  if (const std::int64_t words = vocab_size(base); words != base.vocab_size) {
+    config.vocab_size = words;
+    config.padded_vocab_size = 0;
+    config.pad_vocabulary(1);
+  }
   static_cast<AdapterConfig&>(config) = settings_;
   const std::string file = concat(path_, "/", kAdapterConfig);
   config.lora_targets =
@@ -195,15 +211,34 @@ static const DistTensor& stored(const TensorSource& tensors, const ForeignName& 
   return tensor;
 }
 
-const DistTensor* PeftFolder::words(const Param& row) const {
-  if (row.place.param != "weight" || !row.is_vocabulary()) return nullptr;
-  const bool output = row.place.stack == "output_layer";
-  for (const std::string_view table : kTables) {
-    if (output != (table == "lm_head")) continue;
-    const std::string wanted = concat(kPrefix, table, ".weight");
+const DistTensor* PeftFolder::find(Table table) const {
+  for (const std::string_view path : kTables) {
+    if ((table == Table::logits) != (path == "lm_head")) continue;
+    const std::string wanted = concat(kPrefix, path, ".weight");
     if (const auto* found = tensors_->find(name_there(*tensors_, {.name = wanted}))) return found;
   }
   return nullptr;
+}
+
+const DistTensor* PeftFolder::words(const Param& row) const {
+  if (row.place.param != "weight" || !row.is_vocabulary()) return nullptr;
+  return find(row.place.stack == "output_layer" ? Table::logits : Table::words);
+}
+
+std::int64_t PeftFolder::vocab_size(const ModelConfig& base) const {
+  const DistTensor *const words = find(Table::words), *const logits = find(Table::logits);
+  for (const DistTensor* const table : {words, logits}) {
+    if (table == nullptr || table->shape.rank() != 2 || table->shape[0] == base.vocab_size)
+      continue;
+    const bool has_both =
+        words != nullptr && (logits != nullptr || !base.untie_embeddings_and_output_weights);
+    if (!has_both)
+      fail(Exit::bad_config, tensors_->path(), ": tensor ", table->key, " has ", table->shape[0],
+           " words, and the base ", base.vocab_size, ", whose ",
+           words == nullptr ? "words" : "logits", " are not in the adapter");
+    return table->shape[0];
+  }
+  return base.vocab_size;
 }
 
 bool PeftFolder::has_words() const {
@@ -218,7 +253,7 @@ void PeftFolder::read_words(const Param& row, std::int64_t vocab_size, Tensor ou
   const DistTensor& tensor = *words(row);
   if (!(tensor.shape == Shape{vocab_size, row.shape[1]}))
     fail(Exit::bad_config, tensors_->path(), ": tensor ", tensor.key, " is ", tensor.shape,
-         ", expected ", Shape{vocab_size, row.shape[1]}, ", as the base model has");
+         ", expected ", Shape{vocab_size, row.shape[1]}, ", as the model has");
   tensors_->read_original(tensor.key, origin_of(2), out.rows(0, vocab_size));
   const Tensor padding = out.rows(vocab_size, out.shape()[0]);
   std::memset(padding.data(), 0, padding.bytes());
@@ -261,6 +296,16 @@ void PeftFolder::check_all_used(const PeftNames& names, const ParamTable& table)
   // Layers that predict further tokens have adapters, all of them, or none.
   const bool has_further = std::ranges::any_of(
       table.rows(), [&](const Param& row) { return is_further(row) && has(names, row); });
+  for (const Table one : {Table::words, Table::logits}) {
+    const DistTensor* const whole = find(one);
+    if (whole == nullptr) continue;
+    // Logits that are the words, too, are stored once more.
+    if (one == Table::logits && !unties_words_) used.insert(whole->key);
+    // So is a table of another size that modules_to_save lists, twice.
+    const std::string module = whole->key.substr(0, whole->key.rfind('.'));
+    used.insert(module + ".modules_to_save.weight");
+    used.insert(module + ".original_module.weight");
+  }
   for (const Param& row : table.rows()) {
     if (const DistTensor* const whole = words(row)) used.insert(whole->key);
     if (!is_adapter(row.place) && (labels() == 0 || !names.has(row))) continue;

@@ -52,7 +52,7 @@ class PeftFolder {
   // The table of words or of logits that goes in the place of the base's; null: there is none.
   const DistTensor* words(const Param& row) const;
   bool has_words() const;
-  // Fills `out` with that table; Exit::bad_config where it is of other words than the base's.
+  // Fills `out` with that table; Exit::bad_config where it is of other words than the model's.
   void read_words(const Param& row, std::int64_t vocab_size, Tensor out) const;
   // Fills `out` with a whole row of an adapter.  Exit::bad_config where the base has other shapes.
   void read(const PeftNames& names, const Param& row, Tensor out) const;
@@ -62,11 +62,18 @@ class PeftFolder {
   void check_all_used(const PeftNames& names, const ParamTable& table) const;
 
  private:
+  // Likewise, by what it is of.
+  enum class Table { words, logits };
+  const DistTensor* find(Table table) const;
+  // The words of a model whose vocabulary was made another size before the adapter was learnt, as
+  // PEFT then stores all tables, too; the base's where it is of that size.
+  std::int64_t vocab_size(const ModelConfig& base) const;
+
   std::string path_, base_;
   AdapterConfig settings_;  // without targets
   std::vector<std::string> targets_;
-  bool is_pattern_ = false;  // the one target, a regular expression
-  bool ties_words_ = false;
+  bool is_pattern_ = false;    // the one target, a regular expression
+  bool unties_words_ = false;  // of a base whose words are its logits, too
   std::unique_ptr<TensorSource> tensors_;
 };
 
