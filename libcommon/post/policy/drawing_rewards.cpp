@@ -8,13 +8,18 @@
 
 namespace mt {
 
-// Adds what a rule says of a text, by its name, or by the names of what that is the sum of.
+// Keeps what somebody says of a text, by that name, or by the names of what it is the sum of.
+static void name(Rollout& rollout, const std::string& who, double said,
+                 const NamedRewards& named = {}) {
+  if (named.empty()) rollout.rewards.emplace_back(who, said);
+  for (const auto& [name, reward] : named)
+    rollout.rewards.emplace_back(concat(who, ".", name), reward);
+}
+
 static void add(DrawnText& drawn, const RewardRule& rule, double said,
                 const NamedRewards& named = {}) {
   drawn.rollout.reward += rule.weight * said;
-  if (named.empty()) drawn.rollout.rewards.emplace_back(rule.label, said);
-  for (const auto& [name, reward] : named)
-    drawn.rollout.rewards.emplace_back(concat(rule.label, ".", name), reward);
+  name(drawn.rollout, rule.label, said, named);
 }
 
 // A step of whose texts a judge says nothing is learnt from as one without rewards; after three in
@@ -25,7 +30,7 @@ void DrawingTask::reward(std::span<DrawnText> drawn, const Asked& asked,
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const PolicyPrompt& of = asked.of(i);
     drawn[i].rollout.reward = drawn[i].environment;
-    if (environment_) drawn[i].rollout.rewards.emplace_back("environment", drawn[i].environment);
+    if (environment_) name(drawn[i].rollout, "environment", drawn[i].environment, drawn[i].named);
     for (const RewardRule& rule : rules_)
       if (!rule.asks()) add(drawn[i], rule, said_by(rule, drawn[i].text, of.answer.value_or("")));
     for (std::size_t m = 0; m < judging_models_.size(); ++m)

@@ -19,7 +19,8 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   for (const std::size_t count :
        {one.text.ids.size(), one.generated.size(), one.reference.size(), one.versions.size(),
         one.experts.size(), drawn.judged.size(), drawn.text.size(), drawn.wrong.size(),
-        static_cast<std::size_t>(one.truncated), static_cast<std::size_t>(drawn.turns)})
+        drawn.named.size(), static_cast<std::size_t>(one.truncated),
+        static_cast<std::size_t>(drawn.turns)})
     numbers.push_back(static_cast<double>(count));
   numbers.push_back(drawn.environment);
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
@@ -29,8 +30,16 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   numbers.insert(numbers.end(), one.versions.begin(), one.versions.end());
   numbers.insert(numbers.end(), one.experts.begin(), one.experts.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
-  for (const std::string* const text : {&drawn.text, &drawn.wrong})
-    for (const char c : *text) numbers.push_back(static_cast<unsigned char>(c));
+  const auto put = [&](const std::string& text) {
+    for (const char c : text) numbers.push_back(static_cast<unsigned char>(c));
+  };
+  put(drawn.text);
+  put(drawn.wrong);
+  for (const auto& [name, reward] : drawn.named) {
+    numbers.push_back(static_cast<double>(name.size()));
+    put(name);
+    numbers.push_back(reward);
+  }
 }
 
 static DrawnText take_text(std::span<const double>& numbers) {
@@ -41,7 +50,8 @@ static DrawnText take_text(std::span<const double>& numbers) {
   };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
   const std::size_t ids = count(), generated = count(), references = count(), versions = count(),
-                    experts = count(), judges = count(), bytes = count(), wrong = count();
+                    experts = count(), judges = count(), bytes = count(), wrong = count(),
+                    named = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
   drawn.turns = static_cast<std::int64_t>(take());
@@ -64,6 +74,11 @@ static DrawnText take_text(std::span<const double>& numbers) {
   };
   letters(drawn.text, bytes);
   letters(drawn.wrong, wrong);
+  for (std::size_t i = 0; i < named; ++i) {
+    auto& [name, reward] = drawn.named.emplace_back();
+    letters(name, count());
+    reward = take();
+  }
   return drawn;
 }
 
@@ -235,6 +250,7 @@ void take_answers(std::span<TextOfTurns* const> texts, const CompletionModel& ab
         answers.go_on[i] && one.dialogue.turn < options.turns && hears(one, about, options);
     one.drawn.turns += one.goes_on ? 1 : 0;
     one.drawn.environment = one.dialogue.reward;
+    one.drawn.named = one.dialogue.named;
   }
 }
 

@@ -58,8 +58,9 @@ struct DrawnText {
   std::string text = {};  // what was written, in the last turn, without that
   std::vector<double> judged = {};  // by each reward model
   std::int64_t turns = 1;
-  double environment = 0;  // what the environment says that it is worth; NaN: nothing
-  std::string wrong = {};  // with the environment, when it was asked of this text and others
+  double environment = 0;   // what the environment says that it is worth; NaN: nothing
+  NamedRewards named = {};  // what that is the sum of, where it is said
+  std::string wrong = {};   // with the environment, when it was asked of this text and others
 };
 
 // AgreedEnd: whether all ranks that draw together are to end: they ask one another now and then, at

@@ -1,12 +1,13 @@
 #include "post/policy/environment.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/fits_float.h"
 #include "base/json.h"
 #include "base/json_parse.h"
 #include "post/policy/policy_prompts.h"
+#include "post/policy/said_reward.h"
 
 namespace mt {
 
@@ -27,6 +28,7 @@ namespace {
 struct Reply {
   bool is_there = false, goes_on = false;
   double reward = 0;
+  NamedRewards named = {};
   EnvironmentProgram::Said observation = {.role = "user", .content = {}};
   std::string metadata = "null";
 };
@@ -57,8 +59,9 @@ std::string take_line(std::string_view line, simdjson::dom::parser& parser,
   if (!has("reward") && !has("observation") && !has("done"))
     return "has neither a reward nor an observation nor done";
   Reply reply{.is_there = true};
-  if (has("reward") && !member.is_null() && (member.get(reply.reward) || !fits_float(reply.reward)))
-    return "has a reward that is no number";
+  if (has("reward") && !member.is_null())
+    if (std::string wrong = take_reward(member, reply.reward, reply.named); !wrong.empty())
+      return wrong;
   if (has("observation"))
     if (const std::string wrong = take_observation(member, reply); !wrong.empty()) return wrong;
   bool done = false;
@@ -86,6 +89,11 @@ EnvironmentProgram::Answers EnvironmentProgram::answer(std::span<Dialogue* const
     Dialogue& of = *dialogues[i];
     Reply& reply = replies[i];
     of.reward = reply.is_there ? of.reward + reply.reward : NAN;
+    for (const auto& [name, reward] : reply.named) {
+      auto found = std::ranges::find(of.named, name, &NamedRewards::value_type::first);
+      if (found == of.named.end()) found = of.named.insert(found, {name, 0});
+      found->second += reward;
+    }
     silent += reply.is_there ? 0 : 1;
     answers.go_on.push_back(reply.goes_on);
     if (!reply.goes_on) continue;

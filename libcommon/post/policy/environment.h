@@ -6,7 +6,7 @@
 // where messages are what was said behind the prompt before this response, and prints, in any
 // order,
 //   {"id":0,"observation"?:{"role":text,"content":text} or text,"done"?:bool,
-//    "reward"?:number,"metadata"?:any}
+//    "reward"?:number or {name:number,…},"metadata"?:any}
 // A text goes on with an observation, unless it is done; one that is a text alone is a user's.
 // Metadata are those of the prompt's line in the first turn, and come back with the next turn of
 // the text, if there is one.  A line has one of reward,
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "post/policy/line_program.h"
+#include "post/policy/rewards.h"
 
 namespace mt {
 
@@ -42,6 +43,7 @@ class EnvironmentProgram {
     bool truncated = false;
     std::string metadata = "null";  // JSON
     double reward = 0;              // NaN: there is none
+    NamedRewards named = {};        // what it is the sum of, where that is said
   };
   struct Answers {
     std::vector<bool> go_on = {};  // of each text

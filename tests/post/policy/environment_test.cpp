@@ -36,6 +36,20 @@ echo '{"id":1,"reward":2,"observation":null}')");
   EXPECT_EQ(all.dialogues[0].messages.size(), 2U);
 }
 
+TEST(EnvironmentProgram, RewardsOfTurnsAreAddedUpByTheirNames) {
+  Answered all = answered_by(
+      R"(cat > /dev/null; echo '{"id":0,"reward":{"move":1,"win":0},"observation":"So?"}'
+echo '{"id":1,"reward":{"move":-1},"done":true}')");
+  EXPECT_EQ(all.answers.wrong, "");
+  EnvironmentProgram::Dialogue* const first[] = {&all.dialogues[0]};
+  EnvironmentProgram(R"(cat > /dev/null; echo '{"id":0,"reward":{"win":2,"move":1}}')",
+                     {.seconds = 60})
+      .answer(first, [] { return false; });
+  EXPECT_EQ(all.dialogues[0].reward, 4);
+  EXPECT_EQ(all.dialogues[0].named, (NamedRewards{{"move", 2}, {"win", 2}}));
+  EXPECT_EQ(all.dialogues[1].reward, -1);
+}
+
 // Also of one that has said something of each text.
 TEST(EnvironmentProgram, WhatIsWrongIsNamed) {
   const std::string both =
