@@ -5,7 +5,7 @@
 
 namespace mt::cpu {
 
-// log sum_k exp(factor x[k])
+// This is log sum_k exp(factor x[k]).
 template <class T>
 static T log_sum_exp(const T* x, T factor, std::int64_t cols) {
   T most = factor * x[0], sum = 0;

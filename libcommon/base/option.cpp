@@ -78,7 +78,7 @@ static std::string print(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value, form).ptr};
 }
 
-// A bound in all its digits: 4294967295, 0.5
+// A bound is written in all its digits, as 4294967295 and 0.5 are.
 static std::string bound(double value) {
   const auto whole = whole_number(value);
   return whole ? print(*whole) : print(value);

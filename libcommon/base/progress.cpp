@@ -79,7 +79,7 @@ void Progress::finish() {
   }
 }
 
-// "encoding   42% ========            1.2M of 2.9M documents  31.4k/s  55s left"
+// It is "encoding   42% ========            1.2M of 2.9M documents  31.4k/s  55s left", say.
 std::string Progress::bar(double passed, std::uint64_t count) const {
   const double done = static_cast<double>(count), total = static_cast<double>(total_.load());
   const double rate = passed > 0 ? done / passed : 0;

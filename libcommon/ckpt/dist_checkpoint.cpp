@@ -257,7 +257,7 @@ FileHash write_dist_metadata(const std::string& folder, const std::vector<Writte
 
 // --- Between processes --------------------------------------------------------------------------
 
-// [(name, bytes, hash, [(key, is it a tensor, dtype, shapes, offset, length)])]
+// Files are [(name, bytes, hash, [(key, is it a tensor, dtype, shapes, offset, length)])].
 
 static PyValue pack_shape(const Shape& shape) {
   return PyValue::tuple({shape.extents().begin(), shape.extents().end()});

@@ -78,7 +78,7 @@ class DistWriter {
  public:
   // What is added goes to the file at once, or is copied and goes there in close().
   enum class When : std::uint8_t { at_once, in_close };
-  // FOLDER/__RANK_NUMBER.distcp
+  // It makes FOLDER/__RANK_NUMBER.distcp.
   DistWriter(const std::string& folder, int rank, int number = 0, When when = When::at_once);
 
   // `chunk` (host memory) is the part of `key` at `offset`; the parts of all writers tile the

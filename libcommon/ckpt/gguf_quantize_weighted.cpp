@@ -61,7 +61,7 @@ float weigh(float* w, const float* x, const float* importance, float sigma2, std
   return sum;
 }
 
-// sigma2: of the row.
+// `sigma2` is that of the row.
 template <bool kFive, bool kLeast>
 void write_short(std::byte* block, const float* x, const float* importance, float sigma2) {
   float w[kShort];

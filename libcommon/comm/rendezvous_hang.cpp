@@ -10,8 +10,8 @@ namespace mt {
 
 using Progress = Rendezvous::Progress;
 
-// Milliseconds, tab, what was begun last, newline; group, tab, operations, tab, the last of them,
-// newline; …
+// A line of milliseconds, a tab and what was begun last stands first; one of each group, a tab,
+// operations, a tab and the last of these follows.
 std::string Rendezvous::State::text_of(const Progress& progress) {
   std::string text = concat(progress.waits.count(), "\t", progress.latest, "\n");
   for (const Progress::InGroup& one : progress.groups)

@@ -32,7 +32,7 @@ class Adapter {
     std::int64_t layer = 0;              // which random numbers depend on
     Purpose purpose = Purpose::qkv_adapter_dropout;
   };
-  // Param::place.param
+  // Rows have these as their place.param.
   static constexpr std::string_view kA = "lora_A", kB = "lora_B", kMagnitude = "lora_magnitude";
 
   // Adds rows to the table that the weight is in.

@@ -43,8 +43,8 @@ std::vector<PromptInput> read_prompts(RequestFields& fields, const char* name);
 // Throws ApiError with status 400 for a field that is not as it should be.
 CompletionRequest read_completion_request(RequestFields& fields, std::uint64_t seed);
 
-// temperature, top_p, top_k, min_p, the penalties, logit_bias, min_tokens, seed, stop, what ends a
-// text, and whether the prompt gets special tokens.
+// Reads temperature, top_p, top_k, min_p, the penalties, logit_bias, min_tokens, seed, stop, what
+// ends a text, and whether the prompt gets special tokens.
 void read_sampling(RequestFields& fields, CompletionOptions& options);
 StreamOptions read_stream_options(RequestFields& fields);
 // prompt_logprobs, which a stream does not have.

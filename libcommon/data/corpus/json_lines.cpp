@@ -28,7 +28,7 @@ std::size_t count_digits(std::string_view text) {
   return std::min(text.find_first_not_of("0123456789"), text.size());
 }
 
-// RFC 8259: [ minus ] int [ frac ] [ exp ]
+// RFC 8259 has it as [ minus ] int [ frac ] [ exp ].
 bool is_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   const std::size_t whole = count_digits(text);

@@ -11,7 +11,7 @@ namespace mt {
 
 // What Python's str calls white space.
 bool is_python_space(char32_t point);
-// Characters that no word has inside: ? ! ) " ; } ] * : @ ' ( { [
+// No word has one of ? ! ) " ; } ] * : @ ' ( { and [ inside.
 bool is_non_word(char32_t point);
 bool is_sentence_end(char32_t point);  // . ? !
 // Python's \w without \d: letters, and numbers that are no digits.

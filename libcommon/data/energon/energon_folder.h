@@ -42,7 +42,7 @@ struct EnergonField {
   };
   std::vector<Place> places;  // the first that is there
 
-  // "jpg,png", "json[0][value]"; Exit::bad_config, beginning with `place`, for anything else
+  // A text is as "jpg,png" or "json[0][value]"; Exit::bad_config, from `place` on, for others.
   static EnergonField of(std::string_view text, std::string_view place);
 };
 

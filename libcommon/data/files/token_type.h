@@ -42,7 +42,7 @@ inline std::size_t size_of(TokenType type) {
   return with_token_type(type, []<class T>() { return sizeof(T); });
 }
 
-// numpy's name: "uint16".
+// These are numpy's names.
 constexpr const char* name_of(TokenType type) {
   constexpr const char* kNames[] = {"uint8", "int8",    "int16",   "int32",
                                     "int64", "float64", "float32", "uint16"};

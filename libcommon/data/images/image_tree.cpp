@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// torchvision's list of endings.
+// These are the endings that torchvision lists.
 constexpr std::string_view kRead[] = {".jpg", ".jpeg", ".png", ".webp"},
                            kNotRead[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff"};
 

@@ -33,7 +33,7 @@ std::int64_t group_of(WeightFormat format) {
   }
 }
 
-// compressed-tensors' names and settings of a scheme.
+// A scheme has these names and settings in compressed-tensors.
 struct Compressed {
   const char* format;
   const char* weights;

@@ -121,7 +121,7 @@ class RankFilesSource : public ModelSource {
   const MappedFile& file_of(const Param& row, const std::string& state,
                             std::int64_t tensor_rank) const;
 
-  // rank_states.cpp
+  // These are in rank_states.cpp.
   void find_states(const std::string& folder);
   std::vector<ParamRows> rows_in(const Chunk& chunk, std::int64_t rank,
                                  std::size_t optimizer) const;

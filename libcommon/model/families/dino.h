@@ -51,7 +51,7 @@ class Dino final : public Model {
   // Behind a step: the center moves by all that the teacher has said of so many parts on these
   // ranks.
   void move_center(Group& data_ranks, std::int64_t parts, Stream& stream);
-  // teacher <- m teacher + (1 - m) student
+  // The teacher becomes m teacher + (1 - m) student.
   void follow(const Pair& pair, double momentum, Stream& stream);
 
  private:

@@ -16,7 +16,7 @@ namespace mt {
 // that are no UTF-8 count as U+FFFD.
 std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends);
 
-// gpt2_split() in instructions that run anywhere, for comparison.
+// This is gpt2_split() in instructions that run anywhere, with which it is compared.
 std::size_t portable_gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends);
 
 }  // namespace mt

@@ -85,7 +85,7 @@ ChatValue python_binary(ChatOperator op, const ChatValue& a, const ChatValue& b)
 ChatValue python_positive(const ChatValue& value);
 ChatValue python_negative(const ChatValue& value);
 bool python_compare(ChatOperator op, const ChatValue& a, const ChatValue& b);
-// text % values
+// This is what Python makes of text % values.
 std::string python_percent(std::string_view text, const ChatValue& values);
 std::int64_t python_int_of(double number);  // int(number)
 std::optional<std::int64_t> python_parse_int(std::string_view text, std::int64_t base);

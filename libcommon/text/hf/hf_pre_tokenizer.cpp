@@ -84,7 +84,7 @@ constexpr auto is_space = [](char32_t point) { return category(point) == Categor
 constexpr auto is_punctuation = [](char32_t point) { return hf_is(point, HfFlag::punctuation); };
 constexpr auto is_numeric = [](char32_t point) { return hf_is(point, HfFlag::numeric); };
 
-// The matches of \w+|[^\w\s]+
+// Each match of \w+|[^\w\s]+ is a part.
 void match_words(std::string_view word, std::vector<HfPart>& parts) {
   enum class Kind { blank, letter, sign };
   Kind last = Kind::blank;

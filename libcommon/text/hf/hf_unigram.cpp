@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;  // below the lowest score of all
 
-// [["PIECE", SCORE], ...]
+// They are listed as [["PIECE", SCORE], ...].
 std::vector<Unigram<double>::Piece> read_pieces(const JsonObject& model) {
   simdjson::dom::array list;
   if (model.member("vocab").get(list)) model.refuse("\"vocab\": expected an array");

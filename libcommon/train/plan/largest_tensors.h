@@ -40,7 +40,7 @@ std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimize
                                          const Executor& executor, const TensorNames& names,
                                          std::size_t most);
 
-// "24 of float32 [8192, 2048]: decoder.layers.mlp.linear_fc1.weight: gradient"
+// It is "24 of float32 [8192, 2048]: decoder.layers.mlp.linear_fc1.weight: gradient", say.
 std::string description(const LargeTensor& tensor);
 
 }  // namespace mt
