@@ -20,7 +20,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (cl.given(option)) fail(Exit::usage, option, ": ", why);
   };
   if (prompts.empty()) {
-    refuse({"--top-p", "--save-rollouts", "--reference", "--chat-template",
+    refuse({"--top-k", "--top-p", "--save-rollouts", "--reference", "--chat-template",
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--max-lag",
             "--valid-prompts", "--environment", "--rl-inference-tensor-model-parallel-size",
             "--rl-generation-ranks", "--in-flight-weight-updates"},

@@ -236,6 +236,8 @@ void PolicyOptions::add_to(CommandLine& cl) {
   cl.option("--temperature", &sampling.temperature, "F",
             "what logits are divided by, of which tokens are drawn and all probabilities are",
             at_least(0.001));
+  cl.option("--top-k", &sampling.top_k, "N",
+            "with --prompts: draw from so many likeliest tokens; 0: from all", at_least(0));
   cl.option("--top-p", &sampling.top_p, "F",
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
             "from all",
