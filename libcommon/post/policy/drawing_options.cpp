@@ -1,4 +1,6 @@
 // What PolicyOptions has of texts that the model itself writes.
+#include <algorithm>
+
 #include "base/command.h"
 #include "formats/model_source.h"
 #include "post/policy/drawn_texts.h"
@@ -20,7 +22,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
       if (cl.given(option)) fail(Exit::usage, option, ": ", why);
   };
   if (prompts.empty()) {
-    refuse({"--top-k", "--top-p", "--save-rollouts", "--reference", "--chat-template",
+    refuse({"--top-k", "--top-p", "--stop", "--save-rollouts", "--reference", "--chat-template",
             "--chat-template-kwargs", "--dynamic-sampling", "--overlong-buffer", "--max-lag",
             "--valid-prompts", "--environment", "--rl-inference-tensor-model-parallel-size",
             "--rl-generation-ranks", "--in-flight-weight-updates"},
@@ -32,6 +34,7 @@ void PolicyOptions::check_drawing(const CommandLine& cl) const {
     return;
   }
   refuse({"--rollouts", "--moe-route-trace", "--moe-route-replay"}, "not with --prompts");
+  if (std::ranges::count(stop, "") > 0) fail(Exit::usage, "--stop: expected a text");
   if (!advantages.compares)
     refuse({"--dynamic-sampling"},
            "not with --no-baseline, with which texts that are worth the same are learnt from");

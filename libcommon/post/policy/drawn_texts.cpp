@@ -20,7 +20,7 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
        {one.text.ids.size(), one.generated.size(), one.reference.size(), one.versions.size(),
         one.experts.size(), drawn.judged.size(), drawn.text.size(), drawn.wrong.size(),
         drawn.named.size(), static_cast<std::size_t>(one.truncated),
-        static_cast<std::size_t>(drawn.turns)})
+        static_cast<std::size_t>(one.stopped), static_cast<std::size_t>(drawn.turns)})
     numbers.push_back(static_cast<double>(count));
   numbers.push_back(drawn.environment);
   numbers.insert(numbers.end(), one.text.ids.begin(), one.text.ids.end());
@@ -54,6 +54,7 @@ static DrawnText take_text(std::span<const double>& numbers) {
                     named = count();
   DrawnText drawn;
   drawn.rollout.truncated = take() != 0;
+  drawn.rollout.stopped = take() != 0;
   drawn.turns = static_cast<std::int64_t>(take());
   drawn.environment = take();
   Example& text = drawn.rollout.text;
@@ -107,7 +108,9 @@ CompletionOptions completion_of(const Example& text, const DrawOptions& options)
   CompletionOptions asked{.num_tokens = options.most_tokens > 0
                                             ? std::min(room, options.most_tokens - text.targets())
                                             : room,
-                          .scored = options.scored};
+                          .stop = options.stop,
+                          .scored = options.scored,
+                          .include_stop = true};
   static_cast<Sampling&>(asked.sampling) = options.sampling;
   return asked;
 }
@@ -117,7 +120,8 @@ void take_completion(DrawnText& drawn, const Completion& completion) {
   text.ids = completion.ids();
   if (completion.end_token()) text.ids.push_back(*completion.end_token());
   text.learnt.resize(text.ids.size(), true);
-  drawn.rollout.truncated = !completion.end_token();
+  drawn.rollout.truncated = completion.finish() != Completion::Finish::stop;
+  drawn.rollout.stopped = !drawn.rollout.truncated && !completion.end_token();
   for (const double score : completion.scores())
     drawn.rollout.generated.push_back(static_cast<float>(std::min(0.0, score)));
   drawn.rollout.experts = completion.experts();
@@ -209,7 +213,7 @@ bool hear(TextOfTurns& one, const CompletionModel& about, const DrawOptions& opt
   if (prompt.chat) {
     encode_alone(about.tokenizer, behind_response(*options.chat, prompt, one.dialogue.messages),
                  ids);
-    drop_end(ids, text.ids.back(), about);
+    if (!one.drawn.rollout.stopped) drop_end(ids, text.ids.back(), about);
   } else {
     encode_alone(about.tokenizer, one.dialogue.messages.back().content, ids);
   }

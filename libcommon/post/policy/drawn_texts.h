@@ -40,6 +40,7 @@ struct DrawOptions {
   std::int64_t seq_length = 0;   // tokens of a prompt and what follows, at most
   std::int64_t most_tokens = 0;  // of what follows, at most; 0: as many as there is room for
   Sampling sampling = {};
+  std::vector<std::string> stop = {};  // texts behind which one ends
   // Whether the rollouts say how likely their tokens were, as training finds it in numbers of this
   // type (CompletionOptions::scored).
   std::optional<DType> scored = {};

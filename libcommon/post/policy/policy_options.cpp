@@ -242,6 +242,10 @@ void PolicyOptions::add_to(CommandLine& cl) {
             "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
             "from all",
             between(0, 1));
+  cl.repeated(
+      "--stop", &stop, "TEXT",
+      "with --prompts: a text ends behind this one, too, which the model has written; of an "
+      "--environment, a turn does");
   cl.flag("--batch-invariant", &model.batch_invariant,
           "on the CPU: what the model says of a token while it draws is to the bit what it says "
           "while it learns, which then is not asked of the texts of --prompts that several steps "

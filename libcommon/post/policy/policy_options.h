@@ -28,6 +28,7 @@ struct PolicyOptions : FinetuneOptions {
   JudgingOptions judging;
   std::string save_rollouts, reference;
   Sampling sampling = {};  // without the seed, which is the run's
+  std::vector<std::string> stop = {};
   ChatOptions chat;
   std::int64_t num_generations = 8;
   std::int64_t valid_generations = 1;

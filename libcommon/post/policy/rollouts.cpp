@@ -153,8 +153,12 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
     line.refuse(one.text.size(), " tokens, longer than --seq-length ", options.seq_length);
   mask(line, one.text);
   one.truncated = is_truncated(line, last_turn(one.text).back(), tokenizer);
+  std::string_view said;
+  if (line.has("text") && !line.member("text").get(said)) one.said = said;
+  if (line.has("stopped") && line.member("stopped").get(one.stopped))
+    line.refuse("\"stopped\": expected true or false");
   if (!options.rewards.empty())
-    one.reward = reward_of(options.rewards, text_of(one, tokenizer),
+    one.reward = reward_of(options.rewards, one.stopped ? one.said : text_of(one, tokenizer),
                            needs_answer(options.rewards) ? line.text("answer") : "");
   else
     one.reward = line.member("reward").is_null() ? NAN : line.real("reward");
@@ -169,10 +173,8 @@ Rollout rollout_of(const JsonObject& line, const RolloutOptions& options,
   one.reference = log_probs(line, "reference_log_probs", tokens);
   one.values = real_numbers(line, "values", tokens);
   one.experts = experts_of(line, options, one.text.size());
-  std::string_view said;
   if (std::int64_t version = 0; line.has("version") && !line.member("version").get(version))
     one.version = version;
-  if (line.has("text") && !line.member("text").get(said)) one.said = said;
   return one;
 }
 
@@ -269,6 +271,7 @@ std::string line_of(const Rollout& rollout, const std::string& text) {
     learnt.push_back(rollout.text.learnt[t] ? 1 : 0);
   if (std::ranges::count(learnt, 0) > 0) list("completion_mask", learnt);
   json.member("text", text).member("truncated", rollout.truncated).member("reward", rollout.reward);
+  if (rollout.stopped) json.member("stopped", true);
   if (!rollout.rewards.empty()) {
     json.key("rewards").begin_object();
     for (const auto& [name, reward] : rollout.rewards) json.member(name, reward);

@@ -9,7 +9,8 @@
 //                                in between; default: it wrote all
 //    "truncated"?:bool           whether it was cut by its length; else its last token ends it.
 //                                Default: that token does, where it is one that ends texts
-//    "log_probs"?:[…]            of the tokens that it wrote, by who generated them; default:
+//    "stopped"?:bool             whether it ended behind a text that was to end it, and "text" is
+//    it "log_probs"?:[…]            of the tokens that it wrote, by who generated them; default:
 //                                old_log_probs
 //    "old_log_probs"?:[…]        by the policy as it was then; default: log_probs
 //    "version"?:number           how many steps the weights had learnt that wrote it
@@ -38,10 +39,11 @@ namespace mt {
 class Tokenizer;
 
 struct Rollout {
-  Example text;                              // of its completion what the policy wrote is learnt
-  double reward = 0;                         // NaN: there is none
-  NamedRewards rewards = {};                 // what it is made of, unweighed, where that is several
-  bool truncated = false;                    // its last token is not one that ends it
+  Example text;               // of its completion what the policy wrote is learnt
+  double reward = 0;          // NaN: there is none
+  NamedRewards rewards = {};  // what it is made of, unweighed, where that is several
+  bool truncated = false;     // it was cut by its length
+  bool stopped = false;  // it ends with what is to end it, and not with a token that ends texts
   std::optional<std::int64_t> version = {};  // steps that the weights had learnt that wrote it
   std::vector<std::int64_t> versions = {};   // of each token that is learnt; empty: of all that
   std::string said = {};                     // what a line says that it says
