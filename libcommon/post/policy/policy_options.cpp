@@ -54,6 +54,227 @@ bool has_any(const std::vector<std::string>& rewards, bool (RewardRule::*is_so)(
   return std::ranges::any_of(reward_rules(rewards), is_so);
 }
 
+// How losses of tokens become one.
+void add_loss(PolicyOptions& o, CommandLine& cl) {
+  std::vector<std::string> names;
+  for (const Named& one : kLosses) names.emplace_back(one.name);
+  cl.option("--loss", &o.loss, "NAME",
+            "how losses of tokens are added up, and, of the last four, what they are; grpo: the "
+            "mean of each text, then of texts; bnpo: of a micro-batch's tokens; dapo, cispo, "
+            "reinforce and vespo: of a step's; dr_grpo: their sum by --max-completion-length, then "
+            "the mean of "
+            "texts; luspo: the mean of texts' sums; sapo: as grpo",
+            one_of(names));
+  cl.option("--max-completion-length", &o.max_completion_length, "N",
+            "how many tokens a completion may have; of --rollouts dr_grpo alone asks for it",
+            at_least(1));
+}
+
+// What a token was better than, and by how much.
+void add_advantages(PolicyOptions& o, CommandLine& cl) {
+  cl.option("--advantage", &o.advantage, "HOW",
+            "what a token is better than: its text than others of its group; or, of gae, what a "
+            "value head, which is learnt beside the policy, says of all of them",
+            one_of(list_of(kAdvantages)));
+  cl.option("--gae-lambda", &o.gae.lambda, "F",
+            "of gae: by how much less a token counts in the advantage of the one before",
+            between(0, 1));
+  cl.option("--gae-gamma", &o.gae.gamma, "F", "of gae: and its value in the one before's",
+            between(0, 1));
+  cl.option("--value-loss-weight", &o.of_values.weight, "F",
+            "of gae: what weighs half the square of how far values are from what they were",
+            at_least(0));
+  cl.option(
+      "--value-clip", &o.of_values.clip, "F",
+      "of gae: how far a value counts at most from what it was before its text was first learnt "
+      "from; 0: any",
+      at_least(0));
+  cl.flag("--leave-one-out", &o.advantages.leaves_out,
+          "a text is compared with the others of its group, without itself");
+  cl.off_switch("--no-baseline", &o.advantages.compares,
+                "a text is compared with no other: of --scale-rewards texts, tokens or none");
+  cl.option("--scale-rewards", &o.scale_rewards, "HOW",
+            "what advantages are divided by: the standard deviation of their group's rewards, that "
+            "of a population, that of the step's batch, or none; or that of the advantages of the "
+            "batch's texts, or of its tokens, less their mean, or of gae none; default: group, of "
+            "gae tokens",
+            one_of(list_of(kScales)));
+  cl.option("--advantage-epsilon", &o.epsilon, "F",
+            "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6, "
+            "but of texts",
+            greater_than(0));
+}
+
+// How far a token counts that has become likelier or less likely.
+void add_ratios(PolicyOptions& o, CommandLine& cl) {
+  cl.option(
+      "--importance-sampling-level", &o.level, "WHAT",
+      "whose ratio of probabilities is clipped: each token's, a text's mean, or the product of "
+      "a text's",
+      one_of(list_of(kLevels)));
+  cl.option("--clip-low", &o.rules.low, "F", "how far below 1 a ratio counts", between(0, 1));
+  cl.option("--clip-high", &o.clip_high, "F",
+            "how far above 1 a ratio counts; of cispo, what it counts at most; default: "
+            "--clip-low, of cispo 5",
+            at_least(0));
+  cl.option("--clip-delta", &o.rules.delta, "F",
+            "what a ratio that is not clipped counts at most; 0: as it is", at_least(0));
+  cl.option("--clip-dual", &o.rules.dual, "F",
+            "how many times its advantage a bad token's loss is at most; 0: any number",
+            at_least(0));
+  cl.option("--sapo-temperature-pos", &o.rules.tau[0], "F", "of sapo: of good tokens",
+            greater_than(0));
+  cl.option("--sapo-temperature-neg", &o.rules.tau[1], "F", "of sapo: of the others",
+            greater_than(0));
+  cl.option("--vespo-k-pos", &o.rules.k[0], "F", "of vespo: the exponent of good texts",
+            at_least(0));
+  cl.option("--vespo-k-neg", &o.rules.k[1], "F", "of vespo: of bad ones", at_least(0));
+  cl.option("--vespo-lambda-pos", &o.rules.lambda[0], "F", "of vespo: the decay of good texts",
+            greater_than(0));
+  cl.option("--vespo-lambda-neg", &o.rules.lambda[1], "F", "of vespo: of bad ones",
+            greater_than(0));
+}
+
+// What keeps the model near another, and near who generated a text.
+void add_divergence(PolicyOptions& o, CommandLine& cl) {
+  cl.option("--beta", &o.rules.beta, "F",
+            "what the divergence from the model that the run began with weighs", at_least(0));
+  cl.option("--kl-place", &o.kl_place, "WHERE",
+            "where it counts: in the loss of each token; or, as the model was when it wrote the "
+            "text, its sum in the text's reward, or each token's in the token's advantage",
+            one_of(list_of(kKlPlaces)));
+  cl.option("--kl-estimator", &o.estimator, "NAME", "how that is estimated",
+            one_of(list_of(kEstimators)));
+  cl.option("--kl-weight", &o.estimate_weight, "WHAT",
+            "what an estimate is multiplied by: the ratio of probabilities; nothing; one, that has "
+            "a gradient; or the ratio by log_probs",
+            one_of(list_of(kKlWeights)));
+  cl.option("--kl-most-log-ratio", &o.rules.kl.most_log_ratio, "F",
+            "how far from 0 the logarithm is at most that is estimated by; 0: as it is",
+            at_least(0));
+  cl.option("--kl-most", &o.rules.kl.most, "F", "likewise: the estimate, weighed", at_least(0));
+  cl.option("--entropy-term-weight", &o.rules.entropy, "F",
+            "what p log p of the tokens that were taken weighs", at_least(0));
+  cl.option("--importance-correction", &o.correction, "HOW",
+            "what becomes of a token's weight, old_log_probs by log_probs, outside of bounds: it "
+            "is truncated to them, or dropped; none: all weigh the same",
+            one_of(list_of(kCorrections)));
+  cl.option("--importance-min", &o.rules.correction_low, "F", "the lower bound", at_least(0));
+  cl.option("--importance-max", &o.rules.correction_high, "F", "the upper bound", greater_than(0));
+}
+
+// What is asked, and what an answer is worth.
+void add_prompts(PolicyOptions& o, CommandLine& cl) {
+  cl.option("--prompts", &o.prompts, "FILE",
+            "what the model writes texts for, anew in each step: files of a JSON object a line; "
+            "plain, gzip, bzip2 or zstd; - is stdin");
+  cl.option("--rollouts", &o.rollouts, "FILE",
+            "instead: texts that were generated and rewarded, likewise");
+  cl.option("--valid-prompts", &o.valid_prompts, "FILE",
+            "with --prompts: what it writes texts for at each --eval-interval and at the end, and "
+            "does not learn from: files, likewise");
+  cl.option("--valid-generations", &o.valid_generations, "N", "texts of each of these",
+            between(1, kMostTexts));
+  cl.option("--pass-reward", &o.pass_reward, "F",
+            "the reward from which on such a text is right, which pass@k counts");
+  cl.option("--reward", &o.rewards, "NAME[=WEIGHT]",
+            "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
+            "number, math, dapo-math, mc, format, length:CHARACTERS or regex:EXPRESSION, or with "
+            "--prompts cmd:PROGRAM, what a "
+            "program says, judge:URL, what the model of a server says, or rm:PATH, what a reward "
+            "model says; a weight stands in front of a colon; several are added up");
+  cl.option("--reward-timeout", &o.reward_timeout, "SECONDS",
+            "how long a program or a server may take for the texts of a step", greater_than(0));
+  o.judging.add_to(cl);
+  cl.option("--reward-jobs", &o.reward_jobs, "N",
+            "copies of each program of --reward and --environment that run at once, each asked for "
+            "its part of the texts",
+            between(1, 1024));
+  cl.option(
+      "--environment", &o.environment, "cmd:PROGRAM",
+      "with --prompts: a program that answers what the model says, so that texts have several "
+      "turns, and says what these are worth");
+  cl.option("--environment-timeout", &o.environment_timeout, "SECONDS",
+            "how long it may take for a turn of the texts of a step", greater_than(0));
+  cl.option("--max-turns", &o.max_turns, "N", "turns of a text, at most", between(1, kMostTurns));
+}
+
+// Which texts a step learns from, and who draws them.
+void add_steps(PolicyOptions& o, CommandLine& cl) {
+  cl.option("--num-generations", &o.num_generations, "N",
+            "texts of one prompt, of which 2 at least are compared", between(1, kMostTexts));
+  cl.option("--steps-per-generation", &o.steps_per_generation, "N",
+            "steps that share the texts that are drawn at once, --global-batch-size for each",
+            between(1, kMostTexts));
+  cl.option("--num-iterations", &o.num_iterations, "N",
+            "how often these are learnt from before the next are drawn", between(1, kMostTexts));
+  cl.option(
+      "--packing", &o.packing, "HOW",
+      "how texts of a step share samples of --seq-length tokens, which do not see each other, "
+      "so that a step takes as many micro-batches as they need",
+      one_of(whole_packings()));
+  cl.option(
+      "--max-lag", &o.max_lag, "N",
+      "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
+      "by the weights of then",
+      between(0, kMostTexts));
+  cl.option("--rl-inference-tensor-model-parallel-size", &o.inference_tensor_ranks, "N",
+            "with --prompts: ranks that draw texts together, by parts of the same matrices; "
+            "default: --tensor-model-parallel-size, or 1 where these cannot have such parts",
+            at_least(1));
+  cl.flag(
+      "--in-flight-weight-updates", &o.in_flight,
+      "with --max-lag: texts that are drawn ahead get a part of their tokens before each step, by "
+      "the weights of then");
+  cl.option(
+      "--rl-generation-ranks", &o.generation_ranks, "N",
+      "with --max-lag: so many of the ranks, the last ones, draw texts while the others learn; "
+      "0: all do both",
+      at_least(0));
+}
+
+// How they are chosen and drawn.
+void add_drawing(PolicyOptions& o, CommandLine& cl) {
+  cl.option("--dynamic-sampling", &o.dynamic_sampling, "N",
+            "with --prompts: leave out groups whose texts are all worth the same, and ask the "
+            "prompts behind in their place, so often in a step at most",
+            between(0, kMostTexts));
+  cl.option("--overlong-buffer", &o.overlong_buffer, "N",
+            "with --prompts: a text that has more than --max-completion-length tokens less these "
+            "is worth less, the more the longer; 0: none is",
+            at_least(0));
+  cl.option("--overlong-penalty", &o.overlong_penalty, "F", "by how much, where it has all of them",
+            greater_than(0));
+  cl.flag("--mask-truncated-completions", &o.masks_truncated,
+          "do not learn from texts that were cut, which still count in their groups");
+  cl.option("--temperature", &o.sampling.temperature, "F",
+            "what logits are divided by, of which tokens are drawn and all probabilities are",
+            at_least(0.001));
+  cl.option("--top-k", &o.sampling.top_k, "N",
+            "with --prompts: draw from so many likeliest tokens; 0: from all", at_least(0));
+  cl.option("--top-p", &o.sampling.top_p, "F",
+            "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
+            "from all",
+            between(0, 1));
+  cl.repeated(
+      "--stop", &o.stop, "TEXT",
+      "with --prompts: a text ends behind this one, too, which the model has written; of an "
+      "--environment, a turn does");
+  cl.flag("--batch-invariant", &o.model.batch_invariant,
+          "on the CPU: what the model says of a token while it draws is to the bit what it says "
+          "while it learns, which then is not asked of the texts of --prompts that several steps "
+          "share; slower");
+  cl.option(
+      "--save-rollouts", &o.save_rollouts, "FOLDER",
+      "with --prompts: keep each step's texts there, as --rollouts reads them; those of another "
+      "run are replaced with --force alone; default: SAVE/rollouts where several steps learn "
+      "from the same, or with --max-lag");
+  cl.option("--reference", &o.reference, "PATH",
+            "with --prompts and --beta: the model that the policy stays near: what --load may be; "
+            "default: what the run began with, of adapters their model");
+  o.chat.add_to(cl);
+}
+
 }  // namespace
 
 PolicyOptions::PolicyOptions() {
@@ -63,204 +284,16 @@ PolicyOptions::PolicyOptions() {
   data.shuffle = false;
 }
 
-void PolicyOptions::add_losses_to(CommandLine& cl) {
-  std::vector<std::string> names;
-  for (const Named& one : kLosses) names.emplace_back(one.name);
-  cl.option("--loss", &loss, "NAME",
-            "how losses of tokens are added up, and, of the last four, what they are; grpo: the "
-            "mean of each text, then of texts; bnpo: of a micro-batch's tokens; dapo, cispo, "
-            "reinforce and vespo: of a step's; dr_grpo: their sum by --max-completion-length, then "
-            "the mean of "
-            "texts; luspo: the mean of texts' sums; sapo: as grpo",
-            one_of(names));
-  cl.option("--max-completion-length", &max_completion_length, "N",
-            "how many tokens a completion may have; of --rollouts dr_grpo alone asks for it",
-            at_least(1));
-  cl.option("--advantage", &advantage, "HOW",
-            "what a token is better than: its text than others of its group; or, of gae, what a "
-            "value head, which is learnt beside the policy, says of all of them",
-            one_of(list_of(kAdvantages)));
-  cl.option("--gae-lambda", &gae.lambda, "F",
-            "of gae: by how much less a token counts in the advantage of the one before",
-            between(0, 1));
-  cl.option("--gae-gamma", &gae.gamma, "F", "of gae: and its value in the one before's",
-            between(0, 1));
-  cl.option("--value-loss-weight", &of_values.weight, "F",
-            "of gae: what weighs half the square of how far values are from what they were",
-            at_least(0));
-  cl.option(
-      "--value-clip", &of_values.clip, "F",
-      "of gae: how far a value counts at most from what it was before its text was first learnt "
-      "from; 0: any",
-      at_least(0));
-  cl.flag("--leave-one-out", &advantages.leaves_out,
-          "a text is compared with the others of its group, without itself");
-  cl.off_switch("--no-baseline", &advantages.compares,
-                "a text is compared with no other: of --scale-rewards texts, tokens or none");
-  cl.option("--scale-rewards", &scale_rewards, "HOW",
-            "what advantages are divided by: the standard deviation of their group's rewards, that "
-            "of a population, that of the step's batch, or none; or that of the advantages of the "
-            "batch's texts, or of its tokens, less their mean, or of gae none; default: group, of "
-            "gae tokens",
-            one_of(list_of(kScales)));
-  cl.option("--advantage-epsilon", &epsilon, "F",
-            "is added to that deviation, but of tokens; default: 1e-4, with --leave-one-out 1e-6, "
-            "but of texts",
-            greater_than(0));
-  cl.option(
-      "--importance-sampling-level", &level, "WHAT",
-      "whose ratio of probabilities is clipped: each token's, a text's mean, or the product of "
-      "a text's",
-      one_of(list_of(kLevels)));
-  cl.option("--clip-low", &rules.low, "F", "how far below 1 a ratio counts", between(0, 1));
-  cl.option("--clip-high", &clip_high, "F",
-            "how far above 1 a ratio counts; of cispo, what it counts at most; default: "
-            "--clip-low, of cispo 5",
-            at_least(0));
-  cl.option("--clip-delta", &rules.delta, "F",
-            "what a ratio that is not clipped counts at most; 0: as it is", at_least(0));
-  cl.option("--clip-dual", &rules.dual, "F",
-            "how many times its advantage a bad token's loss is at most; 0: any number",
-            at_least(0));
-  cl.option("--sapo-temperature-pos", &rules.tau[0], "F", "of sapo: of good tokens",
-            greater_than(0));
-  cl.option("--sapo-temperature-neg", &rules.tau[1], "F", "of sapo: of the others",
-            greater_than(0));
-  cl.option("--vespo-k-pos", &rules.k[0], "F", "of vespo: the exponent of good texts", at_least(0));
-  cl.option("--vespo-k-neg", &rules.k[1], "F", "of vespo: of bad ones", at_least(0));
-  cl.option("--vespo-lambda-pos", &rules.lambda[0], "F", "of vespo: the decay of good texts",
-            greater_than(0));
-  cl.option("--vespo-lambda-neg", &rules.lambda[1], "F", "of vespo: of bad ones", greater_than(0));
-  cl.option("--beta", &rules.beta, "F",
-            "what the divergence from the model that the run began with weighs", at_least(0));
-  cl.option("--kl-place", &kl_place, "WHERE",
-            "where it counts: in the loss of each token; or, as the model was when it wrote the "
-            "text, its sum in the text's reward, or each token's in the token's advantage",
-            one_of(list_of(kKlPlaces)));
-  cl.option("--kl-estimator", &estimator, "NAME", "how that is estimated",
-            one_of(list_of(kEstimators)));
-  cl.option("--kl-weight", &estimate_weight, "WHAT",
-            "what an estimate is multiplied by: the ratio of probabilities; nothing; one, that has "
-            "a gradient; or the ratio by log_probs",
-            one_of(list_of(kKlWeights)));
-  cl.option("--kl-most-log-ratio", &rules.kl.most_log_ratio, "F",
-            "how far from 0 the logarithm is at most that is estimated by; 0: as it is",
-            at_least(0));
-  cl.option("--kl-most", &rules.kl.most, "F", "likewise: the estimate, weighed", at_least(0));
-  cl.option("--entropy-term-weight", &rules.entropy, "F",
-            "what p log p of the tokens that were taken weighs", at_least(0));
-  cl.option("--importance-correction", &correction, "HOW",
-            "what becomes of a token's weight, old_log_probs by log_probs, outside of bounds: it "
-            "is truncated to them, or dropped; none: all weigh the same",
-            one_of(list_of(kCorrections)));
-  cl.option("--importance-min", &rules.correction_low, "F", "the lower bound", at_least(0));
-  cl.option("--importance-max", &rules.correction_high, "F", "the upper bound", greater_than(0));
-}
-
 void PolicyOptions::add_to(CommandLine& cl) {
   cl.section("Data");
-  cl.option("--prompts", &prompts, "FILE",
-            "what the model writes texts for, anew in each step: files of a JSON object a line; "
-            "plain, gzip, bzip2 or zstd; - is stdin");
-  cl.option("--rollouts", &rollouts, "FILE",
-            "instead: texts that were generated and rewarded, likewise");
-  cl.option("--valid-prompts", &valid_prompts, "FILE",
-            "with --prompts: what it writes texts for at each --eval-interval and at the end, and "
-            "does not learn from: files, likewise");
-  cl.option("--valid-generations", &valid_generations, "N", "texts of each of these",
-            between(1, kMostTexts));
-  cl.option("--pass-reward", &pass_reward, "F",
-            "the reward from which on such a text is right, which pass@k counts");
-  cl.option("--reward", &rewards, "NAME[=WEIGHT]",
-            "what a text is worth, next to its line's answer, instead of its line's reward: exact, "
-            "number, math, dapo-math, mc, format, length:CHARACTERS or regex:EXPRESSION, or with "
-            "--prompts cmd:PROGRAM, what a "
-            "program says, judge:URL, what the model of a server says, or rm:PATH, what a reward "
-            "model says; a weight stands in front of a colon; several are added up");
-  cl.option("--reward-timeout", &reward_timeout, "SECONDS",
-            "how long a program or a server may take for the texts of a step", greater_than(0));
-  judging.add_to(cl);
-  cl.option("--reward-jobs", &reward_jobs, "N",
-            "copies of each program of --reward and --environment that run at once, each asked for "
-            "its part of the texts",
-            between(1, 1024));
-  cl.option(
-      "--environment", &environment, "cmd:PROGRAM",
-      "with --prompts: a program that answers what the model says, so that texts have several "
-      "turns, and says what these are worth");
-  cl.option("--environment-timeout", &environment_timeout, "SECONDS",
-            "how long it may take for a turn of the texts of a step", greater_than(0));
-  cl.option("--max-turns", &max_turns, "N", "turns of a text, at most", between(1, kMostTurns));
-  cl.option("--num-generations", &num_generations, "N",
-            "texts of one prompt, of which 2 at least are compared", between(1, kMostTexts));
-  cl.option("--steps-per-generation", &steps_per_generation, "N",
-            "steps that share the texts that are drawn at once, --global-batch-size for each",
-            between(1, kMostTexts));
-  cl.option("--num-iterations", &num_iterations, "N",
-            "how often these are learnt from before the next are drawn", between(1, kMostTexts));
-  cl.option(
-      "--packing", &packing, "HOW",
-      "how texts of a step share samples of --seq-length tokens, which do not see each other, "
-      "so that a step takes as many micro-batches as they need",
-      one_of(whole_packings()));
-  cl.option(
-      "--max-lag", &max_lag, "N",
-      "with --prompts: how many draws ahead of the steps that learn from them texts are drawn, "
-      "by the weights of then",
-      between(0, kMostTexts));
-  cl.option("--rl-inference-tensor-model-parallel-size", &inference_tensor_ranks, "N",
-            "with --prompts: ranks that draw texts together, by parts of the same matrices; "
-            "default: --tensor-model-parallel-size, or 1 where these cannot have such parts",
-            at_least(1));
-  cl.flag(
-      "--in-flight-weight-updates", &in_flight,
-      "with --max-lag: texts that are drawn ahead get a part of their tokens before each step, by "
-      "the weights of then");
-  cl.option(
-      "--rl-generation-ranks", &generation_ranks, "N",
-      "with --max-lag: so many of the ranks, the last ones, draw texts while the others learn; "
-      "0: all do both",
-      at_least(0));
-  cl.option("--dynamic-sampling", &dynamic_sampling, "N",
-            "with --prompts: leave out groups whose texts are all worth the same, and ask the "
-            "prompts behind in their place, so often in a step at most",
-            between(0, kMostTexts));
-  cl.option("--overlong-buffer", &overlong_buffer, "N",
-            "with --prompts: a text that has more than --max-completion-length tokens less these "
-            "is worth less, the more the longer; 0: none is",
-            at_least(0));
-  cl.option("--overlong-penalty", &overlong_penalty, "F", "by how much, where it has all of them",
-            greater_than(0));
-  cl.flag("--mask-truncated-completions", &masks_truncated,
-          "do not learn from texts that were cut, which still count in their groups");
-  cl.option("--temperature", &sampling.temperature, "F",
-            "what logits are divided by, of which tokens are drawn and all probabilities are",
-            at_least(0.001));
-  cl.option("--top-k", &sampling.top_k, "N",
-            "with --prompts: draw from so many likeliest tokens; 0: from all", at_least(0));
-  cl.option("--top-p", &sampling.top_p, "F",
-            "with --prompts: draw from the likeliest tokens, of this probability together; 0 or 1: "
-            "from all",
-            between(0, 1));
-  cl.repeated(
-      "--stop", &stop, "TEXT",
-      "with --prompts: a text ends behind this one, too, which the model has written; of an "
-      "--environment, a turn does");
-  cl.flag("--batch-invariant", &model.batch_invariant,
-          "on the CPU: what the model says of a token while it draws is to the bit what it says "
-          "while it learns, which then is not asked of the texts of --prompts that several steps "
-          "share; slower");
-  cl.option(
-      "--save-rollouts", &save_rollouts, "FOLDER",
-      "with --prompts: keep each step's texts there, as --rollouts reads them; those of another "
-      "run are replaced with --force alone; default: SAVE/rollouts where several steps learn "
-      "from the same, or with --max-lag");
-  cl.option("--reference", &reference, "PATH",
-            "with --prompts and --beta: the model that the policy stays near: what --load may be; "
-            "default: what the run began with, of adapters their model");
-  chat.add_to(cl);
+  add_prompts(*this, cl);
+  add_steps(*this, cl);
+  add_drawing(*this, cl);
   cl.section("Objective");
-  add_losses_to(cl);
+  add_loss(*this, cl);
+  add_advantages(*this, cl);
+  add_ratios(*this, cl);
+  add_divergence(*this, cl);
   offers_adapters = true;
   add_run_to(cl);
 }

@@ -99,7 +99,6 @@ struct PolicyOptions : FinetuneOptions {
   PolicyObjective::How how_counted() const;
 
  private:
-  void add_losses_to(CommandLine& cl);
   void check_drawing(const CommandLine& cl) const;
   std::string why_not_together(int ranks) const;
   void check_method();
