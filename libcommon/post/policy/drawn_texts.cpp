@@ -13,6 +13,23 @@
 
 namespace mt {
 
+static void put_letters(const std::string& text, std::vector<double>& numbers) {
+  for (const char c : text) numbers.push_back(static_cast<unsigned char>(c));
+}
+
+static double take_number(std::span<const double>& numbers) {
+  const double number = numbers.front();
+  numbers = numbers.subspan(1);
+  return number;
+}
+
+static std::string take_letters(std::span<const double>& numbers, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i)
+    text += static_cast<char>(static_cast<unsigned char>(take_number(numbers)));
+  return text;
+}
+
 // A text as numbers: how many of each kind follow, and these.
 static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   const Rollout& one = drawn.rollout;
@@ -30,24 +47,17 @@ static void put_text(const DrawnText& drawn, std::vector<double>& numbers) {
   numbers.insert(numbers.end(), one.versions.begin(), one.versions.end());
   numbers.insert(numbers.end(), one.experts.begin(), one.experts.end());
   numbers.insert(numbers.end(), drawn.judged.begin(), drawn.judged.end());
-  const auto put = [&](const std::string& text) {
-    for (const char c : text) numbers.push_back(static_cast<unsigned char>(c));
-  };
-  put(drawn.text);
-  put(drawn.wrong);
+  put_letters(drawn.text, numbers);
+  put_letters(drawn.wrong, numbers);
   for (const auto& [name, reward] : drawn.named) {
     numbers.push_back(static_cast<double>(name.size()));
-    put(name);
+    put_letters(name, numbers);
     numbers.push_back(reward);
   }
 }
 
 static DrawnText take_text(std::span<const double>& numbers) {
-  const auto take = [&] {
-    const double number = numbers.front();
-    numbers = numbers.subspan(1);
-    return number;
-  };
+  const auto take = [&] { return take_number(numbers); };
   const auto count = [&] { return static_cast<std::size_t>(take()); };
   const std::size_t ids = count(), generated = count(), references = count(), versions = count(),
                     experts = count(), judges = count(), bytes = count(), wrong = count(),
@@ -69,15 +79,11 @@ static DrawnText take_text(std::span<const double>& numbers) {
   for (std::size_t i = 0; i < experts; ++i)
     drawn.rollout.experts.push_back(static_cast<std::int32_t>(take()));
   for (std::size_t i = 0; i < judges; ++i) drawn.judged.push_back(take());
-  const auto letters = [&](std::string& to, std::size_t count_of) {
-    for (std::size_t i = 0; i < count_of; ++i)
-      to += static_cast<char>(static_cast<unsigned char>(take()));
-  };
-  letters(drawn.text, bytes);
-  letters(drawn.wrong, wrong);
+  drawn.text = take_letters(numbers, bytes);
+  drawn.wrong = take_letters(numbers, wrong);
   for (std::size_t i = 0; i < named; ++i) {
     auto& [name, reward] = drawn.named.emplace_back();
-    letters(name, count());
+    name = take_letters(numbers, count());
     reward = take();
   }
   return drawn;
@@ -145,7 +151,8 @@ bool draw_turn(Engine& engine, const CompletionModel& about, std::span<TextOfTur
                const DrawOptions& options, AgreedEnd& ends) {
   std::deque<Completion> completions;  // the engine points into it
   for (TextOfTurns* const one : texts) {
-    const CompletionOptions asked = completion_of(one->text(), options);
+    CompletionOptions asked = completion_of(one->text(), options);
+    if (one->dialogue.stop) asked.stop = *one->dialogue.stop;
     const auto turn = static_cast<std::uint32_t>(one->dialogue.turn);
     engine.submit(completions.emplace_back(about, one->text().ids, asked, one->prompt,
                                            one->member + turn * std::uint32_t{kMostTexts}));
@@ -258,6 +265,27 @@ void take_answers(std::span<TextOfTurns* const> texts, const CompletionModel& ab
   }
 }
 
+// How many texts end the next response, -1 where that is not said, and these.
+void put_stop(const EnvironmentProgram::Dialogue& of, std::vector<double>& numbers) {
+  numbers.push_back(of.stop ? static_cast<double>(of.stop->size()) : -1);
+  if (!of.stop) return;
+  for (const std::string& text : *of.stop) {
+    numbers.push_back(static_cast<double>(text.size()));
+    put_letters(text, numbers);
+  }
+}
+
+void take_stop(EnvironmentProgram::Dialogue& of, std::span<const double>& numbers) {
+  const double count = take_number(numbers);
+  of.stop.reset();
+  if (count < 0) return;
+  of.stop.emplace();
+  for (double i = 0; i < count; ++i) {
+    const auto size = static_cast<std::size_t>(take_number(numbers));
+    of.stop->push_back(take_letters(numbers, size));
+  }
+}
+
 // What the first of the ranks that draw together knows of these texts, all know then.
 void share_answers(std::span<TextOfTurns* const> texts, Group& ranks) {
   std::vector<double> numbers;
@@ -265,6 +293,7 @@ void share_answers(std::span<TextOfTurns* const> texts, Group& ranks) {
     for (const TextOfTurns* const one : texts) {
       numbers.push_back(one->goes_on ? 1 : 0);
       numbers.push_back(static_cast<double>(one->dialogue.turn));
+      put_stop(one->dialogue, numbers);
       put_text(one->drawn, numbers);
     }
   share(ranks, 0, numbers);
@@ -273,6 +302,7 @@ void share_answers(std::span<TextOfTurns* const> texts, Group& ranks) {
     one->goes_on = left[0] > 0;
     one->dialogue.turn = static_cast<std::int64_t>(left[1]);
     left = left.subspan(2);
+    take_stop(one->dialogue, left);
     one->drawn = take_text(left);
   }
 }

@@ -31,7 +31,23 @@ struct Reply {
   NamedRewards named = {};
   EnvironmentProgram::Said observation = {.role = "user", .content = {}};
   std::string metadata = "null";
+  std::optional<std::vector<std::string>> stop = {};
 };
+
+// What is wrong with them; empty: nothing.
+std::string take_stop(simdjson::dom::element said, Reply& reply) {
+  constexpr const char* kWrong = "has a stop that is no list of texts";
+  simdjson::dom::array texts;
+  std::string_view text;
+  if (said.is_null()) return {};
+  if (said.get(texts)) return kWrong;
+  reply.stop.emplace();
+  for (const simdjson::dom::element one : texts) {
+    if (one.get(text) || text.empty()) return kWrong;
+    reply.stop->emplace_back(text);
+  }
+  return {};
+}
 
 // What is wrong with it; empty: nothing.
 std::string take_observation(simdjson::dom::element said, Reply& reply) {
@@ -64,6 +80,8 @@ std::string take_line(std::string_view line, simdjson::dom::parser& parser,
       return wrong;
   if (has("observation"))
     if (const std::string wrong = take_observation(member, reply); !wrong.empty()) return wrong;
+  if (has("stop"))
+    if (std::string wrong = take_stop(member, reply); !wrong.empty()) return wrong;
   bool done = false;
   if (has("done") && !member.is_null() && member.get(done))
     return "says no true or false under done";
@@ -100,6 +118,7 @@ EnvironmentProgram::Answers EnvironmentProgram::answer(std::span<Dialogue* const
     of.messages.push_back({"assistant", of.response});
     of.messages.push_back(std::move(reply.observation));
     of.metadata = std::move(reply.metadata);
+    of.stop = std::move(reply.stop);
     ++of.turn;
   }
   if (silent > 0 && answers.wrong.empty())

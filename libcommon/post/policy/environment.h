@@ -6,18 +6,19 @@
 // where messages are what was said behind the prompt before this response, and prints, in any
 // order,
 //   {"id":0,"observation"?:{"role":text,"content":text} or text,"done"?:bool,
-//    "reward"?:number or {name:number,…},"metadata"?:any}
+//    "reward"?:number or {name:number,…},"metadata"?:any,"stop"?:[text,…]}
 // A text goes on with an observation, unless it is done; one that is a text alone is a user's.
 // Metadata are those of the prompt's line in the first turn, and come back with the next turn of
-// the text, if there is one.  A line has one of reward,
-// observation and done at least; what is null is as if it were not there.  A text's reward is the
-// sum of what its turns are worth, each 0 where none is said.  A text of which the program says
-// nothing, because it ended before, printed what is no such line, or took longer than it may, ends
-// there, and has no reward.
+// the text, if there is one.  That turn ends behind one of the texts of stop, where these are said.
+// A line has one of reward, observation and done at least; what is null is as if it were not there.
+// A text's reward is the sum of what its turns are worth, each 0 where none is said.  A text of
+// which the program says nothing, because it ended before, printed what is no such line, or took
+// longer than it may, ends there, and has no reward.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,8 +43,10 @@ class EnvironmentProgram {
     std::string response = {};
     bool truncated = false;
     std::string metadata = "null";  // JSON
-    double reward = 0;              // NaN: there is none
-    NamedRewards named = {};        // what it is the sum of, where that is said
+    // Texts behind which the response ends; none: those of all responses.
+    std::optional<std::vector<std::string>> stop = {};
+    double reward = 0;        // NaN: there is none
+    NamedRewards named = {};  // what it is the sum of, where that is said
   };
   struct Answers {
     std::vector<bool> go_on = {};  // of each text

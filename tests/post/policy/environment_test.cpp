@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "base/error.h"
 #include "post/policy/policy_prompts.h"
 
 namespace mt {
@@ -60,6 +61,11 @@ TEST(EnvironmentProgram, WhatIsWrongIsNamed) {
   all = answered_by(both + "echo nonsense");
   EXPECT_EQ(all.answers.wrong, "printed line 3, which is no JSON object");
   EXPECT_EQ(all.dialogues[1].reward, 1);
+  for (const char* const stop : {"\"a\"", "[\"\"]", "[1]"})
+    EXPECT_EQ(answered_by(concat(R"(cat > /dev/null; echo '{"id":0,"done":false,"stop":)", stop,
+                                 R"(}'; echo '{"id":1,"done":true}')"))
+                  .answers.wrong,
+              "printed line 1, which has a stop that is no list of texts");
   all = answered_by("cat");
   EXPECT_EQ(all.answers.wrong,
             "printed line 1, which has neither a reward nor an observation nor done");
