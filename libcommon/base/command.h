@@ -103,7 +103,6 @@ class CommandLine {
   void write_options(JsonWriter& json) const;
   const OptionTable& table() const { return table_; }
   const std::string& program() const { return table_.program; }
-  const std::string& verb_name() const { return table_.verb; }                  // "" by default
   const std::vector<std::string>& arguments() const { return all_arguments_; }  // as given
   // As --quiet, --verbose, --log-format ... ask for; before parse() only in what form.
   const Log& log() const { return log_; }
