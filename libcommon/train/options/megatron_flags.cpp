@@ -104,8 +104,6 @@ static void add_machine_flags(CommandLine& cl) {
           {"--one-logger-async"},
           {"--one-logger-project", only("megatron-lm")},
           {"--one-logger-run-name"}});
-  refuse(cl, "a run reports to no service; `wandb sync` sends the curves of --tensorboard-dir",
-         {{"--wandb-exp-name"}, {"--wandb-project"}, {"--wandb-save-dir"}});
   refuse(cl, "use --print-config=json", {{"--config-logger-dir"}});
   refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
   refuse(cl,

@@ -347,8 +347,7 @@ static void add_report_flags(CommandLine& cl) {
                  {"--one-logger-entity", only("hwinf_dcm")},
                  {"--otel-enabled"},
                  {"--otel-service-name"},
-                 {"--otel-span-groups"},
-                 {"--wandb-entity"}});
+                 {"--otel-span-groups"}});
   refuse_others(cl, "use --log-memory-to-tensorboard",
                 {{"--log-device-memory-used"}, {"--log-memory-interval"}});
   refuse_others(cl, "no power is measured; see --log-throughput", {{"--log-energy"}});

@@ -1,5 +1,7 @@
 #include "train/options/report_options.h"
 
+#include <utility>
+
 namespace mt {
 
 static void add_log(ReportOptions& o, CommandLine& cl) {
@@ -42,6 +44,33 @@ static void add_tensorboard(ReportOptions& o, CommandLine& cl) {
           "a curve of the number of ranks");
 }
 
+static void add_wandb(ReportOptions& o, CommandLine& cl) {
+  cl.section("Weights & Biases");
+  cl.option("--wandb-project", &o.wandb_project, "NAME",
+            "keep the run's curves and options in files as the client does without a connection, "
+            "of which `wandb sync` makes a run of this project; \"\": do not.  Points come every "
+            "--tensorboard-log-interval steps");
+  cl.option("--wandb-exp-name", &o.wandb_exp_name, "NAME", "the run's name, which it needs");
+  cl.option("--wandb-entity", &o.wandb_entity, "NAME",
+            "whose project it is; default who runs `wandb sync`");
+  cl.option("--wandb-save-dir", &o.wandb_save_dir, "DIR",
+            "where the files go, in DIR/wandb; default wandb in the --save folder");
+}
+
+void ReportOptions::check_wandb(bool saves) const {
+  if (!wandb_project) {
+    for (const auto& [name, value] : {std::pair{"--wandb-exp-name", &wandb_exp_name},
+                                      std::pair{"--wandb-entity", &wandb_entity},
+                                      std::pair{"--wandb-save-dir", &wandb_save_dir}})
+      if (!value->empty()) fail(Exit::usage, name, ": needs --wandb-project");
+    return;
+  }
+  if (!wandb_is_on()) return;
+  if (wandb_exp_name.empty()) fail(Exit::usage, "--wandb-project: needs --wandb-exp-name");
+  if (wandb_save_dir.empty() && !saves)
+    fail(Exit::usage, "--wandb-project: needs --wandb-save-dir or --save");
+}
+
 static void add_profile(ReportOptions& o, CommandLine& cl) {
   cl.section("Profile");
   cl.flag(
@@ -73,6 +102,7 @@ void ReportOptions::add_to(CommandLine& cl) {
   add_log(*this, cl);
   add_profile(*this, cl);
   add_tensorboard(*this, cl);
+  add_wandb(*this, cl);
 }
 
 }  // namespace mt

@@ -111,6 +111,7 @@ void RunOptions::complete(const Instead& instead) {
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
   checkpoint.complete(!instead.plan.svg.empty());
+  if (!instead.plan.wanted && !instead.check_layout) report.check_wandb(!checkpoint.save.empty());
   if (!instead.plan.wanted && !instead.check_layout && ranks.max_restarts() > 0)
     checkpoint.go_on_after_failures(ranks.process.attempt);
 }

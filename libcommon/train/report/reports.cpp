@@ -38,6 +38,12 @@ void Reports::start(std::int64_t iteration, std::int64_t parameters, double flop
   json.key("options").raw(options_json);
   run_log_.write(json);
   if (!o.tensorboard_dir.empty()) events_.emplace(o.tensorboard_dir, o.tensorboard_queue_size);
+  if (o.wandb_is_on()) {
+    const std::string folder =
+        o.wandb_save_dir.empty() ? options_.checkpoint.save + "/wandb" : o.wandb_save_dir;
+    wandb_.emplace(folder, WandbRun::Names{*o.wandb_project, o.wandb_exp_name, o.wandb_entity},
+                   options_json);
+  }
   if (o.log_progress && !options_.checkpoint.save.empty())
     progress_.emplace(options_.checkpoint.save, ranks_.size(), flops_before);
 }
@@ -48,8 +54,8 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
   if (speaks()) {
     run_log_.step(report);
     results_.step(report);
-    if (events_ && report.iteration % options_.report.tensorboard_log_interval == 0)
-      step_to_tensorboard(report, memory);
+    if (has_curves() && report.iteration % options_.report.tensorboard_log_interval == 0)
+      step_to_curves(report, memory);
     megatron_log_.step(report);
     train_progress_.step(report);
   }
@@ -62,26 +68,36 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
   report_times(report);
 }
 
-void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory) {
+void Reports::curve(const std::string& tag, double value, std::int64_t iteration) {
+  if (events_) events_->scalar(tag, value, iteration);
+  if (wandb_) wandb_->scalar(tag, value, iteration);
+}
+
+void Reports::curve(const std::string& tag, double value, std::int64_t iteration,
+                    std::int64_t samples) {
+  curve(tag, value, iteration);
+  if (events_) events_->scalar(tag + " vs samples", value, samples);
+}
+
+void Reports::step_to_curves(const StepReport& r, const RankMemory& memory) {
   const ReportOptions& o = options_.report;
-  const auto curve = [&](const std::string& tag, double value) {
-    events_->scalar(tag, value, r.iteration);
-  };
+  const auto one = [&](const std::string& tag, double value) { curve(tag, value, r.iteration); };
   const auto both = [&](const std::string& tag, double value) {
-    curve(tag, value);
-    events_->scalar(tag + " vs samples", value, r.consumed_samples);
+    curve(tag, value, r.iteration, r.consumed_samples);
   };
+  if (wandb_)
+    wandb_->scalar("samples vs steps", static_cast<double>(r.consumed_samples), r.iteration);
   both("learning-rate", r.next_learning_rate);
-  if (r.skipped_samples > 0) curve("skipped-train-samples", static_cast<double>(r.skipped_samples));
+  if (r.skipped_samples > 0) one("skipped-train-samples", static_cast<double>(r.skipped_samples));
   both("batch-size", static_cast<double>(r.global_batch_size));
   for (const TermValue& loss : r.losses) both(loss.name, loss.value);
   if (!r.experts.empty()) {
     both("expert_load", most(r.experts, &ExpertReport::load));
     both("expert_drop", most(r.experts, &ExpertReport::dropped));
   }
-  for (const ExpertReport& one : r.experts) {
-    curve(concat("moe/expert_load_layer_", one.layer), one.load);
-    curve(concat("moe/expert_drop_layer_", one.layer), one.dropped);
+  for (const ExpertReport& expert : r.experts) {
+    one(concat("moe/expert_load_layer_", expert.layer), expert.load);
+    one(concat("moe/expert_drop_layer_", expert.layer), expert.dropped);
   }
   if (o.loss_scale_to_tensorboard) both("loss-scale", r.loss_scale);
   if (o.world_size_to_tensorboard) both("world-size", ranks_.size());
@@ -91,9 +107,9 @@ void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory)
   if (r.max_attention_logit) both("max_attention_logit", *r.max_attention_logit);
   if (!o.memory_to_tensorboard) return;
   const auto allocated = static_cast<double>(memory.total());
-  curve("mem-reserved-bytes", resident_bytes());
-  curve("mem-allocated-bytes", allocated);
-  curve("mem-max-allocated-bytes", allocated);
+  one("mem-reserved-bytes", resident_bytes());
+  one("mem-allocated-bytes", allocated);
+  one("mem-max-allocated-bytes", allocated);
 }
 
 // Means over the steps since the last log line.
@@ -101,14 +117,14 @@ void Reports::report_times(const StepReport& r) {
   const auto seconds = gather_seconds(timers_, ranks_);
   const auto steps = static_cast<double>(timed_steps_);
   if (speaks()) {
-    if (events_ && options_.report.timers_to_tensorboard) {
+    if (has_curves() && options_.report.timers_to_tensorboard) {
       for (const auto& [name, mean] : longest_seconds(seconds, steps))
-        events_->scalar(name + "-time", mean, r.iteration);
-      events_->scalar("iteration-time", timed_seconds_ / steps, r.iteration);
+        curve(name + "-time", mean, r.iteration);
+      curve("iteration-time", timed_seconds_ / steps, r.iteration);
       const double tflops = r.flops * steps / (timed_seconds_ * 1e12 * ranks_.size());
-      if (options_.report.log_throughput) events_->scalar("throughput", tflops, r.iteration);
+      if (options_.report.log_throughput) curve("throughput", tflops, r.iteration);
       if (options_.report.peak_tflops)
-        events_->scalar("mfu", tflops / *options_.report.peak_tflops, r.iteration);
+        curve("mfu", tflops / *options_.report.peak_tflops, r.iteration);
     }
     const std::string text = timer_text(seconds, options_.report.timing_log_option, steps);
     if (!text.empty() && !megatron_log_.is_drawn()) megatron_log_.lines(text);
@@ -123,10 +139,9 @@ void Reports::evaluation(const EvaluationReport& r) {
   run_log_.evaluation(r);
   results_.evaluation(r);
   megatron_log_.evaluation(r);
-  if (!events_ || options_.evaluation.skip_train) return;
+  if (!has_curves() || options_.evaluation.skip_train) return;
   const auto both = [&](const std::string& name, double value) {
-    events_->scalar(name, value, r.iteration);
-    events_->scalar(name + " vs samples", value, r.consumed_samples);
+    curve(name, value, r.iteration, r.consumed_samples);
   };
   for (const TermValue& loss : r.losses) {
     const std::string tag = concat(loss.name, " ", r.split == "valid" ? "validation" : r.split,
@@ -144,8 +159,7 @@ void Reports::drawn(const DrawnReport& r) {
   std::vector<LogField> fields{{"iteration", r.iteration}};
   for (const auto& [name, number] : r.numbers) {
     fields.emplace_back(name, number);
-    if (events_ && !options_.evaluation.skip_train)
-      events_->scalar(name + " validation", number, r.iteration);
+    if (!options_.evaluation.skip_train) curve(name + " validation", number, r.iteration);
   }
   log_.event("validation", fields);
 }
@@ -195,6 +209,7 @@ void Reports::end(const std::string& reason, std::int64_t iteration, const RankM
   memory.write(json);
   run_log_.write(json);
   if (events_) events_->flush();
+  if (wandb_) wandb_->end();
   if (!options_.report.results.empty() && reason == "done")
     results_.write(options_.report.results, iteration);
 }

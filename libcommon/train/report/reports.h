@@ -1,10 +1,10 @@
 // Reports: all that a run says of itself while it goes on, passed on to the run log, Megatron's
-// lines, TensorBoard and progress.txt.  Every rank has one and calls the same functions; rank 0
-// writes.
+// lines, TensorBoard, Weights & Biases and progress.txt.  Every rank has one and calls the same
+// functions; rank 0 writes.
 //
-// TensorBoard's tags are Megatron-LM's (core_v0.12.1, training_log), each also "vs samples" where
-// Megatron has that; "lm loss test" is ours, since Megatron puts the test's point into the curve of
-// the validation.
+// TensorBoard's and Weights & Biases' tags are Megatron-LM's (core_v0.12.1, training_log), in
+// TensorBoard each also "vs samples" where Megatron has that; "lm loss test" is ours, since
+// Megatron puts the test's point into the curve of the validation.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,7 @@
 #include "train/report/step_profile.h"
 #include "train/report/timers.h"
 #include "train/report/train_progress.h"
+#include "train/report/wandb_run.h"
 
 namespace mt {
 
@@ -48,7 +49,11 @@ class Reports {
 
  private:
   bool speaks() const { return ranks_.rank() == 0; }
-  void step_to_tensorboard(const StepReport& report, const RankMemory& memory);
+  bool has_curves() const { return events_ || wandb_; }
+  void curve(const std::string& tag, double value, std::int64_t iteration);
+  // Also by the samples that were consumed, which only TensorBoard is told.
+  void curve(const std::string& tag, double value, std::int64_t iteration, std::int64_t samples);
+  void step_to_curves(const StepReport& report, const RankMemory& memory);
   void report_times(const StepReport& report);
 
   const RunOptions& options_;
@@ -59,6 +64,7 @@ class Reports {
   MegatronLog megatron_log_;
   TrainProgress train_progress_;
   std::optional<EventFile> events_;
+  std::optional<WandbRun> wandb_;
   std::optional<ProgressLog> progress_;
   ResultsFile results_;
   bool memory_reported_ = false;
