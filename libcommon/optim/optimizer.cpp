@@ -38,6 +38,8 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       outcome_(device, sizeof(StepOutcome)),
       outcomes_(device),
       loss_scale_(options.loss_scale.start()) {
+  for (Param& row : table.rows())
+    if (options.decays(row)) row.decay_mult = 1;
   std::size_t scratch = 0;
   std::vector<std::size_t> ends;  // of each share's pieces
   for (SharedBuffer& buffer : buffers_.all()) {

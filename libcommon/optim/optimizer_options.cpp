@@ -1,5 +1,7 @@
 #include "optim/optimizer_options.h"
 
+#include "tensor/param.h"
+
 namespace mt {
 
 void OptimizerOptions::add_to(CommandLine& cl) {
@@ -29,6 +31,11 @@ void OptimizerOptions::add_to(CommandLine& cl) {
             one_of({"fp32", "bf16", "fp16", "fp8"}));
   cl.option("--sgd-momentum", &sgd_momentum, "F", "decay of the momentum", between(0, 1));
   muon.add_to(cl);
+  cl.flag("--apply-wd-to-qk-layernorm", &decays_qk_norms,
+          "the norms of queries and keys (--qk-layernorm) decay, as matrices do");
+  cl.option("--no-weight-decay-cond-type", &no_decay_condition, "WHAT",
+            "apply_wd_to_qk_layernorm, which is as that flag",
+            one_of({"apply_wd_to_qk_layernorm"}));
   cl.option("--clip-grad", &clip_grad, "F", "largest norm of the gradient; 0: not clipped",
             at_least(0));
   cl.flag("--log-num-zeros-in-grad", &log_num_zeros_in_grad,
@@ -45,6 +52,9 @@ void OptimizerOptions::add_to(CommandLine& cl) {
       "--use-distributed-optimizer), optim_grads (gradients too), or optim_grads_params (all; "
       "a layer's weights are gathered when it is computed)",
       one_of({"no_shard", "optim", "optim_grads", "optim_grads_params"}));
+  cl.flag("--use-torch-fsdp2", &use_torch_fsdp2,
+          "as --data-parallel-sharding-strategy optim_grads_params and, with --bf16, "
+          "--grad-reduce-in-bf16");
   cl.flag("--accumulate-allreduce-grads-in-fp32", &accumulate_allreduce_grads_in_fp32,
           "add up and reduce gradients in fp32: the default");
   cl.flag("--grad-reduce-in-bf16", &grad_reduce_in_bf16,
@@ -65,6 +75,11 @@ void OptimizerOptions::add_to(CommandLine& cl) {
 
 // What is sharded is always gathered and reduced beside other work.
 void OptimizerOptions::complete_sharding() {
+  if (use_torch_fsdp2) {
+    if (use_distributed_optimizer)
+      fail(Exit::usage, "--use-torch-fsdp2: not with --use-distributed-optimizer");
+    sharding_strategy = "optim_grads_params";
+  }
   if (sharding_strategy == "no_shard") return;
   use_distributed_optimizer = true;
   if (!shards_gradients()) return;
@@ -92,6 +107,12 @@ void OptimizerOptions::check_precision() const {
   if (main_grads_dtype != "fp32" && accumulate_allreduce_grads_in_fp32)
     fail(Exit::usage,
          "--main-grads-dtype can only be fp32 when --accumulate-allreduce-grads-in-fp32 is set");
+}
+
+bool OptimizerOptions::decays(const Param& row) const {
+  const std::string& module = row.place.module;
+  return (decays_qk_norms || no_decay_condition) &&
+         (module.ends_with("q_layernorm") || module.ends_with("k_layernorm"));
 }
 
 DType OptimizerOptions::moment_dtype(std::size_t moment, DType wide) const {

@@ -9,6 +9,8 @@
 
 namespace mt {
 
+struct Param;
+
 struct OptimizerOptions {
   std::string name = "adam";  // adam, sgd, muon or dist_muon
   AdamOptions adam;
@@ -19,11 +21,14 @@ struct OptimizerOptions {
   bool grad_reduce_in_bf16 = false, accumulate_allreduce_grads_in_fp32 = false;
   double sgd_momentum = 0.9;
   MuonOptions muon;
+  bool decays_qk_norms = false;
+  std::optional<std::string> no_decay_condition = {};
   double clip_grad = 1;  // largest norm of the gradient; 0: not clipped
   bool log_num_zeros_in_grad = false;
   LossScaleOptions loss_scale;
   bool use_distributed_optimizer = false;
   int distributed_optimizer_instances = 1;
+  bool use_torch_fsdp2 = false;
   std::string sharding_strategy = "no_shard";  // or optim, optim_grads, optim_grads_params
   bool overlap_grad_reduce = false, overlap_param_gather = false;
   // The buckets of what overlaps: their elements, or how many there are.
@@ -32,6 +37,8 @@ struct OptimizerOptions {
 
   void add_to(CommandLine& cl);
   void complete();  // checks what must fit together; dist_muon becomes a distributed muon
+  // Whether a row's weights decay where its table says that they do not: a norm of queries or keys.
+  bool decays(const Param& row) const;
   bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
   // What Adam's first or second moment is kept in; `wide` where it is not of fewer bits.
   DType moment_dtype(std::size_t moment, DType wide) const;

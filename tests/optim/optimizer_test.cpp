@@ -77,6 +77,18 @@ TEST_F(OverATable, OnlyMatricesDecay) {
   EXPECT_NEAR(value("matrix"), 1 - 1e-3 - 1e-3 * 0.1, 1e-10);
 }
 
+TEST_F(OverATable, NormsOfQueriesAndKeysMayDecay) {
+  table_.add({.place = {.module = "self_attention.q_layernorm", .param = "weight"}, .shape = {3}});
+  table_.add({.place = {.module = "self_attention.k_layernorm", .param = "bias"}, .shape = {3}});
+  options_.decays_qk_norms = true;
+  Optimizer optimizer = make(DType::f64);
+  step(optimizer, 0.5);
+  EXPECT_NEAR(value("vector"), 1 - 1e-3, 1e-10);
+  for (const char* const norm :
+       {"self_attention.q_layernorm.weight", "self_attention.k_layernorm.bias"})
+    EXPECT_NEAR(value(norm), 1 - 1e-3 - 1e-3 * 0.1, 1e-10) << norm;
+}
+
 TEST_F(OverATable, LearningRatesHaveFactors) {
   Optimizer optimizer = make(DType::f64);
   step(optimizer, 0.5);

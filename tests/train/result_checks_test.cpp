@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/base/scratch.h"
+#include "train/check/replica_check.h"
 
 namespace mt {
 namespace {
@@ -61,6 +62,52 @@ TEST(ResultChecks, SpikesAndLargeGradients) {
   EXPECT_EQ(gradient,
             "1 iteration 100, rank 0: the norm of the gradient, 5, is 10 times the largest of the "
             "first 100 or more; nothing was updated");
+}
+
+TEST(ResultChecks, SayWhatComesOfASecondTime) {
+  int calls = 0;
+  const auto error = error_of([&] {
+    run_ranks(1, [&](Group& ranks) {
+      ResultChecks checks({.spiky_loss = true, .rerun_mode = "validate_results"}, ranks);
+      const auto again = [&] { return concat("; time ", ++calls); };
+      for (int i = 0; i <= 100; ++i)
+        checks.check_losses(i, std::vector<double>{i < 100 ? 1.0 : 10}, {}, again);
+    });
+  });
+  EXPECT_EQ(error,
+            "1 iteration 100, rank 0: the loss of micro-batch 0, 10, is 10 times the largest of "
+            "the first 100 or more; time 1; nothing was updated");
+}
+
+// Four ranks, two of which share the matrix, and a change of one element on rank 3.
+std::string replicas(const char* changed) {
+  return error_of([&] {
+    run_ranks(4, [&](Group& ranks) {
+      const World world(ranks, {.tp = 2, .dp = 2});
+      Stream stream(Device::cpu);
+      ParamTable table;
+      table.divide(world.position().tp, 2);
+      table.add({.place = {.module = "vector"}, .shape = {5}});
+      table.add({.place = {.module = "matrix"},
+                 .shape = {4, 3},
+                 .segments = {{"rows", 4, 0, ShardAxis::tp}}});
+      table.allocate(Device::cpu, DType::f32, false);
+      for (Param& row : table.rows())
+        for (float& x : row.value.span<float>()) x = row.is_cut() ? world.position().tp : 1;
+      if (ranks.rank() == 3 && changed != nullptr) table.at(changed).value.span<float>()[2] = 2;
+      ReplicaCheck(table, world, stream).check(7);
+    });
+  });
+}
+
+TEST(ReplicaCheck, NamesWhatDiffers) {
+  EXPECT_EQ(replicas(nullptr), "");
+  EXPECT_EQ(replicas("matrix"),
+            "1 weights after iteration 7, seen by rank 1: matrix is not the same on ranks 0 and 1 "
+            "of the 2 that have copies of it");
+  EXPECT_EQ(replicas("vector"),
+            "1 weights after iteration 7, seen by rank 1: vector is not the same on ranks 0 and 1 "
+            "of the 2 that have copies of it");
 }
 
 }  // namespace

@@ -16,6 +16,15 @@ void CheckOptions::add_to(CommandLine& cl) {
           "end the run at a loss of 10 times the largest of the first 100 micro-batches");
   cl.flag("--check-for-large-grads", &large_grads,
           "end the run at a rank's gradient of 10 times the largest norm of the first 100 steps");
+  cl.option("--rerun-mode", &rerun_mode, "MODE",
+            "validate_results: what ends the run as too large is first computed again, and the "
+            "line says whether it is the same; what is not finite always is",
+            one_of({"disabled", "validate_results"}));
+  cl.option("--check-weight-hash-across-dp-replicas-interval", &replicas_interval, "N",
+            "before the first step and every N steps, compare the bits of weights that several "
+            "ranks have, and end the run where they differ",
+            at_least(1));
+  cl.flag("--test-mode", &test_mode, "the same after every step");
   cl.option("--iterations-to-skip", &iterations_to_skip, "N",
             "steps, from 0, whose samples are consumed but not trained on");
 }
@@ -33,21 +42,23 @@ bool SpikeDetector::is_spike(double value) {
 }
 
 // The first rank with something to say says it, and ends the run.
-void ResultChecks::reject(std::int64_t iteration, const std::string& what) const {
+void ResultChecks::reject(std::int64_t iteration, const std::string& what,
+                          const Again& again) const {
   std::vector<double> rejects(static_cast<std::size_t>(ranks_.size()));
   double own = what.empty() ? 0 : 1;
   ranks_.all_gather({rejects.data(), DType::f64, {ranks_.size()}}, Tensor{&own, DType::f64, {1}})
       .wait();
   const auto first = std::find(rejects.begin(), rejects.end(), 1);
   if (first == rejects.end()) return;
+  const std::string more = again ? again() : "";
   if (first - rejects.begin() == ranks_.rank())
-    fail(Exit::difference, "iteration ", iteration, ", rank ", ranks_.rank(), ": ", what,
+    fail(Exit::difference, "iteration ", iteration, ", rank ", ranks_.rank(), ": ", what, more,
          "; nothing was updated");
   ranks_.barrier();  // until that rank has failed
 }
 
 void ResultChecks::check_losses(std::int64_t iteration, std::span<const double> losses,
-                                const std::string& where) {
+                                const std::string& where, const Again& again) {
   std::string what;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const bool spike = options_.spiky_loss && losses_.is_spike(losses[i]);
@@ -58,10 +69,11 @@ void ResultChecks::check_losses(std::int64_t iteration, std::span<const double> 
       what = concat("the loss of micro-batch ", i, ", ", losses[i],
                     ", is 10 times the largest of the first 100 or more");
   }
-  reject(iteration, what);
+  reject(iteration, what, again);
 }
 
-void ResultChecks::check_gradient(std::int64_t iteration, double norm, const std::string& where) {
+void ResultChecks::check_gradient(std::int64_t iteration, double norm, const std::string& where,
+                                  const Again& again) {
   const bool spike = options_.large_grads && gradients_.is_spike(norm);
   std::string what;
   if (options_.finite && !std::isfinite(norm))
@@ -69,7 +81,7 @@ void ResultChecks::check_gradient(std::int64_t iteration, double norm, const std
   else if (spike)
     what = concat("the norm of the gradient, ", norm,
                   ", is 10 times the largest of the first 100 or more");
-  reject(iteration, what);
+  reject(iteration, what, again);
 }
 
 }  // namespace mt

@@ -1,5 +1,5 @@
-// ResultChecks: numbers of a step that end a run, as Megatron-LM's rerun machine rejects them in
-// its mode "disabled" (core_v0.12.1, core/rerun_state_machine.py): on each rank the sum of the
+// ResultChecks: numbers of a step that end a run, as Megatron-LM's rerun machine rejects them
+// (core_v0.12.1, core/rerun_state_machine.py): on each rank the sum of the
 // losses of a micro-batch, and the norm of its gradient before it is reduced.
 //   not finite        --no-check-for-nan-in-loss-and-grad lets such a step be skipped instead
 //   spiky, large      with --check-for-spiky-loss, --check-for-large-grads: at least 10 times the
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,13 +34,16 @@ class ResultChecks {
 
   // A rank's own results of a step: the losses of its micro-batches, and the norm of its gradient.
   // Collectives: the first rank whose result is rejected throws Exit::difference, and the others
-  // Exit::peer_failed.  `where` goes into the text, if that rank has something to say there.
+  // Exit::peer_failed.  `where` goes into the text, if that rank has something to say there, and
+  // what `again` says, which all ranks call when one rejects.
+  using Again = std::function<std::string()>;
   void check_losses(std::int64_t iteration, std::span<const double> losses,
-                    const std::string& where = {});
-  void check_gradient(std::int64_t iteration, double norm, const std::string& where = {});
+                    const std::string& where = {}, const Again& again = {});
+  void check_gradient(std::int64_t iteration, double norm, const std::string& where = {},
+                      const Again& again = {});
 
  private:
-  void reject(std::int64_t iteration, const std::string& what) const;
+  void reject(std::int64_t iteration, const std::string& what, const Again& again) const;
 
   CheckOptions options_;
   Group& ranks_;

@@ -36,7 +36,8 @@ void MambaOptions::add_to(CommandLine& cl) {
   cl.option("--spec", &spec, "MODULE NAME",
             "mamba: accepted where it is "
             "\"megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec\" or "
-            "\"megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\"");
+            "\"megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\"; bert: "
+            "accepted where it is \"local\", which computes the same");
 }
 
 // Megatron's pattern must have as many of a letter as the ratios say.
@@ -62,8 +63,9 @@ static void take_layer_pattern(const std::string& pattern, ModelConfig& model,
   pipeline.segments = all.segments;
 }
 
+using Spec = std::vector<std::string>;
+
 void MambaOptions::make_mamba(ModelConfig& model, PipelineOptions& pipeline) const {
-  using Spec = std::vector<std::string>;
   if (!spec.empty() &&
       spec != Spec{"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"} &&
       spec != Spec{"megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec"})
@@ -108,7 +110,8 @@ void MambaOptions::check_unused(const std::string& type_option) const {
         std::pair{mamba_num_heads.has_value(), "--mamba-num-heads"},
         std::pair{is_hybrid_model, "--is-hybrid-model"}})
     if (says) fail(Exit::usage, name, ": has no effect with ", type_option);
-  if (!spec.empty())
+  const bool is_local_bert = spec == Spec{"local"} && type_option == "--model-type bert";
+  if (!spec.empty() && !is_local_bert)
     fail(Exit::usage, "--spec: not supported: a layer is described by options, not by Python code");
 }
 

@@ -16,7 +16,7 @@ static void add_model_flags(CommandLine& cl) {
          {{"--openai-gelu"}});
   refuse(cl, "weights are always initialised", {{"--no-initialization"}});
   refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
-  refuse(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
+  refuse_others(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
   refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
   refuse(cl, "use --recompute-activations", {{"--checkpoint-activations"}});
   refuse(cl, "what attention makes has no gate", {{"--attention-output-gate"}});
@@ -58,7 +58,6 @@ static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "encoder and decoder have no ranks of their own",
          {{"--pipeline-model-parallel-split-rank"}});
-  refuse(cl, "use --data-parallel-sharding-strategy optim_grads_params", {{"--use-torch-fsdp2"}});
   refuse(cl, "what is sharded travels by layers, and the update divides the sums of gradients",
          {{"--no-gradient-reduce-div-fusion"}, {"--suggested-communication-unit-size"}});
   refuse(cl, "all ranks meet before anything else", {{"--lazy-mpu-init"}});
@@ -88,11 +87,9 @@ static void add_machine_flags(CommandLine& cl) {
           {"--straggler-ctrlr-port", only(65535)},
           {"--straggler-minmax-count", only(1)}});
   refuse(cl, "there is no PyTorch; see --profile", {{"--use-pytorch-profiler"}});
-  refuse(cl, "a step is not computed twice to find faults of the hardware",
-         {{"--check-weight-hash-across-dp-replicas-interval"},
-          {"--error-injection-rate", only(0)},
-          {"--error-injection-type", only("transient_error")},
-          {"--rerun-mode", only("disabled")}});
+  refuse(
+      cl, "faults are not made",
+      {{"--error-injection-rate", only(0)}, {"--error-injection-type", only("transient_error")}});
   refuse(cl, "a package of Python; TERM and USR1 save a checkpoint, and --load goes on from it",
          {{"--adlr-autoresume"},
           {"--adlr-autoresume-interval", only(1000)},
@@ -105,7 +102,6 @@ static void add_machine_flags(CommandLine& cl) {
           {"--one-logger-project", only("megatron-lm")},
           {"--one-logger-run-name"}});
   refuse(cl, "use --print-config=json", {{"--config-logger-dir"}});
-  refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
   refuse(cl,
          "use --config, an `option: value` a line; the nested names of that file are no options",
          {{"--yaml-cfg"}});

@@ -122,6 +122,29 @@ void ModelOptions::take_yarn(const CommandLine& cl, bool stored_first) {
   take_plain_yarn(model, yarn);
 }
 
+void ModelOptions::add_legacy_to(CommandLine& cl) {
+  cl.flag("--use-legacy-models", &use_legacy_models,
+          "Megatron-LM's models of before Megatron-Core, which compute the same; checkpoints are "
+          "those of the latter, of which mt-convert --saver legacy makes the others'");
+}
+
+void ModelOptions::check_legacy() const {
+  if (!use_legacy_models) return;
+  const bool has_family = model.family == ModelFamily::gpt || model.family == ModelFamily::bert ||
+                          model.family == ModelFamily::t5;
+  for (const auto& [differs, what] :
+       {std::pair{!has_family, "experts, other layers or images"},
+        std::pair{model.multi_latent_attention, "--multi-latent-attention"},
+        std::pair{model.qk_layernorm, "--qk-layernorm"},
+        std::pair{model.mtp_num_layers > 0, "--mtp-num-layers"},
+        std::pair{!model.window_size.empty(), "--window-size"},
+        std::pair{model.quick_geglu, "--quick-geglu"},
+        std::pair{model.has_rope() && model.rotary_base != 10000, "a --rotary-base but 10000"},
+        std::pair{model.use_rope_scaling, "--use-rope-scaling"},
+        std::pair{model.position_embedding_type == "relative", "relative positions"}})
+    if (differs) fail(Exit::usage, "--use-legacy-models: there are none with ", what);
+}
+
 void ModelOptions::take_pattern() {
   if (model_type == "hybrid" || (model_type == "gpt" && mamba.hybrid_layer_pattern))
     model_type = "mamba";

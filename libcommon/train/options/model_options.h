@@ -31,6 +31,7 @@ struct ModelOptions {
   bool takes_bert = true, takes_t5 = true;        // likewise
   std::optional<std::int64_t> num_experts;        // of a layer, in the place of its MLP
   bool pads_to_capacity = false;                  // it changes no number here
+  bool use_legacy_models = false;
   PlainYarn yarn;
   std::string rope_type;                 // of latent attention; "": as --rotary-scaling-factor says
   std::optional<StoredSettings> stored;  // of what is to be loaded; set by take_stored()
@@ -41,6 +42,11 @@ struct ModelOptions {
   void add_experts_to(CommandLine& cl);
   // Declares those of YaRN that no setting of the model is for.
   void add_yarn_to(CommandLine& cl);
+  // Declares --use-legacy-models, of programs that have no other word for it.
+  void add_legacy_to(CommandLine& cl);
+  // Exit::usage where Megatron-LM's legacy models have not what the model has, or compute it
+  // otherwise than its others do.  Once the model is known.
+  void check_legacy() const;
   // Makes YaRN's positions rotary ones, which its options stretch.  stored_first: what `stored` has
   // is above flags.
   void take_yarn(const CommandLine& cl, bool stored_first);

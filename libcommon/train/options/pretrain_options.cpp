@@ -18,6 +18,7 @@ void PretrainOptions::add_to(CommandLine& cl, std::vector<std::string> packings)
             "pretrain_vlm.py does",
             one_of({"gpt", "bert", "t5", "mamba", "hybrid", "vit", "multimodal"}));
   add_padding_to(cl);
+  add_legacy_to(cl);
   model.add_to(cl);
   encoder.add_to(cl);
   mamba.add_to(cl);
@@ -171,6 +172,7 @@ void PretrainOptions::complete() {
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);
+  check_legacy();
   run.complete_for(model, data.seq_length, data.reset_attention_mask, instead);
 }
 

@@ -242,6 +242,7 @@ static void add_parallel_flags(CommandLine& cl) {
                 {"--overlap-p2p-communication"},
                 {"--reuse-grad-buf-for-mxfp8-param-ag"},
                 {"--sharp-enabled-group", each({"dp", "dp_replica"})},
+                {"--torch-fsdp2-no-reshard-after-forward"},
                 {"--use-nccl-ub"},
                 {"--use-sharp"}});
   refuse_others(cl, "use --distributed-timeout-minutes",
@@ -253,8 +254,6 @@ static void add_parallel_flags(CommandLine& cl) {
       "weights and gradients are sharded over all data-parallel ranks; see "
       "--num-distributed-optimizer-instances",
       {{"--enable-full-sharding-in-hsdp"}, {"--outer-dp-sharding-strategy", only("no_shard")}});
-  refuse_others(cl, "use --data-parallel-sharding-strategy optim_grads_params",
-                {{"--torch-fsdp2-no-reshard-after-forward"}});
   refuse_others(
       cl, "weights are cut by --tensor-model-parallel-size and --data-parallel-sharding-strategy",
       {{"--expert-tensor-parallel-num-weight-shards"},
@@ -334,8 +333,6 @@ static void add_checkpoint_flags(CommandLine& cl) {
 static void add_optimizer_flags(CommandLine& cl) {
   refuse_others(cl, "the optimizers are those of --optimizer",
                 {{"--lion-beta1", only(0.95)}, {"--lion-beta2", only(0.98)}});
-  refuse_others(cl, "biases and the weights of norms do not decay",
-                {{"--apply-wd-to-qk-layernorm"}, {"--no-weight-decay-cond-type"}});
   refuse_others(cl, "use --override-opt_param-scheduler or --use-checkpoint-opt_param-scheduler",
                 {{"--override-lr-scheduler"}, {"--use-checkpoint-lr-scheduler"}});
 }
@@ -348,8 +345,9 @@ static void add_report_flags(CommandLine& cl) {
                  {"--otel-enabled"},
                  {"--otel-service-name"},
                  {"--otel-span-groups"}});
-  refuse_others(cl, "use --log-memory-to-tensorboard",
-                {{"--log-device-memory-used"}, {"--log-memory-interval"}});
+  refuse_others(cl, "use --log-memory-to-tensorboard", {{"--log-device-memory-used"}});
+  imply_others(cl, "what a rank holds of memory is logged once, and is the same after every step",
+               {{"--log-memory-interval", any(kInteger)}});
   refuse_others(cl, "no power is measured; see --log-throughput", {{"--log-energy"}});
   imply_others(cl, "the sizes of batches are among the curves",
                {{"--log-batch-size-to-tensorboard"}});

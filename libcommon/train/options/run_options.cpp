@@ -80,6 +80,19 @@ void RunOptions::complete_device(const Instead& instead) {
   if (fp8.param_gather && qk_clip.clips)
     fail(Exit::bad_config,
          "--fp8-param-gather: not with --qk-clip, which changes weights that were gathered");
+  if (checks.computes_again() && fp8.is_delayed())
+    fail(Exit::bad_config,
+         "--rerun-mode validate_results: not with --fp8-recipe delayed, whose scales are a later "
+         "step's when one is computed again");
+  if (checks.compares_replicas() && optimizer.shards_values())
+    fail(Exit::bad_config,
+         checks.test_mode ? "--test-mode" : "--check-weight-hash-across-dp-replicas-interval",
+         ": not with --data-parallel-sharding-strategy optim_grads_params, of whose weights there "
+         "are no copies");
+  if (optimizer.use_torch_fsdp2 && compute_dtype() == DType::f16)
+    fail(Exit::usage, "--use-torch-fsdp2: not with --fp16");
+  if (optimizer.use_torch_fsdp2 && compute_dtype() == DType::bf16)
+    optimizer.grad_reduce_in_bf16 = true;
   if (optimizer.bf16_gradients() && compute_dtype() != DType::bf16)
     fail(Exit::usage,
          optimizer.grad_reduce_in_bf16 ? "--grad-reduce-in-bf16" : "--main-grads-dtype bf16",

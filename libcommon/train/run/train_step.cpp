@@ -209,11 +209,26 @@ void TrainStep::check_before_update(const Asked& asked) {
   const Objective& objective = parts_.task.objective();
   const double loss = objective.total(objective.values(sums));
   if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
-  if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.fetch_losses());
+  ResultChecks::Again again;
+  const auto compare = [&](auto first, const auto& of_step) {
+    if (!checks.computes_again()) return;
+    again = [&, first, of_step]() -> std::string {
+      forward_backward(asked);
+      return of_step() == first ? "; computed again it is the same"
+                                : "; computed again it is not the same: a fault of the hardware";
+    };
+  };
+  if (checks.spiky_loss) {
+    const std::vector<double> losses = parts_.executor.fetch_losses();
+    compare(losses, [&] { return parts_.executor.fetch_losses(); });
+    checks_.check_losses(asked.iteration, losses, {}, again);
+  }
   if (!checks.large_grads) return;
   const double scale =
       parts_.optimizer.loss_scale() * divisor(sums[0].count) / parts_.world.data().size();
-  checks_.check_gradient(asked.iteration, gradient_norm() / scale);
+  const double norm = gradient_norm();
+  compare(norm, [&] { return gradient_norm(); });
+  checks_.check_gradient(asked.iteration, norm / scale, {}, again);
 }
 
 std::int64_t TrainStep::samples_of(const Asked& asked) const {

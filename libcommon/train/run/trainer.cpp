@@ -8,6 +8,7 @@
 #include "comm/world.h"
 #include "data/samples/train_data.h"
 #include "ops/ops.h"
+#include "train/check/replica_check.h"
 #include "train/run/save_folder.h"
 
 namespace mt {
@@ -444,8 +445,15 @@ std::optional<std::string> Trainer::save_and_decide() {
   return std::nullopt;
 }
 
+void Trainer::compare_replicas() {
+  end_step();
+  optimizer_.finish_values();
+  ReplicaCheck(model_->table(), world_, stream_).check(counters_.iteration);
+}
+
 // Returns false if the run ends before its last step.
 bool Trainer::train_to_the_end() {
+  if (options_.checks.compares_replicas()) compare_replicas();
   while (counters_.iteration < options_.length.train_iters) {
     const auto size = options_.batch.step_size(counters_.consumed_train_samples);
     save_before_larger_steps(size.micro_batches);
@@ -454,6 +462,7 @@ bool Trainer::train_to_the_end() {
       continue;
     }
     begin_step(size);
+    if (options_.checks.compares_replicas_after(counters_.iteration)) compare_replicas();
     finish_save(false);
     if (counters_.iteration % options_.evaluation.eval_interval == 0)
       evaluate(Split::valid, "valid", "");

@@ -39,6 +39,7 @@ class Trainer {
   void draw(bool with_teacher);
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
+  void compare_replicas();
   void skip_step(const BatchOptions::StepSize& size);
   const Model& drawing_model();
   Task::Drawing drawing();
