@@ -34,9 +34,21 @@ bool Check::allows(const std::string& text) const {
 
 // --- One value of each type: from a text, to a text, to JSON. ---
 
+// Without what Python passes over in numbers: a _ between two digits, as in 220_000_000.
+static std::string without_underscores(const std::string& text) {
+  const auto is_digit = [&](std::size_t at) {
+    return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
+  };
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '_' || !is_digit(i - 1) || !is_digit(i + 1)) digits += text[i];
+  return digits;
+}
+
 template <class Number>
 requires std::is_arithmetic_v<Number>
-static bool parse(const std::string& text, const Check& check, Number& value) {
+static bool parse(const std::string& written, const Check& check, Number& value) {
+  const std::string text = without_underscores(written);
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && stop == end && check.allows(static_cast<double>(value));

@@ -124,6 +124,18 @@ TEST(CommandLine, Verbs) {
             "64 x: unexpected argument (see mt-x cat --help)");
 }
 
+// As in Python, whose argparse Megatron-LM's scripts are written for.
+TEST(CommandLine, DigitsMayBeGrouped) {
+  std::int64_t samples = 0;
+  double rate = 0;
+  CommandLine cl("mt-x", {"--train-samples", "220_000_000", "--lr=1_0.2_5e-1_0"});
+  cl.option("--train-samples", &samples, "N", "samples");
+  cl.option("--lr", &rate, "F", "rate");
+  cl.parse();
+  EXPECT_EQ(samples, 220'000'000);
+  EXPECT_EQ(rate, 10.25e-10);
+}
+
 // --- Mistakes, by their lines. ---
 
 struct Mistake {
@@ -159,6 +171,9 @@ TEST(CommandLine, Mistakes) {
       {{"--micro-batch-size", "+4"}, "--micro-batch-size +4: expected an integer, at least 1"},
       {{"--micro-batch-size", "4.0"}, "--micro-batch-size 4.0: expected an integer, at least 1"},
       {{"--micro-batch-size", "0x4"}, "--micro-batch-size 0x4: expected an integer, at least 1"},
+      {{"--micro-batch-size", "4_"}, "--micro-batch-size 4_: expected an integer, at least 1"},
+      {{"--micro-batch-size", "4__0"}, "--micro-batch-size 4__0: expected an integer, at least 1"},
+      {{"--micro-batch-size", "_4"}, "--micro-batch-size _4: expected an integer, at least 1"},
       {{"--micro-batch-size", "2147483648"},
        "--micro-batch-size 2147483648: expected an integer, at least 1, at most 2147483647"},
       {{"-j", "-1"}, "-j -1: expected an integer of 0 or more"},

@@ -101,8 +101,12 @@ TEST(DataSources, ThereIsExactlyOne) {
             "\"train\"");
   EXPECT_EQ(error({.split_paths = {Words{"t"}, {}, {}}, .split = "1"}),
             "64 --split: divides --data-path, not --train-data-path");
-  EXPECT_EQ(error({.mock_data = true, .split = "1"}),
-            "64 --split: divides --data-path, not --mock-data");
+}
+
+// As Megatron-LM's BlendedMegatronDatasetConfig does, whatever --split says.
+TEST(DataSources, MadeUpTextIsDividedEvenly) {
+  EXPECT_EQ(read_sources({.mock_data = true, .split = "'99,1,0'"}).split, "1,1,1");
+  EXPECT_EQ(read_sources({.mock_data = true}).split, "1,1,1");
 }
 
 }  // namespace

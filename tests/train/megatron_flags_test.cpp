@@ -129,6 +129,15 @@ const std::vector<std::string> kOfImageText = {"--allow-missing-vision-projectio
 // Of Megatron-LM's main between two of those releases, likewise.
 const std::vector<std::string> kOfMain = {"--enable-hyper-connections"};
 
+// Of its forks.
+std::vector<std::string> fork_flags() {
+  std::istringstream file(read_file(MT_TESTDATA "/fork_flags.tsv"));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("--")) names.push_back(line.substr(0, line.find('\t')));
+  return names;
+}
+
 TEST_F(MegatronFlags, NoOthersAreListed) {
   std::set<std::string> names;
   for (const std::vector<std::string>& further : {kOfImageText, kOfMain})
@@ -137,6 +146,10 @@ TEST_F(MegatronFlags, NoOthersAreListed) {
       names.insert(name);
     }
   for (const Row& row : all_) names.insert(row.names.begin(), row.names.end());
+  for (const std::string& name : fork_flags()) {
+    EXPECT_NE(find(name), nullptr) << name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
   for (const Option& option : cl_.table().options)
     EXPECT_TRUE(option.has_variable() || names.contains(option.name())) << option.name();
 }

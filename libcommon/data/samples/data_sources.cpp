@@ -94,9 +94,9 @@ void DataSourceOptions::add_to(CommandLine& cl) {
   cl.option("--per-split-data-args-path", &per_split_data_args_path, "FILE",
             "JSON object of train, valid and test: lists of what their options would be given");
   cl.flag("--mock-data", &mock_data, "made-up text instead of token files");
-  cl.option(
-      "--split", &split, "A,B,C",
-      concat("shares of training, validation and test; default with --data-path ", kDefaultSplit));
+  cl.option("--split", &split, "A,B,C",
+            concat("shares of training, validation and test; default with --data-path ",
+                   kDefaultSplit, "; --mock-data is divided evenly all the same"));
 }
 
 bool names_a_source(const DataSourceOptions& options) { return !given_sources(options).empty(); }
@@ -107,14 +107,13 @@ DataSources read_sources(const DataSourceOptions& o) {
   if (given.size() > 1)
     fail(Exit::usage, given[0], ", ", given[1], ": expected a single source of data");
   const bool per_split = any_split_path(o) || !o.per_split_data_args_path.empty();
-  if (o.split && (per_split || o.mock_data))
-    fail(Exit::usage, "--split: divides --data-path, not ", given[0]);
+  if (o.split && per_split) fail(Exit::usage, "--split: divides --data-path, not ", given[0]);
 
   DataSources sources;
   sources.mock = o.mock_data;
   sources.split_option = o.split_option;
   sources.split_is_default = !o.split;
-  sources.split = o.split.value_or(o.mock_data ? "1,1,1" : kDefaultSplit);
+  sources.split = o.mock_data ? "1,1,1" : o.split.value_or(kDefaultSplit);
   if (!o.data_path.empty()) sources.blend = parse_blend("--data-path", o.data_path);
   if (!o.data_args_path.empty()) {
     if (!o.split) fail(Exit::usage, "--data-args-path: needs --split");

@@ -244,6 +244,7 @@ void add_megatron_flags(CommandLine& cl) {
   add_other_model_flags(cl);
   add_image_text_flags(cl);
   add_release_flags(cl);
+  add_fork_flags(cl);
 }
 
 }  // namespace mt

@@ -22,4 +22,7 @@ void add_other_model_flags(CommandLine& cl);
 void add_release_flags(CommandLine& cl);
 void add_other_program_flags(CommandLine& cl);
 
+// Those of its forks and of ModelOpt, in fork_flags.cpp.
+void add_fork_flags(CommandLine& cl);
+
 }  // namespace mt
