@@ -102,6 +102,7 @@ WeightScheme scheme_of(const ConvertOptions& o) {
 
 PipelineOptions pipeline_of(const ConvertOptions& o, const ModelConfig& config) {
   PipelineOptions pipeline = o.pipeline;
+  check_layout_predicts(pipeline.layout, config.mtp_num_layers);
   const std::int64_t stages = o.target_encoder_pipeline_parallel;
   if (config.family != ModelFamily::t5 || stages == 0) return pipeline;
   if (config.encoder_num_layers % stages != 0)

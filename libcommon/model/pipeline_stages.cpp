@@ -30,7 +30,8 @@ void PipelineOptions::add_to(CommandLine& cl) {
   cl.flag("--account-for-loss-in-pipeline-split", &account_for_loss,
           "the last rank has one layer fewer than the others");
   cl.option("--pipeline-model-parallel-layout", &layout, "STAGES",
-            "what each stage holds, of embedding E, layers t and loss L: \"Et*3|(tt|)*4tL\"");
+            "what each stage holds, of embedding E, layers t, those that predict further tokens m, "
+            "which are the last one's, and loss L: \"Et*3|(tt|)*4tL\"");
 }
 
 // --- Layout strings -----------------------------------------------------------------------------
@@ -117,8 +118,9 @@ static StageRanges ranges_of_layout(const std::string& layout, std::int64_t num_
                       .first = stage.find('E') != std::string::npos,
                       .last = stage.find('L') != std::string::npos});
   }
-  if (std::ranges::count(all, 'm') > 0)
-    refuse(layout, "m: layers of multi-token prediction are not supported");
+  const std::int64_t further = std::ranges::count(all, 'm');
+  if (further > 0 && !stages.back().ends_with(std::string(further, 'm') + 'L'))
+    refuse(layout, "m: layers that predict further tokens are in the last stage, before L");
   if (std::ranges::count(all, 'E') != 1 || all.front() != 'E')
     refuse(layout, "expected one E, before all else");
   if (std::ranges::count(all, 'L') != 1 || all.back() != 'L')
@@ -126,6 +128,14 @@ static StageRanges ranges_of_layout(const std::string& layout, std::int64_t num_
   if (ranges.back().end != num_layers)
     refuse(layout, concat("has ", ranges.back().end, " layers t, the model ", num_layers));
   return ranges;
+}
+
+void check_layout_predicts(const std::string& layout, std::int64_t further_tokens) {
+  std::int64_t letters = 0;
+  for (const std::string& stage : stages_of_layout(layout))
+    letters += std::ranges::count(stage, 'm');
+  if (letters != 0 && letters != further_tokens)
+    refuse(layout, concat("has ", letters, " layers m, the model ", further_tokens));
 }
 
 // --- Numbers of layers --------------------------------------------------------------------------
@@ -249,7 +259,8 @@ static PipelineStages stages_of_stacks(const PipelineOptions& o, int ranks,
   const auto turn = std::ranges::find_if(
       layers, [&](const LayerPlan& layer) { return layer.stack != layers.front().stack; });
   const PipelineStages encoder =
-      make_pipeline_stages({}, o.encoder_ranks, std::vector(layers.begin(), turn));
+      make_pipeline_stages({.size_flag = "--encoder-pipeline-model-parallel-size"}, o.encoder_ranks,
+                           std::vector(layers.begin(), turn));
   PipelineOptions of_others = o;
   of_others.encoder_ranks = 0;
   PipelineStages all = make_pipeline_stages(of_others, ranks, std::vector(turn, layers.end()));

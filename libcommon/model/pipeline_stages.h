@@ -28,4 +28,8 @@ PipelineStages make_pipeline_stages(const PipelineOptions& options, int ranks,
 // begins a stage, (…)*n and x*n repeat, the former first; commas and spaces are for readers.
 std::vector<std::string> stages_of_layout(const std::string& layout);
 
+// Exit::bad_config unless a layout has no letter m, or one for each further token that a model
+// predicts.
+void check_layout_predicts(const std::string& layout, std::int64_t further_tokens);
+
 }  // namespace mt

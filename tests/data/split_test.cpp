@@ -81,6 +81,12 @@ TEST(Split, TargetSamples) {
                             .eval_interval = 1000,
                             .global_batch_size = 8}),
             (Sizes{777, 0, 0}));
+  EXPECT_EQ(target_samples({.train_iters = 4,
+                            .eval_iters = 2,
+                            .eval_interval = 2,
+                            .global_batch_size = 8,
+                            .eval_batch_size = 3}),
+            (Sizes{32, 18, 6}));
   EXPECT_EQ(target_samples({.train_iters = 4, .eval_iters = 2, .full_validation = true}),
             (Sizes{4, std::nullopt, 2}));
   EXPECT_EQ(code_of([] { target_samples({.train_iters = INT64_MAX / 2, .global_batch_size = 3}); }),

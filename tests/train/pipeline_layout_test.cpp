@@ -171,7 +171,11 @@ TEST(PipelineLayout, RefusalsOfStrings) {
   EXPECT_EQ(refused("Ett|EttL"), "expected one E, before all else");
   EXPECT_EQ(refused("Ett|tLt"), "expected one L, after all else");
   EXPECT_EQ(refused("Ett|tt"), "expected one L, after all else");
-  EXPECT_EQ(refused("Ett|ttmL"), "m: layers of multi-token prediction are not supported");
+  EXPECT_EQ(refused("Ett|ttmL"), "");
+  EXPECT_EQ(refused("Ettm|ttL"),
+            "m: layers that predict further tokens are in the last stage, before L");
+  EXPECT_EQ(refused("Ett|tmtL"),
+            "m: layers that predict further tokens are in the last stage, before L");
   EXPECT_EQ(refused("Ett|txL"), "'x' is none of E, t, m, L, |");
   EXPECT_EQ(refused("E(t(t|))*2L"), "parentheses do not nest, and each ( wants its )");
   EXPECT_EQ(refused("E(tt|"), "parentheses do not nest, and each ( wants its )");

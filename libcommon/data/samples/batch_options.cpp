@@ -14,6 +14,9 @@ void BatchOptions::add_to(CommandLine& cl) {
   cl.option("--global-batch-size", &global_batch_size, "N",
             "sequences of a step over all ranks; default micro-batch size x data-parallel ranks",
             at_least(1));
+  cl.option("--eval-global-batch-size", &eval_global_batch_size, "N",
+            "sequences of a batch of an evaluation; default as many as of a step, at its largest",
+            at_least(1));
   cl.option("--rampup-batch-size", &rampup_batch_size, "START INCREMENT SAMPLES",
             "begin with START sequences a step and add INCREMENT again and again, so that "
             "--global-batch-size is reached after SAMPLES; needs --train-samples");
@@ -71,6 +74,13 @@ void BatchOptions::check_step(std::int64_t sequences) const {
   if (size.micro_batches > kMaxMicroBatches)
     refuse(step, "more than ", kMaxMicroBatches, " micro-batches of ", micro_batch_size,
            " on each of ", ranks, " ranks");
+}
+
+void BatchOptions::check_evaluation() const {
+  const std::int64_t wanted = largest_evaluated();
+  if (eval_global_batch_size && (evaluated() != wanted || evaluated_micro_batches() < 1))
+    fail(Exit::bad_config, "--eval-global-batch-size ", wanted,
+         ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
 }
 
 std::vector<int> BatchOptions::micro_batches_of_steps() const {

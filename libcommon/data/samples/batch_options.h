@@ -15,9 +15,10 @@ class CommandLine;
 struct BatchOptions {
   std::int64_t micro_batch_size = 0;
   std::optional<std::int64_t> global_batch_size;  // default: micro-batch size x data-parallel size
-  std::vector<std::int64_t> rampup_batch_size;    // start, increment, samples
-  std::string step_batch_size_schedule;           // instead of both
-  bool decrease_batch_size_if_needed = false;     // to what the ranks can divide
+  std::optional<std::int64_t> eval_global_batch_size;  // default: the largest step's
+  std::vector<std::int64_t> rampup_batch_size;         // start, increment, samples
+  std::string step_batch_size_schedule;                // instead of both
+  bool decrease_batch_size_if_needed = false;          // to what the ranks can divide
   bool calculate_per_token_loss = false;
 
   void add_to(CommandLine& cl);
@@ -39,12 +40,17 @@ struct BatchOptions {
   // Exit::bad_config if a step of so many sequences cannot be divided among the ranks.
   void check_step(std::int64_t sequences) const;
 
-  // The sequences of the largest step: --global-batch-size, or the last of a step schedule.  An
-  // evaluation's are of this size too.
+  // Exit::bad_config if an evaluation's batch cannot be.
+  void check_evaluation() const;
+
+  // The sequences of the largest step: --global-batch-size, or the last of a step schedule.
   std::int64_t largest() const { return schedule.final_size(); }
   int micro_batches() const { return divided(largest()).micro_batches; }
   std::vector<int> micro_batches_of_steps() const;  // those that there are in a run
-  std::int64_t evaluated() const { return divided(largest()).computed; }
+  // Of a batch of an evaluation, likewise.
+  std::int64_t largest_evaluated() const { return eval_global_batch_size.value_or(largest()); }
+  std::int64_t evaluated() const { return divided(largest_evaluated()).computed; }
+  int evaluated_micro_batches() const { return divided(largest_evaluated()).micro_batches; }
 
   // Set by complete().
   BatchSchedule schedule;

@@ -52,7 +52,8 @@ TrainingLength training_length(const LengthOptions& length, const BatchOptions& 
           .eval_interval = evaluation.eval_interval,
           .global_batch_size = batch.largest(),
           .skip_train = evaluation.skip_train,
-          .full_validation = full_validation};
+          .full_validation = full_validation,
+          .eval_batch_size = batch.largest_evaluated()};
 }
 
 }  // namespace mt

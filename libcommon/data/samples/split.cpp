@@ -94,7 +94,9 @@ std::array<std::optional<std::int64_t>, kSplits> target_samples(const TrainingLe
   const std::int64_t train = length.train_samples > 0
                                  ? length.train_samples
                                  : product(length.train_iters, length.global_batch_size);
-  const std::int64_t once = product(length.eval_iters, length.global_batch_size);
+  const std::int64_t batch =
+      length.eval_batch_size > 0 ? length.eval_batch_size : length.global_batch_size;
+  const std::int64_t once = product(length.eval_iters, batch);
   const std::int64_t evaluations =
       length.skip_train ? 1 : length.train_iters / length.eval_interval + 1;
   std::array<std::optional<std::int64_t>, kSplits> samples = {length.skip_train ? 0 : train,

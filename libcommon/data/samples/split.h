@@ -35,8 +35,9 @@ std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& op
 struct TrainingLength {
   std::int64_t train_samples = 0;  // 0: train_iters * global_batch_size
   std::int64_t train_iters = 0, eval_iters = 0, eval_interval = 1, global_batch_size = 1;
-  bool skip_train = false;       // one evaluation, and nothing to train on
-  bool full_validation = false;  // valid gives all it has, once
+  bool skip_train = false;           // one evaluation, and nothing to train on
+  bool full_validation = false;      // valid gives all it has, once
+  std::int64_t eval_batch_size = 0;  // 0: global_batch_size
 };
 
 // Samples that train, valid and test must give; absent: all, once.  Throws Exit::usage where they

@@ -14,7 +14,8 @@ static void add_model_flags(CommandLine& cl) {
          {{"--apply-residual-connection-post-layernorm"}});
   refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
          {{"--openai-gelu"}});
-  refuse(cl, "weights are always initialised", {{"--no-initialization"}});
+  imply(cl, "weights that are loaded are not drawn before; others always are",
+        {{"--no-initialization"}});
   refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
   refuse_others(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
   refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
@@ -56,8 +57,6 @@ static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "use --sequence-parallel, with which a rank keeps its part of the tokens",
          {{"--distribute-saved-activations"}});
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
-  refuse(cl, "encoder and decoder have no ranks of their own",
-         {{"--pipeline-model-parallel-split-rank"}});
   refuse(cl, "what is sharded travels by layers, and the update divides the sums of gradients",
          {{"--no-gradient-reduce-div-fusion"}, {"--suggested-communication-unit-size"}});
   refuse(cl, "all ranks meet before anything else", {{"--lazy-mpu-init"}});

@@ -25,9 +25,10 @@ static void add_decoder_flags(CommandLine& cl) {
 }
 
 static void add_encoder_flags(CommandLine& cl) {
-  refuse(cl, "one pipeline goes over encoder and decoder, with one size of tensor parallelism",
-         {{"--encoder-tensor-model-parallel-size", only(0)},
-          {"--encoder-pipeline-model-parallel-size", only(0)}});
+  refuse_others(cl, "one pipeline goes over encoder and decoder",
+                {{"--encoder-tensor-model-parallel-size", only(0)},
+                 {"--encoder-pipeline-model-parallel-size", only(0)},
+                 {"--pipeline-model-parallel-split-rank"}});
   refuse(cl, "a run writes no embeddings",
          {{"--bert-embedder-type", only("megatron")}, {"--output-bert-embeddings"}});
   refuse(cl, "all samples are taken", {{"--sample-rate", only(1.)}});

@@ -21,6 +21,7 @@ void PretrainOptions::add_to(CommandLine& cl, std::vector<std::string> packings)
   add_legacy_to(cl);
   model.add_to(cl);
   encoder.add_to(cl);
+  encoder.add_stages_to(cl);
   mamba.add_to(cl);
   retro.add_to(cl);
   vision.add_to(cl);
@@ -67,7 +68,10 @@ void PretrainOptions::choose_type() {
     multimodal.take_length(data);
   else
     multimodal.check_unused(type_option);
-  if (data.type == SampleType::t5) return encoder.make_t5(model);
+  if (data.type == SampleType::t5) {
+    encoder.take_stages(run.ranks.parallel, run.ranks.pipeline);
+    return encoder.make_t5(model);
+  }
   encoder.check_unused(type_option);
   if (data.type != SampleType::bert) return;
   model.family = ModelFamily::bert;
@@ -88,13 +92,14 @@ void check_t5(const RunOptions& run, std::int64_t length) {
     fail(Exit::bad_config, "--decoder-seq-length ", length,
          ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ",
          parallel.tensor_model_parallel_size);
-  if (run.checkpoint.format == "torch" && parallel.pipeline_model_parallel_size > 1)
+  if (run.checkpoint.format == "torch" && parallel.pipeline_model_parallel_size > 1 &&
+      run.ranks.pipeline.encoder_ranks == 0)
     fail(Exit::bad_config,
          "--ckpt-format torch: Megatron-LM's has a T5's encoder in stages of its "
          "own, and a stage of --pipeline-model-parallel-size ",
          parallel.pipeline_model_parallel_size,
          " may have layers of both stacks; use torch_dist, "
-         "and mt-convert --target-encoder-pipeline-parallel-size");
+         "or --encoder-pipeline-model-parallel-size");
 }
 
 // All of a student and its teacher lies on each rank, but for what ranks share by columns and rows;
@@ -164,6 +169,8 @@ void PretrainOptions::check_type() const {
   if (data.retro) check_retro(data, run);
   if (is_vit() && vision.is_dino()) check_dino(*this);
   if (data.type == SampleType::t5) check_t5(run, *data.masks.decoder_seq_length);
+  if (run.ranks.pipeline.encoder_ranks > 0 && plan.search)
+    fail(Exit::usage, "--plan-search: not with --encoder-pipeline-model-parallel-size");
 }
 
 void PretrainOptions::complete() {

@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
+#include "model/pipeline_stages.h"
 #include "nn/layer_run.h"
 #include "tensor/device.h"
 
@@ -149,6 +150,7 @@ void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length
   check_mixers(model);
   check_experts(model);
   const std::vector<LayerPlan> layers = layers_of(model);
+  check_layout_predicts(pipeline.layout, model.mtp_num_layers);
   layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);
   for (const StageRange& stage : layout.stages)
     for (const StackRun& run : runs_of(layers, stage))

@@ -137,10 +137,9 @@ static void add_data_flags(CommandLine& cl) {
   refuse_others(cl, "use mt-finetune sft, which has --chat-template",
                 {{"--sft"}, {"--sft-tokenizer-prompt-format", only("nemotron-h-aligned")}});
   refuse_others(cl, "see --multiple-validation-sets", {{"--validation-set-names"}});
-  refuse_others(
-      cl,
-      "an evaluation has the batches of training, --eval-iters of them every --eval-interval steps",
-      {{"--eval-global-batch-size"}, {"--eval-micro-batch-size"}, {"--start-eval-at-iter"}});
+  refuse_others(cl,
+                "an evaluation comes every --eval-interval steps, with micro-batches as training's",
+                {{"--eval-micro-batch-size"}, {"--start-eval-at-iter"}});
   refuse_others(cl, "data of a later part of training is that of a run that goes on with --load",
                 {{"--phase-transition-iterations"}});
 }

@@ -44,6 +44,7 @@ void RunOptions::check_step(std::int64_t sequences) const {
 }
 
 void RunOptions::check_steps_from(std::int64_t consumed_samples) const {
+  batch.check_evaluation();
   for (const std::int64_t sequences : batch.schedule.sizes_from(consumed_samples))
     check_step(sequences);
 }

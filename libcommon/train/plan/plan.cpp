@@ -216,7 +216,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   const bool evaluates = options.evaluation.eval_iters > 0 || task.has_full_validation() ||
                          task.steps_of_epoch() > 0 || task.objective().scores() > 0;
   const Schedule evaluation =
-      evaluates ? layout.evaluation(stage, options.batch.micro_batches()) : Schedule();
+      evaluates ? layout.evaluation(stage, options.batch.evaluated_micro_batches()) : Schedule();
 
   RankPlan plan;
   plan.memory.gradients = optimizer.gradient_bytes();
@@ -292,7 +292,7 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   plan.length = training_length(options.length, options.batch, options.evaluation,
                                 task.has_full_validation());
   plan.model_flops = task.flops(options.batch.largest());
-  plan.tokens = options.batch.evaluated() * task.seq_length();
+  plan.tokens = options.batch.divided(options.batch.largest()).computed * task.seq_length();
   plan.ranks = options.ranks.count;
   plan.device = options.device();
   const bool on_cpu = plan.device == Device::cpu;

@@ -25,11 +25,12 @@ static PyValue make_args(const RunOptions& o, const Task& task, const TrainCount
   task.describe(o.compute_dtype(), args);
   const ParallelSizes sizes = o.ranks.sizes();
   set("tensor_model_parallel_size", sizes.tp);
-  set("pipeline_model_parallel_size", sizes.pp);
+  const int encoder = o.ranks.pipeline.encoder_ranks;
+  set("pipeline_model_parallel_size", sizes.pp - encoder);
   set("context_parallel_size", sizes.cp);
   set("expert_model_parallel_size", sizes.ep);
-  set("encoder_tensor_model_parallel_size", 0);
-  set("encoder_pipeline_model_parallel_size", 0);
+  set("encoder_tensor_model_parallel_size", encoder > 0 ? sizes.tp : 0);
+  set("encoder_pipeline_model_parallel_size", encoder);
   const int chunks = o.ranks.layout.chunks;
   set("virtual_pipeline_model_parallel_size", chunks > 1 ? PyValue(chunks) : PyValue());
   const auto& per_stage = o.ranks.pipeline.layers_per_virtual_stage;
@@ -201,8 +202,10 @@ void TrainingSave::publish_ranks() {
   conversion.ckpt_format = options_.format;
   conversion.with_optimizer = options_.save_optimizer;
   conversion.target_tensor_parallel = run_.ranks.parallel.tensor_model_parallel_size;
-  conversion.target_pipeline_parallel = run_.ranks.parallel.pipeline_model_parallel_size;
   conversion.pipeline = run_.ranks.pipeline;
+  conversion.target_encoder_pipeline_parallel = conversion.pipeline.encoder_ranks;
+  conversion.target_pipeline_parallel =
+      run_.ranks.parallel.pipeline_model_parallel_size - conversion.pipeline.encoder_ranks;
   conversion.threads = run_.ranks.threads;
   conversion.force = true;
   conversion.complete();

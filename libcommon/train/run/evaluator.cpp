@@ -36,7 +36,7 @@ std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t 
                                          std::int64_t batches, const std::function<bool()>& stop,
                                          std::vector<double>* scores) {
   const std::int64_t batch = options_.batch.evaluated();
-  const int micro_batches = options_.batch.micro_batches();
+  const int micro_batches = options_.batch.evaluated_micro_batches();
   const int at_once = options_.ranks.layout.evaluated_at_once(micro_batches);
   const Schedule schedule =
       options_.ranks.layout.evaluation(world_.pipeline().rank(), micro_batches);

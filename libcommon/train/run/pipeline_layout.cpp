@@ -9,7 +9,12 @@ namespace mt {
 
 PipelineLayout make_pipeline_layout(const PipelineOptions& o, int ranks,
                                     const std::vector<LayerPlan>& layers) {
-  const PipelineStages stages = make_pipeline_stages(o, ranks, layers);
+  PipelineStages stages = make_pipeline_stages(o, ranks - o.encoder_ranks, layers);
+  // Where an encoder has stages of its own in files, each stack's first and last are told apart.
+  for (StageRange& range : stages.ranges) {
+    range.first = &range == &stages.ranges.front();
+    range.last = &range == &stages.ranges.back();
+  }
   if (stages.chunks > 1 && o.schedule != "1f1b")
     fail(Exit::usage, "--pipeline-schedule ", o.schedule, ": not with virtual stages");
   if (stages.chunks == 1 && o.microbatch_group_size)
