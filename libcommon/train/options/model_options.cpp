@@ -130,8 +130,10 @@ void ModelOptions::add_legacy_to(CommandLine& cl) {
 
 void ModelOptions::check_legacy() const {
   if (!use_legacy_models) return;
-  const bool has_family = model.family == ModelFamily::gpt || model.family == ModelFamily::bert ||
-                          model.family == ModelFamily::t5;
+  if (model.family == ModelFamily::t5)
+    fail(Exit::usage,
+         "--use-legacy-models: not of a T5, whose two models in Megatron-LM were not compared");
+  const bool has_family = model.family == ModelFamily::gpt || model.family == ModelFamily::bert;
   for (const auto& [differs, what] :
        {std::pair{!has_family, "experts, other layers or images"},
         std::pair{model.multi_latent_attention, "--multi-latent-attention"},
