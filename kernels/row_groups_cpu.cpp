@@ -82,4 +82,14 @@ void row_residuals(float* y, const float* centres, const RowGroups& p) {
   });
 }
 
+void rows_of_centres(float* y, const float* centres, const RowGroups& p) {
+  const std::int64_t columns = p.parts * p.width;
+  for_blocks(p.rows, rows_per_block(columns), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t part = 0; part < p.parts; ++part)
+        std::copy_n(centres + (part * p.groups + p.found[part * p.rows + i]) * p.width, p.width,
+                    y + i * columns + part * p.width);
+  });
+}
+
 }  // namespace mt::cpu

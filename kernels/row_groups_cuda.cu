@@ -147,6 +147,16 @@ __global__ __launch_bounds__(kThreads) void residuals_kernel(float* y, const flo
     y[i * p.width + c] = p.x[i * p.width + c] - centre[c];
 }
 
+// A thread writes a number.
+__global__ __launch_bounds__(kThreads) void centres_kernel(float* y, const float* centres,
+                                                           RowGroups p) {
+  const std::int64_t at = blockIdx.x * std::int64_t{kThreads} + threadIdx.x,
+                     columns = p.parts * p.width, i = at / columns, column = at % columns,
+                     part = column / p.width;
+  if (i >= p.rows) return;
+  y[at] = centres[(part * p.groups + p.found[part * p.rows + i]) * p.width + column % p.width];
+}
+
 }  // namespace
 
 std::size_t add_to_groups_work(const RowGroups& p) {
@@ -187,6 +197,14 @@ void row_residuals(float* y, const float* centres, const RowGroups& p, cudaStrea
   if (p.rows == 0) return;
   residuals_kernel<<<static_cast<unsigned>(ceil_div(p.rows, std::int64_t{kWarps})), kThreads, 0,
                      stream>>>(y, centres, p);
+  check(cudaGetLastError());
+}
+
+void rows_of_centres(float* y, const float* centres, const RowGroups& p, cudaStream_t stream) {
+  const std::int64_t count = p.rows * p.parts * p.width;
+  if (count == 0) return;
+  centres_kernel<<<static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads})), kThreads, 0,
+                   stream>>>(y, centres, p);
   check(cudaGetLastError());
 }
 

@@ -129,6 +129,24 @@ void row_residuals(Tensor y, ConstTensor x, ConstTensor centres, ConstTensor fou
       });
 }
 
+void rows_of_centres(Tensor y, ConstTensor centres, ConstTensor found, Stream& stream) {
+  const std::int64_t parts = centres.shape()[0], width = centres.shape()[2],
+                     rows = found.shape()[1];
+  check_shape("rows_of_centres", "y", y, {rows, parts * width});
+  check_shape("rows_of_centres", "found", found, {parts, rows});
+  const RowGroups problem = {.found = found.as<std::int32_t>(),
+                             .rows = rows,
+                             .parts = parts,
+                             .width = width,
+                             .groups = centres.shape()[1]};
+  dispatch_either(
+      "rows_of_centres", y, moves(y, found), stream,
+      [&] { cpu::rows_of_centres(y.as<float>(), centres.as<float>(), problem); },
+      [&](auto handle) {
+        cuda::rows_of_centres(y.as<float>(), centres.as<float>(), problem, handle);
+      });
+}
+
 void smallest(Tensor numbers, Tensor distances, const SmallestOf& problem, Stream& stream) {
   check_shape("smallest", "numbers", numbers, {problem.rows, problem.count});
   check_shape("smallest", "distances", distances, {problem.rows, problem.count});

@@ -28,6 +28,8 @@ void add_to_groups(Tensor sums, Tensor sizes, ConstTensor found, ConstTensor x, 
 void group_means(Tensor centres, ConstTensor sums, ConstTensor sizes, Stream& stream);
 // y, x: [rows, columns];  centres: [groups, columns];  found: i32 [rows].
 void row_residuals(Tensor y, ConstTensor x, ConstTensor centres, ConstTensor found, Stream& stream);
+// y: [rows, parts width];  centres: [parts, groups, width];  found: i32 [parts, rows].
+void rows_of_centres(Tensor y, ConstTensor centres, ConstTensor found, Stream& stream);
 
 // numbers: i32 [rows, count];  distances: [rows, count].  Pointers are of the tensors' device.
 void smallest(Tensor numbers, Tensor distances, const SmallestOf& problem, Stream& stream);

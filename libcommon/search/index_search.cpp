@@ -148,14 +148,13 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
   lists.resize(static_cast<std::size_t>(wanted));
   if (graph) graph->build(centres.vectors, columns);
   const auto left_of = [&](std::int64_t most) {
-    return products.values<float>(
-        assign(drawn_rows(vectors, columns, most, 1234), true, products).residuals);
+    return assign(drawn_rows(vectors, columns, most, 1234), true, products);
   };
   if (auto* const product = std::get_if<ProductQuantizer>(&quantizer))
-    product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres), kCodeIterations,
-                   products);
+    product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres).residuals,
+                   kCodeIterations, products);
   if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
-    scalar->train(left_of(kRanged));
+    scalar->train(products.values<float>(left_of(kRanged).residuals));
   trained = true;
 }
 

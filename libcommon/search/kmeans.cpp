@@ -36,16 +36,23 @@ class Points {
   Points(std::span<const float> all, const KMeans& o, Products& products)
       : all_(all),
         columns_(o.columns),
+        count_(std::ssize(all) / o.columns),
         rows_(std::max<std::int64_t>(1, o.piece_numbers / o.columns)),
         products_(products) {
     if (!o.pieces_stay || !products.has_room(all.size_bytes() + kRest)) return;
-    for (std::int64_t at = 0; at < count(); at += rows_) here_.push_back(piece(at));
+    for (std::int64_t at = 0; at < count_; at += rows_) here_.push_back(piece(at));
   }
+  // Those that are there already.
+  Points(ConstTensor all, Products& products)
+      : columns_(all.shape()[1]), count_(all.shape()[0]), rows_(count_), products_(products) {
+    here_.push_back({all});
+  }
+  std::int64_t count() const { return count_; }
   std::int64_t rows_of_piece() const { return rows_; }
 
   void for_each(const std::function<void(ConstTensor)>& body) {
     for (const Products::Rows& x : here_) body(x.tensor);
-    for (std::int64_t at = 0; here_.empty() && at < count(); at += rows_) {
+    for (std::int64_t at = 0; here_.empty() && at < count_; at += rows_) {
       const Products::Rows x = piece(at);
       body(x.tensor);
       products_.stream().synchronize();  // before its memory goes
@@ -55,16 +62,15 @@ class Points {
  private:
   static constexpr std::size_t kRest = std::size_t{4} << 30;  // that is needed beside all of them
 
-  std::int64_t count() const { return std::ssize(all_) / columns_; }
   Products::Rows piece(std::int64_t at) {
-    const std::int64_t rows = std::min(rows_, count() - at);
+    const std::int64_t rows = std::min(rows_, count_ - at);
     return products_.rows(all_.subspan(static_cast<std::size_t>(at * columns_),
                                        static_cast<std::size_t>(rows * columns_)),
                           columns_);
   }
 
-  std::span<const float> all_;
-  std::int64_t columns_, rows_;
+  std::span<const float> all_ = {};
+  std::int64_t columns_, count_, rows_;
   Products& products_;
   std::vector<Products::Rows> here_ = {};
 };
@@ -106,6 +112,45 @@ std::vector<float> in_parts(std::vector<float> rows, std::int64_t columns, std::
   return result;
 }
 
+// The first centres are drawn by another seed than the points, which are in their order by now.
+std::vector<float> first_centres(const KMeans& o, std::span<const float> points) {
+  if (!o.begin.empty()) return o.begin;
+  return in_parts(drawn_rows(points, o.columns, o.centres, o.seed + 1), o.columns, o.parts);
+}
+
+// Goes on from these centres, of which there are fewer than points.
+std::vector<float> moved_centres(std::vector<float> centres, const KMeans& o, Points& points,
+                                 Products& products) {
+  const std::int64_t count = o.centres, width = o.columns / o.parts, rows = points.count();
+  const Tensor sizes = products.scratch(Products::kSizes, DType::i32, {o.parts, count}),
+               sums = products.scratch(Products::kSums, DType::f64, {o.parts, count, width}),
+               now = products.scratch(Products::kCentres, DType::f32, {o.parts, count, width});
+  products.put(now, centres.data());
+  std::vector<Draws> draws(static_cast<std::size_t>(o.parts), Draws(o.seed, Purpose::split));
+  for (int i = 0; i < o.iterations; ++i) {
+    set_zero(sums, products.stream());
+    set_zero(sizes, products.stream());
+    points.for_each([&](ConstTensor x) {
+      const Tensor found = products.scratch(Products::kFound, DType::i32, {o.parts, x.shape()[0]});
+      products.nearest(found, x, now);
+      add_to_groups(sums, sizes, found, x, products.stream());
+    });
+    group_means(now, sums, sizes, products.stream());
+    std::vector<std::int32_t> all = products.values<std::int32_t>(sizes);
+    if (std::ranges::find(all, 0) == all.end()) continue;
+    products.get(centres.data(), now);
+    for (std::int64_t part = 0; part < o.parts; ++part)
+      split_others(std::span(centres).subspan(static_cast<std::size_t>(part * count * width),
+                                              static_cast<std::size_t>(count * width)),
+                   std::span(all).subspan(static_cast<std::size_t>(part * count),
+                                          static_cast<std::size_t>(count)),
+                   width, rows, draws[static_cast<std::size_t>(part)]);
+    products.put(now, centres.data());
+  }
+  products.get(centres.data(), now);
+  return centres;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> drawn_order(std::int64_t count, std::uint64_t seed) {
@@ -133,50 +178,25 @@ std::vector<float> drawn_rows(std::span<const float> vectors, std::int64_t colum
 }
 
 std::vector<float> k_means(const KMeans& o, std::span<const float> vectors, Products& products) {
-  const std::int64_t columns = o.columns, count = o.centres, width = columns / o.parts;
-  const std::int64_t most = count * kPointsPerCentre;
+  const std::int64_t most = o.centres * kPointsPerCentre;
   std::vector<float> drawn;
-  if (std::ssize(vectors) > most * columns) drawn = drawn_rows(vectors, columns, most, o.seed);
-  const std::span<const float> points = drawn.empty() ? vectors : drawn;
-  const std::int64_t rows = std::ssize(points) / columns;
-  // The first centres are drawn by another seed than the points, which are in their order by now.
+  if (std::ssize(vectors) > most * o.columns) drawn = drawn_rows(vectors, o.columns, most, o.seed);
+  const std::span<const float> all = drawn.empty() ? vectors : drawn;
+  std::vector<float> centres = first_centres(o, all);
+  if (std::ssize(all) <= o.centres * o.columns) return centres;
+  Points points(all, o, products);
+  return moved_centres(std::move(centres), o, points, products);
+}
+
+std::vector<float> k_means(const KMeans& o, ConstTensor vectors, Products& products) {
+  const std::int64_t rows = vectors.shape()[0];
+  if (rows > o.centres * kPointsPerCentre)
+    return k_means(o, products.values<float>(vectors), products);
   std::vector<float> centres =
-      o.begin.empty() ? in_parts(drawn_rows(points, columns, count, o.seed + 1), columns, o.parts)
-                      : o.begin;
-  if (rows <= count) return centres;
-  Points pieces(points, o, products);
-  const std::int64_t at_once = std::min(rows, pieces.rows_of_piece());
-  const Buffer found_memory = products.buffer(static_cast<std::size_t>(o.parts * at_once * 4)),
-               sizes_memory = products.buffer(static_cast<std::size_t>(o.parts * count * 4)),
-               sums_memory = products.buffer(centres.size() * sizeof(double)),
-               centres_memory = products.buffer(centres.size() * sizeof(float));
-  const Tensor sizes = sizes_memory.tensor(DType::i32, {o.parts, count}),
-               sums = sums_memory.tensor(DType::f64, {o.parts, count, width}),
-               now = centres_memory.tensor(DType::f32, {o.parts, count, width});
-  products.put(now, centres.data());
-  std::vector<Draws> draws(static_cast<std::size_t>(o.parts), Draws(o.seed, Purpose::split));
-  for (int i = 0; i < o.iterations; ++i) {
-    set_zero(sums, products.stream());
-    set_zero(sizes, products.stream());
-    pieces.for_each([&](ConstTensor x) {
-      const Tensor found = found_memory.tensor(DType::i32, {o.parts, x.shape()[0]});
-      products.nearest(found, x, now);
-      add_to_groups(sums, sizes, found, x, products.stream());
-    });
-    group_means(now, sums, sizes, products.stream());
-    std::vector<std::int32_t> all = products.values<std::int32_t>(sizes);
-    if (std::ranges::find(all, 0) == all.end()) continue;
-    products.get(centres.data(), now);
-    for (std::int64_t part = 0; part < o.parts; ++part)
-      split_others(std::span(centres).subspan(static_cast<std::size_t>(part * count * width),
-                                              static_cast<std::size_t>(count * width)),
-                   std::span(all).subspan(static_cast<std::size_t>(part * count),
-                                          static_cast<std::size_t>(count)),
-                   width, rows, draws[static_cast<std::size_t>(part)]);
-    products.put(now, centres.data());
-  }
-  products.get(centres.data(), now);
-  return centres;
+      o.begin.empty() ? first_centres(o, products.values<float>(vectors)) : o.begin;
+  if (rows <= o.centres) return centres;
+  Points points(vectors, products);
+  return moved_centres(std::move(centres), o, points, products);
 }
 
 }  // namespace mt

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "kernels/isa.h"
+#include "ops/nearest.h"
 #include "search/kmeans.h"
 
 namespace mt {
 
-void ProductQuantizer::train(std::span<const float> vectors, int iterations, Products& products) {
+void ProductQuantizer::train(ConstTensor vectors, int iterations, Products& products) {
   centres = k_means({.centres = kCentres,
                      .columns = columns,
                      .parts = parts,
@@ -17,35 +18,32 @@ void ProductQuantizer::train(std::span<const float> vectors, int iterations, Pro
                     vectors, products);
 }
 
+ProductQuantizer::Nearest ProductQuantizer::nearest(ConstTensor vectors, Products& products) const {
+  const ConstTensor all = products.rows(Products::kCentres, centres, part_columns())
+                              .reshape({parts, kCentres, part_columns()});
+  const Tensor found = products.scratch(Products::kFound, DType::i32, {parts, vectors.shape()[0]});
+  products.nearest(found, vectors, all);
+  return {all, found};
+}
+
 std::vector<std::uint8_t> ProductQuantizer::encode(ConstTensor vectors, Products& products) const {
   const std::int64_t rows = vectors.shape()[0];
-  const Products::Rows of = products.rows(centres, part_columns());
-  const Buffer memory = products.buffer(static_cast<std::size_t>(parts * rows * 4));
-  const Tensor found = memory.tensor(DType::i32, {parts, rows});
-  products.nearest(found, vectors, of.tensor.reshape({parts, kCentres, part_columns()}));
-  const std::vector<std::int32_t> nearest = products.values<std::int32_t>(found);
-  std::vector<std::uint8_t> codes(nearest.size());
+  const std::vector<std::int32_t> found =
+      products.values<std::int32_t>(nearest(vectors, products).found);
+  std::vector<std::uint8_t> codes(found.size());
   constexpr std::int64_t kTogether = 256;  // rows
   products.each((rows + kTogether - 1) / kTogether, [&](std::int64_t block) {
     for (std::int64_t part = 0; part < parts; ++part)
       for (std::int64_t i = block * kTogether; i < std::min(rows, (block + 1) * kTogether); ++i)
         codes[static_cast<std::size_t>(i * parts + part)] =
-            static_cast<std::uint8_t>(nearest[static_cast<std::size_t>(part * rows + i)]);
+            static_cast<std::uint8_t>(found[static_cast<std::size_t>(part * rows + i)]);
   });
   return codes;
 }
 
-std::vector<float> ProductQuantizer::decode(std::span<const std::uint8_t> codes,
-                                            Products& products) const {
-  const std::int64_t width = part_columns();
-  std::vector<float> vectors(codes.size() * static_cast<std::size_t>(width));
-  products.each(std::ssize(codes) / parts, [&](std::int64_t row) {
-    for (std::int64_t i = row * parts; i < (row + 1) * parts; ++i)
-      std::copy_n(
-          centres.begin() + (i % parts * kCentres + codes[static_cast<std::size_t>(i)]) * width,
-          width, vectors.begin() + i * width);
-  });
-  return vectors;
+void ProductQuantizer::decode_codes_of(Tensor out, ConstTensor vectors, Products& products) const {
+  const Nearest of = nearest(vectors, products);
+  rows_of_centres(out, of.centres, of.found, products.stream());
 }
 
 std::vector<float> ProductQuantizer::turned() const {

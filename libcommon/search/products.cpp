@@ -78,6 +78,13 @@ Products::Rows Products::rows(std::span<const float> numbers, std::int64_t colum
   return {tensor, std::move(memory)};
 }
 
+ConstTensor Products::rows(Use use, std::span<const float> numbers, std::int64_t columns) {
+  if (device() == Device::cpu) return rows(numbers, columns).tensor;
+  const Tensor tensor = scratch(use, DType::f32, {std::ssize(numbers) / columns, columns});
+  put(tensor, numbers.data());
+  return tensor;
+}
+
 void Products::dot(Tensor out, ConstTensor a, ConstTensor b) {
   if (out.numel() == 0) return;
   matmul({.out = out, .a = a, .b = b, .transpose_b = true}, stream());

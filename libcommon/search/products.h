@@ -76,8 +76,26 @@ class Products {
     return all;
   }
   // Room that the next call with the same use gives to another.
-  enum Use { kProducts, kBest, kHalves, kPart, kLists, kAll, kNumbers, kDistances, kUses };
+  enum Use {
+    kProducts,
+    kBest,
+    kHalves,
+    kPart,
+    kLists,
+    kAll,
+    kNumbers,
+    kDistances,
+    kVectors,
+    kMatrix,
+    kFound,
+    kSizes,
+    kSums,
+    kCentres,
+    kUses
+  };
   Tensor scratch(Use use, DType dtype, const Shape& shape);
+  // As rows(), in such room on a GPU.
+  ConstTensor rows(Use use, std::span<const float> numbers, std::int64_t columns);
 
  private:
   void nearest_by_codes(Tensor found, ConstTensor a, ConstTensor b);

@@ -203,16 +203,28 @@ Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns
 }
 
 // Takes the mean from all, and returns it.
-std::vector<double> centre(std::vector<float>& vectors, std::int64_t columns) {
+std::vector<double> centre(std::vector<float>& vectors, std::int64_t columns, Products& products) {
+  constexpr std::int64_t kTogether = 64;  // columns, and then rows
+  const std::int64_t rows = std::ssize(vectors) / columns;
+  const auto in_blocks = [&](std::int64_t all, const auto& body) {
+    products.each((all + kTogether - 1) / kTogether, [&](std::int64_t block) {
+      body(block * kTogether, std::min(all, (block + 1) * kTogether));
+    });
+  };
   std::vector<double> means(static_cast<std::size_t>(columns));
-  for (auto row = vectors.begin(); row != vectors.end(); row += columns)
-    for (std::int64_t c = 0; c < columns; ++c)
-      means[static_cast<std::size_t>(c)] += static_cast<double>(row[c]);
-  const auto count = static_cast<double>(vectors.size() / means.size());
-  for (double& mean : means) mean /= count;
-  for (auto row = vectors.begin(); row != vectors.end(); row += columns)
-    for (std::int64_t c = 0; c < columns; ++c)
-      row[c] -= static_cast<float>(means[static_cast<std::size_t>(c)]);
+  in_blocks(columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t c = begin; c < end; ++c)
+        means[static_cast<std::size_t>(c)] +=
+            static_cast<double>(vectors[static_cast<std::size_t>(i * columns + c)]);
+  });
+  for (double& mean : means) mean /= static_cast<double>(rows);
+  in_blocks(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t c = 0; c < columns; ++c)
+        vectors[static_cast<std::size_t>(i * columns + c)] -=
+            static_cast<float>(means[static_cast<std::size_t>(c)]);
+  });
   return means;
 }
 
@@ -250,15 +262,14 @@ std::vector<float> Rotation::apply(std::span<const float> vectors, Products& pro
     products.poll();
     const auto some = vectors.subspan(static_cast<std::size_t>(begin * in),
                                       static_cast<std::size_t>(std::min(most, rows - begin) * in));
-    const std::vector<float> rotated = apply(products.rows(some, in).tensor, products);
+    const std::vector<float> rotated = apply(products.rows(Products::kVectors, some, in), products);
     result.insert(result.end(), rotated.begin(), rotated.end());
   }
   return result;
 }
 
 std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) const {
-  const Products::Rows rows = products.rows(matrix, in);
-  std::vector<float> result = products.dot(vectors, rows.tensor);
+  std::vector<float> result = products.dot(vectors, products.rows(Products::kMatrix, matrix, in));
   for (auto row = result.begin(); !bias.empty() && row != result.end(); row += out)
     for (std::int64_t i = 0; i < out; ++i) row[i] += bias[static_cast<std::size_t>(i)];
   return result;
@@ -271,7 +282,7 @@ std::int64_t Rotation::fewest_vectors() const {
 
 std::int64_t Rotation::training_numbers(std::int64_t vectors) const {
   if (to_length_1) return 0;
-  return parts > 0 ? std::min(vectors, kMostVectors) * (in + out)
+  return parts > 0 ? std::min(vectors, kMostVectors) * (in + 2 * out)
                    : 2 * std::min(vectors, kMostOfAColumn * in) * in;
 }
 
@@ -284,19 +295,22 @@ void Rotation::train(std::span<const float> vectors, Products& products) {
 
 void Rotation::train_for_parts(std::span<const float> vectors, Products& products) {
   std::vector<float> points = drawn_rows(vectors, in, kMostVectors, kSeed);
-  centre(points, in);
+  centre(points, in, products);
   const Products::Rows all = products.rows(points, in);
   Matrix now = drawn_matrix(out, in);
   make_orthonormal(now, out, in, drawn_matrix(out, in));
   ProductQuantizer quantizer{.columns = out, .parts = parts};
+  const Buffer memory[] = {products.buffer(points.size() / in * out * sizeof(float)),
+                           products.buffer(points.size() / in * out * sizeof(float))};
+  const Shape shape = {all.tensor.shape()[0], out};
+  const Tensor rotated = memory[0].tensor(DType::f32, shape),
+               said = memory[1].tensor(DType::f32, shape);
   for (int round = 0; round < kRounds; ++round) {
     matrix.assign(now.begin(), now.end());
-    const std::vector<float> rotated = apply(all.tensor, products);
+    products.dot(rotated, all.tensor, products.rows(Products::kMatrix, matrix, in));
     quantizer.train(rotated, round == 0 ? kFirstIterations : kIterations, products);
-    const std::vector<float> said =
-        quantizer.decode(quantizer.encode(products.rows(rotated, out).tensor, products), products);
-    const std::vector<float> m =  // [out, in]
-        products.sum_of_outer(products.rows(said, out).tensor, all.tensor);
+    quantizer.decode_codes_of(said, rotated, products);
+    const std::vector<float> m = products.sum_of_outer(said, all.tensor);  // [out, in]
     now = nearest_rotation(Matrix(m.begin(), m.end()), out, in, now, products);
   }
   matrix.assign(now.begin(), now.end());
@@ -304,7 +318,7 @@ void Rotation::train_for_parts(std::span<const float> vectors, Products& product
 
 void Rotation::train_components(std::span<const float> vectors, Products& products) {
   std::vector<float> points = drawn_rows(vectors, in, kMostOfAColumn * in, kSeed);
-  const std::vector<double> means = centre(points, in);
+  const std::vector<double> means = centre(points, in, products);
   const std::int64_t count = std::ssize(points) / in;
   const std::vector<float> columns_of = transposed(points, count, in);
   const std::vector<float> covariance = products.dot(columns_of, columns_of, count);

@@ -68,5 +68,14 @@ TEST(RowGroups, ResidualsAreWithoutTheCentre) {
   EXPECT_EQ(y, (std::vector<float>{1, -2, 2, 3, 5, 2}));
 }
 
+TEST(RowGroups, CentresOfPartsStandSideBySide) {
+  const std::vector<float> centres = {1, 2, 3, 4, 5, 6, 7, 8};  // two of each part
+  const std::vector<std::int32_t> found = {1, 0, 1, 0, 0, 1};
+  std::vector<float> y(12);
+  cpu::rows_of_centres(y.data(), centres.data(),
+                       {.found = found.data(), .rows = 3, .parts = 2, .width = 2, .groups = 2});
+  EXPECT_EQ(y, (std::vector<float>{3, 4, 5, 6, 1, 2, 5, 6, 3, 4, 7, 8}));
+}
+
 }  // namespace
 }  // namespace mt

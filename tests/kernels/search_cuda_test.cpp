@@ -124,7 +124,7 @@ TEST_F(SearchCuda, NearestOfProducts) {
     }
 }
 
-TEST_F(SearchCuda, GroupMeansAndResiduals) {
+TEST_F(SearchCuda, GroupMeansResidualsAndCentres) {
   for (const std::int64_t width : {1, 24, 256, 300})
     for (const std::int64_t rows : {1, 33, 5000}) {
       const std::int64_t parts = 2, groups = 9;
@@ -154,6 +154,12 @@ TEST_F(SearchCuda, GroupMeansAndResiduals) {
                           {d_found.data(), d_x.data(), rows, 1, width, groups}, nullptr);
       check::check_cuda(cudaDeviceSynchronize());
       EXPECT_EQ(d_y.values(), y);
+      std::vector<float> near(x.size());
+      const DeviceArray<float> d_near(near.size());
+      cpu::rows_of_centres(near.data(), got.data(), of_host);
+      cuda::rows_of_centres(d_near.data(), d_centres.data(), of_device, nullptr);
+      check::check_cuda(cudaDeviceSynchronize());
+      EXPECT_EQ(d_near.values(), near);
     }
 }
 

@@ -48,6 +48,20 @@ TEST(Products, TheNearestIsTheFirstOfThoseThatAreAsNear) {
     }
 }
 
+TEST(KMeans, OfATensorIsTheSame) {
+  const std::int64_t columns = 12;
+  Products products(2);
+  for (const std::int64_t rows : {3, 700, 2000}) {  // of more than 768 some are drawn
+    const std::vector<float> points = whole_numbers(rows * columns, 3);
+    const KMeans options = {.centres = 3, .columns = columns, .parts = 2, .iterations = 5};
+    KMeans on = options;
+    on.begin = k_means(options, points, products);
+    const ConstTensor there = products.rows(points, columns).tensor;
+    EXPECT_EQ(k_means(options, there, products), on.begin) << rows;
+    EXPECT_EQ(k_means(on, there, products), k_means(on, points, products)) << rows;
+  }
+}
+
 TEST(KMeans, InPiecesIsTheSame) {
   const std::int64_t columns = 12, rows = 1000;
   const std::vector<float> points = whole_numbers(rows * columns, 3);

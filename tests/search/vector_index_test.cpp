@@ -185,7 +185,7 @@ TEST(VectorIndex, TellsWhatTrainingNeeds) {
   EXPECT_EQ(bytes("IVF4,Flat", 1000), (1000U + 3 * 4) * 1024 * 4);
   EXPECT_EQ(bytes("IVF65536,PQ64", 66000000),
             ((std::size_t{1} << 30) + std::size_t{3} * 65536 * 1024) * 4);
-  EXPECT_EQ(bytes("OPQ64_512,IVF4,PQ64", 66000000), std::size_t{65536} * (1024 + 512) * 4);
+  EXPECT_EQ(bytes("OPQ64_512,IVF4,PQ64", 66000000), std::size_t{65536} * (1024 + 2 * 512) * 4);
   EXPECT_EQ(bytes("PCA64,Flat", 66000000), std::size_t{2} * 1000 * 1024 * 1024 * 4);
   Products(1).expect_room(std::numeric_limits<std::size_t>::max(), "what the CPU does");
 }
