@@ -15,6 +15,8 @@
 namespace mt {
 namespace {
 
+// Bytes of memory that is not pinned, which a GPU is given through pinned halves, if they are more.
+constexpr std::size_t kHalf = std::size_t{1} << 24;
 constexpr std::int64_t kMostProducts = 1LL << 27;  // in a GPU's memory, but for one row's
 // Sums of two codes' products, and distances in parts of vectors, between two calls of `between`.
 constexpr std::int64_t kMostByCodes = 1LL << 34;
@@ -44,8 +46,28 @@ void Products::put(Tensor to, const void* from) {
   if (to.bytes() == 0) return;
   if (device() == Device::cpu)
     std::memcpy(to.data(), from, to.bytes());
+  else if (to.bytes() > kHalf && !device::is_pinned(from))
+    put_by_halves(static_cast<std::byte*>(to.data()), static_cast<const std::byte*>(from),
+                  to.bytes());
   else
     device::copy(to.data(), from, to.bytes(), stream().handle());
+}
+
+// All threads copy to one half, while a GPU reads the other.
+void Products::put_by_halves(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kOfThread = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < bytes; at += kHalf) {
+    Buffer& half = halves_[turn_ ^= 1];
+    if (half.bytes() == 0) half = Buffer::pinned(kHalf);
+    const std::size_t some = std::min(kHalf, bytes - at);
+    each(static_cast<std::int64_t>((some + kOfThread - 1) / kOfThread), [&](std::int64_t i) {
+      const std::size_t begin = static_cast<std::size_t>(i) * kOfThread;
+      std::memcpy(static_cast<std::byte*>(half.data()) + begin, from + at + begin,
+                  std::min(kOfThread, some - begin));
+    });
+    stream().synchronize();  // the other half was read
+    device::copy(to + at, half.data(), some, stream().handle());
+  }
 }
 
 void Products::get(void* to, ConstTensor from) {

@@ -98,6 +98,7 @@ class Products {
   ConstTensor rows(Use use, std::span<const float> numbers, std::int64_t columns);
 
  private:
+  void put_by_halves(std::byte* to, const std::byte* from, std::size_t bytes);
   void nearest_by_codes(Tensor found, ConstTensor a, ConstTensor b);
   void nearest_by_products(Tensor found, ConstTensor a, ConstTensor b);
 
@@ -106,6 +107,8 @@ class Products {
   std::optional<Stream> gpu_;
   std::function<void()> between_;
   Buffer scratch_[kUses];
+  Buffer halves_[2];  // pinned, through which put() copies
+  int turn_ = 0;      // the half that was queued last
 };
 
 }  // namespace mt

@@ -39,6 +39,7 @@ void release(void* memory) noexcept;
 // Host memory that copies read and write without the host's help.
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory) noexcept;
+bool is_pinned(const void* memory);
 std::size_t total_memory();  // bytes of the current GPU
 std::size_t free_memory();   // ... of which nobody has any
 

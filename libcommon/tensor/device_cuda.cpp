@@ -100,6 +100,12 @@ void* allocate_pinned(std::size_t bytes) {
 
 void release_pinned(void* memory) noexcept { cudaFreeHost(memory); }
 
+bool is_pinned(const void* memory) {
+  cudaPointerAttributes attributes = {};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeHost;
+}
+
 static std::pair<std::size_t, std::size_t> free_and_total() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -19,6 +19,7 @@ void release(void*) noexcept {}
 void* allocate_pinned(std::size_t) { no_gpu(); }
 void release_pinned(void*) noexcept {}
 std::size_t total_memory() { no_gpu(); }
+bool is_pinned(const void*) { no_gpu(); }
 std::size_t free_memory() { no_gpu(); }
 void use(int) { no_gpu(); }
 StreamHandle make_stream(Priority) { no_gpu(); }

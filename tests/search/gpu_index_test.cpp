@@ -40,6 +40,22 @@ TEST(PlacedOnGpu, TellsWhatHasNoRoom) {
   }
 }
 
+// More than a pinned half, several times, so that halves are filled again while others are read.
+TEST(ProductsOnGpu, PutWhatIsNotPinned) {
+  if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  Products products(
+      2, [] {}, Device::cuda);
+  for (const std::int64_t count : {(1 << 22) + 1, 3 * (1 << 22), 20000003}) {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<std::int32_t>(i * 2654435761U + static_cast<std::size_t>(count));
+    const Products::Copy there = products.copy(all);
+    const std::vector<std::int32_t> expected = all;
+    std::ranges::fill(all, 0);  // what was put is no longer read
+    EXPECT_EQ(products.values<std::int32_t>(there.tensor), expected) << count;
+  }
+}
+
 TEST(KMeansOnGpu, InPiecesIsAsOnTheCpu) {
   if (device::count() == 0) GTEST_SKIP() << "no GPU";
   Products here(2), there(
