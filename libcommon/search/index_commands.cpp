@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "search/index_file.h"
@@ -88,8 +89,10 @@ std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64
                used = static_cast<std::size_t>(rows) * row,
                needed = used + static_cast<std::size_t>(more) * row;
     if (needed > memory.bytes()) {
-      Buffer larger(Device::cpu,
-                    std::max({needed, 2 * used, static_cast<std::size_t>(expected + 1) * row}));
+      const std::size_t bytes =
+          std::max({needed, 2 * used, static_cast<std::size_t>(expected + 1) * row});
+      expect_memory(bytes, concat("training on ", rows + more, " vectors or more"));
+      Buffer larger(Device::cpu, bytes);
       if (used > 0) std::memcpy(larger.data(), memory.data(), used);
       memory = std::move(larger);
     }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "base/memory.h"
 #include "tests/base/scratch.h"
 
 namespace mt {
@@ -27,6 +28,15 @@ TEST(Error, ErrnoDecidesTheCode) {
   EXPECT_EQ(with(ENOSPC), "74 x: cannot open: No space left on device");
   EXPECT_EQ(with(ENOENT, Exit::cannot_create), "73 x: cannot open: No such file or directory");
   EXPECT_EQ(with(EACCES, Exit::cannot_create), "77 x: cannot open: Permission denied");
+}
+
+TEST(Memory, IsThereOrIsMissed) {
+  EXPECT_GT(available_memory(), 1U << 20);
+  expect_memory(1 << 10, "a little");
+  const std::string missed = error_of([] { expect_memory(1ULL << 60, "all"); });
+  EXPECT_TRUE(
+      missed.starts_with("71 all needs at least 1152921504606846976 bytes of memory, of which "))
+      << missed;
 }
 
 }  // namespace mt

@@ -172,5 +172,24 @@ TEST(IndexCache, GptIndexesAreNeverStale) {
   EXPECT_EQ(files_after(a, [](auto& o) { o.drop_last_partial = false; }), 10U);
 }
 
+TEST(IndexCache, WhatThereIsNoMemoryForIsToldBeforeItIsTaken) {
+  const Scratch scratch;
+  write_documents(scratch.path("a"), TokenType::u16, documents_of(1000, 1));
+  const IndexedDataset a(scratch.path("a"));
+  const GptIndexOptions options{
+      .sequences = {0, 1000}, .seq_length = 1000000, .num_samples = 2000000};
+  const IndexCache cache(scratch.path("cache"), quiet());
+  const std::string of_order = error_of([&] { GptIndex(a, options, cache); });
+  EXPECT_TRUE(of_order.starts_with(
+      concat("71 ", a.name(),
+             ": the order of 2000000 samples in 2000000001 epochs needs at least "
+             "16000008008000 bytes of memory, of which ")))
+      << of_order;
+  const std::string of_arrays = error_of([&] { GptIndex(a, options); });
+  EXPECT_TRUE(of_arrays.starts_with(
+      "71 an index of samples that no --data-cache-path keeps needs at least "))
+      << of_arrays;
+}
+
 }  // namespace
 }  // namespace mt

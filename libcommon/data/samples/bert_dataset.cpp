@@ -159,6 +159,7 @@ void BertDataset::get(std::int64_t k, const Fields& sample) const {
 }
 
 ShownSample BertDataset::show(std::int64_t k, const Tokenizer& tokenizer) const {
+  expect_room_for_fields(5, seq_length());
   Tokens text(static_cast<std::size_t>(seq_length())), types = text, labels = text, padding = text,
                                                        loss = text;
   const Facts facts = get(k, {text, types, labels, padding, loss});

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "data/samples/split.h"
 
 namespace mt {
@@ -22,6 +23,8 @@ std::string text_of(std::span<const double> weights, std::int64_t samples, bool 
 void put_blend(IndexWriter& writer, std::span<const double> weights,
                std::span<const std::int64_t> sizes, std::int64_t samples) {
   std::vector<std::int16_t> order;
+  expect_memory(static_cast<std::uint64_t>(samples) * sizeof(order[0]),
+                concat("the order of ", samples, " samples of a blend"));
   order.reserve(static_cast<std::size_t>(samples));
   blend_samples(weights, sizes, samples,
                 [&](std::size_t dataset) { order.push_back(static_cast<std::int16_t>(dataset)); });

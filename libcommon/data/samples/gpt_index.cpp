@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/threads.h"
 #include "data/samples/numpy_random.h"
 #include "data/samples/token_sequences.h"
@@ -184,6 +185,10 @@ Elements<T> make_shuffle_index(const GptIndexOptions& options, const Plan& plan)
 template <class Row, class Order>
 void put_arrays(IndexWriter& writer, const TokenSequences& data, const GptIndexOptions& options,
                 const Plan& plan) {
+  expect_memory(
+      static_cast<std::uint64_t>(plan.epochs * options.sequences.size()) * sizeof(Entry) +
+          static_cast<std::uint64_t>(plan.samples) * sizeof(Order),
+      concat(data.name(), ": the order of ", plan.samples, " samples in ", plan.epochs, " epochs"));
   std::optional<Elements<Order>> order;
   parallel_for(2, [&](std::int64_t task) {
     if (task == 1) {

@@ -64,6 +64,7 @@ IctDataset::Facts IctDataset::get(std::int64_t k, const IctSample& sample) const
 }
 
 ShownSample IctDataset::show(std::int64_t k, const Tokenizer& tokenizer) const {
+  expect_room_for_fields(4, seq_length());
   Tokens query(static_cast<std::size_t>(seq_length())), query_mask = query, context = query,
                                                         context_mask = query;
   const Facts facts = get(k, {query, query_mask, context, context_mask});

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 namespace mt {
 namespace {
@@ -197,6 +198,7 @@ IndexCache IndexCache::reporting(Report report) const {
 
 IndexArrays IndexCache::make_in_memory(const IndexContent& content) const {
   const std::size_t size = places(content).back();
+  expect_memory(size, "an index of samples that no --data-cache-path keeps");
   IndexArrays arrays;
   arrays.memory_.reset(new std::byte[size]);
   MemoryWriter writer(content, report_, arrays.memory_.get());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "data/samples/numpy_random.h"
 
 namespace mt {
@@ -142,6 +143,8 @@ template <class T, std::size_t kColumns, class ForEach>
 void put_rows(IndexWriter& writer, std::int64_t count, std::uint32_t seed,
               const ForEach& for_each) {
   std::vector<std::array<T, kColumns>> rows;
+  expect_memory(static_cast<std::uint64_t>(count) * sizeof(rows[0]),
+                concat("the order of ", count, " samples"));
   rows.reserve(static_cast<std::size_t>(count));
   for_each(poll_of(writer), [&](const std::array<std::int64_t, kColumns>& row) {
     auto& kept = rows.emplace_back();

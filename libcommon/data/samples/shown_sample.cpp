@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_object.h"
+#include "base/memory.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -23,6 +24,11 @@ void ShownSample::write(JsonWriter& json) const {
     for (const std::int32_t value : values) json.value(value);
     json.end_array();
   }
+}
+
+void expect_room_for_fields(std::int64_t fields, std::int64_t tokens) {
+  expect_memory(2 * sizeof(std::int32_t) * static_cast<std::uint64_t>(fields * tokens),
+                concat("a sample of ", tokens, " tokens"));  // as it is made, and as it is shown
 }
 
 std::string marked_text(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens,

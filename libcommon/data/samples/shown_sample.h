@@ -38,6 +38,9 @@ struct ShownSample {
   void write(JsonWriter& json) const;
 };
 
+// Exit::out_of_memory where one of so many fields of so many tokens each has no room.
+void expect_room_for_fields(std::int64_t fields, std::int64_t tokens);
+
 // The text of tokens; at those with a label, which is not negative, the label in braces behind.
 std::string marked_text(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> labels = {});

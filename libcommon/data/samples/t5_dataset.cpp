@@ -104,6 +104,8 @@ void T5Dataset::get(std::int64_t k, const Fields& sample) const {
 }
 
 ShownSample T5Dataset::show(std::int64_t k, const Tokenizer& tokenizer) const {
+  expect_room_for_fields(2, seq_length());
+  expect_room_for_fields(4, decoder_seq_length());
   Tokens encoder(static_cast<std::size_t>(seq_length())), encoder_mask = encoder;
   Tokens decoder(static_cast<std::size_t>(decoder_seq_length())), labels = decoder, loss = decoder,
                                                                   decoder_mask = decoder;
