@@ -160,7 +160,7 @@ class AddStage : IndexStage {
     }
     blocks.read(options_.add_fraction, context_,
                 [&](const std::vector<std::uint8_t>& codes, std::int64_t first) {
-                  index.add_codes(codes, first);
+                  products.run([&] { index.add_codes(codes, first); });
                 });
     save(index, options_.added_file(), made_of);
     return finish();

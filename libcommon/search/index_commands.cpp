@@ -72,9 +72,10 @@ void for_vectors(const Options& options, std::optional<std::int64_t>& columns, s
   }
 }
 
-// All of them in `memory`; returns how many numbers these are.
-std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64_t>& columns,
-                      const RunContext& context, Buffer& memory) {
+// All of them in `memory`.
+std::span<const float> read_all(const BuildIndexOptions& options,
+                                std::optional<std::int64_t>& columns, const RunContext& context,
+                                Buffer& memory) {
   std::int64_t rows = 0, expected = 0;
   for (const std::string& input : options.inputs) {
     std::error_code unknown;  // which opening it tells of
@@ -111,7 +112,32 @@ std::int64_t read_all(const BuildIndexOptions& options, std::optional<std::int64
       workers.run([&] { got = reader.read(into); });
     }
   }
-  return rows * *columns;
+  return {static_cast<const float*>(memory.data()), static_cast<std::size_t>(rows * *columns)};
+}
+
+// The rows of a matrix that is there, where its file is mapped; nothing for what is to be read.
+std::optional<std::span<const float>> map_all(const BuildIndexOptions& options,
+                                              std::optional<std::int64_t>& columns,
+                                              const RunContext& context,
+                                              std::optional<MappedFile>& file) {
+  const std::string& input = options.inputs.front();
+  std::error_code unknown;  // which opening it tells of
+  if (options.inputs.size() > 1 || input == "-" ||
+      !std::filesystem::is_regular_file(input, unknown))
+    return std::nullopt;
+  VectorReader reader(input, columns);
+  if (!reader.can_be_mapped()) return std::nullopt;
+  columns = reader.columns();
+  file.emplace(input);
+  Workers workers(options.threads);
+  const std::int64_t most = std::max<std::int64_t>(1, kMostNumbers / *columns);
+  std::span<const float> all, some;
+  do {
+    context.checkpoint();
+    workers.run([&] { some = reader.next_of(*file, most); });
+    all = {all.empty() ? some.data() : all.data(), all.size() + some.size()};  // one behind another
+  } while (!some.empty());
+  return all;
 }
 
 std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::string& path,
@@ -124,7 +150,8 @@ std::optional<std::int64_t> columns_of(const VectorIndex& index, const std::stri
 
 void add(VectorIndex& index, std::span<const float> vectors, std::int64_t& next,
          Products& products) {
-  index.add_codes(index.encode(vectors, products), next);
+  const std::vector<std::uint8_t> codes = index.encode(vectors, products);
+  products.run([&] { index.add_codes(codes, next); });
   next += std::ssize(vectors) / index.columns();
 }
 
@@ -173,9 +200,10 @@ void train_index(const BuildIndexOptions& options, bool with, const RunContext& 
   AtomicFile file = output_of(options);
   std::optional<std::int64_t> columns = options.columns;
   Buffer memory;
-  const std::int64_t count = read_all(options, columns, context, memory);
-  const std::span<const float> vectors(static_cast<const float*>(memory.data()),
-                                       static_cast<std::size_t>(count));
+  std::optional<MappedFile> file_of_all;
+  std::optional<std::span<const float>> all = map_all(options, columns, context, file_of_all);
+  if (!all) all = read_all(options, columns, context, memory);
+  const std::span<const float> vectors = *all;
   VectorIndex index = make_index("--retro-index-str", options.string, *columns);
   Products products(options.threads, context.checkpoint, options.compute.device());
   index.train(vectors, products);

@@ -3,14 +3,17 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "kernels/near_rows.h"
 #include "search/vector_index.h"
 
 namespace mt {
 
-std::vector<std::uint8_t> FlatIndex::encode(std::span<const float> of, Products&) const {
-  std::vector<std::uint8_t> codes(of.size_bytes());
-  std::memcpy(codes.data(), of.data(), codes.size());
+constexpr std::int64_t kTogether = 1024;  // codes that a thread takes
+
+std::vector<std::uint8_t> FlatIndex::encode(ConstTensor vectors, Products& products) const {
+  std::vector<std::uint8_t> codes(vectors.bytes());
+  products.get(codes.data(), vectors);
   return codes;
 }
 
@@ -34,8 +37,8 @@ float FlatIndex::distance(const float* vector, std::int64_t id) const {
 
 void ScalarIndex::train(std::span<const float> vectors, Products&) { quantizer.train(vectors); }
 
-std::vector<std::uint8_t> ScalarIndex::encode(std::span<const float> vectors, Products&) const {
-  return quantizer.encode(vectors);
+std::vector<std::uint8_t> ScalarIndex::encode(ConstTensor vectors, Products& products) const {
+  return quantizer.encode(products.values<float>(vectors));
 }
 
 void ScalarIndex::add_codes(std::span<const std::uint8_t> more, std::int64_t) {
@@ -79,8 +82,7 @@ static std::int64_t bytes_of_list(const IvfIndex& index) {
 
 std::int64_t IvfIndex::code_size() const { return bytes_of_list(*this) + bytes_in_list(); }
 
-std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
-                                           Products& products) const {
+std::vector<std::uint8_t> IvfIndex::encode(ConstTensor vectors, Products& products) const {
   const std::int64_t size = bytes_in_list(), bytes = bytes_of_list(*this);
   const Assigned of = assign(vectors, quantizer.index() != 0, products);
   std::vector<std::uint8_t> codes;
@@ -90,29 +92,45 @@ std::vector<std::uint8_t> IvfIndex::encode(std::span<const float> vectors,
     codes = scalar()->encode(products.values<float>(of.residuals));
   else
     codes = centres.encode(vectors, products);
-  std::vector<std::uint8_t> result(of.lists.size() * static_cast<std::size_t>(bytes + size));
-  auto to = result.begin();
-  for (std::int64_t i = 0; i < std::ssize(of.lists); ++i) {
-    for (std::int64_t byte = 0; byte < bytes; ++byte)
-      *to++ = static_cast<std::uint8_t>(of.lists[static_cast<std::size_t>(i)] >> (8 * byte));
-    to = std::copy_n(codes.begin() + i * size, size, to);
-  }
+  const std::int64_t rows = std::ssize(of.lists);
+  std::vector<std::uint8_t> result(static_cast<std::size_t>(rows * (bytes + size)));
+  products.each((rows + kTogether - 1) / kTogether, [&](std::int64_t block) {
+    auto to = result.begin() + block * kTogether * (bytes + size);
+    for (std::int64_t i = block * kTogether; i < std::min(rows, (block + 1) * kTogether); ++i) {
+      for (std::int64_t byte = 0; byte < bytes; ++byte)
+        *to++ = static_cast<std::uint8_t>(of.lists[static_cast<std::size_t>(i)] >> (8 * byte));
+      to = std::copy_n(codes.begin() + i * size, size, to);
+    }
+  });
   return result;
 }
 
 void IvfIndex::add_codes(std::span<const std::uint8_t> codes, std::int64_t first) {
-  const std::int64_t bytes = bytes_of_list(*this), each = code_size();
-  for (std::int64_t i = 0; i < std::ssize(codes) / each; ++i) {
-    const auto code = codes.begin() + i * each;
-    std::uint64_t list = 0;
-    for (std::int64_t byte = 0; byte < bytes; ++byte)
-      list |= static_cast<std::uint64_t>(code[byte]) << (8 * byte);
-    if (list >= lists.size())
-      fail(Exit::bad_data, "code of vector ", first + i, ": list ", list, " of ", lists.size());
-    lists[list].codes.insert(lists[list].codes.end(), code + bytes, code + each);
-    lists[list].ids.push_back(in_lists ? first + i : count);
-    ++count;
-  }
+  const std::int64_t bytes = bytes_of_list(*this), each = code_size(),
+                     more = std::ssize(codes) / each;
+  std::vector<std::uint64_t> list_of(static_cast<std::size_t>(more));
+  parallel_for_ordered_errors((more + kTogether - 1) / kTogether, [&](std::int64_t block) {
+    for (std::int64_t i = block * kTogether; i < std::min(more, (block + 1) * kTogether); ++i) {
+      std::uint64_t& list = list_of[static_cast<std::size_t>(i)];
+      for (std::int64_t byte = 0; byte < bytes; ++byte)
+        list |= static_cast<std::uint64_t>(codes[static_cast<std::size_t>(i * each + byte)])
+                << (8 * byte);
+      if (list >= lists.size())
+        fail(Exit::bad_data, "code of vector ", first + i, ": list ", list, " of ", lists.size());
+    }
+  });
+  constexpr std::size_t kShares = 64;  // of the lists, each of which a thread adds to
+  parallel_for(static_cast<std::int64_t>(std::min(kShares, lists.size())), [&](std::int64_t share) {
+    for (std::int64_t i = 0; i < more; ++i) {
+      const std::uint64_t number = list_of[static_cast<std::size_t>(i)];
+      if (number % kShares != static_cast<std::uint64_t>(share)) continue;
+      List& list = lists[number];
+      const auto code = codes.begin() + i * each;
+      list.codes.insert(list.codes.end(), code + bytes, code + each);
+      list.ids.push_back((in_lists ? first : count) + i);
+    }
+  });
+  count += more;
 }
 
 bool IvfIndex::merge(const IvfIndex& other) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <limits>
 
 #include "kernels/code_sums.h"
@@ -146,39 +147,41 @@ void IvfIndex::train(std::span<const float> vectors, Products& products) {
   else
     centres.vectors.assign(static_cast<std::size_t>(columns), 0);
   lists.resize(static_cast<std::size_t>(wanted));
-  if (graph) graph->build(centres.vectors, columns);
+  const bool on_gpu = products.device() != Device::cpu;  // where assign() asks no graph
+  std::future<void> built = std::async(on_gpu ? std::launch::async : std::launch::deferred, [&] {
+    if (graph) graph->build(centres.vectors, columns);
+  });
+  if (!on_gpu) built.wait();
   const auto left_of = [&](std::int64_t most) {
-    return assign(drawn_rows(vectors, columns, most, 1234), true, products);
+    const std::vector<float> drawn = drawn_rows(vectors, columns, most, 1234);
+    return assign(products.rows(Products::kVectors, drawn, columns), true, products);
   };
   if (auto* const product = std::get_if<ProductQuantizer>(&quantizer))
     product->train(left_of(kPointsPerCentre * ProductQuantizer::kCentres).residuals,
                    kCodeIterations, products);
   if (auto* const scalar = std::get_if<ScalarQuantizer>(&quantizer))
     scalar->train(products.values<float>(left_of(kRanged).residuals));
+  built.get();
   trained = true;
 }
 
-IvfIndex::Assigned IvfIndex::assign(std::span<const float> vectors, bool with_residuals,
+IvfIndex::Assigned IvfIndex::assign(ConstTensor vectors, bool with_residuals,
                                     Products& products) const {
-  const std::int64_t columns = centres.columns, rows = std::ssize(vectors) / columns;
-  const Products::Rows x = products.rows(vectors, columns),
-                       c = products.rows(centres.vectors, columns);
+  const std::int64_t columns = centres.columns, rows = vectors.shape()[0];
+  const ConstTensor c = products.rows(Products::kListCentres, centres.vectors, columns);
   Assigned result;
-  const Buffer memory = products.buffer(static_cast<std::size_t>(rows) * sizeof(std::int32_t));
-  const Tensor found = memory.tensor(DType::i32, {1, rows});
+  const Tensor found = products.scratch(Products::kListsOf, DType::i32, {1, rows});
   if (graph && products.device() == Device::cpu) {
-    const std::vector<std::int64_t> ids = near(vectors, 1, {}, products).ids;
+    const std::vector<std::int64_t> ids = near(vectors.span<float>(), 1, {}, products).ids;
     result.lists.assign(ids.begin(), ids.end());
     products.put(found, result.lists.data());
   } else {
-    products.nearest(found, x.tensor, c.tensor.reshape({1, std::ssize(lists), columns}));
+    products.nearest(found, vectors, c.reshape({1, std::ssize(lists), columns}));
     result.lists = products.values<std::int32_t>(found);
   }
   if (!with_residuals) return result;
-  result.memory = products.buffer(vectors.size_bytes());
-  result.residuals = result.memory.tensor(DType::f32, {rows, columns});
-  row_residuals(result.residuals, x.tensor, c.tensor, found.reshape({rows}), products.stream());
-  products.stream().synchronize();  // what it was made of goes
+  result.residuals = products.scratch(Products::kResiduals, DType::f32, {rows, columns});
+  row_residuals(result.residuals, vectors, c, found.reshape({rows}), products.stream());
   return result;
 }
 

@@ -72,7 +72,7 @@ void Products::put_by_halves(std::byte* to, const std::byte* from, std::size_t b
 
 void Products::get(void* to, ConstTensor from) {
   if (from.bytes() == 0) return;
-  if (device() == Device::cpu) {
+  if (from.device() == Device::cpu) {
     std::memcpy(to, from.data(), from.bytes());
     return;
   }

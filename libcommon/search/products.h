@@ -91,6 +91,11 @@ class Products {
     kSizes,
     kSums,
     kCentres,
+    kTurned,
+    kTurnedAgain,
+    kListsOf,
+    kListCentres,
+    kResiduals,
     kUses
   };
   Tensor scratch(Use use, DType dtype, const Shape& shape);

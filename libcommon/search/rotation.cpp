@@ -23,6 +23,7 @@ constexpr std::int64_t kMostNumbers = 1 << 24;  // that are rotated at a time
 constexpr int kRounds = 50, kFirstIterations = 40, kIterations = 4;
 constexpr std::uint64_t kSeed = 12345;
 constexpr std::uint32_t kPurpose = 0x6F7071;
+constexpr double kEnough = 1e-7;  // of the largest value, which leaves more digits than f32 has
 
 using Matrix = std::vector<double>;  // row after row
 
@@ -181,7 +182,7 @@ Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns
                                        &m[static_cast<std::size_t>(j * columns)], columns);
   });
   const std::vector<double> values = eigen(std::move(square), rows, u);
-  const double most = *std::ranges::max_element(values);
+  const auto [least, most] = std::ranges::minmax(values);
   Matrix v(m.size());  // V'
   products.each(rows, [&](std::int64_t k) {
     const double value = values[static_cast<std::size_t>(k)];
@@ -192,7 +193,8 @@ Matrix nearest_rotation(const Matrix& m, std::int64_t rows, std::int64_t columns
         row_of(v, k, columns)[c] += factor * m[static_cast<std::size_t>(i * columns + c)];
     }
   });
-  make_orthonormal(v, rows, columns, std::move(other));
+  // Rows of V' are orthonormal but for what their values have lost, of the largest's 16 digits.
+  if (!(least > kEnough * most)) make_orthonormal(v, rows, columns, std::move(other));
   Matrix result(m.size());
   products.each(rows, [&](std::int64_t i) {
     for (std::int64_t k = 0; k < rows; ++k)
@@ -239,40 +241,43 @@ std::vector<float> transposed(std::span<const float> m, std::int64_t rows, std::
 }  // namespace
 
 // As faiss's fvec_renorm_L2().
-static std::vector<float> of_length_1(std::span<const float> vectors, std::int64_t columns,
-                                      Products& products) {
-  std::vector<float> result(vectors.begin(), vectors.end());
+static void make_length_1(std::span<float> vectors, std::int64_t columns, Products& products) {
   products.each(std::ssize(vectors) / columns, [&](std::int64_t row) {
-    float* const x = &result[static_cast<std::size_t>(row * columns)];
+    float* const x = &vectors[static_cast<std::size_t>(row * columns)];
     const float square = cpu::inner_product(x, x, columns);
     if (!(square > 0)) return;
     const float factor = 1 / std::sqrt(square);
     for (std::int64_t c = 0; c < columns; ++c) x[c] *= factor;
   });
-  return result;
 }
 
 std::vector<float> Rotation::apply(std::span<const float> vectors, Products& products) const {
-  if (to_length_1) return of_length_1(vectors, in, products);
   const std::int64_t rows = std::ssize(vectors) / in,
                      most = std::max<std::int64_t>(1, kMostNumbers / std::max(in, out));
-  std::vector<float> result;
-  result.reserve(static_cast<std::size_t>(rows * out));
+  std::vector<float> result(static_cast<std::size_t>(rows * out));
   for (std::int64_t begin = 0; begin < rows; begin += most) {
     products.poll();
-    const auto some = vectors.subspan(static_cast<std::size_t>(begin * in),
-                                      static_cast<std::size_t>(std::min(most, rows - begin) * in));
-    const std::vector<float> rotated = apply(products.rows(Products::kVectors, some, in), products);
-    result.insert(result.end(), rotated.begin(), rotated.end());
+    const std::int64_t some = std::min(most, rows - begin);
+    const Tensor y = products.scratch(Products::kTurned, DType::f32, {some, out});
+    apply(y,
+          products.rows(Products::kVectors,
+                        vectors.subspan(static_cast<std::size_t>(begin * in),
+                                        static_cast<std::size_t>(some * in)),
+                        in),
+          products);
+    products.get(&result[static_cast<std::size_t>(begin * out)], y);
   }
   return result;
 }
 
-std::vector<float> Rotation::apply(ConstTensor vectors, Products& products) const {
-  std::vector<float> result = products.dot(vectors, products.rows(Products::kMatrix, matrix, in));
-  for (auto row = result.begin(); !bias.empty() && row != result.end(); row += out)
+void Rotation::apply(Tensor y, ConstTensor vectors, Products& products) const {
+  if (!to_length_1) products.dot(y, vectors, products.rows(Products::kMatrix, matrix, in));
+  if (!to_length_1 && bias.empty()) return;
+  std::vector<float> all = products.values<float>(to_length_1 ? vectors : y);
+  if (to_length_1) make_length_1(all, in, products);
+  for (auto row = all.begin(); !bias.empty() && row != all.end(); row += out)
     for (std::int64_t i = 0; i < out; ++i) row[i] += bias[static_cast<std::size_t>(i)];
-  return result;
+  products.put(y, all.data());
 }
 
 std::int64_t Rotation::fewest_vectors() const {

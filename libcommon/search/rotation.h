@@ -22,7 +22,8 @@ struct Rotation {
 
   bool trained() const { return to_length_1 || !matrix.empty(); }
   std::vector<float> apply(std::span<const float> vectors, Products& products) const;
-  std::vector<float> apply(ConstTensor vectors, Products& products) const;  // where those are made
+  // y: [rows, out], of vectors where products are made, [rows, in].
+  void apply(Tensor y, ConstTensor vectors, Products& products) const;
   std::int64_t fewest_vectors() const;                        // that it can be trained on
   std::int64_t training_numbers(std::int64_t vectors) const;  // f32 where products are made
   // The matrix with orthonormal rows for which a product quantizer of so many parts errs least, as

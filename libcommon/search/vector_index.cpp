@@ -93,15 +93,24 @@ std::int64_t VectorIndex::code_size() const {
 std::vector<std::uint8_t> VectorIndex::encode(std::span<const float> vectors,
                                               Products& products) const {
   if (vectors.empty()) return {};
-  std::vector<float> memory;
-  const std::span<const float> numbers = rotated(vectors, rotations.size(), memory, products);
+  const std::int64_t count = std::ssize(vectors) / columns();
+  const ConstTensor here(vectors.data(), DType::f32, {count, columns()});
+  ConstTensor x = here;
+  if (!rotations.empty() || std::holds_alternative<IvfIndex>(kind))
+    x = products.rows(Products::kVectors, vectors, columns());
+  Products::Use use = Products::kTurned;  // by turns
+  for (const Rotation& rotation : rotations) {
+    const Tensor turned = products.scratch(use, DType::f32, {count, rotation.out});
+    rotation.apply(turned, x, products);
+    x = turned;
+    use = use == Products::kTurned ? Products::kTurnedAgain : Products::kTurned;
+  }
   std::vector<std::uint8_t> codes =
-      std::visit([&](const auto& index) { return index.encode(numbers, products); }, kind);
+      std::visit([&](const auto& index) { return index.encode(x, products); }, kind);
   if (!refinement) return codes;
   const std::vector<std::uint8_t> finer = std::visit(
-      [&](const auto& index) { return index.encode(vectors, products); }, refinement->index);
+      [&](const auto& index) { return index.encode(here, products); }, refinement->index);
   std::vector<std::uint8_t> both;
-  const std::int64_t count = std::ssize(vectors) / columns();
   for (std::int64_t i = 0; i < count; ++i)
     for (const auto* const part : {&std::as_const(codes), &finer}) {
       const std::int64_t size = std::ssize(*part) / count;

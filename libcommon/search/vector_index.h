@@ -38,7 +38,8 @@ struct FoundVectors {
 };
 
 // The kinds of index.  They have the same members: size() counts vectors, width() is their columns,
-// code_size() the bytes of one's code, and encode() gives codes that add_codes() takes, of vectors
+// code_size() the bytes of one's code, and encode() gives codes, of vectors where products are
+// made, that add_codes() takes, by several threads, those of the arena that calls, of vectors
 // first, first + 1, …, which for those without lists are the next ones whatever `first` is.
 // fewest_vectors() is how many it can be trained on.  merge() adds the vectors of another that was
 // trained as this one, and is false, and adds nothing, where it was not.
@@ -55,7 +56,7 @@ struct FlatIndex {
   bool is_trained() const { return true; }
   std::int64_t fewest_vectors() const { return 1; }
   void train(std::span<const float>, Products&) {}
-  std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
+  std::vector<std::uint8_t> encode(ConstTensor vectors, Products& products) const;
   void add_codes(std::span<const std::uint8_t> codes, std::int64_t first);
   bool merge(const FlatIndex& other);
   float distance(const float* vector, std::int64_t id) const;  // of one of its vectors
@@ -77,7 +78,7 @@ struct ScalarIndex {
   bool is_trained() const { return quantizer.trained(); }
   std::int64_t fewest_vectors() const { return 1; }
   void train(std::span<const float> vectors, Products& products);
-  std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
+  std::vector<std::uint8_t> encode(ConstTensor vectors, Products& products) const;
   void add_codes(std::span<const std::uint8_t> more, std::int64_t first);
   bool merge(const ScalarIndex& other);
   float distance(const float* vector, std::int64_t id) const;
@@ -120,7 +121,7 @@ struct IvfIndex {
   std::int64_t fewest_vectors() const;
   std::int64_t training_numbers(std::int64_t vectors) const;  // f32 where products are made
   void train(std::span<const float> vectors, Products& products);
-  std::vector<std::uint8_t> encode(std::span<const float> vectors, Products& products) const;
+  std::vector<std::uint8_t> encode(ConstTensor vectors, Products& products) const;
   // Exit::bad_data for a code of a list that there is not.
   void add_codes(std::span<const std::uint8_t> codes, std::int64_t first);
   bool merge(const IvfIndex& other);
@@ -130,14 +131,13 @@ struct IvfIndex {
   FoundVectors search(std::span<const float> of, const IndexSearch& options, Products& products);
 
  private:
-  // The lists of vectors, and what they differ from the lists' centres by, where products are made.
+  // The lists of vectors, and what they differ from the lists' centres by, until the next call.
   struct Assigned {
     std::vector<std::int32_t> lists;
     Tensor residuals = {};
-    Buffer memory = {};
   };
   // By the graph, if there is one, on the CPU; a GPU compares all centres.
-  Assigned assign(std::span<const float> vectors, bool with_residuals, Products& products) const;
+  Assigned assign(ConstTensor vectors, bool with_residuals, Products& products) const;
   void make_terms(Products& products);
 };
 

@@ -19,7 +19,7 @@ namespace mt {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMostColumns = 1 << 20;
-constexpr std::size_t kPart = std::size_t{4} << 20;  // bytes of a thread
+constexpr std::size_t kPart = std::size_t{1} << 20;  // bytes of a thread
 
 namespace {
 
@@ -34,16 +34,11 @@ void for_parts(std::size_t bytes, const Body& body) {
 
 bool is_finite(float number) { return std::isfinite(number); }
 
-std::optional<std::int64_t> first_not_finite(std::span<const float> numbers) {
-  std::atomic<bool> all = true;
-  for_parts(numbers.size_bytes(), [&](std::size_t begin, std::size_t count) {
-    std::uint32_t largest = 0;  // bits but for the sign: those of infinity and above are no numbers
-    for (const float number : numbers.subspan(begin / sizeof(float), count / sizeof(float)))
-      largest = std::max(largest, std::bit_cast<std::uint32_t>(number) & 0x7fffffff);
-    if (largest >= 0x7f800000) all = false;
-  });
-  if (all) return std::nullopt;
-  return std::ranges::find_if_not(numbers, is_finite) - numbers.begin();
+bool all_finite(std::span<const float> numbers) {
+  std::uint32_t largest = 0;  // bits but for the sign: those of infinity and above are no numbers
+  for (const float number : numbers)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(number) & 0x7fffffff);
+  return largest < 0x7f800000;
 }
 
 }  // namespace
@@ -126,16 +121,6 @@ std::optional<std::int64_t> VectorReader::rows_left() const {
   return std::min(*rows_ - at_, static_cast<std::int64_t>((size_ - offset_) / bytes));
 }
 
-// fill() of what is there, with several threads.
-std::size_t VectorReader::fill_at_once(std::span<std::byte> into) {
-  into = into.first(std::min(into.size(), static_cast<std::size_t>(size_ - offset_)));
-  for_parts(into.size(), [&](std::size_t begin, std::size_t count) {
-    file_.read_at(offset_ + begin, into.subspan(begin, count));
-  });
-  offset_ += into.size();
-  return into.size();
-}
-
 void VectorReader::check_end() {
   std::byte more;
   if (is_regular_ ? offset_ < size_ : fill({&more, 1}) > 0)
@@ -152,18 +137,61 @@ std::int64_t VectorReader::read(std::span<float> into) {
   }
   const std::span<float> numbers = into.first(static_cast<std::size_t>(most * columns_));
   const auto bytes = std::as_writable_bytes(numbers);
-  const std::size_t before = std::min(begin_.size(), bytes.size());
-  std::memcpy(bytes.data(), begin_.data(), before);
-  begin_.erase(0, before);
-  const std::span<std::byte> rest = bytes.subspan(before);
-  const std::size_t got = before + (rows_ && is_regular_ ? fill_at_once(rest) : fill(rest));
+  std::size_t got = 0;
+  std::atomic<bool> finite = true;
+  const auto look_at = [&](std::size_t begin, std::size_t count) {
+    if (!all_finite(numbers.subspan(begin / sizeof(float), count / sizeof(float)))) finite = false;
+  };
+  if (rows_ && is_regular_) {  // while a thread's cache still has what it has read
+    got = std::min(bytes.size(), static_cast<std::size_t>(size_ - offset_));
+    for_parts(got, [&](std::size_t begin, std::size_t count) {
+      file_.read_at(offset_ + begin, bytes.subspan(begin, count));
+      look_at(begin, count);
+    });
+    offset_ += got;
+  } else {
+    got = std::min(begin_.size(), bytes.size());
+    std::memcpy(bytes.data(), begin_.data(), got);
+    begin_.erase(0, got);
+    got += fill(bytes.subspan(got));
+    for_parts(got, look_at);
+  }
+  return taken(numbers, got, finite);
+}
+
+bool VectorReader::can_be_mapped() const {
+  return rows_ && is_regular_ && offset_ % alignof(float) == 0;
+}
+
+std::span<const float> VectorReader::next_of(const MappedFile& file, std::int64_t most) {
+  most = std::min(most, *rows_ - at_);
+  if (most == 0) {
+    check_end();
+    return {};
+  }
+  const Bytes rest = file.bytes().subspan(std::min(file.bytes().size(), offset_));
+  const std::span<const float> numbers(reinterpret_cast<const float*>(rest.data()),
+                                       static_cast<std::size_t>(most * columns_));
+  const std::size_t got = std::min(numbers.size_bytes(), rest.size());
+  std::atomic<bool> finite = true;
+  for_parts(got, [&](std::size_t begin, std::size_t count) {
+    if (!all_finite(numbers.subspan(begin / sizeof(float), count / sizeof(float)))) finite = false;
+  });
+  offset_ += got;
+  taken(numbers, got, finite);
+  return numbers;
+}
+
+std::int64_t VectorReader::taken(std::span<const float> numbers, std::size_t got, bool finite) {
   const std::size_t row = static_cast<std::size_t>(columns_) * sizeof(float);
-  if (got % row != 0 || (rows_ && got < bytes.size()))
+  if (got % row != 0 || (rows_ && got < numbers.size_bytes()))
     fail(Exit::bad_data, file_.name(), ": ends in vector ",
          at_ + static_cast<std::int64_t>(got / row), " of ", columns_, " columns");
-  if (const auto bad = first_not_finite(numbers.first(got / sizeof(float))))
-    fail(Exit::bad_data, file_.name(), ": vector ", at_ + *bad / columns_, ": column ",
-         *bad % columns_, " is no finite number");
+  if (!finite) {
+    const auto bad = std::ranges::find_if_not(numbers, is_finite) - numbers.begin();
+    fail(Exit::bad_data, file_.name(), ": vector ", at_ + bad / columns_, ": column ",
+         bad % columns_, " is no finite number");
+  }
   const auto rows = static_cast<std::int64_t>(got / row);
   at_ += rows;
   return rows;

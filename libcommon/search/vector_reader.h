@@ -31,11 +31,16 @@ class VectorReader {
   // end.  Exit::bad_data where a row or the file ends early, and for what is no finite number.  By
   // several threads: those of the arena that calls.
   std::int64_t read(std::span<float> into);
+  // Whether rows can be taken from a mapping of the file: of a matrix that is there.
+  bool can_be_mapped() const;
+  // As read(), but at most so many rows lie in `file`, a mapping of the same.
+  std::span<const float> next_of(const MappedFile& file, std::int64_t most);
 
  private:
+  // So many bytes of rows were read, and are finite numbers: checks it, and returns how many rows.
+  std::int64_t taken(std::span<const float> numbers, std::size_t got, bool finite);
   void read_header();
   std::size_t fill(std::span<std::byte> into);  // as much as there is
-  std::size_t fill_at_once(std::span<std::byte> into);
   void check_end();
 
   File file_;

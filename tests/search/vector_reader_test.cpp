@@ -101,5 +101,32 @@ TEST(VectorReader, NamesTheFirstThatIsNoNumber) {
             "65 " + folder.path("plain") + ": vector 262144: column 5 is no finite number");
 }
 
+// The same rows, and the same complaints.
+TEST(VectorReader, TakesRowsFromAMapping) {
+  const Scratch folder;
+  const std::string one = read_file(MT_TESTDATA "/search/vectors.npy"), path = folder.path("some");
+  const auto mapped = [&](std::string_view content) {
+    write_file_atomically(path, content, true);
+    const MappedFile file(path);
+    VectorReader reader(path, {});
+    EXPECT_TRUE(reader.can_be_mapped());
+    std::vector<float> all;
+    for (auto some = reader.next_of(file, 77); !some.empty(); some = reader.next_of(file, 77))
+      all.insert(all.end(), some.begin(), some.end());
+    return all;
+  };
+  VectorReader golden(MT_TESTDATA "/search/vectors.npy", {});
+  EXPECT_EQ(mapped(one), read(golden, 1000));
+  EXPECT_EQ(error_of([&] { mapped(one + one); }),
+            "65 " + path + ": goes on behind its 200 vectors");
+  for (const std::size_t size : {one.size() - 1, one.size() - 64})
+    EXPECT_EQ(error_of([&] { mapped(std::string_view(one).substr(0, size)); }),
+              "65 " + path + ": ends in vector 199 of 16 columns");
+  std::string wrong = one;
+  wrong.replace(wrong.size() - 60, 4, std::string("\0\0\300\177", 4));
+  EXPECT_EQ(error_of([&] { mapped(wrong); }),
+            "65 " + path + ": vector 199: column 1 is no finite number");
+}
+
 }  // namespace
 }  // namespace mt
