@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy
 import torch
+from transformers import BertTokenizer, GPT2Tokenizer  # before faiss is stood in for
 
 sys.modules.setdefault("faiss", types.ModuleType("faiss"))  # which a database does not need
 import h5py  # noqa: E402

@@ -1,6 +1,7 @@
 """What scripts/compare-retro-*.py have in common: megatron-core 0.12.1 on a CPU without its extensions, and cases at random, each a
 project of testdata's stories that mt-retro-index build-db has cut into chunks."""
 import argparse
+import importlib.machinery
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ for name in ("faiss", "psutil"):  # the first is not needed to read, the second 
         __import__(name)
     except ImportError:
         sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)  # which transformers looks at
 torch.cuda.current_device = lambda: "cpu"  # before megatron.core asks
 torch.Tensor.cuda = lambda self, *args, **kwargs: self
 from megatron.core import parallel_state  # noqa: E402
