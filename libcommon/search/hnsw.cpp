@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/error.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "kernels/near_rows.h"
 
@@ -214,6 +216,7 @@ void Hnsw::build(std::span<const float> vectors, std::int64_t columns) {
     levels.push_back(static_cast<std::int32_t>(level + 1));
     offsets.push_back(offsets.back() + static_cast<std::uint64_t>(cumulative[level + 1]));
   }
+  expect_memory(offsets.back() * sizeof neighbors[0], concat("a graph of ", count, " centres"));
   neighbors.assign(offsets.back(), -1);
   std::vector<std::int32_t> order;  // those of high levels first, as faiss has it
   for (std::int32_t i = 0; i < count; ++i) order.push_back(i);
