@@ -5,8 +5,9 @@
 //   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
 //
-// On the GPU T is float, bf16 or fp16; column_sum adds in f32, to y of f32, or bf16 if x is, the
-// other sums are f64, over parts that depend on the size alone, and are written to the device.
+// On the GPU T is float, bf16 or fp16; column_sum adds in f32, to y of f32, or of bf16 if x is that
+// or f32; the other sums are f64, over parts that depend on the size alone, and are written to the
+// device.
 //   add          y and a of a type, b of that or float, or of a narrower one if they are float
 //   convert      y = x, rounded
 //   fill         y = value

@@ -261,6 +261,7 @@ INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);
 template void column_sum(bf16*, const bf16*, std::int64_t, std::int64_t, void*, cudaStream_t);
+template void column_sum(bf16*, const float*, std::int64_t, std::int64_t, void*, cudaStream_t);
 template void add_parts(float*, float*, const float*, std::int64_t, std::int64_t, cudaStream_t);
 template void add_parts(bf16*, bf16*, const float*, std::int64_t, std::int64_t, cudaStream_t);
 

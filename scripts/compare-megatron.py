@@ -85,6 +85,7 @@ CASES = {
     # steps, less than a rounding: that step's losses are 2.1e-5 apart, all others 2.4e-7 at most.
     "experts-capacity": LLAMA + " --num-experts 4 --moe-expert-capacity-factor 0.75 --moe-aux-loss-coeff 0.3 --ranks 2"
                                 " --seed 11",
+    "experts-routers-in-fp64": LLAMA + " --num-experts 5 --moe-router-dtype fp64 --moe-aux-loss-coeff 0.3 --moe-z-loss-coeff 0.05",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "latent": LATENT + " --q-lora-rank 13",
     "latent-2-ranks": LATENT + " --q-lora-rank 13 --rotary-scaling-factor 4 --mscale 0.7 --mscale-all-dim 0.7 --ranks 2"

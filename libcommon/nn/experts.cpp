@@ -56,7 +56,7 @@ void Experts::for_each(const TokenDispatch::Saved& arrived, const Body& body) co
 // Returns the experts that tokens go to, with -1 for one that has no room for a token.
 ConstTensor Experts::with_room(Step& s, ConstTensor expert, ConstTensor p) const {
   if (options_.capacity_factor == 0) return expert;
-  const std::int64_t experts = router_->shape[0];
+  const std::int64_t experts = router_.experts();
   const double share = static_cast<double>(expert.numel()) / static_cast<double>(experts);
   const Tensor kept = s.layer.alloc(DType::i32, expert.shape());
   keep_tokens(kept, expert, options_.keeps_first ? ConstTensor() : p, experts,
@@ -215,7 +215,7 @@ Tensor Experts::add_up(Step& s, Saved& v, const Saved* saved, bool wanted) const
   if (!options_.latents) return sum;
   v.summed = sum;
   if (!wanted) return {};
-  const Tensor y = s.scratch({tokens, router_->shape[1]});
+  const Tensor y = s.scratch({tokens, router_.weight().shape[1]});
   options_.latents->up.forward(s, y, sum);
   return y;
 }
@@ -252,7 +252,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   };
   const bool beside = goes_aside(s);
   if (beside) aside(s, begin_shared);
-  v.logits = s.kept(saved, {tokens, router_->shape[0]});
+  v.logits = s.kept(saved, {tokens, router_.experts()}, router_.dtype(s));
   v.expert = s.kept(saved, {tokens, chosen}, DType::i32);
   ConstTensor routed = x;
   if (varies(s)) {
@@ -260,14 +260,7 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
     jitter(varied, x, jitter_of(s), s.stream);
     routed = varied;
   }
-  matmul({.out = v.logits,
-          .a = routed,
-          .b = s.weight(*router_),
-          .transpose_b = true,
-          .bias = value_of(s, options_.logit_bias),
-          .rows_alone = s.rows_alone()},
-         s.stream);
-  s.done(*router_);
+  router_.forward(s, v.logits, routed);
   const Tensor p = s.scratch_sums({tokens, chosen});
   choose(s, p, v);
   take_imposed(s, p, v);
@@ -318,7 +311,8 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   const std::int64_t rows = v.arrived.rows(), room = v.arrived.room, tokens = d_sum.shape()[0];
   const Tensor d_out = s.gradient({room, width()}).rows(0, rows),
                dh = s.gradient({room, made()}).rows(0, rows),
-               d_logits = s.gradient(v.logits.shape()), da = s.scratch({room, ffn()}).rows(0, rows),
+               d_logits = s.gradient(v.logits.shape(), v.logits.dtype()),
+               da = s.scratch({room, ffn()}).rows(0, rows),
                d_x = s.scratch({room, width()}).rows(0, rows),
                d_weight = s.scratch_sums({room}).rows(0, rows),
                dp = s.scratch_sums(v.expert.shape()),
@@ -360,20 +354,15 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
   dispatch_.numbers_back(s, dp, d_weight, v.arrived);
   choose_experts_backward(d_logits, dp, v.logits, v.expert, options_.rules, s.stream);
   if (v.counts) balance_.backward(s, d_logits, v.logits, v.counts);
-  ConstTensor routed = x;
   if (varies(s)) {
     const Tensor varied = s.gradient(x.shape()), d_varied = s.scratch(dx.shape());
     jitter(varied, x, jitter_of(s), s.stream);
-    routed = varied;
-    matmul({.out = d_varied, .a = d_logits, .b = s.weight(*router_)}, s.stream);
+    router_.backward(s, d_varied, d_logits, varied, false);
     jitter(d_varied, d_varied, jitter_of(s), s.stream);
     add(dx, dx, d_varied, s.stream);
   } else {
-    matmul({.out = dx, .a = d_logits, .b = s.weight(*router_), .accumulate = true}, s.stream);
+    router_.backward(s, dx, d_logits, x, true);
   }
-  s.done(*router_);
-  s.weight_grads.push({.weight = router_, .bias = options_.logit_bias, .dy = d_logits, .x = routed},
-                      s.stream);
   if (!options_.shared) return;
   if (beside)
     s.stream.join();

@@ -16,6 +16,7 @@
 #include "kernels/sinkhorn.h"
 #include "nn/norm.h"
 #include "nn/router_balance.h"
+#include "nn/router_product.h"
 #include "nn/shared_experts.h"
 #include "nn/token_dispatch.h"
 
@@ -49,7 +50,6 @@ class Experts {
     double capacity_factor = 0;   // of the tokens that are an expert's share; 0: of all
     bool keeps_first = false;     // not those of largest p
     const Param* bias = nullptr;  // of the keys that experts are chosen by
-    const Param* logit_bias = nullptr;
     bool sinkhorn = false;  // training chooses by keys of all a rank's rows (kernels/sinkhorn.h)
     const Param* quantiles =
         nullptr;        // by which logits choose instead (kernels/quantile_balance.h)
@@ -60,19 +60,19 @@ class Experts {
     double z = 0;                              // what that of its logits weighs
   };
   // experts: this rank's, in their order.
-  Experts(const Param& router, std::vector<Expert> experts, const Options& options)
-      : router_(&router),
+  Experts(const RouterProduct& router, std::vector<Expert> experts, const Options& options)
+      : router_(router),
         experts_(std::move(experts)),
-        dispatch_(router.shape[0]),
+        dispatch_(router.experts()),
         options_(options),
-        balance_({.experts = router.shape[0],
+        balance_({.experts = router.experts(),
                   .chosen = options.rules.chosen,
                   .scores = options.rules.scores,
                   .layer = options.layer,
                   .losses = options.balances,
                   .z = options.z}) {}
 
-  ConstTensor first_weight() const { return router_->value; }  // not to be multiplied with
+  ConstTensor first_weight() const { return router_.weight().value; }  // not to be multiplied with
 
   // y empty: not wanted.  With a norm, x is its input.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
@@ -115,7 +115,7 @@ class Experts {
   template <class Body>
   void for_each(const TokenDispatch::Saved& arrived, const Body& body) const;
 
-  const Param* router_;
+  RouterProduct router_;
   std::vector<Expert> experts_;
   TokenDispatch dispatch_;
   Options options_;

@@ -117,7 +117,8 @@ void RouterBalance::add_quantiles(Step& s, ConstTensor logits, ConstTensor beta)
   const ArenaScope scope(s.layer);
   int ranks = 1;
   const auto gather = [&](Group& over) {
-    const Tensor all = s.scratch({logits.shape()[0] * over.size(), options_.experts});
+    const Tensor all =
+        s.layer.alloc(logits.dtype(), {logits.shape()[0] * over.size(), options_.experts});
     over.all_gather(all, logits).wait();
     logits = all;
     ranks *= over.size();

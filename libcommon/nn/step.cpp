@@ -14,8 +14,8 @@ std::int64_t Step::rows() const {
 
 std::int64_t Step::first_row() const { return shares_rows() ? tensor->rank() * rows() : 0; }
 
-Tensor Step::gradient(const Shape& shape) {
-  return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
+Tensor Step::gradient(const Shape& shape, DType of) {
+  return (weight_grads.deferring() ? deferred : layer).alloc(of, shape);
 }
 
 Tensor Step::kept(const void* saved, const Shape& shape, DType of) {

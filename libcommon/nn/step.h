@@ -167,7 +167,9 @@ struct Step {
   Tensor kept(const void* saved, const Shape& shape, DType of);
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
   Tensor scratch_sums(const Shape& shape) { return layer.alloc(sum_dtype(dtype), shape); }
-  Tensor gradient(const Shape& shape);  // a dy, or an x made again, that a weight gradient reads
+  // A dy, or an x made again, that a weight gradient reads.
+  Tensor gradient(const Shape& shape) { return gradient(shape, dtype); }
+  Tensor gradient(const Shape& shape, DType of);
 
   void show(const Param& module, const char* what, ConstTensor shown) const;
 

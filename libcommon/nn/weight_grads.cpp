@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ops/wide_product.h"
+
 namespace mt {
 
 Tensor WeightGrads::gradient_of(const Param& row, Stream& stream) const {
@@ -16,17 +18,28 @@ void WeightGrads::accumulate(std::span<const WeightGrad> records, Stream& stream
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
     const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
+    const bool accumulate = !record.weight->gradient_replaced || (written_[row] && !anew);
+    written_[row] = true;
+    if (record.cast_to) {
+      wide_matmul({.out = record.weight->grad,
+                   .a = record.dy,
+                   .b = record.x,
+                   .transpose_a = true,
+                   .accumulate = accumulate,
+                   .sums = *record.cast_to},
+                  stream);
+      continue;
+    }
     const bool narrow = static_cast<bool>(record.codes);
     products.push_back({.out = record.weight->grad,
                         .a = narrow ? record.dy_codes : record.dy,
                         .b = narrow ? record.x_codes : record.x,
                         .transpose_a = !narrow,
                         .transpose_b = narrow,
-                        .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew),
+                        .accumulate = accumulate,
                         .rows_vary = record.rows_vary,
                         .codes = record.codes,
                         .group = record.group});
-    written_[row] = true;
   }
   grouped_matmul(products, stream);
   for (const WeightGrad& record : records)

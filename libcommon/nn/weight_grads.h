@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct WeightGrad {
   ConstTensor dy, x;            // [tokens, out], [tokens, in]
   bool rows_vary = false;       // as Matmul's
   Matmul::OfGroup group = {};   // likewise
+  // Where dy, of the type of sums, and x are cast to a wider one: that (ops/wide_product.h).
+  std::optional<DType> cast_to = {};
   // Where the weight's gradient is a product of codes: dy^T and x^T, [out, tokens] and [in,
   // tokens], and what Matmul::codes says of them.
   ConstTensor dy_codes = {}, x_codes = {};

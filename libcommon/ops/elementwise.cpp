@@ -191,6 +191,10 @@ void column_sum(Tensor y, ConstTensor x, Stream& stream) {
       Family::elementwise, x, moves(x), stream,
       [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() {
+        if constexpr (std::is_same_v<T, float>)
+          if (y.dtype() == DType::bf16)
+            return cuda::column_sum(y.as<__nv_bfloat16>(), x.as<T>(), rows, cols, work,
+                                    stream.handle());
         with_gradient_type<T>(y, [&]<class G>() {
           cuda::column_sum(y.as<G>(), x.as<T>(), rows, cols, work, stream.handle());
         });

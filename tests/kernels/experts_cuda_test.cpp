@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <tuple>
+#include <type_traits>
 
 #include "kernels/expert_capacity.h"
 #include "kernels/given_experts.h"
 #include "kernels/quantile_balance.h"
 #include "kernels/router_losses.h"
+#include "kernels/wide_product.h"
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -226,6 +228,54 @@ TEST_F(ExpertCapacityCuda, KeepsAsTheCpu) {
         cpu::add_dropped(&expected, kept.data(), slots);
         EXPECT_EQ(sum.values()[0], expected) << tokens << ' ' << capacity << ' ' << by_weight;
       }
+}
+
+// What products of routers read, and what they give, of types A and B, and C.
+template <class A, class B, class C>
+void check_wide_product(WideProduct<A, B, C> p) {
+  SCOPED_TRACE(testing::Message() << p.m << " x " << p.n << " x " << p.k << ", transposed "
+                                  << p.transpose_a << p.transpose_b);
+  const Input<A> a(p.m * p.k, 1);
+  const Input<B> b(p.k * p.n, 2), bias(p.n, 3);
+  const Input<C> old(p.m * p.n, 4);
+  p.a = a.data();
+  p.b = b.data();
+  if (!p.accumulate) p.bias = bias.data();
+  std::vector<double> expected(static_cast<std::size_t>(p.m * p.n));
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      const auto at = [](std::int64_t of) { return static_cast<std::size_t>(of); };
+      double sum = p.accumulate ? old.host[at(i * p.n + j)] : bias.host[at(j)];
+      for (std::int64_t l = 0; l < p.k; ++l)
+        sum += a.host[at(p.transpose_a ? l * p.m + i : i * p.k + l)] *
+               b.host[at(p.transpose_b ? j * p.k + l : l * p.n + j)];
+      expected[at(i * p.n + j)] = sum;
+    }
+  const Numbers<C> c(old.host, 0);
+  p.c = c.data();
+  cuda::wide_product(p, nullptr);
+  EXPECT_TRUE(near(c, expected, std::is_same_v<C, float> ? 0x1.001p-24 : check::kRounding<C>));
+  if (p.transpose_a) return;
+  const Numbers<C> row(std::vector<double>(old.host.begin(), old.host.begin() + p.n), 0);
+  p.c = row.data();
+  p.m = 1;
+  cuda::wide_product(p, nullptr);
+  std::vector<C> first = c.bits();
+  first.resize(static_cast<std::size_t>(p.n));
+  EXPECT_TRUE(check::same_bits(row.bits(), first));
+}
+
+TYPED_TEST(ExpertsCuda, WideProductsAreOfTheWiderType) {
+  using T = TypeParam;
+  for (const std::int64_t rows : {1, 64, 333})
+    for (const std::int64_t experts : {5, 130}) {
+      const std::int64_t hidden = 200;
+      check_wide_product<T, T, float>({.m = rows, .n = experts, .k = hidden, .transpose_b = true});
+      check_wide_product<float, T, T>({.m = rows, .n = hidden, .k = experts, .accumulate = true});
+      check_wide_product<float, T, T>({.m = rows, .n = hidden, .k = experts});
+      check_wide_product<float, T, float>(
+          {.m = experts, .n = hidden, .k = rows, .transpose_a = true, .accumulate = true});
+    }
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <cblas.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <tuple>
 
+#include "kernels/wide_product.h"
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -143,6 +145,31 @@ TYPED_TEST(GemmTest, OverwritesNan) {
   Case<TypeParam> test({5, 7, 3, false, true, false, true});
   for (auto& value : test.c) value = std::numeric_limits<TypeParam>::quiet_NaN();
   EXPECT_TRUE(check::near(test.run(), test.reference()));
+}
+
+// Numbers of which sums in float would be of something else, rounded once.
+TEST(WideProductTest, SumsInDoubleInAllForms) {
+  for (int bits = 0; bits < 16; ++bits) {
+    Case<float> test(
+        {7, 5, 90, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
+    const Form& form = test.form;
+    for (std::size_t i = 0; i < test.a.size(); ++i)
+      test.a[i] = std::ldexp(test.a[i], static_cast<int>(i * 7 % 20));
+    std::vector<float> out = test.c;
+    cpu::wide_product({.c = out.data(),
+                       .a = test.a.data(),
+                       .b = test.b.data(),
+                       .m = form.m,
+                       .n = form.n,
+                       .k = form.k,
+                       .transpose_a = form.transpose_a,
+                       .transpose_b = form.transpose_b,
+                       .accumulate = form.accumulate,
+                       .bias = form.bias ? test.bias.data() : nullptr});
+    const std::vector<double> expected = test.reference();
+    for (std::size_t i = 0; i < out.size(); ++i)
+      EXPECT_NEAR(out[i], expected[i], 0x1.001p-24 * std::abs(expected[i]) + 1e-6) << bits;
+  }
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ std::vector<NamedConfig> configs() {
   windowed.window_attn_skip_freq = {2};
   windowed.label_smoothing = 0.1;
   windowed.complete();
+  ModelConfig wide_routers = tiny_mixtral();
+  wide_routers.moe_router_dtype = "fp64";
   ModelConfig hybrid = tiny_hybrid();
   hybrid.squared_relu = false;  // which has no third derivative
   return {{"gpt2", tiny_gpt2()},
@@ -51,6 +53,7 @@ std::vector<NamedConfig> configs() {
           {"llama", tiny_llama()},
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
+          {"mixtral_with_wide_routers", wide_routers},
           {"gpt_oss", tiny_gpt_oss()},
           {"latent", tiny_latent()},
           {"latent_with_dropout", with_dropout(tiny_latent())},
@@ -176,6 +179,22 @@ TEST_P(EveryGpt, TwoStagesAreTheModel) {
     for (std::int64_t i = 0; i < all.numel(); ++i)
       ASSERT_NEAR(element(one, i) + element(other, i), element(all, i), 1e-12) << row.name();
   }
+}
+
+// Routers compute in f32 and f64 where all else does already, and otherwise not.
+TEST(GptRouters, OfATypeThatAllElseHasChangeNoBit) {
+  const auto gradients = [](DType dtype, const std::optional<std::string>& type) {
+    ModelConfig c = tiny_mixtral();
+    c.moe_router_dtype = type;
+    ModelBench bench(c, dtype);
+    bench.forward_and_backward();
+    return clone(gradients_of(bench.table()));
+  };
+  const HostTensor single = gradients(DType::f32, {}), precise = gradients(DType::f64, {});
+  EXPECT_SAME_BITS(gradients(DType::f32, "fp32").view(), single);
+  EXPECT_SAME_BITS(gradients(DType::f64, "fp32").view(), precise);
+  EXPECT_SAME_BITS(gradients(DType::f64, "fp64").view(), precise);
+  EXPECT_FALSE(same_bits("", "", gradients(DType::f32, "fp64"), single));
 }
 
 // What a probe says of a step in which one number was replaced.

@@ -1,17 +1,19 @@
 // Which experts tokens go to, beside numbers that Megatron-Core 0.12.1 and PyTorch gave.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "kernels/experts.h"
+#include "nn/router_product.h"
 #include "ops/expert_capacity.h"
 #include "ops/given_experts.h"
 #include "ops/ops.h"
 #include "ops/quantile_balance.h"
-#include "tests/support/host_tensor.h"
+#include "tests/support/workbench.h"
 
 namespace mt {
 namespace {
@@ -303,6 +305,72 @@ TEST(Route, ExpertsKeepSomeOfTheirTokens) {
   Stream stream(Device::cpu);
   add_dropped(sum.view(), some.view(), stream);
   EXPECT_EQ(sum.view().as<double>()[0], 2 + 4);
+}
+
+// --- Products of routers ------------------------------------------------------------------------
+
+// A router's logits and gradients, of numbers that f32 holds.
+struct Routing {
+  static constexpr std::int64_t kExperts = 6, kHidden = 48, kRows = 40;
+  HostTensor logits, dx, d_weight, d_bias;
+
+  Routing(RouterType type, DType dtype, bool deferring, bool accumulate)
+      : logits(dtype, {kRows, kExperts}),
+        dx(dtype, {kRows, kHidden}),
+        d_weight(dtype, {kExperts, kHidden}),
+        d_bias(dtype, {kExperts}) {
+    Workbench bench({.dtype = dtype, .sequences = 4, .seq_length = 10, .deferring = deferring});
+    ParamTable table;
+    const Param &weight = table.add({.place = {.module = "weight"}, .shape = {kExperts, kHidden}}),
+                &bias = table.add({.place = {.module = "bias"}, .shape = {kExperts}});
+    table.allocate(Device::cpu, dtype, true);
+    const HostTensor x(dtype, {kRows, kHidden}), d_logits(dtype, {kRows, kExperts});
+    unsigned seed = 0;
+    for (const Tensor& one : {weight.value, bias.value, x.view(), d_logits.view(), dx.view()}) {
+      const HostTensor drawn = random_tensor(DType::f32, one.shape(), ++seed);
+      fill_with(one, [&](std::int64_t i) { return element(drawn, i) * (i % 5 == 0 ? 1024 : 1); });
+    }
+    Step s = bench.step();
+    const RouterProduct router(weight, &bias, type);
+    EXPECT_EQ(router.dtype(s), dtype);
+    router.forward(s, logits.view(), x.view());
+    router.backward(s, dx.view(), d_logits.view(), x.view(), accumulate);
+    bench.run_weight_grads();
+    d_weight = clone(weight.grad);
+    d_bias = clone(bias.grad);
+  }
+};
+
+// Of sums in f32 some are not: they cancel.
+TEST(RouterProduct, OfDoublesIsOfDoublesRoundedOnce) {
+  for (const bool accumulate : {false, true})
+    for (const bool deferring : {false, true}) {
+      const Routing exact(RouterType::own, DType::f64, false, accumulate),
+          wide(RouterType::f64, DType::f32, deferring, accumulate),
+          narrow(RouterType::own, DType::f32, false, accumulate);
+      const auto farthest = [](const HostTensor& got, const HostTensor& expected) {
+        double most = 0;
+        for (std::int64_t i = 0; i < got.view().numel(); ++i)
+          most = std::max(most, std::abs(element(got, i) / element(expected, i) - 1));
+        return most;
+      };
+      for (const auto part : {&Routing::logits, &Routing::dx, &Routing::d_weight}) {
+        EXPECT_LT(farthest(wide.*part, exact.*part), 0x1.001p-24);
+        EXPECT_GT(farthest(narrow.*part, exact.*part), 0x1p-22);
+      }
+    }
+}
+
+TEST(RouterProduct, HasTheTypeOfAllElseWhereThatIsNoNarrower) {
+  const auto expect_same = [](const Routing& a, const Routing& b) {
+    for (const auto part : {&Routing::logits, &Routing::dx, &Routing::d_weight, &Routing::d_bias})
+      EXPECT_SAME_BITS((a.*part).view(), b.*part);
+  };
+  const Routing single(RouterType::own, DType::f32, false, true),
+      precise(RouterType::own, DType::f64, false, true);
+  expect_same(Routing(RouterType::f32, DType::f32, false, true), single);
+  expect_same(Routing(RouterType::f32, DType::f64, false, true), precise);
+  expect_same(Routing(RouterType::f64, DType::f64, false, true), precise);
 }
 
 }  // namespace

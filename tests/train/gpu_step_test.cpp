@@ -89,6 +89,58 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsOfExperts) {
     }
 }
 
+ModelConfig of_routers(const char* type) {
+  ModelConfig config = small_experts();
+  config.moe_router_dtype = type;
+  return config;
+}
+ModelConfig routers_of_f32() { return of_routers("fp32"); }
+ModelConfig routers_of_f64() { return of_routers("fp64"); }
+
+// Whose routers have biases.
+ModelConfig biased_routers_of_f32() {
+  ModelConfig config = routers_of_f32();
+  config.swiglu = config.bias_gelu_fusion = false;
+  config.quick_geglu = config.add_bias_linear = true;
+  config.moe_layer_freq = "1";
+  config.moe_shared_expert_intermediate_size = 0;
+  return config;
+}
+
+// Routers of f32 are near those of f64, in front of which all is the same, and others are not.
+TEST_F(GpuStep, ComputesRoutersInWiderTypes) {
+  const std::string router = "decoder.layers.1.mlp.router.weight";
+  for (const bool bf16_gradients : {false, true}) {
+    SmallRun run{.device = Device::cuda, .dtype = DType::bf16, .bf16_gradients = bf16_gradients};
+    const auto ran = [&](ModelConfig (*model)()) {
+      run.model = model;
+      run.graphs = true;
+      SmallRunResult with = run_small(run);
+      EXPECT_EQ(with.used, with.planned);
+      EXPECT_EQ(run_small(run).weights, with.weights);
+      run.graphs = false;
+      EXPECT_EQ(run_small(run).weights, with.weights);
+      return with;
+    };
+    const SmallRunResult own = ran(small_experts), single = ran(routers_of_f32),
+                         precise = ran(routers_of_f64);
+    const double near = relative_error(single.gradients.at(router), precise.gradients.at(router)),
+                 far = relative_error(own.gradients.at(router), precise.gradients.at(router));
+    std::printf("gradients of routers: f32 %g, bf16 %g from f64\n", near, far);
+    EXPECT_LT(near, bf16_gradients ? 1e-2 : 1e-3);
+    EXPECT_GT(far, 2 * near);
+    ran(biased_routers_of_f32);
+  }
+  SmallRun run{.model = small_experts, .device = Device::cuda, .dtype = DType::f32};
+  const SmallRunResult own = run_small(run);
+  run.model = routers_of_f32;
+  EXPECT_EQ(run_small(run).weights, own.weights);
+  run.model = routers_of_f64;
+  const SmallRunResult precise = run_small(run);
+  run.device = Device::cpu;
+  EXPECT_LT(relative_error(run_small(run).losses, precise.losses), 1e-5);
+}
+
 // The expert that all tokens go to has a gate.
 ModelConfig small_gated_expert() {
   ModelConfig config = small_experts();

@@ -56,6 +56,8 @@ kind sinks "${llama[@]}" "${groups[@]}" --softmax-type learnable
 kind latents "${llama[@]}" "${latent[@]}"
 kind 'further tokens' "${llama[@]}" --mtp-num-layers 2 --mtp-loss-scaling-factor 0.3
 kind experts "${llama[@]}" "${experts[@]}"
+kind 'experts, routers in fp32' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp32 --moe-z-loss-coeff 1e-3
+kind 'experts, routers in fp64' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp64 --moe-z-loss-coeff 1e-3
 kind clamped "${llama[@]/--swiglu/--quick-geglu}" "${experts[@]}" --glu-linear-offset 1 --activation-func-clamp-value 0.5
 kind 'latents, sigmoid experts' "${llama[@]}" "${latent[@]}" "${sigmoid[@]}" --moe-layer-freq '[0,1,1,1]'
 kind 'latents, experts, further tokens' "${llama[@]}" "${latent[@]}" "${experts[@]}" --mtp-num-layers 1

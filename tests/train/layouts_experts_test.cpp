@@ -74,6 +74,30 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, in_this_run(expert_layouts()), name
 
 TEST_P(ExpertLayouts, AsOneRank) { expect_as_one_rank(); }
 
+// Routers in fp64 of a run in fp32.
+TEST_F(ExpertLayouts, OfWideRouters) {
+  const auto run_wide = [&](TrainedLayout layout) {
+    layout.dtype = DType::f32;
+    PretrainOptions o = options_of(layout);
+    o.model.moe_router_dtype = "fp64";
+    LayoutRun ran = run(o);
+    ran.weights = {};  // as in expect_as_one_rank()
+    ran.steps.resize(1);
+    return ran;
+  };
+  TrainedLayout one{.style = Style::experts}, shared = one, split = one;
+  shared.ranks = split.ranks = 2;
+  shared.parallel.expert_model_parallel_size = 2;
+  shared.distributed = true;
+  split.parallel.tensor_model_parallel_size = 2;
+  split.parallel.sequence_parallel = true;
+  const LayoutRun expected = run_wide(one);
+  for (const TrainedLayout& layout : {shared, split}) {
+    const LayoutDifference worst = largest_difference(run_wide(layout), expected);
+    EXPECT_LE(worst.value, 1e-5) << worst.where << " " << layout.name();
+  }
+}
+
 // Of two experts no token goes to one now and then, where there are four.
 TEST_F(ExpertLayouts, RanksWithoutTokensTakeTheirTurns) {
   const auto run_few = [&](const TrainedLayout& layout, bool overlaps) {

@@ -74,6 +74,7 @@ static void check_granite_experts(const ModelConfig& c) {
   plain.moe_shared_expert_intermediate_size = c.moe_shared_expert_intermediate_size;
   plain.moe_aux_loss_coeff = c.moe_aux_loss_coeff;
   plain.moe_z_loss_coeff = c.moe_z_loss_coeff;
+  plain.moe_router_dtype = c.moe_router_dtype;
   plain.moe_input_jitter_eps = c.moe_input_jitter_eps;
   plain.moe_router_bias_update_rate = c.moe_router_bias_update_rate;
   if (!c.has_sinkhorn()) plain.moe_router_load_balancing_type = c.moe_router_load_balancing_type;

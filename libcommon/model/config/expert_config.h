@@ -16,6 +16,8 @@ struct ExpertConfig {
   std::int64_t moe_shared_expert_intermediate_size = 0;  // 0: none are shared
   bool moe_shared_expert_gate = false;
   std::int64_t moe_latent_size = 0;  // of what experts read and make; 0: the hidden states'
+  std::optional<std::string>
+      moe_router_dtype;  // what logits are computed in, where not as all else
   bool moe_router_pre_softmax = false;
   std::string moe_router_score_function = "softmax";
   std::int64_t moe_router_num_groups = 0, moe_router_group_topk = 0;  // 0: no groups

@@ -279,8 +279,6 @@ class ArgsReader {
   void read_experts(ModelConfig& c) const {
     double& factor = c.moe_expert_capacity_factor;
     if (factor < 0) factor = 0;  // as None
-    // By it a model computes otherwise, and not in training alone.
-    refuse_if(given("moe_router_dtype") != nullptr, "moe_router_dtype");
   }
 
   void read_ratios(ModelConfig& c) const {

@@ -340,9 +340,10 @@ void check_hybrid(const ModelConfig& c) {
          ": the letters E of a hybrid's pattern say which layers have experts");
 }
 
-using Value = std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
-                           std::optional<double>, std::vector<std::int64_t>, std::vector<double>,
-                           std::vector<std::string>>;
+using Value =
+    std::variant<bool, std::int64_t, double, std::string, std::optional<std::int64_t>,
+                 std::optional<double>, std::optional<std::string>, std::vector<std::int64_t>,
+                 std::vector<double>, std::vector<std::string>>;
 
 // Flags and values of the settings that only a GPT has, or only that and models of experts.
 std::vector<std::pair<const char*, Value>> later_settings(const ModelConfig& c,

@@ -88,6 +88,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
           rare(stored("--moe-router-quantile-balancing-ema", kTraining, part_to(1))));
     visit(c.moe_input_jitter_eps, rare(stored("--moe-input-jitter-eps", kTraining, part_to(1))));
     visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining, part_to(kWide)));
+    visit(c.moe_router_dtype,
+          rare(stored("--moe-router-dtype", kTraining, choice({"fp32", "fp64"}))));
     visit(c.moe_router_pre_softmax, stored("--moe-router-pre-softmax", kModel));
     visit(c.moe_layer_freq, stored("--moe-layer-freq", kModel));
     visit(c.moe_ffn_hidden_size, stored("--moe-ffn-hidden-size", Effect::part, count_to(kWide)));

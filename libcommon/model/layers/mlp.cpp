@@ -61,6 +61,12 @@ static RouterRules router_rules(const ModelConfig& c) {
   return rules;
 }
 
+static RouterType router_type(const ModelConfig& c) {
+  return c.moe_router_dtype == "fp64"   ? RouterType::f64
+         : c.moe_router_dtype == "fp32" ? RouterType::f32
+                                        : RouterType::own;
+}
+
 static std::vector<BalanceLoss> balance_losses(const ModelConfig& c) {
   using enum BalanceLoss::Over;
   std::vector<BalanceLoss> losses;
@@ -151,7 +157,7 @@ static Branch make_experts(const LayerRows& layer) {
   Param router = layer.row("mlp.router", "weight", {count, h}, matrix_init(c, {count, h}));
   if (layer.part.sequence_parallel) router.summed_over = SummedOver::tp;
   const Param& gate = layer.table.add(std::move(router));
-  const Param* const logit_bias = make_bias(layer, gate);
+  const RouterProduct logits(gate, make_bias(layer, gate), router_type(c));
   const Param* const bias = make_expert_bias(layer);
   const Param* const quantiles = make_quantiles(layer);
   const std::optional<Experts::Latents> latents = make_latents(layer);
@@ -178,7 +184,7 @@ static Branch make_experts(const LayerRows& layer) {
   }
   return Branch(
       norm,
-      Experts(gate, std::move(experts),
+      Experts(logits, std::move(experts),
               {.rules = router_rules(c),
                .layer = layer.layer,
                .hidden_dropout = c.hidden_dropout,
@@ -187,7 +193,6 @@ static Branch make_experts(const LayerRows& layer) {
                .capacity_factor = c.moe_expert_capacity_factor,
                .keeps_first = c.moe_token_drop_policy == "position",
                .bias = bias,
-               .logit_bias = logit_bias,
                .sinkhorn = c.has_sinkhorn(),
                .quantiles = quantiles,
                .jitter = c.moe_input_jitter_eps,

@@ -8,7 +8,6 @@ static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
          {{"--moe-extended-tp"}, {"--moe-use-upcycling"}, {"--moe-per-layer-logging"}});
   refuse(cl, "use --recompute-granularity full", {{"--moe-layer-recompute"}});
-  refuse(cl, "what routers compute has the type of the run; see --dtype", {{"--moe-router-dtype"}});
 }
 
 static void add_implied_mixture_flags(CommandLine& cl) {

@@ -37,6 +37,10 @@ void ModelOptions::add_experts_to(CommandLine& cl) {
             "softmax of the chosen experts' logits weighs them; sigmoid: those of all choose, and "
             "weigh over their sum; sqrtsoftplus: likewise roots of ln(1 + e^logit)",
             one_of({"softmax", "sigmoid", "sqrtsoftplus"}));
+  cl.option("--moe-router-dtype", &model.moe_router_dtype, "TYPE",
+            "what routers' products are computed in, fp32 or fp64, where --dtype is narrower; "
+            "scores and losses of the logits then are in fp32",
+            one_of({"fp32", "fp64"}));
   cl.flag("--moe-router-pre-softmax", &model.moe_router_pre_softmax,
           "the softmax is of all experts' logits, not of the chosen alone");
   cl.option("--moe-router-num-groups", &model.moe_router_num_groups, "N",
