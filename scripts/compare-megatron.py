@@ -85,6 +85,10 @@ CASES = {
     # steps, less than a rounding: that step's losses are 2.1e-5 apart, all others 2.4e-7 at most.
     "experts-capacity": LLAMA + " --num-experts 4 --moe-expert-capacity-factor 0.75 --moe-aux-loss-coeff 0.3 --ranks 2"
                                 " --seed 11",
+    "experts-of-gelu": LLAMA.replace("--swiglu", "--no-bias-gelu-fusion") + " --num-experts 4 --moe-aux-loss-coeff 0.3"
+                       " --moe-shared-expert-intermediate-size 24",
+    "experts-of-squared-relu": LLAMA.replace("--swiglu", "--squared-relu") + " --num-experts 4 --moe-layer-freq 2 --ranks 2"
+                               " --use-distributed-optimizer",
     "experts-routers-in-fp64": LLAMA + " --num-experts 5 --moe-router-dtype fp64 --moe-aux-loss-coeff 0.3 --moe-z-loss-coeff 0.05",
     "experts-softmax-of-all": LLAMA + " --num-experts 4 --moe-router-pre-softmax --ranks 2",
     "latent": LATENT + " --q-lora-rank 13",

@@ -131,7 +131,8 @@ void Experts::choose(Step& s, Tensor p, const Saved& v) const {
   choose_experts(v.expert, p, v.logits, keys, rules, s.stream);
 }
 
-// v.h = W_1 x + b_1 of each row's expert, and, where there are biases, v.a = swiglu of that.
+// v.h = W_1 x + b_1 of each row's expert, and v.a = act of that, where p does not multiply it in
+// the same pass.
 void Experts::multiply_first(Step& s, const Saved& v) const {
   std::vector<Matmul> products;
   for_each(v.arrived, [&](const Expert& expert, std::int64_t begin, std::int64_t end,
@@ -144,12 +145,16 @@ void Experts::multiply_first(Step& s, const Saved& v) const {
                                                    .rows_alone = s.rows_alone(),
                                                    .group = group});
     put_weight(s, problem, *expert.fc1);
-    if (!has_biases() || options_.clamped || options_.squared_relu) return;
+    if (!has_biases() || !is_swiglu()) return;
     problem.at = std::exchange(problem.out, v.a.rows(begin, end));
     problem.then = Matmul::Then::swiglu;
   });
   grouped_matmul(products, s.stream);
   for (const Expert& expert : experts_) s.done(*expert.fc1);
+  if (options_.clamped)
+    clamped_forward(v.a, v.h, *options_.clamped, s.stream);
+  else if (!is_swiglu())
+    activation_forward(v.a, v.h, options_.activation, s.stream);
 }
 
 // out = W_2 x + b_2 of each row's expert.
@@ -277,8 +282,6 @@ void Experts::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Sa
   dispatch_.there(s, v.x, read(s, x), v.arrived);
   dispatch_.numbers_there(s, v.weight, p, v.arrived);
   multiply_first(s, v);
-  if (options_.clamped) clamped_forward(v.a, v.h, *options_.clamped, s.stream);
-  if (options_.squared_relu) squared_relu_forward(v.a, v.h, s.stream);
   if (has_biases())
     multiply_second(s, v.weighed, v.a, v);
   else if (weighs_gates())
@@ -343,10 +346,8 @@ void Experts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const 
     weighted_swiglu_backward(dh, d_weight, da, v.h, v.weight, s.stream);
   else if (options_.clamped)
     clamped_backward(dh, da, v.h, *options_.clamped, s.stream);
-  else if (options_.squared_relu)
-    squared_relu_backward(dh, da, v.h, s.stream);
   else
-    swiglu_backward(dh, da, v.h, s.stream);
+    activation_backward(dh, da, v.h, options_.activation, s.stream);
   multiply_back(s, d_x, dh, v.x, v, &Expert::fc1, &Expert::fc1_bias);
   const Tensor d_read = options_.latents ? s.gradient({tokens, width()}) : dx;
   dispatch_.back(s, d_read, d_x, v.arrived);

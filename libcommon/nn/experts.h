@@ -1,19 +1,19 @@
 // Experts: MLPs of which each token goes to a few, in the place of an Mlp, and the residual around
 // them (Jiang et al.: arXiv:2401.04088, section 2.1).
-//   y = residual + dropout(sum over the chosen e of p_e W_2e swiglu(W_1e x))
-// or of p_e W_2e relu(W_1e x)^2, or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) +
-// b_2e), to which shared experts may add what they make of all tokens (nn/shared_experts.h), and
-// where a router chooses by the logits W_r x, and gives p (kernels/experts.h).  Experts of latents
-// read W_down x instead of x, and what they make is added up and then multiplied by W_up, of
-// projections that a layer has once, and every rank whole (Megatron-LM's --moe-latent-size).
-// Experts may have room for so many of a rank's tokens alone (kernels/expert_capacity.h).  x, y,
-// residual: [rows, hidden_size].  This rank has some of the layer's experts, or parts of them
-// (nn/expert_parallel.h).
+//   y = residual + dropout(sum over the chosen e of p_e W_2e act(W_1e x))
+// or, where experts have biases, of p_e (W_2e act(W_1e x + b_1e) + b_2e), to which shared experts
+// may add what they make of all tokens (nn/shared_experts.h), and where a router chooses by the
+// logits W_r x, and gives p (kernels/experts.h).  Experts of latents read W_down x instead of x,
+// and what they make is added up and then multiplied by W_up, of projections that a layer has once,
+// and every rank whole (Megatron-LM's --moe-latent-size).  Experts may have room for so many of a
+// rank's tokens alone (kernels/expert_capacity.h).  x, y, residual: [rows, hidden_size].  This rank
+// has some of the layer's experts, or parts of them (nn/expert_parallel.h).
 #pragma once
 
 #include "kernels/activation.h"
 #include "kernels/experts.h"
 #include "kernels/sinkhorn.h"
+#include "nn/activation.h"
 #include "nn/norm.h"
 #include "nn/router_balance.h"
 #include "nn/router_product.h"
@@ -54,8 +54,8 @@ class Experts {
     const Param* quantiles =
         nullptr;        // by which logits choose instead (kernels/quantile_balance.h)
     double jitter = 0;  // by how much, at most, training varies what the router reads
-    std::optional<ClampedGate> clamped = {};   // instead of swiglu
-    bool squared_relu = false;                 // so, too; nothing is gated
+    Activation activation = Activation::swiglu;
+    std::optional<ClampedGate> clamped = {};   // instead of that
     std::vector<BalanceLoss> balances = {{}};  // losses of its router's choices
     double z = 0;                              // what that of its logits weighs
   };
@@ -82,8 +82,9 @@ class Experts {
 
  private:
   bool has_biases() const { return experts_[0].fc2_bias != nullptr; }
+  bool is_swiglu() const { return !options_.clamped && options_.activation == Activation::swiglu; }
   // Whether p multiplies what SwiGLU makes, in one pass over memory.
-  bool weighs_gates() const { return !has_biases() && !options_.clamped && !options_.squared_relu; }
+  bool weighs_gates() const { return is_swiglu() && !has_biases(); }
   void multiply_first(Step& s, const Saved& v) const;
   // What experts read of x, and what they make of it for this rank's rows: with latents empty
   // where it is not wanted.

@@ -3,22 +3,9 @@
 // x, y, residual: [rows, hidden_size].  A gated activation halves what W_1 makes.
 #pragma once
 
-#include "nn/linear.h"
+#include "nn/activation.h"
 
 namespace mt {
-
-enum class Activation : std::uint8_t {
-  gelu_tanh,
-  gelu_erf,
-  gelu_quick,
-  relu,
-  squared_relu,
-  swiglu,
-  geglu
-};
-
-// Whether half of its input are gates of the other half.
-inline bool is_gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
 
 class Mlp {
  public:
@@ -46,7 +33,6 @@ class Mlp {
 
  private:
   std::int64_t activated_features() const;
-  void activate(Step& s, Tensor a, Tensor h, ConstTensor x, const Norm* norm = nullptr) const;
   void activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, Tensor h) const;
   Linear fc1_, fc2_;
   Activation activation_;

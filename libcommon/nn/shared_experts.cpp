@@ -32,13 +32,8 @@ void SharedExperts::open_gate(Step& s, Saved& v, ConstTensor x, const Saved* sav
 SharedExperts::Saved SharedExperts::begin(Step& s, ConstTensor x, const Saved* saved) const {
   Saved v;
   v.h = s.kept(saved, {s.tokens.count(), fc1_.out_features()});
-  v.a = s.kept(saved, {s.tokens.count(), fc1_.out_features() / (squared_relu_ ? 1 : 2)});
-  if (squared_relu_) {
-    fc1_.forward(s, v.h, x);
-    squared_relu_forward(v.a, v.h, s.stream);
-  } else {
-    fc1_.forward_swiglu(s, v.a, v.h, x);
-  }
+  v.a = s.kept(saved, {s.tokens.count(), fc1_.out_features() / (is_gated(activation_) ? 2 : 1)});
+  forward_activated(s, fc1_, activation_, v.a, v.h, x);
   if (gate_ != nullptr) open_gate(s, v, x, saved);
   return v;
 }
@@ -64,10 +59,7 @@ void SharedExperts::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
     else
       dg = parts.reshape({tokens, 1});
   }
-  if (squared_relu_)
-    squared_relu_backward(dh, da, v.h, s.stream);
-  else
-    swiglu_backward(dh, da, v.h, s.stream);
+  activation_backward(dh, da, v.h, activation_, s.stream);
   fc1_.backward(s, dx, dh, x);
   if (gate_ == nullptr) return;
   const Tensor d_logits = s.gradient(v.logits.shape());

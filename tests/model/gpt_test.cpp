@@ -54,6 +54,8 @@ std::vector<NamedConfig> configs() {
           {"llama_with_dropout", with_dropout(tiny_llama())},
           {"mixtral", tiny_mixtral()},
           {"mixtral_with_wide_routers", wide_routers},
+          {"gelu_experts", tiny_gelu_experts()},
+          {"biased_experts", tiny_biased_experts()},
           {"gpt_oss", tiny_gpt_oss()},
           {"latent", tiny_latent()},
           {"latent_with_dropout", with_dropout(tiny_latent())},

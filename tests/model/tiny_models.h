@@ -42,6 +42,30 @@ inline ModelConfig tiny_mixtral() {
   return c;
 }
 
+// Experts without gates, as Megatron-LM's are unless another activation is said, and one that all
+// tokens go to.  Each token goes to all others, too, so that no small step changes what it chooses.
+inline ModelConfig tiny_gelu_experts() {
+  ModelConfig c = tiny_gpt2();
+  c.family = ModelFamily::mixtral;
+  c.num_experts = c.moe_router_topk = 3;
+  c.ffn_hidden_size = 24;
+  c.add_bias_linear = c.bias_gelu_fusion = false;
+  c.moe_shared_expert_intermediate_size = 12;
+  c.moe_shared_expert_gate = true;
+  c.complete();
+  return c;
+}
+
+// With biases, and GeLU in its tanh form.
+inline ModelConfig tiny_biased_experts() {
+  ModelConfig c = tiny_gelu_experts();
+  c.add_bias_linear = c.bias_gelu_fusion = true;
+  c.moe_shared_expert_intermediate_size = 0;
+  c.moe_shared_expert_gate = false;
+  c.complete();
+  return c;
+}
+
 // Experts with biases and gates of their own, sinks in heads, and a window in every other layer.
 inline ModelConfig tiny_gpt_oss() {
   ModelConfig c = tiny_mixtral();

@@ -97,13 +97,18 @@ ModelConfig of_routers(const char* type) {
 ModelConfig routers_of_f32() { return of_routers("fp32"); }
 ModelConfig routers_of_f64() { return of_routers("fp64"); }
 
-// Whose routers have biases.
-ModelConfig biased_routers_of_f32() {
-  ModelConfig config = routers_of_f32();
-  config.swiglu = config.bias_gelu_fusion = false;
-  config.quick_geglu = config.add_bias_linear = true;
+// Without gates, and with biases, of routers too.
+ModelConfig small_biased_experts() {
+  ModelConfig config = small_experts();
+  config.swiglu = false;
+  config.add_bias_linear = true;
   config.moe_layer_freq = "1";
   config.moe_shared_expert_intermediate_size = 0;
+  return config;
+}
+ModelConfig biased_routers_of_f32() {
+  ModelConfig config = small_biased_experts();
+  config.moe_router_dtype = "fp32";
   return config;
 }
 
@@ -139,6 +144,42 @@ TEST_F(GpuStep, ComputesRoutersInWiderTypes) {
   const SmallRunResult precise = run_small(run);
   run.device = Device::cpu;
   EXPECT_LT(relative_error(run_small(run).losses, precise.losses), 1e-5);
+}
+
+ModelConfig small_gelu_experts() {
+  ModelConfig config = small_experts();
+  config.swiglu = false;
+  config.bias_gelu_fusion = false;
+  return config;
+}
+ModelConfig small_squared_experts() {
+  ModelConfig config = small_experts();
+  config.swiglu = false;
+  config.squared_relu = true;
+  return config;
+}
+
+TEST_F(GpuStep, ComputesExpertsWithoutGates) {
+  for (const auto model : {&small_gelu_experts, &small_squared_experts, &small_biased_experts}) {
+    SmallRun run{.model = model};
+    const SmallRunResult exact = run_small(run);
+    run.device = Device::cuda;
+    run.dtype = DType::f32;
+    const SmallRunResult single = run_small(run);
+    EXPECT_LT(relative_error(single.losses, exact.losses), 1e-5);
+    for (const auto& [name, gradient] : exact.gradients)
+      EXPECT_LT(relative_error(single.gradients.at(name), gradient), 1e-3) << name;
+    run.dtype = DType::bf16;
+    const SmallRunResult with = run_small(run);
+    EXPECT_EQ(with.used, with.planned);
+    EXPECT_EQ(with.graphs > 0,
+              model != &small_biased_experts && counts_groups(Device::cuda, DType::bf16, 6, {8}));
+    EXPECT_LT(relative_error(with.losses, exact.losses), 2e-2);
+    for (const auto& [name, gradient] : exact.gradients)
+      EXPECT_LT(relative_error(with.gradients.at(name), gradient), 0.2) << name;
+    run.graphs = false;
+    EXPECT_EQ(run_small(run).weights, with.weights);
+  }
 }
 
 // The expert that all tokens go to has a gate.

@@ -58,6 +58,9 @@ kind 'further tokens' "${llama[@]}" --mtp-num-layers 2 --mtp-loss-scaling-factor
 kind experts "${llama[@]}" "${experts[@]}"
 kind 'experts, routers in fp32' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp32 --moe-z-loss-coeff 1e-3
 kind 'experts, routers in fp64' "${llama[@]}" "${experts[@]}" --moe-router-dtype fp64 --moe-z-loss-coeff 1e-3
+kind 'experts of GeLU' "${llama[@]/--swiglu/--no-bias-gelu-fusion}" "${experts[@]}" --moe-shared-expert-intermediate-size 64
+kind 'experts of squared ReLU' "${llama[@]/--swiglu/--squared-relu}" "${experts[@]}" --moe-layer-freq 2
+kind 'experts with biases, routers in fp32' "${experts[@]}" --moe-router-dtype fp32
 kind clamped "${llama[@]/--swiglu/--quick-geglu}" "${experts[@]}" --glu-linear-offset 1 --activation-func-clamp-value 0.5
 kind 'latents, sigmoid experts' "${llama[@]}" "${latent[@]}" "${sigmoid[@]}" --moe-layer-freq '[0,1,1,1]'
 kind 'latents, experts, further tokens' "${llama[@]}" "${latent[@]}" "${experts[@]}" --mtp-num-layers 1

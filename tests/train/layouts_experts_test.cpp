@@ -74,27 +74,44 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, in_this_run(expert_layouts()), name
 
 TEST_P(ExpertLayouts, AsOneRank) { expect_as_one_rank(); }
 
-// Routers in fp64 of a run in fp32.
-TEST_F(ExpertLayouts, OfWideRouters) {
-  const auto run_wide = [&](TrainedLayout layout) {
-    layout.dtype = DType::f32;
-    PretrainOptions o = options_of(layout);
-    o.model.moe_router_dtype = "fp64";
-    LayoutRun ran = run(o);
-    ran.weights = {};  // as in expect_as_one_rank()
-    ran.steps.resize(1);
-    return ran;
+// Routers in fp64 of a run in fp32, and experts without gates, with biases and without.
+TEST_F(ExpertLayouts, OfWideRoutersAndOfExpertsWithoutGates) {
+  using Change = void (*)(ModelConfig&);
+  const Change wide = [](ModelConfig& c) { c.moe_router_dtype = "fp64"; };
+  const Change gelu = [](ModelConfig& c) { c.swiglu = false; };
+  const Change squared = [](ModelConfig& c) {
+    c.swiglu = false;
+    c.squared_relu = true;
   };
-  TrainedLayout one{.style = Style::experts}, shared = one, split = one;
-  shared.ranks = split.ranks = 2;
-  shared.parallel.expert_model_parallel_size = 2;
-  shared.distributed = true;
-  split.parallel.tensor_model_parallel_size = 2;
-  split.parallel.sequence_parallel = true;
-  const LayoutRun expected = run_wide(one);
-  for (const TrainedLayout& layout : {shared, split}) {
-    const LayoutDifference worst = largest_difference(run_wide(layout), expected);
-    EXPECT_LE(worst.value, 1e-5) << worst.where << " " << layout.name();
+  const Change biased = [](ModelConfig& c) {
+    c.swiglu = c.moe_shared_expert_gate = false;
+    c.moe_shared_expert_intermediate_size = 0;
+    c.add_bias_linear = true;
+  };
+  for (const Change change : {wide, gelu, squared, biased}) {
+    const auto run_so = [&](TrainedLayout layout) {
+      if (change == wide) layout.dtype = DType::f32;
+      PretrainOptions o = options_of(layout);
+      change(o.model);
+      LayoutRun ran = run(o);
+      if (change == wide) {  // as in expect_as_one_rank()
+        ran.weights = {};
+        ran.steps.resize(1);
+      }
+      return ran;
+    };
+    TrainedLayout one{.style = Style::experts}, shared = one, split = one;
+    shared.ranks = split.ranks = 2;
+    shared.parallel.expert_model_parallel_size = 2;
+    shared.distributed = true;
+    split.parallel.tensor_model_parallel_size = 2;
+    split.parallel.sequence_parallel = true;
+    if (change == biased) split.parallel.expert_tensor_parallel_size = 1;
+    const LayoutRun expected = run_so(one);
+    for (const TrainedLayout& layout : {shared, split}) {
+      const LayoutDifference worst = largest_difference(run_so(layout), expected);
+      EXPECT_LE(worst.value, change == wide ? 1e-5 : 1e-9) << worst.where << " " << layout.name();
+    }
   }
 }
 

@@ -66,6 +66,8 @@ std::string_view type_of(const ModelConfig& c) {
   }
   if (c.family == ModelFamily::retro) refuse_setting("--retro-add-retriever");
   if (c.family == ModelFamily::biencoder) refuse_setting("two towers");
+  if (c.family == ModelFamily::mixtral && !c.is_gated())
+    refuse_setting("--num-experts without --swiglu or --quick-geglu");
   if (const std::string_view type = hugging_face_type(c); is_read_back(type)) return type;
   if (const char* const flag = c.later_setting()) refuse_setting(flag);
   if (c.position_embedding_type != "learned_absolute") return decoder_type(c);

@@ -6,7 +6,7 @@
 
 namespace mt {
 
-enum class Activation : std::uint8_t;  // nn/mlp.h
+enum class Activation : std::uint8_t;  // nn/activation.h
 
 struct MlpConfig {
   std::optional<std::int64_t> ffn_hidden_size;  // by default ffn(hidden_size)

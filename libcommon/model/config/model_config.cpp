@@ -308,11 +308,7 @@ void complete_experts(ModelConfig& c) {
 }
 
 void check_experts(const ModelConfig& c) {
-  const bool hybrid = c.family == ModelFamily::mamba;
   c.ExpertConfig::check(c.num_layers);
-  if (!c.swiglu && !c.quick_geglu && !(hybrid && c.squared_relu))
-    fail(Exit::bad_config, "--num-experts: needs --swiglu",
-         hybrid ? " or --squared-relu" : " or --quick-geglu");
   const bool shared = c.moe_shared_expert_intermediate_size > 0;
   if ((c.add_bias_linear || c.quick_geglu) && (shared || c.has_mlps()))
     fail(Exit::bad_config, c.quick_geglu ? "--quick-geglu" : "biases of experts",

@@ -95,10 +95,10 @@ static std::optional<SharedExperts> make_shared_experts(const LayerRows& layer) 
                             Purpose::fc1_adapter_dropout),
                fc2 = linear("mlp.shared_experts.linear_fc2", {h, f}, layer.output_init(),
                             {{"up", f, 1, ShardAxis::tp}}, Purpose::fc2_adapter_dropout);
-  if (!c.moe_shared_expert_gate) return SharedExperts(fc1, fc2, nullptr, !c.is_gated());
+  if (!c.moe_shared_expert_gate) return SharedExperts(fc1, fc2, nullptr, c.activation());
   Param gate = layer.row("mlp.shared_experts", "gate_weight", {1, h}, matrix_init(c, {1, h}));
   if (layer.part.sequence_parallel) gate.summed_over = SummedOver::tp;
-  return SharedExperts(fc1, fc2, &layer.table.add(std::move(gate)), !c.is_gated());
+  return SharedExperts(fc1, fc2, &layer.table.add(std::move(gate)), c.activation());
 }
 
 // A bias is no parameter: a step's end changes it by how often experts were chosen.
@@ -196,10 +196,10 @@ static Branch make_experts(const LayerRows& layer) {
                .sinkhorn = c.has_sinkhorn(),
                .quantiles = quantiles,
                .jitter = c.moe_input_jitter_eps,
+               .activation = c.activation(),
                .clamped = c.quick_geglu ? std::optional(ClampedGate{c.activation_func_clamp_value,
                                                                     c.glu_linear_offset})
                                         : std::nullopt,
-               .squared_relu = !c.is_gated(),
                .balances = balance_losses(c),
                .z = c.moe_z_loss_coeff}),
       c.recompute.part("layernorm"), layer.make_behind("mlp", Purpose::hidden_dropout2));

@@ -6,7 +6,8 @@ namespace mt {
 
 static void add_mixture_flags(CommandLine& cl) {
   refuse(cl, "no model of experts here has it",
-         {{"--moe-extended-tp"}, {"--moe-use-upcycling"}, {"--moe-per-layer-logging"}});
+         {{"--moe-extended-tp"}, {"--moe-per-layer-logging"}});
+  refuse(cl, "use mt-convert --upcycle", {{"--moe-use-upcycling"}});
   refuse(cl, "use --recompute-granularity full", {{"--moe-layer-recompute"}});
 }
 
