@@ -18,7 +18,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
           "replace checkpoints of another run in --save, or a file that is written besides, "
           "--plan-svg's image say, which are an error otherwise");
   cl.option("--save-interval,--persistent-save-interval", &save_interval, "N",
-            "steps between checkpoints; default: only at the end", at_least(1));
+            "steps between checkpoints; default: only at the end; without --save it has no effect",
+            at_least(1));
   cl.option("--save-retain-interval", &save_retain_interval, "N",
             "once a checkpoint is complete, delete those before it but for multiples of N",
             at_least(1));
@@ -72,7 +73,6 @@ void CheckpointOptions::complete(bool draws) const {
     if (given && !met) fail(Exit::usage, option, ": needs ", other);
   };
   const bool saves = !save.empty(), loads = !load.empty();
-  needs(save_interval.has_value(), "--save-interval", saves, "--save");
   needs(force, "--force", saves || draws || writes_further, "--save, or --plan-svg");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");

@@ -23,7 +23,8 @@ void ParallelOptions::add_to(CommandLine& cl) {
   cl.option("--expert-model-parallel-size,--ep", &expert_model_parallel_size, "N",
             "ranks that share the experts of each layer", at_least(1));
   cl.option("--expert-tensor-parallel-size", &expert_tensor_parallel_size, "N",
-            "ranks that share an expert's matrices; default --tensor-model-parallel-size",
+            "ranks that share an expert's matrices; default --tensor-model-parallel-size; without "
+            "experts it has no effect",
             at_least(1));
   cl.option("--moe-token-dispatcher-type", &moe_token_dispatcher_type, "TYPE",
             "how tokens come to their experts' ranks: allgather (all to all of them) or alltoall "

@@ -116,9 +116,8 @@ void RankOptions::check_overlap(const ModelConfig& model) const {
 void RankOptions::check_experts(const ModelConfig& model) const {
   const int experts = parallel.expert_model_parallel_size, tensor = parallel.expert_tensor_ranks();
   if (model.num_experts == 0) {
-    if (experts > 1 || parallel.expert_tensor_parallel_size)
-      fail(Exit::bad_config,
-           "--expert-model-parallel-size, --expert-tensor-parallel-size: of a model of experts");
+    if (experts > 1)
+      fail(Exit::bad_config, "--expert-model-parallel-size ", experts, ": of a model of experts");
     const ParallelOptions usual;
     if (parallel.moe_shared_expert_overlap)
       fail(Exit::bad_config, "--moe-shared-expert-overlap: of a model of experts");
@@ -149,6 +148,7 @@ void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length
   check_shares(model, seq_length);
   check_mixers(model);
   check_experts(model);
+  if (model.num_experts == 0) parallel.expert_tensor_parallel_size.reset();
   const std::vector<LayerPlan> layers = layers_of(model);
   check_layout_predicts(pipeline.layout, model.mtp_num_layers);
   layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);

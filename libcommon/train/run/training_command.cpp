@@ -57,6 +57,10 @@ void run_training(CommandLine& cl, RunOptions& run, bool check_layout,
   run.compute.warn(cl.log());
   if (run.report.timing_log_level > 0 && run.device() != Device::cpu)
     cl.log().warn("--timing-log-level: has no effect on a GPU, whose steps are timed whole");
+  if (run.checkpoint.save_interval && run.checkpoint.save.empty())
+    cl.log().warn("--save-interval: has no effect without --save: no checkpoint is written");
+  if (task->model().num_experts == 0 && cl.given("--expert-tensor-parallel-size"))
+    cl.log().warn("--expert-tensor-parallel-size: has no effect on a model without experts");
   if (task->model().multi_latent_attention) {
     if (cl.given("--kv-channels"))
       cl.log().warn("--kv-channels: has no effect with --multi-latent-attention");
