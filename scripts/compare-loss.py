@@ -13,7 +13,7 @@ their mean over the last quarter is; and if its losses in fp32 are further than 
 twentieth of the steps, before rounding has had time to grow, than 1e-4.  On a CPU (--device cpu) only those in fp32
 are compared.  A Mixtral learns with the loss that has its experts chosen as often, a GLM-4.5 with the biases that do; how often
 the most chosen one is at the end is printed, beside PyTorch's, and may be 1.3 and 1.2 times the mean, as it comes to be in
-500 steps of 16,384 tokens of 4 layers (--steps 500 --layers 4 --hidden 512 --heads 8 --batch 16).  Rounding has them choose other experts, so
+500 steps of 16,384 tokens of 4 layers (--steps 500 --layers 4 --hidden 512 --heads 8 --seq 256 --batch 64).  Rounding has them choose other experts, so
 their losses in fp32 may be as far from PyTorch's as 1.5 times those of PyTorch itself are from weights that were changed by a
 rounding.
 
