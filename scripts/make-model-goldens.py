@@ -50,6 +50,7 @@ MODELS = {
 ODD = dict(vocab_size=VOCAB, hidden_size=18, num_hidden_layers=LAYERS, num_attention_heads=3, num_key_value_heads=1,
            intermediate_size=37, max_position_embeddings=LENGTH, pad_token_id=None, bos_token_id=None, eos_token_id=None)
 WINDOWS = dict(sliding_window=4, layer_types=["sliding_attention", "full_attention"])
+PART = dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7})
 DENSE = {
     "gemma": transformers.GemmaConfig(**ODD, head_dim=10),
     "gemma2": transformers.Gemma2Config(**ODD, **WINDOWS, head_dim=10, query_pre_attn_scalar=7,
@@ -68,6 +69,12 @@ DENSE = {
     "smollm3": transformers.SmolLM3Config(**ODD, no_rope_layers=[1, 0]),
     "cohere": transformers.CohereConfig(**ODD, logit_scale=0.3),
     "cohere2": transformers.Cohere2Config(**ODD, **WINDOWS, logit_scale=0.3),
+    "gpt_neox": transformers.GPTNeoXConfig(**ODD, **PART),
+    "gptj": transformers.GPTJConfig(vocab_size=VOCAB, n_embd=18, n_layer=LAYERS, n_head=3, n_inner=37, n_positions=LENGTH,
+                                    rotary_dim=4, bos_token_id=None, eos_token_id=None),
+    "falcon": transformers.FalconConfig(**ODD, ffn_hidden_size=37, new_decoder_architecture=True, num_kv_heads=1),
+    "opt": transformers.OPTConfig(**ODD, ffn_dim=37, dropout=0, enable_bias=False),  # of keys it has no gradient
+    "olmo": transformers.OlmoConfig(**ODD),
 }
 MODELS |= DENSE
 ZERO_CENTERED = ("nemotron", "gemma", "gemma2", "gemma3_text")
@@ -104,6 +111,11 @@ def weight(name, shape, zero_centered):
     return center + uniform(name, shape.numel()).reshape(shape) / 4
 
 
+def saved_name(config, name):
+    """What a folder calls it."""
+    return "embed_out.weight" if config.model_type == "gpt_neox" and name == "lm_head.weight" else name
+
+
 def rms_norm_f64(self, x):
     return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
 
@@ -127,6 +139,10 @@ def rotary_f64(self, x, position_ids, **_):
     angles = position_ids[..., None].double() * inv_freq
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
+
+
+def dense_angles(positions, dim, base):
+    return positions[..., None].double() * base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
 # The same of the families above, whose modules are left to compute in float64 otherwise.
@@ -154,18 +170,21 @@ def nothing_in_float32(model_type):
     to, as_float, softmax = torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax
     module = importlib.import_module(f"transformers.models.{model_type.removesuffix('_text')}.modeling_"
                                      f"{model_type.removesuffix('_text')}")
-    rotary = next(c for n, c in vars(module).items() if n.endswith("RotaryEmbedding"))
-    forward = rotary.forward
+    # GPT-J's has a table instead, and OPT has none.
+    classes = [c for n, c in vars(module).items() if n.endswith("RotaryEmbedding") and hasattr(c, "compute_default_rope_parameters")]
+    forwards = [c.forward for c in classes]
     f64 = lambda x: x.dtype == torch.float64
     torch.Tensor.to = lambda x, *a, **k: x if f64(x) and torch.float32 in (*a, *k.values()) else to(x, *a, **k)
     torch.Tensor.float = lambda x: x if f64(x) else as_float(x)
     torch.nn.functional.softmax = lambda x, dim, dtype=None: softmax(x, dim, dtype=None if f64(x) else dtype)
-    rotary.forward = dense_rotary_f64
+    for rotary in classes:
+        rotary.forward = dense_rotary_f64
     try:
         yield
     finally:
         torch.Tensor.to, torch.Tensor.float, torch.nn.functional.softmax = to, as_float, softmax
-        rotary.forward = forward
+        for rotary, forward in zip(classes, forwards):
+            rotary.forward = forward
 
 
 PATCHES = {  # to be set in float64, and put back
@@ -188,8 +207,11 @@ def run(config, dtype, ids):
         for module in model.modules():
             if hasattr(module, "scalar_embed_scale"):
                 module.embed_scale.fill_(module.scalar_embed_scale)
+            if config.model_type == "gptj" and hasattr(module, "embed_positions"):
+                angles = dense_angles(torch.arange(LENGTH), config.rotary_dim, 10000.0)
+                module.embed_positions.copy_(torch.cat((angles.sin(), angles.cos()), -1))
         for name, parameter in model.named_parameters():
-            parameter.copy_(weight(name, parameter.shape, config.model_type in ZERO_CENTERED))
+            parameter.copy_(weight(saved_name(config, name), parameter.shape, config.model_type in ZERO_CENTERED))
     originals = {cls: cls.forward for cls in PATCHES}
     if dtype == torch.float64:
         for cls, forward in PATCHES.items():
@@ -201,7 +223,7 @@ def run(config, dtype, ids):
     loss.backward()
     for cls, forward in originals.items():
         cls.forward = forward
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    gradients = {saved_name(config, name): parameter.grad for name, parameter in model.named_parameters()}
     return logits.detach(), loss.detach(), gradients
 
 

@@ -36,7 +36,7 @@ LINES = ["the king is dead, long live the king", "a horse, a horse, my kingdom f
          "seven small boats crossed the quiet water", "tomorrow we shall bake bread again"] * 30
 # Version 4.51.3 lacks them, calls their settings otherwise, or computes groups of a Mamba's channels otherwise
 # than its own kernels do.
-LATER = ("images-", "gemma", "olmo2", "phi", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
+LATER = ("images-", "gemma", "olmo", "phi", "neox", "gptj", "falcon", "opt", "stablelm", "starcoder2", "exaone4", "ernie", "seed", "arcee", "helium", "ministral", "dots1", "granite", "smollm3", "command-r", "glm4", "mamba2", "bamba", "nemotron-h")
 PROMPT, TEXT = "the king is", "seven small boats crossed the water, and nobody noticed"
 SHAPE = dict(vocab_size=323, hidden_size=60, intermediate_size=97, num_hidden_layers=2, num_attention_heads=3,
              num_key_value_heads=1, max_position_embeddings=64, bos_token_id=1, eos_token_id=0,
@@ -57,6 +57,21 @@ def llama(**settings):
 def gpt2(**settings):
     sizes = dict(vocab_size=323, n_embd=36, n_layer=2, n_head=3, n_positions=64, bos_token_id=1, eos_token_id=0)
     return transformers.GPT2LMHeadModel, transformers.GPT2Config(**{**sizes, **settings})
+
+
+def gptj(**settings):
+    sizes = dict(vocab_size=323, n_embd=60, n_layer=2, n_head=3, n_positions=64, rotary_dim=6, n_inner=97, bos_token_id=1,
+                 eos_token_id=0)
+    return transformers.GPTJForCausalLM, transformers.GPTJConfig(**{**sizes, **settings})
+
+
+def falcon(**settings):
+    return of("Falcon", **{**dict(ffn_hidden_size=97, tie_word_embeddings=True), **settings})
+
+
+def opt(**settings):
+    return of("OPT", **{**dict(ffn_dim=97, word_embed_proj_dim=60, dropout=0.0, pad_token_id=0, tie_word_embeddings=True),
+                        **settings})
 
 
 WIDTHS = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2)
@@ -146,6 +161,46 @@ CASES = {
     "smollm3-all-turn": lambda: of("SmolLM3", no_rope_layers=[1, 1], pad_token_id=0),
     "command-r": lambda: of("Cohere", logit_scale=0.3, tie_word_embeddings=True),
     "command-r7b": lambda: of("Cohere2", **WINDOWS, logit_scale=0.0625, tie_word_embeddings=True),
+    "neox": lambda: of("GPTNeoX", hidden_act="gelu_new", rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)),
+    "neox-in-turn": lambda: of("GPTNeoX", use_parallel_residual=False, attention_bias=False, rope_parameters=dict(
+        rope_type="linear", factor=2.0, rope_theta=777.0, partial_rotary_factor=0.5)),
+    "gptj": lambda: gptj(),
+    "falcon": lambda: falcon(),
+    "falcon-groups": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=3, bias=True),
+    "falcon-one-norm": lambda: falcon(new_decoder_architecture=True, num_attention_heads=6, num_kv_heads=2,
+                                      num_ln_in_parallel_attn=1),
+    "falcon-in-turn": lambda: falcon(parallel_attn=False, multi_query=False, bias=True, tie_word_embeddings=False),
+    "phi2": lambda: of("Phi", rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.4)),
+    "opt": lambda: opt(),
+    "opt-without-biases": lambda: opt(enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu",
+                                      tie_word_embeddings=False),
+    "stablelm": lambda: of("StableLm", use_qkv_bias=True, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.3)),
+    "stablelm-parallel": lambda: of("StableLm", use_parallel_residual=True, num_key_value_heads=3, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0)),
+    "starcoder2": lambda: of("Starcoder2"),
+    "starcoder2-window": lambda: of("Starcoder2", sliding_window=5, tie_word_embeddings=True),
+    "olmo": lambda: of("Olmo"),
+    "olmo3": lambda: of("Olmo3", **WINDOWS, rope_scaling=dict(rope_type="yarn", factor=4.0, attention_factor=1.2,
+                                                               original_max_position_embeddings=16), rope_theta=500000.0),
+    "olmo3-base": lambda: of("Olmo3", **WINDOWS, rope_parameters={
+        kind: dict(rope_type="default", rope_theta=777.0) for kind in ("sliding_attention", "full_attention")}),
+    "exaone4": lambda: of("Exaone4", **WINDOWS),
+    "exaone4-all-turn": lambda: of("Exaone4", sliding_window=None, tie_word_embeddings=True, layer_types=["full_attention"] * 2),
+    "glm": lambda: of("Glm", head_dim=20, pad_token_id=0),
+    "glm4": lambda: of("Glm4", head_dim=20, attention_bias=False, pad_token_id=0),
+    "ernie4.5": lambda: of("Ernie4_5", head_dim=22, tie_word_embeddings=True),
+    "ernie4.5-biases": lambda: of("Ernie4_5", head_dim=22, use_bias=True),
+    "seed-oss": lambda: of("SeedOss", head_dim=22),
+    "arcee": lambda: of("Arcee", head_dim=20),
+    "helium": lambda: of("Helium", head_dim=20),
+    "ministral": lambda: of("Ministral", head_dim=20, sliding_window=5, layer_types=["sliding_attention"] * 2),
+    "dots1": lambda: experts("Dots1", n_routed_experts=8, moe_intermediate_size=40, n_shared_experts=2, norm_topk_prob=True,
+                             num_experts_per_tok=4, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5,
+                             sliding_window=5, layer_types=["full_attention", "sliding_attention"]),
+    "granitemoe": lambda: experts("GraniteMoe", num_local_experts=4, embedding_multiplier=12.0, residual_multiplier=0.22,
+                                  logits_scaling=6.0, attention_multiplier=0.0625),
     "mixtral": lambda: experts("Mixtral", num_local_experts=4),
     "mixtral-window": lambda: experts("Mixtral", num_local_experts=3, sliding_window=4),
     "qwen2-moe": lambda: experts("Qwen2Moe", num_experts=4, moe_intermediate_size=40, shared_expert_intermediate_size=48),

@@ -61,14 +61,15 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, S
   look_up(s, y, ids);
   s.done(*tables_.words);
   if (options_.multiplier != 1) scale(y, y, multiplier(y.dtype()), s.stream);
-  const auto add = [&](const Param* table, ConstTensor of_tokens) {
+  const auto add = [&](const Param* table, ConstTensor of_tokens, std::int64_t first) {
     if (table == nullptr) return ConstTensor();
     const ConstTensor rows = of_tokens.rows(s.first_row(), s.first_row() + s.rows());
-    embedding_forward(y, rows, s.weight(*table), 0, true, s.stream);
+    embedding_forward(y, rows, s.weight(*table).rows(first, table->shape[0]), 0, true, s.stream);
     s.done(*table);
     return rows;
   };
-  const Saved read{ids, add(tables_.positions, s.tokens.positions), add(tables_.types, types)};
+  const Saved read{ids, add(tables_.positions, s.tokens.positions, options_.first_position),
+                   add(tables_.types, types, 0)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (options_.noise > 0 && s.training)
     add_noise(s, y,
@@ -108,12 +109,12 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
     gathered = gather_rows(s, all, of_words);
     of_all = all;
   }
-  const auto add_to = [&](const Param* table, ConstTensor rows) {
+  const auto add_to = [&](const Param* table, ConstTensor rows, std::int64_t first) {
     if (table != nullptr && table->trainable)
-      embedding_backward(s.gradient_of(*table), rows, dy, 0, s.stream);
+      embedding_backward(s.gradient_of(*table).rows(first, table->shape[0]), rows, dy, 0, s.stream);
   };
-  add_to(tables_.positions, v.positions);
-  add_to(tables_.types, v.types);
+  add_to(tables_.positions, v.positions, options_.first_position);
+  add_to(tables_.types, v.types, 0);
   gathered.wait();
   if (words.trainable)
     embedding_backward(s.gradient_of(words), v.ids, of_all,

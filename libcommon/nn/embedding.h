@@ -24,6 +24,7 @@ class Embedding {
   struct Options {
     double multiplier = 1;
     double noise = 0;  // its alpha; where there is one, tokens have a first_key, or lengths
+    std::int64_t first_position = 0;  // P's row of position 0
   };
   Embedding(const Tables& tables, double dropout, const Options& options)
       : tables_(tables), dropout_(dropout), options_(options) {}

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 
+#include "base/error.h"
 #include "comm/group.h"
 #include "kernels/gemm.h"
 #include "nn/packed_weight.h"
@@ -28,7 +28,7 @@ std::int64_t LmHead::rows_at_once(DType dtype, std::int64_t hidden_size) {
 
 // b, or that of the first tokens; empty where there is none.  A copy: W may be of another unit, and
 // ranks that share values then have one of the two at a time (ParamSharing::use).
-ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
+Tensor LmHead::bias(Step& s, std::int64_t tokens) const {
   if (bias_ == nullptr) return {};
   const Tensor b = s.scratch({tokens});
   copy(b, s.weight(*bias_).rows(0, tokens), s.stream);
@@ -38,7 +38,6 @@ ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
 
 // softcap tanh(l / softcap) / T is the cap of l / T by softcap / T.
 LmHead LmHead::at(double temperature) const {
-  assert(bias_ == nullptr || temperature == 1);
   LmHead head = *this;
   head.scaling_.multiplier /= temperature;
   head.scaling_.softcap /= temperature;
@@ -109,7 +108,11 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()});
   const Tensor tanhs = scaling_.softcap != 0 ? s.scratch(buffer.shape()) : Tensor();
-  const ConstTensor b = bias(s, columns());
+  if (saved != nullptr && bias_ != nullptr && scaling_.multiplier != 1)
+    fail(Exit::bad_config,
+         "--temperature: a model whose output layer has a bias learns at a temperature of 1 alone");
+  const Tensor b = bias(s, columns());
+  if (b && scaling_.multiplier != 1) scale(b, b, scaling_.multiplier, s.stream);
   Matmul product{.out = buffer, .bias = b, .rows_alone = s.rows_alone()};
   put_weight(s, product, *weight_);
   Pending summed;

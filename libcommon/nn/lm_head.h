@@ -35,7 +35,8 @@ class LmHead {
     scaling_ = scaling;
   }
 
-  // This head, whose logits are divided by a temperature at last; without a bias.
+  // This head, whose logits are divided by a temperature at last; one with a bias learns at 1
+  // alone, else loss() throws Exit::bad_config.
   LmHead at(double temperature) const;
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
@@ -58,7 +59,7 @@ class LmHead {
   void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;
 
  private:
-  ConstTensor bias(Step& s, std::int64_t tokens) const;
+  Tensor bias(Step& s, std::int64_t tokens) const;
   static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size);  // of logits
   std::int64_t columns() const { return weight_->local[0]; }                // of this rank's logits
   ConstTensor multiplied(Step& s, ConstTensor x) const;

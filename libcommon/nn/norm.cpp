@@ -6,6 +6,7 @@
 namespace mt {
 
 Norm::Norm(ParamTable& table, Param weight, const Options& options) : options_(options) {
+  if (!options.has_weight) return;
   weight.init = {options.zero_centered ? Initializer::Kind::zeros : Initializer::Kind::ones};
   weight_ = &table.add(std::move(weight));
   if (options.kind == NormKind::rms || !options.has_bias) return;
@@ -16,38 +17,44 @@ Norm::Norm(ParamTable& table, Param weight, const Options& options) : options_(o
 }
 
 // What rows are multiplied by, in `layer` if it is not the weight itself.
-ConstTensor Norm::scale(Step& s) const {
-  const ConstTensor w = s.weight(*weight_);
-  if (!options_.zero_centered) return w;
-  const Tensor sum = s.scratch(weight_->shape);
+ConstTensor Norm::scale(Step& s, const Shape& columns) const {
+  if (weight_ != nullptr && !options_.zero_centered) return s.weight(*weight_);
+  const Tensor sum = s.scratch(columns);
   fill(sum, 1, s.stream);
-  add(sum, sum, w, s.stream);
+  if (weight_ != nullptr) add(sum, sum, s.weight(*weight_), s.stream);
   return sum;
 }
 
 // What is added to a LayerNorm's rows, in `layer` if there is no bias.
-ConstTensor Norm::shift(Step& s) const {
+ConstTensor Norm::shift(Step& s, const Shape& columns) const {
   if (bias_ != nullptr) return s.weight(*bias_);
-  const Tensor none = s.scratch(weight_->shape);
+  const Tensor none = s.scratch(columns);
   set_zero(none, s.stream);
   return none;
+}
+
+void Norm::done(Step& s) const {
+  if (weight_ != nullptr) s.done(*weight_);
 }
 
 void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
   const ArenaScope scope(s.layer);
   const Tensor rstd = s.kept_sums(saved, {x.shape()[0]});
-  const ConstTensor w = scale(s);
+  const Shape columns{x.shape()[1]};
+  const ConstTensor w = scale(s, columns);
   Tensor mean;
   if (options_.kind == NormKind::rms) {
     rms_norm_forward(y, rstd, x, w, options_.eps, s.stream);
   } else {
     mean = s.kept_sums(saved, {x.shape()[0]});
-    layer_norm_forward(y, mean, rstd, x, w, shift(s), options_.eps, s.stream);
+    layer_norm_forward(y, mean, rstd, x, w, shift(s, columns), options_.eps, s.stream);
     if (bias_ != nullptr) s.done(*bias_);
   }
-  s.done(*weight_);
-  s.show(*weight_, "input", x);
-  s.show(*weight_, "output", y);
+  done(s);
+  if (weight_ != nullptr) {
+    s.show(*weight_, "input", x);
+    s.show(*weight_, "output", y);
+  }
   if (saved) *saved = {mean, rstd};
 }
 
@@ -60,7 +67,7 @@ RowNorm Norm::row_norm(const Step& s) const {
 }
 
 void Norm::put_before(Step& s, Matmul& product, bool along) const {
-  if (along && takes_norm(product)) {
+  if (along && weight_ != nullptr && takes_norm(product)) {
     product.norm = row_norm(s);
     return;
   }
@@ -71,23 +78,26 @@ void Norm::put_before(Step& s, Matmul& product, bool along) const {
 
 // Where a gradient is added: that of none, or of a frozen parameter, is thrown away, and is of the
 // type that the other one's gradient has.
-static Tensor gradient_of(Step& s, const Param* param, const Param& other) {
+Tensor Norm::gradient_of(Step& s, const Param* param, const Shape& columns) const {
   if (param != nullptr && param->trainable) return s.gradient_of(*param);
-  return s.layer.alloc(other.trainable ? other.grad.dtype() : sum_dtype(s.dtype), other.shape);
+  for (const Param* const other : {weight_, bias_})
+    if (other != nullptr && other->trainable) return s.layer.alloc(other->grad.dtype(), columns);
+  return s.layer.alloc(sum_dtype(s.dtype), columns);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
                     ConstTensor residual) const {
   const ArenaScope scope(s.layer);
-  const ConstTensor w = scale(s);
-  const Tensor dw = gradient_of(s, weight_, bias_ != nullptr ? *bias_ : *weight_);
+  const Shape columns{x.shape()[1]};
+  const ConstTensor w = scale(s, columns);
+  const Tensor dw = gradient_of(s, weight_, columns);
   if (options_.kind == NormKind::rms)
     rms_norm_backward(dx, dw, residual, dy, x, v.rstd, w, s.stream);
   else
-    layer_norm_backward(dx, dw, gradient_of(s, bias_, *weight_), residual, dy, x, v.mean, v.rstd, w,
+    layer_norm_backward(dx, dw, gradient_of(s, bias_, columns), residual, dy, x, v.mean, v.rstd, w,
                         s.stream);
-  s.done(*weight_);
-  s.show(*weight_, "gradient of its input", dx);
+  done(s);
+  if (weight_ != nullptr) s.show(*weight_, "gradient of its input", dx);
 }
 
 }  // namespace mt

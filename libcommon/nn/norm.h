@@ -23,11 +23,13 @@ class Norm {
     NormKind kind = NormKind::layer;
     double eps = 1e-5;
     bool zero_centered = false;
+    bool has_weight = true;
     bool has_bias = true;  // of a LayerNorm
   };
-  // With `zero_centered` the scale is 1 + weight, and the weight begins at 0 (Megatron's
-  // --apply-layernorm-1p).  `weight` describes the scale, a module's weight or its
-  // layer_norm_weight; a LayerNorm's shift stands beside it as bias or layer_norm_bias.
+  // Without a weight, and a bias, nothing is added to the table.  With `zero_centered` the scale is
+  // 1 + weight, and the weight begins at 0 (Megatron's --apply-layernorm-1p).  `weight` describes
+  // the scale, a module's weight or its layer_norm_weight; a LayerNorm's shift stands beside it as
+  // bias or layer_norm_bias.
   Norm(ParamTable& table, Param weight, const Options& options);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
@@ -39,11 +41,13 @@ class Norm {
                 ConstTensor residual = {}) const;
 
  private:
-  ConstTensor scale(Step& s) const;
+  ConstTensor scale(Step& s, const Shape& columns) const;
   RowNorm row_norm(const Step& s) const;
-  ConstTensor shift(Step& s) const;
+  ConstTensor shift(Step& s, const Shape& columns) const;
+  Tensor gradient_of(Step& s, const Param* param, const Shape& columns) const;
+  void done(Step& s) const;
   Options options_;
-  const Param* weight_;
+  const Param* weight_ = nullptr;
   const Param* bias_ = nullptr;
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -16,6 +17,51 @@
 #include "tests/support/host_tensor.h"
 
 namespace mt {
+
+// Families whose models are what their config.json says: of two layers, 16 wide.
+struct OwnConfig {
+  const char *name, *type, *json;
+};
+inline const OwnConfig* own_config(const std::string& name) {
+  static constexpr OwnConfig kOwn[] = {
+      {"gpt_neox", "gpt_neox", R"("rotary_pct":0.5)"},
+      {"gpt_neox_in_turn", "gpt_neox",
+       R"("use_parallel_residual":false,"attention_bias":false,"rotary_pct":1.0)"},
+      {"gptj", "gptj",
+       R"("n_layer":2,"n_embd":16,"n_head":4,"n_inner":24,"n_positions":8,"rotary_dim":2)"},
+      {"falcon", "falcon", R"("ffn_hidden_size":24)"},
+      {"falcon_groups", "falcon",
+       R"("new_decoder_architecture":true,"num_kv_heads":2,"bias":true)"},
+      {"falcon_in_turn", "falcon", R"("parallel_attn":false,"multi_query":false,"bias":true)"},
+      {"phi", "phi", R"("partial_rotary_factor":0.5)"},
+      {"opt", "opt", R"("ffn_dim":24,"word_embed_proj_dim":16)"},
+      {"stablelm", "stablelm", R"("partial_rotary_factor":0.5,"use_qkv_bias":true)"},
+      {"stablelm_parallel", "stablelm",
+       R"("partial_rotary_factor":1.0,"use_parallel_residual":true)"},
+      {"starcoder2", "starcoder2", R"("sliding_window":4)"},
+      {"olmo3", "olmo3",
+       R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
+      {"exaone4", "exaone4",
+       R"("sliding_window":3,"layer_types":["sliding_attention","full_attention"])"},
+      {"glm", "glm", R"("head_dim":8)"},
+      {"glm4", "glm4", R"("head_dim":8,"attention_bias":false)"},
+      {"ernie4_5", "ernie4_5", R"("head_dim":8,"use_bias":true)"},
+      {"seed_oss", "seed_oss", R"("head_dim":8)"},
+      {"internlm3", "internlm3", R"("head_dim":8,"qkv_bias":true)"},
+      {"arcee", "arcee", R"("mlp_bias":true,"attention_bias":true)"},
+      {"helium", "helium", R"("head_dim":4)"},
+      {"ministral", "ministral", R"("sliding_window":3)"},
+      {"dots1", "dots1",
+       R"("n_routed_experts":4,"num_experts_per_tok":2,"n_shared_experts":2,"norm_topk_prob":true,)"
+       R"("moe_intermediate_size":12,"first_k_dense_replace":1)"},
+      {"granitemoe", "granitemoe",
+       R"("num_local_experts":4,"embedding_multiplier":12.0,"residual_multiplier":0.22,)"
+       R"("logits_scaling":6.0,"attention_multiplier":0.3)"},
+      {"olmo", "olmo", R"("attention_bias":false)"},
+  };
+  const auto* const found = std::ranges::find(kOwn, name, &OwnConfig::name);
+  return found == std::end(kOwn) ? nullptr : found;
+}
 
 // "bert_of_labels", say: with the head of a task.
 inline ModelConfig config_named(const std::string& name) {
@@ -31,6 +77,13 @@ inline ModelConfig config_named(const std::string& name) {
     return c;
   }
   ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
+  if (const OwnConfig* const own = own_config(name)) {
+    const std::string json =
+        concat(R"({"model_type":")", own->type, R"(","num_hidden_layers":2,"hidden_size":16,)",
+               R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":24,)",
+               R"("max_position_embeddings":8,)", own->json, "}");
+    c = parse_hugging_face_config(json, "config.json").model;
+  }
   if (name == "tied") c.untie_embeddings_and_output_weights = false;
   if (name == "mistral") c.window_size = "3,0";
   if (name == "qwen2") c.add_qkv_bias = true;

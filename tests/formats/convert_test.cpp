@@ -30,12 +30,16 @@ INSTANTIATE_TEST_SUITE_P(
                     "nemotron", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_pre",
                     "qwen3_moe_dense", "glm4_moe", "olmoe", "olmoe_post", "gpt_oss", "gemma",
                     "gemma2", "gemma3_text", "olmo2", "phi3", "granite", "smollm3", "cohere",
-                    "cohere2", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2",
-                    "glm4_moe_further", "deepseek_v3_further", "bert", "mamba", "hybrid",
-                    "hybrid_wide", "hybrid_experts", "hybrid_experts_latents", "bamba",
-                    "granitemoehybrid", "granitemoehybrid_dense", "granitemoehybrid_attention",
-                    "t5", "t5_gated", "t5_not_scaled", "bert_of_labels", "bert_of_numbers",
-                    "bert_of_choices", "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+                    "cohere2", "gpt_neox", "gpt_neox_in_turn", "gptj", "falcon", "falcon_groups",
+                    "falcon_in_turn", "phi", "opt", "stablelm", "stablelm_parallel", "starcoder2",
+                    "olmo", "olmo3", "exaone4", "glm", "glm4", "ernie4_5", "seed_oss", "internlm3",
+                    "arcee", "helium", "ministral", "dots1", "granitemoe", "deepseek_v2",
+                    "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_further",
+                    "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide",
+                    "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
+                    "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated",
+                    "t5_not_scaled", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
+                    "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -586,11 +590,23 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"xlm-roberta"})",
        "model_type \"xlm-roberta\" has its norms behind what they are in front of in Megatron's "
        "BERT, megatron-bert: one does not become the other"},
-      {R"({"model_type":"opt"})",
-       "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
-       "gemma3_text, olmo2, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
-       "qwen3_moe, glm4_moe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, nemotron, "
-       "megatron-bert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
+      {R"({"model_type":"bloom"})",
+       "model_type \"bloom\" has ALiBi, which is not supported, in the place of positions"},
+      {R"({"model_type":"apertus"})",
+       "model_type \"apertus\" has an activation, \"xielu\", that is not supported"},
+      {R"({"model_type":"minicpm3"})",
+       "model_type \"minicpm3\" has latent attention without experts, which is not supported"},
+      {R"({"model_type":"ernie4_5_moe"})",
+       "model_type \"ernie4_5_moe\" has biases that choose experts by a softmax, which is not "
+       "supported"},
+      {R"({"model_type":"xglm"})",
+       "model_type \"xglm\" is not known; expected gpt2, llama, mistral, mixtral, gemma, gemma2, "
+       "gemma3_text, olmo2, olmo3, exaone4, glm, glm4, ernie4_5, seed_oss, internlm3, arcee, "
+       "helium, ministral, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
+       "qwen3_moe, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, "
+       "nemotron, "
+       "gpt_neox, gptj, falcon, phi, opt, stablelm, starcoder2, olmo, megatron-bert, mamba2, "
+       "nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
        "siglip_vision_model, internvl_vision, radio, llava or internvl"},
       {R"({"model_type":"gemma3","text_config":{"model_type":"gemma2"}})",
        "text_config: model_type \"gemma2\" is not supported in a gemma3; expected gemma3_text"},

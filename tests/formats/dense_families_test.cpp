@@ -1,5 +1,5 @@
-// What config.json says of Gemmas, Phi-3, OLMo 2, Granite, SmolLM3 and Command R: defaults of their
-// classes (transformers 5.24), both generations' words, and what is refused.
+// What config.json says of Gemmas, Phi-3, OLMo 2, Granite, SmolLM3, Command R and others: defaults
+// of their classes (transformers 5.24), both generations' words, and what is refused.
 #include "formats/hugging_face/dense_families.h"
 
 #include <gtest/gtest.h>
@@ -50,6 +50,32 @@ TEST(DenseFamilies, DefaultsOfTheClasses) {
   EXPECT_EQ(model_of("phi3").window(0), -1);
   EXPECT_EQ(model_of("olmo2").norm_epsilon, 1e-5);
   EXPECT_TRUE(model_of("olmo2").qk_layernorm_whole);
+}
+
+// Decoders with LayerNorms, by the names that each has for its settings.
+TEST(DenseFamilies, OwnNames) {
+  const ModelConfig neox = model_of("gpt_neox"), falcon = model_of("falcon");
+  EXPECT_EQ(neox.rotary_percent, 0.25);
+  EXPECT_TRUE(neox.parallel_block && neox.parallel_norms && neox.has_proj_bias());
+  EXPECT_EQ(model_of("gpt_neox", R"(,"rotary_pct":0.5,"rotary_emb_base":500)").rotary_base, 500);
+  EXPECT_TRUE(falcon.parallel_block && !falcon.parallel_norms && falcon.kv_heads() == 1);
+  const ModelConfig falcon40 =
+      model_of("falcon", R"(,"hidden_size":8192,"num_attention_heads":128,"num_kv_heads":8,)"
+                         R"("new_decoder_architecture":true)");
+  EXPECT_TRUE(falcon40.parallel_norms && falcon40.kv_heads() == 8 && falcon40.ffn() == 32768);
+  const ModelConfig gptj = model_of("gptj");
+  EXPECT_EQ(gptj.rotary_dim(), 64);
+  EXPECT_TRUE(gptj.output_bias && gptj.add_bias_linear && !gptj.has_qkv_bias());
+  EXPECT_EQ(model_of("opt").first_position, 2);
+  EXPECT_FALSE(model_of("olmo").norm_weight);
+  EXPECT_EQ(model_of("phi").rotary_percent, 0.5);
+  EXPECT_EQ(model_of("starcoder2", R"(,"sliding_window":7)").window(0), 6);
+  EXPECT_EQ(model_of("stablelm").rotary_percent, 0.25);
+  EXPECT_EQ(model_of("olmo3").window(2), 4095);
+  EXPECT_EQ(model_of("olmo3").window(3), -1);
+  EXPECT_TRUE(model_of("exaone4").turns(2) && !model_of("exaone4").turns(3));
+  EXPECT_TRUE(model_of("exaone4", R"(,"sliding_window":null)").turns(3));
+  EXPECT_TRUE(model_of("glm4").has_qkv_bias() && model_of("glm4").rotary_interleaved);
 }
 
 // Phi-3 pads with 32000 and SmolLM3 with 128004 where nothing is said, and transformers 5 makes no
@@ -149,6 +175,21 @@ TEST(DenseFamilies, WhatIsNotTheirsIsRefused) {
             "65 c: \"hidden_act\" is \"gelu\", expected \"silu\"");
   EXPECT_EQ(refusal("glm4_moe", R"(,"topk_group":0)"),
             "65 c: \"topk_group\" is 0, expected at least 1");
+  EXPECT_EQ(refusal("falcon", R"(,"alibi":true)"),
+            "65 c: \"alibi\" is true, which is not supported");
+  EXPECT_EQ(refusal("opt", R"(,"do_layer_norm_before":false)"),
+            "65 c: \"do_layer_norm_before\" is false, which is not supported");
+  EXPECT_EQ(refusal("opt", R"(,"hidden_size":1024,"word_embed_proj_dim":512)"),
+            "65 c: \"word_embed_proj_dim\" is 512 and not the 1024 of \"hidden_size\": words of "
+            "another width, as of opt-350m, are not supported");
+  EXPECT_EQ(refusal("olmo", R"(,"clip_qkv":8.0)"),
+            "65 c: \"clip_qkv\": expected null: no bound is known of queries");
+  EXPECT_EQ(refusal("gptj", R"(,"rotary_dim":null)"),
+            "65 c: \"rotary_dim\" is 0, expected 1 to the 256 channels of a head");
+  EXPECT_EQ(refusal("falcon", R"(,"activation":"gelu_new")"),
+            "65 c: \"activation\" is \"gelu_new\", expected gelu or relu, without biases");
+  EXPECT_EQ(refusal("dots1", ""),
+            "65 c: no \"norm_topk_prob\", which then is false, expected true");
   for (const char* const type : {"glm4_moe", "deepseek_v3"})
     EXPECT_EQ(refusal(type, R"(,"routed_scaling_factor":0.0)"),
               "65 c: \"routed_scaling_factor\" is 0, expected more than 0");

@@ -257,8 +257,16 @@ TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
       {"--disable-norm-bias: an RMSNorm has none", [](ModelConfig& c) { c.norm_bias = false; }},
       {"--no-pre-layernorm: needs --post-layernorm",
        [](ModelConfig& c) { c.pre_layernorm = false; }},
-      {"--parallel-block: has one norm, in front",
+      {"--parallel-block: has its norms in front",
        [](ModelConfig& c) { c.parallel_block = c.post_layernorm = true; }},
+      {"--parallel-norms: needs --parallel-block", [](ModelConfig& c) { c.parallel_norms = true; }},
+      {"--disable-norm-weight: needs --disable-norm-bias",
+       [](ModelConfig& c) {
+         c.normalization = "LayerNorm";
+         c.norm_weight = false;
+       }},
+      {"--residual-of-norm: of norms in front alone",
+       [](ModelConfig& c) { c.residual_of_norm = c.parallel_block = true; }},
       {"--gated-linear-unit: excludes --swiglu", [](ModelConfig& c) { c.gated_gelu = true; }},
       {"--post-layernorm: of a GPT alone",
        [](ModelConfig& c) {

@@ -34,6 +34,19 @@ constexpr Decoder kDecoders[] = {
     {"gemma3_text", "Gemma3ForCausalLM", refused, 262208, 26, 2304, 8, 4, 256, 9216, 131072, 1e-6,
      1e6, 0.02, "gelu_pytorch_tanh", true},
     {"olmo2", "Olmo2ForCausalLM", refused, 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5},
+    {"olmo3", "Olmo3ForCausalLM", refused, 50304, 32, 4096, 32, 0, 0, 11008, 2048, 1e-5, 500000},
+    {"exaone4", "Exaone4ForCausalLM", none, 102400, 32, 4096, 32, 32, 0, 16384, 2048, 1e-5},
+    {"glm", "GlmForCausalLM", none, 151552, 40, 4096, 32, 2, 128, 13696, 131072, 1.5625e-7},
+    {"glm4", "Glm4ForCausalLM", none, 151552, 40, 4096, 32, 2, 128, 13696, 131072, 1.5625e-7},
+    {"ernie4_5", "Ernie4_5ForCausalLM", none, 103424, 18, 1024, 16, 2, 128, 3072, 131072, 1e-5,
+     500000, 0.02, "silu", true},
+    {"seed_oss", "SeedOssForCausalLM", none, 155136, 64, 4096, 80, 8, 128, 27648, 524288},
+    {"internlm3", "InternLM3ForCausalLM", none, 128512, 48, 4096, 32, 2, 128, 10240, 32768, 1e-5},
+    {"arcee", "ArceeForCausalLM", flags, 32000, 32, 2560, 32, 0, 0, 18432, 4096, 1e-5, 10000, 0.02,
+     "relu2"},
+    {"helium", "HeliumForCausalLM", refused, 48000, 24, 2560, 20, 20, 128, 7040, 4096, 1e-8,
+     100000},
+    {"ministral", "MinistralForCausalLM", none, 32000, 32, 4096, 32, 8, 0, 14336, 131072},
     {"phi3", "Phi3ForCausalLM", none, 32064, 32, 3072, 32, 0, 0, 8192, 4096, 1e-5},
     {"granite", "GraniteForCausalLM", flags, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"smollm3", "SmolLM3ForCausalLM", flags, 128256, 36, 2048, 16, 4, 0, 11008, 32768, 1e-6, 2e6,
@@ -47,6 +60,8 @@ constexpr Decoder kDecoders[] = {
     {"qwen2_moe", "Qwen2MoeForCausalLM", none, 151936, 24, 2048, 16, 16, 0, 5632, 32768},
     {"qwen3_moe", "Qwen3MoeForCausalLM", refused, 151936, 24, 2048, 32, 4, 0, 6144, 32768},
     {"glm4_moe", "Glm4MoeForCausalLM", none, 151552, 46, 4096, 96, 8, 0, 10944, 131072, 1e-5},
+    {"dots1", "Dots1ForCausalLM", refused, 152064, 62, 4608, 32, 32, 0, 10944, 2048},
+    {"granitemoe", "GraniteMoeForCausalLM", refused, 32000, 32, 4096, 32, 0, 0, 11008, 2048},
     {"olmoe", "OlmoeForCausalLM", refused, 50304, 16, 2048, 16, 0, 0, 2048, 4096, 1e-5},
     {"gpt_oss", "GptOssForCausalLM", none, 201088, 36, 2880, 64, 8, 64, 2880, 131072, 1e-5, 150000},
     {"deepseek_v2", "DeepseekV2ForCausalLM", refused, 102400, 32, 4096, 32, 0, 0, 11008, 2048},
@@ -61,7 +76,13 @@ const Decoder* find_decoder(std::string_view type) {
   return found == std::end(kDecoders) ? nullptr : found;
 }
 
-bool is_olmo(std::string_view type) { return type == "olmo2" || type == "olmoe"; }
+bool is_olmo(std::string_view type) {
+  return type == "olmo2" || type == "olmo3" || type == "olmoe";
+}
+// Whether attention_bias says of queries, keys and values alone that they have biases.
+bool has_attention_bias(std::string_view type) {
+  return type == "glm4_moe" || type == "glm" || type == "glm4" || type == "seed_oss";
+}
 bool is_qwen3(std::string_view type) { return type == "qwen3" || type == "qwen3_moe"; }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -111,16 +132,17 @@ class DecoderReader {
 
   void read_kind() {
     const std::string_view type = usual_.type;
-    const bool nemotron = type == "nemotron", gemma = is_gemma(type);
+    const bool nemotron = type == "nemotron", gemma = is_gemma(type), arcee = type == "arcee";
     read_activation();
-    model_.swiglu = !nemotron && !gemma && type != "gpt_oss";
-    model_.squared_relu = nemotron;
+    model_.swiglu = !nemotron && !arcee && !gemma && type != "gpt_oss";
+    model_.squared_relu = nemotron || arcee;
     model_.gated_gelu = gemma;
     model_.apply_layernorm_1p = nemotron || gemma;
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron || is_cohere(type) ? "LayerNorm" : "RMSNorm";
     model_.norm_epsilon = json_.real_or(epsilon_name(type), usual_.epsilon);
     model_.qk_layernorm = is_qwen3(type) || type == "gemma3_text" || is_olmo(type) ||
+                          type == "exaone4" || type == "dots1" ||
                           (type == "glm4_moe" && json_.flag_or("use_qk_norm", false));
   }
 
@@ -145,16 +167,27 @@ class DecoderReader {
     const bool has_both = usual_.biases == flags;
     const bool attention = has_both && json_.flag_or("attention_bias", false),
                mlp = has_both && json_.flag_or("mlp_bias", false);
-    model_.add_bias_linear = attention || mlp;
+    const bool all = (usual_.type == "ernie4_5" && json_.flag_or("use_bias", false)) ||
+                     (usual_.type == "internlm3" && json_.flag_or("bias", false));
+    model_.add_bias_linear = all || attention || mlp;
+    if (usual_.type == "internlm3" && all) json_.expect_flag("qkv_bias", true);
+    if (usual_.type == "seed_oss") {
+      json_.expect_flag("attention_out_bias", false);
+      json_.expect_flag("mlp_bias", false);
+    }
+    if (usual_.type == "helium") json_.expect_flag("mlp_bias", false);
     config_.lacking.attention = mlp && !attention;
     config_.lacking.mlp = attention && !mlp;
     if (attention != mlp)
       config_.notes.push_back(
           concat(json_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
                  " alone: the biases of the ", mlp ? "attention" : "MLP", " become zeros"));
-    model_.add_qkv_bias = usual_.type == "qwen2" ||
-                          (usual_.type == "glm4_moe" && json_.flag_or("attention_bias", false)) ||
-                          (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
+    model_.add_qkv_bias =
+        usual_.type == "qwen2" ||
+        (has_attention_bias(usual_.type) &&
+         json_.flag_or("attention_bias", usual_.type != "glm4_moe")) ||
+        (usual_.type == "internlm3" && !all && json_.flag_or("qkv_bias", false)) ||
+        (usual_.type == "qwen2_moe" && json_.flag_or("qkv_bias", true));
   }
 
   void read_windows() {
@@ -257,9 +290,10 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.member("num_key_value_heads", c.kv_heads());
   if (!c.multi_latent_attention) json.member("head_dim", c.head_dim());
   if (!is_qwen_moe(type))
-    json.member("intermediate_size", type == "mixtral" || type == "olmoe" || type == "gpt_oss"
-                                         ? c.expert_ffn()
-                                         : c.ffn());
+    json.member("intermediate_size",
+                type == "mixtral" || type == "olmoe" || type == "gpt_oss" || type == "granitemoe"
+                    ? c.expert_ffn()
+                    : c.ffn());
   json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(epsilon_name(type), c.norm_epsilon);
   const bool later_gemma = is_gemma(type) && type != "gemma";
@@ -268,7 +302,7 @@ void write_decoder(JsonWriter& json, const ModelConfig& c, std::string_view type
   if (usual.biases == flags)
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
   if (usual.biases == refused) json.member("attention_bias", false);
-  if (type == "glm4_moe") json.member("attention_bias", c.has_qkv_bias());
+  if (has_attention_bias(type)) json.member("attention_bias", c.has_qkv_bias());
   if (c.multi_latent_attention)
     write_latent_attention(json, c);
   else

@@ -22,11 +22,19 @@ class FamilyReader {
   void read() {
     if (is_gemma(type_)) read_gemma();
     if (is_cohere(type_)) read_cohere();
-    if (type_ == "olmo2") {
-      model_.qk_layernorm_whole = model_.post_layernorm = true;
+    if (type_ == "olmo2" || type_ == "olmo3" || type_ == "exaone4") {
+      model_.qk_layernorm_whole = type_ != "exaone4";
+      model_.post_layernorm = true;
       model_.pre_layernorm = false;
     }
-    if (type_ == "granite") read_granite_multipliers(json_, model_);
+    if (type_ == "olmo3") read_olmo3();
+    if (type_ == "exaone4") read_exaone4();
+    model_.rotary_interleaved |= turns_neighbours(type_);
+    if (type_ == "glm4") model_.post_layernorm = true;
+    if (type_ == "ministral" && has_window())
+      set_window(json_.sliding_layers(model_.num_layers).value_or(layers(true)));
+    if (type_ == "dots1") read_dots();
+    if (type_ == "granite" || type_ == "granitemoe") read_granite_multipliers(json_, model_);
     if (type_ == "phi3" && json_.has("sliding_window")) set_window(layers(true));
     if (type_ == "smollm3") read_smollm3();
   }
@@ -77,11 +85,38 @@ class FamilyReader {
     model_.attn_logit_softcapping = cap("attn_logit_softcapping", third ? 0 : 50);
     model_.final_logit_softcapping = cap("final_logit_softcapping", third ? 0 : 30);
     if (has_window()) set_window(windowed(third ? json_.count_or("sliding_window_pattern", 6) : 2));
-    if (third && !model_.window_size.empty()) read_base_of_windows();
+    if (third && !model_.window_size.empty())
+      read_base_of_windows(json_.real_or("rope_local_base_freq", 10000));
   }
 
-  void read_base_of_windows() {
-    double base = json_.real_or("rope_local_base_freq", 10000);
+  // Layers with a window turn as all do, but that nothing scales them.
+  void read_olmo3() {
+    if (!has_window()) return;
+    set_window(windowed(4));
+    if (!model_.window_size.empty()) read_base_of_windows(model_.rotary_base);
+  }
+
+  // Layers without a window do not turn where others have one.
+  void read_exaone4() {
+    if (!has_window()) return;
+    const std::optional<Layers> listed = json_.sliding_layers(model_.num_layers);
+    const Layers sliding =
+        listed ? *listed : but_every(json_.count_or("sliding_window_pattern", 4));
+    set_window(sliding);
+    set_turning(sliding);
+  }
+
+  // Layers from max_window_layers on have a window, unless layer_types says which.
+  void read_dots() {
+    if (!has_window()) return;
+    const std::int64_t full = json_.size_or("max_window_layers", 62);
+    Layers sliding = layers(false);
+    for (std::size_t i = 0; i < sliding.size(); ++i)
+      sliding[i] = static_cast<std::int64_t>(i) >= full;
+    set_window(json_.sliding_layers(model_.num_layers).value_or(sliding));
+  }
+
+  void read_base_of_windows(double base) {
     if (json_.has("rope_parameters"))
       if (const JsonObject rope = json_.object("rope_parameters"); rope.has(kSliding)) {
         const JsonObject sliding = rope.object(kSliding);
@@ -172,11 +207,26 @@ void write_gemma(JsonWriter& json, const ModelConfig& c, std::string_view type) 
                c.rotary_base_window != 0 ? c.rotary_base_window : c.rotary_base);
 }
 
+// Classes of transformers 5 take 500000 for layers with a window, whatever rope_theta is, unless
+// rope_parameters has another.
+void write_olmo3_bases(JsonWriter& json, const ModelConfig& c) {
+  if (c.rotary_base == 500000) return;
+  json.key("rope_parameters").begin_object();
+  for (const char* const layers : {kSliding, "full_attention"}) {
+    json.key(layers).begin_object().member("rope_type", "default");
+    write_base(json, "rope_theta", c.rotary_base);
+    json.end_object();
+  }
+  json.end_object();
+}
+
 }  // namespace
 
 bool is_dense_family(std::string_view type) {
-  return is_gemma(type) || is_cohere(type) || type == "olmo2" || type == "phi3" ||
-         type == "granite" || type == "smollm3";
+  static constexpr std::string_view kTypes[] = {
+      "olmo2", "olmo3",    "phi3",      "granite", "smollm3",  "exaone4",   "glm",   "glm4",
+      "arcee", "ernie4_5", "internlm3", "helium",  "seed_oss", "ministral", "dots1", "granitemoe"};
+  return is_gemma(type) || is_cohere(type) || std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
 void read_dense_family(const ConfigJson& json, ModelConfig& model) {
@@ -205,8 +255,20 @@ void write_dense_family(JsonWriter& json, const ModelConfig& c, std::string_view
     write_sliding_window(json, c);
     write_layer_types(json, c);
   }
-  if (type == "granite") write_granite_multipliers(json, c);
+  if (type == "granite" || type == "granitemoe") write_granite_multipliers(json, c);
   if (type == "phi3") write_sliding_window(json, c);
+  if (type == "ernie4_5") json.member("use_bias", c.add_bias_linear);
+  if (type == "internlm3")
+    json.member("qkv_bias", c.has_qkv_bias()).member("bias", c.add_bias_linear);
+  if (type == "seed_oss") json.member("attention_out_bias", false).member("mlp_bias", false);
+  if (type == "helium") json.member("mlp_bias", false);
+  if ((type == "glm" || type == "glm4") && c.rotary_percent == 1)
+    json.member("partial_rotary_factor", 1.0);
+  if (type == "olmo3" || type == "exaone4" || type == "ministral" || type == "dots1") {
+    write_sliding_window(json, c);
+    write_layer_types(json, c);
+  }
+  if (type == "olmo3") write_olmo3_bases(json, c);
   if (type != "smollm3") return;
   json.key("no_rope_layers").begin_array();
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)

@@ -1,6 +1,6 @@
-// What config.json says of Gemmas, Phi-3, OLMo 2, Granite, SmolLM3 and Cohere's Command R beside
-// what it says of a Llama: windows and positions of some layers, norms behind branches, multipliers
-// and caps.
+// What config.json says of Gemmas, Phi-3, OLMo 2 and 3, Granite, SmolLM3, Cohere's Command R and
+// others beside what it says of a Llama: windows and positions of some layers, norms behind
+// branches, multipliers and caps.
 #pragma once
 
 #include <string_view>
@@ -16,6 +16,10 @@ inline bool is_gemma(std::string_view type) {
   return type == "gemma" || type == "gemma2" || type == "gemma3_text";
 }
 inline bool is_cohere(std::string_view type) { return type == "cohere" || type == "cohere2"; }
+// Whether channels beside each other turn together.
+inline bool turns_neighbours(std::string_view type) {
+  return type == "glm" || type == "glm4" || type == "ernie4_5" || type == "helium";
+}
 // Whether the type is one of these families'.
 bool is_dense_family(std::string_view type);
 

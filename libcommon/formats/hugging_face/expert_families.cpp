@@ -10,6 +10,7 @@ namespace mt {
 
 // --- Reading ------------------------------------------------------------------------------------
 
+// Mixtral's words, which a GraniteMoe has, too.
 static void read_mixtral(const ConfigJson& json, ModelConfig& c) {
   c.family = ModelFamily::mixtral;
   c.num_experts = json.size_or("num_local_experts", 8);
@@ -129,9 +130,11 @@ static void read_glm_experts(const ConfigJson& json, HuggingFaceConfig& config) 
   c.moe_ffn_hidden_size = width;
   c.moe_shared_expert_intermediate_size = json.size_or("n_shared_experts", 1) * width;
   read_sigmoid_router(json, c);
-  const std::int64_t dense = json.size_or("first_k_dense_replace", 1);
+  if (json.is("dots1") && !json.has("norm_topk_prob"))
+    json.refuse("no \"norm_topk_prob\", which then is false, expected true");
+  const std::int64_t dense = json.size_or("first_k_dense_replace", json.is("dots1") ? 0 : 1);
   set_layers(c, [&](std::int64_t layer) { return layer >= dense; });
-  read_further_layers(json, config);
+  if (json.is("glm4_moe")) read_further_layers(json, config);
 }
 
 bool may_predict_further(std::string_view type) {
@@ -145,11 +148,11 @@ void read_further_layers(const ConfigJson& json, HuggingFaceConfig& config) {
 }
 
 void read_experts(const ConfigJson& json, HuggingFaceConfig& config) {
-  if (json.is("mixtral")) read_mixtral(json, config.model);
+  if (json.is("mixtral") || json.is("granitemoe")) read_mixtral(json, config.model);
   if (is_qwen_moe(json.model_type())) read_qwen_experts(json, config.model);
   if (json.is("olmoe")) read_olmoe(json, config.model);
   if (json.is("gpt_oss")) read_gpt_oss(json, config.model);
-  if (json.is("glm4_moe")) read_glm_experts(json, config);
+  if (json.is("glm4_moe") || json.is("dots1")) read_glm_experts(json, config);
   if (is_latent_family(json.model_type())) read_latent_experts(json, config);
 }
 
@@ -252,24 +255,25 @@ void write_sigmoid_router(JsonWriter& json, const ModelConfig& c) {
   json.member("norm_topk_prob", true);
 }
 
-static void write_glm_experts(JsonWriter& json, const ModelConfig& c) {
+static void write_glm_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   const std::vector<bool> experts = c.experts_of_layers(c.num_layers);
   json.member("n_routed_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
   json.member("moe_intermediate_size", c.expert_ffn());
   json.member("n_shared_experts", c.moe_shared_expert_intermediate_size / c.expert_ffn());
   json.member("first_k_dense_replace", std::ranges::count(experts, false));
   write_sigmoid_router(json, c);
+  if (type == "dots1") return;
   json.member("use_qk_norm", c.qk_layernorm);
   if (c.rotary_percent == 1) write_fraction(json, "partial_rotary_factor", 1);
   json.member("num_nextn_predict_layers", c.mtp_num_layers);
 }
 
 void write_experts(JsonWriter& json, const ModelConfig& c, std::string_view type) {
-  if (type == "mixtral") write_mixtral(json, c);
+  if (type == "mixtral" || type == "granitemoe") write_mixtral(json, c);
   if (is_qwen_moe(type)) write_qwen_experts(json, c);
   if (type == "olmoe") write_olmoe(json, c);
   if (type == "gpt_oss") write_gpt_oss(json, c);
-  if (type == "glm4_moe") write_glm_experts(json, c);
+  if (type == "glm4_moe" || type == "dots1") write_glm_experts(json, c, type);
   if (is_latent_family(type)) write_latent_experts(json, c, type);
 }
 

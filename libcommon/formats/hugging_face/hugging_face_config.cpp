@@ -7,6 +7,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/layer_norm_families.h"
 
 namespace mt {
 
@@ -103,6 +104,24 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " has its norms behind what they are in front of in Megatron's BERT, "
                 "megatron-bert: one does not become the other");
+  if (json.is("apertus"))
+    json.refuse("model_type \"apertus\" has an activation, \"xielu\", that is not supported");
+  if (json.is("bloom") || json.is("mpt"))
+    json.refuse("model_type ", json_quoted(json.model_type()),
+                " has ALiBi, which is not supported, in the place of positions");
+  if (json.is("minicpm") || json.is("minicpm3"))
+    json.refuse("model_type ", json_quoted(json.model_type()),
+                json.is("minicpm")
+                    ? " has no class in transformers, and its makers' is not supported"
+                    : " has latent attention without experts, which is not supported");
+  if (json.is("ernie4_5_moe"))
+    json.refuse(
+        "model_type \"ernie4_5_moe\" has biases that choose experts by a softmax, which "
+        "is not supported");
+  if (json.is("hunyuan_v1_dense"))
+    json.refuse(
+        "model_type \"hunyuan_v1_dense\" has norms of heads behind their positions, "
+        "which is not supported");
   if (json.is("clip") || json.is("siglip"))
     json.refuse("model_type ", json_quoted(json.model_type()),
                 " reads texts, too: of its parts the tower of images is read, ", json.model_type(),
@@ -128,7 +147,7 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   for (const ConfigFamily& family : kConfigFamilies) {
     const bool last = &family == std::end(kConfigFamilies) - 1;
     known += concat(known.empty() ? "" : last ? " or " : ", ", family.type);
-    if (family.type == "gpt2") known += ", " + decoder_types();
+    if (family.type == "gpt2") known += concat(", ", decoder_types(), ", ", layer_norm_types());
   }
   json.refuse("model_type ", json_quoted(json.model_type()), " is not known; expected ", known);
 }
@@ -198,6 +217,8 @@ static HuggingFaceConfig read_config(const ConfigJson& json) {
     family->read(json, config);
   else if (!decoder_architecture(json.model_type()).empty())
     read_decoder(json, config);
+  else if (is_layer_norm_family(json.model_type()))
+    read_layer_norm_family(json, config);
   else
     refuse_type(json);
   read_task_head(json, config.model);

@@ -7,6 +7,7 @@
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
+#include "formats/hugging_face/layer_norm_families.h"
 #include "formats/hugging_face/mamba_families.h"
 #include "formats/names/hugging_face.h"
 
@@ -17,7 +18,9 @@ namespace {
 // What its class is called with the head that it has, "LlamaForCausalLM" without a task's.
 std::string architecture_of(std::string_view type, const ModelConfig& c) {
   const ConfigFamily* const family = find_config_family(type);
-  const std::string name(family ? family->architecture : decoder_architecture(type));
+  const std::string name(family                       ? family->architecture
+                         : is_layer_norm_family(type) ? layer_norm_architecture(type)
+                                                      : decoder_architecture(type));
   if (c.family == ModelFamily::vit && !c.is_tower()) return c.has_task_head() ? name : "ViTModel";
   if (!c.has_task_head()) return name;
   const std::size_t end = std::min(name.find("For"), name.find("LMHead"));
@@ -39,7 +42,8 @@ void write_labels(JsonWriter& json, const ModelConfig& c) {
 
 // Families of which a setting that none of them has shows once their config.json is read.
 bool is_read_back(std::string_view type) {
-  return type == "olmoe" || type == "gpt_oss" || is_dense_family(type);
+  return type == "olmoe" || type == "gpt_oss" || is_dense_family(type) ||
+         is_layer_norm_family(type);
 }
 
 std::string_view type_of(const ModelConfig& c) {
@@ -178,6 +182,34 @@ bool is_ours(std::string_view name) {
                                                "dropout_rate",
                                                "is_encoder_decoder",
                                                "scale_decoder_outputs",
+                                               "rotary_pct",
+                                               "rotary_emb_base",
+                                               "rotary_dim",
+                                               "use_parallel_residual",
+                                               "attention_out_bias",
+                                               "alibi",
+                                               "new_decoder_architecture",
+                                               "multi_query",
+                                               "parallel_attn",
+                                               "num_ln_in_parallel_attn",
+                                               "num_kv_heads",
+                                               "bias",
+                                               "ffn_hidden_size",
+                                               "activation",
+                                               "qk_layernorm",
+                                               "use_qkv_bias",
+                                               "norm_epsilon",
+                                               "residual_dropout",
+                                               "embedding_dropout",
+                                               "clip_qkv",
+                                               "ffn_dim",
+                                               "dropout",
+                                               "init_std",
+                                               "word_embed_proj_dim",
+                                               "do_layer_norm_before",
+                                               "_remove_final_layer_norm",
+                                               "enable_bias",
+                                               "layer_norm_elementwise_affine",
                                                "max_window_layers",
                                                "hidden_activation",
                                                "query_pre_attn_scalar",
@@ -273,7 +305,8 @@ void write_parts(JsonWriter& json, const ModelConfig& c, DType dtype, const Json
 // Whether the class takes a row behind the end of a vocabulary of this size for padding where
 // nothing is said: transformers 5 then makes no model at all.
 bool pads_beyond(std::string_view type, std::int64_t vocab_size) {
-  return (type == "phi3" && vocab_size <= 32000) || (type == "smollm3" && vocab_size <= 128004);
+  return (type == "phi3" && vocab_size <= 32000) || (type == "smollm3" && vocab_size <= 128004) ||
+         ((type == "glm" || type == "glm4") && vocab_size <= 151329);
 }
 
 }  // namespace
@@ -305,6 +338,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
   json.member("model_type", type);
   if (const ConfigFamily* const family = find_config_family(type))
     family->write(json, model);
+  else if (is_layer_norm_family(type))
+    write_layer_norm_family(json, model, type);
   else
     write_decoder(json, model, type,
                   type == before_type ? positions_of(before, original, model) : std::nullopt);

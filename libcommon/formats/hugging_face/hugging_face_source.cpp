@@ -208,7 +208,7 @@ void MockSource::read(const Param& row, const std::string&, Tensor out) const {
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".
 static std::string bare_name(const std::string& name) {
-  for (const char* prefix : {"transformer.", "model.", "vit."})
+  for (const char* prefix : {"transformer.", "model.", "vit.", "gpt_neox."})
     if (name.starts_with(prefix)) return name.substr(std::strlen(prefix));
   return name;
 }
@@ -388,6 +388,7 @@ static bool is_computed(const std::string& name, const std::string& format) {
   if (format == kGgufFormat)
     return name == kGgufFrequencies || name == kGgufFactors[0] || name == kGgufFactors[1];
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
          name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/whole_number.h"
 #include "formats/hugging_face/config_families.h"
@@ -21,13 +22,14 @@ static std::optional<JsonObject> find_rope(const JsonObject& json) {
   return {};
 }
 
-// A Gemma 3 has one for each kind of its layers.
+// A Gemma 3 and an OLMo 3 have one for each kind of their layers.
 static std::optional<JsonObject> find_rope_of_all(const ConfigJson& json) {
   std::optional<JsonObject> rope = find_rope(json);
   constexpr const char* kFull = "full_attention";
-  if (!json.is("gemma3_text") || !rope) return rope;
+  const bool gemma = json.is("gemma3_text");
+  if (!(gemma || json.is("olmo3")) || !rope) return rope;
   // Transformers 5 puts the members of one into the other.
-  if (json.has("rope_scaling") && !json.object("rope_scaling").names().empty()) {
+  if (gemma && json.has("rope_scaling") && !json.object("rope_scaling").names().empty()) {
     if (json.has("rope_parameters"))
       json.refuse("\"rope_scaling\" beside \"rope_parameters\" is not supported");
     if (!rope->has("rope_type"))
@@ -111,16 +113,26 @@ static void read_scaling(const ConfigJson& json, HuggingFaceConfig& config,
                 ", expected more than 0");
 }
 
+std::optional<double> turning_part(std::string_view type) {
+  static constexpr std::pair<std::string_view, double> kParts[] = {
+      {"nemotron", 0.5}, {"bamba", 0.5}, {"glm4_moe", 0.5},  {"phi3", 1},       {"glm", 0.5},
+      {"glm4", 0.5},     {"phi", 0.5},   {"stablelm", 0.25}, {"gpt_neox", 0.25}};
+  const auto* const found =
+      std::ranges::find(kParts, type, &std::pair<std::string_view, double>::first);
+  return found == std::end(kParts) ? std::nullopt : std::optional(found->second);
+}
+
 void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_theta) {
   ModelConfig& c = config.model;
   constexpr const char* kPart = "partial_rotary_factor";
-  double theta = json.real_or("rope_theta", usual_theta);
-  const bool in_half = json.is("nemotron") || json.is("bamba") || json.is("glm4_moe");
-  double part = json.real_or(kPart, in_half ? 0.5 : 1);
+  const bool neox = json.is("gpt_neox");  // which has names of its own
+  double theta = json.real_or(neox ? "rotary_emb_base" : "rope_theta", usual_theta);
+  const std::optional<double> usual_part = turning_part(json.model_type());
+  double part = json.real_or(neox ? "rotary_pct" : kPart, usual_part.value_or(1));
   const std::optional<JsonObject> scaling = find_rope_of_all(json);
   if (scaling && scaling->has("rope_theta")) theta = scaling->real("rope_theta");
   if (scaling && scaling->has(kPart)) part = scaling->real(kPart);
-  if (in_half || json.is("phi3"))
+  if (usual_part)
     c.rotary_percent = part;
   else if (part != 1)
     config.notes.push_back(concat(json.where(), ": ", json_quoted(kPart), " is passed over, as by ",

@@ -13,6 +13,10 @@
 
 namespace mt {
 
+// Which part of a head's channels a class turns where nothing is said; none: it turns all of them,
+// whatever is said.
+std::optional<double> turning_part(std::string_view type);
+
 // The model's heads, positions and attention are read already.
 void read_rope(const ConfigJson& json, HuggingFaceConfig& config, double usual_theta);
 

@@ -1,6 +1,8 @@
 #include "formats/names/hugging_face.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "formats/hugging_face/mamba_families.h"
 #include "formats/names/hugging_face_vision.h"
@@ -56,6 +58,110 @@ constexpr ModuleName kPostNorms[] = {
 constexpr ModuleName kPhi3[] = {
     {"self_attention.linear_qkv", "self_attn.qkv_proj", by_kind},
     {"mlp.linear_fc1", "mlp.gate_up_proj"},
+};
+
+constexpr ModuleName kGlm[] = {{"mlp.linear_fc1", "mlp.gate_up_proj"}};
+constexpr ModuleName kGlm4[] = {
+    {"mlp.linear_fc1", "mlp.gate_up_proj"},
+    {"self_attention.linear_proj.post_layernorm", "post_self_attn_layernorm"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc2.post_layernorm", "post_mlp_layernorm"},
+};
+
+constexpr ModuleName kGraniteRouter[] = {{"mlp.router", "block_sparse_moe.router.layer"}};
+
+constexpr ModuleName kNeox[] = {
+    {"embedding.word_embeddings", "gpt_neox.embed_in"},
+    {"decoder.final_layernorm", "gpt_neox.final_layer_norm"},
+    {"output_layer", "embed_out"},
+    {"score", "score"},
+    {"input_layernorm", "input_layernorm"},
+    {"self_attention.linear_qkv", "attention.query_key_value"},
+    {"self_attention.linear_proj", "attention.dense"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc1", "mlp.dense_h_to_4h"},
+    {"mlp.linear_fc2", "mlp.dense_4h_to_h"},
+};
+
+constexpr ModuleName kGptJ[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.q_proj", queries},
+    {"self_attention.linear_qkv", "attn.k_proj", keys},
+    {"self_attention.linear_qkv", "attn.v_proj", values},
+    {"self_attention.linear_proj", "attn.out_proj"},
+    {"mlp.linear_fc1", "mlp.fc_in"},
+    {"mlp.linear_fc2", "mlp.fc_out"},
+};
+
+constexpr ModuleName kFalcon[] = {
+    {"embedding.word_embeddings", "transformer.word_embeddings"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "input_layernorm"},
+    {"self_attention.linear_qkv", "self_attention.query_key_value"},
+    {"self_attention.linear_proj", "self_attention.dense"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc1", "mlp.dense_h_to_4h"},
+    {"mlp.linear_fc2", "mlp.dense_4h_to_h"},
+};
+// Where attention and MLP have a norm each.
+constexpr ModuleName kFalconNorms[] = {
+    {"input_layernorm", "ln_attn"},
+    {"pre_mlp_layernorm", "ln_mlp"},
+};
+
+constexpr ModuleName kPhi[] = {
+    {"decoder.final_layernorm", "model.final_layernorm"},
+    {"self_attention.linear_proj", "self_attn.dense"},
+    {"mlp.linear_fc1", "mlp.fc1"},
+    {"mlp.linear_fc2", "mlp.fc2"},
+};
+
+constexpr ModuleName kStarcoder2[] = {
+    {"mlp.linear_fc1", "mlp.c_fc"},
+    {"mlp.linear_fc2", "mlp.c_proj"},
+};
+
+constexpr ModuleName kOpt[] = {
+    {"embedding.word_embeddings", "model.decoder.embed_tokens"},
+    {"embedding.position_embeddings", "model.decoder.embed_positions"},
+    {"decoder.final_layernorm", "model.decoder.final_layer_norm"},
+    {"output_layer", "lm_head"},
+    {"score", "score"},
+    {"input_layernorm", "self_attn_layer_norm"},
+    {"self_attention.linear_qkv", "self_attn.q_proj", queries},
+    {"self_attention.linear_qkv", "self_attn.k_proj", keys},
+    {"self_attention.linear_qkv", "self_attn.v_proj", values},
+    {"self_attention.linear_proj", "self_attn.out_proj"},
+    {"pre_mlp_layernorm", "final_layer_norm"},
+    {"mlp.linear_fc1", "fc1"},
+    {"mlp.linear_fc2", "fc2"},
+};
+
+// What decoders call modules otherwise than a Llama, which those of the same layers' names are but
+// for these.
+struct DecoderNames {
+  std::string_view type;
+  const char* layers;
+  std::span<const ModuleName> names;
+};
+constexpr const char* kLlamaLayers = "model.layers.";
+constexpr DecoderNames kDecoderNames[] = {
+    {"phi3", kLlamaLayers, kPhi3},
+    {"phi", kLlamaLayers, kPhi},
+    {"glm", kLlamaLayers, kGlm},
+    {"glm4", kLlamaLayers, kGlm4},
+    {"granitemoe", kLlamaLayers, kGraniteRouter},
+    {"starcoder2", kLlamaLayers, kStarcoder2},
+    {"gpt_neox", "gpt_neox.layers.", kNeox},
+    {"gptj", "transformer.h.", kGptJ},
+    {"falcon", "transformer.h.", kFalcon},
+    {"opt", "model.decoder.layers.", kOpt},
 };
 
 // What latent attention has instead, as DeepSeek names it.
@@ -242,7 +348,27 @@ Names gpt2_names(const ModelConfig& c, const Param& row) {
   return names;
 }
 
-constexpr const char* kLlamaLayers = "model.layers.";
+// A tensor has all experts of a layer.
+Names granite_experts(const Param& row, const std::string& layer) {
+  const bool first = row.place.module == "linear_fc1";
+  ForeignName name{
+      concat(layer, "block_sparse_moe.", first ? "input_linear" : "output_linear", ".weight")};
+  name.part = *row.place.expert;
+  name.parts = row.experts;
+  return {name};
+}
+
+// Empty where a Llama has the name.
+Names own_names(const ModelConfig& c, const Param& row) {
+  const std::string_view type = hugging_face_type(c);
+  const auto* const found = std::ranges::find(kDecoderNames, type, &DecoderNames::type);
+  if (found == std::end(kDecoderNames)) return {};
+  const std::string layer = layer_prefix(row.place, found->layers);
+  if (type == "granitemoe" && row.place.expert) return granite_experts(row, layer);
+  Names names;
+  if (type == "falcon" && c.parallel_norms) names = names_in(kFalconNorms, c, row, layer);
+  return names.empty() ? names_in(found->names, c, row, layer) : names;
+}
 
 Names llama_names(const ModelConfig& c, const Param& row) {
   // Layers that predict further tokens are behind the others.
@@ -268,7 +394,6 @@ Names llama_names(const ModelConfig& c, const Param& row) {
     Names names;
     if (c.post_layernorm) names = names_in(kPostNorms, c, row, layer);
     if (c.multi_latent_attention) names = names_in(kLatent, c, row, layer);
-    if (hugging_face_type(c) == "phi3") names = names_in(kPhi3, c, row, layer);
     return names.empty() ? names_in(kLlama, c, row, layer) : names;
   }
   const std::string expert = concat("experts.", *row.place.expert, ".");
@@ -300,16 +425,6 @@ Names nemotron_names(const ModelConfig& c, const Param& row) {
     return names_in(kNemotronExpert, c, row,
                     concat(layer, "mixer.experts.", *row.place.expert, "."));
   return names_in(kNemotronH, c, row, layer);
-}
-
-// A tensor has all experts of a layer.
-Names granite_experts(const Param& row, const std::string& layer) {
-  const bool first = row.place.module == "linear_fc1";
-  ForeignName name{
-      concat(layer, "block_sparse_moe.", first ? "input_linear" : "output_linear", ".weight")};
-  name.part = *row.place.expert;
-  name.parts = row.experts;
-  return {name};
 }
 
 // Two of our layers are one of theirs.
@@ -371,6 +486,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
   switch (c.family) {
     case ModelFamily::gpt:
     case ModelFamily::mixtral:
+      if (const Names own = own_names(c, row); !own.empty()) return own;
       return c.position_embedding_type == "learned_absolute" ? gpt2_names(c, row)
                                                              : llama_names(c, row);
     case ModelFamily::bert:

@@ -1,5 +1,6 @@
 // What Hugging Face's transformers call the tensors of a model: GPT-2, whose matrices are stored
-// [in, out], Llama and those like it, Mixtral, Megatron's BERT, nemotron_h, T5 and ViT.
+// [in, out], Llama and those like it, GPT-NeoX and other decoders, Mixtral, Megatron's BERT,
+// nemotron_h, T5 and ViT.
 #pragma once
 
 #include <string_view>

@@ -14,7 +14,8 @@ struct AttentionConfig {
   bool group_query_attention = false;
   std::int64_t num_query_groups = 1;  // counts only under group_query_attention
   bool add_qkv_bias = false;
-  std::string window_size;  // "A,B": tokens before and after itself that a token sees; A -1: all
+  bool attention_bias = true;  // where linear layers have biases, those of attention have, too
+  std::string window_size;     // "A,B": tokens before and after itself that a token sees; A -1: all
   std::vector<std::int64_t> window_attn_skip_freq;  // see window()
   std::optional<double> softmax_scale;  // of products of queries and keys; by default 1 / sqrt(d)
   double attn_logit_softcapping = 0;    // C: scores s become C tanh(s / C); 0: they stay

@@ -26,6 +26,8 @@ struct HeadConfig {
   std::int64_t num_labels = 0;  // scores of a sequence
   std::string label_names;      // what they are of, in their order, a line each; "": numbers
 
+  bool output_bias = false;  // of a GPT's output layer
+
   // Whether a value head is beside the head of words, which a policy has while it learns.
   bool value_head = false;
 

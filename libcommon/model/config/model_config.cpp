@@ -107,8 +107,17 @@ void check_norms(const ModelConfig& c, std::int64_t ranks) {
     fail(Exit::bad_config, "--disable-norm-bias: an RMSNorm has none");
   if (!c.pre_layernorm && !c.post_layernorm)
     fail(Exit::bad_config, "--no-pre-layernorm: needs --post-layernorm");
+  if (!c.norm_weight && (c.norm_bias || c.apply_layernorm_1p) && c.normalization == "LayerNorm")
+    fail(Exit::bad_config, "--disable-norm-weight: needs --disable-norm-bias");
   if (c.parallel_block && (c.post_layernorm || !c.pre_layernorm))
-    fail(Exit::bad_config, "--parallel-block: has one norm, in front");
+    fail(Exit::bad_config, "--parallel-block: has its norms in front");
+  if (c.parallel_norms && !c.parallel_block)
+    fail(Exit::bad_config, "--parallel-norms: needs --parallel-block");
+  if (c.residual_of_norm &&
+      (c.post_layernorm || !c.pre_layernorm || c.parallel_block || c.residual_mult != 1))
+    fail(Exit::bad_config,
+         "--residual-of-norm: of norms in front alone, without --parallel-block and "
+         "--residual-mult");
 }
 
 // Latent attention makes its heads, turns them and scales their scores in its own way.
@@ -414,6 +423,7 @@ void ModelConfig::complete(int tensor_ranks) {
   bool Setting::*const but = family == ModelFamily::mixtral ? &Setting::with_experts
                              : family == ModelFamily::mamba ? &Setting::with_mamba
                              : is_internvit_tower()         ? &Setting::with_towers
+                             : family == ModelFamily::bert  ? &Setting::with_berts
                                                             : nullptr;
   const bool is_gpt = family == ModelFamily::gpt || family == ModelFamily::llava;  // or has one
   if (const char* const flag = later_setting(but); flag != nullptr && !is_gpt)

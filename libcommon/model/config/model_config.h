@@ -72,6 +72,7 @@ struct ModelConfig : Sizes,
   ModelFamily family = ModelFamily::gpt;
   // Attention and MLP of a layer read the same norm, and are added to what it had read.
   bool parallel_block = false;
+  bool parallel_norms = false;  // the MLP of such a block reads a norm of its own
   // What transformers calls it (model_type), where that does not follow from the other settings.
   std::string hf_model_type;
   RecomputeOptions recompute;
@@ -138,7 +139,8 @@ struct ModelConfig : Sizes,
   // A joint model's own settings are its language model's.
   // Whether it is an InternViT by itself, and not a LLaVA that has one.
   bool is_internvit_tower() const { return family == ModelFamily::vit && is_internvit(); }
-  bool has_qkv_bias() const { return (add_bias_linear && !is_internvit_tower()) || add_qkv_bias; }
+  bool has_proj_bias() const { return add_bias_linear && attention_bias; }
+  bool has_qkv_bias() const { return (has_proj_bias() && !is_internvit_tower()) || add_qkv_bias; }
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else

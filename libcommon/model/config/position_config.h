@@ -10,6 +10,7 @@ namespace mt {
 
 struct PositionConfig {
   std::int64_t max_position_embeddings = 0;
+  std::int64_t first_position = 0;  // a text's first token has this row of the learned table
   std::string position_embedding_type = "learned_absolute";  // or rope, none
   bool use_rotary_position_embeddings = false;               // another word for rope
   bool position_embedding = true;                            // --no-position-embedding: see check()

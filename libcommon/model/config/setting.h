@@ -43,6 +43,7 @@ struct Setting {
   bool with_experts = false;  // of a later one: but for models of experts
   bool with_mamba = false;    // of a later one: but for hybrids
   bool with_towers = false;   // of a later one: but for towers
+  bool with_berts = false;    // of a later one: but for BERTs
   bool latent = false;        // of latent attention
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
@@ -83,6 +84,12 @@ inline Setting with_mamba(Setting setting) {
 // Makes it one that towers may have, too.
 inline Setting with_towers(Setting setting) {
   setting.with_towers = true;
+  return setting;
+}
+
+// Makes it one that BERTs may have, too.
+inline Setting with_berts(Setting setting) {
+  setting.with_berts = true;
   return setting;
 }
 

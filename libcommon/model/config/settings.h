@@ -240,6 +240,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.max_position_embeddings,
         {"--max-position-embeddings", positions, kPart,
          "positions that the model knows; at least --seq-length", "N", count_to(kIds)});
+  visit(c.first_position,
+        with_berts(later({"--first-position", positions, kModel,
+                          "row of learned positions that a text's first token has; those before it "
+                          "are beside --max-position-embeddings",
+                          "N", part_to(kMany)})));
   visit(c.position_embedding_type,
         {"--position-embedding-type", positions, kModel,
          "learned_absolute, rope or none; of a T5 relative, too; yarn: rope that "
@@ -296,10 +301,10 @@ void visit_settings(Config& c, const Visit& visit) {
          "every Nth layer has no window; or a 1 (window) or 0 for each layer", "N",
          as_given(at_least(0))});
   visit(c.softmax_scale,
-        with_mamba(later(
+        with_experts(with_mamba(later(
             {"--softmax-scale", layers, kPart,
              "products of queries and keys are multiplied by this; default 1 / sqrt(head width)",
-             "F", positive()})));
+             "F", positive()}))));
   visit(c.attn_logit_softcapping,
         later({"--attn-logit-softcapping", layers, kModel,
                "scores s of attention become F tanh(s / F); 0: they stay", "F", not_negative()}));
@@ -325,6 +330,13 @@ void visit_settings(Config& c, const Visit& visit) {
                    "these norms are of all query and of all key heads of a token together"}))));
   visit(c.norm_bias, later({"--disable-norm-bias", layers, kModel, "LayerNorms without bias", kOff,
                             any_value(), "norm_bias"}));
+  visit(c.norm_weight, later({"--disable-norm-weight", layers, kModel,
+                              "norms multiply by nothing; with --disable-norm-bias", kOff,
+                              any_value(), "norm_weight"}));
+  visit(c.residual_of_norm,
+        with_berts(later({"--residual-of-norm", layers, kModel,
+                          "what attention and MLP each add is added to what the norm in front of "
+                          "them makes, as in the first BERT"})));
   visit(c.pre_layernorm,
         later({"--no-pre-layernorm", layers, kModel, "no norm in front of attention and MLP", kOff,
                any_value(), "pre_layernorm"}));
@@ -333,21 +345,26 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.parallel_block,
         later({"--parallel-block", layers, kModel,
                "attention and MLP read one norm of a layer's input, and both are added to that"}));
-  visit(c.embedding_mult,
-        with_mamba(later({"--embedding-mult", layers, kModel,
-                          "embeddings of words are multiplied by this", "F", positive()})));
-  visit(c.residual_mult,
-        with_mamba(later({"--residual-mult", layers, kModel,
-                          "what attention and MLP each add to a layer is multiplied by this", "F",
-                          positive()})));
-  visit(c.logit_scale, with_mamba(later({"--logit-scale", layers, kModel,
-                                         "logits are multiplied by this", "F", positive()})));
+  visit(c.parallel_norms, later({"--parallel-norms", layers, kModel,
+                                 "with --parallel-block: the MLP reads a norm of its own"}));
+  visit(c.embedding_mult, with_experts(with_mamba(later(
+                              {"--embedding-mult", layers, kModel,
+                               "embeddings of words are multiplied by this", "F", positive()}))));
+  visit(
+      c.residual_mult,
+      with_experts(with_mamba(later(
+          {"--residual-mult", layers, kModel,
+           "what attention and MLP each add to a layer is multiplied by this", "F", positive()}))));
+  visit(c.logit_scale,
+        with_experts(with_mamba(later(
+            {"--logit-scale", layers, kModel, "logits are multiplied by this", "F", positive()}))));
   visit(c.final_logit_softcapping,
         later({"--final-logit-softcapping", layers, kModel,
                "logits l, once they are scaled, become F tanh(l / F); 0: they stay", "F",
                not_negative()}));
   visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
   visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
+  if (c.family != ModelFamily::t5) visit(c.relu, later(stored("--relu", kModel)));
   visit(c.quick_geglu,
         with_experts(later({"--quick-geglu", layers, kModel,
                             "x sigmoid(1.702 x) gates the other half of an expert"})));
@@ -369,6 +386,11 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.add_bias_linear, {"--disable-bias-linear", model, kModel, "linear layers without bias",
                             kOff, any_value(), "add_bias_linear"});
   visit(c.add_qkv_bias, {"--add-qkv-bias", model, kPart, "a bias in the QKV projection alone"});
+  visit(c.attention_bias, later({"--disable-attention-bias", layers, kModel,
+                                 "of linear layers those of attention have no bias", kOff,
+                                 any_value(), "attention_bias"}));
+  visit(c.output_bias, later({"--add-output-bias", layers, kModel, "the output layer has a bias",
+                              nullptr, any_value(), "output_bias"}));
   visit(c.untie_embeddings_and_output_weights,
         {"--untie-embeddings-and-output-weights", model, kModel,
          "an output layer of its own instead of the transposed embedding"});

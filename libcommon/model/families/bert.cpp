@@ -29,7 +29,8 @@ void Bert::add_embedding(bool is_shared) {
   Embedding::Tables tables{.words = &declare_words(rows, is_shared)};
   if (config_->has_positions()) tables.positions = &declare_positions(rows);
   if (config_->bert_binary_head) tables.types = &declare_types(rows);
-  embedding_.emplace(tables, config_->hidden_dropout);
+  embedding_.emplace(tables, config_->hidden_dropout,
+                     Embedding::Options{.first_position = config_->first_position});
 }
 
 void Bert::add_heads() {

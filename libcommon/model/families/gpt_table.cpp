@@ -52,7 +52,9 @@ void Gpt::add_embedding(ParamTable& table, bool is_shared, bool is_copy) {
   const Param& words = declare_words(rows, is_shared, is_copy);
   const Param* const positions = config_->has_positions() ? &declare_positions(rows) : nullptr;
   embedding_.emplace(Embedding::Tables{&words, positions}, config_->hidden_dropout,
-                     Embedding::Options{config_->embedding_mult, config_->neftune_alpha});
+                     Embedding::Options{.multiplier = config_->embedding_mult,
+                                        .noise = config_->neftune_alpha,
+                                        .first_position = config_->first_position});
 }
 
 void Gpt::add_head(ParamTable& table) {
@@ -62,11 +64,15 @@ void Gpt::add_head(ParamTable& table) {
     task_ = make_task_head(rows);
     return;
   }
-  head_.emplace(config_->untie_embeddings_and_output_weights ? declare_output(rows)
-                : embedding_                                 ? table.rows()[embedding_rows_.begin]
-                                                             : declare_words(rows, true, true),
-                config_->vocab_size, config_->label_smoothing,
-                LmHead::Scaling{config_->logit_scale, config_->final_logit_softcapping});
+  const Param& output = config_->untie_embeddings_and_output_weights ? declare_output(rows)
+                        : embedding_ ? table.rows()[embedding_rows_.begin]
+                                     : declare_words(rows, true, true);
+  if (config_->output_bias)
+    head_.emplace(output, config_->vocab_size, config_->label_smoothing,
+                  &declare_output_bias(rows));
+  else
+    head_.emplace(output, config_->vocab_size, config_->label_smoothing,
+                  LmHead::Scaling{config_->logit_scale, config_->final_logit_softcapping});
   if (config_->value_head) value_.emplace(make_value_head(rows));
 }
 

@@ -53,7 +53,7 @@ SelfAttention make_self_attention(const LayerRows& layer) {
   const Linear proj = layer.make_linear(
       layer.row("self_attention.linear_proj", "weight", {h, heads * d}, layer.output_init(),
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}}),
-      c.add_bias_linear, Purpose::proj_adapter_dropout);
+      c.has_proj_bias(), Purpose::proj_adapter_dropout);
   const HeadSink sink = make_sink(layer);
   const bool windowed = c.turns_by_window(layer.layer), turns = c.turns(layer.layer);
   const std::size_t table = windowed ? 1 : 0;

@@ -17,7 +17,8 @@ const Param& declare_words(const ModelRows& rows, bool shared, bool copy) {
 }
 
 const Param& declare_positions(const ModelRows& rows) {
-  const Shape shape{rows.config.max_position_embeddings, rows.config.hidden_size};
+  const Shape shape{rows.config.first_position + rows.config.max_position_embeddings,
+                    rows.config.hidden_size};
   return rows.table.add(
       {.place = {.stack = "embedding", .module = "position_embeddings", .param = "weight"},
        .shape = shape,
@@ -40,6 +41,13 @@ const Param& declare_output(const ModelRows& rows) {
                          .reads_blocks = true,
                          .embedding_or_output = true,
                          .gradient_replaced = true});
+}
+
+const Param& declare_output_bias(const ModelRows& rows) {
+  const std::int64_t vocab = rows.config.padded_vocab_size;
+  return rows.table.add({.place = {.stack = "output_layer", .param = "bias"},
+                         .shape = {vocab},
+                         .segments = {{"vocab", vocab, 0, ShardAxis::tp}}});
 }
 
 const Param& declare_types(const ModelRows& rows) {
@@ -68,14 +76,12 @@ static Linear make_pooler(const ModelRows& rows) {
 
 BertHeads make_bert_heads(const ModelRows& rows, const Param& output) {
   const ModelConfig& c = rows.config;
-  const std::int64_t h = c.hidden_size, vocab = c.padded_vocab_size;
+  const std::int64_t h = c.hidden_size;
   const Linear dense = make_head_linear(rows, {.stack = "lm_head", .module = "dense"}, h);
   Param scale = rows.norm_row({.stack = "lm_head", .module = "layer_norm", .param = "weight"});
   scale.summed_over = SummedOver::none;
   const Norm norm = rows.make_norm(std::move(scale));
-  const Param& bias = rows.table.add({.place = {.stack = "output_layer", .param = "bias"},
-                                      .shape = {vocab},
-                                      .segments = {{"vocab", vocab, 0, ShardAxis::tp}}});
+  const Param& bias = declare_output_bias(rows);
   std::optional<BertHeads::Order> order;
   if (c.bert_binary_head) {
     const Linear classes = make_head_linear(rows, {.stack = "binary_head"}, 2);

@@ -24,6 +24,7 @@ Norm ModelRows::make_norm(Param scale) const {
           {.kind = config.norm_kind(),
            .eps = config.norm_epsilon,
            .zero_centered = config.apply_layernorm_1p,
+           .has_weight = config.norm_weight,
            .has_bias = config.norm_bias}};
 }
 
@@ -61,7 +62,10 @@ std::optional<Norm> LayerRows::make_pre_norm(std::string module, std::string_vie
 }
 
 Branch::Behind LayerRows::make_behind(const std::string& module, Purpose dropout) const {
-  Branch::Behind behind{.multiplier = config.residual_mult, .purpose = dropout, .layer = layer};
+  Branch::Behind behind{.multiplier = config.residual_mult,
+                        .purpose = dropout,
+                        .layer = layer,
+                        .to_normed = config.residual_of_norm};
   if (config.is_dino() && layers > 1)
     behind.drop_path =
         config.dino_drop_path * static_cast<double>(layer) / static_cast<double>(layers - 1);

@@ -151,6 +151,7 @@ const Param& declare_positions(const ModelRows& rows);
 Norm make_final_norm(const ModelRows& rows, std::string_view stack);
 // An output layer that is not tied to the words.
 const Param& declare_output(const ModelRows& rows);
+const Param& declare_output_bias(const ModelRows& rows);
 
 // The two types of BERT's tokens.
 const Param& declare_types(const ModelRows& rows);

@@ -210,8 +210,9 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   const bool of_family =
       family != ModelFamily::llava &&
       (flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
-       flag.starts_with("--relative-attention-") || flag == "--relu" || flag == "--num-experts" ||
-       flag.starts_with("--moe-") || flag == "--num-classes" || flag.starts_with("--img-") ||
+       flag.starts_with("--relative-attention-") || flag == "--num-experts" ||
+       (flag == "--relu" && family == ModelFamily::t5) || flag.starts_with("--moe-") ||
+       flag == "--num-classes" || flag.starts_with("--img-") ||
        flag == "--vision-pretraining-type" || flag == "--num-channels" || flag == "--patch-dim" ||
        flag == "--class-token-len" || flag == "--vision-head" || flag.starts_with("--pixel-") ||
        flag == "--image-filter" || flag.starts_with("--dino-") || flag.starts_with("--mamba-") ||
@@ -339,7 +340,10 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   if (model.mtp_num_layers == 0 && stored->model.mtp_num_layers > 0)
     fail(Exit::bad_config, "--mtp-num-layers 0: ", stored->where, " has ",
          stored->model.mtp_num_layers, "; mt-convert --mtp-num-layers 0 leaves those behind");
-  model.scale_decoder_outputs = stored->model.scale_decoder_outputs;  // which has no option
+  // What has no option.
+  model.scale_decoder_outputs = stored->model.scale_decoder_outputs;
+  if (family != ModelFamily::t5) model.relu = stored->model.relu;
+  model.hf_model_type = stored->model.hf_model_type;
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }
 

@@ -1,0 +1,377 @@
+#include "formats/hugging_face/layer_norm_families.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/hugging_face/config_families.h"
+#include "formats/hugging_face/rope_config.h"
+#include "model/config/ranges.h"
+#include "nn/mlp.h"
+
+namespace mt {
+namespace {
+
+// What a family has beside what all have, and how it says that.
+struct OwnWords {
+  void (*read)(const ConfigJson&, ModelConfig&);
+  void (*write)(JsonWriter&, const ModelConfig&);
+};
+
+// --- Of each family -----------------------------------------------------------------------------
+
+void read_neox(const ConfigJson& json, ModelConfig& c) {
+  c.parallel_block = c.parallel_norms = json.flag_or("use_parallel_residual", true);
+  c.attention_bias = json.flag_or("attention_bias", true);
+}
+void write_neox(JsonWriter& json, const ModelConfig& c) {
+  json.member("use_parallel_residual", c.parallel_block).member("attention_bias", c.attention_bias);
+  json.member("rotary_pct", c.rotary_percent);
+  write_base(json, "rotary_emb_base", c.rotary_base);
+}
+
+// Part of a head's channels turn, those beside each other together.
+void read_gptj(const ConfigJson& json, ModelConfig& c) {
+  const std::int64_t turning = json.is_null("rotary_dim") ? 0 : json.count_or("rotary_dim", 64),
+                     channels = c.num_attention_heads > 0 ? c.head_dim() : 0;
+  if (turning == 0 || turning > channels)
+    json.refuse("\"rotary_dim\" is ", turning, ", expected 1 to the ", channels,
+                " channels of a head");
+  c.rotary_percent = static_cast<double>(turning) / static_cast<double>(channels);
+  if (c.rotary_dim() < turning) c.rotary_percent = std::nextafter(c.rotary_percent, 1.0);
+  c.parallel_block = c.rotary_interleaved = c.output_bias = true;
+  c.attention_bias = false;
+}
+void write_gptj(JsonWriter& json, const ModelConfig& c) {
+  if (c.rotary_base != 10000 || c.rotary_interpolation || c.use_rope_scaling ||
+      !c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
+    refuse_setting("GPT-J with other rotary frequencies than those of base 10000");
+  json.member("rotary_dim", c.rotary_dim());
+}
+
+void read_falcon(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("alibi", false);
+  const bool second = json.flag_or("new_decoder_architecture", false);
+  const std::int64_t heads = c.num_attention_heads;
+  c.num_query_groups = second                              ? json.size_or("num_kv_heads", heads)
+                       : json.flag_or("multi_query", true) ? 1
+                                                           : heads;
+  c.add_bias_linear = json.flag_or("bias", false);
+  c.parallel_block = second || json.flag_or("parallel_attn", true);
+  const std::int64_t norms = json.count_or("num_ln_in_parallel_attn", second ? 2 : 1);
+  if (norms > 2) json.refuse("\"num_ln_in_parallel_attn\" is ", norms, ", expected 1 or 2");
+  c.parallel_norms = second && norms == 2;
+}
+// Groups of several heads are the newer class's alone, and a class of one group has one norm.
+void write_falcon(JsonWriter& json, const ModelConfig& c) {
+  const bool one = c.kv_heads() == 1, all = c.kv_heads() == c.num_attention_heads;
+  const bool second = c.parallel_norms || !(one || all);
+  if (second && !c.parallel_block)
+    refuse_setting("Falcon with groups of heads and without --parallel-block");
+  json.member("alibi", false).member("new_decoder_architecture", second);
+  json.member("multi_query", one).member("parallel_attn", c.parallel_block);
+  json.member("num_kv_heads", c.kv_heads()).member("bias", c.add_bias_linear);
+  if (second) json.member("num_ln_in_parallel_attn", c.parallel_norms ? 2 : 1);
+}
+
+void read_phi(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("qk_layernorm", false);
+  c.parallel_block = c.output_bias = true;
+}
+void write_phi(JsonWriter& json, const ModelConfig&) { json.member("qk_layernorm", false); }
+
+// Positions begin at the third of the table's rows.
+void read_opt(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("do_layer_norm_before", true);
+  json.expect_flag("_remove_final_layer_norm", false);
+  if (json.has("word_embed_proj_dim") && json.size("word_embed_proj_dim") != c.hidden_size)
+    json.refuse("\"word_embed_proj_dim\" is ", json.size("word_embed_proj_dim"), " and not the ",
+                c.hidden_size,
+                " of \"hidden_size\": words of another width, as of opt-350m, are not supported");
+  c.position_embedding_type = "learned_absolute";
+  c.first_position = 2;
+  c.add_bias_linear = json.flag_or("enable_bias", true);
+  c.norm_weight = c.norm_bias = json.flag_or("layer_norm_elementwise_affine", true);
+}
+void write_opt(JsonWriter& json, const ModelConfig& c) {
+  json.member("do_layer_norm_before", true).member("word_embed_proj_dim", c.hidden_size);
+  json.member("enable_bias", c.add_bias_linear);
+  json.member("layer_norm_elementwise_affine", c.norm_weight);
+}
+
+void read_stablelm(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("qk_layernorm", false);
+  c.swiglu = true;
+  c.add_bias_linear = false;
+  c.add_qkv_bias = json.flag_or("use_qkv_bias", false);
+  c.parallel_block = json.flag_or("use_parallel_residual", false);
+}
+void write_stablelm(JsonWriter& json, const ModelConfig& c) {
+  json.member("qk_layernorm", false).member("use_qkv_bias", c.add_qkv_bias);
+  json.member("use_parallel_residual", c.parallel_block);
+}
+
+void read_starcoder2(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("use_bias", true);
+  if (json.has("sliding_window")) c.window_size = json.window_size();
+}
+void write_starcoder2(JsonWriter& json, const ModelConfig& c) {
+  json.member("use_bias", true);
+  write_sliding_window(json, c);
+}
+
+void read_olmo(const ConfigJson& json, ModelConfig& c) {
+  json.expect_flag("attention_bias", false);
+  if (json.has("clip_qkv"))
+    json.refuse("\"clip_qkv\": expected null: no bound is known of queries");
+  c.swiglu = true;
+  c.add_bias_linear = c.norm_weight = c.norm_bias = false;
+}
+void write_olmo(JsonWriter& json, const ModelConfig&) { json.member("attention_bias", false); }
+
+// --- Their words --------------------------------------------------------------------------------
+
+// What a class of transformers' takes where config.json says nothing, and what it calls it; a name
+// that is null stands for what it does not say.
+struct LayerNormFamily {
+  std::string_view type, architecture;
+  OwnWords own;
+  std::string_view usual_activation;
+  std::int64_t vocab_size, num_layers, hidden_size, num_heads, num_kv_heads, ffn_size,
+      num_positions;
+  bool tied = false;
+  bool rope = true;  // which says its base and its scaling
+  double init = 0.02;
+  const char *layers = "num_hidden_layers", *hidden = "hidden_size", *heads = "num_attention_heads",
+             *kv_heads = nullptr, *ffn = "intermediate_size",
+             *positions = "max_position_embeddings", *epsilon = "layer_norm_eps",
+             *activation = "hidden_act", *attention_dropout = "attention_dropout",
+             *hidden_dropout = nullptr, *embedding_dropout = nullptr,
+             *init_std = "initializer_range";
+};
+// num_kv_heads 0: as many as heads; ffn_size 0: four times hidden_size.
+constexpr LayerNormFamily kLayerNormFamilies[] = {
+    {.type = "gpt_neox",
+     .architecture = "GPTNeoXForCausalLM",
+     .own = {read_neox, write_neox},
+     .usual_activation = "gelu",
+     .vocab_size = 50432,
+     .num_layers = 44,
+     .hidden_size = 6144,
+     .num_heads = 64,
+     .num_kv_heads = 0,
+     .ffn_size = 24576,
+     .num_positions = 2048,
+     .hidden_dropout = "hidden_dropout"},
+    {.type = "gptj",
+     .architecture = "GPTJForCausalLM",
+     .own = {read_gptj, write_gptj},
+     .usual_activation = "gelu_new",
+     .vocab_size = 50400,
+     .num_layers = 28,
+     .hidden_size = 4096,
+     .num_heads = 16,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .rope = false,
+     .layers = "n_layer",
+     .hidden = "n_embd",
+     .heads = "n_head",
+     .ffn = "n_inner",
+     .positions = "n_positions",
+     .epsilon = "layer_norm_epsilon",
+     .activation = "activation_function",
+     .attention_dropout = "attn_pdrop",
+     .hidden_dropout = "resid_pdrop",
+     .embedding_dropout = "embd_pdrop"},
+    {.type = "falcon",
+     .architecture = "FalconForCausalLM",
+     .own = {read_falcon, write_falcon},
+     .usual_activation = "gelu",
+     .vocab_size = 65024,
+     .num_layers = 32,
+     .hidden_size = 4544,
+     .num_heads = 71,
+     .num_kv_heads = 0,
+     .ffn_size = 0,
+     .num_positions = 2048,
+     .tied = true,
+     .ffn = "ffn_hidden_size",
+     .epsilon = "layer_norm_epsilon",
+     .activation = "activation",
+     .hidden_dropout = "hidden_dropout"},
+    {.type = "phi",
+     .architecture = "PhiForCausalLM",
+     .own = {read_phi, write_phi},
+     .usual_activation = "gelu_new",
+     .vocab_size = 51200,
+     .num_layers = 24,
+     .hidden_size = 2048,
+     .num_heads = 32,
+     .num_kv_heads = 0,
+     .ffn_size = 8192,
+     .num_positions = 2048,
+     .kv_heads = "num_key_value_heads",
+     .hidden_dropout = "resid_pdrop",
+     .embedding_dropout = "embd_pdrop"},
+    {.type = "opt",
+     .architecture = "OPTForCausalLM",
+     .own = {read_opt, write_opt},
+     .usual_activation = "relu",
+     .vocab_size = 50272,
+     .num_layers = 12,
+     .hidden_size = 768,
+     .num_heads = 12,
+     .num_kv_heads = 0,
+     .ffn_size = 3072,
+     .num_positions = 2048,
+     .tied = true,
+     .rope = false,
+     .ffn = "ffn_dim",
+     .epsilon = nullptr,
+     .activation = "activation_function",
+     .hidden_dropout = "dropout",
+     .init_std = "init_std"},
+    {.type = "stablelm",
+     .architecture = "StableLmForCausalLM",
+     .own = {read_stablelm, write_stablelm},
+     .usual_activation = "silu",
+     .vocab_size = 50304,
+     .num_layers = 32,
+     .hidden_size = 2560,
+     .num_heads = 32,
+     .num_kv_heads = 32,
+     .ffn_size = 6912,
+     .num_positions = 4096,
+     .kv_heads = "num_key_value_heads",
+     .hidden_dropout = "hidden_dropout"},
+    {.type = "starcoder2",
+     .architecture = "Starcoder2ForCausalLM",
+     .own = {read_starcoder2, write_starcoder2},
+     .usual_activation = "gelu_pytorch_tanh",
+     .vocab_size = 49152,
+     .num_layers = 30,
+     .hidden_size = 3072,
+     .num_heads = 24,
+     .num_kv_heads = 2,
+     .ffn_size = 12288,
+     .num_positions = 4096,
+     .tied = true,
+     .init = 0.018042,
+     .kv_heads = "num_key_value_heads",
+     .epsilon = "norm_epsilon",
+     .hidden_dropout = "residual_dropout",
+     .embedding_dropout = "embedding_dropout"},
+    {.type = "olmo",
+     .architecture = "OlmoForCausalLM",
+     .own = {read_olmo, write_olmo},
+     .usual_activation = "silu",
+     .vocab_size = 50304,
+     .num_layers = 32,
+     .hidden_size = 4096,
+     .num_heads = 32,
+     .num_kv_heads = 0,
+     .ffn_size = 11008,
+     .num_positions = 2048,
+     .kv_heads = "num_key_value_heads",
+     .epsilon = nullptr},
+};
+
+const LayerNormFamily* find_layer_norm_family(std::string_view type) {
+  const auto* const found = std::ranges::find(kLayerNormFamilies, type, &LayerNormFamily::type);
+  return found == std::end(kLayerNormFamilies) ? nullptr : found;
+}
+
+// The activation's kind is one that the model, whose biases are known, can have.
+void read_activation(const ConfigJson& json, const LayerNormFamily& usual, ModelConfig& c) {
+  const std::string_view name = json.text_or(usual.activation, usual.usual_activation);
+  if (c.swiglu) {
+    if (!is_silu(name)) json.expect_text(usual.activation, "silu");
+    return;
+  }
+  c.relu = name == "relu";
+  c.bias_gelu_fusion = is_tanh_gelu(name);
+  const bool known = c.relu || is_erf_gelu(name) || (c.bias_gelu_fusion && c.add_bias_linear);
+  if (!known)
+    json.refuse(json_quoted(usual.activation), " is ", json_quoted(name), ", expected ",
+                c.add_bias_linear ? "gelu, gelu_new or relu" : "gelu or relu, without biases");
+}
+
+std::string_view activation_name(const ModelConfig& c, const LayerNormFamily& usual) {
+  switch (c.activation()) {
+    case Activation::swiglu:
+      return "silu";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_erf:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return is_tanh_gelu(usual.usual_activation) ? usual.usual_activation : "gelu_new";
+    default:
+      refuse_setting("LayerNorms with this activation");
+  }
+}
+
+}  // namespace
+
+bool is_layer_norm_family(std::string_view type) { return find_layer_norm_family(type) != nullptr; }
+
+std::string_view layer_norm_architecture(std::string_view type) {
+  return find_layer_norm_family(type)->architecture;
+}
+
+std::string layer_norm_types() {
+  std::string types;
+  for (const LayerNormFamily& family : kLayerNormFamilies)
+    types += concat(types.empty() ? "" : ", ", family.type);
+  return types;
+}
+
+void read_layer_norm_family(const ConfigJson& json, HuggingFaceConfig& config) {
+  const LayerNormFamily& usual = *find_layer_norm_family(json.model_type());
+  ModelConfig& c = config.model;
+  json.expect_causal();
+  c.hf_model_type = usual.type;
+  c.vocab_size = json.size_or("vocab_size", usual.vocab_size);
+  c.num_layers = json.size_or(usual.layers, usual.num_layers);
+  c.hidden_size = json.size_or(usual.hidden, usual.hidden_size);
+  c.num_attention_heads = json.size_or(usual.heads, usual.num_heads);
+  c.ffn_hidden_size =
+      json.size_or(usual.ffn, usual.ffn_size > 0 ? usual.ffn_size : 4 * c.hidden_size);
+  c.max_position_embeddings = json.size_or(usual.positions, usual.num_positions);
+  c.norm_epsilon = usual.epsilon ? json.real_or(usual.epsilon, 1e-5) : 1e-5;
+  c.init_method_std = json.real_or(usual.init_std, usual.init);
+  c.attention_dropout = json.real_or(usual.attention_dropout, 0);
+  c.hidden_dropout = usual.hidden_dropout ? json.real_or(usual.hidden_dropout, 0) : 0;
+  c.untie_embeddings_and_output_weights = !json.flag_or("tie_word_embeddings", usual.tied);
+  c.position_embedding_type = "rope";
+  const bool as_heads = !usual.kv_heads || usual.num_kv_heads == 0 || json.is_null(usual.kv_heads);
+  const std::int64_t groups = as_heads ? c.num_attention_heads : usual.num_kv_heads;
+  c.num_query_groups = usual.kv_heads ? json.size_or(usual.kv_heads, groups) : groups;
+  usual.own.read(json, c);
+  c.group_query_attention = c.num_query_groups != c.num_attention_heads;
+  read_activation(json, usual, c);
+  if (usual.rope) read_rope(json, config, 10000);
+}
+
+void write_layer_norm_family(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+  const LayerNormFamily& usual = *find_layer_norm_family(type);
+  json.member(usual.layers, c.num_layers).member(usual.hidden, c.hidden_size);
+  json.member(usual.heads, c.num_attention_heads);
+  if (usual.kv_heads) json.member(usual.kv_heads, c.kv_heads());
+  json.member(usual.ffn, c.ffn()).member(usual.positions, c.max_position_embeddings);
+  if (usual.epsilon) json.member(usual.epsilon, c.norm_epsilon);
+  json.member(usual.activation, activation_name(c, usual));
+  json.member(usual.attention_dropout, c.attention_dropout);
+  if (usual.hidden_dropout) json.member(usual.hidden_dropout, c.hidden_dropout);
+  if (usual.embedding_dropout) json.member(usual.embedding_dropout, c.hidden_dropout);
+  if (std::string_view(usual.init_std) != "initializer_range")
+    json.member(usual.init_std, c.init_method_std);
+  usual.own.write(json, c);
+  if (!usual.rope) return;
+  write_rope(json, c, {});
+  if (c.rotary_percent == 1 && turning_part(type).value_or(1) != 1)
+    json.member("partial_rotary_factor", 1.0);
+}
+
+}  // namespace mt
