@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares losses and gradients of transformers' T5 and Megatron-BERT with those of mt-pretrain over the same samples.
+"""Compares losses and gradients of transformers' T5, Megatron-BERT, BERT and RoBERTa with those of mt-pretrain over the
+same samples.
 
 Each model below is tiny and random.  mt-convert makes a checkpoint of it, of which mt-pretrain gives the losses of
 sixteen samples of testdata's stories; transformers gives them in fp64 of what `mt-preprocess samples` prints of the
@@ -77,12 +78,39 @@ def losses_of_bert(model, sample):
             F.cross_entropy(output.seq_relationship_logits, sample("is_random"))]
 
 
+def make_first_bert(words):
+    return transformers.BertForPreTraining(transformers.BertConfig(**BERT, vocab_size=words + 2))
+
+
+def make_masked_bert(words):
+    return transformers.BertForMaskedLM(transformers.BertConfig(**BERT, vocab_size=words + 2))
+
+
+def make_roberta(words):
+    """Of one type of tokens, and whose positions begin at 2."""
+    sizes = BERT | dict(max_position_embeddings=42, type_vocab_size=1, pad_token_id=1, vocab_size=words + 2)
+    model = transformers.RobertaForMaskedLM(transformers.RobertaConfig(**sizes))
+    model.roberta.embeddings.word_embeddings.padding_idx = None  # which is a word here, and learns
+    return model
+
+
+def losses_of_words(model, sample):
+    ids, shown = sample("text"), sample("padding_mask")
+    first = 2 if model.config.model_type == "roberta" else 0
+    places = (torch.arange(ids.shape[1]) + first).expand_as(ids)  # mt's padding is another word
+    output = model(input_ids=ids, attention_mask=shown, position_ids=places)
+    return [F.cross_entropy(output.logits.transpose(1, 2), sample("labels"), ignore_index=-1)]
+
+
 UNTIED = " --untie-embeddings-and-output-weights"
 CASES = {
     "t5-1.0": (lambda words: make_t5(words, "relu", tied=True), losses_of_t5, T5_FLAGS + " --relu"),
     "t5-1.1": (lambda words: make_t5(words, "gated-gelu"), losses_of_t5, T5_FLAGS + " --gated-linear-unit" + UNTIED),
     "t5-swiglu": (lambda words: make_t5(words, "gated-silu"), losses_of_t5, T5_FLAGS + " --swiglu" + UNTIED),
     "megatron-bert": (make_bert, losses_of_bert, BERT_FLAGS),
+    "bert": (make_first_bert, losses_of_bert, BERT_FLAGS),
+    "bert-masked": (make_masked_bert, losses_of_words, BERT_FLAGS + " --bert-no-binary-head"),
+    "roberta": (make_roberta, losses_of_words, BERT_FLAGS + " --bert-no-binary-head"),
 }
 
 
@@ -136,6 +164,7 @@ class Work:
         """What mt-pretrain reads, by Megatron's names of fields."""
         known = ("--seq-length", "--encoder-seq-length", "--decoder-seq-length", "--vocab-extra-ids")
         lengths = [word for pair in zip(self.flags, self.flags[1:]) if pair[0] in known for word in pair]
+        lengths += [flag for flag in self.flags if flag == "--bert-no-binary-head"]
         lines = self.run("mt-preprocess", "samples", "--dataset", self.flags[1], "--data-path", "text_text_sentence",
                          "--split", PARTS[part], "--part", part, "--samples", str(count), "--count", str(count), "--json",
                          *lengths).stdout.splitlines()

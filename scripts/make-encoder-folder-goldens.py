@@ -7,6 +7,8 @@
   FOLDER/megatron-bert.jsonl   of texts: their ids, the mean of the last hidden states between the first and the
                          last token, and what the pooler makes of the first, in fp32; and the sum of -log p of each
                          token between those when it alone is masked, and how many are the likeliest there
+  FOLDER/bert/           a BertModel, as sentence-transformers has them
+  FOLDER/bert.jsonl      of the same texts the mean of all last hidden states, the first of them, and that at length 1
 
 Their tokenizers are testdata/huggingface/t5.json and bert-lower.json.
 Needs from PyPI: torch, transformers (made with the versions that stand in the first line of the .jsonl files).
@@ -76,12 +78,33 @@ def make_t5():
     write_lines("t5", lines)
 
 
+BERT = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40, max_position_embeddings=64,
+            hidden_act="gelu", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+
+
+def bert_tokenizer():
+    return tokenizer_of("bert-lower", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]", pad_token="[PAD]",
+                        unk_token="[UNK]")
+
+
+def make_first_bert():
+    tokenizer = bert_tokenizer()
+    torch.manual_seed(4)
+    model = transformers.BertModel(transformers.BertConfig(**BERT, vocab_size=len(tokenizer))).eval()
+    randomize(model, 0.25)
+    save(model, "bert")
+    lines = []
+    with torch.no_grad():
+        for text in TEXTS:
+            hidden = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+            lines.append({"text": text, "mean": hidden.mean(0).tolist(), "cls": hidden[0].tolist(),
+                          "length1": torch.nn.functional.normalize(hidden[0], dim=0).tolist()})
+    write_lines("bert", lines)
+
+
 def make_bert():
-    tokenizer = tokenizer_of("bert-lower", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-                             pad_token="[PAD]", unk_token="[UNK]")
-    config = transformers.MegatronBertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
-        max_position_embeddings=64, hidden_act="gelu", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    tokenizer = bert_tokenizer()
+    config = transformers.MegatronBertConfig(**BERT, vocab_size=len(tokenizer))
     torch.manual_seed(3)
     model = transformers.MegatronBertForPreTraining(config).eval()
     randomize(model, 0.25)
@@ -107,5 +130,7 @@ def make_bert():
     write_lines("megatron-bert", lines)
 
 
-make_t5()
-make_bert()
+if __name__ == "__main__":
+    make_t5()
+    make_bert()
+    make_first_bert()

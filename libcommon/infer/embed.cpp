@@ -22,6 +22,15 @@ namespace {
 constexpr std::size_t kAtATime = 4096;        // texts that are put together by their lengths
 constexpr std::size_t kMostBytes = 16 << 20;  // of texts that wait
 
+TextPooling pooling_of(const EmbedOptions& o) {
+  if (o.pooled && o.pooling != "words")
+    fail(Exit::usage, "--pooling ", o.pooling, ": excludes --pooled");
+  if (o.pooled) return TextPooling::pooler;
+  return o.pooling == "mean"  ? TextPooling::mean
+         : o.pooling == "cls" ? TextPooling::cls
+                              : TextPooling::words;
+}
+
 class Embedding {
  public:
   using Print = std::function<void(std::string_view)>;
@@ -31,7 +40,8 @@ class Embedding {
       : options_(options),
         print_(std::move(print)),
         done_(std::move(done)),
-        embedder_(loaded, {.pooled = options.pooled,
+        embedder_(loaded, {.pooling = pooling_of(options),
+                           .normalize = options.normalize,
                            .batch = options.micro_batch_size,
                            .threads = options.threads}),
         workers_(options.threads),
@@ -187,6 +197,11 @@ void EmbedOptions::add_to(CommandLine& cl) {
   add_vocab_size_to(cl, tokenizer);
   cl.section("Embeddings");
   cl.flag("--pooled", &pooled, "what the pooler makes of [CLS], not the mean of the other tokens");
+  cl.option("--pooling", &pooling, "OF",
+            "what an embedding is of: words, the mean of all tokens but [CLS] and [SEP]; mean, of "
+            "all, as most models of sentence-transformers; cls, the state of [CLS], as BGE",
+            one_of({"words", "mean", "cls"}));
+  cl.flag("--normalize", &normalize, "embeddings have the length 1");
   cl.option("--json-key", &key, "KEY", "member with the text, in JSON lines");
   cl.option("--output", &output, "FILE",
             "JSON lines or, if its name ends in .npy, a matrix of float32; - is stdout");

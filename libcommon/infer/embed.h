@@ -15,9 +15,9 @@
 namespace mt {
 
 struct EmbedOptions {
-  std::string load, output = "-", key = "text";
+  std::string load, output = "-", key = "text", pooling = "words";
   std::vector<std::string> inputs;
-  bool pooled = false, force = false;
+  bool pooled = false, normalize = false, force = false;
   std::int64_t micro_batch_size = 4;
   int threads = 0;                     // of the CPU; 0: one a core
   DeviceOptions compute{.dtype = ""};  // completed

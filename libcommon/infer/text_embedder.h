@@ -1,6 +1,5 @@
-// TextEmbedder: embeddings of texts by a trained BERT.  A text's is the mean of the last hidden
-// states of its tokens, those of [CLS] and [SEP] apart (zeros where it has no others), or what the
-// model's pooler makes of [CLS].  On the CPU it depends neither on the number of threads nor on the
+// TextEmbedder: embeddings of texts by a trained BERT, made of the last hidden states of its tokens
+// (TextPooling).  On the CPU it depends neither on the number of threads nor on the
 // texts beside it.  Not thread-safe but for ids().
 #pragma once
 
@@ -15,10 +14,18 @@
 
 namespace mt {
 
+enum class TextPooling : std::uint8_t {
+  words,  // the mean of those of its tokens, but of [CLS] and [SEP]; zeros where it has no others
+  mean,   // the mean of all
+  cls,    // that of [CLS]
+  pooler  // what the model's pooler makes of that
+};
+
 class TextEmbedder {
  public:
   struct Options {
-    bool pooled = false;
+    TextPooling pooling = TextPooling::words;
+    bool normalize = false;  // each has the length 1
     std::int64_t batch = 4;  // texts of the longest kind at a time, of shorter ones more
     int threads = 0;         // of the CPU; 0: one a core
   };
@@ -38,7 +45,8 @@ class TextEmbedder {
  private:
   std::vector<std::int32_t> asked_of(const std::vector<std::int32_t>& ids) const;
 
-  bool pooled_;
+  TextPooling pooling_;
+  bool normalize_;
   std::int64_t vocab_size_, columns_;
   BertText words_;
   EncoderPass pass_;

@@ -46,6 +46,8 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"glm", "glm", R"("head_dim":8)"},
       {"glm4", "glm4", R"("head_dim":8,"attention_bias":false)"},
       {"ernie4_5", "ernie4_5", R"("head_dim":8,"use_bias":true)"},
+      {"ernie4_5_plain", "ernie4_5", R"("head_dim":8)"},
+      {"arcee_plain", "arcee", R"("mlp_bias":false)"},
       {"seed_oss", "seed_oss", R"("head_dim":8)"},
       {"internlm3", "internlm3", R"("head_dim":8,"qkv_bias":true)"},
       {"arcee", "arcee", R"("mlp_bias":true,"attention_bias":true)"},
@@ -57,6 +59,12 @@ inline const OwnConfig* own_config(const std::string& name) {
       {"granitemoe", "granitemoe",
        R"("num_local_experts":4,"embedding_multiplier":12.0,"residual_multiplier":0.22,)"
        R"("logits_scaling":6.0,"attention_multiplier":0.3)"},
+      {"bert_first", "bert", R"("architectures":["BertModel"])"},
+      {"bert_first_masked", "bert", R"("architectures":["BertForMaskedLM"])"},
+      {"bert_first_pairs", "bert", R"("architectures":["BertForPreTraining"])"},
+      {"roberta", "roberta", R"("architectures":["RobertaModel"],"type_vocab_size":1)"},
+      {"roberta_masked", "xlm-roberta", R"("architectures":["XLMRobertaForMaskedLM"])"},
+      {"camembert", "camembert", R"("architectures":["CamembertForMaskedLM"])"},
       {"olmo", "olmo", R"("attention_bias":false)"},
   };
   const auto* const found = std::ranges::find(kOwn, name, &OwnConfig::name);
@@ -72,6 +80,7 @@ inline ModelConfig config_named(const std::string& name) {
                   : choices                     ? kMultichoiceHead
                                                 : kClassificationHead;
     c.num_labels = choices ? 1 : 3;
+    if (c.residual_of_norm) c.bert_pooler = true;
     if (name.ends_with("_labels")) c.label_names = "no\nperhaps\nyes";
     c.complete();
     return c;

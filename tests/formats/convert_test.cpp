@@ -38,8 +38,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "deepseek_v3_further", "bert", "mamba", "hybrid", "hybrid_wide",
                     "hybrid_experts", "hybrid_experts_latents", "bamba", "granitemoehybrid",
                     "granitemoehybrid_dense", "granitemoehybrid_attention", "t5", "t5_gated",
-                    "t5_not_scaled", "bert_of_labels", "bert_of_numbers", "bert_of_choices",
-                    "gpt2_of_labels", "llama_of_labels", "qwen3_of_numbers"),
+                    "t5_not_scaled", "bert_first", "bert_first_masked", "bert_first_pairs",
+                    "roberta", "roberta_masked", "camembert", "roberta_of_labels", "bert_of_labels",
+                    "bert_of_numbers", "bert_of_choices", "gpt2_of_labels", "llama_of_labels",
+                    "qwen3_of_numbers"),
     [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -584,12 +586,14 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       R"("model_type":"llama","hidden_size":16,"num_attention_heads":2,"num_hidden_layers":1,)"
       R"("intermediate_size":8,"max_position_embeddings":8,"vocab_size":9)";
   const Refusal refusals[] = {
-      {R"({"model_type":"bert"})",
-       "model_type \"bert\" has its norms behind what they are in front of in Megatron's BERT, "
-       "megatron-bert: one does not become the other"},
-      {R"({"model_type":"xlm-roberta"})",
-       "model_type \"xlm-roberta\" has its norms behind what they are in front of in Megatron's "
-       "BERT, megatron-bert: one does not become the other"},
+      {R"({"model_type":"bert","position_embedding_type":"relative_key"})",
+       "\"position_embedding_type\" is \"relative_key\", expected \"absolute\""},
+      {R"({"model_type":"roberta","architectures":["RobertaForQuestionAnswering"]})",
+       "architecture \"RobertaForQuestionAnswering\" is not supported, but RobertaModel, "
+       "RobertaForMaskedLM, RobertaForSequenceClassification and RobertaForMultipleChoice are"},
+      {R"({"model_type":"mpnet"})",
+       "model_type \"mpnet\" is an encoder that is not supported; bert, roberta, xlm-roberta, "
+       "camembert are"},
       {R"({"model_type":"bloom"})",
        "model_type \"bloom\" has ALiBi, which is not supported, in the place of positions"},
       {R"({"model_type":"apertus"})",
@@ -604,9 +608,10 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "gemma3_text, olmo2, olmo3, exaone4, glm, glm4, ernie4_5, seed_oss, internlm3, arcee, "
        "helium, ministral, phi3, granite, smollm3, cohere, cohere2, qwen2, qwen3, qwen2_moe, "
        "qwen3_moe, glm4_moe, dots1, granitemoe, olmoe, gpt_oss, deepseek_v2, deepseek_v3, kimi_k2, "
-       "nemotron, "
-       "gpt_neox, gptj, falcon, phi, opt, stablelm, starcoder2, olmo, megatron-bert, mamba2, "
-       "nemotron_h, bamba, granitemoehybrid, t5, vit, clip_vision_model, "
+       "nemotron, gpt_neox, gptj, falcon, phi, opt, stablelm, starcoder2, olmo, megatron-bert, "
+       "bert, "
+       "roberta, xlm-roberta, camembert, mamba2, nemotron_h, bamba, granitemoehybrid, t5, "
+       "vit, clip_vision_model, "
        "siglip_vision_model, internvl_vision, radio, llava or internvl"},
       {R"({"model_type":"gemma3","text_config":{"model_type":"gemma2"}})",
        "text_config: model_type \"gemma2\" is not supported in a gemma3; expected gemma3_text"},

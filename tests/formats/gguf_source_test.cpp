@@ -124,7 +124,14 @@ TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
                                       {"deepseek_v3", DType::f16},
                                       {"kimi_k2", DType::bf16},
                                       {"cohere", DType::bf16},
-                                      {"cohere2", DType::bf16}}) {
+                                      {"cohere2", DType::bf16},
+                                      {"phi", DType::f16},
+                                      {"starcoder2", DType::bf16},
+                                      {"stablelm", DType::bf16},
+                                      {"stablelm_parallel", DType::f32},
+                                      {"olmo", DType::bf16},
+                                      {"arcee_plain", DType::bf16},
+                                      {"ernie4_5_plain", DType::bf16}}) {
     write(family, dtype);
     make("hf", "gguf", "gguf");
     const ConvertReport report = make("gguf", "core", "core");
@@ -772,7 +779,7 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
       refusal(),
       "78 is of architecture \"gptneox\", expected one of gpt2, llama, qwen2, qwen2moe, "
       "qwen3, qwen3moe, olmoe, deepseek2, gemma, gemma2, gemma3, phi3, olmo2, granite, smollm3, "
-      "command-r, cohere2, nemotron");
+      "command-r, cohere2, nemotron, phi2, starcoder2, stablelm, olmo, arcee, ernie4_5");
   File::create(scratch_.path("made.gguf")).write("a text");
   EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;

@@ -178,10 +178,15 @@ std::vector<Case> cases() {
   llama.swiglu = llama.qk_layernorm = llama.untie_embeddings_and_output_weights = true;
   llama.add_bias_linear = false;
   llama.complete();
-  return {{"bert", tiny_bert()},
-          {"without_order", tiny_bert(false)},
-          {"with_dropout", dropout},
-          {"like_a_llama", llama}};
+  ModelConfig first = tiny_bert();  // the first BERT
+  first.residual_of_norm = true;
+  ModelConfig roberta = tiny_bert(false);
+  roberta.residual_of_norm = true;
+  roberta.num_token_types = 1;
+  roberta.first_position = 2;
+  return {{"bert", tiny_bert()},     {"first_bert", first},
+          {"roberta", roberta},      {"without_order", tiny_bert(false)},
+          {"with_dropout", dropout}, {"like_a_llama", llama}};
 }
 
 class EveryBert : public testing::TestWithParam<Case> {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/config/model_config.h"
+#include "nn/mlp.h"
 
 namespace mt {
 namespace {
@@ -56,6 +57,14 @@ void check_gguf_family(const ModelConfig& c, const GgufArchitecture& architectur
       refuse(architecture, "--no-rope-freq");
   if (!architecture.has_output && c.untie_embeddings_and_output_weights)
     refuse(architecture, "--untie-embeddings-and-output-weights");
+  if (name == "stablelm" && !c.untie_embeddings_and_output_weights)
+    fail(Exit::bad_config, "--untie-embeddings-and-output-weights: llama.cpp's stablelm needs it");
+  const bool by_tanh = name == "phi2" || name == "starcoder2";
+  if (by_tanh && c.activation() != Activation::gelu_tanh)
+    fail(Exit::bad_config, "llama.cpp's ", name, " has GeLU by tanh");
+  if ((name == "arcee" || name == "ernie4_5") && c.add_bias_linear)
+    refuse(architecture, "--disable-bias-linear");
+  if (name == "olmo" && c.norm_epsilon != 1e-5) refuse(architecture, "--norm-epsilon");
   if ((name == "command-r" || name == "cohere2") && c.rotary_interpolation)
     refuse(architecture, "--rotary-seq-len-interpolation-factor");
 }

@@ -75,7 +75,7 @@ const GgufArchitecture& architecture_of(const ModelConfig& c, const std::string&
 std::int64_t context_length(const ModelConfig& c, const GgufArchitecture& architecture) {
   std::int64_t length = c.max_position_embeddings;
   const std::string_view name = architecture.name;
-  if (name != "llama" && name != "qwen2" && name != "qwen3") return length;
+  if (name != "llama" && name != "qwen2" && name != "qwen3" && name != "starcoder2") return length;
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     if (const std::int64_t window = c.window(layer); window >= 0)
       length = std::min(length, window + 1);

@@ -159,7 +159,7 @@ class Settings {
       fail(Exit::bad_data, where(own("attention.head_count")), ": is ", heads, " of ", channels,
            " channels");
     const std::int64_t turned = size_or("rope.dimension_count", channels);
-    const bool in_part = architecture_ == "phi3" || architecture_ == "nemotron";
+    const bool in_part = turning_part(model_type()).has_value();
     for (const char* name : {"attention.value_length", "rope.dimension_count"})
       if (size_or(name, channels) != channels &&
           (!in_part || name == std::string_view("attention.value_length")))
@@ -178,6 +178,9 @@ class Settings {
                   static_cast<double>(turned) / static_cast<double>(channels));
     if (architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0)
       json.member("sliding_window", size("attention.sliding_window"));
+    if (architecture_ == "stablelm")
+      json.member("use_qkv_bias", in_first_layer("attn_q.bias"))
+          .member("use_parallel_residual", !in_first_layer("ffn_norm.weight"));
     if (known_->experts != GgufExperts::none) read_gguf_experts(json, file_, *known_);
     if (has_bias_flags(model_type()))
       json.member("attention_bias", in_first_layer("attn_output.bias"))

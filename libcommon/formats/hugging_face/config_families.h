@@ -69,6 +69,15 @@ inline constexpr ConfigFamily kConfigFamilies[] = {
     {"internvl", "InternVLForConditionalGeneration", read_internvl, write_internvl}};
 const ConfigFamily* find_config_family(std::string_view type);  // null: it is none of these
 
+// A BERT whose norms are behind what it adds: BERT itself, RoBERTa and those like it.
+bool is_post_norm_bert(std::string_view type);
+std::string post_norm_bert_types();                              // with commas between them
+std::string_view post_norm_bert_class(std::string_view type);    // what its classes begin with
+std::string_view post_norm_bert_type(const ModelConfig& model);  // its model_type
+void read_post_norm_bert(const ConfigJson& json, HuggingFaceConfig& config);
+void write_post_norm_bert(JsonWriter& json, const ModelConfig& model);
+void check_post_norm_bert(const ModelConfig& model);
+
 // Throws Exit::bad_config where a model of the family is none of transformers'.
 void check_gpt2(const ModelConfig& model);
 void check_bert(const ModelConfig& model);

@@ -3,6 +3,7 @@
 #include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/dense_families.h"
 #include "formats/hugging_face/latent_families.h"
+#include "formats/hugging_face/layer_norm_families.h"
 #include "formats/names/hugging_face.h"
 #include "model/config/ranges.h"
 
@@ -234,6 +235,7 @@ std::string_view decoder_architecture(std::string_view type) {
 }
 
 const char* epsilon_name(std::string_view type) {
+  if (const char* const name = layer_norm_epsilon_name(type)) return name;
   return type == "nemotron" ? "norm_eps" : is_cohere(type) ? "layer_norm_eps" : "rms_norm_eps";
 }
 

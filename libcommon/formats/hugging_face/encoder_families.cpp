@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/json.h"
 #include "formats/hugging_face/config_families.h"
 #include "nn/mlp.h"
@@ -25,6 +27,92 @@ void read_bert(const ConfigJson& json, HuggingFaceConfig& config) {
   json.expect_flag("is_decoder", false);
   json.expect_flag("add_cross_attention", false);
   json.expect_number("type_vocab_size", 2);
+}
+
+// --- The first BERT, and RoBERTa ----------------------------------------------------------------
+
+namespace {
+
+struct PostNormBert {
+  std::string_view type, name;  // model_type, and what names of its classes begin with
+  std::int64_t vocab_size;
+  bool roberta;  // whose positions begin behind the padding's
+};
+constexpr PostNormBert kPostNormBerts[] = {{"bert", "Bert", 30522, false},
+                                           {"roberta", "Roberta", 50265, true},
+                                           {"xlm-roberta", "XLMRoberta", 30522, true},
+                                           {"camembert", "Camembert", 30522, true}};
+
+const PostNormBert& post_norm_bert(std::string_view type) {
+  return *std::ranges::find(kPostNormBerts, type, &PostNormBert::type);
+}
+
+}  // namespace
+
+bool is_post_norm_bert(std::string_view type) {
+  return std::ranges::find(kPostNormBerts, type, &PostNormBert::type) != std::end(kPostNormBerts);
+}
+
+std::string post_norm_bert_types() {
+  std::string types;
+  for (const PostNormBert& bert : kPostNormBerts)
+    types += concat(types.empty() ? "" : ", ", bert.type);
+  return types;
+}
+
+std::string_view post_norm_bert_class(std::string_view type) { return post_norm_bert(type).name; }
+
+std::string_view post_norm_bert_type(const ModelConfig& c) {
+  return !c.hf_model_type.empty() ? std::string_view(c.hf_model_type)
+         : c.first_position > 0   ? "roberta"
+                                  : "bert";
+}
+
+void read_post_norm_bert(const ConfigJson& json, HuggingFaceConfig& config) {
+  const PostNormBert& usual = post_norm_bert(json.model_type());
+  ModelConfig& c = config.model;
+  c.family = ModelFamily::bert;
+  c.hf_model_type = usual.type;
+  c.residual_of_norm = true;
+  c.num_layers = json.size_or("num_hidden_layers", 12);
+  c.hidden_size = json.size_or("hidden_size", 768);
+  c.num_attention_heads = json.size_or("num_attention_heads", 12);
+  c.ffn_hidden_size = json.size_or("intermediate_size", 3072);
+  c.vocab_size = json.size_or("vocab_size", usual.vocab_size);
+  c.norm_epsilon = json.real_or("layer_norm_eps", 1e-12);
+  c.attention_dropout = json.real_or("attention_probs_dropout_prob", 0.1);
+  c.hidden_dropout = json.real_or("hidden_dropout_prob", 0.1);
+  if (usual.roberta) c.first_position = json.size_or("pad_token_id", 1) + 1;
+  c.max_position_embeddings = json.size_or("max_position_embeddings", 512) - c.first_position;
+  if (c.max_position_embeddings < 1)
+    json.refuse("\"max_position_embeddings\" leaves none behind the padding's");
+  if (!is_erf_gelu(json.text_or("hidden_act", "gelu"))) json.expect_text("hidden_act", "gelu");
+  c.bias_gelu_fusion = false;
+  c.num_token_types = json.count_or("type_vocab_size", 2);
+  json.expect_text("position_embedding_type", "absolute");
+  json.expect_flag("tie_word_embeddings", true);
+  json.expect_flag("is_decoder", false);
+  json.expect_flag("add_cross_attention", false);
+}
+
+void check_post_norm_bert(const ModelConfig& c) {
+  if (c.activation() != Activation::gelu_erf || c.normalization != "LayerNorm" ||
+      c.apply_layernorm_1p || c.qk_layernorm || !c.norm_bias || !c.norm_weight ||
+      c.position_embedding_type != "learned_absolute" || !c.add_bias_linear || !c.attention_bias ||
+      c.untie_embeddings_and_output_weights || c.kv_heads() != c.num_attention_heads ||
+      c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse_setting("--residual-of-norm with others than BERT's layers");
+  if (c.token_types() == 0) refuse_setting("--residual-of-norm without types of tokens");
+}
+
+void write_post_norm_bert(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads).member("intermediate_size", c.ffn());
+  json.member("max_position_embeddings", c.max_position_embeddings + c.first_position);
+  json.member("type_vocab_size", c.token_types()).member("layer_norm_eps", c.norm_epsilon);
+  json.member("attention_probs_dropout_prob", c.attention_dropout);
+  json.member("hidden_dropout_prob", c.hidden_dropout);
+  json.member("hidden_act", "gelu");
 }
 
 void check_bert(const ModelConfig& c) {

@@ -76,6 +76,22 @@ static void read_image_head(const ConfigJson& json, ModelConfig& c) {
   if (!tells) c.label_names.clear();
 }
 
+// Which heads a BERT of the first kind has is said by the name of its class.
+static void read_bert_heads(const ConfigJson& json, ModelConfig& c) {
+  const std::string_view type = json.model_type(), given = first_architecture(json);
+  const std::string name(post_norm_bert_class(type));
+  c.bert_binary_head = given == name + "ForPreTraining" && type == "bert";
+  c.bert_lm_head = c.bert_binary_head || given == name + "ForMaskedLM";
+  if (given == name + "ForSequenceClassification" || given == name + "ForMultipleChoice") {
+    c.bert_pooler = true;
+    return;
+  }
+  if (!c.bert_lm_head && !given.empty() && given != name + "Model")
+    json.refuse("architecture ", json_quoted(given), " is not supported, but ", name, "Model, ",
+                name, "ForMaskedLM, ", name, "ForSequenceClassification and ", name,
+                "ForMultipleChoice are");
+}
+
 // A model of a task is one by the name of its class; how many labels it has is said by their
 // names alone, unless they are two.
 static void read_task_head(const ConfigJson& json, ModelConfig& c) {
@@ -83,6 +99,7 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   if (c.family == ModelFamily::llava) return expect_architecture(json);
   const std::string_view architecture = first_architecture(json);
   const bool bert = c.family == ModelFamily::bert;
+  if (bert && is_post_norm_bert(json.model_type())) read_bert_heads(json, c);
   if (bert && architecture.ends_with("ForMultipleChoice")) {
     c.task_head = kMultichoiceHead;
     c.num_labels = 1;
@@ -100,10 +117,9 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
 }
 
 [[noreturn]] static void refuse_type(const ConfigJson& json) {
-  if (json.is("bert") || json.is("roberta") || json.is("xlm-roberta"))
+  if (json.is("distilbert") || json.is("mpnet") || json.is("deberta-v2") || json.is("modernbert"))
     json.refuse("model_type ", json_quoted(json.model_type()),
-                " has its norms behind what they are in front of in Megatron's BERT, "
-                "megatron-bert: one does not become the other");
+                " is an encoder that is not supported; ", post_norm_bert_types(), " are");
   if (json.is("apertus"))
     json.refuse("model_type \"apertus\" has an activation, \"xielu\", that is not supported");
   if (json.is("bloom") || json.is("mpt"))
@@ -147,6 +163,7 @@ static void read_task_head(const ConfigJson& json, ModelConfig& c) {
   for (const ConfigFamily& family : kConfigFamilies) {
     const bool last = &family == std::end(kConfigFamilies) - 1;
     known += concat(known.empty() ? "" : last ? " or " : ", ", family.type);
+    if (family.type == "megatron-bert") known += ", " + post_norm_bert_types();
     if (family.type == "gpt2") known += concat(", ", decoder_types(), ", ", layer_norm_types());
   }
   json.refuse("model_type ", json_quoted(json.model_type()), " is not known; expected ", known);
@@ -219,6 +236,8 @@ static HuggingFaceConfig read_config(const ConfigJson& json) {
     read_decoder(json, config);
   else if (is_layer_norm_family(json.model_type()))
     read_layer_norm_family(json, config);
+  else if (is_post_norm_bert(json.model_type()))
+    read_post_norm_bert(json, config);
   else
     refuse_type(json);
   read_task_head(json, config.model);

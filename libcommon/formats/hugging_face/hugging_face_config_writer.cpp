@@ -20,8 +20,17 @@ std::string architecture_of(std::string_view type, const ModelConfig& c) {
   const ConfigFamily* const family = find_config_family(type);
   const std::string name(family                       ? family->architecture
                          : is_layer_norm_family(type) ? layer_norm_architecture(type)
+                         : is_post_norm_bert(type)    ? post_norm_bert_class(type)
                                                       : decoder_architecture(type));
   if (c.family == ModelFamily::vit && !c.is_tower()) return c.has_task_head() ? name : "ViTModel";
+  if (is_post_norm_bert(type)) {
+    const std::string begin(post_norm_bert_class(type));
+    return begin + (c.task_head == kMultichoiceHead ? "ForMultipleChoice"
+                    : c.has_task_head()             ? "ForSequenceClassification"
+                    : c.bert_binary_head            ? "ForPreTraining"
+                    : c.bert_lm_head                ? "ForMaskedLM"
+                                                    : "Model");
+  }
   if (!c.has_task_head()) return name;
   const std::size_t end = std::min(name.find("For"), name.find("LMHead"));
   return name.substr(0, end) +
@@ -43,7 +52,7 @@ void write_labels(JsonWriter& json, const ModelConfig& c) {
 // Families of which a setting that none of them has shows once their config.json is read.
 bool is_read_back(std::string_view type) {
   return type == "olmoe" || type == "gpt_oss" || is_dense_family(type) ||
-         is_layer_norm_family(type);
+         is_layer_norm_family(type) || is_post_norm_bert(type);
 }
 
 std::string_view type_of(const ModelConfig& c) {
@@ -56,6 +65,10 @@ std::string_view type_of(const ModelConfig& c) {
     return "t5";
   }
   if (c.family == ModelFamily::bert) {
+    if (c.residual_of_norm) {
+      check_post_norm_bert(c);
+      return post_norm_bert_type(c);
+    }
     check_bert(c);
     return "megatron-bert";
   }
@@ -278,6 +291,7 @@ void check_reads_back(const ModelConfig& model, const std::string& json, std::st
   ModelConfig back = parsed.model;
   back.mtp_num_layers = parsed.further.value_or(0);
   back.padded_vocab_size = model.padded_vocab_size;
+  back.bert_pooler = model.bert_pooler;  // which tensors say
   back.complete();
   if (const char* const setting = differing_setting(model, back))
     fail(Exit::bad_config, setting, ": no ", type, " of transformers has that");
@@ -340,6 +354,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype, const std
     family->write(json, model);
   else if (is_layer_norm_family(type))
     write_layer_norm_family(json, model, type);
+  else if (is_post_norm_bert(type))
+    write_post_norm_bert(json, model);
   else
     write_decoder(json, model, type,
                   type == before_type ? positions_of(before, original, model) : std::nullopt);

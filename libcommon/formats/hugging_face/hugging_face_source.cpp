@@ -169,6 +169,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (config_->is_radio()) take_normalization();
+  if (config_->family == ModelFamily::bert && !config_->bert_lm_head && !config_->has_task_head())
+    config_->bert_pooler = has_pooler();
   if (output_if_stored_ && !(of_texts_ && config_->untie_embeddings_and_output_weights))
     config_->untie_embeddings_and_output_weights = find_output() != nullptr;
   note_passed_over();
@@ -208,7 +210,7 @@ void MockSource::read(const Param& row, const std::string&, Tensor out) const {
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".
 static std::string bare_name(const std::string& name) {
-  for (const char* prefix : {"transformer.", "model.", "vit.", "gpt_neox."})
+  for (const char* prefix : {"transformer.", "model.", "vit.", "gpt_neox.", "bert.", "roberta."})
     if (name.starts_with(prefix)) return name.substr(std::strlen(prefix));
   return name;
 }
@@ -243,7 +245,7 @@ static bool is_of_run(const std::string& key) {
 // Whether the words of a model may be there under this name again, or alone.
 bool HuggingFaceSource::are_words(std::string_view name) const {
   const bool output = name == "lm_head.weight" || name == "language_model.lm_head.weight" ||
-                      name == "cls.predictions.decoder.weight";
+                      name == "cls.predictions.decoder.weight" || name == "lm_head.decoder.weight";
   return output ? !config_->untie_embeddings_and_output_weights
                 : name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight";
 }
@@ -293,6 +295,13 @@ void HuggingFaceSource::find_prefix(const Param& words, const std::string& wante
     prefix_ = *prefixes.begin();
   }
   note_others();
+}
+
+// A BERT without heads may have one.
+bool HuggingFaceSource::has_pooler() const {
+  return std::ranges::any_of(tensors_->tensors(), [&](const auto& each) {
+    return each.first.starts_with(prefix_) && each.first.ends_with("pooler.dense.weight");
+  });
 }
 
 // Says what lies beside the model in a state of which it is a part.
@@ -402,6 +411,7 @@ const DistTensor* HuggingFaceSource::original_of(const std::string& name,
   const Param& words = table.rows().front();
   if (name == "cls.predictions.decoder.bias")
     return tensors_->find(prefix_ + "cls.predictions.bias");
+  if (name == "lm_head.decoder.bias") return tensors_->find(prefix_ + "lm_head.bias");
   return are_words(name) ? &stored(words, names_of(words)[0]) : nullptr;
 }
 

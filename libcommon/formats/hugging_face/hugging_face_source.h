@@ -62,6 +62,7 @@ class HuggingFaceSource : public ModelSource {
   std::string prefix_;        // before all names, where a state_dict() is part of a state
   void read_part(const DistTensor& tensor, const ForeignName& name, Tensor out) const;
   bool are_words(std::string_view name) const;
+  bool has_pooler() const;
   const DistTensor* words_alone() const;
   const DistTensor* find_output() const;
   const DistTensor* original_of(const std::string& name, const ParamTable& table) const;

@@ -320,6 +320,11 @@ std::string_view layer_norm_architecture(std::string_view type) {
   return find_layer_norm_family(type)->architecture;
 }
 
+const char* layer_norm_epsilon_name(std::string_view type) {
+  const LayerNormFamily* const family = find_layer_norm_family(type);
+  return family ? family->epsilon : nullptr;
+}
+
 std::string layer_norm_types() {
   std::string types;
   for (const LayerNormFamily& family : kLayerNormFamilies)

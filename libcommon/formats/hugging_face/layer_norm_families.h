@@ -15,6 +15,9 @@ namespace mt {
 bool is_layer_norm_family(std::string_view type);
 // The class of such a type.
 std::string_view layer_norm_architecture(std::string_view type);
+// What it calls its norms' epsilon; null where it is none of these, or has one that it does not
+// say.
+const char* layer_norm_epsilon_name(std::string_view type);
 // All their types, with commas between them.
 std::string layer_norm_types();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "formats/hugging_face/layer_norm_families.h"
 #include "formats/hugging_face/packed_tensors.h"
 #include "model/config/model_config.h"
 
@@ -128,6 +129,10 @@ void check_quantizable(WeightFormat format, const ModelConfig& config) {
   if (config.num_experts > 0) refuse("not of experts, which readers look for in other tensors");
   if (config.family != ModelFamily::gpt)
     refuse("is for a GPT's layers; this is another family's model");
+  if (is_layer_norm_family(config.hf_model_type))
+    refuse(
+        "is for the layers of a Llama and those like it; GPT-NeoX and others call theirs "
+        "otherwise");
   if (config.position_embedding_type == "learned_absolute")
     refuse("a GPT-2's layers are no torch.nn.Linear, which alone readers of such folders replace");
   if (config.has_task_head()) refuse("not of a model with the head of a task");

@@ -64,6 +64,12 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "command-r", .model_type = "cohere", .layer_norm = true, .has_output = false},
     {.name = "cohere2", .model_type = "cohere2", .layer_norm = true, .has_output = false},
     {.name = "nemotron", .model_type = "nemotron", .layer_norm = true},
+    {.name = "phi2", .model_type = "phi", .layer_norm = true},
+    {.name = "starcoder2", .model_type = "starcoder2", .layer_norm = true},
+    {.name = "stablelm", .model_type = "stablelm", .layer_norm = true},
+    {.name = "olmo", .model_type = "olmo", .turned = true, .layer_norm = true},
+    {.name = "arcee", .model_type = "arcee", .turned = true},
+    {.name = "ernie4_5", .model_type = "ernie4_5"},
 };
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <span>
 
+#include "formats/hugging_face/config_families.h"
 #include "formats/hugging_face/mamba_families.h"
 #include "formats/names/hugging_face_vision.h"
 #include "model/config/model_config.h"
 #include "model/families/llava.h"
+#include "model/keys.h"
 
 namespace mt {
 namespace {
@@ -241,6 +243,37 @@ constexpr ModuleName kBert[] = {
     {"mlp.linear_fc2", "output.dense"},
 };
 
+// Of a BERT whose norms are behind what it adds; each of ours in front is theirs behind the branch
+// before.
+constexpr ModuleName kPostNormBert[] = {
+    {"embedding.word_embeddings", "embeddings.word_embeddings"},
+    {"embedding.position_embeddings", "embeddings.position_embeddings"},
+    {"embedding.tokentype_embeddings", "embeddings.token_type_embeddings"},
+    {"pooler.dense", "pooler.dense"},
+};
+constexpr ModuleName kPostNormLayer[] = {
+    {"self_attention.linear_qkv", "attention.self.query", queries},
+    {"self_attention.linear_qkv", "attention.self.key", keys},
+    {"self_attention.linear_qkv", "attention.self.value", values},
+    {"self_attention.linear_proj", "attention.output.dense"},
+    {"pre_mlp_layernorm", "attention.output.LayerNorm"},
+    {"mlp.linear_fc1", "intermediate.dense"},
+    {"mlp.linear_fc2", "output.dense"},
+};
+constexpr ModuleName kBertHeads[] = {
+    {"lm_head.dense", "cls.predictions.transform.dense"},
+    {"lm_head.layer_norm", "cls.predictions.transform.LayerNorm"},
+    {"output_layer", "cls.predictions"},
+    {"binary_head", "cls.seq_relationship"},
+    {"classification_head", "classifier"},
+    {"multichoice_head", "classifier"},
+};
+constexpr ModuleName kRobertaHeads[] = {
+    {"lm_head.dense", "lm_head.dense"}, {"lm_head.layer_norm", "lm_head.layer_norm"},
+    {"output_layer", "lm_head"},        {"classification_head", "classifier.out_proj"},
+    {"multichoice_head", "classifier"},
+};
+
 constexpr ModuleName kNemotronH[] = {
     {"embedding.word_embeddings", "backbone.embeddings"},
     {"decoder.final_norm", "backbone.norm_f"},
@@ -427,6 +460,29 @@ Names nemotron_names(const ModelConfig& c, const Param& row) {
   return names_in(kNemotronH, c, row, layer);
 }
 
+// The names of a model without a head begin with none of its own.
+Names post_norm_bert_names(const ModelConfig& c, const Param& row) {
+  const RowPlace place = local_spec_place(row.place);
+  const bool roberta = post_norm_bert_type(c) != "bert",
+             alone = !c.bert_lm_head && !c.has_task_head();
+  const std::string model = alone ? "" : roberta ? "roberta." : "bert.";
+  const auto behind = [&](std::int64_t layers) -> Names {
+    const std::string norm = layers == 0
+                                 ? "embeddings.LayerNorm."
+                                 : concat("encoder.layer.", layers - 1, ".output.LayerNorm.");
+    return {{concat(model, norm, place.param)}};
+  };
+  if (place.module == "input_layernorm") return behind(*place.layer);
+  if (place.module == "final_layernorm") return behind(c.num_layers);
+  if (place.layer)
+    return names_in(kPostNormLayer, c, row, concat(model, "encoder.layer.", *place.layer, "."));
+  if (roberta && c.task_head == kClassificationHead && place.stack == "pooler")
+    return {{concat("classifier.dense.", place.param)}};
+  const Names heads =
+      roberta ? names_in(kRobertaHeads, c, row, "") : names_in(kBertHeads, c, row, "");
+  return heads.empty() ? names_in(kPostNormBert, c, row, model) : heads;
+}
+
 // Two of our layers are one of theirs.
 Names bamba_names(const ModelConfig& c, const Param& row) {
   const bool granite = mamba_type(c) == "granitemoehybrid";
@@ -490,6 +546,7 @@ Names names_of(const ModelConfig& c, const Param& row) {
       return c.position_embedding_type == "learned_absolute" ? gpt2_names(c, row)
                                                              : llama_names(c, row);
     case ModelFamily::bert:
+      if (c.residual_of_norm) return post_norm_bert_names(c, row);
       return names_in(kBert, c, row, layer_prefix(row.place, "bert.encoder.layer."));
     case ModelFamily::mamba:
       return c.swiglu && c.is_hybrid() ? bamba_names(c, row) : nemotron_names(c, row);

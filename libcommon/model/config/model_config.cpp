@@ -170,6 +170,9 @@ void check_mtp(const ModelConfig& c) {
 void check_bert(const ModelConfig& c) {
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
+  if (c.bert_binary_head && (!c.bert_lm_head || c.token_types() == 0))
+    fail(Exit::bad_config,
+         "--bert-no-lm-head: needs --bert-no-binary-head, which is of two texts that have types");
 }
 
 // Both towers have as many layers.
@@ -301,7 +304,7 @@ void check_task_head(const ModelConfig& c) {
   const bool bert = c.family == ModelFamily::bert;
   if (bert ? c.task_head == kScoreHead : c.task_head != kScoreHead || c.family != ModelFamily::gpt)
     fail(Exit::bad_config, "--task-head ", c.task_head, ": is of another family");
-  if (bert && !c.bert_binary_head)
+  if (bert && !c.has_pooler())
     fail(Exit::bad_config,
          "--bert-no-binary-head: a task's head reads what the pooler makes, and "
          "such a BERT has none");

@@ -186,9 +186,14 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.biencoder_shared_query_context_model,
           stored("--biencoder-shared-query-context-model", kModel));
   }
-  if (c.family == ModelFamily::bert)
+  if (c.family == ModelFamily::bert) {
     visit(c.bert_binary_head, {"--bert-no-binary-head", Section::no_option, kModel, nullptr, kOff,
                                any_value(), "bert_binary_head"});
+    visit(c.num_token_types, rare(stored("--num-token-types", Effect::part, part_to(kMany))));
+    visit(c.bert_pooler, rare(stored("--bert-pooler", kModel)));
+    visit(c.bert_lm_head, rare({"--bert-no-lm-head", Section::no_option, kModel, nullptr, kOff,
+                                any_value(), "bert_lm_head"}));
+  }
   if (c.family == ModelFamily::t5) {
     visit(c.encoder_num_layers, stored("--encoder-num-layers", kModel, count_to(1 << 16)));
     visit(c.relative_attention_num_buckets,

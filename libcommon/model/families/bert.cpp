@@ -12,7 +12,8 @@ Bert::Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPar
     : config_(std::make_unique<ModelConfig>(config)), part_(part) {
   table_.divide(part.rank, part.ranks);
   rotary_ = make_rotary(*config_, rotary_storage_);
-  const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head();
+  const bool tied = !config_->untie_embeddings_and_output_weights && !config_->has_task_head() &&
+                    config_->bert_lm_head;
   const bool has_heads = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
     if (range.first)
@@ -28,7 +29,7 @@ void Bert::add_embedding(bool is_shared) {
   const ModelRows rows{table_, *config_, part_};
   Embedding::Tables tables{.words = &declare_words(rows, is_shared)};
   if (config_->has_positions()) tables.positions = &declare_positions(rows);
-  if (config_->bert_binary_head) tables.types = &declare_types(rows);
+  if (config_->token_types() > 0) tables.types = &declare_types(rows);
   embedding_.emplace(tables, config_->hidden_dropout,
                      Embedding::Options{.first_position = config_->first_position});
 }
@@ -40,10 +41,20 @@ void Bert::add_heads() {
     task_ = make_task_head(rows);
     return;
   }
+  if (config_->bert_pooler) pooler_ = make_pooler(rows);
+  if (!config_->bert_lm_head) return;
   const Param& output = config_->untie_embeddings_and_output_weights ? declare_output(rows)
                         : embedding_ ? table_.rows()[embedding_rows_.begin]
                                      : declare_words(rows, true, true);
   heads_ = make_bert_heads(rows, output);
+}
+
+// Tokens are all of the first type where there is no other, or nothing says of which they are.
+Tensor Bert::types_of(Step& s, Tensor given, const void* saved) const {
+  if (config_->token_types() == 0 || (config_->token_types() > 1 && given)) return given;
+  const Tensor zeros = s.kept(saved, {s.tokens.count()}, DType::i32);
+  set_zero(zeros, s.stream);
+  return zeros;
 }
 
 WireShapes Bert::wire(const Step& s, const Fields&, Side) const {
@@ -56,7 +67,7 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
   s.tokens.causal = false;
   Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
   if (chunk(s).range.first)
-    embedding_->forward(s, x, batch[Field::ids], batch[Field::types],
+    embedding_->forward(s, x, batch[Field::ids], types_of(s, batch[Field::types], saved),
                         saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
@@ -74,6 +85,7 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
                        saved ? &saved->task : nullptr);
     ends.take_scores(scores, batch, saved != nullptr, s.stream);
   } else {
+    check_words();
     const Tensor& order = batch[Field::order];
     heads_->forward(s, ends.loss, normed,
                     {.rows = batch[Field::rows],
@@ -92,8 +104,20 @@ void Bert::answer(Step& s, const Ends& ends, ConstTensor x) const {
                hidden = ends.hidden ? ends.hidden : s.scratch(picked.shape());
   embedding_forward(picked, ends.rows, x, 0, false, s.stream);
   final_norm_->forward(s, hidden, picked, nullptr);
-  if (ends.logits) heads_->logits(s, ends.logits, hidden);
-  if (ends.pooled) heads_->pool(s, ends.pooled, hidden);
+  if (ends.logits) {
+    check_words();
+    heads_->logits(s, ends.logits, hidden);
+  }
+  if (!ends.pooled) return;
+  if (!pooler_) return heads_->pool(s, ends.pooled, hidden);
+  pooler_->forward(s, ends.pooled, hidden);
+  tanh_forward(ends.pooled, ends.pooled, s.stream);
+}
+
+void Bert::check_words() const {
+  if (!heads_)
+    fail(Exit::bad_config, "the BERT has no head for masked words, which this asks: it is a ",
+         "model of embeddings");
 }
 
 void Bert::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {

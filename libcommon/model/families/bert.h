@@ -1,5 +1,6 @@
-// Bert: Megatron's BERT: embeddings of words, positions and types of tokens, pre-norm layers whose
-// tokens see all of their own text, a final norm, and heads for masked words and for the order of
+// Bert: Megatron's BERT, or the first one: embeddings of words, positions and types of tokens,
+// pre-norm layers whose tokens see all of their own text (of the first BERT what they add is added
+// to what the norm makes), a final norm, and heads for masked words and for the order of
 // two texts (nn/bert_heads.h), or a task's head (nn/sequence_head.h); or the chunks of it that lie
 // on one rank of a pipeline.  With tied embeddings the last stage has a copy of the first one's.
 #pragma once
@@ -50,6 +51,8 @@ class Bert : public Model {
   void add_embedding(bool is_shared);
   void add_heads();
   void answer(Step& s, const Ends& ends, ConstTensor x) const;
+  Tensor types_of(Step& s, Tensor given, const void* saved) const;
+  void check_words() const;  // Exit::bad_config where it has no head for them
   struct Chunk {
     StageRange range;
     Stack stack;
@@ -64,6 +67,7 @@ class Bert : public Model {
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;
+  std::optional<Linear> pooler_;    // of no head
   std::optional<BertHeads> heads_;  // or
   std::optional<SequenceHead> task_;
 };

@@ -51,7 +51,7 @@ const Param& declare_output_bias(const ModelRows& rows) {
 }
 
 const Param& declare_types(const ModelRows& rows) {
-  const Shape shape{2, rows.config.hidden_size};
+  const Shape shape{rows.config.token_types(), rows.config.hidden_size};
   return rows.table.add(
       {.place = {.stack = "embedding", .module = "tokentype_embeddings", .param = "weight"},
        .shape = shape,
@@ -70,7 +70,7 @@ static Linear make_head_linear(const ModelRows& rows, RowPlace place, std::int64
           bias};
 }
 
-static Linear make_pooler(const ModelRows& rows) {
+Linear make_pooler(const ModelRows& rows) {
   return make_head_linear(rows, {.stack = "pooler", .module = "dense"}, rows.config.hidden_size);
 }
 

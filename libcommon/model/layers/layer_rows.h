@@ -153,8 +153,9 @@ Norm make_final_norm(const ModelRows& rows, std::string_view stack);
 const Param& declare_output(const ModelRows& rows);
 const Param& declare_output_bias(const ModelRows& rows);
 
-// The two types of BERT's tokens.
+// The types of BERT's tokens, and what reads its first one.
 const Param& declare_types(const ModelRows& rows);
+Linear make_pooler(const ModelRows& rows);
 // BERT's heads for masked words, with this output layer, and for the order of texts.
 BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // The head of a task, which a model has in place of what it was pretrained with: a BERT's reads

@@ -344,6 +344,9 @@ void ModelOptions::take_stored(CommandLine& cl, const CheckpointOptions& checkpo
   model.scale_decoder_outputs = stored->model.scale_decoder_outputs;
   if (family != ModelFamily::t5) model.relu = stored->model.relu;
   model.hf_model_type = stored->model.hf_model_type;
+  model.num_token_types = stored->model.num_token_types;
+  model.bert_pooler = stored->model.bert_pooler;
+  model.bert_lm_head = stored->model.bert_lm_head;
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }
 
